@@ -1,0 +1,67 @@
+-- Takes the reentrant lock for one owner, or says who has it.
+--
+-- KEYS[1]  the lock: HASH {owner -> 1}, its TTL the lease
+-- KEYS[2]  the fencing token's STRING; absent when tokens are off
+-- ARGV[1]  lease in milliseconds, 1 to 86400000
+-- ARGV[2]  owner id
+--
+-- Reply    {1, token}           granted; token is decimal text, or '' when off
+--          {0, pttl, holder}    held; pttl in milliseconds (-1: no TTL)
+--
+-- Invariant: a lock key written here has a TTL, and asking again with the same
+-- owner gives the same hold and the same token, never a second one.
+
+local lock, token_key = KEYS[1], KEYS[2]
+local lease, owner = ARGV[1], ARGV[2]
+
+if not string.find(lease, '^[1-9]%d*$') or tonumber(lease) > 86400000 then
+  return redis.error_reply('LEASEHOLD_ARGUMENT the lease must be 1 to 86400000 ms')
+end
+if not owner or owner == '' then
+  return redis.error_reply('LEASEHOLD_ARGUMENT the owner must not be empty')
+end
+
+local mine = redis.call('HEXISTS', lock, owner) == 1
+if not mine then
+  local pttl = redis.call('PTTL', lock)
+  if pttl ~= -2 then
+    return {0, pttl, redis.call('HRANDFIELD', lock) or ''}
+  end
+end
+
+-- Everything is checked before the first write: a script does not roll back.
+local token, token_ttl = '', nil
+if token_key then
+  local stored = redis.call('GET', token_key)
+  if stored and (not string.find(stored, '^%d+$') or #stored > 16 or tonumber(stored) >= 9007199254740991) then
+    return redis.error_reply('LEASEHOLD_TOKEN the stored fencing token is not a decimal below 2^53')
+  end
+  if mine and stored then
+    token = stored
+  else
+    local time = redis.call('TIME')
+    local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+    local next_token = now
+    if stored and tonumber(stored) + 1 > now then
+      next_token = tonumber(stored) + 1
+    end
+    token = string.format('%.0f', next_token)
+    -- The key may vanish only once the clock has passed the token.
+    token_ttl = string.format('%.0f', 60000 + math.ceil((next_token - now) / 1000))
+  end
+end
+
+if token_ttl then
+  redis.call('SET', token_key, token, 'PX', token_ttl)
+end
+if not mine then
+  redis.call('HSET', lock, owner, '1')
+end
+local expire = redis.pcall('PEXPIRE', lock, lease)
+if type(expire) == 'table' and expire.err then
+  if not mine then
+    redis.call('DEL', lock)
+  end
+  return expire
+end
+return {1, token}

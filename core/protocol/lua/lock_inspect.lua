@@ -1,0 +1,14 @@
+-- Says who holds the lock. Writes nothing.
+--
+-- KEYS[1]  the lock: HASH {owner -> 1}
+--
+-- Reply    {0, pttl, holder}    held; pttl in milliseconds (-1: no TTL)
+--          {1}                  free
+--
+-- Invariant: read only.
+
+local pttl = redis.call('PTTL', KEYS[1])
+if pttl == -2 then
+  return {1}
+end
+return {0, pttl, redis.call('HRANDFIELD', KEYS[1]) or ''}

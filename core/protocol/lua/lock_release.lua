@@ -1,0 +1,28 @@
+-- Gives up one owner's hold and wakes those who wait.
+--
+-- KEYS[1]  the lock: HASH {owner -> 1}
+-- KEYS[2]  the channel that waiters listen on
+-- ARGV[1]  owner id
+--
+-- Reply    {1, listeners}       released; how many connections heard of it
+--          {0}                  there was no record
+--          {2}                  the record is another owner's
+--
+-- Invariant: only this owner's field goes. HDEL is the first write, so a full
+-- server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
+
+local lock, channel = KEYS[1], KEYS[2]
+local owner = ARGV[1]
+
+if redis.call('HDEL', lock, owner) == 0 then
+  if redis.call('EXISTS', lock) == 1 then
+    return {2}
+  end
+  return {0}
+end
+
+local listeners = redis.pcall('PUBLISH', channel, '0')
+if type(listeners) ~= 'number' then
+  listeners = 0
+end
+return {1, listeners}

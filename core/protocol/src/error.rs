@@ -1,0 +1,177 @@
+//! The one error type of Leasehold.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What went wrong, kind by kind. Every language has one class for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// An argument is out of its range. Nothing was sent.
+    InvalidArgument,
+    /// The caller went away before the answer came.
+    Cancelled,
+    /// The client was closed.
+    Closed,
+    /// The object was made before a `fork` and does not work in the child.
+    Forked,
+    /// The lease ended before its holder was done with it.
+    LockLost,
+    /// Waited as long as asked, and the lock was still another's.
+    LockTimeout,
+    /// The server is set up in a way the lock cannot work with.
+    Misconfigured,
+    /// The caller does not hold the lock it wants to release or extend.
+    NotOwner,
+    /// The server did not answer in time, or could not be reached.
+    Unavailable,
+}
+
+impl ErrorKind {
+    /// All kinds, in alphabetical order of their names.
+    pub const ALL: [Self; 9] = [
+        Self::Cancelled,
+        Self::Closed,
+        Self::Forked,
+        Self::InvalidArgument,
+        Self::LockLost,
+        Self::LockTimeout,
+        Self::Misconfigured,
+        Self::NotOwner,
+        Self::Unavailable,
+    ];
+
+    /// The name that every language builds its class name from.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cancelled => "Cancelled",
+            Self::Closed => "Closed",
+            Self::Forked => "Forked",
+            Self::InvalidArgument => "InvalidArgument",
+            Self::LockLost => "LockLost",
+            Self::LockTimeout => "LockTimeout",
+            Self::Misconfigured => "Misconfigured",
+            Self::NotOwner => "NotOwner",
+            Self::Unavailable => "Unavailable",
+        }
+    }
+}
+
+/// What was being done when the error came up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Connecting to the server.
+    Connect,
+    /// Taking a lock.
+    Acquire,
+    /// Giving a lock back.
+    Release,
+    /// Making a lease last longer.
+    Extend,
+    /// Asking who holds a lock.
+    Inspect,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connect => "connect",
+            Self::Acquire => "acquire",
+            Self::Release => "release",
+            Self::Extend => "extend",
+            Self::Inspect => "inspect",
+        })
+    }
+}
+
+/// Who holds a lock, and for how long if nothing renews it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The holder's owner id as the server has it.
+    pub owner: String,
+    /// What was left of the record's TTL; `None` if it has no TTL.
+    pub remaining: Option<Duration>,
+}
+
+/// An error: its kind, the lock, the operation, the cause, and what to do.
+///
+/// Its text never contains a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    kind: ErrorKind,
+    operation: Operation,
+    lock: Option<String>,
+    message: String,
+    holder: Option<Holder>,
+}
+
+impl Error {
+    /// An error of `kind` in `operation`; `message` is the cause and what to do.
+    #[must_use]
+    pub fn new(kind: ErrorKind, operation: Operation, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            operation,
+            lock: None,
+            message: message.into(),
+            holder: None,
+        }
+    }
+
+    /// The same error, naming the lock.
+    #[must_use]
+    pub fn with_lock(mut self, lock: impl Into<String>) -> Self {
+        self.lock = Some(lock.into());
+        self
+    }
+
+    /// The same error, naming who holds the lock.
+    #[must_use]
+    pub fn with_holder(mut self, holder: Option<Holder>) -> Self {
+        self.holder = holder;
+        self
+    }
+
+    /// Its kind.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// What was being done.
+    #[must_use]
+    pub const fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// The lock's name, if one was involved.
+    #[must_use]
+    pub fn lock(&self) -> Option<&str> {
+        self.lock.as_deref()
+    }
+
+    /// Who held the lock at the server's last answer, if that is known.
+    #[must_use]
+    pub const fn holder(&self) -> Option<&Holder> {
+        self.holder.as_ref()
+    }
+
+    /// The cause and what to do, without lock and operation.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.lock {
+            Some(lock) => write!(f, "{} of lock {lock:?}: {}", self.operation, self.message),
+            None => write!(f, "{}: {}", self.operation, self.message),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

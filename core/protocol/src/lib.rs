@@ -1,0 +1,61 @@
+//! Leasehold's lock protocol without I/O.
+//!
+//! A [`Session`] owns the local state of every lock of one client: waiters,
+//! holds, the reentrancy map, the renewal schedule, subscriptions, and the
+//! releases that are still owed. It opens no socket, reads no clock and draws
+//! no entropy of its own: `now` is an argument and randomness is injected. The
+//! same code runs under tokio, in a browser's event loop, and under a simulator.
+//!
+//! # The law
+//!
+//! **After any input, drain both polls**: [`Session::poll_transmit`] until it
+//! is empty, then [`Session::poll_event`] until it is empty. An input is any
+//! method that takes `now`. Then sleep until [`Session::poll_timeout`] or the
+//! next thing the transport saw.
+//!
+//! # What a driver does
+//!
+//! 1. Give every command of a caller to the session ([`Session::acquire`],
+//!    [`Session::release`], [`Session::cancel`], …) and every thing that the
+//!    transport saw (`on_…`).
+//! 2. Send what `poll_transmit` hands out, in that order. Calls of one
+//!    [`Lane`] of one node must reach the server in the order they were handed
+//!    out, as far as one connection lives; a lane has a connection of its own,
+//!    and so have the subscriptions.
+//! 3. Say [`Session::on_sent`] just before a call's bytes go to the socket. A
+//!    call waits in the driver while its node is not connected. An answer's
+//!    deadline counts from `on_sent`, so early is safe and late is not.
+//! 4. Answer every call once, by [`Session::on_reply`], also when its
+//!    connection closed. Timeouts are the session's own business: it never
+//!    waits for an answer, and a late one is harmless.
+//! 5. When a script is unknown to the server (NOSCRIPT), load it and send the
+//!    call again, once. The session never sees NOSCRIPT.
+//!
+//! Calls, subscriptions and tickets keep their meaning across reconnects: on a
+//! new connection the driver subscribes again to every channel that is still
+//! subscribed, and says [`Session::on_subscribed`] for each.
+
+mod error;
+mod instant;
+mod kinds;
+mod lease;
+mod name;
+mod owner;
+mod reply;
+mod script;
+mod session;
+mod token;
+
+pub use error::{Error, ErrorKind, Holder, Operation};
+pub use instant::Instant;
+pub use kinds::Kind;
+pub use lease::LeaseDuration;
+pub use name::{LockName, MAX_NAME_BYTES};
+pub use owner::{ClientId, Entropy, OwnerId};
+pub use reply::{CallError, Reply};
+pub use script::Script;
+pub use session::{
+    AcquireRequest, Call, CallId, Config, Context, Event, Grant, Lane, LeaseId, LockState, LostReason, NodeId, Outcome,
+    ReleaseOutcome, Session, Ticket, Transmit,
+};
+pub use token::Token;

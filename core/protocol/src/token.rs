@@ -1,0 +1,38 @@
+//! Fencing tokens.
+
+use std::fmt;
+
+/// A number that rises with every exclusive grant of one name on one server.
+///
+/// A resource that remembers the highest token it has seen can refuse a holder
+/// that was paused too long. Below 2^53, so that it survives Lua and JavaScript
+/// numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(u64);
+
+impl Token {
+    /// The first number that is too large.
+    const LIMIT: u64 = 1 << 53;
+
+    /// Reads the decimal text of the wire; `None` if it is not a token.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(text).ok()?;
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        text.parse().ok().filter(|value| *value < Self::LIMIT).map(Self)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
