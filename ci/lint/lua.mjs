@@ -1,0 +1,84 @@
+// Checks the Lua files that a server runs: syntax of Lua 5.1, no global but what Redis offers a script, no
+// assignment to a global, no unused local, and a head comment that says what the script promises.
+//
+//   node ci/lint/lua.mjs FILE…
+
+import { readFileSync } from 'node:fs';
+import luaparse from 'luaparse';
+
+const MAX_WIDTH = 120;
+const HEAD = [/^-- KEYS\[1\]/m, /^-- Reply /m, /^-- Invariant: /m];
+// What a script of Redis 7 and of the embedded store sees.
+const GLOBALS = new Set([
+  ...['KEYS', 'ARGV', 'redis', 'cjson', 'cmsgpack', 'bit', 'struct', 'math', 'string', 'table'],
+  ...['assert', 'error', 'ipairs', 'next', 'pairs', 'pcall', 'rawequal', 'rawget', 'select', 'tonumber'],
+  ...['tostring', 'type', 'unpack', 'xpcall'],
+]);
+
+let failed = 0;
+const report = (file, line, message) => {
+  failed += 1;
+  console.error(`${file}:${line}: ${message}`);
+};
+
+for (const file of process.argv.slice(2)) {
+  const text = readFileSync(file, 'utf8');
+  for (const part of HEAD) {
+    if (!part.test(text)) report(file, 1, `the head comment has no line that matches ${part}`);
+  }
+  text.split('\n').forEach((line, index) => {
+    if (line.length > MAX_WIDTH) report(file, index + 1, `longer than ${MAX_WIDTH} characters`);
+    if (/\s$/.test(line) || line.includes('\t')) report(file, index + 1, 'a tab or trailing space');
+  });
+  try {
+    checkNames(file, text);
+  } catch (error) {
+    report(file, error.line ?? 1, error.message);
+  }
+}
+console.log(`${process.argv.length - 2} Lua files checked, ${failed} complaints`);
+process.exitCode = failed === 0 ? 0 : 1;
+
+/** Parses the file and looks at each name that is read or written. */
+function checkNames(file, text) {
+  const locals = new Map();
+  const tree = luaparse.parse(text, {
+    luaVersion: '5.1',
+    locations: true,
+    scope: true,
+    onLocalDeclaration: (name) => locals.set(name, false),
+  });
+  for (const name of tree.globals) {
+    if (!GLOBALS.has(name.name)) report(file, lineOf(text, name.name), `${name.name} is no global of a script`);
+  }
+  visit(tree, (node) => {
+    if (node.type === 'AssignmentStatement' || node.type === 'FunctionDeclaration') {
+      const targets = node.variables ?? (node.identifier ? [node.identifier] : []);
+      for (const target of targets) {
+        if (target.type === 'Identifier' && !target.isLocal) {
+          report(file, target.loc?.start.line ?? node.loc.start.line, `assigns to the global ${target.name}`);
+        }
+      }
+    }
+  });
+  for (const name of locals.keys()) {
+    const uses = text.replace(/--.*$/gm, '').match(new RegExp(`\\b${name}\\b`, 'g')) ?? [];
+    if (uses.length < 2 && name !== '_') report(file, lineOf(text, name), `the local ${name} is never read`);
+  }
+}
+
+function visit(node, look) {
+  if (Array.isArray(node)) {
+    for (const child of node) visit(child, look);
+  } else if (node && typeof node === 'object') {
+    if (node.type) look(node);
+    for (const [key, child] of Object.entries(node)) {
+      if (key !== 'loc' && key !== 'globals') visit(child, look);
+    }
+  }
+}
+
+function lineOf(text, name) {
+  const index = text.search(new RegExp(`\\b${name}\\b`));
+  return text.slice(0, Math.max(index, 0)).split('\n').length;
+}
