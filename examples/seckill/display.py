@@ -1,0 +1,91 @@
+"""What a person sees of a run: progress while it lasts, and the table at its end."""
+
+import time
+from dataclasses import dataclass
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from audit import Verdict
+
+
+@dataclass
+class Tally:
+    """What a service last said of itself."""
+
+    sold: int = 0
+    refused: int = 0
+    grants: int = 0
+    longestWaitMs: float = 0.0  # noqa: N815  (the name it has in the services' JSON)
+
+
+class Display:
+    """Bars on a terminal; one plain line a second when the output goes elsewhere."""
+
+    def __init__(self, languages: list[str], stock: int) -> None:
+        self.console = Console(highlight=False)
+        self.stock = stock
+        self.languages = languages
+        self.started = time.monotonic()
+        self.last_line = self.started
+        self.progress = Progress(
+            TextColumn("{task.description:>8}"),
+            BarColumn(bar_width=40),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self.bars: dict[str, TaskID] = {name: self.progress.add_task(name, total=stock) for name in languages}
+        self.total = self.progress.add_task("together", total=stock)
+
+    def __enter__(self) -> "Display":
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.progress.stop()
+
+    def say(self, text: str) -> None:
+        self.console.print(text)
+
+    def update(self, tallies: dict[str, Tally]) -> None:
+        together = sum(tally.sold for tally in tallies.values())
+        for name, tally in tallies.items():
+            self.progress.update(self.bars[name], completed=tally.sold)
+        self.progress.update(self.total, completed=together)
+        now = time.monotonic()
+        if not self.console.is_terminal and (now - self.last_line >= 1 or together == self.stock):
+            self.last_line = now
+            parts = "  ".join(f"{name} {tally.sold}" for name, tally in tallies.items())
+            self.say(f"{now - self.started:5.1f} s  {parts}  left {self.stock - together}")
+
+
+def final_table(console: Console, verdict: Verdict, tallies: dict[str, Tally], seconds: float) -> None:
+    """Prints the result: the counts from the store, the waits and grants as the services measured them."""
+    table = Table(title="One stock, three languages", show_footer=True)
+    grants = sum(tally.grants for tally in tallies.values())
+    refused = sum(tally.refused for tally in tallies.values())
+    longest = max(tally.longestWaitMs for tally in tallies.values())
+    table.add_column("language", footer="together")
+    table.add_column("sold", justify="right", footer=f"{sum(verdict.sold.values()):,}")
+    table.add_column("turned away", justify="right", footer=f"{refused:,}")
+    table.add_column("lock taken", justify="right", footer=f"{grants:,}")
+    table.add_column("longest wait", justify="right", footer=f"{longest:.0f} ms")
+    for language, tally in tallies.items():
+        sold = f"{verdict.sold[language]:,}"
+        table.add_row(language, sold, f"{tally.refused:,}", f"{tally.grants:,}", f"{tally.longestWaitMs:.0f} ms")
+    console.print(table)
+    console.print(f"oversold      {verdict.oversold}")
+    console.print(f"double sales  {verdict.double_sales}")
+    console.print(f"longest wait  {longest:.0f} ms")
+    console.print(
+        f"hand-overs    {grants / seconds:,.0f} per second ({grants:,} in {seconds:.1f} s; "
+        f"{verdict.hand_overs:,} sales followed one of another language)"
+    )
+    for problem in verdict.problems:
+        console.print(f"[red]wrong:[/red] {problem}")

@@ -1,0 +1,121 @@
+import io.leasehold.DistributedLock;
+import io.leasehold.Lease;
+import io.leasehold.Leasehold;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import redis.clients.jedis.RedisClient;
+
+/** The JVM service: sells vouchers, one per user, from a stock that services in other languages sell too. */
+public final class SeckillService {
+    private static final String URL = System.getenv("REDIS_URL");
+    private static final String PREFIX = System.getenv("SECKILL_PREFIX");
+    private static final int USERS = Integer.parseInt(System.getenv("SECKILL_USERS"));
+    private static final int CLICKS_AT_A_TIME = 8;
+
+    private final DistributedLock lock;
+    private final RedisClient store;
+    private final AtomicInteger sold = new AtomicInteger();
+    private final AtomicInteger refused = new AtomicInteger();
+    private final AtomicInteger grants = new AtomicInteger();
+    private final AtomicLong longestWaitMs = new AtomicLong();
+    private volatile boolean soldOut;
+
+    private SeckillService(Leasehold client, RedisClient store) {
+        this.lock = client.lock(PREFIX + ":voucher");
+        this.store = store;
+    }
+
+    /** Takes one click after another until nothing is left. */
+    private void serve(Queue<String> clicks) {
+        for (String user = clicks.poll(); user != null && !soldOut; user = clicks.poll()) {
+            long asked = System.nanoTime();
+            lock.lock();
+            try {
+                long waitedMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - asked);
+                longestWaitMs.accumulateAndGet(waitedMs, Math::max);
+                grants.incrementAndGet();
+                sell(user, lock.getLease());
+            } finally {
+                lock.unlock();
+            }
+        }
+    }
+
+    /** Sells to one user. Every line is a step of its own: without the lock, others would come in between. */
+    private void sell(String user, Lease lease) {
+        int stock = Integer.parseInt(store.get(PREFIX + ":stock"));
+        if (stock == 0) {
+            soldOut = true;
+            return;
+        }
+        if (store.hexists(PREFIX + ":orders", user)) {
+            refused.incrementAndGet();
+            return;
+        }
+        // What a fenced resource does: a holder that was paused too long comes with a token that is too low.
+        long token = lease.getToken();
+        if (token <= Long.parseLong(store.get(PREFIX + ":token"))) {
+            throw new IllegalStateException("fencing token " + token + " is too low");
+        }
+        pause(1);
+        String sale = "jvm-" + sold.get();
+        String record = "{\"user\": \"%s\", \"language\": \"jvm\", \"token\": %d, \"left\": %d}".formatted(user, token, stock - 1);
+        store.hset(PREFIX + ":sales", sale, record);
+        store.hset(PREFIX + ":orders", user, sale);
+        store.set(PREFIX + ":token", Long.toString(token));
+        store.set(PREFIX + ":stock", Integer.toString(stock - 1));
+        sold.incrementAndGet();
+    }
+
+    private void report() {
+        System.out.printf(
+            "{\"sold\": %d, \"refused\": %d, \"grants\": %d, \"longestWaitMs\": %d}%n",
+            sold.get(), refused.get(), grants.get(), longestWaitMs.get());
+    }
+
+    private static void pause(long millis) {
+        try {
+            Thread.sleep(millis);
+        } catch (InterruptedException e) {
+            throw new IllegalStateException("interrupted in the middle of a sale", e);
+        }
+    }
+
+    public static void main(String[] args) throws Exception {
+        try (Leasehold client = Leasehold.connect(URL);
+                RedisClient store = RedisClient.create(URL)) {
+            var service = new SeckillService(client, store);
+            System.out.println("{\"ready\": true}");
+            System.in.read();
+
+            var clicks = new ArrayList<String>();
+            for (int number = 0; number < USERS; number++) {
+                clicks.addAll(List.of("user-" + number, "user-" + number));
+            }
+            Collections.shuffle(clicks);
+            var shared = new ConcurrentLinkedQueue<>(clicks);
+
+            var reporter = Executors.newSingleThreadScheduledExecutor();
+            reporter.scheduleAtFixedRate(service::report, 0, 200, TimeUnit.MILLISECONDS);
+            var workers = Executors.newFixedThreadPool(CLICKS_AT_A_TIME);
+            var tasks = new ArrayList<Future<?>>();
+            for (int n = 0; n < CLICKS_AT_A_TIME; n++) {
+                tasks.add(workers.submit(() -> service.serve(shared)));
+            }
+            for (Future<?> task : tasks) {
+                task.get();
+            }
+            workers.shutdown();
+            reporter.shutdown();
+            service.report();
+        }
+    }
+}

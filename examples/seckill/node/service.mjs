@@ -1,0 +1,81 @@
+// The Node service: sells vouchers, one per user, from a stock that services in other languages sell too.
+
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import Redis from 'ioredis';
+import { connect } from 'leasehold';
+
+const URL = process.env.REDIS_URL;
+const PREFIX = process.env.SECKILL_PREFIX;
+const USERS = Number(process.env.SECKILL_USERS);
+const CLICKS_AT_A_TIME = 8;
+
+const store = new Redis(URL);
+const client = await connect(URL);
+const lock = client.lock(`${PREFIX}:voucher`);
+const progress = { sold: 0, refused: 0, grants: 0, longestWaitMs: 0 };
+let soldOut = false;
+
+/** Takes one click after another until nothing is left. */
+async function serve(clicks) {
+  for (const user of clicks) {
+    if (soldOut) return;
+    const asked = performance.now();
+    const lease = await lock.lock();
+    progress.grants += 1;
+    progress.longestWaitMs = Math.max(progress.longestWaitMs, Math.round(performance.now() - asked));
+    try {
+      await sell(user, lease.token);
+    } finally {
+      await lease.release();
+    }
+  }
+}
+
+/** Sells to one user. Every line is a step of its own: without the lock, others would come in between. */
+async function sell(user, token) {
+  const stock = Number(await store.get(`${PREFIX}:stock`));
+  if (stock === 0) {
+    soldOut = true;
+    return;
+  }
+  if (await store.hexists(`${PREFIX}:orders`, user)) {
+    progress.refused += 1;
+    return;
+  }
+  // What a fenced resource does: a holder that was paused too long comes with a token that is too low.
+  if (token <= BigInt(await store.get(`${PREFIX}:token`))) {
+    throw new Error(`fencing token ${token} is too low`);
+  }
+  await sleep(1);
+  const sale = `node-${progress.sold}`;
+  const record = { user, language: 'node', token: Number(token), left: stock - 1 };
+  await store.hset(`${PREFIX}:sales`, sale, JSON.stringify(record));
+  await store.hset(`${PREFIX}:orders`, user, sale);
+  await store.set(`${PREFIX}:token`, token.toString());
+  await store.set(`${PREFIX}:stock`, stock - 1);
+  progress.sold += 1;
+}
+
+function shuffled(list) {
+  for (let last = list.length - 1; last > 0; last -= 1) {
+    const other = Math.floor(Math.random() * (last + 1));
+    [list[last], list[other]] = [list[other], list[last]];
+  }
+  return list;
+}
+
+const say = (what) => process.stdout.write(`${JSON.stringify(what)}\n`);
+
+say({ ready: true });
+await once(process.stdin, 'data');
+process.stdin.destroy();
+
+const users = Array.from({ length: USERS }, (_, number) => `user-${number}`);
+const clicks = shuffled([...users, ...users]).values();
+const reporter = setInterval(() => say(progress), 200);
+await Promise.all(Array.from({ length: CLICKS_AT_A_TIME }, () => serve(clicks)));
+clearInterval(reporter);
+say(progress);
+await client.close();
+store.disconnect();

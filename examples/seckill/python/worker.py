@@ -1,0 +1,95 @@
+"""The Python service: sells vouchers, one per user, from a stock that services in other languages sell too."""
+
+import asyncio
+import json
+import os
+import random
+import time
+from collections.abc import Iterator
+
+import redis.asyncio as redis
+
+import leasehold.aio
+
+URL = os.environ["REDIS_URL"]
+PREFIX = os.environ["SECKILL_PREFIX"]
+USERS = int(os.environ["SECKILL_USERS"])
+CLICKS_AT_A_TIME = 8
+
+
+class Worker:
+    def __init__(self, client: leasehold.aio.Client, store: "redis.Redis[str]") -> None:
+        self.lock = client.lock(f"{PREFIX}:voucher")
+        self.store = store
+        self.sold = 0
+        self.refused = 0
+        self.grants = 0
+        self.longest_wait = 0.0
+        self.sold_out = False
+
+    async def serve(self, clicks: Iterator[str]) -> None:
+        """Takes one click after another until nothing is left."""
+        for user in clicks:
+            if self.sold_out:
+                return
+            asked = time.monotonic()
+            async with self.lock as lease:
+                self.grants += 1
+                self.longest_wait = max(self.longest_wait, time.monotonic() - asked)
+                await self.sell(user, lease.token)
+
+    async def sell(self, user: str, token: int) -> None:
+        """Sells to one user. Every line is a step of its own: without the lock, others would come in between."""
+        stock = int(await self.store.get(f"{PREFIX}:stock"))
+        if stock == 0:
+            self.sold_out = True
+            return
+        if await self.store.hexists(f"{PREFIX}:orders", user):
+            self.refused += 1
+            return
+        # What a fenced resource does: a holder that was paused too long comes with a token that is too low.
+        if token <= int(await self.store.get(f"{PREFIX}:token")):
+            raise RuntimeError(f"fencing token {token} is too low")
+        await asyncio.sleep(0.001)
+        sale = f"python-{self.sold}"
+        record = {"user": user, "language": "python", "token": token, "left": stock - 1}
+        await self.store.hset(f"{PREFIX}:sales", sale, json.dumps(record))
+        await self.store.hset(f"{PREFIX}:orders", user, sale)
+        await self.store.set(f"{PREFIX}:token", token)
+        await self.store.set(f"{PREFIX}:stock", stock - 1)
+        self.sold += 1
+
+    def progress(self) -> dict[str, float]:
+        return {
+            "sold": self.sold,
+            "refused": self.refused,
+            "grants": self.grants,
+            "longestWaitMs": round(self.longest_wait * 1000, 1),
+        }
+
+
+async def report(worker: Worker) -> None:
+    while True:
+        print(json.dumps(worker.progress()), flush=True)
+        await asyncio.sleep(0.2)
+
+
+async def main() -> None:
+    store = redis.from_url(URL, decode_responses=True)
+    async with await leasehold.aio.connect(URL) as client:
+        worker = Worker(client, store)
+        print(json.dumps({"ready": True}), flush=True)
+        await asyncio.to_thread(input)
+
+        clicks = [f"user-{number}" for number in range(USERS)] * 2
+        random.shuffle(clicks)
+        shared = iter(clicks)
+        reporter = asyncio.create_task(report(worker))
+        await asyncio.gather(*(worker.serve(shared) for _ in range(CLICKS_AT_A_TIME)))
+        reporter.cancel()
+        print(json.dumps(worker.progress()), flush=True)
+    await store.aclose()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,199 @@
+"""Sells one stock of vouchers by three services in three languages, and counts what came of it.
+
+    REDIS_URL    the Redis or Valkey to use; without it, the embedded server of `leasehold serve` is started
+    --stock N    vouchers to sell (2,000)
+    --users N    users who want one; each clicks twice at each service (2,400)
+
+Exit status 0 if every voucher was sold once, to a user of its own, and every language sold some; else 1.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import queue
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import redis
+
+from audit import Verdict, judge
+from display import Display, Tally, final_table
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+LEASEHOLD = ROOT / "target" / "release" / "leasehold"
+TIME_LIMIT = 120.0
+KEYS = ("stock", "orders", "sales", "token")
+
+
+def commands() -> dict[str, list[str]]:
+    """How each service is started."""
+    java_home = os.environ.get("JAVA_HOME")
+    java = str(Path(java_home) / "bin" / "java") if java_home else "java"
+    target = HERE / "jvm" / "target"
+    return {
+        "python": [sys.executable, str(HERE / "python" / "worker.py")],
+        "node": ["node", str(HERE / "node" / "service.mjs")],
+        "jvm": [java, "-cp", f"{target / 'classes'}{os.pathsep}{target / 'lib'}{os.sep}*", "SeckillService"],
+    }
+
+
+class Failed(Exception):
+    """The run cannot go on; the text says why."""
+
+
+class Service:
+    """One service as a child process. What it prints goes to `events` as (language, message or None at its end)."""
+
+    def __init__(self, language: str, command: list[str], env: dict[str, str]) -> None:
+        self.language = language
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  (closed by stop)
+        self.process = subprocess.Popen(
+            command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True
+        )
+
+    def listen(self, events: "queue.Queue[tuple[str, dict[str, float] | None]]") -> None:
+        def read() -> None:
+            assert self.process.stdout
+            for line in self.process.stdout:
+                events.put((self.language, json.loads(line)))
+            events.put((self.language, None))
+
+        threading.Thread(target=read, daemon=True).start()
+
+    def go(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.write("go\n")
+        self.process.stdin.close()
+
+    def complaint(self) -> str:
+        self.errors.seek(0)
+        return f"{self.language} ended with status {self.process.wait()}:\n{self.errors.read().strip()}"
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.errors.close()
+
+
+@contextlib.contextmanager
+def server() -> Iterator[str]:
+    """The URL of the store: REDIS_URL, or an embedded server that lives as long as the run."""
+    if url := os.environ.get("REDIS_URL"):
+        yield url
+        return
+    if not LEASEHOLD.exists():
+        raise Failed("the leasehold command is not built: run ./ci/just demo")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen([LEASEHOLD, "serve", "--port", str(port)], stdout=subprocess.DEVNULL)
+    try:
+        yield f"redis://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def wait_until_up(store: redis.Redis, deadline: float) -> None:
+    while True:
+        try:
+            store.ping()
+            return
+        except redis.ConnectionError as error:
+            if time.monotonic() > deadline:
+                raise Failed(f"the server does not answer: {error}") from error
+            time.sleep(0.02)
+
+
+def sell(services: list[Service], display: Display, tallies: dict[str, Tally]) -> float:
+    """Starts all services together, follows them to their end, and returns how many seconds they sold for."""
+    events: queue.Queue[tuple[str, dict[str, float] | None]] = queue.Queue()
+    by_language = {service.language: service for service in services}
+    for service in services:
+        service.listen(events)
+    waiting, running = set(by_language), set(by_language)
+    deadline = time.monotonic() + TIME_LIMIT
+    started = finished = 0.0
+    while running:
+        try:
+            language, message = events.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            raise Failed(f"after {TIME_LIMIT:.0f} s these are still at it: {', '.join(sorted(running))}") from None
+        if message is None:
+            running.discard(language)
+            if language in waiting or by_language[language].process.wait() != 0:
+                raise Failed(by_language[language].complaint())
+        elif "ready" in message:
+            waiting.discard(language)
+            if not waiting:
+                started = time.monotonic()
+                for service in services:
+                    service.go()
+        else:
+            finished = time.monotonic()
+            tallies[language] = Tally(**message)  # type: ignore[arg-type]
+            display.update(tallies)
+    return finished - started
+
+
+def run(url: str, stock: int, users: int) -> Verdict:
+    store = redis.Redis.from_url(url, decode_responses=True)
+    wait_until_up(store, time.monotonic() + 10)
+    prefix = f"seckill:{secrets.token_hex(4)}"
+    env = os.environ | {"REDIS_URL": url, "SECKILL_PREFIX": prefix, "SECKILL_USERS": str(users)}
+    services: list[Service] = []
+    tallies = {language: Tally() for language in commands()}
+    try:
+        store.set(f"{prefix}:stock", stock)
+        store.set(f"{prefix}:token", 0)
+        with Display(list(commands()), stock) as display:
+            where = urlsplit(url)
+            display.say(f"{stock:,} vouchers, {users:,} users, on {where.hostname or where.path}:{where.port or 6379}")
+            for language, command in commands().items():
+                services.append(Service(language, command, env))
+            seconds = sell(services, display, tallies)
+        verdict = judge(
+            stock,
+            int(store.get(f"{prefix}:stock") or -1),
+            store.hgetall(f"{prefix}:sales"),
+            store.hgetall(f"{prefix}:orders"),
+            list(commands()),
+        )
+        final_table(display.console, verdict, tallies, seconds)
+        return verdict
+    finally:
+        for service in services:
+            service.stop()
+        with contextlib.suppress(redis.RedisError):
+            store.delete(*(f"{prefix}:{key}" for key in KEYS))
+        store.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stock", type=int, default=2000)
+    parser.add_argument("--users", type=int, default=2400)
+    options = parser.parse_args()
+    try:
+        with server() as url:
+            return 1 if run(url, options.stock, options.users).problems else 0
+    except (Failed, redis.RedisError) as error:
+        print(f"the demo failed: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
