@@ -68,7 +68,10 @@ impl LeaseDuration {
 /// that run at different rates) and 20 ms (the timer's own lateness), so that
 /// the holder stops before the server does.
 #[must_use]
-pub fn deadline(sent: Instant, ttl: Duration) -> Instant {
-    let margin = ttl.checked_div(100).unwrap_or_default() + Duration::from_millis(20);
+pub(crate) fn deadline(sent: Instant, ttl: Duration) -> Instant {
+    let margin = ttl
+        .checked_div(100)
+        .unwrap_or_default()
+        .saturating_add(Duration::from_millis(20));
     sent + ttl.saturating_sub(margin)
 }

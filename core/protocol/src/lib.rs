@@ -35,16 +35,27 @@
 //! new connection the driver subscribes again to every channel that is still
 //! subscribed, and says [`Session::on_subscribed`] for each.
 
+mod calls;
 mod error;
+mod hold;
+mod inspection;
 mod instant;
 mod kinds;
 mod lease;
 mod name;
 mod owner;
+mod queue;
+mod reentrancy;
+mod release;
 mod reply;
+mod request;
 mod script;
 mod session;
+mod subscriptions;
+mod timers;
 mod token;
+mod types;
+mod watchdog;
 
 pub use error::{Error, ErrorKind, Holder, Operation};
 pub use instant::Instant;
@@ -54,8 +65,9 @@ pub use name::{LockName, MAX_NAME_BYTES};
 pub use owner::{ClientId, Entropy, OwnerId};
 pub use reply::{CallError, Reply};
 pub use script::Script;
-pub use session::{
-    AcquireRequest, Call, CallId, Config, Context, Event, Grant, Lane, LeaseId, LockState, LostReason, NodeId, Outcome,
-    ReleaseOutcome, Session, Ticket, Transmit,
-};
+pub use session::Session;
 pub use token::Token;
+pub use types::{
+    AcquireRequest, Call, CallId, Config, Context, Event, Grant, Lane, LeaseId, LockState, LostReason, NodeId, Outcome,
+    ReleaseOutcome, Ticket, Transmit,
+};

@@ -1,0 +1,498 @@
+//! One hold, from grant to released or lost.
+//!
+//! ```text
+//!                 last level released
+//!   Held ──────────────────────────────────► gone; a Release is owed
+//!    │ deadline without a confirmed renewal,
+//!    │ the record gone or another's,
+//!    │ max_hold over, client closed
+//!    ▼            last level released
+//!   Lost ──────────────────────────────────► gone; a Release is owed all the same,
+//!                                            and the caller is told at once
+//! ```
+//!
+//! `Lost` is final: nothing renews a lost hold, and its context is not let in
+//! again until the outermost level is released.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Holder, Operation};
+use crate::instant::Instant;
+use crate::kinds::Keys;
+use crate::lease::{LeaseDuration, deadline};
+use crate::owner::OwnerId;
+use crate::queue::QueueId;
+use crate::request::Doubt;
+use crate::session::{
+    AcquireRequest, CallId, Config, Context, Event, LeaseId, LostReason, Outcome, ReleaseOutcome, Session, Ticket,
+};
+use crate::timers::Timer;
+use crate::token::Token;
+
+/// Names a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct HoldId(pub(crate) u64);
+
+/// How long a hold is to last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeasePlan {
+    /// The lease.
+    pub(crate) length: Duration,
+    /// Whether the watchdog renews it.
+    pub(crate) watched: bool,
+}
+
+impl LeasePlan {
+    /// A fixed lease if one is given, else the client's, watched.
+    pub(crate) fn of(lease: Option<LeaseDuration>, config: &Config) -> Self {
+        Self {
+            length: lease.unwrap_or(config.lease).get(),
+            watched: lease.is_none(),
+        }
+    }
+}
+
+/// One record of ours on the server.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) queue: QueueId,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) owner: OwnerId,
+    context: Option<Context>,
+    token: Option<Token>,
+    pub(crate) plan: LeasePlan,
+    /// The leases that were given and not released, outermost first.
+    pub(crate) levels: Vec<LeaseId>,
+    /// Set once, when it is lost.
+    pub(crate) lost: Option<LostReason>,
+    /// Until when it may be relied on.
+    pub(crate) deadline: Instant,
+    /// When the server drops the record at the earliest.
+    pub(crate) record_until: Instant,
+    /// How long the record is wanted; `record_until` is to reach it.
+    pub(crate) wanted_until: Instant,
+    /// When `max_hold` ends it.
+    pub(crate) ends: Option<Instant>,
+    /// The renewal in flight.
+    pub(crate) renewal: Option<CallId>,
+    /// How many renewals in a row failed.
+    pub(crate) failures: u32,
+    /// Callers that wait for the record to last longer.
+    pub(crate) extensions: Vec<Ticket>,
+    /// What of its acquisition is still unknown.
+    pub(crate) doubt: Doubt,
+}
+
+impl Hold {
+    /// The hold as others would see it.
+    pub(crate) fn as_holder(&self, now: Instant) -> Holder {
+        Holder {
+            owner: self.owner.to_string(),
+            remaining: Some(self.record_until.saturating_since(now)),
+        }
+    }
+
+    /// Whether it may be relied on.
+    pub(crate) fn is_valid(&self, now: Instant) -> bool {
+        self.lost.is_none() && now < self.deadline
+    }
+
+    /// Turns the watchdog on if `plan` has it; says whether it was off.
+    fn watch(&mut self, plan: LeasePlan) -> bool {
+        let turned_on = plan.watched && !self.plan.watched;
+        if turned_on {
+            self.plan = plan;
+        }
+        turned_on
+    }
+
+    /// `until`, or the end of `max_hold` if that comes first.
+    pub(crate) fn capped(&self, until: Instant) -> Instant {
+        self.ends.map_or(until, |ends| until.min(ends))
+    }
+}
+
+/// What turns a request into a hold.
+pub(crate) struct Grant {
+    pub(crate) queue: QueueId,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) owner: OwnerId,
+    pub(crate) context: Option<Context>,
+    pub(crate) plan: LeasePlan,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) doubt: Doubt,
+    pub(crate) token: Option<Token>,
+    pub(crate) sent: Instant,
+    pub(crate) ttl: Duration,
+}
+
+/// A caller that waits for a hold to last longer.
+#[derive(Debug)]
+pub(crate) struct Extension {
+    hold: HoldId,
+    /// What `record_until` has to reach.
+    until: Instant,
+    /// Set for a re-entry: the watchdog is turned on if it says so.
+    reentry: Option<LeasePlan>,
+}
+
+/// The holds of a client and their leases.
+#[derive(Debug, Default)]
+pub(crate) struct Holds {
+    last_hold: u64,
+    last_lease: u64,
+    by_id: BTreeMap<HoldId, Hold>,
+    by_lease: BTreeMap<LeaseId, HoldId>,
+}
+
+impl Holds {
+    pub(crate) fn get(&self, id: &HoldId) -> Option<&Hold> {
+        self.by_id.get(id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: HoldId) -> Option<&mut Hold> {
+        self.by_id.get_mut(&id)
+    }
+
+    /// The hold that a lease belongs to.
+    pub(crate) fn of_lease(&self, lease: LeaseId) -> Option<HoldId> {
+        self.by_lease.get(&lease).copied()
+    }
+
+    pub(crate) fn ids(&self) -> Vec<HoldId> {
+        self.by_id.keys().copied().collect()
+    }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Hold> {
+        self.by_id.values_mut()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    fn insert(&mut self, hold: Hold) -> HoldId {
+        self.last_hold = self.last_hold.wrapping_add(1);
+        let id = HoldId(self.last_hold);
+        self.by_id.insert(id, hold);
+        id
+    }
+
+    fn add_level(&mut self, id: HoldId) -> Option<LeaseId> {
+        let hold = self.by_id.get_mut(&id)?;
+        self.last_lease = self.last_lease.wrapping_add(1);
+        let lease = LeaseId::from_u64(self.last_lease);
+        hold.levels.push(lease);
+        self.by_lease.insert(lease, id);
+        Some(lease)
+    }
+
+    fn remove_level(&mut self, lease: LeaseId) -> Option<HoldId> {
+        let id = self.by_lease.remove(&lease)?;
+        if let Some(hold) = self.by_id.get_mut(&id) {
+            hold.levels.retain(|level| *level != lease);
+        }
+        Some(id)
+    }
+
+    fn remove(&mut self, id: HoldId) -> Option<Hold> {
+        let hold = self.by_id.remove(&id)?;
+        for lease in &hold.levels {
+            self.by_lease.remove(lease);
+        }
+        Some(hold)
+    }
+}
+
+impl Session {
+    /// Notes a grant: the hold is armed in the same step that records it.
+    pub(crate) fn start_hold(&mut self, ticket: Ticket, grant: Grant, now: Instant) {
+        let ends = grant.max_hold.map(|max| grant.sent + max);
+        let record_until = grant.sent + grant.ttl;
+        let wanted = grant.sent + grant.plan.length;
+        let id = self.holds.insert(Hold {
+            queue: grant.queue,
+            keys: grant.keys,
+            owner: grant.owner,
+            context: grant.context,
+            token: grant.token,
+            plan: grant.plan,
+            levels: Vec::new(),
+            lost: None,
+            deadline: deadline(grant.sent, grant.ttl),
+            record_until,
+            wanted_until: ends.map_or(wanted, |ends| wanted.min(ends)),
+            ends,
+            renewal: None,
+            failures: 0,
+            extensions: Vec::new(),
+            doubt: grant.doubt,
+        });
+        if let Some(queue) = self.queues.get_mut(grant.queue) {
+            queue.holding = Some(id);
+        }
+        if let Some(context) = grant.context {
+            self.reentrancy.insert(grant.queue, context, id);
+        }
+        self.enter(ticket, id);
+        self.schedule_hold(id, grant.sent, now);
+    }
+
+    /// Gives one more lease of a hold.
+    fn enter(&mut self, ticket: Ticket, id: HoldId) {
+        let Some(lease) = self.holds.add_level(id) else { return };
+        let Some(hold) = self.holds.get(&id) else { return };
+        let grant = crate::session::Grant {
+            lease,
+            token: hold.token,
+            deadline: hold.deadline,
+            levels: u32::try_from(hold.levels.len()).unwrap_or(u32::MAX),
+        };
+        self.complete(ticket, Outcome::Granted(grant));
+    }
+
+    /// Lets a holder in again. The server is asked only if the hold has to last
+    /// longer than it does.
+    pub(crate) fn reenter(&mut self, ticket: Ticket, id: HoldId, request: &AcquireRequest, now: Instant) {
+        let plan = LeasePlan::of(request.lease, &self.config);
+        let Some(hold) = self.holds.get_mut(id) else { return };
+        if !hold.is_valid(now) {
+            let error = lost_error(hold, Operation::Acquire);
+            self.complete(ticket, Outcome::Failed(error));
+            return;
+        }
+        let until = hold.capped(now + plan.length);
+        if (plan.watched && hold.plan.watched) || until <= hold.record_until {
+            let turned_on = hold.watch(plan);
+            self.enter(ticket, id);
+            if turned_on {
+                self.schedule_hold(id, now, now);
+            }
+        } else {
+            self.extend_hold(ticket, id, until, Some(plan), now);
+        }
+    }
+
+    /// Makes a hold last until `until`, and completes `ticket` when it does.
+    fn extend_hold(&mut self, ticket: Ticket, id: HoldId, until: Instant, reentry: Option<LeasePlan>, now: Instant) {
+        let Some(hold) = self.holds.get_mut(id) else { return };
+        hold.wanted_until = hold.wanted_until.max(until);
+        hold.extensions.push(ticket);
+        self.extensions.insert(
+            ticket,
+            Extension {
+                hold: id,
+                until,
+                reentry,
+            },
+        );
+        self.timers.set(Timer::Wait(ticket), now + self.config.command_timeout);
+        self.renew(id, now);
+    }
+
+    /// Makes the hold of `lease` last `by` from now, never shorter than it does.
+    pub(crate) fn extend_lease(&mut self, ticket: Ticket, lease: LeaseId, by: Option<LeaseDuration>, now: Instant) {
+        let Some(id) = self.holds.of_lease(lease) else {
+            let error = Error::new(
+                ErrorKind::NotOwner,
+                Operation::Extend,
+                "this lease was released; acquire the lock again",
+            );
+            self.complete(ticket, Outcome::Failed(error));
+            return;
+        };
+        let Some(hold) = self.holds.get(&id) else { return };
+        if !hold.is_valid(now) {
+            let error = lost_error(hold, Operation::Extend);
+            self.complete(ticket, Outcome::Failed(error));
+            return;
+        }
+        let until = hold.capped(now + by.map_or(hold.plan.length, LeaseDuration::get));
+        if until <= hold.record_until {
+            let outcome = Outcome::Extended(hold.deadline);
+            self.complete(ticket, outcome);
+        } else {
+            self.extend_hold(ticket, id, until, None, now);
+        }
+    }
+
+    /// Completes the extensions that the record has reached.
+    pub(crate) fn settle_extensions(&mut self, id: HoldId) {
+        let Some(hold) = self.holds.get_mut(id) else { return };
+        let (reached, deadline) = (hold.record_until, hold.deadline);
+        let extensions = &self.extensions;
+        let is_done = |ticket: &Ticket| {
+            extensions
+                .get(ticket)
+                .is_none_or(|extension| extension.until <= reached)
+        };
+        let (done, open) = hold.extensions.iter().partition(|ticket| is_done(ticket));
+        hold.extensions = open;
+        let done: Vec<Ticket> = done;
+        for ticket in done {
+            self.timers.stop(Timer::Wait(ticket));
+            let Some(extension) = self.extensions.remove(&ticket) else {
+                continue;
+            };
+            match extension.reentry {
+                Some(plan) => {
+                    if let Some(hold) = self.holds.get_mut(id) {
+                        hold.watch(plan);
+                    }
+                    self.enter(ticket, id);
+                }
+                None => self.complete(ticket, Outcome::Extended(deadline)),
+            }
+        }
+    }
+
+    /// A caller has waited long enough for its extension.
+    pub(crate) fn extension_over(&mut self, ticket: Ticket) {
+        let Some(extension) = self.extensions.remove(&ticket) else {
+            return;
+        };
+        let operation = extension.operation();
+        let mut error = Error::new(
+            ErrorKind::Unavailable,
+            operation,
+            "the server did not confirm the longer lease in time; the lease goes on as it was",
+        );
+        if let Some(hold) = self.holds.get_mut(extension.hold) {
+            hold.extensions.retain(|waiting| *waiting != ticket);
+            error = error.with_lock(hold.keys.name.as_str());
+        }
+        self.complete(ticket, Outcome::Failed(error));
+    }
+
+    /// A caller of an extension went away.
+    pub(crate) fn cancel_extension(&mut self, ticket: Ticket) {
+        if let Some(extension) = self.extensions.remove(&ticket) {
+            self.timers.stop(Timer::Wait(ticket));
+            if let Some(hold) = self.holds.get_mut(extension.hold) {
+                hold.extensions.retain(|waiting| *waiting != ticket);
+            }
+        }
+    }
+
+    /// The hold is lost, finally. Its record is not touched: the program may
+    /// still be inside.
+    pub(crate) fn lose(&mut self, id: HoldId, reason: LostReason, now: Instant) {
+        let Some(hold) = self.holds.get_mut(id) else { return };
+        if hold.lost.is_some() {
+            return;
+        }
+        hold.lost = Some(reason);
+        let (queue, levels) = (hold.queue, hold.levels.clone());
+        let extensions = std::mem::take(&mut hold.extensions);
+        self.timers.stop(Timer::Renew(id));
+        self.timers.stop(Timer::Deadline(id));
+        for lease in levels {
+            self.events.push_back(Event::Lost { lease, reason });
+        }
+        for ticket in extensions {
+            self.timers.stop(Timer::Wait(ticket));
+            let Some(extension) = self.extensions.remove(&ticket) else {
+                continue;
+            };
+            let Some(hold) = self.holds.get(&id) else { continue };
+            let error = lost_error(hold, extension.operation());
+            self.complete(ticket, Outcome::Failed(error));
+        }
+        self.step_aside(queue, id, now);
+    }
+
+    /// Gives one lease back; the last one takes the record with it.
+    pub(crate) fn release_lease(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
+        let Some(id) = self.holds.remove_level(lease) else {
+            self.complete(ticket, Outcome::Released(ReleaseOutcome::Released));
+            return;
+        };
+        let Some(hold) = self.holds.get(&id) else { return };
+        let lost = hold.lost.map(outcome_of_lost);
+        if !hold.levels.is_empty() {
+            self.complete(ticket, Outcome::Released(lost.unwrap_or(ReleaseOutcome::Released)));
+            return;
+        }
+        let Some(hold) = self.end_hold(id) else { return };
+        let queue = hold.queue;
+        match lost {
+            Some(outcome) => {
+                self.complete(ticket, Outcome::Released(outcome));
+                self.owe_release(hold, None, now);
+            }
+            None => self.owe_release(hold, Some(ticket), now),
+        }
+        // The next local waiter asks right behind the release, not after its answer.
+        self.step_aside(queue, id, now);
+    }
+
+    /// Takes a hold out of all tables. From here on nothing renews it.
+    pub(crate) fn end_hold(&mut self, id: HoldId) -> Option<Hold> {
+        let hold = self.holds.remove(id)?;
+        self.timers.stop(Timer::Renew(id));
+        self.timers.stop(Timer::Deadline(id));
+        if let Some(context) = hold.context
+            && self.reentrancy.get(hold.queue, context) == Some(id)
+        {
+            self.reentrancy.remove(hold.queue, context);
+        }
+        for ticket in &hold.extensions {
+            self.timers.stop(Timer::Wait(*ticket));
+            if let Some(extension) = self.extensions.remove(ticket) {
+                let error = Error::new(
+                    ErrorKind::NotOwner,
+                    extension.operation(),
+                    "the lock was released meanwhile; acquire it again",
+                );
+                self.complete(*ticket, Outcome::Failed(error.with_lock(hold.keys.name.as_str())));
+            }
+        }
+        Some(hold)
+    }
+
+    /// The hold keeps nobody waiting any longer.
+    pub(crate) fn step_aside(&mut self, queue: QueueId, id: HoldId, now: Instant) {
+        if let Some(queue) = self.queues.get_mut(queue).filter(|queue| queue.holding == Some(id)) {
+            queue.holding = None;
+            queue.turn.released(now);
+        }
+        self.advance(queue, now);
+    }
+}
+
+impl Extension {
+    fn operation(&self) -> Operation {
+        if self.reentry.is_some() {
+            Operation::Acquire
+        } else {
+            Operation::Extend
+        }
+    }
+}
+
+/// What releasing a lost hold reports.
+fn outcome_of_lost(reason: LostReason) -> ReleaseOutcome {
+    match reason {
+        LostReason::Stolen => ReleaseOutcome::Stolen,
+        LostReason::Closed => ReleaseOutcome::Released,
+        LostReason::Expired | LostReason::Removed | LostReason::MaxHold => ReleaseOutcome::Expired,
+    }
+}
+
+fn lost_error(hold: &Hold, operation: Operation) -> Error {
+    let why = match hold.lost {
+        Some(LostReason::Removed) => "its record is gone from the server",
+        Some(LostReason::Stolen) => "its record is another owner's",
+        Some(LostReason::MaxHold) => "max_hold has passed",
+        Some(LostReason::Closed) => "the client was closed",
+        Some(LostReason::Expired) | None => "its deadline passed without a confirmed renewal",
+    };
+    Error::new(
+        ErrorKind::LockLost,
+        operation,
+        format!("the lease was lost ({why}); release it and acquire the lock again"),
+    )
+    .with_lock(hold.keys.name.as_str())
+}

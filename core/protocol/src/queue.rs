@@ -1,0 +1,238 @@
+//! The local queue of one lock, and its turns.
+//!
+//! Waiters of one client for one lock queue here first come, first served, and
+//! only the first asks the server: a hundred waiters in a process make no more
+//! traffic than one, and none of them starves. What one holder releases, the
+//! next local waiter takes right behind it. So that other processes get their
+//! turn, a client that knows of listeners elsewhere pauses after 16 local grants
+//! or 20 ms in a row.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::Holder;
+use crate::hold::HoldId;
+use crate::instant::Instant;
+use crate::kinds::Keys;
+use crate::session::Ticket;
+use crate::subscriptions::Subscription;
+
+/// Names a queue; never used again for another lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct QueueId(u64);
+
+/// One lock's waiters and holder in this client.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    /// The record that the waiters contend for.
+    pub(crate) record: Arc<[u8]>,
+    /// Where its releases are published.
+    pub(crate) channel: Arc<[u8]>,
+    /// In order of arrival; the first one contends on the server.
+    pub(crate) waiting: VecDeque<Ticket>,
+    /// The hold that keeps the others waiting, while it is valid.
+    pub(crate) holding: Option<HoldId>,
+    /// Whose turn it is, this client's or another's.
+    pub(crate) turn: Turn,
+    /// The last thing the server said of this lock, and when.
+    pub(crate) last_answer: Option<(Instant, LastAnswer)>,
+    /// Whether we hear of releases.
+    pub(crate) subscription: Subscription,
+}
+
+impl Queue {
+    /// Whether nothing local refers to it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.holding.is_none()
+    }
+}
+
+/// What the server said last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LastAnswer {
+    /// The lock is held.
+    Held(Holder),
+    /// It could not say; the cause in words.
+    Failed(String),
+}
+
+/// How long this client has kept a lock to itself.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    /// Grants since another client could have had the lock.
+    grants: u32,
+    /// When the first of them was.
+    since: Option<Instant>,
+    /// When the lock was last released and not taken at once.
+    free_since: Option<Instant>,
+    /// How many other connections heard the last release.
+    others: u32,
+}
+
+impl Turn {
+    const MAX_GRANTS: u32 = 16;
+    const MAX_TIME: Duration = Duration::from_millis(20);
+    /// A lock that was free for so long was there for anyone to take.
+    const FREE_TIME: Duration = Duration::from_millis(5);
+
+    /// The lock was granted here.
+    pub(crate) fn granted(&mut self, now: Instant) {
+        self.grants = self.grants.saturating_add(1);
+        self.since.get_or_insert(now);
+        self.free_since = None;
+    }
+
+    /// The lock was released here.
+    pub(crate) fn released(&mut self, now: Instant) {
+        self.free_since = Some(now);
+    }
+
+    /// Another client had it, or was given the chance.
+    pub(crate) fn passed_on(&mut self) {
+        self.grants = 0;
+        self.since = None;
+        self.free_since = None;
+    }
+
+    /// So many other connections heard a release.
+    pub(crate) fn heard_by(&mut self, others: u32) {
+        self.others = others;
+    }
+
+    /// Whether others wait for it elsewhere.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.others > 0
+    }
+
+    /// Whether the next local attempt should let others go first.
+    pub(crate) fn is_over(&mut self, now: Instant) -> bool {
+        if self.others == 0 {
+            return false;
+        }
+        if self
+            .free_since
+            .is_some_and(|since| now.saturating_since(since) >= Self::FREE_TIME)
+        {
+            self.passed_on();
+        }
+        self.grants >= Self::MAX_GRANTS
+            || self
+                .since
+                .is_some_and(|since| now.saturating_since(since) >= Self::MAX_TIME)
+    }
+}
+
+/// The queues of a client.
+#[derive(Debug, Default)]
+pub(crate) struct Queues {
+    last: u64,
+    by_id: BTreeMap<QueueId, Queue>,
+    by_record: BTreeMap<Arc<[u8]>, QueueId>,
+}
+
+impl Queues {
+    /// The queue of a lock, made if there is none.
+    pub(crate) fn open(&mut self, keys: &Keys) -> QueueId {
+        if let Some(id) = self.by_record.get(&keys.record) {
+            return *id;
+        }
+        self.last = self.last.wrapping_add(1);
+        let id = QueueId(self.last);
+        self.by_record.insert(Arc::clone(&keys.record), id);
+        self.by_id.insert(
+            id,
+            Queue {
+                record: Arc::clone(&keys.record),
+                channel: Arc::clone(&keys.channel),
+                waiting: VecDeque::new(),
+                holding: None,
+                turn: Turn::default(),
+                last_answer: None,
+                subscription: Subscription::None,
+            },
+        );
+        id
+    }
+
+    /// The queue of a record, if there is one.
+    pub(crate) fn find(&self, record: &[u8]) -> Option<QueueId> {
+        self.by_record.get(record).copied()
+    }
+
+    pub(crate) fn get(&self, id: QueueId) -> Option<&Queue> {
+        self.by_id.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: QueueId) -> Option<&mut Queue> {
+        self.by_id.get_mut(&id)
+    }
+
+    /// All queues, oldest first.
+    pub(crate) fn ids(&self) -> Vec<QueueId> {
+        self.by_id.keys().copied().collect()
+    }
+
+    /// Forgets a queue.
+    pub(crate) fn remove(&mut self, id: QueueId) {
+        if let Some(queue) = self.by_id.remove(&id) {
+            self.by_record.remove(&queue.record);
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_client_alone_never_pauses() {
+        let mut turn = Turn::default();
+        for grant in 0..1_000 {
+            turn.granted(at(grant));
+            assert!(!turn.is_over(at(grant)));
+        }
+    }
+
+    #[test]
+    fn a_turn_ends_after_sixteen_grants_when_others_listen() {
+        let mut turn = Turn::default();
+        turn.heard_by(1);
+        for _ in 0..15 {
+            turn.granted(at(0));
+            assert!(!turn.is_over(at(0)));
+        }
+        turn.granted(at(0));
+        assert!(turn.is_over(at(0)));
+        turn.passed_on();
+        assert!(!turn.is_over(at(0)));
+    }
+
+    #[test]
+    fn a_turn_ends_after_twenty_milliseconds() {
+        let mut turn = Turn::default();
+        turn.heard_by(1);
+        turn.granted(at(0));
+        assert!(!turn.is_over(at(19)));
+        assert!(turn.is_over(at(20)));
+    }
+
+    #[test]
+    fn a_lock_that_lay_free_starts_a_new_turn() {
+        let mut turn = Turn::default();
+        turn.heard_by(1);
+        turn.granted(at(0));
+        turn.released(at(100));
+        assert!(turn.is_over(at(104)));
+        assert!(!turn.is_over(at(105)));
+    }
+}

@@ -1,0 +1,40 @@
+//! Who holds what, so that a holder is let in again without asking the server.
+
+use std::collections::BTreeMap;
+
+use crate::hold::HoldId;
+use crate::queue::QueueId;
+use crate::session::Context;
+
+/// The map from a lock and a context to the hold that the context re-enters.
+///
+/// A lost hold stays in it until its outermost level is released: its context
+/// must not be let in as if nothing had happened.
+#[derive(Debug, Default)]
+pub(crate) struct Reentrancy {
+    holds: BTreeMap<(QueueId, Context), HoldId>,
+}
+
+impl Reentrancy {
+    /// Notes that `context` holds the lock of `queue`.
+    pub(crate) fn insert(&mut self, queue: QueueId, context: Context, hold: HoldId) {
+        self.holds.insert((queue, context), hold);
+    }
+
+    /// The hold of `context`, if it has one.
+    pub(crate) fn get(&self, queue: QueueId, context: Context) -> Option<HoldId> {
+        self.holds.get(&(queue, context)).copied()
+    }
+
+    /// Forgets the hold of `context`.
+    pub(crate) fn remove(&mut self, queue: QueueId, context: Context) {
+        self.holds.remove(&(queue, context));
+    }
+
+    /// Whether any context holds the lock of `queue`.
+    pub(crate) fn any(&self, queue: QueueId) -> bool {
+        let zero = Context::from_u64(0);
+        let last = Context::from_u64(u64::MAX);
+        self.holds.range((queue, zero)..=(queue, last)).next().is_some()
+    }
+}

@@ -1,0 +1,301 @@
+//! What must go from the server: a caller's release, or the compensation for
+//! what an abandoned attempt may have been granted.
+//!
+//! ```text
+//!             connected              answered
+//!   Waiting ────────────► Sent(call) ─────────► done, or Waiting once more if an
+//!      ▲                     │                  attempt of the same owner was cut
+//!      │ pause, connected    │ overdue, error,  off and may yet run
+//!      └─────────────────────┘ disconnected
+//!
+//!   any state ── the record's TTL has passed ──► done
+//! ```
+//!
+//! A release removes only its own owner's record, so sending it once too often is
+//! harmless. The caller waits one command timeout at the most; the release does
+//! not end with it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::calls::{InFlight, Purpose};
+use crate::hold::Hold;
+use crate::instant::Instant;
+use crate::kinds::{Keys, Record, parse_record};
+use crate::owner::OwnerId;
+use crate::queue::QueueId;
+use crate::reply::{CallError, Reply};
+use crate::request::{Doubt, MAX_ATTEMPT};
+use crate::session::{CallId, Lane, Outcome, ReleaseOutcome, Session, Ticket};
+use crate::timers::Timer;
+
+/// Names a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ReleaseId(u64);
+
+/// The pause after an error.
+const ERROR_PAUSE: Duration = Duration::from_millis(200);
+
+/// A release that is owed.
+#[derive(Debug)]
+pub(crate) struct Release {
+    queue: QueueId,
+    keys: Arc<Keys>,
+    owner: OwnerId,
+    /// The caller that waits for it.
+    ticket: Option<Ticket>,
+    /// Until when the hold could be relied on; `None` for a compensation.
+    deadline: Option<Instant>,
+    /// When the record's TTL has passed for certain.
+    until: Instant,
+    /// The call in flight.
+    call: Option<CallId>,
+    /// When it was first sent.
+    first_sent: Option<Instant>,
+    /// One was sent and not answered: it may have worked.
+    unanswered: bool,
+    /// Attempts of the same owner that are not settled.
+    doubt: Doubt,
+}
+
+/// The releases of a client.
+#[derive(Debug, Default)]
+pub(crate) struct Releases {
+    last: u64,
+    by_id: BTreeMap<ReleaseId, Release>,
+}
+
+impl Releases {
+    /// Whether nothing is owed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Takes the caller that waits away from its release, which goes on.
+    pub(crate) fn forget_ticket(&mut self, ticket: Ticket) {
+        for release in self.by_id.values_mut() {
+            if release.ticket == Some(ticket) {
+                release.ticket = None;
+            }
+        }
+    }
+}
+
+impl Session {
+    /// Owes the release of a hold that ended.
+    pub(crate) fn owe_release(&mut self, hold: Hold, ticket: Option<Ticket>, now: Instant) {
+        let release = Release {
+            queue: hold.queue,
+            keys: hold.keys,
+            owner: hold.owner,
+            ticket,
+            deadline: Some(hold.deadline),
+            until: hold.record_until.max(now) + hold.plan.length,
+            call: None,
+            first_sent: None,
+            unanswered: false,
+            doubt: hold.doubt,
+        };
+        self.add_release(release, now);
+    }
+
+    /// Owes a release for what an abandoned attempt may have been granted. It
+    /// follows the attempt on the same connection, if that still lives.
+    pub(crate) fn compensate(&mut self, queue: QueueId, keys: Arc<Keys>, owner: OwnerId, doubt: Doubt, now: Instant) {
+        let release = Release {
+            queue,
+            keys,
+            owner,
+            ticket: None,
+            deadline: None,
+            until: now + MAX_ATTEMPT + self.config.command_timeout,
+            call: None,
+            first_sent: None,
+            unanswered: false,
+            doubt,
+        };
+        self.add_release(release, now);
+    }
+
+    fn add_release(&mut self, release: Release, now: Instant) {
+        self.releases.last = self.releases.last.wrapping_add(1);
+        let id = ReleaseId(self.releases.last);
+        if release.ticket.is_some() {
+            self.timers
+                .set(Timer::ReleaseWait(id), now + self.config.command_timeout);
+        }
+        self.releases.by_id.insert(id, release);
+        self.send_release(id, now);
+    }
+
+    /// Sends a release, if there is a connection and it is not in flight.
+    pub(crate) fn send_release(&mut self, id: ReleaseId, now: Instant) {
+        let connected = self.is_connected();
+        let Some(release) = self.releases.by_id.get_mut(&id) else {
+            return;
+        };
+        if now >= release.until {
+            self.settle_release(id, ReleaseOutcome::Unknown);
+            return;
+        }
+        if release.call.is_some() {
+            return;
+        }
+        if !connected {
+            self.timers.set(Timer::ReleaseAgain(id), release.until);
+            return;
+        }
+        let invocation = release.keys.release(&release.owner);
+        let call = self.calls.start(Purpose::Release(id));
+        release.call = Some(call);
+        self.timers.stop(Timer::ReleaseAgain(id));
+        self.timers
+            .set(Timer::CallTimeout(call), now + self.config.command_timeout);
+        self.transmit(call, Lane::Command, invocation);
+    }
+
+    /// There is a connection again: send what waited for one.
+    pub(crate) fn release_after_outage(&mut self, now: Instant) {
+        let waiting: Vec<ReleaseId> = self.releases.by_id.keys().copied().collect();
+        for id in waiting {
+            self.send_release(id, now);
+        }
+    }
+
+    /// A release's bytes are about to go to the socket.
+    pub(crate) fn release_sent(&mut self, id: ReleaseId, now: Instant) {
+        if let Some(release) = self.releases.by_id.get_mut(&id) {
+            release.first_sent.get_or_insert(now);
+        }
+    }
+
+    /// The answer to a release.
+    pub(crate) fn release_answered(
+        &mut self,
+        id: CallId,
+        call: InFlight,
+        release_id: ReleaseId,
+        result: Result<Reply, CallError>,
+        now: Instant,
+    ) {
+        let Some(release) = self.releases.by_id.get_mut(&release_id) else {
+            return;
+        };
+        if release.call == Some(id) {
+            release.call = None;
+        }
+        let record = match &result {
+            Ok(reply) => parse_record(reply),
+            // Something else stands where the record was.
+            Err(CallError::Server { code, .. }) if code == "WRONGTYPE" => Some(Record::Others),
+            Err(_) => None,
+        };
+        let Some(record) = record else {
+            let disconnected = matches!(result, Err(CallError::Disconnected(_)));
+            release.unanswered |= disconnected && call.sent.is_some();
+            if release.call.is_none() {
+                let pause = if disconnected {
+                    Duration::from_millis(1)
+                } else {
+                    ERROR_PAUSE
+                };
+                self.timers.set(Timer::ReleaseAgain(release_id), now + pause);
+            }
+            return;
+        };
+        // An earlier, unanswered release may be what removed the record.
+        let outcome = match record {
+            Record::Mine { .. } => ReleaseOutcome::Released,
+            Record::Absent | Record::Others if release.unanswered => match (release.first_sent, release.deadline) {
+                (Some(sent), Some(deadline)) if sent < deadline => ReleaseOutcome::Released,
+                _ => ReleaseOutcome::Unknown,
+            },
+            Record::Absent => ReleaseOutcome::Expired,
+            Record::Others => ReleaseOutcome::Stolen,
+        };
+        let queue = release.queue;
+        if let Record::Mine { listeners } = record {
+            let others = self.others_listening(queue, listeners);
+            if let Some(queue) = self.queues.get_mut(queue) {
+                queue.turn.heard_by(others);
+            }
+        }
+        self.answer_release(release_id, outcome);
+        self.repeat_or_settle(release_id, now);
+        self.tidy(queue, now);
+    }
+
+    /// The answer to a release is overdue: send another.
+    pub(crate) fn release_overdue(&mut self, id: CallId, release_id: ReleaseId, now: Instant) {
+        let Some(release) = self.releases.by_id.get_mut(&release_id) else {
+            return;
+        };
+        if release.call == Some(id) {
+            release.call = None;
+            release.unanswered = true;
+            self.send_release(release_id, now);
+        }
+    }
+
+    /// A caller has waited long enough for its release, which goes on.
+    pub(crate) fn release_wait_over(&mut self, id: ReleaseId) {
+        self.answer_release(id, ReleaseOutcome::Unknown);
+    }
+
+    /// An attempt of a request that is gone was answered. If its connection
+    /// closed, the attempt may run after the release that was sent for it.
+    pub(crate) fn doubt_answered(
+        &mut self,
+        id: CallId,
+        call: InFlight,
+        result: &Result<Reply, CallError>,
+        _now: Instant,
+    ) {
+        let cut = matches!(result, Err(CallError::Disconnected(_))) && call.sent.is_some();
+        let owed = self.releases.by_id.values_mut().map(|release| &mut release.doubt);
+        let held = self.holds.values_mut().map(|hold| &mut hold.doubt);
+        for doubt in owed.chain(held) {
+            if doubt.open.contains(&id) {
+                doubt.answered(id);
+                doubt.cut |= cut;
+            }
+        }
+    }
+
+    /// Done, unless an attempt was cut off and may run after this release.
+    fn repeat_or_settle(&mut self, id: ReleaseId, now: Instant) {
+        let Some(release) = self.releases.by_id.get_mut(&id) else {
+            return;
+        };
+        if std::mem::take(&mut release.doubt.cut) || !std::mem::take(&mut release.doubt.open).is_empty() {
+            self.timers
+                .set(Timer::ReleaseAgain(id), now + self.config.command_timeout);
+        } else {
+            self.settle_release(id, ReleaseOutcome::Unknown);
+        }
+    }
+
+    /// Tells the caller, once.
+    fn answer_release(&mut self, id: ReleaseId, outcome: ReleaseOutcome) {
+        self.timers.stop(Timer::ReleaseWait(id));
+        let ticket = self
+            .releases
+            .by_id
+            .get_mut(&id)
+            .and_then(|release| release.ticket.take());
+        if let Some(ticket) = ticket {
+            self.complete(ticket, Outcome::Released(outcome));
+        }
+    }
+
+    fn settle_release(&mut self, id: ReleaseId, outcome: ReleaseOutcome) {
+        self.answer_release(id, outcome);
+        self.timers.stop(Timer::ReleaseAgain(id));
+        self.releases.by_id.remove(&id);
+    }
+}

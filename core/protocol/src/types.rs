@@ -1,0 +1,224 @@
+//! What goes into a session and what comes out of it, as plain data.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, Holder};
+use crate::instant::Instant;
+use crate::kinds::Kind;
+use crate::lease::LeaseDuration;
+use crate::name::LockName;
+use crate::owner::ClientId;
+use crate::script::Script;
+use crate::token::Token;
+
+/// What one client is configured with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// This client's id, the first part of its owner ids.
+    pub client: ClientId,
+    /// The watchdog's lease, for holds that were given none.
+    pub lease: LeaseDuration,
+    /// How long an answer may take.
+    pub command_timeout: Duration,
+    /// A waiter asks again after a time between these two, drawn at random.
+    pub poll: (Duration, Duration),
+}
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+            pub struct $name(u64);
+
+            impl $name {
+                /// As a number.
+                #[must_use]
+                pub const fn get(self) -> u64 {
+                    self.0
+                }
+
+                /// From a number that `get` gave.
+                #[must_use]
+                pub const fn from_u64(id: u64) -> Self {
+                    Self(id)
+                }
+            }
+        )*
+    };
+}
+
+ids! {
+    /// One verb of a caller, to be completed by exactly one event.
+    Ticket,
+    /// One script call on its way to a server.
+    CallId,
+    /// One grant or re-entry.
+    LeaseId,
+    /// Who may re-enter: a thread or task, by a number that is never used for another.
+    Context,
+}
+
+/// Which server. Node 0 is the only one unless several primaries vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct NodeId(pub u16);
+
+/// Which of a node's connections a call takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lane {
+    /// What callers wait for.
+    Command,
+    /// What the watchdog sends; never queued behind commands.
+    Renewal,
+}
+
+/// A script call to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Names the call in `on_sent` and `on_reply`.
+    pub id: CallId,
+    /// The server to ask.
+    pub node: NodeId,
+    /// The connection to use.
+    pub lane: Lane,
+    /// The script to run.
+    pub script: Script,
+    /// Its KEYS.
+    pub keys: Vec<Arc<[u8]>>,
+    /// Its ARGV.
+    pub args: Vec<Arc<[u8]>>,
+}
+
+/// Something to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transmit {
+    /// Run a script.
+    Call(Call),
+    /// Listen on a channel.
+    Subscribe {
+        /** The server. */
+        node: NodeId,
+        /** The channel. */
+        channel: Arc<[u8]>,
+    },
+    /// Stop listening.
+    Unsubscribe {
+        /** The server. */
+        node: NodeId,
+        /** The channel. */
+        channel: Arc<[u8]>,
+    },
+}
+
+/// What a caller wants of a lock.
+#[derive(Clone, Debug)]
+pub struct AcquireRequest {
+    /// The lock's kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: LockName,
+    /// Who may re-enter without naming a lease; `None` if nobody.
+    pub context: Option<Context>,
+    /// The held lease to re-enter explicitly.
+    pub within: Option<LeaseId>,
+    /// How long to wait; zero tries once; `None` waits as long as the server answers.
+    pub wait: Option<Duration>,
+    /// A fixed lease; `None` for the client's, renewed by the watchdog.
+    pub lease: Option<LeaseDuration>,
+    /// The longest the hold may last, counted from its first grant.
+    pub max_hold: Option<Duration>,
+    /// Whether a fencing token is drawn.
+    pub fencing: bool,
+}
+
+/// What a grant or re-entry gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The lease.
+    pub lease: LeaseId,
+    /// Its fencing token.
+    pub token: Option<Token>,
+    /// Until when it may be relied on if nothing renews it.
+    pub deadline: Instant,
+    /// How many levels the hold has now.
+    pub levels: u32,
+}
+
+/// How a release ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReleaseOutcome {
+    /// The record is gone by our hand, or an outer level still holds it.
+    Released,
+    /// The record was gone already.
+    Expired,
+    /// The record is another owner's.
+    Stolen,
+    /// The server did not answer in time; the release is tried on until the record's TTL has passed.
+    Unknown,
+}
+
+/// Why a hold was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostReason {
+    /// Its deadline came without a renewal that the server confirmed.
+    Expired,
+    /// The server has no record of it: DEL, FLUSHALL, eviction, failover.
+    Removed,
+    /// The server's record is another owner's.
+    Stolen,
+    /// `max_hold` has passed.
+    MaxHold,
+    /// The client was closed.
+    Closed,
+}
+
+/// A lock's state on the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockState {
+    /// Who holds it; `None` if it is free.
+    pub holder: Option<Holder>,
+}
+
+/// What a ticket came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The lock is held.
+    Granted(Grant),
+    /// Waited as long as asked; the error is the `LockTimeout` to raise where the caller wants one.
+    NotGranted(Error),
+    /// A release is done.
+    Released(ReleaseOutcome),
+    /// A lease was extended, until this deadline.
+    Extended(Instant),
+    /// The state that was asked for.
+    State(LockState),
+    /// It failed.
+    Failed(Error),
+}
+
+/// Something that the driver passes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A ticket is done. Every ticket has exactly one, a cancelled one has none.
+    Completed {
+        /** Which. */
+        ticket: Ticket,
+        /** How. */
+        outcome: Outcome,
+    },
+    /// A lease is lost, finally. Comes once for each lease, never after its release.
+    Lost {
+        /** Which. */
+        lease: LeaseId,
+        /** Why. */
+        reason: LostReason,
+    },
+    /// A lease may be relied on for longer.
+    Renewed {
+        /** Which. */
+        lease: LeaseId,
+        /** Until when. */
+        deadline: Instant,
+    },
+}
