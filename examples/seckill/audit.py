@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TypedDict
 
 
@@ -46,7 +47,7 @@ def judge(stock: int, left: int, sales: dict[str, str], orders: dict[str, str], 
         problems.append(f"{len(parsed)} of {stock} vouchers were sold, and {left} are left in the stock")
     if [sale["left"] for sale in parsed] != list(range(stock - 1, -1, -1)):
         problems.append("the stock did not fall by one with each sale")
-    if any(later["token"] <= earlier["token"] for earlier, later in zip(parsed, parsed[1:], strict=False)):
+    if any(later["token"] <= earlier["token"] for earlier, later in pairwise(parsed)):
         problems.append("a fencing token did not rise")
     if orders.keys() != users.keys() or any(sale not in sales for sale in orders.values()):
         problems.append("the orders and the sales do not match")
@@ -55,6 +56,6 @@ def judge(stock: int, left: int, sales: dict[str, str], orders: dict[str, str], 
         sold={language: sold[language] for language in languages},
         oversold=oversold,
         double_sales=double_sales,
-        hand_overs=sum(a["language"] != b["language"] for a, b in zip(parsed, parsed[1:], strict=False)),
+        hand_overs=sum(a["language"] != b["language"] for a, b in pairwise(parsed)),
         problems=problems,
     )

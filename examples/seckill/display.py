@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -41,7 +42,7 @@ class Display:
         self.bars: dict[str, TaskID] = {name: self.progress.add_task(name, total=stock) for name in languages}
         self.total = self.progress.add_task("together", total=stock)
 
-    def __enter__(self) -> "Display":
+    def __enter__(self) -> Self:
         self.progress.start()
         return self
 

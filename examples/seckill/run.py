@@ -47,7 +47,7 @@ def commands() -> dict[str, list[str]]:
     }
 
 
-class Failed(Exception):
+class DemoError(Exception):
     """The run cannot go on; the text says why."""
 
 
@@ -93,7 +93,7 @@ def server() -> Iterator[str]:
         yield url
         return
     if not LEASEHOLD.exists():
-        raise Failed("the leasehold command is not built: run ./ci/just demo")
+        raise DemoError("the leasehold command is not built: run ./ci/just demo")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -112,7 +112,7 @@ def wait_until_up(store: redis.Redis, deadline: float) -> None:
             return
         except redis.ConnectionError as error:
             if time.monotonic() > deadline:
-                raise Failed(f"the server does not answer: {error}") from error
+                raise DemoError(f"the server does not answer: {error}") from error
             time.sleep(0.02)
 
 
@@ -129,11 +129,11 @@ def sell(services: list[Service], display: Display, tallies: dict[str, Tally]) -
         try:
             language, message = events.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
-            raise Failed(f"after {TIME_LIMIT:.0f} s these are still at it: {', '.join(sorted(running))}") from None
+            raise DemoError(f"after {TIME_LIMIT:.0f} s these are still at it: {', '.join(sorted(running))}") from None
         if message is None:
             running.discard(language)
             if language in waiting or by_language[language].process.wait() != 0:
-                raise Failed(by_language[language].complaint())
+                raise DemoError(by_language[language].complaint())
         elif "ready" in message:
             waiting.discard(language)
             if not waiting:
@@ -145,6 +145,10 @@ def sell(services: list[Service], display: Display, tallies: dict[str, Tally]) -
             tallies[language] = Tally(**message)  # type: ignore[arg-type]
             display.update(tallies)
     return finished - started
+
+
+def texts(store: redis.Redis, key: str) -> dict[str, str]:
+    return {str(name): str(value) for name, value in store.hgetall(key).items()}
 
 
 def run(url: str, stock: int, users: int) -> Verdict:
@@ -166,8 +170,8 @@ def run(url: str, stock: int, users: int) -> Verdict:
         verdict = judge(
             stock,
             int(store.get(f"{prefix}:stock") or -1),
-            store.hgetall(f"{prefix}:sales"),
-            store.hgetall(f"{prefix}:orders"),
+            texts(store, f"{prefix}:sales"),
+            texts(store, f"{prefix}:orders"),
             list(commands()),
         )
         final_table(display.console, verdict, tallies, seconds)
@@ -188,7 +192,7 @@ def main() -> int:
     try:
         with server() as url:
             return 1 if run(url, options.stock, options.users).problems else 0
-    except (Failed, redis.RedisError) as error:
+    except (DemoError, redis.RedisError) as error:
         print(f"the demo failed: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -1,0 +1,40 @@
+"""Who gets the lock, and when: measured in seconds, so these run with nothing else beside them."""
+
+import time
+
+import pytest
+
+import leasehold
+from programs import LANGUAGES, Contender, Server, contend
+
+pytestmark = pytest.mark.timing
+
+RING = list(zip(LANGUAGES, LANGUAGES[1:] + LANGUAGES[:1], strict=True))
+LEASE_MS = 1000
+
+
+@pytest.mark.parametrize(("one", "other"), [(language, language) for language in LANGUAGES] + RING)
+def test_two_processes_take_turns(server: Server, one: str, other: str) -> None:
+    name = f"turns-{one}-{other}"
+    said = contend([Contender(language, "turns", server, name, 8, 5) for language in (one, other)])
+    first, second = (int(grants) for grants in said)
+    assert 0.35 <= first / (first + second) <= 0.65, f"{one} had {first} grants and {other} {second}"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_killed_holder_is_followed_within_its_lease(server: Server, language: str) -> None:
+    name = f"killed-{language}"
+    holder = Contender(language, "hold", server, name, LEASE_MS)
+    try:
+        holder.expect("held")
+        with leasehold.connect(server.url) as client:
+            assert client.lock(name).try_acquire() is None
+            holder.kill()
+            killed = time.monotonic()
+            lease = client.lock(name).try_acquire(wait=10)
+            waited = time.monotonic() - killed
+            assert lease is not None
+            lease.release()
+        assert waited < LEASE_MS / 1000 + 0.6
+    finally:
+        holder.kill()
