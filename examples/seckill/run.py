@@ -153,7 +153,7 @@ def texts(store: redis.Redis, key: str) -> dict[str, str]:
 
 def run(url: str, stock: int, users: int) -> Verdict:
     store = redis.Redis.from_url(url, decode_responses=True)
-    wait_until_up(store, time.monotonic() + 10)
+    wait_until_up(store, time.monotonic() + 5)
     prefix = f"seckill:{secrets.token_hex(4)}"
     env = os.environ | {"REDIS_URL": url, "SECKILL_PREFIX": prefix, "SECKILL_USERS": str(users)}
     services: list[Service] = []

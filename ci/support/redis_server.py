@@ -1,0 +1,44 @@
+"""A redis-server for tests and benchmarks: on a free port, with nothing saved, stopped at the end."""
+
+import contextlib
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+
+import redis
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def redis_server() -> Iterator[str]:
+    """Yields its URL once it answers."""
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["redis-server", "--port", str(port), "--save", "", "--appendonly", "no", "--dir", folder]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        try:
+            _wait_until_up(port)
+            yield f"redis://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _wait_until_up(port: int) -> None:
+    deadline = time.monotonic() + 10
+    with redis.Redis(port=port) as store:
+        while True:
+            try:
+                store.ping()
+                return
+            except redis.ConnectionError as error:
+                if time.monotonic() > deadline:
+                    raise RuntimeError("redis-server did not start") from error
+                time.sleep(0.02)

@@ -1,0 +1,150 @@
+# Every task a contributor runs. `./ci/just TASK` installs what is missing first; `just TASK` runs it as it is.
+
+set positional-arguments := true
+
+venv := justfile_directory() / ".tools/venv/bin"
+python := venv / "python"
+maven := "mvn --batch-mode --no-transfer-progress --quiet"
+# Their tests are those of the packages, so `cargo test` need not build them.
+core := "--workspace --exclude leasehold-python --exclude leasehold-node --exclude leasehold-jvm"
+
+# List the tasks
+[private]
+default:
+    @just --list --unsorted
+
+# Three languages sell one stock: on the embedded server, or on REDIS_URL
+[group('main')]
+demo *options: build
+    {{ python }} examples/seckill/run.py "$@"
+
+# Every test of every part; those that assert milliseconds run last and alone
+[group('main')]
+test: lint build test-core test-wasm test-python test-node test-jvm test-cross test-demo test-timing
+
+# What the demo and the tests need
+[group('build')]
+build: build-cli build-python build-node build-jvm build-example
+
+# The `leasehold` command, into target/release
+[group('build')]
+build-cli:
+    cargo build --release --locked --package leasehold-cli
+
+# The Python package, into .tools/venv
+[group('build')]
+build-python:
+    cd packages/python && {{ venv }}/maturin develop --release --locked --quiet
+
+# The Node package, into packages/node/dist
+[group('build')]
+build-node:
+    npm run --silent --prefix packages/node build
+
+# The jar, into the local Maven repository
+[group('build')]
+build-jvm:
+    {{ maven }} --file packages/jvm/pom.xml install -DskipTests
+
+# The example's JVM service
+[group('build')]
+build-example: build-jvm
+    {{ maven }} --file examples/seckill/jvm/pom.xml package
+
+# The contender of the cross-language tests that is written in Rust
+[group('build')]
+build-contender:
+    cargo build --release --locked --package leasehold-contender
+
+# The Rust crates: virtual time, the embedded store, a real redis-server
+[group('test')]
+test-core *options:
+    cargo test --locked {{ core }} "$@"
+
+# The protocol as WebAssembly, driven from Node
+[group('test')]
+test-wasm:
+    cargo build --release --locked --package leasehold-wasm-check --target wasm32-unknown-unknown
+    node --test ci/wasm/
+
+# The Python package
+[group('test')]
+test-python *options: build-python
+    cd packages/python && {{ python }} -m pytest -m "not timing" "$@"
+
+# The Node package
+[group('test')]
+test-node: build-node
+    npm test --prefix packages/node
+
+# The JVM package
+[group('test')]
+test-jvm:
+    {{ maven }} --file packages/jvm/pom.xml verify
+
+# Several languages on one lock
+[group('test')]
+test-cross *options: build build-contender
+    cd ci/cross && {{ python }} -m pytest -m "not timing" "$@"
+
+# The demo, on the embedded server and on a real redis-server
+[group('test')]
+test-demo *options: build
+    cd examples/seckill && {{ python }} -m pytest "$@"
+
+# All tests that assert milliseconds, one after another: leave the machine alone meanwhile
+[group('test')]
+test-timing: build build-contender
+    cargo test --locked {{ core }} --test timing -- --test-threads=1
+    cd packages/python && {{ python }} -m pytest -m timing
+    npm run --prefix packages/node test:timing
+    {{ maven }} --file packages/jvm/pom.xml verify -Ptiming
+    cd ci/cross && {{ python }} -m pytest -m timing
+
+# All lints, changing nothing
+[group('lint')]
+lint: lint-rust lint-lua lint-python lint-node lint-jvm lint-shell
+
+[group('lint')]
+lint-rust:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
+
+# The scripts that run inside the server
+[group('lint')]
+lint-lua:
+    node ci/lint/lua.mjs core/protocol/lua/*.lua
+
+[group('lint')]
+lint-python: build-python
+    {{ venv }}/ruff check --quiet .
+    {{ venv }}/ruff format --quiet --check .
+    cd packages/python && {{ venv }}/mypy --strict leasehold
+    cd ci/cross && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
+    cd examples/seckill && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
+
+[group('lint')]
+lint-node:
+    ci/node_modules/.bin/biome check --error-on-warnings .
+
+[group('lint')]
+lint-jvm:
+    {{ maven }} --file packages/jvm/pom.xml spotless:check
+
+[group('lint')]
+lint-shell:
+    {{ venv }}/shellcheck ci/just .ci/run
+
+# Puts all sources into their form
+[group('lint')]
+format:
+    cargo fmt --all
+    {{ venv }}/ruff check --fix --quiet .
+    {{ venv }}/ruff format --quiet .
+    ci/node_modules/.bin/biome check --write .
+    {{ maven }} --file packages/jvm/pom.xml spotless:apply
+
+# Side by side with other lock libraries: pairs per second and ratios
+[group('measure')]
+bench *options: build
+    {{ python }} ci/bench/run.py "$@"
