@@ -1,0 +1,219 @@
+//! Attempts whose caller went away, replies that never came, and releases that
+//! had to be sent again.
+
+use std::time::Duration;
+
+use crate::world::*;
+use leasehold_protocol::{AcquireRequest, CallError, Outcome, ReleaseOutcome};
+
+#[test]
+fn cancelling_at_any_instant_leaves_no_key_one_round_trip_later() {
+    for micros in (0..2_000).step_by(10) {
+        let mut world = World::new(1);
+        let ticket = world.acquire(0, wants("a"));
+        world.run_for(Duration::from_micros(micros));
+        if world.clients[0].events.is_empty() {
+            world.cancel(0, ticket);
+            world.run_for(2 * LATENCY);
+            assert!(world.server.records.is_empty(), "cancelled after {micros} µs");
+            assert!(world.clients[0].events.is_empty(), "a cancelled ticket has no event");
+            world.run_for(Duration::from_secs(5));
+            assert!(world.clients[0].session.is_empty(), "cancelled after {micros} µs");
+        }
+    }
+}
+
+#[test]
+fn cancelling_a_waiter_leaves_the_others_in_line() {
+    let mut world = World::new(2);
+    let held = world.hold(0, wants("a"));
+    let first = world.acquire(1, wants("a"));
+    let second = world.acquire(1, wants("a"));
+    world.run_for(ms(30));
+    world.cancel(1, first);
+    world.release(0, held.lease);
+    granted(world.outcome_within(1, second, ms(10)).expect("next in line").0);
+}
+
+#[test]
+fn a_reply_cut_after_execution_is_found_again_by_the_same_owner() {
+    let mut world = World::new(1);
+    world.cut_after_execution = 1;
+    let ticket = world.acquire(0, wants("a"));
+    world.run_for(ms(1));
+    let owner = world.server.records["a"].owner.clone();
+    world.connect(0);
+    let grant = granted(world.outcome(0, ticket));
+    assert_eq!(world.server.records["a"].owner, owner, "a resend is not a second hold");
+    world.release(0, grant.lease);
+    world.run_for(ms(1));
+    assert!(world.server.records.is_empty());
+}
+
+#[test]
+fn an_attempt_given_up_during_an_outage_is_compensated_on_the_next_connection() {
+    let mut world = World::new(1);
+    world.cut_after_execution = 1;
+    let ticket = world.acquire(
+        0,
+        AcquireRequest {
+            lease: fixed(3_600_000),
+            wait: Some(ms(50)),
+            ..wants("a")
+        },
+    );
+    world.run_for(ms(200));
+    error(world.outcome(0, ticket));
+    assert!(world.server.records.contains_key("a"));
+    world.connect(0);
+    world.run_for(ms(1));
+    assert!(world.server.records.is_empty());
+    world.run_for(Duration::from_secs(4));
+    let releases = world.calls(leasehold_protocol::Script::LockRelease);
+    assert_eq!(releases, 2, "once more a command timeout later");
+    assert!(world.clients[0].session.is_empty());
+}
+
+#[test]
+fn a_late_grant_without_any_time_left_is_given_back() {
+    let mut world = World::new(1);
+    world.server.stopped = true;
+    let ticket = world.acquire(
+        0,
+        AcquireRequest {
+            lease: fixed(100),
+            ..wants("a")
+        },
+    );
+    world.run_for(ms(50));
+    world.server.stopped = false;
+    // The reply arrives when 76 of the lease's 79 ms are over; the next one in time.
+    granted(world.outcome(0, ticket));
+    let mut world = World::new(1);
+    world.server.stopped = true;
+    let ticket = world.acquire(
+        0,
+        AcquireRequest {
+            lease: fixed(100),
+            ..wants("a")
+        },
+    );
+    world.run_for(ms(100));
+    world.server.stopped = false;
+    let start = world.now;
+    let grant = granted(world.outcome(0, ticket));
+    assert!(grant.deadline > start + ms(70), "a fresh grant, not the stale one");
+}
+
+#[test]
+fn a_timed_out_attempt_that_was_applied_is_removed() {
+    let mut world = World::new(1);
+    world.server.stopped = true;
+    let ticket = world.acquire(
+        0,
+        AcquireRequest {
+            wait: Some(ms(500)),
+            ..wants("a")
+        },
+    );
+    error(world.outcome(0, ticket));
+    world.server.stopped = false;
+    world.run_for(2 * LATENCY);
+    assert!(world.server.records.is_empty());
+}
+
+#[test]
+fn an_error_reply_counts_as_granted_until_released() {
+    let mut world = World::new(1);
+    let oom = CallError::Server {
+        code: "OOM".into(),
+        message: "command not allowed".into(),
+    };
+    world.server.errors.push_back(oom);
+    let ticket = world.acquire(
+        0,
+        AcquireRequest {
+            wait: Some(Duration::ZERO),
+            ..wants("a")
+        },
+    );
+    error(world.outcome(0, ticket));
+    world.run_for(ms(10));
+    assert_eq!(world.calls(leasehold_protocol::Script::LockRelease), 1);
+}
+
+#[test]
+fn a_release_cut_after_execution_is_still_released() {
+    let mut world = World::new(1);
+    let grant = world.hold(0, wants("a"));
+    world.cut_after_execution = 1;
+    let ticket = world.release(0, grant.lease);
+    world.run_for(ms(100));
+    world.connect(0);
+    assert_eq!(world.outcome(0, ticket), Outcome::Released(ReleaseOutcome::Released));
+}
+
+#[test]
+fn a_release_without_an_answer_returns_unknown_and_goes_on() {
+    let mut world = World::new(1);
+    let grant = world.hold(0, wants("a"));
+    world.server.stopped = true;
+    let ticket = world.release(0, grant.lease);
+    let (outcome, took) = world.outcome_within(0, ticket, Duration::from_secs(9)).unwrap();
+    assert_eq!(outcome, Outcome::Released(ReleaseOutcome::Unknown));
+    assert_eq!(took, Duration::from_secs(3));
+    world.run_for(Duration::from_secs(2));
+    world.server.stopped = false;
+    world.run_for(ms(1));
+    assert!(world.server.records.is_empty());
+    world.run_for(Duration::from_secs(10));
+    assert!(
+        world.clients[0].session.is_empty(),
+        "{}",
+        world.clients[0].session.len()
+    );
+}
+
+#[test]
+fn a_release_during_an_outage_follows_on_the_next_connection() {
+    let mut world = World::new(1);
+    let grant = world.hold(0, wants("a"));
+    world.disconnect(0);
+    world.release(0, grant.lease);
+    world.run_for(Duration::from_secs(5));
+    world.connect(0);
+    world.run_for(ms(1));
+    assert!(world.server.records.is_empty());
+}
+
+#[test]
+fn one_seed_gives_one_trace() {
+    let trace = || {
+        let mut world = World::with(3, watched(1_000));
+        for round in 0..60 {
+            let ticket = world.acquire(
+                round % 3,
+                AcquireRequest {
+                    wait: Some(ms(40)),
+                    ..wants("a")
+                },
+            );
+            world.run_for(ms(7));
+            if round % 5 == 0 {
+                world.cancel(round % 3, ticket);
+            }
+            if round % 11 == 0 {
+                world.disconnect(round % 3);
+                world.run_for(ms(3));
+                world.connect(round % 3);
+            }
+        }
+        let events: Vec<_> = world
+            .clients
+            .iter()
+            .map(|client| format!("{:?}", client.events))
+            .collect();
+        (events, format!("{:?}", world.server.calls))
+    };
+    assert_eq!(trace(), trace());
+}

@@ -1,0 +1,218 @@
+//! Keeping a lease, and losing it.
+
+use std::time::Duration;
+
+use crate::world::*;
+use leasehold_protocol::{AcquireRequest, ErrorKind, LostReason, Outcome, ReleaseOutcome, Script};
+
+#[test]
+fn the_watchdog_keeps_a_lock_while_it_is_held_and_not_longer() {
+    let mut world = World::with(1, watched(1_000));
+    let grant = world.hold(0, wants("a"));
+    world.run_for(Duration::from_secs(60));
+    assert_eq!(world.lost(0), []);
+    assert!(world.server.records.contains_key("a"));
+    let renewals = world.calls(Script::LockRenew);
+    assert!((178..=182).contains(&renewals), "{renewals}");
+    world.release(0, grant.lease);
+    world.run_for(Duration::from_secs(10));
+    assert_eq!(world.calls(Script::LockRenew), renewals);
+    assert!(world.server.records.is_empty());
+    assert!(world.clients[0].session.is_empty());
+}
+
+#[test]
+fn a_removed_record_is_reported_within_a_third_of_the_lease() {
+    let mut world = World::with(1, watched(3_000));
+    let grant = world.hold(0, wants("a"));
+    world.run_for(ms(100));
+    world.server.records.clear();
+    world.run_for(ms(1_500));
+    assert_eq!(
+        world.lost(0).iter().map(|lost| (lost.1, lost.2)).collect::<Vec<_>>(),
+        [(grant.lease, LostReason::Removed)]
+    );
+    let ticket = world.release(0, grant.lease);
+    assert_eq!(world.outcome(0, ticket), Outcome::Released(ReleaseOutcome::Expired));
+}
+
+#[test]
+fn a_stolen_record_is_reported_and_left_alone() {
+    let mut world = World::with(1, watched(3_000));
+    let grant = world.hold(0, wants("a"));
+    let thief = Record {
+        owner: "thief".into(),
+        expires: world.now + Duration::from_secs(60),
+    };
+    world.server.records.insert("a".into(), thief);
+    world.run_for(ms(1_500));
+    assert_eq!(world.lost(0)[0].2, LostReason::Stolen);
+    let ticket = world.release(0, grant.lease);
+    assert_eq!(world.outcome(0, ticket), Outcome::Released(ReleaseOutcome::Stolen));
+    world.run_for(ms(100));
+    assert_eq!(world.server.records["a"].owner, "thief");
+}
+
+#[test]
+fn silence_is_reported_before_the_record_can_expire() {
+    for disconnected in [false, true] {
+        let mut world = World::with(1, watched(1_000));
+        world.hold(0, wants("a"));
+        world.run_for(ms(2_123));
+        if disconnected {
+            world.disconnect(0);
+        } else {
+            world.server.stopped = true;
+        }
+        let expires = world.server.records["a"].expires;
+        world.run_for(Duration::from_secs(5));
+        let lost = world.lost(0);
+        assert_eq!(lost.len(), 1);
+        assert_eq!(lost[0].2, LostReason::Expired);
+        assert!(lost[0].0 < expires, "{} {}", lost[0].0, expires);
+    }
+}
+
+#[test]
+fn a_short_outage_costs_no_lease() {
+    let mut world = World::with(1, watched(3_000));
+    world.hold(0, wants("a"));
+    for _ in 0..10 {
+        world.run_for(ms(900));
+        world.disconnect(0);
+        world.run_for(ms(900));
+        world.connect(0);
+    }
+    assert_eq!(world.lost(0), []);
+}
+
+#[test]
+fn a_fixed_lease_ends_at_its_deadline_without_renewal() {
+    let mut world = World::new(1);
+    let start = world.now;
+    let grant = world.hold(
+        0,
+        AcquireRequest {
+            lease: fixed(1_000),
+            ..wants("a")
+        },
+    );
+    assert_eq!(grant.deadline, start + ms(970));
+    world.run_for(Duration::from_secs(3));
+    assert_eq!(world.calls(Script::LockRenew), 0);
+    assert_eq!(world.lost(0), [(start + ms(970), grant.lease, LostReason::Expired)]);
+}
+
+#[test]
+fn a_long_fixed_lease_is_asked_for_in_steps_so_that_an_orphan_lives_thirty_seconds() {
+    let mut world = World::new(1);
+    let start = world.now;
+    world.acquire(
+        0,
+        AcquireRequest {
+            lease: fixed(3_600_000),
+            ..wants("a")
+        },
+    );
+    world.run_for(LATENCY);
+    assert_eq!(
+        world.server.records["a"].expires,
+        start + LATENCY + Duration::from_secs(30)
+    );
+    world.run_for(ms(10));
+    assert!(world.server.records["a"].expires >= start + Duration::from_secs(3_600));
+    world.run_for(Duration::from_secs(3_000));
+    assert_eq!(world.lost(0), []);
+    assert_eq!(world.calls(Script::LockRenew), 1);
+}
+
+#[test]
+fn max_hold_ends_a_watched_lock_and_its_record_together() {
+    let mut world = World::with(1, watched(1_000));
+    let start = world.now;
+    world.hold(
+        0,
+        AcquireRequest {
+            max_hold: Some(ms(5_000)),
+            ..wants("a")
+        },
+    );
+    world.run_for(Duration::from_secs(10));
+    let lost = world.lost(0);
+    assert_eq!(lost.len(), 1);
+    assert_eq!(lost[0].2, LostReason::MaxHold);
+    assert!(
+        lost[0].0 > start + ms(4_900) && lost[0].0 < start + ms(5_000),
+        "{}",
+        lost[0].0
+    );
+    assert!(!world.server.records.contains_key("a") || world.server.records["a"].expires <= start + ms(5_002));
+}
+
+#[test]
+fn a_thousand_watched_locks_are_all_kept() {
+    let mut world = World::with(1, watched(1_000));
+    for n in 0..1_000 {
+        world.hold(0, wants(&format!("lock-{n}")));
+    }
+    world.run_for(Duration::from_secs(5));
+    assert_eq!(world.lost(0), []);
+    assert_eq!(world.server.records.len(), 1_000);
+}
+
+#[test]
+fn extending_makes_a_lease_longer_and_never_shorter() {
+    let mut world = World::new(1);
+    let start = world.now;
+    let grant = world.hold(
+        0,
+        AcquireRequest {
+            lease: fixed(1_000),
+            ..wants("a")
+        },
+    );
+    for (by, record) in [(5_000, 5_000), (2_000, 5_000)] {
+        let now = world.now;
+        let ticket = world.clients[0].session.extend(grant.lease, fixed(by), now);
+        world.drain(0);
+        let Outcome::Extended(deadline) = world.outcome(0, ticket) else {
+            panic!()
+        };
+        assert!(deadline > start + ms(record - 100));
+    }
+    assert_eq!(world.calls(Script::LockRenew), 1);
+}
+
+#[test]
+fn extending_a_lost_lease_fails() {
+    let mut world = World::new(1);
+    let grant = world.hold(
+        0,
+        AcquireRequest {
+            lease: fixed(200),
+            ..wants("a")
+        },
+    );
+    world.run_for(ms(300));
+    let now = world.now;
+    let ticket = world.clients[0].session.extend(grant.lease, fixed(5_000), now);
+    world.drain(0);
+    assert_eq!(error(world.outcome(0, ticket)).kind(), ErrorKind::LockLost);
+}
+
+#[test]
+fn closing_loses_and_then_releases_what_is_held() {
+    let mut world = World::new(2);
+    world.hold(0, wants("a"));
+    let waiter = world.acquire(0, wants("a"));
+    let now = world.now;
+    world.clients[0].session.close(now);
+    world.drain(0);
+    assert_eq!(error(world.outcome(0, waiter)).kind(), ErrorKind::Closed);
+    assert_eq!(world.lost(0)[0].2, LostReason::Closed);
+    world.run_for(ms(1));
+    assert!(world.clients[0].session.is_drained());
+    assert!(world.server.records.is_empty());
+    let ticket = world.acquire(0, wants("b"));
+    assert_eq!(error(world.outcome(0, ticket)).kind(), ErrorKind::Closed);
+}

@@ -1,0 +1,16 @@
+//! The session, driven in virtual time against a model of the server.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    missing_docs,
+    reason = "a test states what must hold, and panics when it does not"
+)]
+
+mod acquiring;
+mod giving_up;
+mod holding;
+mod losing;
+mod world;

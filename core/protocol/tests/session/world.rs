@@ -1,0 +1,455 @@
+//! A world in virtual time: sessions, a link for each, and a model of the server
+//! that knows what the four scripts do. Nothing here sleeps.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use leasehold_protocol::{
+    AcquireRequest, Call, CallError, CallId, ClientId, Config, Context, Entropy, Error, Event, Grant, Instant, Kind,
+    LeaseDuration, LeaseId, LockName, LostReason, NodeId, Outcome, Reply, Script, Session, Ticket, Transmit,
+};
+
+pub(crate) const LATENCY: Duration = Duration::from_micros(100);
+
+pub(crate) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A small seeded generator (xorshift64*).
+#[derive(Clone)]
+pub(crate) struct Seeded(pub(crate) u64);
+
+impl Entropy for Seeded {
+    fn next_u64(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) owner: String,
+    pub(crate) expires: Instant,
+}
+
+/// What the server holds.
+#[derive(Default)]
+pub(crate) struct Server {
+    pub(crate) records: BTreeMap<String, Record>,
+    pub(crate) tokens: BTreeMap<String, u64>,
+    pub(crate) listeners: BTreeMap<Vec<u8>, BTreeSet<usize>>,
+    pub(crate) calls: Vec<(Instant, usize, Script)>,
+    /// Replies to the next calls, instead of running them.
+    pub(crate) errors: VecDeque<CallError>,
+    pub(crate) stopped: bool,
+}
+
+impl Server {
+    fn expire(&mut self, now: Instant) {
+        self.records.retain(|_, record| record.expires > now);
+    }
+
+    /// Runs a script; returns its reply and the channel it published on.
+    fn run(&mut self, call: &Call, now: Instant) -> (Reply, Option<Vec<u8>>) {
+        self.expire(now);
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let key = text(&call.keys[0]);
+        let ttl = |at: usize| ms(text(&call.args[at]).parse().unwrap());
+        match call.script {
+            Script::LockAcquire => {
+                let owner = text(&call.args[1]);
+                match self.records.get(&key) {
+                    Some(record) if record.owner != owner => (held(record, now), None),
+                    found => {
+                        let mine = found.is_some();
+                        let expires = now + ttl(0);
+                        self.records.insert(key.clone(), Record { owner, expires });
+                        let token = self.tokens.entry(key).or_insert(0);
+                        if !mine {
+                            *token = (*token + 1).max(now.as_micros());
+                        }
+                        let token = token.to_string().into_bytes();
+                        (Reply::Array(vec![Reply::Int(1), Reply::Bytes(token)]), None)
+                    }
+                }
+            }
+            Script::LockRenew => {
+                let reply = match self.records.get_mut(&key) {
+                    Some(record) if record.owner == text(&call.args[1]) => {
+                        record.expires = now + ttl(0);
+                        1
+                    }
+                    Some(_) => 2,
+                    None => 0,
+                };
+                (Reply::Array(vec![Reply::Int(reply)]), None)
+            }
+            Script::LockRelease => match self.records.get(&key) {
+                Some(record) if record.owner == text(&call.args[0]) => {
+                    self.records.remove(&key);
+                    let channel = call.keys[1].to_vec();
+                    let listeners = self.listeners.get(&channel).map_or(0, BTreeSet::len);
+                    let reply = vec![Reply::Int(1), Reply::Int(i64::try_from(listeners).unwrap())];
+                    (Reply::Array(reply), Some(channel))
+                }
+                Some(_) => (Reply::Array(vec![Reply::Int(2)]), None),
+                None => (Reply::Array(vec![Reply::Int(0)]), None),
+            },
+            Script::LockInspect => match self.records.get(&key) {
+                Some(record) => (held(record, now), None),
+                None => (Reply::Array(vec![Reply::Int(1)]), None),
+            },
+            other => panic!("the model does not know {other:?}"),
+        }
+    }
+}
+
+fn held(record: &Record, now: Instant) -> Reply {
+    let left = record.expires.saturating_since(now).as_micros().div_ceil(1_000);
+    Reply::Array(vec![
+        Reply::Int(0),
+        Reply::Int(i64::try_from(left).unwrap()),
+        Reply::Bytes(record.owner.clone().into_bytes()),
+    ])
+}
+
+enum Travelling {
+    Call(Call),
+    Subscribe(Vec<u8>),
+    Unsubscribe(Vec<u8>),
+    Reply(CallId, Result<Reply, CallError>),
+    Subscribed(Vec<u8>),
+    Message(Vec<u8>),
+}
+
+/// One client: its session, its link and what it heard.
+pub(crate) struct Client {
+    pub(crate) session: Session,
+    pub(crate) connected: bool,
+    pub(crate) events: Vec<(Instant, Event)>,
+    outstanding: BTreeSet<CallId>,
+    subscribed: BTreeSet<Vec<u8>>,
+}
+
+pub(crate) struct World {
+    pub(crate) now: Instant,
+    pub(crate) server: Server,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) drop_messages: bool,
+    /// The next this many replies are lost with their connection.
+    pub(crate) cut_after_execution: usize,
+    /// In order of arrival; ties in order of departure.
+    travelling: BTreeMap<(Instant, u64), (usize, Travelling)>,
+    departed: u64,
+}
+
+pub(crate) fn config(seed: &mut Seeded) -> Config {
+    Config {
+        client: ClientId::random(seed),
+        lease: LeaseDuration::DEFAULT,
+        command_timeout: Duration::from_secs(3),
+        poll: (ms(500), ms(750)),
+    }
+}
+
+impl World {
+    /// So many clients, connected, with the default configuration.
+    pub(crate) fn new(clients: usize) -> Self {
+        Self::with(clients, |_| {})
+    }
+
+    pub(crate) fn with(clients: usize, change: impl Fn(&mut Config)) -> Self {
+        let mut world = Self {
+            now: Instant::ZERO + Duration::from_secs(1_000),
+            server: Server::default(),
+            clients: Vec::new(),
+            drop_messages: false,
+            cut_after_execution: 0,
+            travelling: BTreeMap::new(),
+            departed: 0,
+        };
+        for client in 0..clients {
+            let mut seed = Seeded(0x9E37_79B9 + client as u64);
+            let mut config = config(&mut seed);
+            change(&mut config);
+            world.clients.push(Client {
+                session: Session::new(config, Box::new(seed)),
+                connected: false,
+                events: Vec::new(),
+                outstanding: BTreeSet::new(),
+                subscribed: BTreeSet::new(),
+            });
+            world.connect(client);
+        }
+        world
+    }
+
+    pub(crate) fn connect(&mut self, client: usize) {
+        self.clients[client].connected = true;
+        let now = self.now;
+        self.clients[client].session.on_connected(NodeId::default(), now);
+        for channel in self.clients[client].subscribed.clone() {
+            self.send(client, Travelling::Subscribe(channel));
+        }
+        self.drain(client);
+    }
+
+    /// Closes a client's connection: what travels on it is lost.
+    pub(crate) fn disconnect(&mut self, client: usize) {
+        self.clients[client].connected = false;
+        self.travelling.retain(|_, (of, _)| *of != client);
+        for listeners in self.server.listeners.values_mut() {
+            listeners.remove(&client);
+        }
+        let now = self.now;
+        self.clients[client]
+            .session
+            .on_disconnected(NodeId::default(), "cut", now);
+        for call in std::mem::take(&mut self.clients[client].outstanding) {
+            let cut = Err(CallError::Disconnected("cut".into()));
+            self.clients[client].session.on_reply(call, cut, now);
+        }
+        self.drain(client);
+    }
+
+    fn send(&mut self, client: usize, what: Travelling) {
+        self.departed += 1;
+        self.travelling
+            .insert((self.now + LATENCY, self.departed), (client, what));
+    }
+
+    /// Keeps the law: after any input, drain both polls.
+    pub(crate) fn drain(&mut self, client: usize) {
+        while let Some(transmit) = self.clients[client].session.poll_transmit() {
+            match transmit {
+                Transmit::Call(call) if self.clients[client].connected => {
+                    self.clients[client].session.on_sent(call.id, self.now);
+                    self.clients[client].outstanding.insert(call.id);
+                    self.send(client, Travelling::Call(call));
+                }
+                Transmit::Call(call) => {
+                    let cut = Err(CallError::Disconnected("not connected".into()));
+                    self.clients[client].session.on_reply(call.id, cut, self.now);
+                }
+                Transmit::Subscribe { channel, .. } => {
+                    self.clients[client].subscribed.insert(channel.to_vec());
+                    if self.clients[client].connected {
+                        self.send(client, Travelling::Subscribe(channel.to_vec()));
+                    }
+                }
+                Transmit::Unsubscribe { channel, .. } => {
+                    self.clients[client].subscribed.remove(&*channel);
+                    if self.clients[client].connected {
+                        self.send(client, Travelling::Unsubscribe(channel.to_vec()));
+                    }
+                }
+            }
+        }
+        while let Some(event) = self.clients[client].session.poll_event() {
+            self.clients[client].events.push((self.now, event));
+        }
+    }
+
+    fn arrive(&mut self, client: usize, what: Travelling) {
+        let now = self.now;
+        match what {
+            Travelling::Call(call) => {
+                self.server.calls.push((now, client, call.script));
+                let result = match self.server.errors.pop_front() {
+                    Some(error) => Err(error),
+                    None => {
+                        let (reply, channel) = self.server.run(&call, now);
+                        if let Some(channel) = channel.filter(|_| !self.drop_messages) {
+                            for listener in self.server.listeners.get(&channel).cloned().unwrap_or_default() {
+                                self.send(listener, Travelling::Message(channel.clone()));
+                            }
+                        }
+                        Ok(reply)
+                    }
+                };
+                if self.cut_after_execution > 0 {
+                    self.cut_after_execution -= 1;
+                    self.disconnect(client);
+                } else {
+                    self.send(client, Travelling::Reply(call.id, result));
+                }
+            }
+            Travelling::Subscribe(channel) => {
+                self.server.listeners.entry(channel.clone()).or_default().insert(client);
+                self.send(client, Travelling::Subscribed(channel));
+            }
+            Travelling::Unsubscribe(channel) => {
+                if let Some(listeners) = self.server.listeners.get_mut(&channel) {
+                    listeners.remove(&client);
+                }
+            }
+            Travelling::Reply(call, result) => {
+                self.clients[client].outstanding.remove(&call);
+                self.clients[client].session.on_reply(call, result, now);
+            }
+            Travelling::Subscribed(channel) => {
+                self.clients[client]
+                    .session
+                    .on_subscribed(NodeId::default(), &channel, now);
+            }
+            Travelling::Message(channel) => {
+                self.clients[client]
+                    .session
+                    .on_message(NodeId::default(), &channel, b"0", now);
+            }
+        }
+        self.drain(client);
+    }
+
+    /// Moves to the next thing that happens, at most to `end`. False when there is none.
+    fn step(&mut self, end: Instant) -> bool {
+        let stopped = self.server.stopped;
+        let to_server = |what: &Travelling| {
+            matches!(
+                what,
+                Travelling::Call(_) | Travelling::Subscribe(_) | Travelling::Unsubscribe(_)
+            )
+        };
+        let arrival = self
+            .travelling
+            .iter()
+            .find(|(_, (_, what))| !(stopped && to_server(what)))
+            .map(|(key, _)| *key);
+        let timeouts = self.clients.iter().enumerate();
+        let timeout = timeouts
+            .filter_map(|(client, of)| Some((of.session.poll_timeout()?, client)))
+            .min();
+        let next_arrival = arrival.map(|(at, _)| at.max(self.now));
+        let next = [next_arrival, timeout.map(|(at, _)| at.max(self.now))]
+            .into_iter()
+            .flatten()
+            .min();
+        let Some(next) = next.filter(|next| *next <= end) else {
+            self.now = end;
+            return false;
+        };
+        self.now = next;
+        if next_arrival == Some(next) {
+            let (client, what) = self.travelling.remove(&arrival.unwrap()).unwrap();
+            self.arrive(client, what);
+        } else {
+            let (_, client) = timeout.unwrap();
+            self.clients[client].session.on_timeout(next);
+            self.drain(client);
+        }
+        true
+    }
+
+    pub(crate) fn run_for(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.step(end) {}
+    }
+
+    /// Runs until `ticket` completes, within `limit`; its outcome, and how long it took.
+    pub(crate) fn outcome_within(
+        &mut self,
+        client: usize,
+        ticket: Ticket,
+        limit: Duration,
+    ) -> Option<(Outcome, Duration)> {
+        let (start, end) = (self.now, self.now + limit);
+        loop {
+            let done = self.clients[client].events.iter().find_map(|(at, event)| match event {
+                Event::Completed { ticket: of, outcome } if *of == ticket => {
+                    Some((outcome.clone(), at.saturating_since(start)))
+                }
+                _ => None,
+            });
+            if done.is_some() || !self.step(end) {
+                return done;
+            }
+        }
+    }
+
+    pub(crate) fn outcome(&mut self, client: usize, ticket: Ticket) -> Outcome {
+        self.outcome_within(client, ticket, Duration::from_secs(120))
+            .expect("the ticket completes")
+            .0
+    }
+
+    pub(crate) fn acquire(&mut self, client: usize, request: AcquireRequest) -> Ticket {
+        let now = self.now;
+        let ticket = self.clients[client].session.acquire(request, now);
+        self.drain(client);
+        ticket
+    }
+
+    pub(crate) fn release(&mut self, client: usize, lease: LeaseId) -> Ticket {
+        let now = self.now;
+        let ticket = self.clients[client].session.release(lease, now);
+        self.drain(client);
+        ticket
+    }
+
+    pub(crate) fn cancel(&mut self, client: usize, ticket: Ticket) {
+        let now = self.now;
+        self.clients[client].session.cancel(ticket, now);
+        self.drain(client);
+    }
+
+    pub(crate) fn hold(&mut self, client: usize, request: AcquireRequest) -> Grant {
+        let ticket = self.acquire(client, request);
+        granted(self.outcome(client, ticket))
+    }
+
+    pub(crate) fn lost(&self, client: usize) -> Vec<(Instant, LeaseId, LostReason)> {
+        let lost = |(at, event): &(Instant, Event)| match event {
+            Event::Lost { lease, reason } => Some((*at, *lease, *reason)),
+            _ => None,
+        };
+        self.clients[client].events.iter().filter_map(lost).collect()
+    }
+
+    pub(crate) fn calls(&self, script: Script) -> usize {
+        self.server.calls.iter().filter(|(_, _, of)| *of == script).count()
+    }
+}
+
+pub(crate) fn granted(outcome: Outcome) -> Grant {
+    match outcome {
+        Outcome::Granted(grant) => grant,
+        other => panic!("not granted: {other:?}"),
+    }
+}
+
+pub(crate) fn error(outcome: Outcome) -> Error {
+    match outcome {
+        Outcome::NotGranted(error) | Outcome::Failed(error) => error,
+        other => panic!("not an error: {other:?}"),
+    }
+}
+
+pub(crate) fn wants(name: &str) -> AcquireRequest {
+    AcquireRequest {
+        kind: Kind::Lock,
+        name: LockName::parse(name).unwrap(),
+        context: None,
+        within: None,
+        wait: None,
+        lease: None,
+        max_hold: None,
+        fencing: true,
+    }
+}
+
+pub(crate) fn from(context: u64, name: &str) -> AcquireRequest {
+    AcquireRequest {
+        context: Some(Context::from_u64(context)),
+        ..wants(name)
+    }
+}
+
+pub(crate) fn fixed(millis: u64) -> Option<LeaseDuration> {
+    Some(LeaseDuration::fixed(ms(millis)).unwrap())
+}
+
+pub(crate) fn watched(millis: u64) -> impl Fn(&mut Config) {
+    move |config| config.lease = LeaseDuration::watched(ms(millis)).unwrap()
+}
