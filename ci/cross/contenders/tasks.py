@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 
 import redis.asyncio as redis
 
@@ -59,4 +59,5 @@ async def hold(url: str, name: str, lease_ms: int) -> None:
 
 if __name__ == "__main__":
     command, url, name, *numbers = sys.argv[1:]
-    asyncio.run({"count": count, "turns": turns, "hold": hold}[command](url, name, *map(int, numbers)))
+    commands: dict[str, Callable[..., Coroutine[None, None, None]]] = {"count": count, "turns": turns, "hold": hold}
+    asyncio.run(commands[command](url, name, *map(int, numbers)))

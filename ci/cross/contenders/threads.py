@@ -61,4 +61,5 @@ def hold(url: str, name: str, lease_ms: int) -> None:
 
 if __name__ == "__main__":
     command, url, name, *numbers = sys.argv[1:]
-    {"count": count, "turns": turns, "hold": hold}[command](url, name, *map(int, numbers))
+    commands: dict[str, Callable[..., None]] = {"count": count, "turns": turns, "hold": hold}
+    commands[command](url, name, *map(int, numbers))

@@ -18,7 +18,7 @@ CLICKS_AT_A_TIME = 8
 
 
 class Worker:
-    def __init__(self, client: leasehold.aio.Client, store: "redis.Redis[str]") -> None:
+    def __init__(self, client: leasehold.aio.Client, store: redis.Redis) -> None:
         self.lock = client.lock(f"{PREFIX}:voucher")
         self.store = store
         self.sold = 0
@@ -40,7 +40,7 @@ class Worker:
 
     async def sell(self, user: str, token: int) -> None:
         """Sells to one user. Every line is a step of its own: without the lock, others would come in between."""
-        stock = int(await self.store.get(f"{PREFIX}:stock"))
+        stock = int(await self.store.get(f"{PREFIX}:stock") or 0)
         if stock == 0:
             self.sold_out = True
             return
@@ -48,7 +48,7 @@ class Worker:
             self.refused += 1
             return
         # What a fenced resource does: a holder that was paused too long comes with a token that is too low.
-        if token <= int(await self.store.get(f"{PREFIX}:token")):
+        if token <= int(await self.store.get(f"{PREFIX}:token") or 0):
             raise RuntimeError(f"fencing token {token} is too low")
         await asyncio.sleep(0.001)
         sale = f"python-{self.sold}"

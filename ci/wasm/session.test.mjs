@@ -1,0 +1,93 @@
+// The protocol, built for wasm32-unknown-unknown, takes and gives back a lock on a real redis-server.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { test } from 'node:test';
+
+const ROOT = new URL('../../', import.meta.url);
+const MODULE = new URL('target/wasm32-unknown-unknown/release/leasehold_wasm_check.wasm', ROOT);
+const Redis = createRequire(new URL('examples/seckill/node/', ROOT))('ioredis');
+
+const now = () => performance.now() * 1000;
+
+/** One session in WebAssembly and the connection it sends on. */
+class Session {
+  constructor(wasm, redis) {
+    this.wasm = wasm;
+    this.redis = redis;
+    this.calls = [];
+    wasm.open(randomBytes(8).readBigUInt64LE(), now());
+  }
+
+  write(text) {
+    const bytes = new TextEncoder().encode(text);
+    new Uint8Array(this.wasm.memory.buffer, this.wasm.input(bytes.length), bytes.length).set(bytes);
+  }
+
+  poll() {
+    const length = this.wasm.poll();
+    if (length === 0) return null;
+    return JSON.parse(new TextDecoder().decode(new Uint8Array(this.wasm.memory.buffer, this.wasm.output(), length)));
+  }
+
+  /** Drains the polls, sends what there is to send, and returns the first event. */
+  async next() {
+    for (let what = this.poll(); ; what = this.poll()) {
+      assert.ok(what, 'the session has nothing to send and nothing to tell');
+      if (what.event) return what;
+      if (what.call) await this.send(what);
+    }
+  }
+
+  async send({ call, file, sha1, keys, args }) {
+    const script = readFileSync(new URL(`core/protocol/lua/${file}`, ROOT), 'utf8');
+    assert.equal(createHash('sha1').update(script).digest('hex'), sha1);
+    this.calls.push(file);
+    this.wasm.sent(BigInt(call), now());
+    const reply = await this.redis.eval(script, keys.length, ...keys, ...args);
+    this.write(reply.map((element) => (typeof element === 'number' ? 'i' : 'b') + element).join('\n'));
+    this.wasm.reply(BigInt(call), now());
+  }
+}
+
+test('one acquire and one release go through the WebAssembly build', async (t) => {
+  const redis = new Redis(await startRedis(t));
+  t.after(() => redis.disconnect());
+  const { instance } = await WebAssembly.instantiate(readFileSync(MODULE));
+  const session = new Session(instance.exports, redis);
+
+  session.write('wasm');
+  session.wasm.acquire(now());
+  const granted = await session.next();
+  assert.equal(granted.event, 'granted');
+  assert.ok(BigInt(granted.token) > 0n);
+  assert.equal(await redis.hlen('wasm'), 1);
+  assert.ok((await redis.pttl('wasm')) > 29_000);
+
+  session.wasm.release(now());
+  assert.deepEqual(await session.next(), { event: 'released', outcome: 'Released' });
+  assert.equal(await redis.exists('wasm'), 0);
+  assert.deepEqual(session.calls, ['lock_acquire.lua', 'lock_release.lua']);
+});
+
+/** The URL of a redis-server that ends with the test. */
+async function startRedis(t) {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const { port } = probe.address();
+  probe.close();
+  await once(probe, 'close');
+  const options = ['--port', port, '--save', '', '--appendonly', 'no', '--dir', tmpdir()];
+  const server = spawn('redis-server', options, { stdio: ['ignore', 'pipe', 'inherit'] });
+  t.after(() => server.kill());
+  for await (const line of server.stdout) {
+    if (line.includes('Ready to accept connections')) break;
+  }
+  return `redis://127.0.0.1:${port}`;
+}

@@ -1,0 +1,187 @@
+//! One session as WebAssembly, driven by `session.test.mjs`: plain numbers and two buffers, no binding generator.
+//!
+//! The host writes text where `input` points, calls a verb, and then calls `poll` until it returns 0; each time
+//! it finds one JSON text of that length where `output` points. Times are microseconds.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use leasehold_protocol::{
+    AcquireRequest, CallId, ClientId, Config, Event, Instant, Kind, LeaseDuration, LeaseId, LockName, NodeId, Outcome,
+    Reply, Session, Transmit,
+};
+
+struct Driver {
+    session: Session,
+    lease: Option<LeaseId>,
+}
+
+thread_local! {
+    static DRIVER: RefCell<Option<Driver>> = const { RefCell::new(None) };
+    static INPUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static OUTPUT: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Room for `length` bytes from the host.
+#[unsafe(no_mangle)]
+pub extern "C" fn input(length: usize) -> *mut u8 {
+    INPUT.with_borrow_mut(|input| {
+        input.resize(length, 0);
+        input.as_mut_ptr()
+    })
+}
+
+/// Where the last text for the host begins.
+#[unsafe(no_mangle)]
+pub extern "C" fn output() -> *const u8 {
+    OUTPUT.with_borrow(|output| output.as_ptr())
+}
+
+/// Starts a session that is connected; `seed` is the host's randomness.
+#[unsafe(no_mangle)]
+pub extern "C" fn open(seed: u64, now: f64) {
+    let mut state = seed;
+    let mut entropy = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state.rotate_left(32)
+    };
+    let config = Config {
+        client: ClientId::random(&mut entropy),
+        lease: LeaseDuration::DEFAULT,
+        command_timeout: Duration::from_secs(3),
+        poll: (Duration::from_millis(500), Duration::from_millis(750)),
+    };
+    let mut session = Session::new(config, Box::new(entropy));
+    session.on_connected(NodeId::default(), at(now));
+    DRIVER.set(Some(Driver { session, lease: None }));
+}
+
+/// Tries to take the lock whose name is the input.
+#[unsafe(no_mangle)]
+pub extern "C" fn acquire(now: f64) {
+    let name = LockName::parse(&text_of_input()).expect("the host gives a good name");
+    let request = AcquireRequest {
+        kind: Kind::Lock,
+        name,
+        context: None,
+        within: None,
+        wait: Some(Duration::ZERO),
+        lease: None,
+        max_hold: None,
+        fencing: true,
+    };
+    with_driver(|driver| {
+        driver.session.acquire(request, at(now));
+    });
+}
+
+/// Gives the lock back.
+#[unsafe(no_mangle)]
+pub extern "C" fn release(now: f64) {
+    with_driver(|driver| {
+        let lease = driver.lease.expect("the host releases what was granted");
+        driver.session.release(lease, at(now));
+    });
+}
+
+/// The call is about to go to the socket.
+#[unsafe(no_mangle)]
+pub extern "C" fn sent(call: u64, now: f64) {
+    with_driver(|driver| driver.session.on_sent(CallId::from_u64(call), at(now)));
+}
+
+/// The call's answer: an array, one element a line of the input, `i` before a number and `b` before bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn reply(call: u64, now: f64) {
+    let elements = text_of_input()
+        .lines()
+        .map(|line| match line.split_at(1) {
+            ("i", number) => Reply::Int(number.parse().expect("the host writes a number")),
+            (_, bytes) => Reply::Bytes(bytes.as_bytes().to_vec()),
+        })
+        .collect();
+    with_driver(|driver| {
+        driver
+            .session
+            .on_reply(CallId::from_u64(call), Ok(Reply::Array(elements)), at(now));
+    });
+}
+
+/// The next thing to send or to tell, as JSON in the output; 0 if there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn poll() -> usize {
+    let text = with_driver(|driver| {
+        let transmit = driver
+            .session
+            .poll_transmit()
+            .map(|transmit| describe_transmit(&transmit));
+        transmit.or_else(|| driver.session.poll_event().map(|event| driver.describe_event(&event)))
+    });
+    OUTPUT.with_borrow_mut(|output| {
+        *output = text.unwrap_or_default();
+        output.len()
+    })
+}
+
+impl Driver {
+    fn describe_event(&mut self, event: &Event) -> String {
+        match event {
+            Event::Completed {
+                outcome: Outcome::Granted(grant),
+                ..
+            } => {
+                self.lease = Some(grant.lease);
+                let token = grant.token.expect("fencing is on");
+                format!(r#"{{"event": "granted", "token": "{token}"}}"#)
+            }
+            Event::Completed {
+                outcome: Outcome::Released(outcome),
+                ..
+            } => {
+                format!(r#"{{"event": "released", "outcome": "{outcome:?}"}}"#)
+            }
+            other => format!(r#"{{"event": "other", "what": {:?}}}"#, format!("{other:?}")),
+        }
+    }
+}
+
+fn describe_transmit(transmit: &Transmit) -> String {
+    let list = |texts: &[std::sync::Arc<[u8]>]| {
+        let quoted: Vec<_> = texts
+            .iter()
+            .map(|text| format!("{:?}", String::from_utf8_lossy(text)))
+            .collect();
+        quoted.join(", ")
+    };
+    match transmit {
+        Transmit::Call(call) => format!(
+            r#"{{"call": "{}", "file": "{}", "sha1": "{}", "keys": [{}], "args": [{}]}}"#,
+            call.id.get(),
+            call.script.file(),
+            call.script.sha1(),
+            list(&call.keys),
+            list(&call.args),
+        ),
+        Transmit::Subscribe { channel, .. } => format!(r#"{{"subscribe": {:?}}}"#, String::from_utf8_lossy(channel)),
+        Transmit::Unsubscribe { channel, .. } => {
+            format!(r#"{{"unsubscribe": {:?}}}"#, String::from_utf8_lossy(channel))
+        }
+    }
+}
+
+fn with_driver<R>(work: impl FnOnce(&mut Driver) -> R) -> R {
+    DRIVER.with_borrow_mut(|driver| work(driver.as_mut().expect("the host calls open first")))
+}
+
+fn text_of_input() -> String {
+    INPUT.with_borrow(|input| String::from_utf8_lossy(input).into_owned())
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "microseconds of a process"
+)]
+fn at(now: f64) -> Instant {
+    Instant::from_micros(now as u64)
+}
