@@ -236,8 +236,8 @@ impl Session {
             return;
         };
         if release.call == Some(id) {
+            // Its caller's wait ended no later, so nobody asks how this one went.
             release.call = None;
-            release.unanswered = true;
             self.send_release(release_id, now);
         }
     }

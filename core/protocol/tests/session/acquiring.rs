@@ -280,3 +280,32 @@ fn an_outage_during_a_wait_is_survived() {
         .expect("tried at once on the new connection");
     assert!(took <= 3 * LATENCY, "{took:?}");
 }
+
+#[test]
+fn what_was_released_before_the_subscription_stood_is_found_at_once() {
+    let mut world = World::new(2);
+    let grant = world.hold(0, wants("a"));
+    let ticket = world.acquire(1, wants("a"));
+    // The waiter is refused after 100 µs and subscribed after 300: the message of
+    // this release passes unheard.
+    world.run_for(LATENCY);
+    world.release(0, grant.lease);
+    let (_, took) = world.outcome_within(1, ticket, Duration::from_secs(2)).unwrap();
+    assert!(took < ms(4), "{took:?}");
+}
+
+#[test]
+fn a_message_that_overtakes_a_refusal_repeats_the_try() {
+    let mut world = World::new(2);
+    let grant = world.hold(0, wants("a"));
+    let ticket = world.acquire(1, wants("a"));
+    world.run_for(ms(20));
+    world.reply_latency = ms(10);
+    while world.calls(Script::LockAcquire) < 4 {
+        world.run_for(LATENCY);
+    }
+    // The poll was refused just now, and its answer is on its way.
+    world.release(0, grant.lease);
+    let (_, took) = world.outcome_within(1, ticket, Duration::from_secs(2)).unwrap();
+    assert!(took < ms(30), "{took:?}");
+}

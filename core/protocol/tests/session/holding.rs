@@ -237,3 +237,22 @@ fn tokens_rise_with_every_grant() {
         world.outcome(client, ticket);
     }
 }
+
+#[test]
+fn levels_may_be_released_in_any_order() {
+    let mut world = World::new(1);
+    let outer = world.hold(0, from(1, "a"));
+    let inner = world.hold(0, from(1, "a"));
+    let ticket = world.release(0, outer.lease);
+    world.outcome(0, ticket);
+    let name = LockName::parse("a").unwrap();
+    let context = Context::from_u64(1);
+    assert_eq!(
+        world.clients[0].session.innermost(Kind::Lock, &name, context),
+        Some(inner.lease)
+    );
+    assert!(world.server.records.contains_key("a"));
+    let ticket = world.release(0, inner.lease);
+    world.outcome(0, ticket);
+    assert!(world.server.records.is_empty());
+}

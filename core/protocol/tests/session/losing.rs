@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::world::*;
-use leasehold_protocol::{AcquireRequest, ErrorKind, LostReason, Outcome, ReleaseOutcome, Script};
+use leasehold_protocol::{AcquireRequest, ErrorKind, Event, LostReason, Outcome, ReleaseOutcome, Script};
 
 #[test]
 fn the_watchdog_keeps_a_lock_while_it_is_held_and_not_longer() {
@@ -215,4 +215,20 @@ fn closing_loses_and_then_releases_what_is_held() {
     assert!(world.server.records.is_empty());
     let ticket = world.acquire(0, wants("b"));
     assert_eq!(error(world.outcome(0, ticket)).kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn a_deadline_counts_from_before_the_request_not_from_its_answer() {
+    let mut world = World::with(1, watched(3_000));
+    world.reply_latency = ms(200);
+    let start = world.now;
+    let grant = world.hold(0, wants("a"));
+    assert_eq!(grant.deadline, start + ms(2_950));
+    world.run_for(ms(1_500));
+    let renewed = |event: &(_, Event)| match event.1 {
+        Event::Renewed { deadline, .. } => Some(deadline),
+        _ => None,
+    };
+    let deadlines: Vec<_> = world.clients[0].events.iter().filter_map(renewed).collect();
+    assert_eq!(deadlines, [start + ms(1_000) + ms(2_950)]);
 }

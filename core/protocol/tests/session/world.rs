@@ -138,6 +138,8 @@ pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) clients: Vec<Client>,
     pub(crate) drop_messages: bool,
+    /// How long a reply travels.
+    pub(crate) reply_latency: Duration,
     /// The next this many replies are lost with their connection.
     pub(crate) cut_after_execution: usize,
     /// In order of arrival; ties in order of departure.
@@ -166,6 +168,7 @@ impl World {
             server: Server::default(),
             clients: Vec::new(),
             drop_messages: false,
+            reply_latency: LATENCY,
             cut_after_execution: 0,
             travelling: BTreeMap::new(),
             departed: 0,
