@@ -158,6 +158,19 @@ pub enum ReleaseOutcome {
     Unknown,
 }
 
+impl ReleaseOutcome {
+    /// The word that hosts see.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Released => "released",
+            Self::Expired => "expired",
+            Self::Stolen => "stolen",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// Why a hold was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostReason {
@@ -171,6 +184,20 @@ pub enum LostReason {
     MaxHold,
     /// The client was closed.
     Closed,
+}
+
+impl LostReason {
+    /// The word that hosts see.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Removed => "removed",
+            Self::Stolen => "stolen",
+            Self::MaxHold => "max_hold",
+            Self::Closed => "closed",
+        }
+    }
 }
 
 /// A lock's state on the server.
