@@ -1,0 +1,53 @@
+// Node tasks: `tasks.mjs leasehold|redis-semaphore URL TASKS`.
+
+import { createInterface } from 'node:readline';
+import Redis from 'ioredis';
+import { connect } from 'leasehold';
+import { Mutex } from 'redis-semaphore';
+
+/** One function per task that takes and releases a lock of its own. */
+const libraries = {
+  async leasehold(url, tasks) {
+    const client = await connect(url);
+    return Array.from({ length: tasks }, (_, task) => {
+      const lock = client.lock(`ours-node-${task}`);
+      return async () => {
+        const lease = await lock.lock();
+        await lease.release();
+      };
+    });
+  },
+  async 'redis-semaphore'(url, tasks) {
+    const redis = new Redis(url);
+    return Array.from({ length: tasks }, (_, task) => {
+      const mutex = new Mutex(redis, `theirs-node-${task}`, { lockTimeout: 30_000 });
+      return async () => {
+        await mutex.acquire();
+        await mutex.release();
+      };
+    });
+  },
+};
+
+async function measure(pairs, seconds) {
+  let done = 0;
+  const started = performance.now();
+  const until = started + seconds * 1000;
+  await Promise.all(
+    pairs.map(async (pair) => {
+      while (performance.now() < until) {
+        await pair();
+        done += 1;
+      }
+    }),
+  );
+  return [done, (performance.now() - started) / 1000];
+}
+
+const [library, url, tasks] = process.argv.slice(2);
+const pairs = await libraries[library](url, Number(tasks));
+console.log('ready');
+for await (const line of createInterface({ input: process.stdin })) {
+  console.log(...(await measure(pairs, Number(line))));
+}
+process.exit(0);
