@@ -219,8 +219,12 @@ impl World {
 
     fn send(&mut self, client: usize, what: Travelling) {
         self.departed += 1;
-        self.travelling
-            .insert((self.now + LATENCY, self.departed), (client, what));
+        let latency = match what {
+            Travelling::Reply(..) => self.reply_latency,
+            _ => LATENCY,
+        };
+        let arrival = (self.now + latency, self.departed);
+        self.travelling.insert(arrival, (client, what));
     }
 
     /// Keeps the law: after any input, drain both polls.
