@@ -108,7 +108,7 @@ def main() -> None:
                 continue
             console.print(f"{row.name}, {row.tasks} …")
             ours, theirs, ratio = measure(row, url, options.rounds, options.seconds)
-            table.add_row(row.name, str(row.tasks), f"{ours:,.0f}", f"{theirs:,.0f}", row.peer, f"{ratio:.2f} ×")
+            table.add_row(row.name, str(row.tasks), f"{ours:,.0f}", f"{theirs:,.0f}", row.peer, f"{ratio:.2f} x")
     console.print(table)
 
 
