@@ -1,0 +1,163 @@
+//! Commands on hashes.
+
+use super::args::{int, is, strict_int};
+use crate::data::Data;
+use crate::reply::{Reply, StoreError};
+use crate::value::Hash;
+
+type Outcome = Result<Reply, StoreError>;
+
+/// Up to this size a hash keeps its order when a field goes, as Redis does; beyond, it would take too long.
+const ORDERED_FIELDS: usize = 128;
+
+pub(super) fn hset(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let pairs = pairs(args, "hset")?;
+    data.keys.change_or_create(args[1], |hash: &mut Hash| {
+        let added = pairs.filter(|(field, value)| hash.insert(field.to_vec(), value.to_vec()).is_none());
+        Reply::count(added.count())
+    })
+}
+
+pub(super) fn hmset(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let pairs = pairs(args, "hmset")?;
+    data.keys.change_or_create(args[1], |hash: &mut Hash| {
+        hash.extend(pairs.map(|(field, value)| (field.to_vec(), value.to_vec())));
+        Reply::OK
+    })
+}
+
+fn pairs<'a>(
+    args: &'a [&'a [u8]],
+    command: &str,
+) -> Result<impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a>, StoreError> {
+    if !args.len().is_multiple_of(2) {
+        return Err(StoreError::arity(command));
+    }
+    Ok(args[2..].chunks_exact(2).map(|pair| (pair[0], pair[1])))
+}
+
+pub(super) fn hsetnx(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    data.keys.change_or_create(args[1], |hash: &mut Hash| {
+        let is_new = !hash.contains_key(args[2]);
+        if is_new {
+            hash.insert(args[2].to_vec(), args[3].to_vec());
+        }
+        Reply::flag(is_new)
+    })
+}
+
+pub(super) fn hget(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let hash = data.keys.read::<Hash>(args[1])?;
+    Ok(Reply::bytes_or_nil(hash.and_then(|hash| hash.get(args[2])).cloned()))
+}
+
+pub(super) fn hmget(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let hash = data.keys.read::<Hash>(args[1])?;
+    let values = args[2..]
+        .iter()
+        .map(|field| Reply::bytes_or_nil(hash.and_then(|hash| hash.get(*field)).cloned()));
+    Ok(Reply::Array(values.collect()))
+}
+
+pub(super) fn hexists(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let hash = data.keys.read::<Hash>(args[1])?;
+    Ok(Reply::flag(hash.is_some_and(|hash| hash.contains_key(args[2]))))
+}
+
+pub(super) fn hlen(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    Ok(Reply::count(data.keys.read::<Hash>(args[1])?.map_or(0, Hash::len)))
+}
+
+pub(super) fn hdel(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let removed = data.keys.change(args[1], |hash: &mut Hash| {
+        args[2..].iter().filter(|field| remove(hash, field)).count()
+    })?;
+    Ok(Reply::count(removed.unwrap_or(0)))
+}
+
+fn remove(hash: &mut Hash, field: &[u8]) -> bool {
+    if hash.len() <= ORDERED_FIELDS {
+        hash.shift_remove(field).is_some()
+    } else {
+        hash.swap_remove(field).is_some()
+    }
+}
+
+pub(super) fn hgetall(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let hash = data.keys.read::<Hash>(args[1])?;
+    let pairs = hash
+        .into_iter()
+        .flatten()
+        .map(|(field, value)| (Reply::bytes(field.clone()), Reply::bytes(value.clone())));
+    Ok(Reply::Map(pairs.collect()))
+}
+
+pub(super) fn hkeys(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let hash = data.keys.read::<Hash>(args[1])?;
+    let fields = hash.into_iter().flat_map(Hash::keys).map(|field| Reply::bytes(field.clone()));
+    Ok(Reply::Array(fields.collect()))
+}
+
+pub(super) fn hvals(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let hash = data.keys.read::<Hash>(args[1])?;
+    let values = hash.into_iter().flat_map(Hash::values).map(|value| Reply::bytes(value.clone()));
+    Ok(Reply::Array(values.collect()))
+}
+
+pub(super) fn hincrby(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let by = int(args[3])?;
+    let number = match data.keys.read::<Hash>(args[1])?.and_then(|hash| hash.get(args[2])) {
+        None => 0,
+        Some(text) => strict_int(text).ok_or_else(|| StoreError::err("hash value is not an integer"))?,
+    };
+    let sum = number
+        .checked_add(by)
+        .ok_or_else(|| StoreError::err("increment or decrement would overflow"))?;
+    data.keys.change_or_create(args[1], |hash: &mut Hash| {
+        hash.insert(args[2].to_vec(), sum.to_string().into_bytes());
+    })?;
+    Ok(Reply::Int(sum))
+}
+
+/// Fields drawn at random: one, up to so many different ones, or, if negative, so many with repeats.
+pub(super) fn hrandfield(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let Some(count) = args.get(2) else {
+        let hash = data.keys.read::<Hash>(args[1])?;
+        let field = hash.and_then(|hash| hash.get_index(data.random.below(hash.len())));
+        return Ok(Reply::bytes_or_nil(field.map(|(field, _)| field.clone())));
+    };
+    let count = int(count)?;
+    let with_values = match args[3..] {
+        [] => false,
+        [option] if is(option, "withvalues") => true,
+        _ => return Err(StoreError::syntax()),
+    };
+    if count.unsigned_abs() > MAX_DRAWN {
+        return Err(StoreError::err("value is out of range"));
+    }
+    let Some(hash) = data.keys.read::<Hash>(args[1])? else {
+        return Ok(Reply::Array(Vec::new()));
+    };
+    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    let places: Vec<usize> = if count < 0 {
+        (0..wanted).map(|_| data.random.below(hash.len())).collect()
+    } else {
+        let mut places: Vec<usize> = (0..hash.len()).collect();
+        for place in 0..wanted.min(hash.len()) {
+            places.swap(place, place + data.random.below(hash.len() - place));
+        }
+        places.truncate(wanted);
+        places
+    };
+    let mut items = Vec::new();
+    for (field, value) in places.into_iter().filter_map(|place| hash.get_index(place)) {
+        items.push(Reply::bytes(field.clone()));
+        if with_values {
+            items.push(Reply::bytes(value.clone()));
+        }
+    }
+    Ok(Reply::Array(items))
+}
+
+/// How many fields are drawn at once at most.
+const MAX_DRAWN: u64 = 1_000_000;

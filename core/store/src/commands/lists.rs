@@ -1,0 +1,109 @@
+//! Commands on lists.
+
+use super::args::{int, positive, range};
+use crate::data::Data;
+use crate::reply::{Reply, StoreError};
+use crate::value::List;
+
+type Outcome = Result<Reply, StoreError>;
+
+pub(super) fn lpush(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    push(data, args, List::push_front)
+}
+
+pub(super) fn rpush(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    push(data, args, List::push_back)
+}
+
+fn push(data: &mut Data, args: &[&[u8]], push: fn(&mut List, Vec<u8>)) -> Outcome {
+    data.keys.change_or_create(args[1], |list: &mut List| {
+        for item in &args[2..] {
+            push(list, item.to_vec());
+        }
+        Reply::count(list.len())
+    })
+}
+
+pub(super) fn lpop(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    pop(data, args, "lpop", List::pop_front)
+}
+
+pub(super) fn rpop(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    pop(data, args, "rpop", List::pop_back)
+}
+
+fn pop(data: &mut Data, args: &[&[u8]], command: &str, pop: fn(&mut List) -> Option<Vec<u8>>) -> Outcome {
+    match args[2..] {
+        [] => Ok(Reply::bytes_or_nil(data.keys.change(args[1], pop)?.flatten())),
+        [count] => {
+            let count = positive(count)?;
+            let items = data.keys.change(args[1], |list: &mut List| {
+                let items = (0..count).map_while(|_| pop(list)).map(Reply::Bytes);
+                items.collect()
+            })?;
+            Ok(items.map_or(Reply::NilArray, Reply::Array))
+        }
+        _ => Err(StoreError::arity(command)),
+    }
+}
+
+pub(super) fn llen(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    Ok(Reply::count(data.keys.read::<List>(args[1])?.map_or(0, List::len)))
+}
+
+pub(super) fn lindex(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let list = data.keys.read::<List>(args[1])?;
+    let Some(list) = list else {
+        return Ok(Reply::Nil);
+    };
+    let index = int(args[2])?;
+    Ok(Reply::bytes_or_nil(
+        list.range(range(index, index, list.len())).next().cloned(),
+    ))
+}
+
+pub(super) fn lrange(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let (start, stop) = (int(args[2])?, int(args[3])?);
+    let Some(list) = data.keys.read::<List>(args[1])? else {
+        return Ok(Reply::Array(Vec::new()));
+    };
+    let items = list.range(range(start, stop, list.len())).cloned().map(Reply::Bytes);
+    Ok(Reply::Array(items.collect()))
+}
+
+pub(super) fn ltrim(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let (start, stop) = (int(args[2])?, int(args[3])?);
+    data.keys.change(args[1], |list: &mut List| {
+        let kept = range(start, stop, list.len());
+        list.truncate(kept.end);
+        list.drain(..kept.start);
+    })?;
+    Ok(Reply::OK)
+}
+
+/// Removes up to `count` equal items, from the end if it is negative, all if it is zero.
+pub(super) fn lrem(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let count = int(args[2])?;
+    let most = match usize::try_from(count.unsigned_abs()) {
+        Ok(0) | Err(_) => usize::MAX,
+        Ok(most) => most,
+    };
+    let removed = data.keys.change(args[1], |list: &mut List| {
+        let before = list.len();
+        let mut left = most;
+        let mut keeps = |item: &Vec<u8>| {
+            let goes = left > 0 && item == args[3];
+            left -= usize::from(goes);
+            !goes
+        };
+        if count < 0 {
+            list.make_contiguous().reverse();
+            list.retain(&mut keeps);
+            list.make_contiguous().reverse();
+        } else {
+            list.retain(&mut keeps);
+        }
+        before - list.len()
+    })?;
+    Ok(Reply::count(removed.unwrap_or(0)))
+}

@@ -1,0 +1,221 @@
+//! The commands: one table, and a file for each family.
+
+mod args;
+mod generic;
+mod hashes;
+mod lists;
+mod scripting;
+mod server;
+mod sets;
+mod sorted_sets;
+mod strings;
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use crate::data::Data;
+use crate::lua::Engine;
+use crate::reply::{Reply, StoreError};
+
+/// What a command does; its arguments begin with its name.
+pub(crate) type RunData = fn(&mut Data, &[&[u8]]) -> Result<Reply, StoreError>;
+/// What a scripting command does.
+pub(crate) type RunScript = fn(&mut Engine, &[&[u8]]) -> Result<Reply, StoreError>;
+
+/// Who carries a command out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Run {
+    /// The data; scripts may call it.
+    Data(RunData),
+    /// The script engine.
+    Script(RunScript),
+    /// The server, for it changes the connection it came on.
+    Connection,
+}
+
+/// One command.
+#[derive(Debug)]
+pub(crate) struct Command {
+    /// In lower case.
+    pub(crate) name: &'static str,
+    /// How many arguments, the name among them; negative for at least so many.
+    arity: i32,
+    pub(crate) run: Run,
+}
+
+impl Command {
+    /// Whether so many arguments, the name among them, can be right.
+    pub(crate) fn accepts(&self, count: usize) -> bool {
+        let least = usize::try_from(self.arity.unsigned_abs()).unwrap_or(usize::MAX);
+        if self.arity < 0 { count >= least } else { count == least }
+    }
+
+    /// Its place in the table.
+    pub(crate) fn index(&self) -> usize {
+        // Every command lives in the table; a search would cost more than most commands.
+        (std::ptr::from_ref(self).addr() - TABLE.as_ptr().addr()) / size_of::<Self>()
+    }
+}
+
+/// The command of this name, in whatever case.
+pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
+    static BY_NAME: OnceLock<HashMap<&'static [u8], &'static Command>> = OnceLock::new();
+    let by_name = BY_NAME.get_or_init(|| TABLE.iter().map(|command| (command.name.as_bytes(), command)).collect());
+    let mut lower = [0; MAX_NAME];
+    let lower = lower.get_mut(..name.len())?;
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    by_name.get(&*lower).copied()
+}
+
+/// Longer than any name in the table.
+const MAX_NAME: usize = 24;
+
+const fn data(name: &'static str, arity: i32, run: RunData) -> Command {
+    Command {
+        name,
+        arity,
+        run: Run::Data(run),
+    }
+}
+
+const fn script(name: &'static str, arity: i32, run: RunScript) -> Command {
+    Command {
+        name,
+        arity,
+        run: Run::Script(run),
+    }
+}
+
+const fn connection(name: &'static str, arity: i32) -> Command {
+    Command {
+        name,
+        arity,
+        run: Run::Connection,
+    }
+}
+
+/// Every command, with the arity that Redis 7 has for it.
+pub(crate) static TABLE: &[Command] = &[
+    // Strings
+    data("append", 3, strings::append),
+    data("decr", 2, strings::decr),
+    data("decrby", 3, strings::decrby),
+    data("get", 2, strings::get),
+    data("getdel", 2, strings::getdel),
+    data("getset", 3, strings::getset),
+    data("incr", 2, strings::incr),
+    data("incrby", 3, strings::incrby),
+    data("mget", -2, strings::mget),
+    data("mset", -3, strings::mset),
+    data("psetex", 4, strings::psetex),
+    data("set", -3, strings::set),
+    data("setex", 4, strings::setex),
+    data("setnx", 3, strings::setnx),
+    data("strlen", 2, strings::strlen),
+    // Hashes
+    data("hdel", -3, hashes::hdel),
+    data("hexists", 3, hashes::hexists),
+    data("hget", 3, hashes::hget),
+    data("hgetall", 2, hashes::hgetall),
+    data("hincrby", 4, hashes::hincrby),
+    data("hkeys", 2, hashes::hkeys),
+    data("hlen", 2, hashes::hlen),
+    data("hmget", -3, hashes::hmget),
+    data("hmset", -4, hashes::hmset),
+    data("hrandfield", -2, hashes::hrandfield),
+    data("hset", -4, hashes::hset),
+    data("hsetnx", 4, hashes::hsetnx),
+    data("hvals", 2, hashes::hvals),
+    // Lists
+    data("lindex", 3, lists::lindex),
+    data("llen", 2, lists::llen),
+    data("lpop", -2, lists::lpop),
+    data("lpush", -3, lists::lpush),
+    data("lrange", 4, lists::lrange),
+    data("lrem", 4, lists::lrem),
+    data("ltrim", 4, lists::ltrim),
+    data("rpop", -2, lists::rpop),
+    data("rpush", -3, lists::rpush),
+    // Sets
+    data("sadd", -3, sets::sadd),
+    data("scard", 2, sets::scard),
+    data("sismember", 3, sets::sismember),
+    data("smembers", 2, sets::smembers),
+    data("srem", -3, sets::srem),
+    // Sorted sets
+    data("zadd", -4, sorted_sets::zadd),
+    data("zcard", 2, sorted_sets::zcard),
+    data("zcount", 4, sorted_sets::zcount),
+    data("zincrby", 4, sorted_sets::zincrby),
+    data("zpopmin", -2, sorted_sets::zpopmin),
+    data("zrange", -4, sorted_sets::zrange),
+    data("zrangebyscore", -4, sorted_sets::zrangebyscore),
+    data("zrank", 3, sorted_sets::zrank),
+    data("zrem", -3, sorted_sets::zrem),
+    data("zremrangebyscore", 4, sorted_sets::zremrangebyscore),
+    data("zscore", 3, sorted_sets::zscore),
+    // Keys
+    data("dbsize", 1, generic::dbsize),
+    data("del", -2, generic::del),
+    data("exists", -2, generic::exists),
+    data("expire", -3, generic::expire),
+    data("expireat", -3, generic::expireat),
+    data("flushall", -1, generic::flushall),
+    data("flushdb", -1, generic::flushall),
+    data("keys", 2, generic::keys),
+    data("persist", 2, generic::persist),
+    data("pexpire", -3, generic::pexpire),
+    data("pexpireat", -3, generic::pexpireat),
+    data("pttl", 2, generic::pttl),
+    data("scan", -2, generic::scan),
+    data("ttl", 2, generic::ttl),
+    data("type", 2, generic::type_of),
+    data("unlink", -2, generic::del),
+    // Scripts
+    script("eval", -3, scripting::eval),
+    script("evalsha", -3, scripting::evalsha),
+    script("script", -2, scripting::script),
+    // Messages
+    data("publish", 3, server::publish),
+    data("pubsub", -2, server::pubsub),
+    // The server
+    data("command", -1, server::command),
+    data("config", -2, server::config),
+    data("echo", 2, server::echo),
+    data("info", -1, server::info),
+    data("ping", -1, server::ping),
+    data("role", 1, server::role),
+    data("select", 2, server::select),
+    data("time", 1, server::time),
+    // The connection
+    connection("auth", -2),
+    connection("client", -2),
+    connection("discard", 1),
+    connection("exec", 1),
+    connection("hello", -1),
+    connection("multi", 1),
+    connection("quit", -1),
+    connection("reset", 1),
+    connection("subscribe", -2),
+    connection("unsubscribe", -1),
+    connection("unwatch", 1),
+    connection("watch", -2),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_found_in_any_case() {
+        for command in TABLE {
+            for name in [command.name.to_ascii_uppercase(), command.name.into()] {
+                assert!(std::ptr::eq(find(name.as_bytes()).unwrap(), command), "{name}");
+            }
+        }
+        assert!(find(b"nosuch").is_none());
+        assert!(find(&[b'x'; 1000]).is_none());
+        assert!(find(b"").is_none());
+    }
+}

@@ -1,0 +1,63 @@
+//! Commands on scripts.
+
+use super::args::{int, is};
+use crate::lua::Engine;
+use crate::reply::{Reply, StoreError};
+
+type Outcome = Result<Reply, StoreError>;
+
+pub(super) fn eval(engine: &mut Engine, args: &[&[u8]]) -> Outcome {
+    let (keys, argv) = keys_and_args(args)?;
+    let sha1 = engine.load(args[1])?;
+    engine.run(sha1.as_bytes(), keys, argv)
+}
+
+pub(super) fn evalsha(engine: &mut Engine, args: &[&[u8]]) -> Outcome {
+    if !engine.is_loaded(args[1]) {
+        // Said before the number of keys is looked at, unless that is not a number.
+        keys_and_args(args)?;
+        return Err(StoreError::no_script());
+    }
+    let (keys, argv) = keys_and_args(args)?;
+    engine.run(args[1], keys, argv)
+}
+
+/// KEYS and ARGV of `EVAL script count key… arg…`.
+fn keys_and_args<'a>(args: &'a [&'a [u8]]) -> Result<(&'a [&'a [u8]], &'a [&'a [u8]]), StoreError> {
+    let count = int(args[2])?;
+    let rest = &args[3..];
+    match usize::try_from(count) {
+        Err(_) => Err(StoreError::err("Number of keys can't be negative")),
+        Ok(count) => rest
+            .split_at_checked(count)
+            .ok_or_else(|| StoreError::err("Number of keys can't be greater than number of args")),
+    }
+}
+
+pub(super) fn script(engine: &mut Engine, args: &[&[u8]]) -> Outcome {
+    let (subcommand, rest) = (args[1], &args[2..]);
+    if is(subcommand, "load") {
+        let [text] = rest else {
+            return Err(StoreError::arity("script|load"));
+        };
+        return engine.load(text).map(Reply::bytes);
+    }
+    if is(subcommand, "exists") {
+        if rest.is_empty() {
+            return Err(StoreError::arity("script|exists"));
+        }
+        let found = rest.iter().map(|sha1| Reply::flag(engine.is_loaded(sha1)));
+        return Ok(Reply::Array(found.collect()));
+    }
+    if is(subcommand, "flush") {
+        match rest {
+            [] => {}
+            [mode] if is(mode, "sync") || is(mode, "async") => {}
+            [_] => return Err(StoreError::err("SCRIPT FLUSH only support SYNC|ASYNC option")),
+            _ => return Err(StoreError::arity("script|flush")),
+        }
+        engine.flush();
+        return Ok(Reply::OK);
+    }
+    Err(super::server::unknown_subcommand("SCRIPT", subcommand))
+}

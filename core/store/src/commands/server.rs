@@ -1,0 +1,117 @@
+//! Commands on the server itself, and messages.
+
+use super::args::{int, is};
+use crate::commands::TABLE;
+use crate::data::{CommandStats, Data};
+use crate::info;
+use crate::reply::{Reply, StoreError};
+
+type Outcome = Result<Reply, StoreError>;
+
+pub(super) fn ping(_data: &mut Data, args: &[&[u8]]) -> Outcome {
+    match args[1..] {
+        [] => Ok(Reply::Status("PONG".into())),
+        [text] => Ok(Reply::bytes(text)),
+        _ => Err(StoreError::arity("ping")),
+    }
+}
+
+pub(super) fn echo(_data: &mut Data, args: &[&[u8]]) -> Outcome {
+    Ok(Reply::bytes(args[1]))
+}
+
+pub(super) fn time(data: &mut Data, _args: &[&[u8]]) -> Outcome {
+    let micros = data.now.as_micros();
+    Ok(Reply::Array(vec![
+        Reply::bytes((micros / 1_000_000).to_string()),
+        Reply::bytes((micros % 1_000_000).to_string()),
+    ]))
+}
+
+/// There is one database.
+pub(super) fn select(_data: &mut Data, args: &[&[u8]]) -> Outcome {
+    match int(args[1])? {
+        0 => Ok(Reply::OK),
+        _ => Err(StoreError::err("DB index is out of range")),
+    }
+}
+
+pub(super) fn role(_data: &mut Data, _args: &[&[u8]]) -> Outcome {
+    Ok(Reply::Array(vec![
+        Reply::bytes("master"),
+        Reply::Int(0),
+        Reply::Array(Vec::new()),
+    ]))
+}
+
+pub(super) fn info(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    Ok(Reply::bytes(info::text(data, &args[1..])))
+}
+
+/// Says little, but so that interactive clients start.
+pub(super) fn command(_data: &mut Data, args: &[&[u8]]) -> Outcome {
+    match args[1..] {
+        [] => Ok(Reply::Array(Vec::new())),
+        [subcommand, ..] if is(subcommand, "docs") => Ok(Reply::Map(Vec::new())),
+        [subcommand, ..] if is(subcommand, "info") || is(subcommand, "list") => Ok(Reply::Array(Vec::new())),
+        [subcommand] if is(subcommand, "count") => Ok(Reply::count(TABLE.len())),
+        [subcommand, ..] => Err(unknown_subcommand("COMMAND", subcommand)),
+    }
+}
+
+/// Nothing can be configured; only the counters of `INFO` can be set back.
+pub(super) fn config(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let subcommand = args[1];
+    if is(subcommand, "get") {
+        if args.len() < 3 {
+            return Err(StoreError::arity("config|get"));
+        }
+        return Ok(Reply::Map(Vec::new()));
+    }
+    if is(subcommand, "resetstat") {
+        data.stats.fill(CommandStats::default());
+        return Ok(Reply::OK);
+    }
+    if is(subcommand, "set") {
+        let shown = String::from_utf8_lossy(args.get(2).copied().unwrap_or_default()).replace(['\r', '\n'], " ");
+        return Err(StoreError::err(format!(
+            "CONFIG SET failed - '{shown}' cannot be set on this development server"
+        )));
+    }
+    Err(unknown_subcommand("CONFIG", subcommand))
+}
+
+pub(super) fn publish(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    Ok(Reply::count(data.pubsub.publish(args[1], args[2])))
+}
+
+pub(super) fn pubsub(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let (subcommand, rest) = (args[1], &args[2..]);
+    if is(subcommand, "numsub") {
+        let counts = rest.iter().flat_map(|channel| {
+            let count = data.pubsub.subscriber_count(channel);
+            [Reply::bytes(*channel), Reply::count(count)]
+        });
+        return Ok(Reply::Array(counts.collect()));
+    }
+    if is(subcommand, "channels") {
+        let pattern = match rest {
+            [] => &b"*"[..],
+            [pattern] => pattern,
+            _ => return Err(StoreError::arity("pubsub|channels")),
+        };
+        let channels = data.pubsub.channels().into_iter();
+        let channels = channels.filter(|channel| crate::glob::matches(pattern, channel));
+        return Ok(Reply::Array(channels.map(|channel| Reply::bytes(&*channel)).collect()));
+    }
+    if is(subcommand, "numpat") && rest.is_empty() {
+        return Ok(Reply::Int(0));
+    }
+    Err(unknown_subcommand("PUBSUB", subcommand))
+}
+
+/// The text that Redis gives for a subcommand it does not know.
+pub(crate) fn unknown_subcommand(command: &str, subcommand: &[u8]) -> StoreError {
+    let shown = String::from_utf8_lossy(&subcommand[..subcommand.len().min(128)]).replace(['\r', '\n'], " ");
+    StoreError::err(format!("unknown subcommand '{shown}'. Try {command} HELP."))
+}

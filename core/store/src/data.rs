@@ -1,0 +1,126 @@
+//! Everything that a command can touch.
+
+use std::time::Duration;
+
+use crate::commands::{self, Command, Run};
+use crate::keyspace::Keyspace;
+use crate::pubsub::PubSub;
+use crate::reply::{Reply, StoreError};
+use crate::time::ServerTime;
+
+/// The keys, the subscriptions and the counters: all but the script engine.
+#[derive(Debug)]
+pub(crate) struct Data {
+    pub(crate) keys: Keyspace,
+    pub(crate) pubsub: PubSub,
+    pub(crate) now: ServerTime,
+    pub(crate) started: Option<ServerTime>,
+    pub(crate) run_id: String,
+    /// How often each command of the table was called and refused.
+    pub(crate) stats: Vec<CommandStats>,
+    /// For `HRANDFIELD` and `math.random`; seeded alike in every store.
+    pub(crate) random: Random,
+    /// What the server in front of the store adds to `INFO`.
+    pub(crate) front: Front,
+}
+
+/// What `INFO` says of the port in front of the store.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Front {
+    pub(crate) port: u16,
+    pub(crate) clients: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CommandStats {
+    pub(crate) calls: u64,
+    pub(crate) failed: u64,
+    pub(crate) rejected: u64,
+}
+
+impl Data {
+    pub(crate) fn new() -> Self {
+        Self {
+            keys: Keyspace::default(),
+            pubsub: PubSub::default(),
+            now: ServerTime::default(),
+            started: None,
+            run_id: "0".repeat(40),
+            stats: vec![CommandStats::default(); commands::TABLE.len()],
+            random: Random::default(),
+            front: Front::default(),
+        }
+    }
+
+    pub(crate) fn set_now(&mut self, now: ServerTime) {
+        self.now = now;
+        self.started.get_or_insert(now);
+        self.keys.set_now(now.as_millis());
+    }
+
+    pub(crate) fn uptime(&self) -> Duration {
+        let started = self.started.unwrap_or(self.now);
+        Duration::from_micros(self.now.as_micros().saturating_sub(started.as_micros()))
+    }
+
+    /// Executes a command of a script.
+    pub(crate) fn execute_in_script(&mut self, args: &[&[u8]]) -> Reply {
+        let Some(command) = args.first().and_then(|name| commands::find(name)) else {
+            return Reply::Error(StoreError::err("Unknown Redis command called from script"));
+        };
+        if !command.accepts(args.len()) {
+            self.stats[command.index()].rejected += 1;
+            return Reply::Error(StoreError::err("Wrong number of args calling Redis command from script"));
+        }
+        match command.run {
+            Run::Data(run) => self.run(command, run, args),
+            Run::Script(_) | Run::Connection => {
+                self.stats[command.index()].rejected += 1;
+                Reply::Error(StoreError::err("This Redis command is not allowed from script"))
+            }
+        }
+    }
+
+    pub(crate) fn run(&mut self, command: &'static Command, run: commands::RunData, args: &[&[u8]]) -> Reply {
+        let reply = run(self, args).unwrap_or_else(Reply::Error);
+        self.count(command, &reply);
+        reply
+    }
+
+    pub(crate) fn count(&mut self, command: &'static Command, reply: &Reply) {
+        let stats = &mut self.stats[command.index()];
+        stats.calls += 1;
+        stats.failed += u64::from(matches!(reply, Reply::Error(_)));
+    }
+}
+
+/// The generator of POSIX `lrand48`, with which Redis replaces Lua's own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Random(u64);
+
+impl Default for Random {
+    fn default() -> Self {
+        Self(0x1234_ABCD_330E)
+    }
+}
+
+impl Random {
+    /// The largest number that `next` gives.
+    pub(crate) const MAX: u32 = 0x7FFF_FFFF;
+
+    pub(crate) fn seed(&mut self, seed: i32) {
+        self.0 = (u64::from(seed.cast_unsigned()) << 16) | 0x330E;
+    }
+
+    /// 0 to 2^31 - 1.
+    pub(crate) fn next(&mut self) -> u32 {
+        self.0 = (self.0.wrapping_mul(0x5_DEEC_E66D).wrapping_add(0xB)) & 0xFFFF_FFFF_FFFF;
+        u32::try_from(self.0 >> 17).unwrap_or(Self::MAX)
+    }
+
+    /// A number below `bound`, which must not be zero.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        let drawn = (u64::from(self.next()) << 31) | u64::from(self.next());
+        usize::try_from(drawn).unwrap_or(0) % bound
+    }
+}

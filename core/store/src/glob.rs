@@ -1,0 +1,97 @@
+//! Patterns of `KEYS` and `SCAN`: `*`, `?`, `[a-z]`, `[^a]` and `\` for the next byte itself.
+
+/// Whether the whole of `text` matches.
+///
+/// Backtracks to the last star only, so the work is at most the product of the
+/// two lengths.
+pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    let mut last_star = None;
+    while t < text.len() {
+        if pattern.get(p) == Some(&b'*') {
+            last_star = Some((p, t));
+            p += 1;
+        } else if let Some(width) = one(&pattern[p..], text[t]) {
+            p += width;
+            t += 1;
+        } else if let Some((star, from)) = last_star {
+            last_star = Some((star, from + 1));
+            p = star + 1;
+            t = from + 1;
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
+}
+
+/// The length of the pattern's first element if it matches `byte`.
+fn one(pattern: &[u8], byte: u8) -> Option<usize> {
+    match pattern {
+        [b'?', ..] => Some(1),
+        [b'\\', escaped, ..] => (*escaped == byte).then_some(2),
+        [b'[', rest @ ..] => {
+            let (is_in, width) = class(rest, byte);
+            is_in.then_some(width + 1)
+        }
+        [first, ..] => (*first == byte).then_some(1),
+        [] => None,
+    }
+}
+
+/// Whether `byte` is in the class that begins after `[`, and the class's length.
+fn class(pattern: &[u8], byte: u8) -> (bool, usize) {
+    let is_negated = pattern.first() == Some(&b'^');
+    let mut at = usize::from(is_negated);
+    let mut is_in = false;
+    loop {
+        match &pattern[at..] {
+            // A class that is never closed ends with the pattern.
+            [] => break,
+            [b']', ..] => {
+                at += 1;
+                break;
+            }
+            [b'\\', escaped, ..] => {
+                is_in |= *escaped == byte;
+                at += 2;
+            }
+            [from, b'-', to, ..] => {
+                is_in |= (*from.min(to)..=*from.max(to)).contains(&byte);
+                at += 3;
+            }
+            [single, ..] => {
+                is_in |= *single == byte;
+                at += 1;
+            }
+        }
+    }
+    (is_in != is_negated, at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_as_in_redis() {
+        for (pattern, text, expected) in [
+            ("*", "", true),
+            ("a*c", "abbc", true),
+            ("a*c", "abb", false),
+            ("*ab*ab", "xabab", true),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("[a-c]x", "bx", true),
+            ("[^a-c]x", "bx", false),
+            ("[c-a]x", "bx", true),
+            ("a\\*", "a*", true),
+            ("a\\*", "ab", false),
+            ("[ab", "b", true),
+            ("", "", true),
+            ("", "a", false),
+        ] {
+            assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The text of `INFO`.
+
+use std::fmt::Write as _;
+
+use crate::commands::TABLE;
+use crate::data::Data;
+
+/// The version that clients see; what the store offers is a part of that version.
+pub(crate) const REDIS_VERSION: &str = "7.0.15";
+
+/// The sections asked for, all if none are named.
+pub(crate) fn text(data: &Data, sections: &[&[u8]]) -> String {
+    let wanted = |name: &str| {
+        sections.is_empty()
+            || sections.iter().any(|section| {
+                [name, "all", "everything", "default"]
+                    .iter()
+                    .any(|word| section.eq_ignore_ascii_case(word.as_bytes()))
+            })
+    };
+    let mut text = String::new();
+    for (name, write) in SECTIONS {
+        if wanted(name) {
+            if !text.is_empty() {
+                text += "\r\n";
+            }
+            write(data, &mut text);
+        }
+    }
+    text
+}
+
+type Section = fn(&Data, &mut String);
+
+const SECTIONS: [(&str, Section); 8] = [
+    ("server", server),
+    ("clients", clients),
+    ("persistence", persistence),
+    ("stats", stats),
+    ("replication", replication),
+    ("commandstats", commandstats),
+    ("cluster", cluster),
+    ("keyspace", keyspace),
+];
+
+fn lines(text: &mut String, title: &str, lines: &[(&str, String)]) {
+    // Writing to a String cannot fail.
+    let _ = write!(text, "# {title}\r\n");
+    for (name, value) in lines {
+        let _ = write!(text, "{name}:{value}\r\n");
+    }
+}
+
+fn server(data: &Data, text: &mut String) {
+    lines(
+        text,
+        "Server",
+        &[
+            ("redis_version", REDIS_VERSION.into()),
+            ("redis_mode", "standalone".into()),
+            ("leasehold_version", env!("CARGO_PKG_VERSION").into()),
+            ("os", std::env::consts::OS.into()),
+            ("arch_bits", usize::BITS.to_string()),
+            ("process_id", std::process::id().to_string()),
+            ("run_id", data.run_id.clone()),
+            ("tcp_port", data.front.port.to_string()),
+            ("server_time_usec", data.now.as_micros().to_string()),
+            ("uptime_in_seconds", data.uptime().as_secs().to_string()),
+        ],
+    );
+}
+
+fn clients(data: &Data, text: &mut String) {
+    lines(
+        text,
+        "Clients",
+        &[("connected_clients", data.front.clients.to_string())],
+    );
+}
+
+fn persistence(_data: &Data, text: &mut String) {
+    lines(text, "Persistence", &[("loading", "0".into())]);
+}
+
+fn stats(data: &Data, text: &mut String) {
+    let total: u64 = data.stats.iter().map(|stats| stats.calls).sum();
+    lines(text, "Stats", &[("total_commands_processed", total.to_string())]);
+}
+
+fn replication(data: &Data, text: &mut String) {
+    lines(
+        text,
+        "Replication",
+        &[
+            ("role", "master".into()),
+            ("connected_slaves", "0".into()),
+            ("master_replid", data.run_id.clone()),
+            ("master_repl_offset", "0".into()),
+        ],
+    );
+}
+
+fn commandstats(data: &Data, text: &mut String) {
+    lines(text, "Commandstats", &[]);
+    for (command, stats) in TABLE.iter().zip(&data.stats) {
+        if stats.calls > 0 || stats.rejected > 0 {
+            // Durations are not measured: the store reads no clock.
+            let _ = write!(
+                text,
+                "cmdstat_{}:calls={},usec=0,usec_per_call=0.00,rejected_calls={},failed_calls={}\r\n",
+                command.name, stats.calls, stats.rejected, stats.failed
+            );
+        }
+    }
+}
+
+fn cluster(_data: &Data, text: &mut String) {
+    lines(text, "Cluster", &[("cluster_enabled", "0".into())]);
+}
+
+fn keyspace(data: &Data, text: &mut String) {
+    lines(text, "Keyspace", &[]);
+    let (keys, expiring) = data.keys.counts();
+    if keys > 0 {
+        let _ = write!(text, "db0:keys={keys},expires={expiring},avg_ttl=0\r\n");
+    }
+}

@@ -1,0 +1,186 @@
+//! Keys, their values, and when they expire.
+
+use indexmap::IndexMap;
+
+use crate::glob;
+use crate::reply::StoreError;
+use crate::value::{Kind, Value};
+
+/// Every key. Keys past their time are gone for every reader, and removed when
+/// touched or swept.
+#[derive(Debug, Default)]
+pub(crate) struct Keyspace {
+    /// In a map with a fixed order, so that `KEYS` and sweeps repeat exactly.
+    entries: IndexMap<Vec<u8>, Entry>,
+    now_ms: i64,
+    next_sweep_ms: i64,
+    sweep_from: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    value: Value,
+    expires_at_ms: Option<i64>,
+}
+
+impl Entry {
+    /// A key lives through the millisecond in which it expires, as in Redis.
+    fn is_expired(&self, now_ms: i64) -> bool {
+        self.expires_at_ms.is_some_and(|at| now_ms > at)
+    }
+}
+
+/// How often expired keys that nobody touches are looked for.
+const SWEEP_EVERY_MS: i64 = 1_000;
+/// How many keys one look visits, so that no call takes long.
+const SWEEP_KEYS: usize = 2_000;
+
+impl Keyspace {
+    /// Sets the time for the commands that follow.
+    pub(crate) fn set_now(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
+        if now_ms >= self.next_sweep_ms {
+            self.next_sweep_ms = now_ms + SWEEP_EVERY_MS;
+            self.sweep();
+        }
+    }
+
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+
+    /// The value of a key, if there is one and it is of this kind.
+    pub(crate) fn read<K: Kind>(&mut self, key: &[u8]) -> Result<Option<&K>, StoreError> {
+        match self.live(key) {
+            None => Ok(None),
+            Some(entry) => K::of(&entry.value).map(Some).ok_or_else(StoreError::wrong_type),
+        }
+    }
+
+    /// Changes the value of a key that exists; an emptied collection is removed.
+    pub(crate) fn change<K: Kind, T>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut K) -> T,
+    ) -> Result<Option<T>, StoreError> {
+        let Some(entry) = self.live(key) else {
+            return Ok(None);
+        };
+        let value = K::of_mut(&mut entry.value).ok_or_else(StoreError::wrong_type)?;
+        let result = change(value);
+        if entry.value.is_empty() {
+            self.entries.swap_remove(key);
+        }
+        Ok(Some(result))
+    }
+
+    /// Changes the value of a key, which is an empty one at first if there was none.
+    pub(crate) fn change_or_create<K: Kind, T>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut K) -> T,
+    ) -> Result<T, StoreError> {
+        if self.live(key).is_none() {
+            let entry = Entry {
+                value: K::empty(),
+                expires_at_ms: None,
+            };
+            self.entries.insert(key.to_vec(), entry);
+        }
+        let Some(entry) = self.entries.get_mut(key) else {
+            return Err(StoreError::err("the key is gone"));
+        };
+        let value = K::of_mut(&mut entry.value).ok_or_else(StoreError::wrong_type)?;
+        let result = change(value);
+        if entry.value.is_empty() {
+            self.entries.swap_remove(key);
+        }
+        Ok(result)
+    }
+
+    /// Puts a value in place of whatever the key held.
+    pub(crate) fn set(&mut self, key: &[u8], value: Value, expires_at_ms: Option<i64>) {
+        let entry = Entry { value, expires_at_ms };
+        match self.entries.get_mut(key) {
+            Some(before) => *before = entry,
+            None => {
+                self.entries.insert(key.to_vec(), entry);
+            }
+        }
+    }
+
+    pub(crate) fn contains(&mut self, key: &[u8]) -> bool {
+        self.live(key).is_some()
+    }
+
+    pub(crate) fn type_name(&mut self, key: &[u8]) -> Option<&'static str> {
+        self.live(key).map(|entry| entry.value.type_name())
+    }
+
+    /// When the key expires; the outer `None` if there is no key.
+    pub(crate) fn expires_at(&mut self, key: &[u8]) -> Option<Option<i64>> {
+        self.live(key).map(|entry| entry.expires_at_ms)
+    }
+
+    /// Sets when a key that exists expires; a time in the past removes it.
+    pub(crate) fn set_expiry(&mut self, key: &[u8], expires_at_ms: Option<i64>) {
+        if expires_at_ms.is_some_and(|at| at <= self.now_ms) {
+            self.entries.swap_remove(key);
+        } else if let Some(entry) = self.live(key) {
+            entry.expires_at_ms = expires_at_ms;
+        }
+    }
+
+    /// Whether there was such a key.
+    pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
+        let now_ms = self.now_ms;
+        self.entries
+            .swap_remove(key)
+            .is_some_and(|entry| !entry.is_expired(now_ms))
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.sweep_from = 0;
+    }
+
+    /// How many keys there are, and how many of them have a TTL.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let live = self.entries.values().filter(|entry| !entry.is_expired(self.now_ms));
+        live.fold((0, 0), |(keys, expiring), entry| {
+            (keys + 1, expiring + usize::from(entry.expires_at_ms.is_some()))
+        })
+    }
+
+    /// The keys that match a pattern, with their types.
+    pub(crate) fn matching<'a>(&'a self, pattern: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'static str)> {
+        self.entries
+            .iter()
+            .filter(move |(key, entry)| !entry.is_expired(self.now_ms) && glob::matches(pattern, key))
+            .map(|(key, entry)| (key.as_slice(), entry.value.type_name()))
+    }
+
+    fn live(&mut self, key: &[u8]) -> Option<&mut Entry> {
+        let (index, _, entry) = self.entries.get_full(key)?;
+        if entry.is_expired(self.now_ms) {
+            self.entries.swap_remove_index(index);
+            return None;
+        }
+        self.entries.get_index_mut(index).map(|(_, entry)| entry)
+    }
+
+    /// Removes expired keys among the next few, so that keys nobody touches do not pile up.
+    fn sweep(&mut self) {
+        for _ in 0..SWEEP_KEYS.min(self.entries.len()) {
+            if self.sweep_from >= self.entries.len() {
+                self.sweep_from = 0;
+            }
+            match self.entries.get_index(self.sweep_from) {
+                Some((_, entry)) if entry.is_expired(self.now_ms) => {
+                    self.entries.swap_remove_index(self.sweep_from);
+                }
+                _ => self.sweep_from += 1,
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Between Lua's values and replies, by the rules of Redis' RESP2 scripts.
+
+use std::borrow::Cow;
+
+use mlua::{Lua, Table, Value};
+
+use crate::float;
+use crate::reply::{Reply, StoreError};
+
+/// How deep a script's result may be nested; a table can hold itself.
+const MAX_DEPTH: usize = 64;
+
+/// An argument of `redis.call`: a string, or a number as C would write it.
+pub(crate) fn argument(value: &Value) -> Option<Vec<u8>> {
+    match value {
+        Value::String(text) => Some(text.as_bytes().to_vec()),
+        Value::Integer(number) => Some(match exact_f64(*number) {
+            Some(_) => number.to_string().into_bytes(),
+            // Beyond 17 digits a Lua number is written as what it is: a float.
+            None => float::format(lossy_f64(*number)).into_bytes(),
+        }),
+        Value::Number(number) => Some(float::format(*number).into_bytes()),
+        _ => None,
+    }
+}
+
+/// What a script gets for a reply.
+pub(crate) fn value_of(lua: &Lua, reply: Reply) -> mlua::Result<Value> {
+    Ok(match reply {
+        Reply::Nil | Reply::NilArray => Value::Boolean(false),
+        Reply::Int(number) => Value::Integer(number),
+        Reply::Double(number) => Value::String(lua.create_string(float::format(number))?),
+        Reply::Bytes(bytes) => Value::String(lua.create_string(bytes)?),
+        Reply::Status(status) => field(lua, "ok", &status)?,
+        Reply::Error(error) => field(lua, "err", &error.to_string())?,
+        Reply::Array(items) | Reply::Set(items) => list(lua, items)?,
+        Reply::Map(pairs) => list(lua, pairs.into_iter().flat_map(|(key, value)| [key, value]).collect())?,
+    })
+}
+
+/// What a client gets for a script's result.
+pub(crate) fn reply_of(value: &Value) -> mlua::Result<Reply> {
+    nested_reply_of(value, 0)
+}
+
+/// A Lua number as C casts it: towards zero, and out of range to the lowest number.
+pub(crate) fn truncate(number: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&number) {
+        #[expect(clippy::cast_possible_truncation, reason = "in range, and truncation is the rule")]
+        let whole = number as i64;
+        whole
+    } else {
+        i64::MIN
+    }
+}
+
+fn nested_reply_of(value: &Value, depth: usize) -> mlua::Result<Reply> {
+    Ok(match value {
+        Value::String(text) => Reply::Bytes(text.as_bytes().to_vec()),
+        Value::Integer(number) => Reply::Int(*number),
+        Value::Number(number) => Reply::Int(truncate(*number)),
+        Value::Boolean(true) => Reply::Int(1),
+        Value::Table(_) if depth >= MAX_DEPTH => Reply::Error(StoreError::err("reached lua stack limit")),
+        Value::Table(table) => reply_of_table(table, depth)?,
+        _ => Reply::Nil,
+    })
+}
+
+fn reply_of_table(table: &Table, depth: usize) -> mlua::Result<Reply> {
+    // A list has no named fields, and nearly every table is a list: the fields are looked for in one go.
+    if let Value::String(text) = table.raw_get::<Value>("err")? {
+        let text = text.to_string_lossy();
+        return Ok(Reply::Error(StoreError::parse(&single_line(&text))));
+    }
+    if let Value::String(text) = table.raw_get::<Value>("ok")? {
+        return Ok(Reply::Status(Cow::Owned(single_line(&text.to_string_lossy()))));
+    }
+    if let Some(number) = table.raw_get::<Option<f64>>("double").ok().flatten() {
+        return Ok(Reply::Double(number));
+    }
+    if let Value::Table(map) = table.raw_get::<Value>("map")? {
+        let pairs = map.pairs::<Value, Value>().map(|pair| {
+            let (key, value) = pair?;
+            Ok((nested_reply_of(&key, depth + 1)?, nested_reply_of(&value, depth + 1)?))
+        });
+        return Ok(Reply::Map(pairs.collect::<mlua::Result<_>>()?));
+    }
+    if let Value::Table(set) = table.raw_get::<Value>("set")? {
+        let members = set.pairs::<Value, Value>().map(|pair| nested_reply_of(&pair?.0, depth + 1));
+        return Ok(Reply::Set(members.collect::<mlua::Result<_>>()?));
+    }
+    let mut items = Vec::new();
+    for index in 1.. {
+        let item: Value = table.raw_get(index)?;
+        if item.is_nil() {
+            break;
+        }
+        items.push(nested_reply_of(&item, depth + 1)?);
+    }
+    Ok(Reply::Array(items))
+}
+
+fn field(lua: &Lua, name: &str, text: &str) -> mlua::Result<Value> {
+    let table = lua.create_table_with_capacity(0, 1)?;
+    table.raw_set(name, text)?;
+    Ok(Value::Table(table))
+}
+
+fn list(lua: &Lua, items: Vec<Reply>) -> mlua::Result<Value> {
+    let table = lua.create_table_with_capacity(items.len(), 0)?;
+    for (index, item) in items.into_iter().enumerate() {
+        table.raw_set(index + 1, value_of(lua, item)?)?;
+    }
+    Ok(Value::Table(table))
+}
+
+fn single_line(text: &str) -> String {
+    text.replace(['\r', '\n'], " ")
+}
+
+/// The number as `%.17g` shows it, if that shows every digit.
+fn exact_f64(number: i64) -> Option<f64> {
+    (number.unsigned_abs() < 100_000_000_000_000_000).then(|| lossy_f64(number))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "it was a Lua number, a float, before")]
+fn lossy_f64(number: i64) -> f64 {
+    number as f64
+}

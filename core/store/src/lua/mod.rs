@@ -1,0 +1,304 @@
+//! The script engine: Lua 5.1 with what Redis 7 lets scripts see.
+
+mod convert;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use leasehold_protocol::Script;
+use mlua::chunk::ChunkMode;
+use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
+
+use crate::data::{Data, Random};
+use crate::reply::{Reply, StoreError};
+
+/// The name under which scripts appear in error messages.
+const CHUNK_NAME: &str = "@user_script";
+
+/// How much memory scripts may use, so that one cannot take the machine's.
+const MEMORY_LIMIT_BYTES: usize = 512 * 1024 * 1024;
+
+/// Compiled scripts and the world they run in.
+pub(crate) struct Engine {
+    lua: Lua,
+    environment: Table,
+    set_arguments: Function,
+    run: Function,
+    /// What EVALSHA finds, by the hex SHA-1 of the text.
+    scripts: HashMap<String, Function>,
+    /// Leasehold's own, by their place in `Script::ALL`; SCRIPT FLUSH leaves them.
+    known: Vec<Option<Function>>,
+}
+
+impl Engine {
+    pub(crate) fn new(data: &Arc<Mutex<Data>>) -> Self {
+        Self::build(data).unwrap_or_else(|error| unreachable!("the sandbox is fixed text: {error}"))
+    }
+
+    fn build(data: &Arc<Mutex<Data>>) -> mlua::Result<Self> {
+        let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
+        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
+        let (environment, set_arguments, run) = lua
+            .load(include_str!("sandbox.lua"))
+            .set_name("@sandbox")
+            .call(native(&lua, data)?)?;
+        lua.set_memory_limit(MEMORY_LIMIT_BYTES)?;
+        Ok(Self {
+            lua,
+            environment,
+            set_arguments,
+            run,
+            scripts: HashMap::new(),
+            known: vec![None; Script::ALL.len()],
+        })
+    }
+
+    /// Compiles a script unless it is known, and gives the SHA-1 to call it by.
+    pub(crate) fn load(&mut self, text: &[u8]) -> Result<String, StoreError> {
+        let sha1 = sha1_hex(text);
+        if !self.scripts.contains_key(&sha1) {
+            let function = self.compile(text)?;
+            self.scripts.insert(sha1.clone(), function);
+        }
+        Ok(sha1)
+    }
+
+    pub(crate) fn is_loaded(&self, sha1: &[u8]) -> bool {
+        std::str::from_utf8(sha1).is_ok_and(|sha1| self.scripts.contains_key(&sha1.to_ascii_lowercase()))
+    }
+
+    pub(crate) fn flush(&mut self) {
+        self.scripts.clear();
+    }
+
+    /// Runs a loaded script.
+    pub(crate) fn run(&self, sha1: &[u8], keys: &[&[u8]], args: &[&[u8]]) -> Result<Reply, StoreError> {
+        let sha1 = std::str::from_utf8(sha1).map_err(|_| StoreError::no_script())?;
+        let sha1 = sha1.to_ascii_lowercase();
+        let function = self.scripts.get(&sha1).ok_or_else(StoreError::no_script)?;
+        Ok(self.call(function, &sha1, keys, args))
+    }
+
+    /// Runs one of Leasehold's scripts.
+    pub(crate) fn run_known<K, A>(&mut self, script: Script, keys: &[K], args: &[A]) -> Reply
+    where
+        K: AsRef<[u8]>,
+        A: AsRef<[u8]>,
+    {
+        let Some(index) = Script::ALL.iter().position(|known| *known == script) else {
+            return Reply::Error(StoreError::no_script());
+        };
+        if self.known[index].is_none() {
+            match self.compile(script.text().as_bytes()) {
+                Ok(function) => self.known[index] = Some(function),
+                Err(error) => return Reply::Error(error),
+            }
+        }
+        match &self.known[index] {
+            Some(function) => self.call(function, script.sha1(), keys, args),
+            None => Reply::Error(StoreError::no_script()),
+        }
+    }
+
+    fn compile(&self, text: &[u8]) -> Result<Function, StoreError> {
+        let body = without_shebang(text)?;
+        self.lua
+            .load(body.as_ref())
+            .set_name(CHUNK_NAME)
+            .set_mode(ChunkMode::Text)
+            .set_environment(self.environment.clone())
+            .into_function()
+            .map_err(|error| {
+                let cause = match &error {
+                    mlua::Error::SyntaxError { message, .. } => message.clone(),
+                    other => other.to_string(),
+                };
+                StoreError::err(one_line(&format!("Error compiling script (new function): {cause}")))
+            })
+    }
+
+    fn call<K: AsRef<[u8]>, A: AsRef<[u8]>>(&self, script: &Function, sha1: &str, keys: &[K], args: &[A]) -> Reply {
+        self.try_call(script, sha1, keys, args).unwrap_or_else(|error| {
+            Reply::Error(StoreError::err(one_line(&format!(
+                "Error running script {sha1}: {error}"
+            ))))
+        })
+    }
+
+    fn try_call<K, A>(&self, script: &Function, sha1: &str, keys: &[K], args: &[A]) -> mlua::Result<Reply>
+    where
+        K: AsRef<[u8]>,
+        A: AsRef<[u8]>,
+    {
+        let keys = self.strings(keys)?;
+        let args = self.strings(args)?;
+        self.set_arguments.call::<()>((keys, args))?;
+        let (is_ok, result, line): (bool, Value, Option<i64>) = self.run.call(script)?;
+        if is_ok {
+            return convert::reply_of(&result);
+        }
+        let mut text = match &result {
+            Value::String(text) => text.to_string_lossy(),
+            other => format!("ERR {}", other.type_name()),
+        };
+        if let Some(line) = line {
+            text += &format!(" script: {sha1}, on {CHUNK_NAME}:{line}.");
+        }
+        Ok(Reply::Error(StoreError::parse(&one_line(&text))))
+    }
+
+    fn strings<B: AsRef<[u8]>>(&self, items: &[B]) -> mlua::Result<Table> {
+        let table = self.lua.create_table_with_capacity(items.len(), 0)?;
+        for (index, item) in items.iter().enumerate() {
+            table.raw_set(index + 1, self.lua.create_string(item.as_ref())?)?;
+        }
+        Ok(table)
+    }
+}
+
+/// A refusal on its way through Lua.
+#[derive(Debug)]
+struct Refusal(StoreError);
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+fn raise(error: StoreError) -> mlua::Error {
+    mlua::Error::external(Refusal(error))
+}
+
+/// The store's functions that the sandbox builds on.
+fn native(lua: &Lua, data: &Arc<Mutex<Data>>) -> mlua::Result<Table> {
+    let native = lua.create_table()?;
+
+    let call_data = Arc::clone(data);
+    let call = lua.create_function(move |lua, args: MultiValue| match execute(&call_data, &args) {
+        Reply::Error(error) => Err(raise(error)),
+        reply => convert::value_of(lua, reply),
+    })?;
+    native.set("call", call)?;
+
+    let pcall_data = Arc::clone(data);
+    let pcall = lua.create_function(move |lua, args: MultiValue| convert::value_of(lua, execute(&pcall_data, &args)))?;
+    native.set("pcall", pcall)?;
+
+    let sha1hex = lua.create_function(|_, args: MultiValue| {
+        if args.len() != 1 {
+            return Err(raise(StoreError::err("wrong number of arguments")));
+        }
+        Ok(sha1_hex(&convert::argument(&args[0]).unwrap_or_default()))
+    })?;
+    native.set("sha1hex", sha1hex)?;
+
+    let random_data = Arc::clone(data);
+    let random = lua.create_function(move |_, ()| {
+        let drawn = random_data.lock().unwrap_or_else(PoisonError::into_inner).random.next();
+        Ok(f64::from(drawn % Random::MAX) / f64::from(Random::MAX))
+    })?;
+    native.set("random", random)?;
+
+    let seed_data = Arc::clone(data);
+    let randomseed = lua.create_function(move |_, seed: Value| {
+        let seed = match seed {
+            Value::Integer(seed) => seed,
+            Value::Number(seed) => convert::truncate(seed),
+            _ => 0,
+        };
+        // As C does it: the low 32 bits.
+        let seed = i32::from_ne_bytes(u32::try_from(seed & 0xFFFF_FFFF).unwrap_or(0).to_ne_bytes());
+        seed_data.lock().unwrap_or_else(PoisonError::into_inner).random.seed(seed);
+        Ok(())
+    })?;
+    native.set("randomseed", randomseed)?;
+
+    let raise_text = lua.create_function(|_, text: String| Err::<(), _>(raise(StoreError::parse(&text))))?;
+    native.set("raise", raise_text)?;
+
+    let message = lua.create_function(|_, error: Value| {
+        Ok(match &error {
+            Value::Error(error) => error.downcast_ref::<Refusal>().map_or_else(
+                || format!("ERR {}", error.to_string().lines().next().unwrap_or_default()),
+                Refusal::to_string,
+            ),
+            other => format!("ERR {}", other.type_name()),
+        })
+    })?;
+    native.set("message", message)?;
+
+    native.set("line", lua.create_function(|lua, ()| Ok(script_line(lua)))?)?;
+    Ok(native)
+}
+
+/// Executes a command of a script.
+fn execute(data: &Mutex<Data>, args: &MultiValue) -> Reply {
+    if args.is_empty() {
+        return Reply::Error(StoreError::err(
+            "Please specify at least one argument for this redis lib call",
+        ));
+    }
+    let mut owned = Vec::with_capacity(args.len());
+    for arg in args {
+        let Some(bytes) = convert::argument(arg) else {
+            return Reply::Error(StoreError::err(
+                "Lua redis lib command arguments must be strings or integers",
+            ));
+        };
+        owned.push(bytes);
+    }
+    let args: Vec<&[u8]> = owned.iter().map(AsRef::as_ref).collect();
+    data.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .execute_in_script(&args)
+}
+
+/// The line of the innermost function of a script that is on the stack.
+fn script_line(lua: &Lua) -> Option<usize> {
+    for level in 0..MAX_FRAMES {
+        let line = lua.inspect_stack(level, |frame| {
+            (frame.source().source.as_deref() == Some(CHUNK_NAME))
+                .then(|| frame.current_line())
+                .flatten()
+        })?;
+        if line.is_some() {
+            return line;
+        }
+    }
+    None
+}
+
+/// How deep the innermost script function is looked for.
+const MAX_FRAMES: usize = 50;
+
+/// The body of a script that may begin with `#!lua`, its lines still numbered as they were.
+fn without_shebang(text: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, StoreError> {
+    if !text.starts_with(b"#!") {
+        return Ok(text.into());
+    }
+    let Some(end) = text.iter().position(|byte| *byte == b'\n') else {
+        return Err(StoreError::err("Invalid script shebang"));
+    };
+    let line = String::from_utf8_lossy(&text[2..end]);
+    let mut words = line.split_ascii_whitespace();
+    let engine = words.next().unwrap_or_default();
+    if engine != "lua" {
+        return Err(StoreError::err(format!("Unexpected engine in script shebang: {engine}")));
+    }
+    if let Some(unknown) = words.find(|word| !word.starts_with("flags=")) {
+        return Err(StoreError::err(format!("Unknown lua shebang option: {unknown}")));
+    }
+    Ok(text[end..].into())
+}
+
+pub(crate) fn sha1_hex(text: &[u8]) -> String {
+    sha1_smol::Sha1::from(text).digest().to_string()
+}
+
+/// A line break would end an error reply early.
+fn one_line(text: &str) -> String {
+    text.trim_end_matches(['\r', '\n']).replace(['\r', '\n'], " ")
+}

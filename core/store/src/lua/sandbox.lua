@@ -1,0 +1,278 @@
+-- Builds the world that scripts see, as Redis 7 builds it.
+--
+-- Argument  native: functions of the store (call, pcall, sha1hex, random,
+--           randomseed, message, line)
+-- Returns   globals      the table that scripts see as _G; read-only
+--           set_arguments(keys, argv)   sets KEYS and ARGV
+--           run(script)  runs a compiled script: true and its result, or false,
+--                        the error's text and the script's line (or nil)
+--
+-- Redis marks tables read-only in its patched Lua. Stock Lua cannot, so scripts
+-- see an empty shadow of each such table: reads fall through to the real one,
+-- writes are refused, and the functions that could see the difference know.
+
+local native = ...
+
+local error, getmetatable, ipairs, next, pairs, pcall, xpcall = error, getmetatable, ipairs, next, pairs, pcall, xpcall
+local rawget, rawset, setmetatable, tostring, type = rawget, rawset, setmetatable, tostring, type
+local floor, resume, insert = math.floor, coroutine.resume, table.insert
+
+local READ_ONLY = 'Attempt to modify a readonly table'
+
+-- shadow -> the real table
+local real_of = {}
+
+local function refuse_write()
+  error(READ_ONLY, 2)
+end
+
+local function shadow(real)
+  local proxy = setmetatable({}, { __index = real, __newindex = refuse_write, __metatable = false })
+  real_of[proxy] = real
+  return proxy
+end
+
+-- Errors of the store's own functions travel as userdata; scripts see tables, as in Redis 7.
+local function visible(problem)
+  if type(problem) == 'userdata' then
+    return { err = native.message(problem) }
+  end
+  return problem
+end
+
+local function after_pcall(ok, ...)
+  if ok then
+    return true, ...
+  end
+  local problem = visible((...))
+  if type(problem) == 'table' and (type(problem.err) == 'string' or type(problem.err) == 'number') then
+    return false, problem.err
+  end
+  return false, problem
+end
+
+local function after_resume(ok, ...)
+  if ok then
+    return true, ...
+  end
+  return false, visible((...))
+end
+
+local globals = {}
+
+for _, name in ipairs({
+  '_VERSION', 'assert', 'error', 'ipairs', 'rawequal', 'select', 'tonumber', 'tostring', 'type', 'unpack',
+}) do
+  globals[name] = _G[name]
+end
+
+function globals.pcall(...)
+  return after_pcall(pcall(...))
+end
+
+function globals.xpcall(body, handler)
+  return xpcall(body, function(problem)
+    return handler(visible(problem))
+  end)
+end
+
+function globals.next(of, key)
+  return next(real_of[of] or of, key)
+end
+
+function globals.pairs(of)
+  local real = real_of[of]
+  if real then
+    -- Not the real table itself: the loop's state is in the script's hands.
+    return function(_, key)
+      return next(real, key)
+    end, of, nil
+  end
+  return pairs(of)
+end
+
+function globals.rawget(of, key)
+  return rawget(real_of[of] or of, key)
+end
+
+function globals.rawset(of, key, value)
+  if real_of[of] then
+    error(READ_ONLY, 0)
+  end
+  return rawset(of, key, value)
+end
+
+function globals.setmetatable(of, meta)
+  if real_of[of] then
+    error(READ_ONLY, 0)
+  end
+  return setmetatable(of, meta)
+end
+
+local globals_meta = shadow({})
+
+function globals.getmetatable(of)
+  if real_of[of] then
+    return of == globals._G and globals_meta or nil
+  end
+  return getmetatable(of)
+end
+
+local function library(name, replaced)
+  local copy = {}
+  for key, value in pairs(_G[name]) do
+    copy[key] = value
+  end
+  for key, value in pairs(replaced or {}) do
+    copy[key] = value
+  end
+  globals[name] = shadow(copy)
+end
+
+library('string')
+library('table', {
+  insert = function(into, ...)
+    if real_of[into] then
+      error(READ_ONLY, 0)
+    end
+    return insert(into, ...)
+  end,
+})
+library('coroutine', {
+  resume = function(...)
+    return after_resume(resume(...))
+  end,
+})
+library('math', {
+  -- C's generator is shared by the whole process and would make runs differ.
+  random = function(low, high)
+    local drawn = native.random()
+    if low == nil then
+      return drawn
+    end
+    if high == nil then
+      low, high = 1, low
+    end
+    low, high = floor(low), floor(high)
+    if low > high then
+      error("bad argument #1 to 'random' (interval is empty)", 2)
+    end
+    return floor(drawn * (high - low + 1)) + low
+  end,
+  randomseed = function(seed)
+    native.randomseed(seed)
+  end,
+})
+
+-- ("x"):rep(3) reaches the string functions through the metatable of strings.
+local string_meta = getmetatable('')
+string_meta.__index = rawget(real_of, globals.string)
+string_meta.__metatable = shadow({ __index = globals.string })
+
+local function single_field(field)
+  return function(...)
+    local text = ...
+    if select('#', ...) ~= 1 or type(text) ~= 'string' then
+      return { err = 'ERR wrong number or type of arguments' }
+    end
+    if field == 'err' then
+      text = text:gsub('^%-', '')
+      if not text:find(' ', 1, true) then
+        text = 'ERR ' .. text
+      end
+    end
+    return { [field] = text }
+  end
+end
+
+local function no_effect()
+end
+
+globals.redis = shadow({
+  call = native.call,
+  pcall = native.pcall,
+  sha1hex = native.sha1hex,
+  error_reply = single_field('err'),
+  status_reply = single_field('ok'),
+  log = function(...)
+    local level = ...
+    if select('#', ...) < 2 then
+      native.raise('ERR redis.log() requires two arguments or more.')
+    end
+    if type(level) ~= 'number' then
+      native.raise('ERR First argument must be a number (log level).')
+    end
+    if level < 0 or level > 3 then
+      native.raise('ERR Invalid debug level.')
+    end
+  end,
+  setresp = function(version)
+    if version ~= 2 then
+      native.raise('ERR RESP version must be 2.')
+    end
+  end,
+  set_repl = no_effect,
+  replicate_commands = function()
+    return true
+  end,
+  breakpoint = function()
+    return false
+  end,
+  debug = no_effect,
+  acl_check_cmd = function()
+    return true
+  end,
+  LOG_DEBUG = 0,
+  LOG_VERBOSE = 1,
+  LOG_NOTICE = 2,
+  LOG_WARNING = 3,
+  REPL_NONE = 0,
+  REPL_AOF = 1,
+  REPL_SLAVE = 2,
+  REPL_REPLICA = 2,
+  REPL_ALL = 3,
+  REDIS_VERSION = '7.0.15',
+  REDIS_VERSION_NUM = 0x0007000f,
+})
+
+setmetatable(globals, {
+  __index = function(_, name)
+    error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+  end,
+})
+local visible_globals = shadow(globals)
+rawset(globals, '_G', visible_globals)
+
+local function set_arguments(keys, argv)
+  rawset(globals, 'KEYS', keys)
+  rawset(globals, 'ARGV', argv)
+end
+
+-- Called where the error happened, so that the script's line is still on the stack.
+local function on_error(problem)
+  problem = visible(problem)
+  local text
+  if type(problem) == 'table' then
+    text = rawget(problem, 'err')
+    if type(text) ~= 'string' then
+      text = 'ERR unknown error'
+    end
+  else
+    text = 'ERR ' .. tostring(problem)
+  end
+  return { text, native.line() }
+end
+
+local function run(script)
+  local ok, result = xpcall(script, on_error)
+  if ok then
+    return true, result
+  end
+  if type(result) ~= 'table' then
+    -- The handler itself failed, for want of stack or memory.
+    return false, 'ERR ' .. tostring(result)
+  end
+  return false, result[1], result[2]
+end
+
+return visible_globals, set_arguments, run

@@ -1,0 +1,79 @@
+//! Who listens on which channel, and what is still to be delivered.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// One listener, by a number of the embedding code's choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SubscriberId(pub u64);
+
+/// A published message on its way to one subscriber.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Who is to have it.
+    pub subscriber: SubscriberId,
+    /// Where it was published.
+    pub channel: Arc<[u8]>,
+    /// What was published.
+    pub payload: Arc<[u8]>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct PubSub {
+    channels: HashMap<Arc<[u8]>, BTreeSet<SubscriberId>>,
+    outbox: Vec<Delivery>,
+}
+
+impl PubSub {
+    /// Whether it was not subscribed before.
+    pub(crate) fn subscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
+        match self.channels.get_mut(channel) {
+            Some(subscribers) => subscribers.insert(subscriber),
+            None => {
+                self.channels.insert(channel.into(), BTreeSet::from([subscriber]));
+                true
+            }
+        }
+    }
+
+    /// Whether it was subscribed.
+    pub(crate) fn unsubscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
+        let Some(subscribers) = self.channels.get_mut(channel) else {
+            return false;
+        };
+        let was_subscribed = subscribers.remove(&subscriber);
+        if subscribers.is_empty() {
+            self.channels.remove(channel);
+        }
+        was_subscribed
+    }
+
+    /// Queues the message for each subscriber and says how many there are.
+    pub(crate) fn publish(&mut self, channel: &[u8], payload: &[u8]) -> usize {
+        let Some((channel, subscribers)) = self.channels.get_key_value(channel) else {
+            return 0;
+        };
+        let payload: Arc<[u8]> = payload.into();
+        self.outbox.extend(subscribers.iter().map(|subscriber| Delivery {
+            subscriber: *subscriber,
+            channel: Arc::clone(channel),
+            payload: Arc::clone(&payload),
+        }));
+        subscribers.len()
+    }
+
+    pub(crate) fn take_deliveries(&mut self) -> Vec<Delivery> {
+        std::mem::take(&mut self.outbox)
+    }
+
+    pub(crate) fn subscriber_count(&self, channel: &[u8]) -> usize {
+        self.channels.get(channel).map_or(0, BTreeSet::len)
+    }
+
+    /// The channels with a subscriber, sorted.
+    pub(crate) fn channels(&self) -> Vec<Arc<[u8]>> {
+        let mut channels: Vec<_> = self.channels.keys().cloned().collect();
+        channels.sort_unstable();
+        channels
+    }
+}

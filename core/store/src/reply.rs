@@ -1,0 +1,154 @@
+//! What the store answers.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use leasehold_protocol as protocol;
+
+/// A reply, in the words of RESP3; an older client is given the nearest of RESP2.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// Nothing.
+    Nil,
+    /// Nothing, where a list could be.
+    NilArray,
+    /// A number.
+    Int(i64),
+    /// A number with a fraction.
+    Double(f64),
+    /// A string of bytes.
+    Bytes(Vec<u8>),
+    /// A short word, such as `OK`.
+    Status(Cow<'static, str>),
+    /// Several replies.
+    Array(Vec<Reply>),
+    /// Several replies without an order.
+    Set(Vec<Reply>),
+    /// Pairs; in RESP2 and in Lua a flat list.
+    Map(Vec<(Reply, Reply)>),
+    /// A refusal.
+    Error(StoreError),
+}
+
+impl Reply {
+    /// `OK`.
+    pub const OK: Self = Self::Status(Cow::Borrowed("OK"));
+
+    pub(crate) fn bytes(bytes: impl Into<Vec<u8>>) -> Self {
+        Self::Bytes(bytes.into())
+    }
+
+    pub(crate) fn bytes_or_nil<B: Into<Vec<u8>>>(bytes: Option<B>) -> Self {
+        bytes.map_or(Self::Nil, |bytes| Self::Bytes(bytes.into()))
+    }
+
+    pub(crate) fn count(count: usize) -> Self {
+        Self::Int(i64::try_from(count).unwrap_or(i64::MAX))
+    }
+
+    pub(crate) const fn flag(flag: bool) -> Self {
+        Self::Int(flag as i64)
+    }
+
+    /// The reply, or the refusal as an error.
+    ///
+    /// # Errors
+    /// The store's refusal.
+    pub fn into_result(self) -> Result<Self, StoreError> {
+        match self {
+            Self::Error(error) => Err(error),
+            reply => Ok(reply),
+        }
+    }
+}
+
+/// As a RESP2 client would read it. A refusal inside a list becomes its text.
+impl From<Reply> for protocol::Reply {
+    fn from(reply: Reply) -> Self {
+        match reply {
+            Reply::Nil | Reply::NilArray => Self::Nil,
+            Reply::Int(number) => Self::Int(number),
+            Reply::Double(number) => Self::Bytes(crate::float::format(number).into_bytes()),
+            Reply::Bytes(bytes) => Self::Bytes(bytes),
+            Reply::Status(status) => Self::Bytes(status.into_owned().into_bytes()),
+            Reply::Array(items) | Reply::Set(items) => Self::Array(items.into_iter().map(Self::from).collect()),
+            Reply::Map(pairs) => Self::Array(
+                pairs
+                    .into_iter()
+                    .flat_map(|(key, value)| [Self::from(key), Self::from(value)])
+                    .collect(),
+            ),
+            Reply::Error(error) => Self::Bytes(error.to_string().into_bytes()),
+        }
+    }
+}
+
+/// A refusal: its first word and the rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreError {
+    /// The first word, such as `ERR`, `WRONGTYPE` or `NOSCRIPT`.
+    pub code: String,
+    /// The rest.
+    pub message: String,
+}
+
+impl StoreError {
+    /// The error whose text is `text`, with its first word as the code.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let (code, message) = text.split_once(' ').unwrap_or((text, ""));
+        Self {
+            code: code.into(),
+            message: message.into(),
+        }
+    }
+
+    /// An `ERR`.
+    pub(crate) fn err(message: impl Into<String>) -> Self {
+        Self {
+            code: "ERR".into(),
+            message: message.into(),
+        }
+    }
+
+    pub(crate) fn syntax() -> Self {
+        Self::err("syntax error")
+    }
+
+    pub(crate) fn not_an_integer() -> Self {
+        Self::err("value is not an integer or out of range")
+    }
+
+    pub(crate) fn wrong_type() -> Self {
+        Self::parse("WRONGTYPE Operation against a key holding the wrong kind of value")
+    }
+
+    pub(crate) fn arity(command: &str) -> Self {
+        Self::err(format!("wrong number of arguments for '{command}' command"))
+    }
+
+    pub(crate) fn no_script() -> Self {
+        Self::parse("NOSCRIPT No matching script. Please use EVAL.")
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.code)?;
+        if !self.message.is_empty() {
+            write!(f, " {}", self.message)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+impl From<StoreError> for protocol::CallError {
+    fn from(error: StoreError) -> Self {
+        Self::Server {
+            code: error.code,
+            message: error.message,
+        }
+    }
+}

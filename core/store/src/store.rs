@@ -1,0 +1,155 @@
+//! The store: commands in, replies out, time as an argument.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use leasehold_protocol::Script;
+
+use crate::commands::{self, Run};
+use crate::data::{Data, Front};
+use crate::lua::Engine;
+use crate::pubsub::{Delivery, SubscriberId};
+use crate::reply::{Reply, StoreError};
+use crate::time::ServerTime;
+
+/// A store without clock, socket or entropy.
+///
+/// Every entry that can see the time takes it as `now`; it should not go back.
+/// While a script runs, time stands still: nothing expires in it, and its
+/// `TIME` is `now`. The same calls with the same times give the same replies.
+///
+/// ```
+/// use leasehold_store::{Reply, ServerTime, Store};
+///
+/// let mut store = Store::new();
+/// let start = ServerTime::from_micros(1_700_000_000_000_000);
+/// store.execute(&["SET", "stock", "3", "PX", "50"], start);
+/// assert_eq!(store.execute(&["DECR", "stock"], start), Reply::Int(2));
+///
+/// let later = ServerTime::from_micros(start.as_micros() + 51_000);
+/// assert_eq!(store.execute(&["GET", "stock"], later), Reply::Nil);
+/// ```
+pub struct Store {
+    /// Shared with the functions that scripts call; never locked while a script runs, but by those.
+    data: Arc<Mutex<Data>>,
+    engine: Engine,
+}
+
+impl Store {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        let data = Arc::new(Mutex::new(Data::new()));
+        let engine = Engine::new(&data);
+        Self { data, engine }
+    }
+
+    /// Executes a command, such as `["SET", "key", "value"]`.
+    ///
+    /// A refusal is a [`Reply::Error`] with the text that Redis 7 gives.
+    pub fn execute<A: AsRef<[u8]>>(&mut self, args: &[A], now: ServerTime) -> Reply {
+        let args: Vec<&[u8]> = args.iter().map(AsRef::as_ref).collect();
+        let Some(name) = args.first() else {
+            return Reply::Error(StoreError::err("empty command"));
+        };
+        let Some(command) = commands::find(name) else {
+            return Reply::Error(unknown_command(&args));
+        };
+        let mut data = self.data();
+        data.set_now(now);
+        if !command.accepts(args.len()) {
+            data.stats[command.index()].rejected += 1;
+            return Reply::Error(StoreError::arity(command.name));
+        }
+        match command.run {
+            Run::Data(run) => data.run(command, run, &args),
+            Run::Script(run) => {
+                drop(data);
+                let reply = run(&mut self.engine, &args).unwrap_or_else(Reply::Error);
+                self.data().count(command, &reply);
+                reply
+            }
+            Run::Connection => Reply::Error(StoreError::err(format!(
+                "'{}' works on a connection only",
+                command.name
+            ))),
+        }
+    }
+
+    /// Runs one of Leasehold's scripts, which is compiled once.
+    pub fn run_script<K, A>(&mut self, script: Script, keys: &[K], args: &[A], now: ServerTime) -> Reply
+    where
+        K: AsRef<[u8]>,
+        A: AsRef<[u8]>,
+    {
+        self.data().set_now(now);
+        let reply = self.engine.run_known(script, keys, args);
+        if let Some(command) = commands::find(b"evalsha") {
+            self.data().count(command, &reply);
+        }
+        reply
+    }
+
+    /// Lets a subscriber hear a channel. Says whether it did not before.
+    pub fn subscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
+        self.data().pubsub.subscribe(subscriber, channel)
+    }
+
+    /// Ends a subscription. Says whether there was one.
+    pub fn unsubscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
+        self.data().pubsub.unsubscribe(subscriber, channel)
+    }
+
+    /// Takes what was published for subscribers since the last call, in order.
+    pub fn take_deliveries(&mut self) -> Vec<Delivery> {
+        self.data().pubsub.take_deliveries()
+    }
+
+    /// Sets the `run_id` of `INFO`, by which clients tell two servers apart: 40
+    /// hex digits, all zero unless set.
+    pub fn set_run_id(&mut self, run_id: String) {
+        self.data().run_id = run_id;
+    }
+
+    /// Says in `INFO` what stands before the store.
+    #[cfg_attr(not(feature = "server"), expect(dead_code, reason = "only a server is in front of a store"))]
+    pub(crate) fn set_front(&mut self, front: Front) {
+        self.data().front = front;
+    }
+
+    /// Commands are finished or not begun, so what a panic left is whole.
+    fn data(&self) -> MutexGuard<'_, Data> {
+        self.data.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").finish_non_exhaustive()
+    }
+}
+
+/// How much of an unknown command is repeated to the client.
+const SHOWN_BYTES: usize = 128;
+
+/// The text that Redis gives for a command it does not know.
+pub(crate) fn unknown_command(args: &[&[u8]]) -> StoreError {
+    let shown = |bytes: &[u8], most: usize| String::from_utf8_lossy(&bytes[..bytes.len().min(most)]).into_owned();
+    let name = shown(args.first().copied().unwrap_or_default(), SHOWN_BYTES);
+    let mut rest = String::new();
+    for arg in args.iter().skip(1) {
+        if rest.len() >= SHOWN_BYTES {
+            break;
+        }
+        rest += &format!("'{}' ", shown(arg, SHOWN_BYTES - rest.len()));
+    }
+    let text = format!("unknown command '{name}', with args beginning with: {rest}");
+    // A line break would end the reply early.
+    StoreError::err(text.replace(['\r', '\n'], " "))
+}

@@ -1,0 +1,74 @@
+//! Members ordered by score, then by bytes.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// A sorted set.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SortedSet {
+    scores: HashMap<Arc<[u8]>, f64>,
+    order: BTreeSet<(Score, Arc<[u8]>)>,
+}
+
+impl SortedSet {
+    pub(crate) fn len(&self) -> usize {
+        self.scores.len()
+    }
+
+    pub(crate) fn score(&self, member: &[u8]) -> Option<f64> {
+        self.scores.get(member).copied()
+    }
+
+    /// Sets a score and gives the one before.
+    pub(crate) fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
+        let before = self.remove(member);
+        let member: Arc<[u8]> = member.into();
+        self.scores.insert(Arc::clone(&member), score);
+        self.order.insert((Score(score), member));
+        before
+    }
+
+    /// Removes a member and gives its score.
+    pub(crate) fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        let (member, score) = self.scores.remove_entry(member)?;
+        self.order.remove(&(Score(score), member));
+        Some(score)
+    }
+
+    /// All members, lowest score first.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], f64)> {
+        self.order.iter().map(|(score, member)| (&**member, score.0))
+    }
+
+    /// The members from `low` upwards, lowest first.
+    pub(crate) fn from_score(&self, low: f64) -> impl Iterator<Item = (&[u8], f64)> {
+        let start = (Score(low), Arc::from(&b""[..]));
+        self.order.range(start..).map(|(score, member)| (&**member, score.0))
+    }
+}
+
+/// A score; never NaN, for no command accepts it.
+#[derive(Clone, Copy, Debug)]
+struct Score(f64);
+
+impl Ord for Score {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Not `total_cmp`: 0 and -0 are one score.
+        self.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal)
+    }
+}
+
+impl PartialOrd for Score {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Score {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Score {}

@@ -1,0 +1,87 @@
+//! The shared store as the clients' memory transport uses it.
+
+use std::sync::{Arc, Mutex, mpsc};
+
+use leasehold_protocol::Script;
+use leasehold_store::{Embedded, Reply};
+
+const LOCK: &[&str] = &["stock"];
+
+#[test]
+fn a_lock_is_taken_and_given_back() {
+    let store = Embedded::new();
+    let taken = store.run_script(Script::LockAcquire, &["stock", "token"], &["30000", "me"]).unwrap();
+    let Reply::Array(items) = taken else { panic!("{taken:?}") };
+    assert_eq!(items[0], Reply::Int(1));
+
+    let refused = store.run_script(Script::LockAcquire, &["stock", "token"], &["30000", "you"]).unwrap();
+    let Reply::Array(items) = refused else { panic!("{refused:?}") };
+    assert_eq!(items[0], Reply::Int(0));
+    assert_eq!(items[2], Reply::Bytes(b"me".to_vec()));
+
+    let released = store.run_script(Script::LockRelease, &["stock", "channel"], &["me"]).unwrap();
+    assert_eq!(released, Reply::Array(vec![Reply::Int(1), Reply::Int(0)]));
+    assert_eq!(store.execute(&["EXISTS", "stock"]).unwrap(), Reply::Int(0));
+}
+
+#[test]
+fn a_refusal_has_a_code() {
+    let store = Embedded::new();
+    store.execute(&["SET", "stock", "1"]).unwrap();
+    let error = store.run_script(Script::LockRenew, LOCK, &["30000", "me"]).unwrap_err();
+    assert_eq!(error.code, "WRONGTYPE");
+    let error = store.run_script(Script::LockRenew, LOCK, &["0", "me"]).unwrap_err();
+    assert_eq!(error.code, "LEASEHOLD_ARGUMENT");
+}
+
+#[test]
+fn stores_of_one_name_are_one_store() {
+    let first = Embedded::named("embedded-test");
+    first.execute(&["SET", "key", "value"]).unwrap();
+    let second = Embedded::named("embedded-test");
+    assert_eq!(second.execute(&["GET", "key"]).unwrap(), Reply::Bytes(b"value".to_vec()));
+    assert_eq!(Embedded::named("another").execute(&["GET", "key"]).unwrap(), Reply::Nil);
+
+    drop((first, second));
+    assert_eq!(Embedded::named("embedded-test").execute(&["GET", "key"]).unwrap(), Reply::Nil);
+}
+
+#[test]
+fn a_subscriber_hears_its_channels_until_it_is_dropped() {
+    let store = Embedded::new();
+    let (heard, messages) = mpsc::channel();
+    let subscriber = store.connect(Box::new(move |channel, payload| {
+        let _ = heard.send((channel.to_vec(), payload.to_vec()));
+    }));
+    assert_eq!(store.execute(&["PUBLISH", "a", "early"]).unwrap(), Reply::Int(0));
+    subscriber.subscribe(b"a");
+    subscriber.subscribe(b"a");
+    assert_eq!(store.execute(&["PUBLISH", "a", "1"]).unwrap(), Reply::Int(1));
+    assert_eq!(store.execute(&["PUBLISH", "b", "2"]).unwrap(), Reply::Int(0));
+    assert_eq!(messages.try_recv().unwrap(), (b"a".to_vec(), b"1".to_vec()));
+    subscriber.unsubscribe(b"a");
+    assert_eq!(store.execute(&["PUBLISH", "a", "3"]).unwrap(), Reply::Int(0));
+    subscriber.subscribe(b"a");
+    drop(subscriber);
+    assert_eq!(store.execute(&["PUBLISH", "a", "4"]).unwrap(), Reply::Int(0));
+    assert!(messages.try_recv().is_err());
+}
+
+#[test]
+fn a_listener_may_call_the_store() {
+    let store = Embedded::new();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let subscriber = {
+        let (store, heard) = (store.clone(), Arc::clone(&heard));
+        move |_: &[u8], payload: &[u8]| {
+            heard.lock().unwrap().push(payload.to_vec());
+            if payload == b"ping" {
+                store.execute(&["PUBLISH", "a", "pong"]).unwrap();
+            }
+        }
+    };
+    let subscriber = store.connect(Box::new(subscriber));
+    subscriber.subscribe(b"a");
+    store.execute(&["PUBLISH", "a", "ping"]).unwrap();
+    assert_eq!(*heard.lock().unwrap(), [b"ping".to_vec(), b"pong".to_vec()]);
+}
