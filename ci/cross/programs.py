@@ -14,7 +14,7 @@ CONTENDERS = HERE / "contenders"
 JARS = ROOT / "examples" / "seckill" / "jvm" / "target" / "lib"
 
 
-def _java() -> str:
+def java() -> str:
     home = os.environ.get("JAVA_HOME")
     return str(Path(home) / "bin" / "java") if home else "java"
 
@@ -24,7 +24,7 @@ PROGRAMS: dict[str, list[str]] = {
     "python-threads": [sys.executable, str(CONTENDERS / "threads.py")],
     "python-asyncio": [sys.executable, str(CONTENDERS / "tasks.py")],
     "node": ["node", str(CONTENDERS / "node.mjs")],
-    "jvm": [_java(), "-cp", f"{JARS}{os.sep}*", str(CONTENDERS / "Contender.java")],
+    "jvm": [java(), "-cp", f"{JARS}{os.sep}*", str(CONTENDERS / "Contender.java")],
 }
 LANGUAGES = list(PROGRAMS)
 
