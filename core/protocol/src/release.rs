@@ -25,7 +25,7 @@ use crate::instant::Instant;
 use crate::kinds::{Keys, Record, parse_record};
 use crate::owner::OwnerId;
 use crate::queue::QueueId;
-use crate::reply::{CallError, Reply};
+use crate::reply::{CallError, Refusal, Reply};
 use crate::request::{Doubt, MAX_ATTEMPT};
 use crate::session::{CallId, Lane, Outcome, ReleaseOutcome, Session, Ticket};
 use crate::timers::Timer;
@@ -34,8 +34,10 @@ use crate::timers::Timer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ReleaseId(u64);
 
-/// The pause after an error.
+/// The pause after an error that may pass.
 const ERROR_PAUSE: Duration = Duration::from_millis(200);
+/// The pause after a connection closed under a release; the next one may be there.
+const DISCONNECTED_PAUSE: Duration = Duration::from_millis(1);
 
 /// A release that is owed.
 #[derive(Debug)]
@@ -199,10 +201,11 @@ impl Session {
             let disconnected = matches!(result, Err(CallError::Disconnected(_)));
             release.unanswered |= disconnected && call.sent.is_some();
             if release.call.is_none() {
-                let pause = if disconnected {
-                    Duration::from_millis(1)
-                } else {
-                    ERROR_PAUSE
+                let pause = match &result {
+                    Err(CallError::Disconnected(_)) => DISCONNECTED_PAUSE,
+                    Err(CallError::Server { code, .. }) if Refusal::of(code) == Refusal::Temporary => ERROR_PAUSE,
+                    // It will hardly help, but the record may be there.
+                    _ => self.config.command_timeout,
                 };
                 self.timers.set(Timer::ReleaseAgain(release_id), now + pause);
             }
