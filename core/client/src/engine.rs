@@ -1,0 +1,548 @@
+//! The engine: one thread for each client, which owns the session and the
+//! connections. No code of the program runs on it.
+//!
+//! One turn of its loop:
+//!
+//! ```text
+//!   callers' commands ─┐                       ┌─► calls, one batch for each lane
+//!   what was seen ─────┼─► Session ─► drained ─┤
+//!   the clock ─────────┘                       └─► completions: one wake-up for a batch
+//! ```
+
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use leasehold_protocol::{
+    ClientId, Config, Error, ErrorKind, Event as Told, Grant, Instant, Kind, LeaseId, NodeId, Operation, Outcome,
+    Session, Ticket,
+};
+use tokio::runtime;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::Sleep;
+
+use crate::clock;
+use crate::entropy::OsEntropy;
+use crate::host::{Checked, Command, Completion, Core, Event, Lease, Sink, Slot, host_id, retold, session_id};
+use crate::transport::{self, Seen, Transport};
+
+/// How many commands are taken at once.
+const BURST: usize = 1_024;
+/// The longest sleep while something is waited for. Timers stand still while the
+/// machine sleeps; the clock does not.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+/// How long a closed client goes on to release what it held.
+const CLOSE_LIMIT: Duration = Duration::from_millis(400);
+
+/// Starts the engine's thread.
+pub(crate) fn start(core: Arc<Core>, commands: UnboundedReceiver<Command>) -> Result<(), Error> {
+    let unavailable = |error: std::io::Error| {
+        Error::new(
+            ErrorKind::Unavailable,
+            Operation::Connect,
+            format!("the client's engine cannot start: {error}"),
+        )
+    };
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(unavailable)?;
+    let transport = transport::open(&core.settings, core.generation == 0)?;
+    let engine = Engine::new(core, commands, transport);
+    std::thread::Builder::new()
+        .name("leasehold-engine".into())
+        .spawn(move || {
+            let core = Arc::clone(&engine.core);
+            let task = runtime.spawn(tokio::task::unconstrained(engine.run()));
+            if runtime.block_on(task).is_err() {
+                core.end(Error::new(
+                    ErrorKind::Unavailable,
+                    Operation::Connect,
+                    "the client's engine failed; make a new client, and please report this",
+                ));
+            }
+            // A name may still be being resolved; nobody waits for that.
+            runtime.shutdown_background();
+        })
+        .map_err(unavailable)?;
+    Ok(())
+}
+
+struct Engine {
+    core: Arc<Core>,
+    commands: UnboundedReceiver<Command>,
+    transport: Box<dyn Transport>,
+    session: Session,
+    /// Who waits for what.
+    tickets: HashMap<Ticket, Waiting>,
+    requests: HashMap<u64, Ticket>,
+    /// Every lease that was granted and not released.
+    leases: HashMap<LeaseId, Arc<Lease>>,
+    /// The host's next events.
+    events: Vec<Event>,
+    /// Completions for callers of their own.
+    answers: Vec<(Arc<Slot>, Result<Completion, Error>)>,
+    connecting: Connecting,
+    closing: Option<Closing>,
+    timer: Timer,
+    taken: Vec<Command>,
+    seen: Vec<Seen>,
+}
+
+/// What a ticket stands for.
+struct Waiting {
+    request: u64,
+    sink: Sink,
+    /// The lock's name as the caller gave it, for a grant.
+    name: Option<Arc<str>>,
+    /// The lease that a release or an extension is of.
+    lease: Option<LeaseId>,
+}
+
+enum Connecting {
+    /// Who is to be told.
+    Tried(Vec<Sink>),
+    Done,
+    Failed(Error),
+}
+
+struct Closing {
+    until: Instant,
+    waiting: Vec<Sink>,
+    /// Nobody uses the client any more, so nobody asks whether it is closed.
+    abandoned: bool,
+}
+
+impl Engine {
+    fn new(core: Arc<Core>, commands: UnboundedReceiver<Command>, transport: Box<dyn Transport>) -> Self {
+        let settings = &core.settings;
+        let config = Config {
+            client: ClientId::random(&mut OsEntropy),
+            lease: settings.lease,
+            command_timeout: settings.command_timeout,
+            poll: settings.poll,
+        };
+        // A host hears how its first connection went; a forked child's host did already.
+        let connecting = if core.generation == 0 {
+            vec![Sink::Queue(crate::Host::CONNECT)]
+        } else {
+            Vec::new()
+        };
+        Self {
+            session: Session::new(config, Box::new(OsEntropy)),
+            core,
+            commands,
+            transport,
+            tickets: HashMap::new(),
+            requests: HashMap::new(),
+            leases: HashMap::new(),
+            events: Vec::new(),
+            answers: Vec::new(),
+            connecting: Connecting::Tried(connecting),
+            closing: None,
+            timer: Timer::default(),
+            taken: Vec::with_capacity(BURST),
+            seen: Vec::new(),
+        }
+    }
+
+    async fn run(mut self) {
+        loop {
+            poll_fn(|context| self.gather(context)).await;
+            self.feed();
+            self.pump();
+            self.deliver();
+            if self.is_over() {
+                self.end();
+                return;
+            }
+        }
+    }
+
+    /// Waits until there is something to do.
+    fn gather(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let now = clock::now();
+        self.transport.poll(context, now, &mut self.seen);
+        let commands = self.commands.poll_recv_many(context, &mut self.taken, BURST);
+        if !self.seen.is_empty() || commands.is_ready() {
+            return Poll::Ready(());
+        }
+        let due = [
+            self.session.poll_timeout(),
+            self.transport.poll_timeout(),
+            self.closing.as_ref().map(|closing| closing.until),
+        ]
+        .into_iter()
+        .flatten()
+        .min();
+        self.timer.poll(due, now, context)
+    }
+
+    /// Gives the session everything that came.
+    fn feed(&mut self) {
+        let now = clock::now();
+        let mut seen = std::mem::take(&mut self.seen);
+        for item in seen.drain(..) {
+            self.saw(item, now);
+        }
+        self.seen = seen;
+        let mut taken = std::mem::take(&mut self.taken);
+        for command in taken.drain(..) {
+            self.obey(command, now);
+        }
+        self.taken = taken;
+        if self.session.poll_timeout().is_some_and(|due| now >= due) {
+            self.session.on_timeout(now);
+        }
+    }
+
+    fn saw(&mut self, seen: Seen, now: Instant) {
+        match seen {
+            Seen::Connected(node) => {
+                self.session.on_connected(node, now);
+                self.tell_connected(Ok(()));
+            }
+            Seen::Disconnected(node, cause) => self.session.on_disconnected(node, &cause, now),
+            Seen::Unreachable(error) => {
+                self.session.on_disconnected(NodeId::default(), error.message(), now);
+                self.tell_connected(Err(error));
+            }
+            Seen::Reply(call, result) => self.session.on_reply(call, result, now),
+            Seen::Subscribed(node, channel) => self.session.on_subscribed(node, &channel, now),
+            Seen::Message(node, channel, payload) => self.session.on_message(node, &channel, &payload, now),
+        }
+    }
+
+    fn tell_connected(&mut self, result: Result<(), Error>) {
+        let after = match &result {
+            Ok(()) => Connecting::Done,
+            Err(error) => Connecting::Failed(error.clone()),
+        };
+        if let Connecting::Tried(sinks) = std::mem::replace(&mut self.connecting, after) {
+            for sink in sinks {
+                self.answer(sink, result.clone().map(|()| Completion::Connected));
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command, now: Instant) {
+        match command {
+            Command::Run { request, op, sink } => self.start(request, op, sink, now),
+            Command::AwaitConnected(sink) => match &mut self.connecting {
+                Connecting::Tried(sinks) => sinks.push(sink),
+                Connecting::Done => self.answer(sink, Ok(Completion::Connected)),
+                Connecting::Failed(error) => {
+                    let error = error.clone();
+                    self.answer(sink, Err(error));
+                }
+            },
+            Command::Cancel { request } => self.cancel(request, now),
+            Command::Shutdown => {
+                self.close(now);
+                if let Some(closing) = &mut self.closing {
+                    closing.abandoned = true;
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, request: u64, op: Checked, sink: Sink, now: Instant) {
+        let (mut name, mut of) = (None, None);
+        let ticket = match op {
+            Checked::Acquire(acquire) => {
+                name = Some(Arc::from(self.core.settings.without_prefix(acquire.name.as_str())));
+                self.session.acquire(acquire, now)
+            }
+            Checked::Release(lease) => {
+                of = Some(lease);
+                self.mark_released(lease);
+                self.session.release(lease, now)
+            }
+            Checked::ReleaseInnermost(name, context) => {
+                of = self.session.innermost(Kind::Lock, &name, context);
+                if let Some(lease) = of {
+                    self.mark_released(lease);
+                }
+                self.session.release_innermost(Kind::Lock, &name, context, now)
+            }
+            Checked::Extend(lease, by) => {
+                of = Some(lease);
+                self.session.extend(lease, by, now)
+            }
+            Checked::Inspect(name) => self.session.inspect(Kind::Lock, &name, now),
+            Checked::Held(name, context) => {
+                let levels = self.session.levels(Kind::Lock, &name, context);
+                let innermost = self.session.innermost(Kind::Lock, &name, context);
+                let lease = innermost.and_then(|lease| self.leases.get(&lease).cloned());
+                return self.answer(sink, Ok(Completion::Held { levels, lease }));
+            }
+            Checked::Close => {
+                self.close(now);
+                if let Some(closing) = &mut self.closing {
+                    closing.waiting.push(sink);
+                }
+                return;
+            }
+            Checked::Refused(error) => return self.answer(sink, Err(error)),
+        };
+        self.requests.insert(request, ticket);
+        self.tickets.insert(
+            ticket,
+            Waiting {
+                request,
+                sink,
+                name,
+                lease: of,
+            },
+        );
+    }
+
+    /// From here on the holder must not rely on it, whatever the server says.
+    fn mark_released(&self, lease: LeaseId) {
+        if let Some(lease) = self.leases.get(&lease) {
+            lease.mark_released();
+        }
+    }
+
+    fn cancel(&mut self, request: u64, now: Instant) {
+        match self.requests.remove(&request) {
+            Some(ticket) => {
+                let release = self.tickets.remove(&ticket).and_then(|waiting| waiting.lease);
+                self.session.cancel(ticket, now);
+                if let Some(lease) = release
+                    && self.leases.get(&lease).is_some_and(|lease| lease.is_released())
+                {
+                    self.leases.remove(&lease);
+                }
+            }
+            // Its event was queued while the caller went away.
+            None => {
+                if let Some(Ok(Completion::Granted(lease))) = self.core.take_event(request) {
+                    self.discard(&lease, now);
+                }
+            }
+        }
+    }
+
+    /// Releases a lease that nobody took.
+    fn discard(&mut self, lease: &Lease, now: Instant) {
+        let id = LeaseId::from_u64(session_id(lease.id()));
+        self.start(0, Checked::Release(id), Sink::Discard, now);
+    }
+
+    fn close(&mut self, now: Instant) {
+        if self.closing.is_some() {
+            return;
+        }
+        self.closing = Some(Closing {
+            until: now + CLOSE_LIMIT,
+            waiting: Vec::new(),
+            abandoned: false,
+        });
+        self.session.close(now);
+        self.tell_connected(Err(Error::new(
+            ErrorKind::Closed,
+            Operation::Connect,
+            "the client was closed before it was connected",
+        )));
+    }
+
+    /// Drains the session until nothing comes out of it any more.
+    fn pump(&mut self) {
+        loop {
+            let mut idle = true;
+            while let Some(item) = self.session.poll_transmit() {
+                idle = false;
+                self.transport.transmit(item);
+            }
+            let now = clock::now();
+            let session = &mut self.session;
+            self.transport.flush(now, &mut |call| session.on_sent(call, now));
+            while let Some(event) = self.session.poll_event() {
+                idle = false;
+                self.told(event);
+            }
+            if idle {
+                return;
+            }
+        }
+    }
+
+    fn told(&mut self, event: Told) {
+        match event {
+            Told::Completed { ticket, outcome } => self.completed(ticket, outcome),
+            Told::Renewed { lease, deadline } => {
+                if let Some(lease) = self.leases.get(&lease) {
+                    lease.renewed(deadline);
+                }
+            }
+            Told::Lost { lease, reason } => {
+                if let Some(lease) = self.leases.get(&lease) {
+                    lease.mark_lost(reason);
+                    self.events.push(Event::Lost {
+                        lease: lease.id(),
+                        reason,
+                    });
+                }
+            }
+        }
+    }
+
+    fn completed(&mut self, ticket: Ticket, outcome: Outcome) {
+        let Some(waiting) = self.tickets.remove(&ticket) else { return };
+        self.requests.remove(&waiting.request);
+        let result = match outcome {
+            Outcome::Granted(grant) => Ok(Completion::Granted(self.granted(grant, waiting.name))),
+            Outcome::NotGranted(error) => Ok(Completion::NotGranted(self.explain(error))),
+            Outcome::Released(outcome) => {
+                if let Some(lease) = waiting.lease {
+                    self.leases.remove(&lease);
+                }
+                Ok(Completion::Released(outcome))
+            }
+            Outcome::Extended(deadline) => {
+                if let Some(lease) = waiting.lease.and_then(|lease| self.leases.get(&lease)) {
+                    lease.renewed(deadline);
+                }
+                Ok(Completion::Extended)
+            }
+            Outcome::State(state) => Ok(Completion::State(state)),
+            Outcome::Failed(error) => Err(self.explain(error)),
+        };
+        self.answer(waiting.sink, result);
+    }
+
+    fn granted(&mut self, grant: Grant, name: Option<Arc<str>>) -> Arc<Lease> {
+        let lease = Arc::new(Lease::new(
+            host_id(self.core.generation, grant.lease.get()),
+            name.unwrap_or_else(|| "".into()),
+            grant.token,
+            grant.deadline,
+        ));
+        self.leases.insert(grant.lease, Arc::clone(&lease));
+        lease
+    }
+
+    /// The session does not know what its server is called, nor why the engine
+    /// never reached it.
+    fn explain(&self, error: Error) -> Error {
+        if error.kind() != ErrorKind::Unavailable {
+            return error;
+        }
+        if let Connecting::Failed(cause) = &self.connecting {
+            return retold(cause, error.operation(), cause.message());
+        }
+        let node = self.core.settings.target.to_string();
+        if error.message().contains(&node) {
+            return error;
+        }
+        retold(&error, error.operation(), &format!("{} (server {node})", error.message()))
+    }
+
+    fn answer(&mut self, sink: Sink, result: Result<Completion, Error>) {
+        match sink {
+            Sink::Queue(request) => self.events.push(Event::Completed { request, result }),
+            Sink::Slot(slot) => self.answers.push((slot, result)),
+            Sink::Discard => {}
+        }
+    }
+
+    /// Hands the results of this turn out.
+    fn deliver(&mut self) {
+        self.core.publish(&mut self.events);
+        let mut answers = std::mem::take(&mut self.answers);
+        let mut unwanted = Vec::new();
+        for (slot, result) in answers.drain(..) {
+            // The caller went away between the grant and now.
+            if let Err(Ok(Completion::Granted(lease))) = slot.complete(result) {
+                unwanted.push(lease);
+            }
+        }
+        self.answers = answers;
+        if !unwanted.is_empty() {
+            for lease in unwanted {
+                self.discard(&lease, clock::now());
+            }
+            self.pump();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        if matches!(self.connecting, Connecting::Failed(_)) && self.closing.is_none() {
+            return true;
+        }
+        self.closing
+            .as_ref()
+            .is_some_and(|closing| self.session.is_drained() || clock::now() >= closing.until)
+    }
+
+    /// Answers everybody who still waits, and everybody who comes later.
+    fn end(mut self) {
+        let error = match (&self.connecting, &self.closing) {
+            (Connecting::Failed(error), None) => error.clone(),
+            _ => Error::new(
+                ErrorKind::Closed,
+                Operation::Acquire,
+                "the client is closed; connect a new one",
+            ),
+        };
+        self.core.end(error.clone());
+        self.commands.close();
+        for (_, waiting) in std::mem::take(&mut self.tickets) {
+            self.answer(waiting.sink, Err(error.clone()));
+        }
+        if let Some(closing) = self.closing.take() {
+            for sink in closing.waiting {
+                self.answer(sink, Ok(Completion::Closed));
+            }
+        }
+        self.core.publish(&mut self.events);
+        for (slot, result) in self.answers.drain(..) {
+            // A grant that nobody takes any more lapses: the client is closed.
+            drop(slot.complete(result));
+        }
+        while let Ok(command) = self.commands.try_recv() {
+            self.core.answer_ended(command, &error);
+        }
+    }
+}
+
+/// A tokio timer that is set again only when it must ring earlier.
+#[derive(Default)]
+struct Timer {
+    sleep: Option<Pin<Box<Sleep>>>,
+    rings: Option<Instant>,
+}
+
+impl Timer {
+    /// Ready when `due` has come by the engine's clock.
+    fn poll(&mut self, due: Option<Instant>, now: Instant, context: &mut Context<'_>) -> Poll<()> {
+        let Some(due) = due else { return Poll::Pending };
+        if now >= due {
+            return Poll::Ready(());
+        }
+        if self.rings.is_none_or(|rings| due < rings || now >= rings) {
+            let length = due.saturating_since(now).min(LONGEST_SLEEP);
+            let at = tokio::time::Instant::now() + length;
+            match &mut self.sleep {
+                Some(sleep) => sleep.as_mut().reset(at),
+                None => self.sleep = Some(Box::pin(tokio::time::sleep_until(at))),
+            }
+            self.rings = Some(now + length);
+        }
+        match &mut self.sleep {
+            // An early ring is answered by looking at the clock.
+            Some(sleep) => match sleep.as_mut().poll(context) {
+                Poll::Ready(()) => {
+                    self.rings = None;
+                    Poll::Ready(())
+                }
+                Poll::Pending => Poll::Pending,
+            },
+            None => Poll::Pending,
+        }
+    }
+}

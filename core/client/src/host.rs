@@ -1,0 +1,265 @@
+//! One client as a language binding sees it.
+//!
+//! Numbers are the host's own (milliseconds as `f64`, ids as `u64`), options are
+//! plain data, and everything is checked here, never in a binding.
+//!
+//! A [`Host`] has two ways to run an operation:
+//!
+//! - [`Host::submit`] for event loops: the result comes through the event queue.
+//!   `wake` is called once when the queue turns from empty to non-empty, and
+//!   [`Host::drain`] takes everything that is queued.
+//! - [`Host::start`] for callers that block: the result comes through the
+//!   [`Pending`] it returns.
+//!
+//! All ids are below 2⁵³ and are never reused, also not in a forked child.
+
+mod core;
+mod lease;
+mod options;
+mod pending;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use leasehold_protocol::{Error, ErrorKind, Holder, LockState, LostReason, Operation, ReleaseOutcome};
+
+pub use self::lease::Lease;
+pub use self::options::Options;
+pub use self::pending::Pending;
+
+pub(crate) use self::core::{Checked, Command, Core, Sink, retold};
+pub(crate) use self::lease::{host_id, session_id};
+pub(crate) use self::options::Settings;
+pub(crate) use self::pending::Slot;
+
+use self::core::Generation;
+
+/// How long a close may take, whatever the server does.
+const CLOSE_LIMIT: Duration = Duration::from_millis(500);
+
+/// What a caller wants of a lock.
+#[derive(Clone, Debug, Default)]
+pub struct Acquire {
+    /// The lock's name, without the client's `key_prefix`.
+    pub name: String,
+    /// Who may re-enter without naming a lease; a number that is never used for another.
+    pub context: Option<u64>,
+    /// The id of the held lease to re-enter explicitly.
+    pub within: Option<u64>,
+    /// How long to wait; `None` waits as long as the server answers, 0 tries once.
+    pub wait_ms: Option<f64>,
+    /// A fixed lease, 100 ms to 24 h; `None` for the client's, renewed by the watchdog.
+    pub lease_ms: Option<f64>,
+    /// The longest the hold may last, counted from its first grant; `None` for no bound.
+    pub max_hold_ms: Option<f64>,
+    /// Draw no fencing token.
+    pub no_fencing: bool,
+}
+
+/// An operation.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// Take a lock. Completes with `Granted` or `NotGranted`.
+    Acquire(Acquire),
+    /// Give one lease back. Completes with `Released`; twice is harmless.
+    Release {
+        /// Its id.
+        lease: u64,
+    },
+    /// Give back the innermost lease of a context. Fails with `NotOwner` if it has none.
+    ReleaseInnermost {
+        /// The lock's name.
+        name: String,
+        /// Who holds it.
+        context: u64,
+    },
+    /// Make a lease last longer from now. Completes with `Extended`.
+    Extend {
+        /// Its id.
+        lease: u64,
+        /// How long; `None` for its own length.
+        by_ms: Option<f64>,
+    },
+    /// Ask the server who holds a lock. Completes with `State`.
+    Inspect {
+        /// The lock's name.
+        name: String,
+    },
+    /// Look up, without the server, what a context holds. Completes with `Held`.
+    Held {
+        /// The lock's name.
+        name: String,
+        /// Whose holds.
+        context: u64,
+    },
+    /// Close the client. Completes with `Closed`, also the second time.
+    Close,
+}
+
+/// How an operation ended well.
+#[derive(Clone, Debug)]
+pub enum Completion {
+    /// The server was reached, and is one that locks can work with.
+    Connected,
+    /// The lock is held.
+    Granted(Arc<Lease>),
+    /// Waited as long as asked. The error is the `LockTimeout` for callers that want one.
+    NotGranted(Error),
+    /// A release is done.
+    Released(ReleaseOutcome),
+    /// The lease lasts longer; its `remaining()` says how long.
+    Extended,
+    /// The lock's state on the server.
+    State(LockState),
+    /// What the context holds.
+    Held {
+        /// How many levels; 0 if nothing.
+        levels: u32,
+        /// Its innermost lease.
+        lease: Option<Arc<Lease>>,
+    },
+    /// The client is closed.
+    Closed,
+}
+
+/// Something for the host.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A submitted operation is done.
+    Completed {
+        /// The number that `submit` gave, or [`Host::CONNECT`].
+        request: u64,
+        /// How it ended.
+        result: Result<Completion, Error>,
+    },
+    /// A lease is lost, finally. Comes once for each lease, never after its release.
+    Lost {
+        /// Its id.
+        lease: u64,
+        /// Why.
+        reason: LostReason,
+    },
+}
+
+/// One client. Cheap to clone; dropping the last clone closes it without waiting.
+///
+/// In a forked child an inherited `Host` works again: its first operation there
+/// starts a new engine with a new client id, new sockets and no holds. Leases
+/// and pending calls of the parent give `Forked` in the child, and so does
+/// everything of a private `memory://` client. The parent notices nothing.
+#[derive(Clone)]
+pub struct Host(Arc<Generation>);
+
+impl Host {
+    /// The request number of the event that says how connecting went.
+    pub const CONNECT: u64 = 0;
+
+    /// Checks the options and starts to connect.
+    ///
+    /// The first event is `Completed { request: CONNECT, .. }`. If connecting
+    /// fails, every operation fails with the same error. `wake` is called
+    /// whenever the event queue turns from empty to non-empty, from the engine's
+    /// thread; it must not block and must not call into the `Host`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an option out of its range or a malformed URL;
+    /// `Misconfigured` for no URL at all, a scheme that this version does not
+    /// know, or a CA file that cannot be read.
+    pub fn open(options: Options, wake: Box<dyn Fn() + Send + Sync>) -> Result<Self, Error> {
+        let settings = Settings::check(options)?;
+        Self::start_generation(settings, Some(Arc::from(wake)))
+    }
+
+    /// A client whose owner never drains: only `start` is used, and a lost lease
+    /// shows in the lease alone.
+    pub(crate) fn open_quiet(options: Options) -> Result<Self, Error> {
+        Self::start_generation(Settings::check(options)?, None)
+    }
+
+    fn start_generation(settings: Settings, wake: Option<Arc<dyn Fn() + Send + Sync>>) -> Result<Self, Error> {
+        let first = Generation::first(Arc::new(settings), wake);
+        first.current().ensure_started()?;
+        Ok(Self(Arc::new(first)))
+    }
+
+    /// Starts an operation; its event comes later through `drain`. Never blocks.
+    pub fn submit(&self, op: Op) -> u64 {
+        let core = self.0.current();
+        let request = core.next_request();
+        core.run(request, op, Sink::Queue(request));
+        request
+    }
+
+    /// The caller of a submitted operation went away: no event follows, and a
+    /// lock granted meanwhile is released. If the event had been drained
+    /// already, a grant in it is the caller's to release.
+    pub fn cancel(&self, request: u64) {
+        self.0.current().cancel_queued(request);
+    }
+
+    /// Takes all queued events, in order.
+    pub fn drain(&self, into: &mut Vec<Event>) {
+        self.0.current().drain(into);
+    }
+
+    /// Starts an operation whose result does not go through the event queue.
+    pub fn start(&self, op: Op) -> Pending {
+        let core = self.0.current();
+        let request = core.next_request();
+        let slot = Arc::new(Slot::default());
+        core.run(request, op, Sink::Slot(Arc::clone(&slot)));
+        Pending::new(Arc::clone(core), request, slot)
+    }
+
+    /// Blocks until connected or failed, at most about the connect timeout.
+    ///
+    /// # Errors
+    /// What connecting failed with.
+    pub fn wait_connected(&self) -> Result<(), Error> {
+        let mut pending = self.connecting();
+        loop {
+            if let Some(result) = pending.wait(Duration::MAX) {
+                return result.map(|_| ());
+            }
+        }
+    }
+
+    /// Completes with `Connected` once connected.
+    pub(crate) fn connecting(&self) -> Pending {
+        let core = self.0.current();
+        let request = core.next_request();
+        let slot = Arc::new(Slot::default());
+        core.send(Command::AwaitConnected(Sink::Slot(Arc::clone(&slot))));
+        Pending::new(Arc::clone(core), request, slot)
+    }
+
+    /// Closes: waiters get `Closed`, holds fire `Lost` with reason `Closed` and
+    /// are released. Returns when that is done, after 500 ms at the most.
+    /// The second time it does nothing.
+    pub fn close_blocking(&self) {
+        let mut pending = self.start(Op::Close);
+        pending.wait(CLOSE_LIMIT);
+        pending.forget();
+    }
+
+    /// Releases these leases, for the end of a process whose other threads may
+    /// go on. Returns when the server has answered, after `timeout` at the most.
+    pub fn release_blocking(&self, leases: &[u64], timeout: Duration) {
+        let start = std::time::Instant::now();
+        let pending: Vec<Pending> = leases
+            .iter()
+            .map(|lease| self.start(Op::Release { lease: *lease }))
+            .collect();
+        for mut release in pending {
+            release.wait(timeout.saturating_sub(start.elapsed()));
+            // Not cancelled: the release is owed also if nobody waits for it.
+            release.forget();
+        }
+    }
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Host").field("server", &self.0.server()).finish()
+    }
+}

@@ -1,0 +1,391 @@
+//! What a host and its engine share, one such thing for each process id.
+
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use leasehold_protocol::{AcquireRequest, Context, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LockName, Operation};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::lease::{generation_of, host_id, session_id};
+use super::options::duration;
+use super::{Acquire, Completion, Event, Op, Settings, Slot};
+use crate::engine;
+
+/// What an engine is told.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Run { request: u64, op: Checked, sink: Sink },
+    /// Answered when it is known whether the server can be reached.
+    AwaitConnected(Sink),
+    /// The caller of a request went away.
+    Cancel { request: u64 },
+    /// Nobody uses the client any more.
+    Shutdown,
+}
+
+/// An operation whose arguments are known to be good.
+#[derive(Debug)]
+pub(crate) enum Checked {
+    Acquire(AcquireRequest),
+    Release(LeaseId),
+    ReleaseInnermost(LockName, Context),
+    Extend(LeaseId, Option<LeaseDuration>),
+    Inspect(LockName),
+    Held(LockName, Context),
+    Close,
+    /// The arguments were refused.
+    Refused(Error),
+}
+
+impl Checked {
+    pub(crate) const fn operation(&self) -> Operation {
+        match self {
+            Self::Acquire(_) => Operation::Acquire,
+            Self::Release(_) | Self::ReleaseInnermost(..) | Self::Close => Operation::Release,
+            Self::Extend(..) => Operation::Extend,
+            Self::Inspect(_) | Self::Held(..) => Operation::Inspect,
+            Self::Refused(error) => error.operation(),
+        }
+    }
+}
+
+/// Where a result goes.
+#[derive(Debug)]
+pub(crate) enum Sink {
+    /// The event queue, under this request number.
+    Queue(u64),
+    /// A caller of its own.
+    Slot(Arc<Slot>),
+    /// Nobody waits for it.
+    Discard,
+}
+
+/// A host's cores: the one of the process that made it and, in a forked child,
+/// the child's.
+///
+/// A child must not touch its parent's core: threads that are gone in the child
+/// may have held its mutexes. So the child appends its own here, reached by
+/// atomics only, and leaks the parent's.
+pub(crate) struct Generation {
+    core: Option<Arc<Core>>,
+    child: OnceLock<Box<Self>>,
+}
+
+impl Generation {
+    pub(super) fn first(settings: Arc<Settings>, wake: Option<Arc<dyn Fn() + Send + Sync>>) -> Self {
+        Self::new(Arc::new(Core::new(0, settings, wake)))
+    }
+
+    const fn new(core: Arc<Core>) -> Self {
+        Self {
+            core: Some(core),
+            child: OnceLock::new(),
+        }
+    }
+
+    /// The core of this process; its engine is started by its first command.
+    pub(super) fn current(&self) -> &Arc<Core> {
+        let mut generation = self;
+        loop {
+            let core = generation.own();
+            if !core.is_inherited() {
+                return core;
+            }
+            generation = generation.child.get_or_init(|| {
+                Box::new(Self::new(Arc::new(Core::new(
+                    core.generation + 1,
+                    Arc::clone(&core.settings),
+                    core.wake.clone(),
+                ))))
+            });
+        }
+    }
+
+    pub(super) fn server(&self) -> String {
+        self.own().settings.target.to_string()
+    }
+
+    fn own(&self) -> &Arc<Core> {
+        match &self.core {
+            Some(core) => core,
+            // `core` is taken by `drop` alone.
+            None => unreachable!("a dropped generation is used"),
+        }
+    }
+}
+
+impl Drop for Generation {
+    fn drop(&mut self) {
+        let Some(core) = self.core.take() else { return };
+        if core.is_inherited() {
+            // Leaked: its engine, its sockets and its mutexes are the parent's.
+            mem::forget(core);
+        } else if core.started.get().is_some() {
+            core.send(Command::Shutdown);
+        }
+    }
+}
+
+/// What a host and its engine share.
+pub(crate) struct Core {
+    pid: u32,
+    pub(crate) generation: u64,
+    pub(crate) settings: Arc<Settings>,
+    wake: Option<Arc<dyn Fn() + Send + Sync>>,
+    requests: AtomicU64,
+    commands: UnboundedSender<Command>,
+    /// Taken by the engine when it starts.
+    receiver: Mutex<Option<UnboundedReceiver<Command>>>,
+    started: OnceLock<Result<(), Error>>,
+    /// What every operation gets once the engine has ended.
+    ended: OnceLock<Error>,
+    queue: Mutex<Vec<Event>>,
+}
+
+impl Core {
+    fn new(generation: u64, settings: Arc<Settings>, wake: Option<Arc<dyn Fn() + Send + Sync>>) -> Self {
+        let (commands, receiver) = unbounded_channel();
+        Self {
+            pid: std::process::id(),
+            generation,
+            settings,
+            wake,
+            requests: AtomicU64::new(0),
+            commands,
+            receiver: Mutex::new(Some(receiver)),
+            started: OnceLock::new(),
+            ended: OnceLock::new(),
+            queue: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Whether it is a parent's, of which this process is a fork.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.pid != std::process::id()
+    }
+
+    pub(super) fn next_request(&self) -> u64 {
+        host_id(self.generation, self.requests.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Starts the engine, if nobody did yet.
+    pub(super) fn ensure_started(self: &Arc<Self>) -> Result<(), Error> {
+        self.started
+            .get_or_init(|| {
+                let receiver = lock(&self.receiver).take();
+                match receiver {
+                    Some(receiver) => engine::start(Arc::clone(self), receiver),
+                    None => Ok(()),
+                }
+            })
+            .clone()
+    }
+
+    /// Checks an operation and hands it to the engine.
+    pub(super) fn run(self: &Arc<Self>, request: u64, op: Op, sink: Sink) {
+        let op = self.check(op).unwrap_or_else(Checked::Refused);
+        self.send(Command::Run { request, op, sink });
+    }
+
+    pub(super) fn cancel(self: &Arc<Self>, request: u64) {
+        self.send(Command::Cancel { request });
+    }
+
+    /// Cancels a request whose event may be queued already.
+    pub(super) fn cancel_queued(self: &Arc<Self>, request: u64) {
+        if generation_of(request) != self.generation {
+            return;
+        }
+        match self.take_event(request) {
+            Some(result) => self.give_back(result),
+            None => self.cancel(request),
+        }
+    }
+
+    /// Releases a grant that nobody wants any more.
+    pub(crate) fn give_back(self: &Arc<Self>, result: Result<Completion, Error>) {
+        if let Ok(Completion::Granted(lease)) = result {
+            self.run(0, Op::Release { lease: lease.id() }, Sink::Discard);
+        }
+    }
+
+    pub(super) fn drain(&self, into: &mut Vec<Event>) {
+        let mut queue = lock(&self.queue);
+        if into.is_empty() {
+            mem::swap(&mut *queue, into);
+        } else {
+            into.append(&mut queue);
+        }
+    }
+
+    /// Hands a command to the engine, which is started first if need be.
+    pub(crate) fn send(self: &Arc<Self>, command: Command) {
+        let refused = match self.ensure_started() {
+            Ok(()) => match self.commands.send(command) {
+                Ok(()) => return,
+                Err(returned) => (returned.0, self.ended_error()),
+            },
+            Err(error) => (command, error),
+        };
+        self.answer_ended(refused.0, &refused.1);
+    }
+
+    /// Answers a command that comes after the engine's end.
+    pub(crate) fn answer_ended(&self, command: Command, error: &Error) {
+        let (sink, result) = match command {
+            Command::Run { op: Checked::Close, sink, .. } => (sink, Ok(Completion::Closed)),
+            Command::Run { op: Checked::Refused(error), sink, .. } => (sink, Err(error)),
+            Command::Run { op, sink, .. } => (sink, Err(retold(error, op.operation(), error.message()))),
+            Command::AwaitConnected(sink) => (sink, Err(error.clone())),
+            Command::Cancel { .. } | Command::Shutdown => return,
+        };
+        match sink {
+            Sink::Queue(request) => self.publish(&mut vec![Event::Completed { request, result }]),
+            Sink::Slot(slot) => drop(slot.complete(result)),
+            Sink::Discard => {}
+        }
+    }
+
+    /// Queues a batch of events, with at most one wake-up.
+    pub(crate) fn publish(&self, events: &mut Vec<Event>) {
+        if events.is_empty() {
+            return;
+        }
+        let Some(wake) = &self.wake else {
+            events.clear();
+            return;
+        };
+        let was_empty = {
+            let mut queue = lock(&self.queue);
+            let was_empty = queue.is_empty();
+            queue.append(events);
+            was_empty
+        };
+        if was_empty {
+            wake();
+        }
+    }
+
+    /// Takes a request's event out of the queue.
+    pub(crate) fn take_event(&self, wanted: u64) -> Option<Result<Completion, Error>> {
+        let mut queue = lock(&self.queue);
+        let position = queue
+            .iter()
+            .position(|event| matches!(event, Event::Completed { request, .. } if *request == wanted))?;
+        match queue.remove(position) {
+            Event::Completed { result, .. } => Some(result),
+            Event::Lost { .. } => None,
+        }
+    }
+
+    /// The engine says what operations get from now on.
+    pub(crate) fn end(&self, error: Error) {
+        let _ = self.ended.set(error);
+    }
+
+    pub(crate) fn ended_error(&self) -> Error {
+        self.ended.get().cloned().unwrap_or_else(|| {
+            Error::new(
+                ErrorKind::Closed,
+                Operation::Connect,
+                "the client's engine has ended; make a new client",
+            )
+        })
+    }
+
+    pub(crate) fn forked(&self, operation: Operation) -> Error {
+        let message = if self.settings.is_private() {
+            "this process is a fork, and a private memory:// client stays with its parent; make a client of its own here"
+        } else {
+            "this process is a fork, and the lease or call is its parent's; take the lock again here"
+        };
+        Error::new(ErrorKind::Forked, operation, message)
+    }
+
+    fn check(&self, op: Op) -> Result<Checked, Error> {
+        if self.generation > 0 && self.settings.is_private() && !matches!(op, Op::Close) {
+            return Err(self.forked(Operation::Acquire));
+        }
+        Ok(match op {
+            Op::Acquire(acquire) => Checked::Acquire(self.check_acquire(acquire)?),
+            Op::Release { lease } => Checked::Release(self.check_lease(lease, Operation::Release)?),
+            Op::ReleaseInnermost { name, context } => {
+                Checked::ReleaseInnermost(self.settings.lock_name(&name)?, Context::from_u64(context))
+            }
+            Op::Extend { lease, by_ms } => Checked::Extend(
+                self.check_lease(lease, Operation::Extend)?,
+                by_ms
+                    .map(|ms| LeaseDuration::fixed(duration("the extension", ms, Operation::Extend)?))
+                    .transpose()?,
+            ),
+            Op::Inspect { name } => Checked::Inspect(self.settings.lock_name(&name)?),
+            Op::Held { name, context } => Checked::Held(self.settings.lock_name(&name)?, Context::from_u64(context)),
+            Op::Close => Checked::Close,
+        })
+    }
+
+    fn check_acquire(&self, acquire: Acquire) -> Result<AcquireRequest, Error> {
+        let name = self.settings.lock_name(&acquire.name)?;
+        let named = |error: Error| error.with_lock(acquire.name.as_str());
+        let bound = |what, ms: Option<f64>| -> Result<Option<Duration>, Error> {
+            ms.map(|ms| duration(what, ms, Operation::Acquire)).transpose().map_err(named)
+        };
+        let max_hold = bound("max_hold", acquire.max_hold_ms)?;
+        if max_hold.is_some_and(|max_hold| max_hold < LeaseDuration::MIN.get()) {
+            return Err(named(Error::new(
+                ErrorKind::InvalidArgument,
+                Operation::Acquire,
+                "max_hold is below 100 ms, the shortest lease; give more",
+            )));
+        }
+        Ok(AcquireRequest {
+            kind: Kind::Lock,
+            context: acquire.context.map(Context::from_u64),
+            within: acquire
+                .within
+                .map(|lease| self.check_lease(lease, Operation::Acquire))
+                .transpose()
+                .map_err(named)?,
+            wait: bound("the wait", acquire.wait_ms)?,
+            lease: bound("the lease", acquire.lease_ms)?
+                .map(LeaseDuration::fixed)
+                .transpose()
+                .map_err(named)?,
+            max_hold,
+            fencing: !acquire.no_fencing,
+            name,
+        })
+    }
+
+    fn check_lease(&self, lease: u64, operation: Operation) -> Result<LeaseId, Error> {
+        if generation_of(lease) != self.generation {
+            return Err(self.forked(operation));
+        }
+        Ok(LeaseId::from_u64(session_id(lease)))
+    }
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core")
+            .field("pid", &self.pid)
+            .field("server", &self.settings.target)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The same error, of another operation and in other words.
+pub(crate) fn retold(error: &Error, operation: Operation, message: &str) -> Error {
+    let retold = Error::new(error.kind(), operation, message).with_holder(error.holder().cloned());
+    match error.lock() {
+        Some(lock) => retold.with_lock(lock),
+        None => retold,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while holding one; if something did, the data is whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

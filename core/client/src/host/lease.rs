@@ -1,0 +1,206 @@
+//! The state of one lease, shared between its holder and the engine.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use leasehold_protocol::{Instant, LostReason, Token};
+use tokio::sync::Notify;
+
+use crate::clock;
+
+/// One lease. All methods are local, lock-free and cheap.
+///
+/// In a forked child the leases of the parent are not valid.
+#[derive(Debug)]
+pub struct Lease {
+    id: u64,
+    name: Arc<str>,
+    token: Option<Token>,
+    /// The process that holds it.
+    pid: u32,
+    /// Microseconds of the engine's clock.
+    deadline: AtomicU64,
+    status: AtomicU8,
+    /// Told when the status turns to lost.
+    lost: Notify,
+}
+
+const HELD: u8 = 0;
+const RELEASED: u8 = 1;
+const LOST: [(u8, LostReason); 5] = [
+    (2, LostReason::Expired),
+    (3, LostReason::Removed),
+    (4, LostReason::Stolen),
+    (5, LostReason::MaxHold),
+    (6, LostReason::Closed),
+];
+
+/// Ids are told apart by generation: a forked child's session counts from the
+/// start again, and its lease 1 must not be taken for the parent's.
+const GENERATION_SHIFT: u32 = 40;
+
+/// The id that hosts see.
+pub(crate) const fn host_id(generation: u64, id: u64) -> u64 {
+    (generation << GENERATION_SHIFT) | id
+}
+
+/// The generation of an id that hosts see.
+pub(crate) const fn generation_of(host_id: u64) -> u64 {
+    host_id >> GENERATION_SHIFT
+}
+
+/// The id that the session sees.
+pub(crate) const fn session_id(host_id: u64) -> u64 {
+    host_id & ((1 << GENERATION_SHIFT) - 1)
+}
+
+impl Lease {
+    pub(crate) fn new(id: u64, name: Arc<str>, token: Option<Token>, deadline: Instant) -> Self {
+        Self {
+            id,
+            name,
+            token,
+            pid: std::process::id(),
+            deadline: AtomicU64::new(deadline.as_micros()),
+            status: AtomicU8::new(HELD),
+            lost: Notify::new(),
+        }
+    }
+
+    /// Its number, for `Release`, `Extend` and `within`.
+    #[must_use]
+    pub const fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The lock's name, without the client's `key_prefix`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The fencing token, below 2⁵³; `None` if none was drawn.
+    #[must_use]
+    pub fn token(&self) -> Option<u64> {
+        self.token.map(Token::get)
+    }
+
+    /// How long it may be relied on if nothing renews it. Zero when it is lost
+    /// or released, past its deadline, or another process's.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        if self.status.load(Ordering::Acquire) != HELD || self.is_inherited() {
+            return Duration::ZERO;
+        }
+        Instant::from_micros(self.deadline.load(Ordering::Acquire)).saturating_since(clock::now())
+    }
+
+    /// Whether it may be relied on at this moment. Reads the clock, so that it
+    /// is right at once after a pause of any length.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// Why it was lost; `None` if it was not.
+    #[must_use]
+    pub fn lost_reason(&self) -> Option<LostReason> {
+        let status = self.status.load(Ordering::Acquire);
+        LOST.iter().find(|(code, _)| *code == status).map(|(_, reason)| *reason)
+    }
+
+    /// Whether it was given back before it was lost.
+    #[must_use]
+    pub fn is_released(&self) -> bool {
+        self.status.load(Ordering::Acquire) == RELEASED
+    }
+
+    /// Whether another process took it, of which this one is a fork.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.pid != std::process::id()
+    }
+
+    /// Completes when the lease is lost; never if it is released first.
+    pub(crate) async fn wait_lost(&self) -> LostReason {
+        loop {
+            let told = self.lost.notified();
+            let mut told = std::pin::pin!(told);
+            // Listening before looking: a loss between the two is not missed.
+            told.as_mut().enable();
+            if let Some(reason) = self.lost_reason() {
+                return reason;
+            }
+            told.await;
+        }
+    }
+
+    /// The engine learned that it lasts until `deadline`.
+    pub(crate) fn renewed(&self, deadline: Instant) {
+        self.deadline.store(deadline.as_micros(), Ordering::Release);
+    }
+
+    /// The engine learned that it is lost.
+    pub(crate) fn mark_lost(&self, reason: LostReason) {
+        let code = LOST
+            .iter()
+            .find(|(_, known)| *known == reason)
+            .map_or(2, |(code, _)| *code);
+        if self.leave_held(code) {
+            self.lost.notify_waiters();
+        }
+    }
+
+    /// The engine is about to release it.
+    pub(crate) fn mark_released(&self) {
+        self.leave_held(RELEASED);
+    }
+
+    /// Lost and released are final; the first of them stands.
+    fn leave_held(&self, status: u8) -> bool {
+        self.status
+            .compare_exchange(HELD, status, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease(deadline: Instant) -> Lease {
+        Lease::new(1, "name".into(), None, deadline)
+    }
+
+    #[test]
+    fn a_lease_is_valid_until_its_deadline() {
+        assert!(lease(clock::now() + Duration::from_secs(10)).is_valid());
+        assert!(!lease(clock::now()).is_valid());
+    }
+
+    #[test]
+    fn a_released_lease_is_never_lost() {
+        let lease = lease(clock::now() + Duration::from_secs(10));
+        lease.mark_released();
+        lease.mark_lost(LostReason::Stolen);
+        assert_eq!(lease.lost_reason(), None);
+        assert!(lease.is_released() && !lease.is_valid());
+    }
+
+    #[test]
+    fn every_reason_comes_back_as_it_went_in() {
+        for (_, reason) in LOST {
+            let lease = lease(clock::now() + Duration::from_secs(10));
+            lease.mark_lost(reason);
+            assert_eq!(lease.lost_reason(), Some(reason));
+            assert_eq!(lease.remaining(), Duration::ZERO);
+        }
+    }
+
+    #[test]
+    fn ids_of_two_generations_differ() {
+        let (parent, child) = (host_id(0, 7), host_id(1, 7));
+        assert_ne!(parent, child);
+        assert_eq!((generation_of(child), session_id(child)), (1, 7));
+    }
+}

@@ -1,0 +1,223 @@
+//! Options as a host gives them, and as the engine uses them.
+
+use std::time::Duration;
+
+use leasehold_protocol::{Error, ErrorKind, LeaseDuration, LockName, Operation};
+
+use crate::target::{Scheme, Target};
+
+/// What a client is configured with. `None` stands for the default.
+#[derive(Clone, Default)]
+pub struct Options {
+    /// Where the server is: `redis://[user:password@]host[:port][/db]`,
+    /// `rediss://` (TLS), `redis+unix:///path[?db=n]`, `memory://` or
+    /// `memory://name`. Default: the environment variable `LEASEHOLD_URL`.
+    pub url: Option<String>,
+    /// The watchdog's lease, 300 ms to 24 h. Default 30,000.
+    pub lease_ms: Option<f64>,
+    /// How long an answer may take. Default 3,000.
+    pub command_timeout_ms: Option<f64>,
+    /// How long connecting may take. Default 5,000.
+    pub connect_timeout_ms: Option<f64>,
+    /// A waiter asks again after a time between these two. Default (500, 750).
+    pub poll_ms: Option<(f64, f64)>,
+    /// Put before every lock's name, as it stands, before the name is checked.
+    /// Default: nothing.
+    pub key_prefix: Option<String>,
+    /// A PEM file of the certificate authorities to trust instead of the system's.
+    pub tls_ca_file: Option<String>,
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            // A URL may carry a password.
+            .field("url", &self.url.as_ref().map(|_| ".."))
+            .field("lease_ms", &self.lease_ms)
+            .field("command_timeout_ms", &self.command_timeout_ms)
+            .field("connect_timeout_ms", &self.connect_timeout_ms)
+            .field("poll_ms", &self.poll_ms)
+            .field("key_prefix", &self.key_prefix)
+            .field("tls_ca_file", &self.tls_ca_file)
+            .finish()
+    }
+}
+
+/// Options that were checked.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) target: Target,
+    pub(crate) lease: LeaseDuration,
+    pub(crate) command_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) poll: (Duration, Duration),
+    key_prefix: String,
+}
+
+const URL_VARIABLE: &str = "LEASEHOLD_URL";
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const POLL: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(750));
+const DAY_MS: f64 = 86_400_000.0;
+
+impl Settings {
+    pub(crate) fn check(options: Options) -> Result<Self, Error> {
+        let url = match options.url {
+            Some(url) => url,
+            None => std::env::var(URL_VARIABLE).map_err(|_| {
+                Error::new(
+                    ErrorKind::Misconfigured,
+                    Operation::Connect,
+                    format!("no URL was given; pass one, or set {URL_VARIABLE}"),
+                )
+            })?,
+        };
+        let poll = match options.poll_ms {
+            None => POLL,
+            Some((low, high)) => {
+                let poll = (
+                    timeout("the poll's lower bound", low)?,
+                    timeout("the poll's upper bound", high)?,
+                );
+                if poll.0 > poll.1 {
+                    return Err(invalid("the poll's lower bound is above its upper one; swap them"));
+                }
+                poll
+            }
+        };
+        Ok(Self {
+            target: Target::parse(&url, options.tls_ca_file.as_deref())?,
+            lease: match options.lease_ms {
+                None => LeaseDuration::DEFAULT,
+                Some(ms) => LeaseDuration::watched(duration("the lease", ms, Operation::Connect)?)
+                    .map_err(|error| invalid(error.message()))?,
+            },
+            command_timeout: match options.command_timeout_ms {
+                None => COMMAND_TIMEOUT,
+                Some(ms) => timeout("the command timeout", ms)?,
+            },
+            connect_timeout: match options.connect_timeout_ms {
+                None => CONNECT_TIMEOUT,
+                Some(ms) => timeout("the connect timeout", ms)?,
+            },
+            poll,
+            key_prefix: options.key_prefix.unwrap_or_default(),
+        })
+    }
+
+    /// Whether a forked child has nothing to connect to.
+    pub(crate) const fn is_private(&self) -> bool {
+        matches!(self.target.scheme, Scheme::Memory { name: None })
+    }
+
+    /// The lock's full name: the prefix, then the name.
+    pub(crate) fn lock_name(&self, name: &str) -> Result<LockName, Error> {
+        if name.is_empty() {
+            // A prefix must not make a missing name a valid one.
+            return LockName::parse(name);
+        }
+        LockName::parse(&format!("{}{name}", self.key_prefix))
+    }
+
+    /// A full lock name as the caller gave it.
+    pub(crate) fn without_prefix<'a>(&self, name: &'a str) -> &'a str {
+        name.strip_prefix(&self.key_prefix).unwrap_or(name)
+    }
+}
+
+/// A number of milliseconds as a duration. Infinity is refused: "no bound" is
+/// said by leaving the option out.
+pub(crate) fn duration(what: &str, ms: f64, operation: Operation) -> Result<Duration, Error> {
+    if !ms.is_finite() || ms < 0.0 {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            operation,
+            format!("{what} is {ms} ms; give a number that is finite and not negative"),
+        ));
+    }
+    // A thousand years are as good as any longer time, and every sum stays in range.
+    let seconds = (ms / 1_000.0).min(31_557_600_000.0);
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+fn timeout(what: &str, ms: f64) -> Result<Duration, Error> {
+    if !(1.0..=DAY_MS).contains(&ms) {
+        return Err(invalid(&format!("{what} is {ms} ms; give 1 ms to 24 h")));
+    }
+    duration(what, ms, Operation::Connect)
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, Operation::Connect, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory() -> Options {
+        Options {
+            url: Some("memory://".into()),
+            ..Options::default()
+        }
+    }
+
+    fn refusal(options: Options) -> ErrorKind {
+        Settings::check(options).unwrap_err().kind()
+    }
+
+    #[test]
+    fn nothing_given_is_every_default() {
+        let settings = Settings::check(memory()).unwrap();
+        assert_eq!(settings.lease.get(), Duration::from_secs(30));
+        assert_eq!(settings.command_timeout, Duration::from_secs(3));
+        assert_eq!(settings.connect_timeout, Duration::from_secs(5));
+        assert_eq!(settings.poll, POLL);
+    }
+
+    #[test]
+    fn odd_leases_are_refused() {
+        for ms in [0.0, -1.0, 299.9, 86_400_001.0, f64::NAN, f64::INFINITY] {
+            let options = Options {
+                lease_ms: Some(ms),
+                ..memory()
+            };
+            assert_eq!(refusal(options), ErrorKind::InvalidArgument, "{ms}");
+        }
+    }
+
+    #[test]
+    fn odd_timeouts_are_refused() {
+        for ms in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let options = Options {
+                command_timeout_ms: Some(ms),
+                ..memory()
+            };
+            assert_eq!(refusal(options), ErrorKind::InvalidArgument, "{ms}");
+            let options = Options {
+                connect_timeout_ms: Some(ms),
+                ..memory()
+            };
+            assert_eq!(refusal(options), ErrorKind::InvalidArgument, "{ms}");
+        }
+        let options = Options {
+            poll_ms: Some((750.0, 500.0)),
+            ..memory()
+        };
+        assert_eq!(refusal(options), ErrorKind::InvalidArgument);
+    }
+
+    #[test]
+    fn the_prefix_stands_before_the_name_and_is_checked_with_it() {
+        let settings = Settings::check(Options {
+            key_prefix: Some("shop:".into()),
+            ..memory()
+        })
+        .unwrap();
+        let name = settings.lock_name("stock").unwrap();
+        assert_eq!(name.as_str(), "shop:stock");
+        assert_eq!(settings.without_prefix(name.as_str()), "stock");
+        assert!(settings.lock_name("").is_err());
+        assert!(settings.lock_name(&"n".repeat(508)).is_err());
+    }
+}

@@ -1,0 +1,387 @@
+//! What a URL names.
+//!
+//! URLs are parsed here, strictly: a part that is not understood is refused
+//! instead of ignored, and no message repeats a part that might hold a password.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use leasehold_protocol::{Error, ErrorKind, Operation};
+
+/// A server, and how to get in.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) scheme: Scheme,
+    pub(crate) username: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) database: i64,
+}
+
+/// Where the server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    /// `redis://`, and `rediss://` with TLS.
+    Tcp { host: String, port: u16, tls: Option<Tls> },
+    /// `redis+unix://` or `unix://`.
+    Unix { path: PathBuf },
+    /// `memory://`, or `memory://name` for one that the process shares.
+    Memory { name: Option<String> },
+}
+
+/// How the server proves who it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tls {
+    /// The text of a PEM file of authorities to trust instead of the system's.
+    pub(crate) ca: Option<Vec<u8>>,
+}
+
+const DEFAULT_PORT: u16 = 6379;
+const FORMS: &str = "give redis://[user:password@]host[:port][/db], rediss://…, redis+unix:///path, memory:// or memory://name";
+
+impl Target {
+    /// Reads a URL.
+    pub(crate) fn parse(url: &str, tls_ca_file: Option<&str>) -> Result<Self, Error> {
+        let Some((scheme, rest)) = url.split_once("://") else {
+            return Err(invalid(&format!("the URL has no scheme; {FORMS}")));
+        };
+        if rest.contains('#') {
+            return Err(invalid(
+                "the URL has a #fragment; leave it out (there is no #insecure: name the server's authority by the CA file option), and write a # in a password as %23",
+            ));
+        }
+        let scheme = scheme.to_ascii_lowercase();
+        if tls_ca_file.is_some() && scheme != "rediss" {
+            return Err(invalid("a CA file is given but the URL is not rediss://; use one with the other"));
+        }
+        match scheme.as_str() {
+            "redis" => Self::tcp(rest, None),
+            "rediss" => Self::tcp(
+                rest,
+                Some(Tls {
+                    ca: tls_ca_file.map(read_ca).transpose()?,
+                }),
+            ),
+            "redis+unix" | "unix" => Self::unix(rest),
+            "memory" => Self::memory(rest),
+            "redis+sentinel" | "rediss+sentinel" | "redis+cluster" | "rediss+cluster" => Err(misconfigured(&format!(
+                "{scheme}:// comes with a later version; connect to one primary by redis:// for now"
+            ))),
+            // It may be anything, also a password that was pasted in the wrong place.
+            _ => Err(invalid(&format!("the URL's scheme is not known; {FORMS}"))),
+        }
+    }
+
+    fn tcp(rest: &str, tls: Option<Tls>) -> Result<Self, Error> {
+        let (rest, query) = split_off(rest, '?');
+        let (authority, path) = split_off(rest, '/');
+        let (username, password, address) = credentials(authority)?;
+        let (host, port) = host_and_port(address)?;
+        let mut database = path.filter(|path| !path.is_empty()).map(parse_database).transpose()?;
+        for (key, value) in pairs(query) {
+            match key {
+                "db" if database.is_none() => database = Some(parse_database(value)?),
+                _ => return Err(unknown_query()),
+            }
+        }
+        Ok(Self {
+            scheme: Scheme::Tcp { host, port, tls },
+            username,
+            password,
+            database: database.unwrap_or(0),
+        })
+    }
+
+    fn unix(rest: &str) -> Result<Self, Error> {
+        let (rest, query) = split_off(rest, '?');
+        let Some(slash) = rest.find('/') else {
+            return Err(invalid("the URL has no socket path; give redis+unix:///path/to/socket"));
+        };
+        let (authority, path) = rest.split_at(slash);
+        let (username, password, address) = credentials(authority)?;
+        if !address.is_empty() {
+            return Err(invalid(
+                "a unix socket has no host; give redis+unix:///path with three slashes",
+            ));
+        }
+        let mut database = None;
+        for (key, value) in pairs(query) {
+            match key {
+                "db" if database.is_none() => database = Some(parse_database(value)?),
+                _ => return Err(unknown_query()),
+            }
+        }
+        Ok(Self {
+            scheme: Scheme::Unix {
+                path: PathBuf::from(decode(path)?),
+            },
+            username,
+            password,
+            database: database.unwrap_or(0),
+        })
+    }
+
+    fn memory(rest: &str) -> Result<Self, Error> {
+        let name = rest.strip_suffix('/').unwrap_or(rest);
+        if !name
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.'))
+        {
+            return Err(invalid(
+                "a memory:// name may have letters, digits, dots, dashes and underscores only",
+            ));
+        }
+        Ok(Self {
+            scheme: Scheme::Memory {
+                name: (!name.is_empty()).then(|| name.to_owned()),
+            },
+            username: None,
+            password: None,
+            database: 0,
+        })
+    }
+}
+
+/// The server as messages name it; never with credentials.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.scheme {
+            Scheme::Tcp { host, port, .. } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Scheme::Tcp { host, port, .. } => write!(f, "{host}:{port}"),
+            Scheme::Unix { path } => write!(f, "{}", path.display()),
+            Scheme::Memory { name } => write!(f, "memory://{}", name.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Target({self})")
+    }
+}
+
+/// `user`, `password` and what follows the last `@`.
+fn credentials(authority: &str) -> Result<(Option<String>, Option<String>, &str), Error> {
+    let Some((userinfo, address)) = authority.rsplit_once('@') else {
+        return Ok((None, None, authority));
+    };
+    let (user, password) = match userinfo.split_once(':') {
+        Some((user, password)) => (user, Some(password)),
+        None => (userinfo, None),
+    };
+    let user = decode(user)?;
+    let password = password.map(decode).transpose()?.filter(|password| !password.is_empty());
+    if !user.is_empty() && password.is_none() {
+        return Err(invalid(
+            "the URL has a user but no password; give user:password@ or :password@",
+        ));
+    }
+    Ok(((!user.is_empty()).then_some(user), password, address))
+}
+
+fn host_and_port(address: &str) -> Result<(String, u16), Error> {
+    let (host, port) = match address.strip_prefix('[') {
+        Some(rest) => {
+            let Some((host, after)) = rest.split_once(']') else {
+                return Err(invalid("the URL's IPv6 address has no closing bracket"));
+            };
+            if host.parse::<std::net::Ipv6Addr>().is_err() {
+                return Err(invalid("the URL has brackets around something that is no IPv6 address"));
+            }
+            match after.strip_prefix(':') {
+                Some(port) => (host, Some(port)),
+                None if after.is_empty() => (host, None),
+                None => return Err(invalid("the URL has text after its IPv6 address")),
+            }
+        }
+        None => match address.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (address, None),
+        },
+    };
+    if host.is_empty() {
+        return Err(invalid(&format!("the URL has no host; {FORMS}")));
+    }
+    if !host.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.' | ':')) {
+        return Err(invalid(
+            "the URL's host has letters that no host name has; write @, : and / in a password as %40, %3A and %2F",
+        ));
+    }
+    let port = match port {
+        None => DEFAULT_PORT,
+        Some(port) => match port.parse::<u16>() {
+            // `parse` would take a sign.
+            Ok(number) if number > 0 && port.bytes().all(|byte| byte.is_ascii_digit()) => number,
+            // It may be a piece of a password with a slash in it.
+            _ => {
+                return Err(invalid(
+                    "the URL's port is not a number from 1 to 65535; if it is part of a password, write @, : and / as %40, %3A and %2F",
+                ));
+            }
+        },
+    };
+    Ok((host.to_owned(), port))
+}
+
+fn parse_database(text: &str) -> Result<i64, Error> {
+    match text.parse::<u32>() {
+        Ok(number) if text.bytes().all(|byte| byte.is_ascii_digit()) => Ok(i64::from(number)),
+        _ => Err(invalid("the URL's database is not a number; give /0, /1, …")),
+    }
+}
+
+fn pairs(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
+    query
+        .unwrap_or_default()
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+}
+
+fn split_off(text: &str, at: char) -> (&str, Option<&str>) {
+    match text.split_once(at) {
+        Some((before, after)) => (before, Some(after)),
+        None => (text, None),
+    }
+}
+
+/// Undoes percent-encoding.
+fn decode(text: &str) -> Result<String, Error> {
+    let refuse = || invalid("the URL has a % that is not followed by two hex digits; write a % as %25");
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16)).ok_or_else(refuse);
+        let value = digit(rest.next())? * 16 + digit(rest.next())?;
+        bytes.push(u8::try_from(value).map_err(|_| refuse())?);
+    }
+    String::from_utf8(bytes).map_err(|_| invalid("the URL's percent-encoding is not UTF-8"))
+}
+
+fn read_ca(path: &str) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(|error| misconfigured(&format!("the CA file {path} cannot be read: {error}")))
+}
+
+fn unknown_query() -> Error {
+    invalid("the URL has a ?part that is not known; only ?db=n is, once")
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, Operation::Connect, message)
+}
+
+fn misconfigured(message: &str) -> Error {
+    Error::new(ErrorKind::Misconfigured, Operation::Connect, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> Target {
+        Target::parse(url, None).unwrap()
+    }
+
+    fn refuse(url: &str) -> Error {
+        Target::parse(url, None).unwrap_err()
+    }
+
+    #[test]
+    fn a_host_alone_has_the_usual_port_and_database() {
+        let target = parse("redis://example");
+        assert_eq!(target.to_string(), "example:6379");
+        assert_eq!((target.database, target.password), (0, None));
+    }
+
+    #[test]
+    fn every_part_is_read_and_decoded() {
+        let target = parse("rediss://us%65r:p%40ss%2F%3a@[::1]:7000/3");
+        assert_eq!(target.username.as_deref(), Some("user"));
+        assert_eq!(target.password.as_deref(), Some("p@ss/:"));
+        assert_eq!(target.database, 3);
+        assert_eq!(target.to_string(), "[::1]:7000");
+    }
+
+    #[test]
+    fn a_password_without_a_user_is_read() {
+        let target = parse("redis://:secret@h");
+        assert_eq!((target.username, target.password.as_deref()), (None, Some("secret")));
+    }
+
+    #[test]
+    fn a_unix_socket_has_a_path_and_a_database() {
+        for url in ["redis+unix:///tmp/a%20b.sock?db=2", "unix:///tmp/a%20b.sock?db=2"] {
+            let target = parse(url);
+            assert_eq!(target.to_string(), "/tmp/a b.sock");
+            assert_eq!(target.database, 2);
+        }
+    }
+
+    #[test]
+    fn memory_is_private_or_named() {
+        assert_eq!(parse("memory://").scheme, Scheme::Memory { name: None });
+        assert_eq!(
+            parse("memory://shop").scheme,
+            Scheme::Memory {
+                name: Some("shop".into())
+            }
+        );
+    }
+
+    #[test]
+    fn sentinel_and_cluster_are_promised_for_later() {
+        for url in ["redis+sentinel://h/name", "redis+cluster://h"] {
+            let error = refuse(url);
+            assert_eq!(error.kind(), ErrorKind::Misconfigured);
+            assert!(error.message().contains("later version"));
+        }
+    }
+
+    #[test]
+    fn malformed_urls_are_refused_and_no_secret_is_repeated() {
+        let urls = [
+            "",
+            "sesame",
+            "sesame://h",
+            "redis://",
+            "redis://:sesame@",
+            "redis://user@h",
+            "redis://user:sesame@h:0",
+            "redis://user:sesame@h:99999",
+            "redis://user:sesame@h:+1",
+            "redis://user:sesame@h/x",
+            "redis://user:sesame@h/1/2",
+            "redis://user:se/sesame@h",
+            "redis://user:sesame/@h",
+            "redis://user:sesame%zz@h",
+            "redis://user:sesame%f@h",
+            "redis://user:sesame%ff@h",
+            "redis://user:sesame@h#insecure",
+            "redis://user:sesame#x@h",
+            "redis://user:sesame@h?protocol=3",
+            "redis://user:sesame@[::1",
+            "redis://user:sesame@[nope]",
+            "redis://user:sesame@h h",
+            "redis+unix://sesame",
+            "redis+unix://host/path",
+            "memory://sesame@x",
+        ];
+        for url in urls {
+            let error = refuse(url);
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{url}");
+            assert!(!error.to_string().contains("sesame"), "{url}: {error}");
+            assert!(!format!("{error:?}").contains("sesame"), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_ca_file_needs_tls_and_must_exist() {
+        let error = Target::parse("redis://h", Some("/nowhere.pem")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let error = Target::parse("rediss://h", Some("/nowhere.pem")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured);
+    }
+}

@@ -1,0 +1,57 @@
+//! How calls reach a server.
+//!
+//! A [`Transport`] takes what the session wants to send, item by item, and
+//! reports what it saw. It keeps the driver's half of the session's law: calls
+//! of one lane stay in order, a call waits while its node is not connected, and
+//! every call is answered once. Further transports (sentinel, cluster) are
+//! further implementations; the engine does not know which one it drives.
+
+mod memory;
+mod redis;
+
+use std::sync::Arc;
+use std::task::Context;
+
+use leasehold_protocol::{CallError, CallId, Error, Instant, NodeId, Reply, Transmit};
+
+use crate::host::Settings;
+use crate::target::Scheme;
+
+/// What a transport saw.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    /// The node has all its connections.
+    Connected(NodeId),
+    /// The node lacks a connection that it had; the cause, naming the node.
+    Disconnected(NodeId, String),
+    /// The first try to connect failed. Nothing follows.
+    Unreachable(Error),
+    Reply(CallId, Result<Reply, CallError>),
+    Subscribed(NodeId, Arc<[u8]>),
+    Message(NodeId, Arc<[u8]>, Vec<u8>),
+}
+
+/// One way to reach a server. Driven by the engine's task alone.
+pub(crate) trait Transport: Send {
+    /// Takes something to send with the next `flush`.
+    fn transmit(&mut self, item: Transmit);
+
+    /// Hands what was taken to the connections that are open; `sent` is told of
+    /// each call just before. All calls of a lane go as one batch.
+    fn flush(&mut self, now: Instant, sent: &mut dyn FnMut(CallId));
+
+    /// Moves the connections on and appends what they saw. Wakes the task of
+    /// `context` when there may be more.
+    fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>);
+
+    /// When to poll if nothing happens before.
+    fn poll_timeout(&self) -> Option<Instant>;
+}
+
+/// The transport that the settings ask for. It starts to connect when it is polled.
+pub(crate) fn open(settings: &Arc<Settings>, first: bool) -> Result<Box<dyn Transport>, Error> {
+    match &settings.target.scheme {
+        Scheme::Memory { name } => Ok(Box::new(memory::Memory::open(name.as_deref()))),
+        Scheme::Tcp { .. } | Scheme::Unix { .. } => Ok(Box::new(redis::Redis::open(settings, first)?)),
+    }
+}

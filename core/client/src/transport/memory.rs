@@ -1,0 +1,91 @@
+//! `memory://`: the embedded store, run inline on the engine's thread.
+
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use leasehold_protocol::{Call, CallError, CallId, Instant, NodeId, Reply, Transmit};
+use leasehold_store::{Embedded, Subscriber};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::{Seen, Transport};
+
+pub(super) struct Memory {
+    store: Embedded,
+    subscriber: Subscriber,
+    messages: UnboundedReceiver<(Arc<[u8]>, Vec<u8>)>,
+    is_connected: bool,
+    waiting: Vec<Transmit>,
+    /// What the store answered at the last flush.
+    seen: Vec<Seen>,
+}
+
+const NODE: NodeId = NodeId(0);
+
+impl Memory {
+    pub(super) fn open(name: Option<&str>) -> Self {
+        let store = match name {
+            // A forked child is another process, and its store is another one
+            // too: the parent's may have been locked at the fork.
+            Some(name) => Embedded::named(&format!("{name}@{}", std::process::id())),
+            None => Embedded::new(),
+        };
+        let (sender, messages) = unbounded_channel();
+        let subscriber = store.connect(Box::new(move |channel, payload| {
+            // Fails only if the client is gone.
+            let _ = sender.send((channel.into(), payload.to_vec()));
+        }));
+        Self {
+            store,
+            subscriber,
+            messages,
+            is_connected: false,
+            waiting: Vec::new(),
+            seen: Vec::new(),
+        }
+    }
+
+    fn run(&self, call: &Call) -> Result<Reply, CallError> {
+        self.store
+            .run_script(call.script, &call.keys, &call.args)
+            .map(Reply::from)
+            .map_err(CallError::from)
+    }
+}
+
+impl Transport for Memory {
+    fn transmit(&mut self, item: Transmit) {
+        self.waiting.push(item);
+    }
+
+    fn flush(&mut self, _now: Instant, sent: &mut dyn FnMut(CallId)) {
+        for item in mem::take(&mut self.waiting) {
+            match item {
+                Transmit::Call(call) => {
+                    sent(call.id);
+                    let result = self.run(&call);
+                    self.seen.push(Seen::Reply(call.id, result));
+                }
+                Transmit::Subscribe { channel, .. } => {
+                    self.subscriber.subscribe(&channel);
+                    self.seen.push(Seen::Subscribed(NODE, channel));
+                }
+                Transmit::Unsubscribe { channel, .. } => self.subscriber.unsubscribe(&channel),
+            }
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>, _now: Instant, seen: &mut Vec<Seen>) {
+        if !mem::replace(&mut self.is_connected, true) {
+            seen.push(Seen::Connected(NODE));
+        }
+        seen.append(&mut self.seen);
+        while let Poll::Ready(Some((channel, payload))) = self.messages.poll_recv(context) {
+            seen.push(Seen::Message(NODE, channel, payload));
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+}

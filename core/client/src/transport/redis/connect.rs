@@ -1,0 +1,377 @@
+//! Opening a connection: address, credentials, TLS, and whether the server will do.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_protocol::{Error, ErrorKind, Operation, Script};
+use redis::aio::{MultiplexedConnection, PubSubSink, PubSubStream};
+use redis::io::tcp::{TcpSettings, socket2};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, PushInfo, RedisConnectionInfo,
+    RedisError, TlsCertificates, Value,
+};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::entropy;
+use crate::host::Settings;
+use crate::target::{Scheme, Target};
+
+/// Something that is on its way.
+pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Opens connections to one server.
+pub(super) struct Connector {
+    client: Client,
+    /// The server as messages name it.
+    pub(super) node: String,
+    timeout: Duration,
+}
+
+/// A connection for script calls.
+pub(super) struct Calls {
+    pub(super) connection: MultiplexedConnection,
+    /// Hears when the connection closes.
+    pub(super) news: UnboundedReceiver<PushInfo>,
+}
+
+/// A connection for subscriptions.
+pub(super) struct Listening {
+    pub(super) sink: PubSubSink,
+    pub(super) messages: PubSubStream,
+}
+
+/// Why there is no connection.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    kind: ErrorKind,
+    cause: String,
+}
+
+/// Batches that may be on their way to the connection before one waits.
+const BATCHES: usize = 1_024;
+/// The waits before the second and every further try double between these.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// The oldest server whose scripts may do what ours do.
+const OLDEST: (u32, u32) = (6, 2);
+
+impl Connector {
+    pub(super) fn new(settings: &Settings) -> Result<Self, Error> {
+        let target = &settings.target;
+        let node = target.to_string();
+        let client = client(target, tcp_settings(settings)).map_err(|error| {
+            Failure {
+                kind: ErrorKind::Misconfigured,
+                cause: error.to_string(),
+            }
+            .into_error(&node)
+        })?;
+        Ok(Self {
+            client,
+            node,
+            timeout: settings.connect_timeout,
+        })
+    }
+
+    /// Opens a connection for calls; it has all scripts.
+    pub(super) fn calls(self: &Arc<Self>, attempt: u32) -> Boxed<Result<Calls, Failure>> {
+        let this = Arc::clone(self);
+        Box::pin(async move {
+            pause(attempt).await;
+            this.in_time(this.open_calls()).await
+        })
+    }
+
+    /// Opens a connection for subscriptions.
+    pub(super) fn listening(self: &Arc<Self>, attempt: u32) -> Boxed<Result<Listening, Failure>> {
+        let this = Arc::clone(self);
+        Box::pin(async move {
+            pause(attempt).await;
+            this.in_time(async {
+                let (sink, messages) = this.client.get_async_pubsub().await?.split();
+                Ok(Listening { sink, messages })
+            })
+            .await
+        })
+    }
+
+    async fn open_calls(&self) -> Result<Calls, Failure> {
+        let (told, news) = unbounded_channel();
+        // The session owns the timeouts of calls; `in_time` owns this one.
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(None)
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(BATCHES)
+            .set_push_sender(told);
+        let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+        let mut greeting = redis::pipe();
+        greeting.cmd("HELLO");
+        append_script_loads(&mut greeting);
+        let mut replies = connection
+            .send_packed_commands(&greeting, 0, greeting.len())
+            .await?
+            .into_iter();
+        match replies.next() {
+            Some(Value::ServerError(error)) => return Err(error.into()),
+            Some(hello) => check_server(&hello)?,
+            None => {}
+        }
+        for reply in replies {
+            if let Value::ServerError(error) = reply {
+                return Err(error.into());
+            }
+        }
+        Ok(Calls { connection, news })
+    }
+
+    async fn in_time<T>(&self, open: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        match tokio::time::timeout(self.timeout, open).await {
+            Ok(result) => result,
+            Err(_) => Err(Failure::unavailable(format!("no answer within {:?}", self.timeout))),
+        }
+    }
+}
+
+/// Adds the commands that give the server every script.
+pub(super) fn append_script_loads(pipeline: &mut redis::Pipeline) {
+    for script in Script::ALL {
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text());
+    }
+}
+
+impl Failure {
+    pub(super) fn unavailable(cause: impl Into<String>) -> Self {
+        Self {
+            kind: ErrorKind::Unavailable,
+            cause: cause.into(),
+        }
+    }
+
+    fn misconfigured(cause: impl Into<String>) -> Self {
+        Self {
+            kind: ErrorKind::Misconfigured,
+            cause: cause.into(),
+        }
+    }
+
+    pub(super) fn cause(&self) -> &str {
+        &self.cause
+    }
+
+    pub(super) fn into_error(self, node: &str) -> Error {
+        let advice = match self.kind {
+            ErrorKind::Unavailable => "; is the server running, and the address right?",
+            _ => "",
+        };
+        Error::new(self.kind, Operation::Connect, format!("{node}: {}{advice}", self.cause))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.cause)
+    }
+}
+
+impl From<RedisError> for Failure {
+    fn from(error: RedisError) -> Self {
+        match (error.code(), error.kind()) {
+            // The server's words may be anything; the password never leaves this process again.
+            (Some("WRONGPASS"), _) | (_, redis::ErrorKind::AuthenticationFailed) => {
+                Self::misconfigured("the server refused the user name or password; correct the URL")
+            }
+            (Some("NOAUTH"), _) => Self::misconfigured("the server wants a password; put one into the URL"),
+            (Some("NOPERM"), _) => Self::misconfigured(format!(
+                "the server's user lacks a permission ({}); see the documentation for the ACL",
+                error.detail().unwrap_or("NOPERM")
+            )),
+            (_, redis::ErrorKind::RESP3NotSupported) => Self::too_old("below 6"),
+            (_, redis::ErrorKind::Server(redis::ServerErrorKind::ResponseError)) => {
+                Self::misconfigured(format!("the server refused the connection: {error}"))
+            }
+            _ => Self::unavailable(plain(&error)),
+        }
+    }
+}
+
+impl From<redis::ServerError> for Failure {
+    fn from(error: redis::ServerError) -> Self {
+        RedisError::from(error).into()
+    }
+}
+
+impl Failure {
+    fn too_old(version: &str) -> Self {
+        Self::misconfigured(format!(
+            "the server's version is {version}; Redis 6.2 or Valkey 7.2 is the oldest that works"
+        ))
+    }
+}
+
+/// The cause without the crate's own framing.
+pub(super) fn plain(error: &RedisError) -> String {
+    match error.detail() {
+        Some(detail) if error.is_io_error() => detail.to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Whether locks can work with this server, by what it says of itself.
+fn check_server(hello: &Value) -> Result<(), Failure> {
+    let (mut version, mut mode, mut role) = (None, None, None);
+    let pairs: Vec<(&Value, &Value)> = match hello {
+        Value::Map(pairs) => pairs.iter().map(|(key, value)| (key, value)).collect(),
+        Value::Array(items) => items.chunks_exact(2).map(|pair| (&pair[0], &pair[1])).collect(),
+        _ => Vec::new(),
+    };
+    for (key, value) in pairs {
+        match text(key) {
+            Some("version") => version = text(value),
+            Some("mode") => mode = text(value),
+            Some("role") => role = text(value),
+            _ => {}
+        }
+    }
+    let Some(version) = version else {
+        return Err(Failure::misconfigured(
+            "the server's greeting has no version; is it Redis or Valkey?",
+        ));
+    };
+    let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < OLDEST {
+        return Err(Failure::too_old(version));
+    }
+    match (mode, role) {
+        (Some("cluster"), _) => Err(Failure::misconfigured(
+            "the server is part of a cluster; clusters come with a later version",
+        )),
+        (Some("sentinel"), _) => Err(Failure::misconfigured(
+            "the server is a sentinel; connect to the primary, sentinels come with a later version",
+        )),
+        (_, Some("slave" | "replica")) => Err(Failure::misconfigured(
+            "the server is a replica, which cannot grant locks; connect to its primary",
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text),
+        _ => None,
+    }
+}
+
+/// The first try is at once, the second too if the connection had been up.
+async fn pause(attempt: u32) {
+    let Some(doublings) = attempt.checked_sub(1) else { return };
+    let longest = BACK_OFF.0.saturating_mul(1 << doublings.min(10)).min(BACK_OFF.1);
+    // Jitter: many clients of one server do not come back in step.
+    let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
+    let drawn = micros / 2 + entropy::below(micros / 2 + 1);
+    tokio::time::sleep(Duration::from_micros(drawn)).await;
+}
+
+fn client(target: &Target, tcp: TcpSettings) -> Result<Client, RedisError> {
+    let mut login = RedisConnectionInfo::default()
+        // RESP3, so that a connection that closes while idle says so.
+        .set_protocol(ProtocolVersion::RESP3)
+        .set_db(target.database)
+        .set_lib_name("leasehold", env!("CARGO_PKG_VERSION"));
+    if let Some(username) = &target.username {
+        login = login.set_username(username);
+    }
+    if let Some(password) = &target.password {
+        login = login.set_password(password);
+    }
+    let (address, certificates) = match &target.scheme {
+        Scheme::Tcp { host, port, tls: None } => (ConnectionAddr::Tcp(host.clone(), *port), None),
+        Scheme::Tcp {
+            host,
+            port,
+            tls: Some(tls),
+        } => {
+            // An error means that the program chose a provider already.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let address = ConnectionAddr::TcpTls {
+                host: host.clone(),
+                port: *port,
+                insecure: false,
+                tls_params: None,
+            };
+            let certificates = tls.ca.clone().map(|pem| TlsCertificates {
+                client_tls: None,
+                root_cert: Some(pem),
+            });
+            (address, certificates)
+        }
+        Scheme::Unix { path } => (ConnectionAddr::Unix(path.clone()), None),
+        Scheme::Memory { .. } => unreachable!("memory:// has no connections"),
+    };
+    let info = address
+        .into_connection_info()?
+        .set_redis_settings(login)
+        .set_tcp_settings(tcp);
+    match certificates {
+        Some(certificates) => Client::build_with_tls(info, certificates),
+        None => Client::open(info),
+    }
+}
+
+/// A peer that is gone without a word is noticed within a third of a lease.
+fn tcp_settings(settings: &Settings) -> TcpSettings {
+    let third = settings.lease.get() / 3;
+    let silence = third.clamp(Duration::from_millis(500), Duration::from_secs(20));
+    // The kernel counts keepalive in whole seconds.
+    let second = Duration::from_secs(1);
+    let keepalive = socket2::TcpKeepalive::new()
+        .with_time((silence / 3).max(second))
+        .with_interval((silence / 3).max(second));
+    let tcp = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
+    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+    let tcp = tcp.set_user_timeout(silence);
+    tcp
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello(version: &str, mode: &str, role: &str) -> Value {
+        let bulk = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        Value::Map(vec![
+            (bulk("server"), bulk("redis")),
+            (bulk("version"), bulk(version)),
+            (bulk("mode"), bulk(mode)),
+            (bulk("role"), bulk(role)),
+        ])
+    }
+
+    fn refusal(version: &str, mode: &str, role: &str) -> Error {
+        check_server(&hello(version, mode, role)).unwrap_err().into_error("h:1")
+    }
+
+    #[test]
+    fn a_primary_that_is_new_enough_will_do() {
+        for version in ["6.2.0", "7.0.15", "8.1.0", "10.0"] {
+            assert!(check_server(&hello(version, "standalone", "master")).is_ok(), "{version}");
+        }
+    }
+
+    #[test]
+    fn an_old_server_a_replica_a_sentinel_and_a_cluster_are_misconfigured() {
+        for error in [
+            refusal("6.0.16", "standalone", "master"),
+            refusal("5", "standalone", "master"),
+            refusal("7.0.15", "standalone", "replica"),
+            refusal("7.0.15", "sentinel", "master"),
+            refusal("7.0.15", "cluster", "master"),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+            assert!(error.message().starts_with("h:1: "), "{error}");
+        }
+    }
+}
