@@ -56,7 +56,6 @@ mod timers;
 mod token;
 mod types;
 mod watchdog;
-mod words;
 
 pub use error::{Error, ErrorKind, Holder, Operation};
 pub use instant::Instant;
