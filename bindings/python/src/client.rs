@@ -1,0 +1,237 @@
+//! The class `Client`.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::host::{Acquire, Completion, Event, Host, Op, Options};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::bell::Bell;
+use crate::convert;
+use crate::wait::wait;
+
+/// One connection to one server, with its engine thread.
+///
+/// Every operation comes twice: `name()` blocks without the GIL and gives the
+/// result, `submit_name()` gives a request number whose result `drain()` brings.
+#[pyclass(frozen, module = "leasehold._native")]
+pub(crate) struct Client {
+    host: Host,
+    bell: Arc<Bell>,
+}
+
+/// A request number with its result or exception.
+type Completed<'py> = (u64, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
+
+/// A lease's number with the reason of its loss.
+type Lost = (u64, &'static str);
+
+#[pymethods]
+impl Client {
+    /// The number of the request that `new` makes: the first connection.
+    #[classattr]
+    const CONNECT: u64 = Host::CONNECT;
+
+    #[new]
+    #[pyo3(signature = (*, url, lease_ms, command_timeout_ms, connect_timeout_ms, poll_ms, key_prefix, tls_ca_file))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments, checked by the type stub")]
+    fn new(
+        py: Python<'_>,
+        url: Option<String>,
+        lease_ms: Option<f64>,
+        command_timeout_ms: Option<f64>,
+        connect_timeout_ms: Option<f64>,
+        poll_ms: Option<(f64, f64)>,
+        key_prefix: Option<String>,
+        tls_ca_file: Option<String>,
+    ) -> PyResult<Self> {
+        let options = Options {
+            url,
+            lease_ms,
+            command_timeout_ms,
+            connect_timeout_ms,
+            poll_ms,
+            key_prefix,
+            tls_ca_file,
+        };
+        let bell = Arc::new(Bell::new()?);
+        let rung = Arc::clone(&bell);
+        let host = py
+            .detach(|| Host::open(options, Box::new(move || rung.ring())))
+            .map_err(|error| convert::error(py, &error))?;
+        Ok(Self { host, bell })
+    }
+
+    /// Readable while `drain()` has something to give.
+    #[getter]
+    fn fd(&self) -> PyResult<RawFd> {
+        Ok(self.bell.fd()?)
+    }
+
+    /// Takes what has happened: results of submitted requests, and lost leases.
+    fn drain<'py>(&self, py: Python<'py>) -> PyResult<(Vec<Completed<'py>>, Vec<Lost>)> {
+        let mut events = Vec::new();
+        self.bell.silence();
+        self.host.drain(&mut events);
+        let mut completed = Vec::with_capacity(events.len());
+        let mut lost = Vec::new();
+        for event in events {
+            match event {
+                Event::Completed {
+                    request,
+                    result: Ok(done),
+                } => {
+                    completed.push((request, Some(convert::completion(py, done)?), None));
+                }
+                Event::Completed {
+                    request,
+                    result: Err(error),
+                } => {
+                    let exception = convert::error(py, &error).into_value(py).into_bound(py);
+                    completed.push((request, None, Some(exception.into_any())));
+                }
+                Event::Lost { lease, reason } => lost.push((lease, reason.as_str())),
+            }
+        }
+        Ok((completed, lost))
+    }
+
+    /// Makes `fd` readable once, for a thread that should look up.
+    fn ring(&self) {
+        self.bell.ring();
+    }
+
+    /// Forgets a submitted request; a lock that it gets is given back.
+    fn cancel(&self, request: u64) {
+        self.host.cancel(request);
+    }
+
+    /// Appends the lease to `granted`, so that an interrupt after it cannot hide it.
+    #[pyo3(signature = (granted, name, context, wait_ms, lease_ms, max_hold_ms, fencing, interruptible))]
+    #[expect(clippy::too_many_arguments, reason = "one call per acquire is the cheapest way over the border")]
+    fn acquire(
+        &self,
+        py: Python<'_>,
+        granted: &Bound<'_, PyList>,
+        name: &str,
+        context: Option<u64>,
+        wait_ms: Option<f64>,
+        lease_ms: Option<f64>,
+        max_hold_ms: Option<f64>,
+        fencing: bool,
+        interruptible: bool,
+    ) -> PyResult<()> {
+        let op = acquire(name, context, wait_ms, lease_ms, max_hold_ms, fencing);
+        match wait(py, &self.host, op, interruptible)? {
+            Completion::NotGranted(error) => Err(convert::error(py, &error)),
+            done => granted.append(convert::completion(py, done)?),
+        }
+    }
+
+    #[pyo3(signature = (name, context, wait_ms, lease_ms, max_hold_ms, fencing))]
+    fn submit_acquire(
+        &self,
+        name: &str,
+        context: Option<u64>,
+        wait_ms: Option<f64>,
+        lease_ms: Option<f64>,
+        max_hold_ms: Option<f64>,
+        fencing: bool,
+    ) -> u64 {
+        self.host
+            .submit(acquire(name, context, wait_ms, lease_ms, max_hold_ms, fencing))
+    }
+
+    fn release<'py>(&self, py: Python<'py>, lease: u64, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
+        self.blocking(py, Op::Release { lease }, interruptible)
+    }
+
+    fn submit_release(&self, lease: u64) -> u64 {
+        self.host.submit(Op::Release { lease })
+    }
+
+    /// Gives a lease back without waiting for the answer, which nobody gets.
+    fn release_later(&self, lease: u64) {
+        drop(self.host.start(Op::Release { lease }));
+    }
+
+    fn release_innermost<'py>(
+        &self,
+        py: Python<'py>,
+        name: String,
+        context: u64,
+        interruptible: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.blocking(py, Op::ReleaseInnermost { name, context }, interruptible)
+    }
+
+    fn submit_release_innermost(&self, name: String, context: u64) -> u64 {
+        self.host.submit(Op::ReleaseInnermost { name, context })
+    }
+
+    #[pyo3(signature = (lease, by_ms, interruptible))]
+    fn extend<'py>(
+        &self,
+        py: Python<'py>,
+        lease: u64,
+        by_ms: Option<f64>,
+        interruptible: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.blocking(py, Op::Extend { lease, by_ms }, interruptible)
+    }
+
+    #[pyo3(signature = (lease, by_ms))]
+    fn submit_extend(&self, lease: u64, by_ms: Option<f64>) -> u64 {
+        self.host.submit(Op::Extend { lease, by_ms })
+    }
+
+    fn inspect<'py>(&self, py: Python<'py>, name: String, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
+        self.blocking(py, Op::Inspect { name }, interruptible)
+    }
+
+    fn submit_inspect(&self, name: String) -> u64 {
+        self.host.submit(Op::Inspect { name })
+    }
+
+    /// Closes; 500 ms at the most.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.host.close_blocking());
+    }
+
+    fn submit_close(&self) -> u64 {
+        self.host.submit(Op::Close)
+    }
+
+    /// Gives leases back at the end of the process; `timeout_ms` at the most.
+    fn release_all(&self, py: Python<'_>, leases: Vec<u64>, timeout_ms: u64) {
+        py.detach(|| self.host.release_blocking(&leases, Duration::from_millis(timeout_ms)));
+    }
+}
+
+impl Client {
+    fn blocking<'py>(&self, py: Python<'py>, op: Op, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
+        let done: Completion = wait(py, &self.host, op, interruptible)?;
+        convert::completion(py, done)
+    }
+}
+
+fn acquire(
+    name: &str,
+    context: Option<u64>,
+    wait_ms: Option<f64>,
+    lease_ms: Option<f64>,
+    max_hold_ms: Option<f64>,
+    fencing: bool,
+) -> Op {
+    Op::Acquire(Acquire {
+        name: name.to_owned(),
+        context,
+        within: None,
+        wait_ms,
+        lease_ms,
+        max_hold_ms,
+        no_fencing: !fencing,
+    })
+}

@@ -1,0 +1,53 @@
+//! Results and errors of the core, as Python objects.
+
+use leasehold::host::{Completion, Error, ErrorKind};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyString;
+
+use crate::lease::Lease;
+
+/// The names of all kinds of error, from which the Python classes take theirs.
+pub(crate) fn error_kinds() -> Vec<&'static str> {
+    ErrorKind::ALL.iter().map(|kind| kind.name()).collect()
+}
+
+/// The exception to raise for `error`.
+pub(crate) fn error(py: Python<'_>, error: &Error) -> PyErr {
+    match exception(py, error) {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(failed) => failed,
+    }
+}
+
+/// What an operation came to. A refused acquire is an exception that is not
+/// raised here: only the caller knows whether it is `None`, `False` or an error.
+pub(crate) fn completion(py: Python<'_>, completion: Completion) -> PyResult<Bound<'_, PyAny>> {
+    Ok(match completion {
+        Completion::Granted(lease) => Bound::new(py, Lease(lease))?.into_any(),
+        Completion::NotGranted(error) => exception(py, &error)?,
+        Completion::Released(outcome) => PyString::intern(py, outcome.as_str()).into_any(),
+        Completion::State(state) => state
+            .holder
+            .map(|holder| (holder.owner, holder.remaining.map(|left| left.as_secs_f64())))
+            .into_pyobject(py)?
+            .into_any(),
+        Completion::Held { .. } | Completion::Connected | Completion::Extended | Completion::Closed => {
+            py.None().into_bound(py)
+        }
+    })
+}
+
+fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
+    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let holder = error
+        .holder()
+        .map(|holder| (holder.owner.as_str(), holder.remaining.map(|left| left.as_secs_f64())));
+    MAKE.import(py, "leasehold.errors", "_from_core")?.call1((
+        error.kind().name(),
+        error.to_string(),
+        error.lock(),
+        error.operation().to_string(),
+        holder,
+    ))
+}

@@ -1,0 +1,47 @@
+//! The class `Lease`.
+
+use std::sync::Arc;
+
+use leasehold::host;
+use pyo3::prelude::*;
+
+/// One grant or re-entry. Every method is local and cheap.
+#[pyclass(frozen, module = "leasehold._native")]
+pub(crate) struct Lease(pub(crate) Arc<host::Lease>);
+
+#[pymethods]
+impl Lease {
+    #[getter]
+    fn id(&self) -> u64 {
+        self.0.id()
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    #[getter]
+    fn token(&self) -> Option<u64> {
+        self.0.token()
+    }
+
+    #[getter]
+    fn lost_reason(&self) -> Option<&'static str> {
+        self.0.lost_reason().map(|reason| reason.as_str())
+    }
+
+    #[getter]
+    fn is_released(&self) -> bool {
+        self.0.is_released()
+    }
+
+    fn is_valid(&self) -> bool {
+        self.0.is_valid()
+    }
+
+    /// In seconds.
+    fn remaining(&self) -> f64 {
+        self.0.remaining().as_secs_f64()
+    }
+}

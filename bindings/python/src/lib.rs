@@ -1,0 +1,38 @@
+//! The native part of the Python package `leasehold`.
+//!
+//! It converts types and nothing else: locks, defaults and checks live in
+//! `leasehold::host`, manners (ownership, `with`, asyncio) in the Python files
+//! of `packages/python`. `_native.pyi` there documents every class for callers.
+//!
+//! One file per class:
+//! - [`client`]: `Client`, every operation twice: blocking, and submitted with
+//!   its result in `drain()`
+//! - [`lease`]: `Lease`, what a grant gave
+//!
+//! and what they share: [`wait`] (blocking without the GIL), [`bell`] (the file
+//! descriptor that wakes an event loop), [`convert`] (results and errors).
+
+mod bell;
+mod client;
+mod convert;
+mod lease;
+mod wait;
+
+use pyo3::prelude::*;
+
+/// The module `leasehold._native`.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::client::Client;
+    #[pymodule_export]
+    use crate::lease::Lease;
+
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("ERROR_KINDS", crate::convert::error_kinds())?;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

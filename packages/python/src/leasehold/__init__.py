@@ -1,0 +1,52 @@
+"""A distributed lock on Redis or Valkey, shared with Node, Kotlin, Java and Rust.
+
+    import leasehold
+
+    with leasehold.connect("redis://localhost") as client:
+        with client.lock("stock") as lease:
+            sell(fencing_token=lease.token)
+
+`leasehold.aio` has the same for asyncio. Durations are seconds or `timedelta`.
+"""
+
+from leasehold import aio as aio
+from leasehold._client import Client, connect
+from leasehold._lease import Lease, LostReason, ReleaseOutcome
+from leasehold._lock import Hold, Lock
+from leasehold._native import __version__ as __version__
+from leasehold._settings import INHERIT, Duration
+from leasehold.errors import (
+    ClosedError,
+    ForkedError,
+    Holder,
+    InvalidArgumentError,
+    LeaseholdError,
+    LockLostError,
+    LockTimeoutError,
+    MisconfiguredError,
+    NotOwnerError,
+    UnavailableError,
+)
+
+__all__ = [
+    "INHERIT",
+    "Client",
+    "ClosedError",
+    "Duration",
+    "ForkedError",
+    "Hold",
+    "Holder",
+    "InvalidArgumentError",
+    "Lease",
+    "LeaseholdError",
+    "Lock",
+    "LockLostError",
+    "LockTimeoutError",
+    "LostReason",
+    "MisconfiguredError",
+    "NotOwnerError",
+    "ReleaseOutcome",
+    "UnavailableError",
+    "aio",
+    "connect",
+]

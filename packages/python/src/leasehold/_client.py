@@ -1,0 +1,261 @@
+"""The client of a program with threads."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import select
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+from leasehold import _native, _process
+from leasehold._context import this_thread
+from leasehold._events import Events
+from leasehold._holds import Holds
+from leasehold._lease import Lease
+from leasehold._lock import Lock
+from leasehold._settings import Duration, LockSettings, milliseconds, optional_milliseconds
+from leasehold._synchronized import NameTemplate, refuse_generators
+from leasehold.errors import LockTimeoutError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def connect(
+    url: str | None = None,
+    *,
+    lease: Duration | None = None,
+    command_timeout: Duration | None = None,
+    connect_timeout: Duration | None = None,
+    poll: tuple[Duration, Duration] | None = None,
+    key_prefix: str | None = None,
+    tls_ca_file: str | None = None,
+) -> Client:
+    """Connects to a server and gives the client.
+
+    `url` is `redis://[user:password@]host[:port][/db]`, `rediss://` for TLS,
+    `redis+unix:///path`, or `memory://`, which excludes nobody outside of the process.
+    Without it the environment variable `LEASEHOLD_URL` counts.
+
+    `lease` is how long a lock outlives its holder's process: the watchdog renews each
+    lock that was given no lease of its own, every third of it. Default 30 s.
+    `command_timeout` bounds the wait for an answer (3 s), `connect_timeout` that for a
+    connection (5 s). A waiter asks again after a time between the two of `poll`
+    (0.5 s, 0.75 s). `key_prefix` is put before every lock's name, `tls_ca_file` is a PEM
+    file of further authorities to trust. Durations are seconds or `timedelta`.
+
+    Raises `UnavailableError` if the server cannot be reached, `MisconfiguredError` if it
+    refuses the password or is not one that locks can work with, and for no URL at all;
+    `InvalidArgumentError` for a malformed URL or an option out of its range.
+    """
+    native = open_native(url, lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
+    _wait_connected(native)
+    return Client(native)
+
+
+class Client:
+    """One connection to one server. Made by `connect`; used by any number of threads.
+
+    As a context manager it closes itself. After a `fork` it works in the child too,
+    which holds none of its parent's locks.
+    """
+
+    def __init__(self, native: _native.Client) -> None:
+        self._native = native
+        self._closed = False
+        self._start()
+        _process.register(self)
+
+    def lock(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        max_hold: Duration | None = None,
+        token: bool = True,
+    ) -> Lock:
+        """The lock of that name: 1 to 512 bytes of UTF-8, at most one `{tag}`.
+
+        `wait` bounds every wait for it (default: none, as long as the server answers).
+        `lease` is a fixed length of 100 ms to 24 h that nothing renews (default: the
+        client's, renewed until release). `max_hold` ends every hold, renewed or not.
+        Without `token` no fencing token is drawn. Each call may have its own.
+
+        Nothing is sent, and nothing is checked yet: that is `acquire`'s business.
+        """
+        return Lock(self, LockSettings.of(name, wait, lease, max_hold, token))
+
+    def synchronized(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        max_hold: Duration | None = None,
+        token: bool = True,
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """Decorates a function so that it runs under a lock named after its arguments.
+
+            @client.synchronized("user:{user_id}")
+            def pay(user_id: int) -> None: ...
+
+        Raises `LockTimeoutError` after `wait`. The other arguments are those of `lock`.
+        """
+
+        def decorate(function: Callable[P, R]) -> Callable[P, R]:
+            refuse_generators(function)
+            if inspect.iscoroutinefunction(function):
+                raise TypeError("a coroutine function needs a client of leasehold.aio")
+            template = NameTemplate(name, function)
+
+            @functools.wraps(function)
+            def synchronized(*args: P.args, **kwargs: P.kwargs) -> R:
+                settings = LockSettings.of(template.name_for(args, kwargs), wait, lease, max_hold, token)
+                with Lock(self, settings):
+                    return function(*args, **kwargs)
+
+            return synchronized
+
+        return decorate
+
+    def close(self) -> None:
+        """Closes the connection, within 0.5 s. Twice is harmless.
+
+        Waiting threads get `ClosedError`; what is held is lost with reason `closed`, and
+        then released.
+        """
+        self._closed = True
+        self._native.close()
+        self._events.deliver()
+        self._events.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if sys.is_finalizing() or getattr(self, "_closed", True):
+            return
+        self._events.stop()
+        held = [lease.id for lease in self._holds.all() if lease.is_valid()]
+        if held:
+            _process.keep_until_exit(self._native, held)
+            warnings.warn(
+                f"a Leasehold client was dropped while it held {len(held)} lock(s), "
+                "which stay held; release them, or close the client",
+                ResourceWarning,
+                stacklevel=2,
+            )
+
+    def _acquire(self, settings: LockSettings) -> Lease | None:
+        """Takes a lock; `None` if it is another's."""
+        try:
+            return self._enter(settings, [])
+        except LockTimeoutError:
+            return None
+
+    def _enter(self, settings: LockSettings, entered: list[Lease]) -> Lease:
+        """Takes a lock and appends its lease to `entered`."""
+        owner = this_thread()
+        granted: list[_native.Lease] = []
+        try:
+            self._native.acquire(
+                granted,
+                settings.name,
+                owner.number,
+                settings.wait,
+                settings.lease,
+                settings.max_hold,
+                settings.token,
+                owner.interruptible,
+            )
+            lease = Lease(self, granted[0], owner)
+            self._holds.add(lease)
+            entered.append(lease)
+        except BaseException:
+            # Ctrl-C may strike between any two lines: a grant that the caller does
+            # not get must not stay.
+            for native in granted:
+                self._native.release_later(native.id)
+                self._holds.discard(native.id, settings.name, owner.number)
+                entered[:] = [lease for lease in entered if lease._native is not native]
+            raise
+        return lease
+
+    def _forget(self, lease: Lease) -> None:
+        """The lease is being given back."""
+        self._holds.remove(lease)
+        self._events.unwatch(lease)
+
+    def _start(self) -> None:
+        self._holds: Holds[Lease] = Holds()
+        self._events = Events(self._native)
+        self._mutex = threading.Lock()
+
+    # What `_process` asks for.
+
+    def _after_fork(self) -> None:
+        self._start()
+
+    def _stop(self) -> None:
+        self._events.stop()
+
+    def _stranded(self) -> tuple[_native.Client, list[int]]:
+        return self._native, [
+            lease.id for lease in self._holds.all() if lease.is_valid() and not lease._owner.can_run_at_exit()
+        ]
+
+
+def open_native(
+    url: str | None,
+    lease: Duration | None,
+    command_timeout: Duration | None,
+    connect_timeout: Duration | None,
+    poll: tuple[Duration, Duration] | None,
+    key_prefix: str | None,
+    tls_ca_file: str | None,
+) -> _native.Client:
+    """Starts to connect."""
+    return _native.Client(
+        url=url,
+        lease_ms=optional_milliseconds(lease),
+        command_timeout_ms=optional_milliseconds(command_timeout),
+        connect_timeout_ms=optional_milliseconds(connect_timeout),
+        poll_ms=None if poll is None else (milliseconds(poll[0]), milliseconds(poll[1])),
+        key_prefix=key_prefix,
+        tls_ca_file=tls_ca_file,
+    )
+
+
+def connection_result(completed: list[Any]) -> bool:
+    """Whether the first connection was made, as `drain` tells; raises why it was not."""
+    for request, _, error in completed:
+        if request == _native.Client.CONNECT:
+            if error is not None:
+                raise error
+            return True
+    return False
+
+
+def _wait_connected(native: _native.Client) -> None:
+    # Waiting in `poll` lets Ctrl-C through.
+    poller = select.poll()
+    poller.register(native.fd, select.POLLIN)
+    while True:
+        poller.poll()
+        completed, _ = native.drain()
+        if connection_result(completed):
+            return

@@ -1,0 +1,184 @@
+"""The lease of a thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+
+from leasehold import _native
+from leasehold._context import ThreadOwner, this_thread
+from leasehold._settings import Duration, optional_milliseconds
+from leasehold.errors import LeaseholdError, LockLostError
+
+if TYPE_CHECKING:
+    from leasehold._client import Client
+
+ReleaseOutcome: TypeAlias = Literal["released", "expired", "stolen", "unknown"]
+"""How a release ended.
+
+- `released`: the record is gone by our hand, or an outer level still holds it
+- `expired`: the record was gone already
+- `stolen`: the record is another owner's, and was left alone
+- `unknown`: the server did not answer in time; the release is tried on
+"""
+
+LostReason: TypeAlias = Literal["expired", "removed", "stolen", "max_hold", "closed"]
+"""Why a lease was lost.
+
+- `expired`: its deadline came without a renewal that the server confirmed
+- `removed`: the server has no record of it
+- `stolen`: the server's record is another owner's
+- `max_hold`: the longest hold that was asked for has passed
+- `closed`: the client was closed
+"""
+
+
+class Lease:
+    """One grant of a lock, or one re-entry. Given by a lock, never made by hand.
+
+    It may be used from any thread.
+    """
+
+    __slots__ = ("__weakref__", "_callbacks", "_client", "_event", "_native", "_owner")
+
+    def __init__(self, client: Client, native: _native.Lease, owner: ThreadOwner) -> None:
+        self._client = client
+        self._native = native
+        self._owner = owner
+        self._event: threading.Event | None = None
+        self._callbacks: list[Callable[[Lease], object]] = []
+
+    @property
+    def id(self) -> int:
+        """The number of this grant, which no other of the process has."""
+        return self._native.id
+
+    @property
+    def name(self) -> str:
+        """The lock's name."""
+        return self._native.name
+
+    @property
+    def token(self) -> int | None:
+        """The fencing token: each grant's is higher than all before. `None` if none was drawn."""
+        return self._native.token
+
+    def remaining(self) -> float:
+        """For how many seconds the lease may be relied on if nothing renews it; 0 if it may not."""
+        return self._native.remaining()
+
+    def is_valid(self) -> bool:
+        """Whether the lease may be relied on now. Reads the clock, never the server."""
+        return self._native.is_valid()
+
+    @property
+    def lost_reason(self) -> LostReason | None:
+        """Why the lease was lost; `None` if it was not."""
+        return cast("LostReason | None", self._native.lost_reason)
+
+    @property
+    def lost(self) -> threading.Event:
+        """Set once the lease is lost, never after its release.
+
+        The first use in a client starts a daemon thread that waits for losses.
+        """
+        with self._client._mutex:
+            event = self._event
+            if event is None:
+                event = self._event = threading.Event()
+        self._watch()
+        return event
+
+    def on_lost(self, callback: Callable[[Lease], object]) -> None:
+        """Calls `callback(lease)` once the lease is lost: in a thread of the client,
+        or at once if it is lost already. Exceptions go to `threading.excepthook`."""
+        with self._client._mutex:
+            self._callbacks.append(callback)
+        self._watch()
+
+    def extend(self, lease: Duration | None = None) -> None:
+        """Makes the lease last `lease` from now, or its own length; never shortens it.
+
+        Raises `LockLostError` if it is lost, `InvalidArgumentError` for a length below
+        100 ms or above 24 h, `UnavailableError` if the server does not answer.
+        """
+        try:
+            self._client._native.extend(self._native.id, optional_milliseconds(lease), this_thread().interruptible)
+        except LockLostError as error:
+            error.reason = self.lost_reason
+            raise
+
+    def release(self) -> ReleaseOutcome:
+        """Gives this grant back, from any thread. Twice is harmless.
+
+        Says `expired` or `stolen` for a lost lease, whose record is left alone, and
+        `unknown` if the server does not answer within the command timeout. After an
+        interrupt the release goes on in the background.
+        """
+        self._client._forget(self)
+        outcome = self._client._native.release(self._native.id, this_thread().interruptible)
+        return cast(ReleaseOutcome, outcome)
+
+    def __repr__(self) -> str:
+        return f"<leasehold.Lease of {self.name!r}, {describe(self._native)}>"
+
+    @property
+    def context(self) -> int | None:
+        """The number of the thread that took it."""
+        return self._owner.number
+
+    def _leave(self, body_raised: bool) -> None:
+        """The end of a `with`: releases, and raises `LockLostError` unless the body raised."""
+        if self._native.lost_reason is not None:
+            # The server has nothing of ours: do not make the program wait for it.
+            self._client._forget(self)
+            self._client._native.release_later(self._native.id)
+            lost = True
+        else:
+            try:
+                lost = self.release() in ("expired", "stolen")
+            except LeaseholdError:
+                if body_raised:
+                    return
+                raise
+        if lost and not body_raised:
+            raise lost_error(self._native)
+
+    def _watch(self) -> None:
+        self._client._events.watch(self)
+        if self._native.lost_reason is not None:
+            self._on_lost()
+
+    def _on_lost(self) -> None:
+        with self._client._mutex:
+            callbacks, self._callbacks = self._callbacks, []
+        if self._event is not None:
+            self._event.set()
+        for callback in callbacks:
+            try:
+                callback(self)
+            except Exception as error:
+                args = (type(error), error, error.__traceback__, threading.current_thread())
+                threading.excepthook(threading.ExceptHookArgs(args))
+
+
+def lost_error(native: _native.Lease) -> LockLostError:
+    """What leaving a scope raises if the lock was lost inside of it."""
+    reason = native.lost_reason
+    return LockLostError(
+        f"release of lock {native.name!r}: the lease was lost inside of the scope "
+        f"({reason or 'gone'}); check what was done meanwhile, or let the resource refuse old tokens",
+        lock=native.name,
+        operation="release",
+        reason=reason,
+    )
+
+
+def describe(native: _native.Lease) -> str:
+    """A lease's state in a few words."""
+    if native.lost_reason is not None:
+        return f"lost: {native.lost_reason}"
+    if native.is_released:
+        return "released"
+    return f"{native.remaining():.3f} s left"

@@ -1,0 +1,157 @@
+"""The lock of a thread."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, cast
+
+from leasehold._context import this_thread
+from leasehold._lease import Lease, ReleaseOutcome
+from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
+from leasehold.errors import NotOwnerError
+
+if TYPE_CHECKING:
+    from leasehold._client import Client
+
+
+class Lock:
+    """A lock by name. Made by `Client.lock`; cheap, and shared by threads as they like.
+
+    The thread that took it may take it again without asking the server; every other
+    thread waits, first come, first served. Use it as a context manager, which gives
+    the `Lease`, or like a `threading.RLock`:
+
+        with client.lock("report") as lease:
+            write_report(fencing_token=lease.token)
+    """
+
+    __slots__ = ("_client", "_entered", "_settings")
+
+    def __init__(self, client: Client, settings: LockSettings) -> None:
+        self._client = client
+        self._settings = settings
+        self._entered: dict[int, list[Lease]] = {}
+
+    @property
+    def name(self) -> str:
+        """The lock's name."""
+        return self._settings.name
+
+    def acquire(self, blocking: bool = True, timeout: Duration = -1) -> bool:
+        """Takes the lock; says whether it did. Use `lease` for the grant.
+
+        `timeout` bounds the wait; -1 means the lock's own `wait`. Not `blocking` tries
+        once. A wait without bound ends with `UnavailableError` once the server has not
+        answered for the client's lease; Ctrl-C ends every wait within 100 ms, and leaves
+        nothing behind.
+
+        Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError`,
+        `LockLostError` (this thread holds a lost lease of it), `ClosedError`.
+        """
+        return self._client._acquire(self._settings.blocking(blocking, timeout)) is not None
+
+    def try_acquire(
+        self,
+        wait: Duration | None = 0,
+        lease: Duration | Inherited | None = INHERIT,
+        max_hold: Duration | Inherited | None = INHERIT,
+    ) -> Lease | None:
+        """Takes the lock within `wait` and gives the lease; `None` if it is another's.
+
+        `wait=None` waits as long as the server answers. Raises what `acquire` raises.
+        """
+        return self._client._acquire(self._settings.but(wait, lease, max_hold))
+
+    def hold(
+        self,
+        wait: Duration | Inherited | None = INHERIT,
+        lease: Duration | Inherited | None = INHERIT,
+        max_hold: Duration | Inherited | None = INHERIT,
+    ) -> Hold:
+        """A context manager like the lock itself, with other settings:
+        `with lock.hold(wait=5) as lease:`. Raises `LockTimeoutError` after `wait`."""
+        return Hold(self._client, self._settings.but(wait, lease, max_hold))
+
+    def release(self) -> ReleaseOutcome:
+        """Gives back what the calling thread took last of this lock.
+
+        Raises `NotOwnerError` if it holds nothing of it. See `Lease.release`.
+        """
+        owner = this_thread()
+        lease = self._client._holds.innermost(self.name, owner.number)
+        if lease is not None:
+            return lease.release()
+        outcome = self._client._native.release_innermost(self.name, owner.number, owner.interruptible)
+        return cast(ReleaseOutcome, outcome)
+
+    @property
+    def lease(self) -> Lease | None:
+        """What the calling thread took last of this lock; `None` if it holds nothing of it."""
+        return self._client._holds.innermost(self.name, this_thread().number)
+
+    def owned(self) -> bool:
+        """Whether the calling thread holds the lock now, by a lease that is valid."""
+        lease = self.lease
+        return lease is not None and lease.is_valid()
+
+    def locked(self) -> bool:
+        """Whether anybody holds the lock. Asks the server."""
+        return self._client._native.inspect(self.name, this_thread().interruptible) is not None
+
+    def __enter__(self) -> Lease:
+        number = this_thread().number
+        entered = self._entered.setdefault(number, [])
+        try:
+            return self._client._enter(self._settings, entered)
+        except BaseException:
+            if not entered:
+                del self._entered[number]
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        number = this_thread().number
+        entered = self._entered.get(number)
+        if entered:
+            lease = entered.pop()
+            if not entered:
+                del self._entered[number]
+            lease._leave(kind is not None)
+        elif kind is None:
+            raise NotOwnerError(
+                f"release of lock {self.name!r}: another thread entered this scope; leave it there",
+                lock=self.name,
+                operation="release",
+            )
+
+    def __repr__(self) -> str:
+        return f"<leasehold.Lock {self.name!r}>"
+
+
+class Hold:
+    """One `with` of a lock. Made by `Lock.hold`; used once."""
+
+    __slots__ = ("_client", "_entered", "_settings")
+
+    def __init__(self, client: Client, settings: LockSettings) -> None:
+        self._client = client
+        self._settings = settings
+        self._entered: list[Lease] = []
+
+    def __enter__(self) -> Lease:
+        if self._entered:
+            raise RuntimeError("a hold is entered once; call lock.hold() for each `with`")
+        return self._client._enter(self._settings, self._entered)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for lease in self._entered:
+            lease._leave(kind is not None)

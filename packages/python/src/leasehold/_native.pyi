@@ -1,0 +1,87 @@
+# The compiled core. Private: use `leasehold` and `leasehold.aio`.
+#
+# Times are milliseconds. Every operation of `Client` comes twice: `name()` blocks
+# without the GIL, `submit_name()` gives a request number whose result `drain()` brings.
+
+from typing import Final, TypeAlias, final
+
+from leasehold.errors import LeaseholdError, LockTimeoutError
+
+ERROR_KINDS: Final[list[str]]
+__version__: Final[str]
+
+# One grant or re-entry. Every method is local and cheap.
+@final
+class Lease:
+    @property
+    def id(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def token(self) -> int | None: ...
+    @property
+    def lost_reason(self) -> str | None: ...
+    @property
+    def is_released(self) -> bool: ...
+    def is_valid(self) -> bool: ...
+    def remaining(self) -> float: ...
+
+Result: TypeAlias = Lease | LockTimeoutError | str | tuple[str, float | None] | None
+
+# One connection to one server, with its engine thread.
+@final
+class Client:
+    CONNECT: Final[int]
+    def __new__(
+        cls,
+        *,
+        url: str | None,
+        lease_ms: float | None,
+        command_timeout_ms: float | None,
+        connect_timeout_ms: float | None,
+        poll_ms: tuple[float, float] | None,
+        key_prefix: str | None,
+        tls_ca_file: str | None,
+    ) -> Client: ...
+    @property
+    def fd(self) -> int: ...
+    def drain(
+        self,
+    ) -> tuple[
+        list[tuple[int, Result, LeaseholdError | None]],
+        list[tuple[int, str]],
+    ]: ...
+    def ring(self) -> None: ...
+    def cancel(self, request: int) -> None: ...
+    def acquire(
+        self,
+        granted: list[Lease],
+        name: str,
+        context: int | None,
+        wait_ms: float | None,
+        lease_ms: float | None,
+        max_hold_ms: float | None,
+        fencing: bool,
+        interruptible: bool,
+    ) -> None: ...
+    def submit_acquire(
+        self,
+        name: str,
+        context: int | None,
+        wait_ms: float | None,
+        lease_ms: float | None,
+        max_hold_ms: float | None,
+        fencing: bool,
+    ) -> int: ...
+    def release(self, lease: int, interruptible: bool) -> str: ...
+    def submit_release(self, lease: int) -> int: ...
+    def release_later(self, lease: int) -> None: ...
+    def release_innermost(self, name: str, context: int, interruptible: bool) -> str: ...
+    def submit_release_innermost(self, name: str, context: int) -> int: ...
+    def extend(self, lease: int, by_ms: float | None, interruptible: bool) -> None: ...
+    def submit_extend(self, lease: int, by_ms: float | None) -> int: ...
+    def inspect(self, name: str, interruptible: bool) -> tuple[str, float | None] | None: ...
+    def submit_inspect(self, name: str) -> int: ...
+    def close(self) -> None: ...
+    def submit_close(self) -> int: ...
+    def release_all(self, leases: list[int], timeout_ms: int) -> None: ...

@@ -1,0 +1,68 @@
+"""What happens to clients when the process forks, and when it ends."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+import weakref
+from collections.abc import Iterable
+from typing import Protocol
+
+from leasehold import _native
+
+EXIT_LIMIT_MS = 500
+"""How long the end of the process may be held up, whatever the server does."""
+
+
+class Client(Protocol):
+    """What both faces of the package have to do."""
+
+    def _after_fork(self) -> None: ...
+    def _stop(self) -> None: ...
+    def _stranded(self) -> tuple[_native.Client, list[int]]:
+        """The locks that are held by owners that cannot run any more."""
+        ...
+
+
+def register(client: Client) -> None:
+    """Takes care of the client until it is collected."""
+    _clients.add(client)
+
+
+def keep_until_exit(native: _native.Client, leases: list[int]) -> None:
+    """Goes on holding what a collected client held: collection never frees a lock."""
+    _abandoned.append((native, leases))
+
+
+def _after_fork() -> None:
+    _abandoned.clear()
+    for client in list(_clients):
+        client._after_fork()
+
+
+def _at_exit() -> None:
+    """Gives back the locks whose owner cannot run any more. Other threads have been joined."""
+    deadline = time.monotonic() + EXIT_LIMIT_MS / 1000
+    clients = list(_clients)
+    for client in clients:
+        client._stop()
+    _release([*(client._stranded() for client in clients), *_abandoned], deadline)
+
+
+def _release(stranded: Iterable[tuple[_native.Client, list[int]]], deadline: float) -> None:
+    work = [(native, leases) for native, leases in stranded if leases]
+    if len(work) > 1:
+        # So that one dead server does not use up the time of the others.
+        for native, leases in work:
+            for lease in leases:
+                native.release_later(lease)
+    for native, leases in work:
+        native.release_all(leases, max(0, int((deadline - time.monotonic()) * 1000)))
+
+
+_clients: weakref.WeakSet[Client] = weakref.WeakSet()
+_abandoned: list[tuple[_native.Client, list[int]]] = []
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

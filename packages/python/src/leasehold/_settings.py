@@ -1,0 +1,113 @@
+"""What a lock was asked to do, and durations in the core's unit."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, Literal, TypeAlias
+
+from leasehold.errors import InvalidArgumentError
+
+Duration: TypeAlias = float | timedelta
+"""A length of time: seconds, or a `timedelta`."""
+
+
+class Inherit(enum.Enum):
+    """Stands for "as the lock was made" where `None` has a meaning of its own."""
+
+    INHERIT = "as the lock was made"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+INHERIT: Final = Inherit.INHERIT
+Inherited: TypeAlias = Literal[Inherit.INHERIT]
+
+
+def milliseconds(duration: Duration) -> float:
+    """The duration in milliseconds. Ranges are checked by the core."""
+    if isinstance(duration, timedelta):
+        return duration.total_seconds() * 1000
+    if isinstance(duration, bool) or not isinstance(duration, int | float):
+        raise TypeError(f"a duration is a number of seconds or a timedelta, not {duration!r}")
+    try:
+        return float(duration) * 1000
+    except OverflowError:
+        return float("inf")
+
+
+def optional_milliseconds(duration: Duration | None) -> float | None:
+    """The duration in milliseconds, if there is one."""
+    return None if duration is None else milliseconds(duration)
+
+
+@dataclass(frozen=True, slots=True)
+class LockSettings:
+    """What every acquire of one lock object asks for, in milliseconds."""
+
+    name: str
+    wait: float | None
+    lease: float | None
+    max_hold: float | None
+    token: bool
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        wait: Duration | None,
+        lease: Duration | None,
+        max_hold: Duration | None,
+        token: bool,
+    ) -> LockSettings:
+        return cls(
+            checked_name(name),
+            optional_milliseconds(wait),
+            optional_milliseconds(lease),
+            optional_milliseconds(max_hold),
+            token,
+        )
+
+    def but(
+        self,
+        wait: Duration | Inherited | None = INHERIT,
+        lease: Duration | Inherited | None = INHERIT,
+        max_hold: Duration | Inherited | None = INHERIT,
+    ) -> LockSettings:
+        """The same, with what one call asks for instead."""
+        return LockSettings(
+            self.name,
+            self.wait if wait is INHERIT else optional_milliseconds(wait),
+            self.lease if lease is INHERIT else optional_milliseconds(lease),
+            self.max_hold if max_hold is INHERIT else optional_milliseconds(max_hold),
+            self.token,
+        )
+
+    def blocking(self, blocking: bool, timeout: Duration) -> LockSettings:
+        """The same, with the wait that `acquire(blocking, timeout)` means, as in `threading`."""
+        if timeout == -1:
+            return self if blocking else self.but(wait=0)
+        if not blocking:
+            raise InvalidArgumentError(
+                "acquire: a timeout makes no sense without blocking; leave one of them out",
+                lock=self.name,
+                operation="acquire",
+            )
+        return self.but(wait=timeout)
+
+
+def checked_name(name: str) -> str:
+    """The name, if it can be sent at all. All other rules are the core's."""
+    if not isinstance(name, str):
+        raise TypeError(f"a lock's name is a str, not {name!r}")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(
+            f"acquire of lock {name!a}: the name is not valid Unicode; leave lone surrogates out",
+            lock=name,
+            operation="acquire",
+        ) from error
+    return name

@@ -1,0 +1,51 @@
+"""Lock names made from a function's arguments: `"user:{user_id}"`."""
+
+from __future__ import annotations
+
+import inspect
+import string
+from collections.abc import Callable
+from typing import Any
+
+from leasehold.errors import InvalidArgumentError
+
+_formatter = string.Formatter()
+
+
+class NameTemplate:
+    """A format string over the parameters of a function.
+
+    A field is a parameter's name, with attributes, items and format specifiers as
+    in `str.format`: `"order:{order.id:08d}"`. Literal braces are doubled.
+    """
+
+    def __init__(self, template: str, function: Callable[..., Any]) -> None:
+        self._template = template
+        self._signature = inspect.signature(function)
+        self._check(function)
+
+    def name_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """The lock's name for one call. Arguments that do not fit are a `TypeError`, as in the call."""
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return _formatter.vformat(self._template, (), bound.arguments)
+
+    def _check(self, function: Callable[..., Any]) -> None:
+        try:
+            fields = [field for _, field, _, _ in _formatter.parse(self._template) if field is not None]
+        except ValueError as error:
+            raise InvalidArgumentError(f"synchronized: {self._template!r} is malformed: {error}") from error
+        known = self._signature.parameters
+        for field in fields:
+            parameter = field.partition(".")[0].partition("[")[0]
+            if parameter not in known:
+                raise InvalidArgumentError(
+                    f"synchronized: {self._template!r} names {parameter!r}, which is no parameter of "
+                    f"{getattr(function, '__qualname__', function)}; it has {', '.join(known) or 'none'}"
+                )
+
+
+def refuse_generators(function: Callable[..., Any]) -> None:
+    """A generator's body runs after its call returned, and so without the lock."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError("synchronized cannot guard a generator; take the lock inside of it")

@@ -1,0 +1,238 @@
+"""The client of a program with asyncio."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import warnings
+from collections.abc import Callable, Coroutine, Generator
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+from leasehold import _native, _process
+from leasehold._client import open_native
+from leasehold._context import TaskOwner
+from leasehold._holds import Holds
+from leasehold._settings import Duration, LockSettings
+from leasehold._synchronized import NameTemplate, refuse_generators
+from leasehold.aio._lease import Lease
+from leasehold.aio._lock import Lock
+from leasehold.aio._mailbox import Mailbox
+from leasehold.errors import LockTimeoutError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def connect(
+    url: str | None = None,
+    *,
+    lease: Duration | None = None,
+    command_timeout: Duration | None = None,
+    connect_timeout: Duration | None = None,
+    poll: tuple[Duration, Duration] | None = None,
+    key_prefix: str | None = None,
+    tls_ca_file: str | None = None,
+) -> Connecting:
+    """Connects to a server: `client = await connect(url)`, or `async with connect(url) as client`.
+
+    Arguments, defaults and errors are those of `leasehold.connect`; errors come when the
+    result is awaited.
+    """
+
+    def start() -> _native.Client:
+        return open_native(url, lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
+
+    return Connecting(start)
+
+
+class Connecting:
+    """A client that is about to connect. Made by `connect`; awaited or entered once."""
+
+    __slots__ = ("_client", "_start")
+
+    def __init__(self, start: Callable[[], _native.Client]) -> None:
+        self._start = start
+        self._client: Client | None = None
+
+    def __await__(self) -> Generator[Any, None, Client]:
+        return self._connect().__await__()
+
+    async def __aenter__(self) -> Client:
+        self._client = await self._connect()
+        return self._client
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    async def _connect(self) -> Client:
+        native = self._start()
+        mailbox = Mailbox(native)
+        try:
+            await mailbox.connected()
+        except BaseException:
+            mailbox.detach()
+            raise
+        return Client(native, mailbox)
+
+
+class Client:
+    """One connection to one server, for the tasks of one event loop. Made by `connect`.
+
+    As a context manager it closes itself. After a `fork` it works in the child's own
+    loop too, which holds none of its parent's locks.
+    """
+
+    def __init__(self, native: _native.Client, mailbox: Mailbox) -> None:
+        self._native = native
+        self._mailbox = mailbox
+        self._holds: Holds[Lease] = Holds()
+        self._closed = False
+        _process.register(self)
+
+    def lock(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        max_hold: Duration | None = None,
+        token: bool = True,
+    ) -> Lock:
+        """The lock of that name: 1 to 512 bytes of UTF-8, at most one `{tag}`.
+
+        `wait` bounds every wait for it (default: none, as long as the server answers).
+        `lease` is a fixed length of 100 ms to 24 h that nothing renews (default: the
+        client's, renewed until release). `max_hold` ends every hold, renewed or not.
+        Without `token` no fencing token is drawn. Each call may have its own.
+
+        Nothing is sent, and nothing is checked yet: that is `acquire`'s business.
+        """
+        return Lock(self, LockSettings.of(name, wait, lease, max_hold, token))
+
+    def synchronized(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        max_hold: Duration | None = None,
+        token: bool = True,
+    ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R]]]:
+        """Decorates a coroutine function so that it runs under a lock named after its arguments.
+
+            @client.synchronized("user:{user_id}")
+            async def pay(user_id: int) -> None: ...
+
+        Raises `LockTimeoutError` after `wait`. The other arguments are those of `lock`.
+        """
+
+        def decorate(
+            function: Callable[P, Coroutine[Any, Any, R]],
+        ) -> Callable[P, Coroutine[Any, Any, R]]:
+            refuse_generators(function)
+            if not inspect.iscoroutinefunction(function):
+                raise TypeError("a client of leasehold.aio decorates coroutine functions only")
+            template = NameTemplate(name, function)
+
+            @functools.wraps(function)
+            async def synchronized(*args: P.args, **kwargs: P.kwargs) -> R:
+                settings = LockSettings.of(template.name_for(args, kwargs), wait, lease, max_hold, token)
+                async with Lock(self, settings):
+                    return await function(*args, **kwargs)
+
+            return synchronized
+
+        return decorate
+
+    async def close(self) -> None:
+        """Closes the connection, within 0.5 s. Twice is harmless.
+
+        Waiting tasks get `ClosedError`; what is held is lost with reason `closed`, and
+        then released. A close whose caller is cancelled goes on.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self._mailbox.outcome(self._native.submit_close)
+        finally:
+            self._mailbox.deliver()
+            self._mailbox.detach()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        if sys.is_finalizing() or getattr(self, "_closed", True):
+            return
+        self._mailbox.detach_soon()
+        held = [lease.id for lease in self._holds.all() if lease.is_valid()]
+        if held:
+            _process.keep_until_exit(self._native, held)
+            warnings.warn(
+                f"a Leasehold client was dropped while it held {len(held)} lock(s), "
+                "which stay held; release them, or close the client",
+                ResourceWarning,
+                stacklevel=2,
+            )
+
+    async def _enter(self, settings: LockSettings, owner: TaskOwner | None) -> Lease:
+        """Takes a lock, or raises `LockTimeoutError`."""
+        got = await self._mailbox.result(
+            self._native.submit_acquire,
+            settings.name,
+            None if owner is None else owner.number,
+            settings.wait,
+            settings.lease,
+            settings.max_hold,
+            settings.token,
+        )
+        if isinstance(got, LockTimeoutError):
+            raise got
+        lease = Lease(self, got, owner)
+        self._holds.add(lease)
+        return lease
+
+    async def _take(self, settings: LockSettings, owner: TaskOwner | None) -> Lease | None:
+        """Takes a lock; `None` if it is another's."""
+        try:
+            return await self._enter(settings, owner)
+        except LockTimeoutError:
+            return None
+
+    def _forget(self, lease: Lease) -> None:
+        """The lease is being given back."""
+        self._holds.remove(lease)
+        self._mailbox.unwatch(lease.id)
+
+    # What `_process` asks for.
+
+    def _after_fork(self) -> None:
+        self._mailbox = Mailbox(self._native)
+        self._holds = Holds()
+
+    def _stop(self) -> None:
+        """Nothing runs: results and losses come by the event loop."""
+
+    def _stranded(self) -> tuple[_native.Client, list[int]]:
+        return self._native, [
+            lease.id
+            for lease in self._holds.all()
+            if lease.is_valid() and not (lease._owner and lease._owner.can_run_at_exit())
+        ]

@@ -1,0 +1,196 @@
+"""The lock of a task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, cast
+
+from leasehold._context import this_task
+from leasehold._lease import ReleaseOutcome, lost_error
+from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
+from leasehold.aio._lease import Lease
+from leasehold.errors import NotOwnerError
+
+if TYPE_CHECKING:
+    from leasehold._context import TaskOwner
+    from leasehold.aio._client import Client
+
+
+class Lock:
+    """A lock by name. Made by `Client.lock`; cheap, and shared by tasks as they like.
+
+    The task that took it may take it again without asking the server; every other task
+    waits, first come, first served. The owner is the task that *calls* a method, not the
+    one that awaits it: `asyncio.wait_for(lock.acquire(), 5)` works. Use it as a context
+    manager, which gives the `Lease`:
+
+        async with client.lock("report") as lease:
+            await write_report(fencing_token=lease.token)
+    """
+
+    __slots__ = ("_client", "_entered", "_settings")
+
+    def __init__(self, client: Client, settings: LockSettings) -> None:
+        self._client = client
+        self._settings = settings
+        self._entered: dict[asyncio.Task[Any] | None, list[Hold]] = {}
+
+    @property
+    def name(self) -> str:
+        """The lock's name."""
+        return self._settings.name
+
+    def acquire(self, blocking: bool = True, timeout: Duration = -1) -> Coroutine[Any, Any, bool]:
+        """Takes the lock; says whether it did. Use `lease` for the grant.
+
+        `timeout` bounds the wait; -1 means the lock's own `wait`. Not `blocking` tries
+        once. A wait without bound ends with `UnavailableError` once the server has not
+        answered for the client's lease. A caller that is cancelled leaves nothing behind.
+
+        Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError`,
+        `LockLostError` (this task holds a lost lease of it), `ClosedError`.
+        """
+        return self._acquire(self._settings.blocking(blocking, timeout), this_task())
+
+    def try_acquire(
+        self,
+        wait: Duration | None = 0,
+        lease: Duration | Inherited | None = INHERIT,
+        max_hold: Duration | Inherited | None = INHERIT,
+    ) -> Coroutine[Any, Any, Lease | None]:
+        """Takes the lock within `wait` and gives the lease; `None` if it is another's.
+
+        `wait=None` waits as long as the server answers. Raises what `acquire` raises.
+        """
+        return self._client._take(self._settings.but(wait, lease, max_hold), this_task())
+
+    def hold(
+        self,
+        wait: Duration | Inherited | None = INHERIT,
+        lease: Duration | Inherited | None = INHERIT,
+        max_hold: Duration | Inherited | None = INHERIT,
+    ) -> Hold:
+        """A context manager like the lock itself, with other settings:
+        `async with lock.hold(wait=5) as lease:`. Raises `LockTimeoutError` after `wait`."""
+        return Hold(self._client, self._settings.but(wait, lease, max_hold))
+
+    def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:
+        """Gives back what the calling task took last of this lock.
+
+        Raises `NotOwnerError` if it holds nothing of it. See `Lease.release`.
+        """
+        return self._release(this_task())
+
+    @property
+    def lease(self) -> Lease | None:
+        """What the calling task took last of this lock; `None` if it holds nothing of it."""
+        owner = this_task()
+        return None if owner is None else self._client._holds.innermost(self.name, owner.number)
+
+    def owned(self) -> bool:
+        """Whether the calling task holds the lock now, by a lease that is valid."""
+        lease = self.lease
+        return lease is not None and lease.is_valid()
+
+    async def locked(self) -> bool:
+        """Whether anybody holds the lock. Asks the server."""
+        client = self._client
+        return await client._mailbox.result(client._native.submit_inspect, self.name) is not None
+
+    async def __aenter__(self) -> Lease:
+        task = asyncio.current_task()
+        hold = self.hold()
+        lease = await hold.__aenter__()
+        self._entered.setdefault(task, []).append(hold)
+        return lease
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        task = asyncio.current_task()
+        entered = self._entered.get(task)
+        if entered:
+            hold = entered.pop()
+            if not entered:
+                del self._entered[task]
+            await hold.__aexit__(kind, raised, traceback)
+        elif kind is None:
+            raise NotOwnerError(
+                f"release of lock {self.name!r}: another task entered this scope; leave it there",
+                lock=self.name,
+                operation="release",
+            )
+
+    def __repr__(self) -> str:
+        return f"<leasehold.aio.Lock {self.name!r}>"
+
+    async def _acquire(self, settings: LockSettings, owner: TaskOwner | None) -> bool:
+        return await self._client._take(settings, owner) is not None
+
+    async def _release(self, owner: TaskOwner | None) -> ReleaseOutcome:
+        if owner is None:
+            raise NotOwnerError(
+                f"release of lock {self.name!r}: no task is running here; use lease.release()",
+                lock=self.name,
+                operation="release",
+            )
+        lease = self._client._holds.innermost(self.name, owner.number)
+        if lease is not None:
+            return await lease.release()
+        submit = self._client._native.submit_release_innermost
+        outcome = await self._client._mailbox.outcome(submit, self.name, owner.number)
+        return cast(ReleaseOutcome, outcome)
+
+
+class Hold:
+    """One `async with` of a lock. Made by `Lock.hold`; used once."""
+
+    __slots__ = ("_cancelled", "_cancelling", "_client", "_lease", "_settings", "_task")
+
+    def __init__(self, client: Client, settings: LockSettings) -> None:
+        self._client = client
+        self._settings = settings
+        self._lease: Lease | None = None
+        # The task inside of the scope, and what asyncio needs to tell cancellations apart.
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelling = 0
+        self._cancelled = False
+
+    async def __aenter__(self) -> Lease:
+        if self._lease is not None:
+            raise RuntimeError("a hold is entered once; call lock.hold() for each `async with`")
+        self._lease = lease = await self._client._enter(self._settings, this_task())
+        self._task = task = asyncio.current_task()
+        if task is not None:
+            self._cancelling = task.cancelling()
+            lease._enter(self._cancel)
+        return lease
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        lease, task = self._lease, self._task
+        if lease is None:
+            return
+        self._task = None
+        our_cancellation = False
+        if self._cancelled and task is not None:
+            # As asyncio.timeout does: a cancellation that somebody else asked for goes on.
+            asked = task.uncancel() > self._cancelling
+            our_cancellation = kind is asyncio.CancelledError and not asked
+        lost = await lease._leave(kind is not None)
+        if lost and (our_cancellation or kind is None):
+            raise lost_error(lease._native) from raised
+
+    def _cancel(self) -> None:
+        """The lease is lost: what runs in the scope must not go on."""
+        if self._task is not None and self._lease is not None:
+            self._cancelled = self._task.cancel(f"{self._lease!r}")

@@ -1,0 +1,109 @@
+"""How results come from the engine's thread to an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from leasehold import _native
+from leasehold.errors import MisconfiguredError
+
+
+class Mailbox:
+    """Futures for requests, completed in batches.
+
+    The engine makes a file descriptor readable once for a batch, without the GIL; the
+    loop then takes all results that have come. It refers to no `Client`, so that a
+    client can be collected while its mailbox is known to a loop.
+    """
+
+    def __init__(self, native: _native.Client) -> None:
+        self._native = native
+        self._fd = native.fd
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._futures: dict[int, asyncio.Future[Any]] = {}
+        self._watched: dict[int, Callable[[], None]] = {}
+
+    async def result(self, submit: Callable[..., int], *args: Any) -> Any:
+        """What a request came to. A caller that is cancelled forgets the request, and a
+        lock that it gets is given back."""
+        future, request = self._submit(submit, args)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if self._futures.pop(request, None) is not None:
+                self._native.cancel(request)
+            elif future.done() and not future.cancelled() and future.exception() is None:
+                self._give_back(future.result())
+            raise
+
+    async def outcome(self, submit: Callable[..., int], *args: Any) -> Any:
+        """What a request came to that goes on when its caller is cancelled."""
+        future, _ = self._submit(submit, args)
+        return await future
+
+    def watch(self, lease: int, on_lost: Callable[[], None]) -> None:
+        """Calls `on_lost` in the loop once the lease is lost."""
+        self._watched[lease] = on_lost
+
+    def unwatch(self, lease: int) -> None:
+        self._watched.pop(lease, None)
+
+    def connected(self) -> asyncio.Future[Any]:
+        """Done once the first connection was made, or failed."""
+        return self._submit(lambda: _native.Client.CONNECT, ())[0]
+
+    def detach(self) -> None:
+        """Leaves the loop. What comes later is not passed on."""
+        loop, self._loop = self._loop, None
+        if loop is not None and not loop.is_closed():
+            loop.remove_reader(self._fd)
+
+    def detach_soon(self) -> None:
+        """Leaves the loop, from any thread."""
+        loop = self._loop
+        if loop is not None and loop.is_running():
+            loop.call_soon_threadsafe(self.detach)
+        else:
+            self.detach()
+
+    def deliver(self) -> None:
+        """Passes on what has come."""
+        completed, lost = self._native.drain()
+        for request, value, error in completed:
+            future = self._futures.pop(request, None)
+            if future is None or future.done():
+                self._give_back(value)
+            elif error is None:
+                future.set_result(value)
+            else:
+                future.set_exception(error)
+        for lease, _ in lost:
+            on_lost = self._watched.pop(lease, None)
+            if on_lost is not None:
+                on_lost()
+
+    def _submit(self, submit: Callable[..., int], args: tuple[Any, ...]) -> tuple[asyncio.Future[Any], int]:
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._attach(loop)
+        future: asyncio.Future[Any] = loop.create_future()
+        request = submit(*args)
+        self._futures[request] = future
+        return future, request
+
+    def _give_back(self, value: object) -> None:
+        if isinstance(value, _native.Lease):
+            self._native.release_later(value.id)
+
+    def _attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Moves to the running loop, if the one before is not in use any more."""
+        before = self._loop
+        if before is not None and before.is_running():
+            raise MisconfiguredError("this client belongs to another running event loop; connect one in each loop")
+        self.detach()
+        # Futures of a loop that is gone will not be looked at again.
+        self._futures.clear()
+        loop.add_reader(self._fd, self.deliver)
+        self._loop = loop

@@ -1,0 +1,112 @@
+"""What can go wrong: one tree of exceptions, rooted at `LeaseholdError`.
+
+The classes are those of every Leasehold language; the text of an exception names
+the lock, the operation, the cause and what to do. Passwords never appear in it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Holder(NamedTuple):
+    """Who held a lock when the server was last asked."""
+
+    owner: str
+    """The owner id as the server has it."""
+    remaining: float | None
+    """Seconds until the record expires if nothing renews it; `None` if it never does."""
+
+
+class LeaseholdError(Exception):
+    """The root of all exceptions of this package."""
+
+    def __init__(self, message: str, *, lock: str | None = None, operation: str | None = None) -> None:
+        super().__init__(message)
+        self.lock = lock
+        """The lock's name, if one was involved."""
+        self.operation = operation
+        """What was being done: `connect`, `acquire`, `release`, `extend` or `inspect`."""
+
+
+class ClosedError(LeaseholdError, RuntimeError):
+    """The client was closed."""
+
+
+class ForkedError(LeaseholdError, RuntimeError):
+    """The object was made before a `fork` and does not work in the child."""
+
+
+class InvalidArgumentError(LeaseholdError, ValueError):
+    """An argument is out of its range. Nothing was sent."""
+
+
+class LockLostError(LeaseholdError, RuntimeError):
+    """The lease ended before its holder was done with it."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        lock: str | None = None,
+        operation: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        super().__init__(message, lock=lock, operation=operation)
+        self.reason = reason
+        """Why: `expired`, `removed`, `stolen`, `max_hold` or `closed`, if it is known."""
+
+
+class LockTimeoutError(LeaseholdError, TimeoutError):
+    """Waited as long as asked, and the lock was still another's."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        lock: str | None = None,
+        operation: str | None = None,
+        holder: Holder | None = None,
+    ) -> None:
+        super().__init__(message, lock=lock, operation=operation)
+        self.holder = holder
+        """Who held the lock at the server's last answer, if that is known."""
+
+
+class MisconfiguredError(LeaseholdError, RuntimeError):
+    """The server, or the program around the client, is set up in a way that cannot work."""
+
+
+class NotOwnerError(LeaseholdError, RuntimeError):
+    """The calling thread or task does not hold the lock it wants to release or extend."""
+
+
+class UnavailableError(LeaseholdError, ConnectionError):
+    """The server did not answer in time, or could not be reached."""
+
+
+_BY_KIND: dict[str, type[LeaseholdError]] = {
+    "Closed": ClosedError,
+    "Forked": ForkedError,
+    "InvalidArgument": InvalidArgumentError,
+    "LockLost": LockLostError,
+    "LockTimeout": LockTimeoutError,
+    "Misconfigured": MisconfiguredError,
+    "NotOwner": NotOwnerError,
+    "Unavailable": UnavailableError,
+}
+
+
+def _from_core(
+    kind: str,
+    text: str,
+    lock: str | None,
+    operation: str,
+    holder: tuple[str, float | None] | None,
+) -> LeaseholdError:
+    """The exception for an error of the core. The native module calls this."""
+    found = _BY_KIND.get(kind, LeaseholdError)
+    if found is LockTimeoutError:
+        known = None if holder is None else Holder(*holder)
+        return LockTimeoutError(text, lock=lock, operation=operation, holder=known)
+    return found(text, lock=lock, operation=operation)
