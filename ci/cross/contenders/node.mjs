@@ -3,10 +3,11 @@
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { connect } from '../../../packages/node/dist/index.js';
 
-// The example's own Redis client.
-const Redis = createRequire(new URL('../../../examples/seckill/node/', import.meta.url))('ioredis');
+// The packages of the seckill service.
+const require = createRequire(new URL('../../../examples/seckill/node/', import.meta.url));
+const Redis = require('ioredis');
+const { connect } = require('leasehold');
 
 /** Says `ready`, waits for the word, and runs `work` that many times at once. */
 async function run(workers, work) {
