@@ -26,7 +26,7 @@ use tokio::time::Sleep;
 
 use crate::clock;
 use crate::entropy::OsEntropy;
-use crate::host::{Checked, Command, Completion, Core, Event, Lease, Sink, Slot, host_id, retold, session_id};
+use crate::host::{Checked, Command, Completion, Core, Event, Host, Lease, Sink, Slot, host_id, retold, session_id};
 use crate::transport::{self, Seen, Transport};
 
 /// How many commands are taken at once.
@@ -127,7 +127,7 @@ impl Engine {
         };
         // A host hears how its first connection went; a forked child's host did already.
         let connecting = if core.generation == 0 {
-            vec![Sink::Queue(crate::Host::CONNECT)]
+            vec![Sink::Queue(Host::CONNECT)]
         } else {
             Vec::new()
         };

@@ -30,7 +30,7 @@ pub use self::pending::Pending;
 pub(crate) use self::core::{Checked, Command, Core, Sink, retold};
 pub(crate) use self::lease::{host_id, session_id};
 pub(crate) use self::options::Settings;
-pub(crate) use self::pending::Slot;
+pub(crate) use self::pending::{Slot, park_on};
 
 use self::core::Generation;
 
@@ -231,6 +231,12 @@ impl Host {
         let slot = Arc::new(Slot::default());
         core.send(Command::AwaitConnected(Sink::Slot(Arc::clone(&slot))));
         Pending::new(Arc::clone(core), request, slot)
+    }
+
+    /// Releases a lease without anybody waiting for it.
+    pub(crate) fn release_unattended(&self, lease: u64) {
+        let core = self.0.current();
+        core.run(core.next_request(), Op::Release { lease }, Sink::Discard);
     }
 
     /// Closes: waiters get `Closed`, holds fire `Lost` with reason `Closed` and

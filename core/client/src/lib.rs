@@ -1,11 +1,55 @@
-//! stub
+//! A distributed lock on Redis or Valkey, shared with Python, Node, Kotlin and Java.
+//!
+//! ```
+//! # fn main() -> Result<(), leasehold::Error> { block_on(async {
+//! use leasehold::Client;
+//!
+//! let client = Client::connect("memory://").await?;
+//! let lease = client.lock("stock:42").acquire().await?;
+//! // Nobody else holds "stock:42" now.
+//! lease.release().await?;
+//! # client.close().await;
+//! # Ok(()) }) }
+//! # fn block_on<F: Future>(f: F) -> F::Output {
+//! #     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(f)
+//! # }
+//! ```
+//!
+//! `memory://` keeps its locks in this process; it is for tests and for trying
+//! things out. A server is `redis://[user:password@]host[:port][/db]`, with TLS
+//! `rediss://…`, or `redis+unix:///path`.
+//!
+//! # What a lease promises
+//!
+//! At most one holder, told in time. A [`Lease`] is valid until a deadline that
+//! is counted from before the request was sent, on a clock that goes on while
+//! the machine sleeps. A watchdog on a thread of its own renews it at a third of
+//! its length. When it cannot, or when the record is taken away on the server,
+//! [`Lease::lost`] completes and [`Lease::is_valid`] turns false. A process that
+//! was stopped hears late; a resource that remembers the highest
+//! [`Lease::token`] it has seen can refuse it.
+//!
+//! # Threads and runtimes
+//!
+//! Each client has one thread, "leasehold-engine", that owns its connections. The
+//! futures here are woken from it and work on any async runtime. The twins in
+//! [`blocking`] need none.
+
 #![forbid(unsafe_code)]
 
+pub mod blocking;
+mod client;
 mod clock;
 mod engine;
 mod entropy;
 pub mod host;
+mod lease;
+mod lock;
 mod target;
 mod transport;
 
-pub(crate) use host::Host;
+pub use leasehold_protocol::{Error, ErrorKind, Holder, LockState, LostReason, Operation, ReleaseOutcome};
+
+pub use client::{Builder, Client};
+pub use lease::Lease;
+pub use lock::Lock;

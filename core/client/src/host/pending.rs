@@ -109,23 +109,7 @@ impl Pending {
     /// Parks the calling thread until the result is there, at most for `timeout`.
     /// `None` means not yet: call again, perhaps after looking for signals.
     pub fn wait(&mut self, timeout: Duration) -> Option<Result<Completion, Error>> {
-        let deadline = Instant::now().checked_add(timeout);
-        let waker = thread_waker();
-        loop {
-            if let Poll::Ready(result) = self.poll_result(&waker) {
-                return Some(result);
-            }
-            match deadline {
-                None => std::thread::park(),
-                Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return None;
-                    }
-                    std::thread::park_timeout(left);
-                }
-            }
-        }
+        park_on(timeout, |waker| self.poll_result(waker))
     }
 
     /// Cancels the operation, as dropping does.
@@ -183,6 +167,29 @@ impl Inner {
         if self.core.is_inherited() {
             // The engine's state of another process is leaked, never dropped.
             mem::forget(self);
+        }
+    }
+}
+
+/// Polls, parking the calling thread in between, at most for `timeout`.
+pub(crate) fn park_on<T>(timeout: Duration, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {
+    let waker = thread_waker();
+    let mut deadline = None;
+    loop {
+        if let Poll::Ready(result) = poll(&waker) {
+            return Some(result);
+        }
+        let now = Instant::now();
+        // A timeout that no clock can reach is none.
+        match *deadline.get_or_insert_with(|| now.checked_add(timeout)) {
+            None => std::thread::park(),
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(now);
+                if left.is_zero() {
+                    return None;
+                }
+                std::thread::park_timeout(left);
+            }
         }
     }
 }

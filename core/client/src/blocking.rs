@@ -1,0 +1,207 @@
+//! The same client for threads that block.
+//!
+//! ```
+//! use std::time::Duration;
+//! use leasehold::blocking::Client;
+//!
+//! # fn main() -> Result<(), leasehold::Error> {
+//! let client = Client::connect("memory://")?;
+//! let lease = client.lock("stock:42").wait(Duration::from_secs(5)).acquire()?;
+//! // Nobody else holds "stock:42" now.
+//! lease.release()?;
+//! client.close();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Do not call it from an async task: it would block the task's thread.
+
+use std::time::Duration;
+
+use leasehold_protocol::{Error, Holder, LostReason, ReleaseOutcome};
+
+use crate::host::{Completion, Host, Op, park_on};
+use crate::{Builder, lease, lock};
+
+/// A connection to the server that keeps the locks; see [`crate::Client`].
+#[derive(Clone, Debug)]
+pub struct Client {
+    host: Host,
+}
+
+impl Client {
+    pub(crate) const fn new(host: Host) -> Self {
+        Self { host }
+    }
+
+    /// Connects with the defaults.
+    ///
+    /// # Errors
+    /// As [`crate::Client::connect`].
+    pub fn connect(url: impl Into<String>) -> Result<Self, Error> {
+        Self::builder().url(url).connect_blocking()
+    }
+
+    /// Options, each with its default; end with [`Builder::connect_blocking`].
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// The lock of this name; see [`crate::Client::lock`].
+    pub fn lock(&self, name: impl AsRef<str>) -> Lock {
+        Lock(lock::Lock::new(self.host.clone(), name.as_ref()))
+    }
+
+    /// Closes the client within 500 ms; see [`crate::Client::close`].
+    pub fn close(&self) {
+        self.host.close_blocking();
+    }
+}
+
+/// A lock; see [`crate::Lock`]. It has no implicit owner: a thread that takes it
+/// twice waits for itself, unless it names its lease by [`Lock::within`].
+#[derive(Clone, Debug)]
+#[must_use = "a lock object alone locks nothing; call acquire()"]
+pub struct Lock(lock::Lock);
+
+impl Lock {
+    /// Its name, without the client's key prefix.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// See [`crate::Lock::wait`].
+    pub fn wait(self, wait: Duration) -> Self {
+        Self(self.0.wait(wait))
+    }
+
+    /// See [`crate::Lock::lease`].
+    pub fn lease(self, lease: Duration) -> Self {
+        Self(self.0.lease(lease))
+    }
+
+    /// See [`crate::Lock::max_hold`].
+    pub fn max_hold(self, max_hold: Duration) -> Self {
+        Self(self.0.max_hold(max_hold))
+    }
+
+    /// See [`crate::Lock::without_token`].
+    pub fn without_token(self) -> Self {
+        Self(self.0.without_token())
+    }
+
+    /// See [`crate::Lock::within`].
+    pub fn within(&self, lease: &Lease) -> Self {
+        Self(self.0.within_id(lease.0.id()))
+    }
+
+    /// Takes the lock.
+    ///
+    /// # Errors
+    /// As [`crate::Lock::acquire`].
+    pub fn acquire(&self) -> Result<Lease, Error> {
+        let completion = run(self.0.host(), self.0.op(self.0.patience()))?;
+        self.0.granted(completion)?.map(Lease).map_err(|timeout| *timeout)
+    }
+
+    /// Takes the lock if that is possible at once, or within [`Lock::wait`].
+    ///
+    /// # Errors
+    /// As [`crate::Lock::try_acquire`].
+    pub fn try_acquire(&self) -> Result<Option<Lease>, Error> {
+        let wait = self.0.patience().unwrap_or_default();
+        let completion = run(self.0.host(), self.0.op(Some(wait)))?;
+        Ok(self.0.granted(completion)?.ok().map(Lease))
+    }
+
+    /// Asks the server whether anybody holds it.
+    ///
+    /// # Errors
+    /// As [`crate::Lock::is_locked`].
+    pub fn is_locked(&self) -> Result<bool, Error> {
+        Ok(self.holder()?.is_some())
+    }
+
+    /// Asks the server who holds it; `None` if it is free.
+    ///
+    /// # Errors
+    /// As [`crate::Lock::is_locked`].
+    pub fn holder(&self) -> Result<Option<Holder>, Error> {
+        lock::state(run(self.0.host(), self.0.inspect())?)
+    }
+}
+
+/// A held lock; see [`crate::Lease`]. Dropping it releases the lock in the
+/// background.
+#[derive(Debug)]
+#[must_use = "dropping a lease releases the lock"]
+pub struct Lease(lease::Lease);
+
+impl Lease {
+    /// The lock's name, without the client's key prefix.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// See [`crate::Lease::token`].
+    #[must_use]
+    pub fn token(&self) -> Option<u64> {
+        self.0.token()
+    }
+
+    /// See [`crate::Lease::remaining`].
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.0.remaining()
+    }
+
+    /// See [`crate::Lease::is_valid`].
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.0.is_valid()
+    }
+
+    /// Why it was lost; `None` if it was not.
+    #[must_use]
+    pub fn lost_reason(&self) -> Option<LostReason> {
+        self.0.lost_reason()
+    }
+
+    /// Blocks until the lease is lost, at most for `timeout`; `None` if it was
+    /// not.
+    #[must_use]
+    pub fn wait_lost(&self, timeout: Duration) -> Option<LostReason> {
+        let mut lost = std::pin::pin!(self.0.state().wait_lost());
+        park_on(timeout, |waker| {
+            lost.as_mut().poll(&mut std::task::Context::from_waker(waker))
+        })
+    }
+
+    /// Makes the lease last longer.
+    ///
+    /// # Errors
+    /// As [`crate::Lease::extend`].
+    pub fn extend(&self, by: Option<Duration>) -> Result<(), Error> {
+        lease::extended(run(self.0.host(), self.0.extension(by))?)
+    }
+
+    /// Gives the lock back.
+    ///
+    /// # Errors
+    /// As [`crate::Lease::release`].
+    pub fn release(mut self) -> Result<ReleaseOutcome, Error> {
+        let op = self.0.start_release();
+        lease::released(run(self.0.host(), op)?)
+    }
+}
+
+fn run(host: &Host, op: Op) -> Result<Completion, Error> {
+    let mut pending = host.start(op);
+    loop {
+        if let Some(result) = pending.wait(Duration::MAX) {
+            return result;
+        }
+    }
+}

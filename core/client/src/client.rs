@@ -1,0 +1,164 @@
+//! The client: options, connecting, closing.
+
+use std::path::Path;
+use std::time::Duration;
+
+use leasehold_protocol::{Error, ErrorKind, Operation};
+
+use crate::Lock;
+use crate::blocking;
+use crate::host::{Completion, Host, Op, Options};
+
+/// A connection to the server that keeps the locks. Cheap to clone; the last
+/// clone to go closes it in the background, once its leases are gone too.
+///
+/// ```
+/// # fn main() -> Result<(), leasehold::Error> {
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use std::time::Duration;
+/// use leasehold::Client;
+///
+/// let client = Client::builder()
+///     .url("memory://")
+///     .lease(Duration::from_secs(10))
+///     .key_prefix("shop:")
+///     .connect()
+///     .await?;
+/// assert!(!client.lock("stock").is_locked().await?);
+/// client.close().await;
+/// # Ok(()) }) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client {
+    pub(crate) host: Host,
+}
+
+impl Client {
+    /// Connects with the defaults to `redis://`, `rediss://`, `redis+unix://` or
+    /// `memory://`.
+    ///
+    /// # Errors
+    /// - `InvalidArgument`: the URL is malformed. The message does not repeat it.
+    /// - `Unavailable`: the server cannot be reached within the connect timeout
+    ///   (5 s); the message names it and the cause.
+    /// - `Misconfigured`: it refuses the password, is older than Redis 6.2, or is
+    ///   a replica, a sentinel or part of a cluster.
+    ///
+    /// Dropping the future gives the connection up.
+    pub async fn connect(url: impl Into<String>) -> Result<Self, Error> {
+        Self::builder().url(url).connect().await
+    }
+
+    /// Options, each with its default.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// The lock of this name: 1 to 512 bytes, without NUL, and with braces only
+    /// around one non-empty part. Says nothing to the server; a name that is not
+    /// allowed is refused when the lock is used.
+    ///
+    /// Two calls with one name give the same lock.
+    #[must_use]
+    pub fn lock(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self.host.clone(), name.as_ref())
+    }
+
+    /// Closes the client: those who wait get `Closed`, its leases are lost with
+    /// the reason `Closed` and then released. Returns when the server has
+    /// answered, after 500 ms at the most. The second time it does nothing.
+    pub async fn close(&self) {
+        // Whatever the answer, the client is closed.
+        let _ = self.host.start(Op::Close).await;
+    }
+}
+
+/// What a client is configured with.
+#[derive(Clone, Debug, Default)]
+#[must_use = "call connect()"]
+pub struct Builder {
+    options: Options,
+}
+
+impl Builder {
+    /// Where the server is. Default: the environment variable `LEASEHOLD_URL`.
+    pub fn url(mut self, url: impl Into<String>) -> Self {
+        self.options.url = Some(url.into());
+        self
+    }
+
+    /// The lease of locks that were given none, which the watchdog renews at a
+    /// third of it: 300 ms to 24 h. Default 30 s.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.options.lease_ms = Some(millis(lease));
+        self
+    }
+
+    /// How long an answer of the server may take. Default 3 s.
+    pub fn command_timeout(mut self, timeout: Duration) -> Self {
+        self.options.command_timeout_ms = Some(millis(timeout));
+        self
+    }
+
+    /// How long connecting may take. Default 5 s.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.options.connect_timeout_ms = Some(millis(timeout));
+        self
+    }
+
+    /// How often a waiter asks again when nothing wakes it: a time between these
+    /// two, drawn at random. Default 500 ms to 750 ms.
+    pub fn poll(mut self, shortest: Duration, longest: Duration) -> Self {
+        self.options.poll_ms = Some((millis(shortest), millis(longest)));
+        self
+    }
+
+    /// Put before the name of every lock, as it stands. The rules for names hold
+    /// for both together. Default: nothing.
+    pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.options.key_prefix = Some(prefix.into());
+        self
+    }
+
+    /// A PEM file of the certificate authorities to trust for `rediss://`,
+    /// instead of the system's.
+    pub fn tls_ca_file(mut self, path: impl AsRef<Path>) -> Self {
+        self.options.tls_ca_file = Some(path.as_ref().to_string_lossy().into_owned());
+        self
+    }
+
+    /// Connects; see [`Client::connect`].
+    ///
+    /// # Errors
+    /// As [`Client::connect`], and `InvalidArgument` for an option out of its range.
+    pub async fn connect(self) -> Result<Client, Error> {
+        let host = Host::open_quiet(self.options)?;
+        host.connecting().await?;
+        Ok(Client { host })
+    }
+
+    /// Connects, blocking the calling thread.
+    ///
+    /// # Errors
+    /// As [`Builder::connect`].
+    pub fn connect_blocking(self) -> Result<blocking::Client, Error> {
+        let host = Host::open_quiet(self.options)?;
+        host.wait_connected()?;
+        Ok(blocking::Client::new(host))
+    }
+}
+
+/// A duration as hosts give it.
+pub(crate) fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1_000.0
+}
+
+/// The error for a completion that belongs to another operation.
+pub(crate) fn unexpected(operation: Operation, completion: &Completion) -> Error {
+    Error::new(
+        ErrorKind::Misconfigured,
+        operation,
+        format!("the engine answered something else: {completion:?}; please report this"),
+    )
+}

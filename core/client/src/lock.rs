@@ -1,0 +1,196 @@
+//! A lock object: a name and how to take it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_protocol::{Error, Holder, LockState, Operation};
+
+use crate::client::{millis, unexpected};
+use crate::host::{Acquire, Completion, Host, Op};
+use crate::lease::Lease;
+
+/// A lock. It is immutable and cheap: all state is in the client and on the
+/// server, and two objects of one name are the same lock.
+///
+/// It has no implicit owner: two calls exclude each other, also from one task.
+/// To take it again while it is held, name the lease by [`Lock::within`].
+///
+/// ```
+/// # fn main() -> Result<(), leasehold::Error> {
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use std::time::Duration;
+/// # let client = leasehold::Client::connect("memory://").await?;
+///
+/// let lock = client.lock("report").wait(Duration::from_secs(5));
+/// let lease = lock.acquire().await?;
+/// assert!(lock.clone().wait(Duration::ZERO).try_acquire().await?.is_none());
+///
+/// let inner = lock.within(&lease).acquire().await?;
+/// inner.release().await?;
+/// assert!(lease.is_valid());
+/// lease.release().await?;
+/// # client.close().await;
+/// # Ok(()) }) }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a lock object alone locks nothing; call acquire()"]
+pub struct Lock {
+    host: Host,
+    name: Arc<str>,
+    wait: Option<Duration>,
+    lease: Option<Duration>,
+    max_hold: Option<Duration>,
+    within: Option<u64>,
+    fencing: bool,
+}
+
+impl Lock {
+    pub(crate) fn new(host: Host, name: &str) -> Self {
+        Self {
+            host,
+            name: name.into(),
+            wait: None,
+            lease: None,
+            max_hold: None,
+            within: None,
+            fencing: true,
+        }
+    }
+
+    /// Its name, without the client's key prefix.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How long `acquire` and `try_acquire` wait at most; zero tries once.
+    /// Default: `acquire` waits as long as the server answers, `try_acquire`
+    /// tries once.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// A fixed lease, 100 ms to 24 h, that nothing renews. Default: the client's
+    /// lease, renewed by the watchdog.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = Some(lease);
+        self
+    }
+
+    /// The longest it may be held, counted from the first grant; then it is lost
+    /// with the reason `MaxHold`. At least 100 ms. Default: no bound.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.max_hold = Some(max_hold);
+        self
+    }
+
+    /// Draw no fencing token: one key less on the server. Do so for all users of
+    /// a name or for none.
+    pub fn without_token(mut self) -> Self {
+        self.fencing = false;
+        self
+    }
+
+    /// Take it again inside `lease`, which must be a held lease of this lock.
+    /// That needs no server; the record goes with the last lease released.
+    pub fn within(&self, lease: &Lease) -> Self {
+        self.within_id(lease.id())
+    }
+
+    pub(crate) fn within_id(&self, lease: u64) -> Self {
+        let mut lock = self.clone();
+        lock.within = Some(lease);
+        lock
+    }
+
+    /// Takes the lock. Waiters of one client are served first come, first served.
+    ///
+    /// # Errors
+    /// - `LockTimeout`: waited as long as asked, and another has it; the error
+    ///   says who and for how long.
+    /// - `Unavailable`: the server did not answer; without a bound on the wait,
+    ///   for one lease of the client.
+    /// - `InvalidArgument`: the name, the lease or `max_hold` is out of its range,
+    ///   or `within` is not a held lease of this lock.
+    /// - `LockLost`: the lease given to `within` is lost.
+    /// - `Misconfigured`: the key holds something that is no lock, or the
+    ///   server's user lacks a permission.
+    /// - `Closed`, `Forked`.
+    ///
+    /// Dropping the future cancels: a lock granted meanwhile is released.
+    pub async fn acquire(&self) -> Result<Lease, Error> {
+        let completion = self.host.start(self.op(self.wait)).await?;
+        self.granted(completion)?.map_err(|timeout| *timeout)
+    }
+
+    /// Takes the lock if that is possible at once, or within [`Lock::wait`];
+    /// `None` if another has it.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`], without `LockTimeout`. A single try is bounded by the
+    /// command timeout.
+    pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
+        let wait = self.wait.unwrap_or_default();
+        let completion = self.host.start(self.op(Some(wait))).await?;
+        Ok(self.granted(completion)?.ok())
+    }
+
+    /// Asks the server whether anybody holds it.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Misconfigured`, `InvalidArgument` (the name), `Closed`.
+    pub async fn is_locked(&self) -> Result<bool, Error> {
+        Ok(self.holder().await?.is_some())
+    }
+
+    /// Asks the server who holds it; `None` if it is free.
+    ///
+    /// # Errors
+    /// As [`Lock::is_locked`].
+    pub async fn holder(&self) -> Result<Option<Holder>, Error> {
+        state(self.host.start(self.inspect()).await?)
+    }
+
+    pub(crate) const fn host(&self) -> &Host {
+        &self.host
+    }
+
+    pub(crate) const fn patience(&self) -> Option<Duration> {
+        self.wait
+    }
+
+    pub(crate) fn inspect(&self) -> Op {
+        Op::Inspect {
+            name: self.name.to_string(),
+        }
+    }
+
+    pub(crate) fn op(&self, wait: Option<Duration>) -> Op {
+        Op::Acquire(Acquire {
+            name: self.name.to_string(),
+            context: None,
+            within: self.within,
+            wait_ms: wait.map(millis),
+            lease_ms: self.lease.map(millis),
+            max_hold_ms: self.max_hold.map(millis),
+            no_fencing: !self.fencing,
+        })
+    }
+
+    /// The lease, or the timeout for callers that want one.
+    pub(crate) fn granted(&self, completion: Completion) -> Result<Result<Lease, Box<Error>>, Error> {
+        match completion {
+            Completion::Granted(lease) => Ok(Ok(Lease::new(self.host.clone(), lease))),
+            Completion::NotGranted(timeout) => Ok(Err(Box::new(timeout))),
+            other => Err(unexpected(Operation::Acquire, &other)),
+        }
+    }
+}
+
+pub(crate) fn state(completion: Completion) -> Result<Option<Holder>, Error> {
+    match completion {
+        Completion::State(LockState { holder }) => Ok(holder),
+        other => Err(unexpected(Operation::Inspect, &other)),
+    }
+}

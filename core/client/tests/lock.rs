@@ -1,0 +1,287 @@
+//! The lock, on the embedded store and on a redis-server.
+
+mod support;
+
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, ErrorKind, LostReason, ReleaseOutcome};
+use leasehold_protocol::Reply;
+use support::{Server, eventually};
+
+/// Each test runs once for each kind of server.
+macro_rules! on_every_server {
+    ($($(#[$attribute:meta])* async fn $name:ident($server:ident: &Server) $body:block)*) => {
+        $(async fn $name($server: &Server) $body)*
+
+        mod on_memory {
+            use super::*;
+            $(#[tokio::test] async fn $name() { super::$name(&Server::memory()).await; })*
+        }
+
+        mod on_redis {
+            use super::*;
+            $(#[tokio::test] async fn $name() { super::$name(&Server::redis()).await; })*
+        }
+    };
+}
+
+async fn connect(server: &Server) -> Client {
+    Client::connect(server.url()).await.expect("a client")
+}
+
+on_every_server! {
+    async fn a_lock_is_taken_given_back_and_taken_again(server: &Server) {
+        let client = connect(server).await;
+        let lock = client.lock("a");
+        let first = lock.acquire().await.unwrap();
+        assert!(first.is_valid() && server.exists("a"));
+        assert!(lock.is_locked().await.unwrap());
+        assert_eq!(first.release().await.unwrap(), ReleaseOutcome::Released);
+        assert!(!server.exists("a"));
+        assert!(!lock.is_locked().await.unwrap());
+        assert_eq!(lock.acquire().await.unwrap().release().await.unwrap(), ReleaseOutcome::Released);
+    }
+
+    async fn another_client_waits_and_is_told_who_holds_it(server: &Server) {
+        let (ours, theirs) = (connect(server).await, connect(server).await);
+        let held = ours.lock("a").lease(Duration::from_secs(10)).acquire().await.unwrap();
+        assert!(theirs.lock("a").try_acquire().await.unwrap().is_none());
+        let error = theirs.lock("a").wait(Duration::from_millis(20)).acquire().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LockTimeout);
+        assert_eq!(error.lock(), Some("a"));
+        let holder = error.holder().expect("the holder");
+        assert!(holder.remaining.unwrap() <= Duration::from_secs(10));
+        held.release().await.unwrap();
+        let _now = theirs.lock("a").try_acquire().await.unwrap().expect("it is free");
+    }
+
+    async fn a_waiter_gets_a_released_lock(server: &Server) {
+        let (ours, theirs) = (connect(server).await, connect(server).await);
+        let held = ours.lock("a").acquire().await.unwrap();
+        let waiter = tokio::spawn(async move { theirs.lock("a").acquire().await.map(|lease| (lease, theirs)) });
+        tokio::task::yield_now().await;
+        held.release().await.unwrap();
+        let (lease, _theirs) = waiter.await.unwrap().unwrap();
+        assert!(lease.is_valid());
+    }
+
+    async fn dropping_a_lease_releases_it(server: &Server) {
+        let client = connect(server).await;
+        drop(client.lock("a").acquire().await.unwrap());
+        eventually("the record is gone", Duration::from_secs(1), || !server.exists("a")).await;
+    }
+
+    async fn a_lease_outlives_the_client_object_that_made_it(server: &Server) {
+        let lease = connect(server).await.lock("a").acquire().await.unwrap();
+        assert!(lease.is_valid() && server.exists("a"));
+        assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+    }
+
+    async fn a_dropped_acquire_leaves_no_key_behind(server: &Server) {
+        let client = connect(server).await;
+        for polls in 0..6 {
+            let lock = client.lock("a");
+            let mut acquire = Box::pin(lock.acquire());
+            for _ in 0..polls {
+                // Once polled, the request is under way; each yield lets it get further.
+                if poll_once(acquire.as_mut()).await.is_ready() {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_micros(50)).await;
+            }
+            drop(acquire);
+            eventually("the record is gone", Duration::from_secs(1), || !server.exists("a")).await;
+        }
+        let _free = client.lock("a").acquire().await.unwrap();
+    }
+
+    async fn a_dropped_wait_takes_nothing_from_the_next(server: &Server) {
+        let client = connect(server).await;
+        let held = client.lock("a").acquire().await.unwrap();
+        let lock = client.lock("a");
+        assert!(tokio::time::timeout(Duration::from_millis(20), lock.acquire()).await.is_err());
+        held.release().await.unwrap();
+        let next = client.lock("a").wait(Duration::from_secs(1)).acquire().await.unwrap();
+        next.release().await.unwrap();
+        assert!(!server.exists("a"));
+    }
+
+    async fn re_entry_by_within_needs_no_second_record(server: &Server) {
+        let client = connect(server).await;
+        let lock = client.lock("a");
+        let outer = lock.acquire().await.unwrap();
+        let inner = lock.within(&outer).acquire().await.unwrap();
+        assert_eq!(inner.token(), outer.token());
+        outer.release().await.unwrap();
+        assert!(inner.is_valid() && server.exists("a"), "the last level holds it");
+        inner.release().await.unwrap();
+        assert!(!server.exists("a"));
+    }
+
+    async fn a_deleted_record_is_lost_and_its_release_says_expired(server: &Server) {
+        let client = Client::builder().url(server.url()).lease(Duration::from_millis(600)).connect().await.unwrap();
+        let lease = client.lock("a").acquire().await.unwrap();
+        let lost = lease.lost();
+        server.run(&["DEL", "a"]);
+        let deleted = Instant::now();
+        assert_eq!(tokio::time::timeout(Duration::from_secs(5), lost).await.unwrap(), LostReason::Removed);
+        assert!(deleted.elapsed() < Duration::from_millis(200 + 500));
+        assert!(!lease.is_valid() && lease.remaining().is_zero());
+        assert_eq!(lease.lost_reason(), Some(LostReason::Removed));
+        assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Expired);
+    }
+
+    async fn another_owners_record_is_stolen_and_left_alone(server: &Server) {
+        let client = Client::builder().url(server.url()).lease(Duration::from_millis(600)).connect().await.unwrap();
+        let lease = client.lock("a").acquire().await.unwrap();
+        server.run(&["DEL", "a"]);
+        server.run(&["HSET", "a", "someone:1", "1"]);
+        let lost = tokio::time::timeout(Duration::from_secs(5), lease.lost()).await.unwrap();
+        assert_eq!(lost, LostReason::Stolen);
+        assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Stolen);
+        assert_eq!(server.run(&["HGET", "a", "someone:1"]), Reply::Bytes(b"1".to_vec()));
+    }
+
+    async fn everything_flushed_is_lost(server: &Server) {
+        let client = Client::builder().url(server.url()).lease(Duration::from_millis(600)).connect().await.unwrap();
+        let lease = client.lock("a").acquire().await.unwrap();
+        server.run(&["FLUSHALL"]);
+        let lost = tokio::time::timeout(Duration::from_secs(5), lease.lost()).await.unwrap();
+        assert_eq!(lost, LostReason::Removed);
+    }
+
+    async fn a_fixed_lease_ends_and_nothing_renews_it(server: &Server) {
+        let client = connect(server).await;
+        let lease = client.lock("a").lease(Duration::from_millis(150)).acquire().await.unwrap();
+        let lost = tokio::time::timeout(Duration::from_secs(5), lease.lost()).await.unwrap();
+        assert_eq!(lost, LostReason::Expired);
+        eventually("the record has lapsed", Duration::from_secs(1), || !server.exists("a")).await;
+    }
+
+    async fn max_hold_ends_a_watched_lease(server: &Server) {
+        let client = connect(server).await;
+        let lock = client.lock("a").max_hold(Duration::from_millis(200));
+        let lease = lock.acquire().await.unwrap();
+        let lost = tokio::time::timeout(Duration::from_secs(5), lease.lost()).await.unwrap();
+        assert_eq!(lost, LostReason::MaxHold);
+    }
+
+    async fn an_extension_makes_a_lease_last_longer(server: &Server) {
+        let client = connect(server).await;
+        let lease = client.lock("a").lease(Duration::from_millis(500)).acquire().await.unwrap();
+        lease.extend(Some(Duration::from_secs(20))).await.unwrap();
+        assert!(lease.remaining() > Duration::from_secs(10));
+        server.run(&["DEL", "a"]);
+        assert_eq!(lease.extend(Some(Duration::from_secs(30))).await.unwrap_err().kind(), ErrorKind::LockLost);
+    }
+
+    async fn tokens_rise_across_a_flush_and_without_token_draws_none(server: &Server) {
+        let client = connect(server).await;
+        let mut last = 0;
+        for round in 0..50 {
+            let lease = client.lock("a").acquire().await.unwrap();
+            let token = lease.token().expect("a token");
+            assert!(token > last && token < 1 << 53, "{token} after {last}");
+            last = token;
+            lease.release().await.unwrap();
+            if round % 10 == 9 {
+                server.run(&["FLUSHALL"]);
+            }
+        }
+        let lease = client.lock("b").without_token().acquire().await.unwrap();
+        assert_eq!(lease.token(), None);
+        assert!(!server.exists("leasehold:token:{b}"));
+    }
+
+    async fn a_corrupt_token_is_refused_and_nothing_is_written(server: &Server) {
+        let client = connect(server).await;
+        for corrupt in ["x", "-1", "1.5", "9007199254740992", ""] {
+            server.run(&["SET", "leasehold:token:{a}", corrupt]);
+            let error = client.lock("a").try_acquire().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{corrupt:?}");
+            assert!(!server.exists("a"), "{corrupt:?}");
+            let kept = Reply::Bytes(corrupt.as_bytes().to_vec());
+            assert_eq!(server.run(&["GET", "leasehold:token:{a}"]), kept);
+        }
+    }
+
+    async fn a_key_of_another_type_is_misconfigured(server: &Server) {
+        let client = connect(server).await;
+        server.run(&["SET", "a", "data"]);
+        for error in [
+            client.lock("a").acquire().await.map(|_| ()).unwrap_err(),
+            client.lock("a").try_acquire().await.map(|_| ()).unwrap_err(),
+            client.lock("a").is_locked().await.map(|_| ()).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+        }
+        assert_eq!(server.run(&["GET", "a"]), Reply::Bytes(b"data".to_vec()));
+    }
+
+    async fn odd_names_and_leases_are_refused_and_write_nothing(server: &Server) {
+        let client = connect(server).await;
+        let long = "n".repeat(513);
+        for name in ["", &long, "a\0b", "a{b", "{}a", "leasehold:a", "redisson_a"] {
+            let error = client.lock(name).acquire().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name:?}");
+        }
+        for lease in [Duration::ZERO, Duration::from_millis(99), Duration::from_millis(86_400_001)] {
+            let error = client.lock("a").lease(lease).acquire().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{lease:?}");
+        }
+        let error = client.lock("a").max_hold(Duration::from_millis(1)).acquire().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(server.run(&["DBSIZE"]), Reply::Int(0));
+    }
+
+    async fn a_closed_client_loses_its_leases_and_refuses_work(server: &Server) {
+        let (client, other) = (connect(server).await, connect(server).await);
+        let lease = client.lock("a").acquire().await.unwrap();
+        let theirs = other.lock("b").acquire().await.unwrap();
+        let waiter = {
+            let lock = client.lock("b");
+            tokio::spawn(async move { lock.acquire().await.map(|_| ()) })
+        };
+        tokio::task::yield_now().await;
+        client.close().await;
+        client.close().await;
+        assert_eq!(lease.lost().await, LostReason::Closed);
+        assert!(!server.exists("a"), "it was released");
+        assert_eq!(waiter.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(client.lock("a").acquire().await.unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(client.lock("a").is_locked().await.unwrap_err().kind(), ErrorKind::Closed);
+        assert!(theirs.is_valid());
+    }
+
+    async fn sixteen_tasks_of_four_clients_lose_no_update(server: &Server) {
+        let counter = std::sync::Arc::new(std::sync::Mutex::new(0_u32));
+        let mut tasks = Vec::new();
+        for number in 0..16 {
+            let client = if number % 4 == 0 { connect(server).await } else { tasks_client(&tasks) };
+            let counter = std::sync::Arc::clone(&counter);
+            let own = client.clone();
+            tasks.push((client, tokio::spawn(async move {
+                for _ in 0..100 {
+                    let lease = own.lock("counter").acquire().await.unwrap();
+                    let read = *counter.lock().unwrap();
+                    tokio::task::yield_now().await;
+                    *counter.lock().unwrap() = read + 1;
+                    lease.release().await.unwrap();
+                }
+            })));
+        }
+        for (_client, task) in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(*counter.lock().unwrap(), 1_600);
+    }
+}
+
+async fn poll_once<F: Future>(mut future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+    std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
+}
+
+fn tasks_client<T>(tasks: &[(Client, T)]) -> Client {
+    tasks.last().expect("a task before").0.clone()
+}

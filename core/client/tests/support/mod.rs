@@ -1,0 +1,206 @@
+//! Servers to test against: the embedded store, and a redis-server of one's own.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use leasehold_protocol::Reply;
+use leasehold_store::Embedded;
+use rustix::process::{Pid, Signal, kill_process};
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// A server of either kind, and what a test does to it behind the client's back.
+pub enum Server {
+    Memory { store: Embedded, name: String },
+    Redis(Redis),
+}
+
+impl Server {
+    pub fn memory() -> Self {
+        let name = format!("test-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        // The name that the client's transport gives it.
+        let store = Embedded::named(&format!("{name}@{}", std::process::id()));
+        Self::Memory { store, name }
+    }
+
+    pub fn redis() -> Self {
+        Self::Redis(Redis::start())
+    }
+
+    pub fn url(&self) -> String {
+        match self {
+            Self::Memory { name, .. } => format!("memory://{name}"),
+            Self::Redis(redis) => redis.url(),
+        }
+    }
+
+    /// Runs a command as another client would.
+    pub fn run(&self, args: &[&str]) -> Reply {
+        match self {
+            Self::Memory { store, .. } => store.execute(args).expect("the store refused").into(),
+            Self::Redis(redis) => redis.run(args),
+        }
+    }
+
+    pub fn exists(&self, key: &str) -> bool {
+        self.run(&["EXISTS", key]) == Reply::Int(1)
+    }
+}
+
+/// A redis-server on a free port, stopped when dropped.
+pub struct Redis {
+    child: Child,
+    pub port: u16,
+    directory: PathBuf,
+    password: Option<String>,
+}
+
+impl Redis {
+    pub fn start() -> Self {
+        Self::start_with(&[], None)
+    }
+
+    pub fn start_with(args: &[&str], password: Option<&str>) -> Self {
+        let port = free_port();
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let directory = std::env::temp_dir().join(format!("leasehold-test-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a temporary directory");
+        let mut server = Self {
+            child: spawn(port, &directory, args, password),
+            port,
+            directory,
+            password: password.map(Into::into),
+        };
+        server.wait_until_up();
+        server
+    }
+
+    pub fn url(&self) -> String {
+        match &self.password {
+            Some(password) => format!("redis://:{password}@127.0.0.1:{}", self.port),
+            None => format!("redis://127.0.0.1:{}", self.port),
+        }
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.directory.join("redis.sock")
+    }
+
+    pub fn run(&self, args: &[&str]) -> Reply {
+        let mut command = redis::cmd(args[0]);
+        command.arg(&args[1..]);
+        convert(command.query(&mut self.connection()).expect("the server refused"))
+    }
+
+    pub fn connection(&self) -> redis::Connection {
+        redis::Client::open(self.url())
+            .and_then(|client| client.get_connection())
+            .expect("a connection")
+    }
+
+    /// How often a command ran, by the server's own count.
+    pub fn calls(&self, command: &str) -> u64 {
+        let Reply::Bytes(text) = self.run(&["INFO", "commandstats"]) else {
+            panic!("INFO gave no text");
+        };
+        let text = String::from_utf8(text).expect("text");
+        let prefix = format!("cmdstat_{command}:calls=");
+        text.lines()
+            .find_map(|line| line.strip_prefix(&prefix))
+            .and_then(|rest| rest.split(',').next())
+            .map_or(0, |count| count.parse().expect("a number"))
+    }
+
+    /// Stops the process as a debugger would: it keeps its connections and says nothing.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Stops the server; its data is gone.
+    pub fn stop(&mut self) {
+        self.resume();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Starts it again, empty, on the same port.
+    pub fn start_again(&mut self) {
+        self.child = spawn(self.port, &self.directory, &[], self.password.as_deref());
+        self.wait_until_up();
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        let _ = kill_process(pid.expect("a process id"), signal);
+    }
+
+    fn wait_until_up(&mut self) {
+        let start = Instant::now();
+        let client = redis::Client::open(self.url()).expect("a URL");
+        while client
+            .get_connection()
+            .and_then(|mut connection| redis::cmd("PING").query::<String>(&mut connection))
+            .is_err()
+        {
+            assert!(start.elapsed() < Duration::from_secs(10), "redis-server does not start");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        self.stop();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn spawn(port: u16, directory: &PathBuf, args: &[&str], password: Option<&str>) -> Child {
+    let mut command = Command::new("redis-server");
+    command
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+        .args(["--save", "", "--appendonly", "no", "--unixsocket", "redis.sock"])
+        .args(args)
+        .current_dir(directory)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    if let Some(password) = password {
+        command.args(["--requirepass", password]);
+    }
+    command.spawn().expect("redis-server is not installed")
+}
+
+/// A port that nobody listens on.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+fn convert(value: redis::Value) -> Reply {
+    match value {
+        redis::Value::Nil => Reply::Nil,
+        redis::Value::Int(number) => Reply::Int(number),
+        redis::Value::BulkString(bytes) => Reply::Bytes(bytes),
+        redis::Value::SimpleString(text) | redis::Value::VerbatimString { text, .. } => Reply::Bytes(text.into_bytes()),
+        redis::Value::Okay => Reply::Bytes(b"OK".to_vec()),
+        redis::Value::Array(items) => Reply::Array(items.into_iter().map(convert).collect()),
+        other => panic!("unexpected reply {other:?}"),
+    }
+}
+
+/// Waits for something that another thread or the server brings about.
+pub async fn eventually(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < limit, "not within {limit:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
