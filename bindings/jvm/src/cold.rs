@@ -1,0 +1,175 @@
+//! What is called now and then, as uniffi functions.
+//!
+//! Functions that start an operation do nothing if the handle was dropped.
+
+use std::time::Duration;
+
+use leasehold::host::{Error, ErrorKind, LostReason, Op, Options, ReleaseOutcome};
+
+use crate::client::Client;
+
+/// What a client is opened with; `None` is the default of the core.
+#[derive(uniffi::Record)]
+pub struct NativeOptions {
+    /// The server's URL.
+    pub url: Option<String>,
+    /// The watchdog's lease.
+    pub lease_ms: Option<f64>,
+    /// How long an answer may take.
+    pub command_timeout_ms: Option<f64>,
+    /// How long connecting may take.
+    pub connect_timeout_ms: Option<f64>,
+    /// The shortest time between two polls of a waiter.
+    pub poll_min_ms: Option<f64>,
+    /// The longest time between two polls of a waiter.
+    pub poll_max_ms: Option<f64>,
+    /// Put before each name.
+    pub key_prefix: Option<String>,
+    /// A file of further trusted certificates.
+    pub tls_ca_file: Option<String>,
+}
+
+/// An error as plain data.
+#[derive(uniffi::Record)]
+pub struct NativeFailure {
+    /// The kind's name.
+    pub kind: String,
+    /// What was being done.
+    pub operation: String,
+    /// The whole message.
+    pub message: String,
+}
+
+/// A new client: its handle, or why there is none.
+#[derive(uniffi::Record)]
+pub struct NativeOpened {
+    /// Stands for the client in every other call.
+    pub handle: u64,
+    /// Set if opening failed.
+    pub failure: Option<NativeFailure>,
+}
+
+/// The words that cross the border.
+#[derive(uniffi::Record)]
+pub struct NativeVocabulary {
+    /// Names of all error kinds.
+    pub error_kinds: Vec<String>,
+    /// All release outcomes.
+    pub release_outcomes: Vec<String>,
+    /// All reasons of a loss.
+    pub lost_reasons: Vec<String>,
+}
+
+/// Checks the options and starts to connect; the first event, of request 0, says how that went.
+#[uniffi::export]
+pub fn open(options: NativeOptions) -> NativeOpened {
+    let poll_ms = match (options.poll_min_ms, options.poll_max_ms) {
+        (Some(min), Some(max)) => Some((min, max)),
+        _ => None,
+    };
+    let opened = Client::open(Options {
+        url: options.url,
+        lease_ms: options.lease_ms,
+        command_timeout_ms: options.command_timeout_ms,
+        connect_timeout_ms: options.connect_timeout_ms,
+        poll_ms,
+        key_prefix: options.key_prefix,
+        tls_ca_file: options.tls_ca_file,
+    });
+    match opened {
+        Ok(handle) => NativeOpened { handle, failure: None },
+        Err(error) => NativeOpened {
+            handle: 0,
+            failure: Some(failure(&error)),
+        },
+    }
+}
+
+/// Starts to make a lease last longer.
+#[uniffi::export]
+pub fn extend(client: u64, tag: u64, lease: u64, by_ms: Option<f64>) -> bool {
+    start(client, tag, Op::Extend { lease, by_ms })
+}
+
+/// Starts to ask the server who holds a lock.
+#[uniffi::export]
+pub fn inspect(client: u64, tag: u64, name: String) -> bool {
+    start(client, tag, Op::Inspect { name })
+}
+
+/// Starts to look up what a context holds.
+#[uniffi::export]
+pub fn held(client: u64, tag: u64, name: String, context: u64) -> bool {
+    start(client, tag, Op::Held { name, context })
+}
+
+/// Starts to close the client.
+#[uniffi::export]
+pub fn close(client: u64, tag: u64) -> bool {
+    start(client, tag, Op::Close)
+}
+
+/// The caller of an acquisition went away; `request` is the number that starting it gave.
+#[uniffi::export]
+pub fn cancel(client: u64, request: u64) {
+    if let Some(client) = Client::get(client) {
+        client.cancel(request);
+    }
+}
+
+/// Releases leases of threads that have ended, at the process's end.
+#[uniffi::export]
+pub fn release_now(client: u64, leases: Vec<u64>, timeout_ms: u64) {
+    if let Some(client) = Client::get(client) {
+        client.host.release_blocking(&leases, Duration::from_millis(timeout_ms));
+    }
+}
+
+/// Forgets a client, and sends home the thread that waits for its events.
+#[uniffi::export]
+pub fn drop_client(client: u64) {
+    Client::drop_handle(client);
+}
+
+/// All words that cross the border, so that a test finds one that is not known.
+#[uniffi::export]
+pub fn vocabulary() -> NativeVocabulary {
+    NativeVocabulary {
+        error_kinds: ErrorKind::ALL.iter().map(|kind| kind.name().to_owned()).collect(),
+        release_outcomes: OUTCOMES.iter().map(|outcome| outcome.as_str().to_owned()).collect(),
+        lost_reasons: REASONS.iter().map(|reason| reason.as_str().to_owned()).collect(),
+    }
+}
+
+fn start(client: u64, tag: u64, op: Op) -> bool {
+    match Client::get(client) {
+        Some(client) => {
+            client.other(tag, op);
+            true
+        }
+        None => false,
+    }
+}
+
+fn failure(error: &Error) -> NativeFailure {
+    NativeFailure {
+        kind: error.kind().name().to_owned(),
+        operation: error.operation().to_string(),
+        message: error.to_string(),
+    }
+}
+
+const OUTCOMES: [ReleaseOutcome; 4] = [
+    ReleaseOutcome::Released,
+    ReleaseOutcome::Expired,
+    ReleaseOutcome::Stolen,
+    ReleaseOutcome::Unknown,
+];
+
+const REASONS: [LostReason; 5] = [
+    LostReason::Expired,
+    LostReason::Removed,
+    LostReason::Stolen,
+    LostReason::MaxHold,
+    LostReason::Closed,
+];

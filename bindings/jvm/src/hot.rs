@@ -1,0 +1,133 @@
+//! What each lock and unlock calls, as C functions.
+//!
+//! A function that starts an operation gives the number that cancels it, or
+//! [`DROPPED`], [`NOT_UTF8`] or [`PANICKED`]. `tag` is the caller's own number
+//! for the request and comes back in its event. −1 and NaN stand for "none".
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use leasehold::host::Acquire;
+
+use crate::client::Client;
+
+/// The handle is not, or no longer, a client's.
+const DROPPED: i64 = -1;
+/// A name is not UTF-8.
+const NOT_UTF8: i64 = -2;
+/// A defect in the native part; nothing is known about the operation.
+const PANICKED: i64 = -3;
+
+/// Starts an acquisition.
+///
+/// # Safety
+/// `name` points to `length` bytes that stay unchanged during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leasehold_acquire(
+    client: u64,
+    tag: u64,
+    name: *const u8,
+    length: i32,
+    context: i64,
+    within: i64,
+    wait_ms: f64,
+    lease_ms: f64,
+    max_hold_ms: f64,
+    fencing: i32,
+) -> i64 {
+    // SAFETY: the caller keeps the promise above.
+    let name = unsafe { text(name, length) };
+    start(client, |client| {
+        let acquire = Acquire {
+            name: name?,
+            context: u64::try_from(context).ok(),
+            within: u64::try_from(within).ok(),
+            wait_ms: number(wait_ms),
+            lease_ms: number(lease_ms),
+            max_hold_ms: number(max_hold_ms),
+            no_fencing: fencing == 0,
+        };
+        Some(client.acquire(tag, acquire))
+    })
+}
+
+/// Starts to give a lease back.
+#[unsafe(no_mangle)]
+pub extern "C" fn leasehold_release(client: u64, tag: u64, lease: u64) -> i64 {
+    start(client, |client| Some(client.release(tag, lease)))
+}
+
+/// Starts to give back the innermost lease of a context.
+///
+/// # Safety
+/// `name` points to `length` bytes that stay unchanged during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leasehold_release_innermost(
+    client: u64,
+    tag: u64,
+    name: *const u8,
+    length: i32,
+    context: u64,
+) -> i64 {
+    // SAFETY: the caller keeps the promise above.
+    let name = unsafe { text(name, length) };
+    start(client, |client| Some(client.release_innermost(tag, name?, context)))
+}
+
+/// Waits for events and writes them into `buffer`; gives the bytes written, 0
+/// after `timeout_ms` without an event, −1 if the handle was dropped.
+///
+/// # Safety
+/// `buffer` points to `capacity` bytes that nobody else uses during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leasehold_next(client: u64, timeout_ms: i64, buffer: *mut u8, capacity: i32) -> i32 {
+    let length = usize::try_from(capacity).unwrap_or_default();
+    if buffer.is_null() || length == 0 {
+        return 0;
+    }
+    // SAFETY: not null, and the caller keeps the promise above.
+    let buffer = unsafe { std::slice::from_raw_parts_mut(buffer, length) };
+    let timeout = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or_default());
+    let written = catch_unwind(AssertUnwindSafe(|| Client::get(client)?.next(timeout, buffer)));
+    match written {
+        Ok(Some(bytes)) => i32::try_from(bytes).unwrap_or(capacity),
+        Ok(None) | Err(_) => -1,
+    }
+}
+
+/// How long a lease may be relied on, in nanoseconds; reads the clock.
+#[unsafe(no_mangle)]
+pub extern "C" fn leasehold_remaining(client: u64, lease: u64) -> i64 {
+    let remaining = catch_unwind(|| Client::get(client).map(|client| client.remaining(lease)));
+    match remaining {
+        Ok(Some(remaining)) => i64::try_from(remaining.as_nanos()).unwrap_or(i64::MAX),
+        Ok(None) | Err(_) => 0,
+    }
+}
+
+/// Runs `submit` on the client of a handle. A panic must not unwind into C.
+fn start(client: u64, submit: impl FnOnce(&Client) -> Option<u64>) -> i64 {
+    let request = catch_unwind(AssertUnwindSafe(|| Client::get(client).map(|client| submit(&client))));
+    match request {
+        Ok(Some(Some(request))) => i64::try_from(request).unwrap_or(PANICKED),
+        Ok(Some(None)) => NOT_UTF8,
+        Ok(None) => DROPPED,
+        Err(_) => PANICKED,
+    }
+}
+
+/// # Safety
+/// `bytes` points to `length` bytes that stay unchanged during the call.
+unsafe fn text(bytes: *const u8, length: i32) -> Option<String> {
+    let length = usize::try_from(length).ok()?;
+    if bytes.is_null() || length == 0 {
+        return Some(String::new());
+    }
+    // SAFETY: not null, and the caller keeps the promise above.
+    let bytes = unsafe { std::slice::from_raw_parts(bytes, length) };
+    std::str::from_utf8(bytes).ok().map(str::to_owned)
+}
+
+fn number(value: f64) -> Option<f64> {
+    (!value.is_nan()).then_some(value)
+}

@@ -1,0 +1,158 @@
+//! Events as bytes, read by `Events.kt`.
+//!
+//! Numbers are little-endian. A text is its length in bytes as `u32`, then
+//! UTF-8. Each event begins with a tag byte and a `u64`, the request's number
+//! (for `LOST`: the lease's):
+//!
+//! | tag | event | then |
+//! |---|---|---|
+//! | 1 | connected | |
+//! | 2 | granted | lease `u64`, token `i64` (−1: none) |
+//! | 3 | not granted | error |
+//! | 4 | failed | error |
+//! | 5 | released | outcome text, lease `i64` (−1: not known) |
+//! | 6 | extended | |
+//! | 7 | state | holder |
+//! | 8 | held | levels `u32`, innermost lease `i64` (−1: none) |
+//! | 9 | closed | |
+//! | 10 | lost | reason text |
+//!
+//! An error is kind, operation and message as texts, the lock (`u8` 1 and a
+//! text, or 0), and a holder. A holder is 0, or `u8` 1, its owner as text and
+//! what is left of its record in milliseconds as `i64` (−1: no TTL).
+
+use std::time::Duration;
+
+use leasehold::host::{Completion, Error, Holder, LostReason};
+
+const CONNECTED: u8 = 1;
+const GRANTED: u8 = 2;
+const NOT_GRANTED: u8 = 3;
+const FAILED: u8 = 4;
+const RELEASED: u8 = 5;
+const EXTENDED: u8 = 6;
+const STATE: u8 = 7;
+const HELD: u8 = 8;
+const CLOSED: u8 = 9;
+const LOST: u8 = 10;
+
+/// Says that a lease is lost.
+pub(crate) fn lost(lease: u64, reason: LostReason) -> Vec<u8> {
+    let mut out = Event::new(LOST, lease);
+    out.text(reason.as_str());
+    out.0
+}
+
+/// Says how a request ended; `released` is the lease that it gave back.
+pub(crate) fn completed(request: u64, result: &Result<Completion, Error>, released: Option<u64>) -> Vec<u8> {
+    let event = |tag| Event::new(tag, request);
+    let out = match result {
+        Ok(Completion::Connected) => event(CONNECTED),
+        Ok(Completion::Granted(lease)) => {
+            let mut out = event(GRANTED);
+            out.u64(lease.id());
+            out.optional(lease.token());
+            out
+        }
+        Ok(Completion::NotGranted(error)) => {
+            let mut out = event(NOT_GRANTED);
+            out.error(error);
+            out
+        }
+        Ok(Completion::Released(outcome)) => {
+            let mut out = event(RELEASED);
+            out.text(outcome.as_str());
+            out.optional(released);
+            out
+        }
+        Ok(Completion::Extended) => event(EXTENDED),
+        Ok(Completion::State(state)) => {
+            let mut out = event(STATE);
+            out.holder(state.holder.as_ref());
+            out
+        }
+        Ok(Completion::Held { levels, lease }) => {
+            let mut out = event(HELD);
+            out.u32(*levels);
+            out.optional(lease.as_ref().map(|lease| lease.id()));
+            out
+        }
+        Ok(Completion::Closed) => event(CLOSED),
+        Err(error) => {
+            let mut out = event(FAILED);
+            out.error(error);
+            out
+        }
+    };
+    out.0
+}
+
+/// Whole milliseconds, as Java's `Duration` takes them.
+pub(crate) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+struct Event(Vec<u8>);
+
+impl Event {
+    fn new(tag: u8, number: u64) -> Self {
+        let mut out = Self(Vec::with_capacity(32));
+        out.0.push(tag);
+        out.u64(number);
+        out
+    }
+
+    fn u32(&mut self, value: u32) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn u64(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn i64(&mut self, value: i64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// Ids and tokens are below 2⁵³.
+    fn optional(&mut self, value: Option<u64>) {
+        self.i64(value.and_then(|value| i64::try_from(value).ok()).unwrap_or(-1));
+    }
+
+    /// No text here is long; a cut keeps one event within the reader's buffer.
+    fn text(&mut self, text: &str) {
+        let end = (0..=MAX_TEXT.min(text.len()))
+            .rev()
+            .find(|end| text.is_char_boundary(*end))
+            .unwrap_or_default();
+        let bytes = text.get(..end).unwrap_or_default().as_bytes();
+        self.u32(u32::try_from(bytes.len()).unwrap_or_default());
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn holder(&mut self, holder: Option<&Holder>) {
+        let Some(holder) = holder else {
+            self.0.push(0);
+            return;
+        };
+        self.0.push(1);
+        self.text(&holder.owner);
+        self.i64(holder.remaining.map_or(-1, millis));
+    }
+
+    fn error(&mut self, error: &Error) {
+        self.text(error.kind().name());
+        self.text(&error.operation().to_string());
+        self.text(&error.to_string());
+        match error.lock() {
+            Some(lock) => {
+                self.0.push(1);
+                self.text(lock);
+            }
+            None => self.0.push(0),
+        }
+        self.holder(error.holder());
+    }
+}
+
+const MAX_TEXT: usize = 4096;

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Builds the native library for this machine and writes the Kotlin that calls it.
+#
+# usage: build-native.sh TARGET     TARGET is Maven's build directory
+#
+# TARGET/native/<os>-<arch>/        the library, where JNA looks for it in a jar
+# TARGET/generated-sources/uniffi/  the Kotlin
+set -euo pipefail
+
+target=$1
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+built=${CARGO_TARGET_DIR:-$root/target}
+
+case $(uname -m) in
+  x86_64 | amd64) arch=x86-64 ;;
+  aarch64 | arm64) arch=aarch64 ;;
+  *) arch=$(uname -m) ;;
+esac
+case $(uname -s) in
+  Linux) platform=linux-$arch library=libleasehold_jvm.so ;;
+  Darwin) platform=darwin-$arch library=libleasehold_jvm.dylib ;;
+  MINGW* | MSYS*) platform=win32-$arch library=leasehold_jvm.dll ;;
+  *) echo "build-native.sh: no native library for $(uname -s)" >&2 && exit 1 ;;
+esac
+
+cd "$root"
+cargo build --quiet --locked --release --package leasehold-jvm
+# The generator runs once: building it fast is worth more than a fast generator.
+cargo build --quiet --locked --package leasehold-uniffi-bindgen
+
+mkdir -p "$target/native/$platform"
+cp "$built/release/$library" "$target/native/$platform/"
+
+generated=$target/generated-sources/uniffi
+rm -rf "$generated"
+"$built/debug/leasehold-uniffi-bindgen" generate "$built/release/$library" \
+  --language kotlin --no-format --out-dir "$generated"

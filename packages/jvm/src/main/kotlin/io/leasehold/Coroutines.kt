@@ -1,0 +1,134 @@
+package io.leasehold
+
+import io.leasehold.internal.Callbacks
+import io.leasehold.internal.Engine
+import io.leasehold.internal.LockKey
+import io.leasehold.internal.Reply
+import io.leasehold.internal.Request
+import io.leasehold.internal.expect
+import io.leasehold.internal.millis
+import kotlinx.coroutines.CancellableContinuation
+import kotlinx.coroutines.CancellationException
+import kotlinx.coroutines.CoroutineDispatcher
+import kotlinx.coroutines.NonCancellable
+import kotlinx.coroutines.currentCoroutineContext
+import kotlinx.coroutines.isActive
+import kotlinx.coroutines.job
+import kotlinx.coroutines.suspendCancellableCoroutine
+import kotlinx.coroutines.withContext
+import kotlin.coroutines.AbstractCoroutineContextElement
+import kotlin.coroutines.ContinuationInterceptor
+import kotlin.coroutines.CoroutineContext
+import kotlin.time.Duration
+
+/**
+ * Runs [block] while holding the lock [name], and releases it in the end, however [block] ends.
+ *
+ * Coroutines have no identity that could re-enter: two of them exclude each other, also on one thread. A call inside a
+ * [block] that holds the same name must re-enter with [within]; without it, it fails at once, as it would wait for
+ * itself.
+ *
+ * If the lock is lost, [block] is cancelled and [LockLostException] is thrown, unless [block] threw something else.
+ * Cancelling the caller while it waits leaves nothing behind.
+ *
+ * Needs `kotlinx-coroutines-core` on the class path.
+ *
+ * @param wait how long to wait; null waits as long as the server answers, zero tries once
+ * @param lease a fixed lease, 100 ms to 24 h; null for the client's, renewed until the end of [block]
+ * @param within the held lease of the same lock to re-enter
+ * @throws LockTimeoutException if the lock is not granted within [wait]
+ * @throws InvalidArgumentException if an argument is out of its range, or an enclosing [block] holds [name]
+ * @throws UnavailableException if the server does not answer
+ * @throws ClosedException if the client was closed
+ */
+public suspend fun <T> LeaseholdClient.withLock(
+    name: String,
+    wait: Duration? = null,
+    lease: Duration? = null,
+    within: Lease? = null,
+    block: suspend (Lease) -> T,
+): T {
+    val enclosing = currentCoroutineContext()[Held]
+    if (within == null && enclosing.holds(this, name)) {
+        val message =
+            "acquire of lock \"$name\": an enclosing withLock holds it, so this would wait for itself; " +
+                "pass its lease as within to re-enter"
+        throw InvalidArgumentException(message, name, "acquire")
+    }
+    val options =
+        LockOptions.DEFAULT.copy(
+            waitMs = wait?.takeIf(Duration::isFinite)?.millis(),
+            leaseMs = lease?.millis(),
+            within = within,
+        )
+    val held = engine.acquireSuspending(LockKey(name), options)
+    val result =
+        try {
+            withContext(Held(this, held, enclosing)) { held.cancelling(currentCoroutineContext(), block) }
+        } catch (failure: Throwable) {
+            held.releaseAfter(failure)
+            val lost = failure is CancellationException && held.lostReason != null
+            if (lost && currentCoroutineContext().isActive) {
+                throw lostException(name, held.lostReason?.name.orEmpty(), failure)
+            }
+            throw failure
+        }
+    held.checkNotLost(held.releaseSuspending())
+    return result
+}
+
+/** Runs [block], and cancels the scope of [context] if the lease is lost meanwhile. */
+private suspend fun <T> Lease.cancelling(context: CoroutineContext, block: suspend (Lease) -> T): T {
+    val registration =
+        onLost { reason -> context.job.cancel(CancellationException("lock \"$name\" was lost: $reason")) }
+    return registration.use { block(this) }
+}
+
+/** What [failure] says goes before what a release may say. */
+private suspend fun Lease.releaseAfter(failure: Throwable) {
+    try {
+        releaseSuspending()
+    } catch (second: LeaseholdException) {
+        failure.addSuppressed(second)
+    }
+}
+
+private suspend fun Lease.releaseSuspending(): ReleaseOutcome =
+    withContext(NonCancellable) {
+        val request = startRelease()
+        suspendCancellableCoroutine { waiting -> request.resume(waiting) {} }.expect<Reply.Released>().outcome
+    }
+
+private suspend fun Engine.acquireSuspending(key: LockKey, options: LockOptions): Lease {
+    val request = acquire(key, null, options)
+    val reply =
+        suspendCancellableCoroutine { waiting ->
+            waiting.invokeOnCancellation { cancel(request) }
+            request.resume(waiting) { undelivered -> (undelivered as? Reply.Granted)?.lease?.startRelease() }
+        }
+    return reply.expect<Reply.Granted>().lease
+}
+
+/** Resumes [waiting] with the reply, or gives it to [drop] if the coroutine was cancelled meanwhile. */
+private fun Request.resume(waiting: CancellableContinuation<Reply>, drop: (Reply) -> Unit) {
+    thenAccept { reply ->
+        val interceptor = waiting.context[ContinuationInterceptor]
+        val dispatched = interceptor is CoroutineDispatcher && interceptor.isDispatchNeeded(waiting.context)
+        val resume = { waiting.resume(reply) { _, undelivered, _ -> drop(undelivered) } }
+        // Unconfined coroutines would go on right here, on the thread that fetches events.
+        if (dispatched) resume() else undispatched.run(resume)
+    }
+}
+
+/** The locks that the enclosing calls of [withLock] hold; children of a scope inherit it, as the scope waits for them. */
+private class Held(val client: LeaseholdClient, val lease: Lease, val enclosing: Held?) :
+    AbstractCoroutineContextElement(Held) {
+    companion object Key : CoroutineContext.Key<Held>
+}
+
+private fun Held?.holds(client: LeaseholdClient, name: String): Boolean =
+    generateSequence(this) { it.enclosing }.any {
+        it.client === client && it.lease.name == name && !it.lease.isReleased
+    }
+
+private val undispatched = Callbacks(null)

@@ -1,0 +1,137 @@
+package io.leasehold
+
+import java.time.Duration
+import java.util.concurrent.CompletionStage
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.locks.Condition
+import java.util.concurrent.locks.Lock
+
+/**
+ * A lock that programs in all languages of Leasehold share by its name.
+ *
+ * Owned by threads, platform or virtual, as [java.util.concurrent.locks.ReentrantLock] is: the thread that holds it
+ * may take it again without asking the server, and only that thread may [unlock] it. The hold of a thread that ended
+ * is released within about a second. Waiting threads park in Java, so virtual threads do not pin their carrier.
+ *
+ * Without a lease of your own the lock is renewed until it is unlocked. If it is lost all the same (the server lost
+ * its record, was unreachable for too long, or gave it to another), [Lease.onLost] says so and [unlock] throws.
+ *
+ * All methods that take the lock throw [InvalidArgumentException] for a bad name or duration, with nothing sent,
+ * [UnavailableException] if the server does not answer (a wait without bound ends so after one lease of the client
+ * without any answer), [MisconfiguredException] for a key of another type under the name, [LockLostException] if the
+ * calling thread holds the lock but has lost it, and [ClosedException] on a closed client.
+ */
+public interface DistributedLock : Lock {
+    /** The name that other programs know this lock by. */
+    public val name: String
+
+    /** Takes the lock, and waits for it as long as the server answers. An interrupt is kept for later. */
+    override fun lock()
+
+    /**
+     * Takes the lock with a fixed [lease], which is not renewed, and waits for it as long as the server answers. An
+     * interrupt is kept for later.
+     *
+     * @param lease 100 ms to 24 h
+     */
+    public fun lock(lease: Duration): Lease
+
+    /**
+     * Takes the lock, and waits for it as long as the server answers.
+     *
+     * @throws InterruptedException if the thread is interrupted; nothing of the attempt stays behind
+     */
+    @Throws(InterruptedException::class)
+    override fun lockInterruptibly()
+
+    /**
+     * Takes the lock if it is free now: one call to the server, which may take as long as the command timeout. An
+     * interrupt is kept for later.
+     */
+    override fun tryLock(): Boolean
+
+    /**
+     * Takes the lock if it becomes free within [time].
+     *
+     * @throws InterruptedException if the thread is interrupted; nothing of the attempt stays behind
+     */
+    @Throws(InterruptedException::class)
+    override fun tryLock(time: Long, unit: TimeUnit): Boolean
+
+    /**
+     * Takes the lock if it becomes free within [wait].
+     *
+     * @param wait zero tries once
+     * @throws InterruptedException if the thread is interrupted; nothing of the attempt stays behind
+     */
+    @Throws(InterruptedException::class)
+    public fun tryLock(wait: Duration): Boolean
+
+    /**
+     * Takes the lock with a fixed [lease], which is not renewed, if it becomes free within [wait].
+     *
+     * @param wait zero tries once
+     * @param lease 100 ms to 24 h
+     * @throws InterruptedException if the thread is interrupted; nothing of the attempt stays behind
+     */
+    @Throws(InterruptedException::class)
+    public fun tryLock(wait: Duration, lease: Duration): Boolean
+
+    /**
+     * Gives the lock back, one level of it if the thread took it several times. Waits one command timeout at the
+     * most; if the server does not answer by then, the release is tried on in the background.
+     *
+     * @throws IllegalMonitorStateException if the calling thread does not hold the lock, with [NotOwnerException] as
+     * its cause; or if it has lost the lock, with [LockLostException] as its cause. Nobody else's hold is touched
+     */
+    override fun unlock()
+
+    /** Takes the lock for nobody in particular, with this lock's options. See the other [lockAsync]. */
+    public fun lockAsync(): CompletionStage<Lease>
+
+    /**
+     * Takes the lock for nobody in particular: the lease is the key, and whoever has it may release it. Two calls
+     * exclude each other also in one thread; re-enter with [LockOptions.within].
+     *
+     * The stage completes on a thread of its own or on the executor of [LeaseholdBuilder.callbackExecutor],
+     * exceptionally with what the other methods throw, or with [LockTimeoutException] if [options] bound the wait.
+     * Cancelling its `toCompletableFuture()` gives the attempt up, and nothing of it stays behind.
+     *
+     * @param options what they set goes before this lock's own options
+     */
+    public fun lockAsync(options: LockOptions): CompletionStage<Lease>
+
+    /**
+     * Runs [action] while the calling thread holds the lock.
+     *
+     * @throws LockLostException if the lock was lost meanwhile, unless [action] threw
+     */
+    public fun <T> withLock(action: LockedAction<T>): T
+
+    /** Whether anybody holds the lock, as the server has it. One call to the server. */
+    public val isLocked: Boolean
+
+    /** Whether the calling thread holds the lock. Does not ask the server. */
+    public val isHeldByCurrentThread: Boolean
+
+    /** How many times the calling thread holds the lock; 0 if it does not. Does not ask the server. */
+    public val holdCount: Int
+
+    /**
+     * The calling thread's lease, the innermost if it took the lock several times. Does not ask the server.
+     *
+     * @throws IllegalMonitorStateException if the calling thread does not hold the lock, with [NotOwnerException] as
+     * its cause
+     */
+    public val lease: Lease
+
+    /** @throws UnsupportedOperationException always: a condition cannot be shared between processes */
+    override fun newCondition(): Condition =
+        throw UnsupportedOperationException("a distributed lock has no conditions; wait for the data itself")
+}
+
+/** What runs while a lock is held. */
+public fun interface LockedAction<T> {
+    @Throws(Exception::class)
+    public fun run(lease: Lease): T
+}

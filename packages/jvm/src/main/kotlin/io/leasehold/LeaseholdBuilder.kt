@@ -1,0 +1,57 @@
+package io.leasehold
+
+import io.leasehold.internal.Callbacks
+import io.leasehold.internal.ClientOptions
+import io.leasehold.internal.Engine
+import io.leasehold.internal.millis
+import java.nio.file.Path
+import java.time.Duration
+import java.util.concurrent.Executor
+
+/** The options of a client. Values are checked by [connect]. */
+public class LeaseholdBuilder internal constructor() {
+    private var options = ClientOptions()
+    private var executor: Executor? = null
+
+    /** The server; see [Leasehold.connect]. Default: the environment variable `LEASEHOLD_URL`. */
+    public fun url(url: String): LeaseholdBuilder = set { copy(url = url) }
+
+    /** The lease of locks that are given none, 300 ms to 24 h; renewed every third of it. Default: 30 s. */
+    public fun lease(lease: Duration): LeaseholdBuilder = set { copy(leaseMs = lease.millis()) }
+
+    /** How long the server may take to answer. Default: 3 s. */
+    public fun commandTimeout(timeout: Duration): LeaseholdBuilder = set { copy(commandTimeoutMs = timeout.millis()) }
+
+    /** How long connecting may take. Default: 5 s. */
+    public fun connectTimeout(timeout: Duration): LeaseholdBuilder = set { copy(connectTimeoutMs = timeout.millis()) }
+
+    /** A waiter asks the server again after a random time between these. Default: 500 ms and 750 ms. */
+    public fun poll(min: Duration, max: Duration): LeaseholdBuilder =
+        set { copy(pollMinMs = min.millis(), pollMaxMs = max.millis()) }
+
+    /** Put before each lock's name. Default: nothing. */
+    public fun keyPrefix(prefix: String): LeaseholdBuilder = set { copy(keyPrefix = prefix) }
+
+    /** A PEM file of certificates to trust beside the system's, for `rediss://`. Default: none. */
+    public fun tlsCaFile(file: Path): LeaseholdBuilder = set { copy(tlsCaFile = file.toString()) }
+
+    /** Runs what [Lease.onLost] and [DistributedLock.lockAsync] call. Default: daemon threads, as many as needed. */
+    public fun callbackExecutor(executor: Executor): LeaseholdBuilder {
+        this.executor = executor
+        return this
+    }
+
+    /**
+     * Connects. Blocks until connected or failed; an interrupt is kept for later.
+     *
+     * @throws InvalidArgumentException if an option is out of its range or the URL is malformed
+     * @throws MisconfiguredException if there is no URL, or the server refuses the password or cannot carry locks
+     * @throws UnavailableException if the server cannot be reached within the connect timeout
+     */
+    public fun connect(): LeaseholdClient = LeaseholdClient(Engine.connect(options, Callbacks(executor)))
+
+    private inline fun set(change: ClientOptions.() -> ClientOptions): LeaseholdBuilder {
+        options = options.change()
+        return this
+    }
+}

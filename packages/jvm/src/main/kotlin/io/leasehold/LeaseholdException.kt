@@ -1,0 +1,77 @@
+package io.leasehold
+
+import java.time.Duration
+
+/**
+ * The root of all that Leasehold throws. Unchecked. The message names the lock, the operation, the cause and what to
+ * do, and never holds a password.
+ *
+ * @property lockName the lock, or null if none was involved
+ * @property operation what was being done: `connect`, `acquire`, `release`, `extend`, `inspect`
+ */
+public sealed class LeaseholdException(
+    message: String,
+    public val lockName: String?,
+    public val operation: String,
+    cause: Throwable? = null,
+) : RuntimeException(message, cause)
+
+/** The client was closed. */
+public class ClosedException internal constructor(message: String, lockName: String?, operation: String) :
+    LeaseholdException(message, lockName, operation)
+
+/** The object was made before the process was forked. A JVM does not fork, so this is here for completeness. */
+public class ForkedException internal constructor(message: String, lockName: String?, operation: String) :
+    LeaseholdException(message, lockName, operation)
+
+/** An argument is out of its range. Nothing was sent. */
+public class InvalidArgumentException internal constructor(message: String, lockName: String?, operation: String) :
+    LeaseholdException(message, lockName, operation)
+
+/** The lease ended before its holder was done with it. */
+public class LockLostException internal constructor(
+    message: String,
+    lockName: String?,
+    operation: String,
+    cause: Throwable? = null,
+) : LeaseholdException(message, lockName, operation, cause)
+
+/** A lease of [name] that ended before its release, for [reason]. */
+internal fun lostException(name: String, reason: String, cause: Throwable? = null): LockLostException {
+    val message =
+        "release of lock \"$name\": the lease was lost before (${reason.lowercase()}); " +
+            "what was done since may have met another holder"
+    return LockLostException(message, name, "release", cause)
+}
+
+/**
+ * Waited as long as asked, and the lock was still another's.
+ *
+ * @property holder who held it at the server's last answer, or null if that is not known
+ */
+public class LockTimeoutException internal constructor(
+    message: String,
+    lockName: String?,
+    operation: String,
+    public val holder: Holder?,
+) : LeaseholdException(message, lockName, operation)
+
+/** The server is set up in a way the lock cannot work with, or a key of another type is in the lock's place. */
+public class MisconfiguredException internal constructor(message: String, lockName: String?, operation: String) :
+    LeaseholdException(message, lockName, operation)
+
+/** The caller does not hold the lock that it wants to release or extend. */
+public class NotOwnerException internal constructor(message: String, lockName: String?, operation: String) :
+    LeaseholdException(message, lockName, operation)
+
+/** The server did not answer in time, or could not be reached. */
+public class UnavailableException internal constructor(message: String, lockName: String?, operation: String) :
+    LeaseholdException(message, lockName, operation)
+
+/**
+ * Who holds a lock.
+ *
+ * @property owner the holder's owner id as the server has it
+ * @property remaining what was left of its record, or null if the record has no end
+ */
+public data class Holder(val owner: String, val remaining: Duration?)

@@ -1,0 +1,60 @@
+package io.leasehold
+
+import io.leasehold.internal.millis
+import java.time.Duration
+
+/**
+ * How a lock is taken. Immutable: each `with…` gives a changed copy. What is not set is the default.
+ *
+ * ```java
+ * LockOptions.DEFAULT.withWait(Duration.ofSeconds(5)).withMaxHold(Duration.ofMinutes(10))
+ * ```
+ *
+ * The values are checked when a lock is taken.
+ */
+public class LockOptions private constructor(
+    internal val waitMs: Double?,
+    internal val leaseMs: Double?,
+    internal val maxHoldMs: Double?,
+    internal val within: Lease?,
+    internal val fencing: Boolean,
+) {
+    /** How long to wait for the lock; zero tries once. Default: as long as the server answers. */
+    public fun withWait(wait: Duration): LockOptions = copy(waitMs = wait.millis())
+
+    /** A fixed lease, 100 ms to 24 h, that is not renewed. Default: the client's lease, renewed until the release. */
+    public fun withLease(lease: Duration): LockOptions = copy(leaseMs = lease.millis())
+
+    /** The longest the hold may last, counted from its first grant; it is lost then. Default: no bound. */
+    public fun withMaxHold(maxHold: Duration): LockOptions = copy(maxHoldMs = maxHold.millis())
+
+    /** The held lease of the same lock to re-enter. For callers without a thread of their own. */
+    public fun within(lease: Lease): LockOptions = copy(within = lease)
+
+    /** Draw no fencing token. */
+    public fun withoutFencing(): LockOptions = copy(fencing = false)
+
+    internal fun copy(
+        waitMs: Double? = this.waitMs,
+        leaseMs: Double? = this.leaseMs,
+        maxHoldMs: Double? = this.maxHoldMs,
+        within: Lease? = this.within,
+        fencing: Boolean = this.fencing,
+    ): LockOptions = LockOptions(waitMs, leaseMs, maxHoldMs, within, fencing)
+
+    /** These options, and where they set nothing, [defaults]. */
+    internal fun over(defaults: LockOptions): LockOptions =
+        LockOptions(
+            waitMs ?: defaults.waitMs,
+            leaseMs ?: defaults.leaseMs,
+            maxHoldMs ?: defaults.maxHoldMs,
+            within ?: defaults.within,
+            fencing && defaults.fencing,
+        )
+
+    public companion object {
+        /** All defaults. */
+        @JvmField
+        public val DEFAULT: LockOptions = LockOptions(null, null, null, null, true)
+    }
+}

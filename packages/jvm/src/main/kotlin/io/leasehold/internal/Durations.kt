@@ -1,0 +1,10 @@
+package io.leasehold.internal
+
+import java.time.Duration
+import kotlin.time.DurationUnit
+
+/** Milliseconds as the core takes them. Never overflows; the core checks the range. */
+internal fun Duration.millis(): Double = seconds * 1e3 + nano / 1e6
+
+/** Milliseconds as the core takes them; infinity stays infinity. */
+internal fun kotlin.time.Duration.millis(): Double = toDouble(DurationUnit.MILLISECONDS)

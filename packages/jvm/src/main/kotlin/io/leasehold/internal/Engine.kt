@@ -1,0 +1,235 @@
+package io.leasehold.internal
+
+import io.leasehold.Lease
+import io.leasehold.LockOptions
+import io.leasehold.LostReason
+import io.leasehold.ReleaseOutcome
+import java.nio.ByteBuffer
+import java.nio.ByteOrder
+import java.util.concurrent.CompletableFuture
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.TimeoutException
+import java.util.concurrent.atomic.AtomicBoolean
+import java.util.concurrent.atomic.AtomicLong
+
+/**
+ * One client's side of the native part: requests on their way, leases that are held, and the one daemon thread that
+ * fetches events. It knows no rule of locking; those are the core's.
+ */
+internal class Engine private constructor(
+    private val face: NativeFace,
+    private val handle: Long,
+    val callbacks: Callbacks,
+) : EventSink {
+    private val tags = AtomicLong(CONNECT)
+    private val pending = ConcurrentHashMap<Long, Request>()
+    private val leases = ConcurrentHashMap<Long, Lease>()
+    private val closing = AtomicBoolean()
+    private val closed = CompletableFuture<Unit>()
+
+    val isClosed: Boolean
+        get() = closing.get()
+
+    /** Starts to take a lock; [owner] is who may re-enter implicitly. */
+    fun acquire(name: LockKey, owner: Owner?, options: LockOptions): Request =
+        start("acquire", name.text, owner) { tag ->
+            face.acquire(
+                client = handle,
+                tag = tag,
+                name = name.bytes,
+                context = owner?.context ?: NONE,
+                within = options.within?.id ?: NONE,
+                waitMs = options.waitMs ?: Double.NaN,
+                leaseMs = options.leaseMs ?: Double.NaN,
+                maxHoldMs = options.maxHoldMs ?: Double.NaN,
+                fencing = options.fencing,
+            )
+        }
+
+    fun release(lease: Lease): Request = start("release", lease.name) { face.release(handle, it, lease.id) }
+
+    fun releaseInnermost(name: LockKey, owner: Owner): Request =
+        start("release", name.text) { face.releaseInnermost(handle, it, name.bytes, owner.context) }
+
+    fun extend(lease: Lease, byMs: Double?): Request =
+        start("extend", lease.name) { face.extend(handle, it, lease.id, byMs) }
+
+    fun inspect(name: LockKey): Request = start("inspect", name.text) { face.inspect(handle, it, name.text) }
+
+    fun held(name: LockKey, owner: Owner): Request =
+        start("inspect", name.text) { face.held(handle, it, name.text, owner.context) }
+
+    fun remainingNanos(lease: Lease): Long = face.remaining(handle, lease.id)
+
+    /**
+     * The caller of [request] goes away. Gives whether that came before the reply; if so, a grant that comes
+     * anyway is given back.
+     */
+    fun cancel(request: Request): Boolean {
+        if (!request.cancel(false)) {
+            return false
+        }
+        pending.remove(request.tag)
+        if (request.native >= 0) {
+            face.cancel(handle, request.native)
+        }
+        return true
+    }
+
+    /** Waits for the reply; an interrupt cancels the request. */
+    fun awaitInterruptibly(request: Request): Reply {
+        try {
+            return request.get()
+        } catch (interrupt: InterruptedException) {
+            if (cancel(request)) {
+                throw interrupt
+            }
+            // The reply was faster: it counts, and the interrupt is for the next who asks.
+            Thread.currentThread().interrupt()
+            return request.join()
+        }
+    }
+
+    /** Closes within 500 ms, whatever the server does; a second call waits for the first. */
+    fun close() {
+        if (closing.compareAndSet(false, true)) {
+            try {
+                val request = start("close", null) { face.close(handle, it) }
+                request.copy().orTimeout(CLOSE_LIMIT_MS, TimeUnit.MILLISECONDS).exceptionally { null }.join()
+            } finally {
+                discard()
+                closed.complete(Unit)
+            }
+        }
+        closed.join()
+    }
+
+    /** Releases the holds of threads that have ended, and waits for that. */
+    fun releaseAbandonedNow(timeoutMs: Long) {
+        val abandoned = abandoned()
+        if (abandoned.isNotEmpty()) {
+            face.releaseNow(handle, abandoned.map(Lease::id), timeoutMs)
+        }
+    }
+
+    override fun granted(tag: Long, lease: Long, token: Long?) {
+        val request = pending.remove(tag) ?: return face.release(handle, tags.incrementAndGet(), lease).let {}
+        val granted = Lease(this, lease, request.name.orEmpty(), token, request.owner)
+        leases[lease] = granted
+        if (!request.complete(Reply.Granted(granted))) {
+            granted.startRelease()
+        }
+    }
+
+    override fun released(tag: Long, outcome: ReleaseOutcome, lease: Long?) {
+        lease?.let(leases::remove)?.markReleased(outcome)
+        replied(tag, Reply.Released(outcome))
+    }
+
+    override fun held(tag: Long, levels: Int, lease: Long?) {
+        replied(tag, Reply.Held(levels, lease?.let(leases::get)))
+    }
+
+    override fun replied(tag: Long, reply: Reply) {
+        pending.remove(tag)?.complete(reply)
+    }
+
+    override fun lost(lease: Long, reason: LostReason) {
+        leases[lease]?.markLost(reason)
+    }
+
+    private inline fun start(operation: String, name: String?, owner: Owner? = null, submit: (Long) -> Long): Request {
+        val request = Request(tags.incrementAndGet(), name, owner)
+        pending[request.tag] = request
+        request.native = submit(request.tag)
+        if (request.native < 0 && pending.remove(request.tag) != null) {
+            request.complete(Reply.Failed(refusal(request.native, operation, name)))
+        }
+        return request
+    }
+
+    private fun refusal(code: Long, operation: String, name: String?): Failure =
+        if (code == NativeFace.DROPPED) {
+            Failure.closed(name, operation)
+        } else {
+            error("the native part refused to $operation with code $code")
+        }
+
+    private fun fetchEvents() {
+        val buffer = ByteBuffer.allocateDirect(BUFFER_BYTES).order(ByteOrder.LITTLE_ENDIAN)
+        var swept = System.nanoTime()
+        while (true) {
+            val written = face.next(handle, if (leases.isEmpty()) IDLE_MS else SWEEP_MS, buffer)
+            if (written < 0) {
+                return
+            }
+            buffer.clear().limit(written)
+            try {
+                EventReader(buffer).readAll(this)
+            } catch (defect: RuntimeException) {
+                log.log(System.Logger.Level.ERROR, "an event could not be handled", defect)
+            }
+            val now = System.nanoTime()
+            if (now - swept >= TimeUnit.MILLISECONDS.toNanos(SWEEP_MS)) {
+                swept = now
+                sweep()
+            }
+        }
+    }
+
+    /** Nobody else can release what a thread held that has ended. */
+    private fun sweep() {
+        for (lease in abandoned()) {
+            log.log(
+                System.Logger.Level.WARNING,
+                "thread ${lease.owner?.threadName} ended while it held lock \"${lease.name}\", which is released now",
+            )
+            lease.startRelease()
+        }
+    }
+
+    private fun abandoned(): List<Lease> = leases.values.filter { it.owner?.hasEnded == true }
+
+    private fun discard() {
+        Exit.remove(this)
+        face.dropClient(handle)
+        leases.values.forEach { it.markLost(LostReason.CLOSED) }
+        leases.clear()
+        for (tag in pending.keys) {
+            val request = pending.remove(tag) ?: continue
+            request.complete(Reply.Failed(Failure.closed(request.name, "call")))
+        }
+    }
+
+    companion object {
+        /** Connects; waits as long as the connect timeout says. An interrupt gives up. */
+        fun connect(options: ClientOptions, callbacks: Callbacks, face: NativeFace = NativeFace.instance): Engine {
+            val opened = face.open(options)
+            opened.failure?.let { throw it.toException() }
+            val engine = Engine(face, opened.handle, callbacks)
+            val connecting = Request(CONNECT, null, null)
+            engine.pending[CONNECT] = connecting
+            Thread(engine::fetchEvents, "leasehold-events-${opened.handle}").apply { isDaemon = true }.start()
+            try {
+                connecting.await().orThrow()
+            } catch (failed: RuntimeException) {
+                engine.discard()
+                throw failed
+            }
+            Exit.add(engine)
+            return engine
+        }
+
+        /** The tag of connecting; others count from here. */
+        private const val CONNECT = 0L
+        private const val NONE = -1L
+        private const val BUFFER_BYTES = 64 * 1024
+        private const val IDLE_MS = 3_600_000L
+        private const val SWEEP_MS = 1_000L
+
+        /** The core's own limit is 500 ms; this one is for the case that its answer is lost. */
+        private const val CLOSE_LIMIT_MS = 1_000L
+        private val log: System.Logger = System.getLogger("io.leasehold")
+    }
+}

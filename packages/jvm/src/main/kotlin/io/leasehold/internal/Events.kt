@@ -1,0 +1,84 @@
+package io.leasehold.internal
+
+import io.leasehold.Holder
+import io.leasehold.LostReason
+import io.leasehold.ReleaseOutcome
+import java.nio.ByteBuffer
+import java.time.Duration
+
+/** What the native part tells, one call per event. */
+internal interface EventSink {
+    fun granted(tag: Long, lease: Long, token: Long?)
+
+    /** [lease] is the one given back, or null if that is not known. */
+    fun released(tag: Long, outcome: ReleaseOutcome, lease: Long?)
+
+    fun held(tag: Long, levels: Int, lease: Long?)
+
+    fun replied(tag: Long, reply: Reply)
+
+    fun lost(lease: Long, reason: LostReason)
+}
+
+/** Reads a batch of events as `bindings/jvm/src/wire.rs` writes them; its head describes the bytes. */
+internal class EventReader(private val buffer: ByteBuffer) {
+    fun readAll(sink: EventSink) {
+        while (buffer.hasRemaining()) {
+            read(sink)
+        }
+    }
+
+    private fun read(sink: EventSink) {
+        val kind = buffer.get().toInt()
+        val number = buffer.getLong()
+        when (kind) {
+            CONNECTED -> sink.replied(number, Reply.Connected)
+            GRANTED -> sink.granted(number, buffer.getLong(), optional())
+            NOT_GRANTED -> sink.replied(number, Reply.NotGranted(failure()))
+            FAILED -> sink.replied(number, Reply.Failed(failure()))
+            RELEASED -> sink.released(number, ReleaseOutcome.valueOf(text().uppercase()), optional())
+            EXTENDED -> sink.replied(number, Reply.Extended)
+            STATE -> sink.replied(number, Reply.State(holder()))
+            HELD -> sink.held(number, buffer.getInt(), optional())
+            CLOSED -> sink.replied(number, Reply.Closed)
+            LOST -> sink.lost(number, LostReason.valueOf(text().uppercase()))
+            else -> error("the native part sent an event of kind $kind, which this library does not know")
+        }
+    }
+
+    private fun optional(): Long? = buffer.getLong().takeIf { it >= 0 }
+
+    private fun text(): String {
+        val bytes = ByteArray(buffer.getInt())
+        buffer.get(bytes)
+        return String(bytes, Charsets.UTF_8)
+    }
+
+    private fun failure(): Failure {
+        val kind = text()
+        val operation = text()
+        val message = text()
+        val lock = if (buffer.get().toInt() == 1) text() else null
+        return Failure(kind, operation, message, lock, holder())
+    }
+
+    private fun holder(): Holder? {
+        if (buffer.get().toInt() == 0) {
+            return null
+        }
+        return Holder(text(), optional()?.let(Duration::ofMillis))
+    }
+
+    private companion object {
+        const val CONNECTED = 1
+        const val GRANTED = 2
+        const val NOT_GRANTED = 3
+        const val FAILED = 4
+        const val RELEASED = 5
+        const val EXTENDED = 6
+        const val STATE = 7
+        const val HELD = 8
+        const val CLOSED = 9
+        const val LOST = 10
+    }
+}

@@ -1,0 +1,126 @@
+package io.leasehold.internal
+
+import com.sun.jna.Native
+import io.leasehold.internal.uniffi.NativeOptions
+import java.nio.ByteBuffer
+import io.leasehold.internal.uniffi.cancel as uniffiCancel
+import io.leasehold.internal.uniffi.close as uniffiClose
+import io.leasehold.internal.uniffi.dropClient as uniffiDropClient
+import io.leasehold.internal.uniffi.extend as uniffiExtend
+import io.leasehold.internal.uniffi.held as uniffiHeld
+import io.leasehold.internal.uniffi.inspect as uniffiInspect
+import io.leasehold.internal.uniffi.open as uniffiOpen
+import io.leasehold.internal.uniffi.releaseNow as uniffiReleaseNow
+import io.leasehold.internal.uniffi.vocabulary as uniffiVocabulary
+
+/**
+ * The native part by JNA: what is called now and then through uniffi's generated functions, what each lock and
+ * unlock needs through [HotFunctions].
+ */
+internal class JnaFace : NativeFace {
+    override fun open(options: ClientOptions): Opened {
+        val opened =
+            uniffiOpen(
+                NativeOptions(
+                    url = options.url,
+                    leaseMs = options.leaseMs,
+                    commandTimeoutMs = options.commandTimeoutMs,
+                    connectTimeoutMs = options.connectTimeoutMs,
+                    pollMinMs = options.pollMinMs,
+                    pollMaxMs = options.pollMaxMs,
+                    keyPrefix = options.keyPrefix,
+                    tlsCaFile = options.tlsCaFile,
+                ),
+            )
+        val failure = opened.failure?.let { Failure(it.kind, it.operation, it.message, null, null) }
+        return Opened(opened.handle.toLong(), failure)
+    }
+
+    override fun acquire(
+        client: Long,
+        tag: Long,
+        name: ByteArray,
+        context: Long,
+        within: Long,
+        waitMs: Double,
+        leaseMs: Double,
+        maxHoldMs: Double,
+        fencing: Boolean,
+    ): Long =
+        HotFunctions.leasehold_acquire(
+            client, tag, name, name.size, context, within, waitMs, leaseMs, maxHoldMs, if (fencing) 1 else 0,
+        )
+
+    override fun release(client: Long, tag: Long, lease: Long): Long =
+        HotFunctions.leasehold_release(client, tag, lease)
+
+    override fun releaseInnermost(client: Long, tag: Long, name: ByteArray, context: Long): Long =
+        HotFunctions.leasehold_release_innermost(client, tag, name, name.size, context)
+
+    override fun next(client: Long, timeoutMs: Long, buffer: ByteBuffer): Int =
+        HotFunctions.leasehold_next(client, timeoutMs, buffer, buffer.capacity())
+
+    override fun remaining(client: Long, lease: Long): Long = HotFunctions.leasehold_remaining(client, lease)
+
+    override fun extend(client: Long, tag: Long, lease: Long, byMs: Double?): Long =
+        started(uniffiExtend(client.toULong(), tag.toULong(), lease.toULong(), byMs))
+
+    override fun inspect(client: Long, tag: Long, name: String): Long =
+        started(uniffiInspect(client.toULong(), tag.toULong(), name))
+
+    override fun held(client: Long, tag: Long, name: String, context: Long): Long =
+        started(uniffiHeld(client.toULong(), tag.toULong(), name, context.toULong()))
+
+    override fun close(client: Long, tag: Long): Long = started(uniffiClose(client.toULong(), tag.toULong()))
+
+    override fun cancel(client: Long, request: Long) = uniffiCancel(client.toULong(), request.toULong())
+
+    override fun releaseNow(client: Long, leases: List<Long>, timeoutMs: Long) =
+        uniffiReleaseNow(client.toULong(), leases.map(Long::toULong), timeoutMs.toULong())
+
+    override fun dropClient(client: Long) = uniffiDropClient(client.toULong())
+
+    override fun vocabulary(): Vocabulary =
+        uniffiVocabulary().let { Vocabulary(it.errorKinds, it.releaseOutcomes, it.lostReasons) }
+
+    /** These are not cancelled, so their native number is not needed. */
+    private fun started(yes: Boolean): Long = if (yes) 0 else NativeFace.DROPPED
+}
+
+/**
+ * The C functions of `bindings/jvm/src/hot.rs`, by JNA's direct mapping: numbers and bytes only, so that a call
+ * costs a fraction of a microsecond and not several.
+ */
+@Suppress("ktlint:standard:function-naming", "FunctionName")
+internal object HotFunctions {
+    init {
+        Native.register(HotFunctions::class.java, "leasehold_jvm")
+    }
+
+    external fun leasehold_acquire(
+        client: Long,
+        tag: Long,
+        name: ByteArray,
+        length: Int,
+        context: Long,
+        within: Long,
+        waitMs: Double,
+        leaseMs: Double,
+        maxHoldMs: Double,
+        fencing: Int,
+    ): Long
+
+    external fun leasehold_release(client: Long, tag: Long, lease: Long): Long
+
+    external fun leasehold_release_innermost(
+        client: Long,
+        tag: Long,
+        name: ByteArray,
+        length: Int,
+        context: Long,
+    ): Long
+
+    external fun leasehold_next(client: Long, timeoutMs: Long, buffer: ByteBuffer, capacity: Int): Int
+
+    external fun leasehold_remaining(client: Long, lease: Long): Long
+}

@@ -1,0 +1,93 @@
+package io.leasehold.internal
+
+import java.nio.ByteBuffer
+
+/**
+ * The native part, as this library calls it.
+ *
+ * Functions that start an operation never block. Each takes a tag, the caller's own number for the request, which
+ * comes back in the event that ends it, and gives a number of the native part: not negative, what [cancel] takes;
+ * or [DROPPED] or [NOT_UTF8]. A second face can be added beside [JnaFace] without a change elsewhere.
+ */
+internal interface NativeFace {
+    /** Checks the options and starts to connect; the first event, of tag 0, says how that went. */
+    fun open(options: ClientOptions): Opened
+
+    /** -1 and NaN stand for "none". */
+    @Suppress("LongParameterList")
+    fun acquire(
+        client: Long,
+        tag: Long,
+        name: ByteArray,
+        context: Long,
+        within: Long,
+        waitMs: Double,
+        leaseMs: Double,
+        maxHoldMs: Double,
+        fencing: Boolean,
+    ): Long
+
+    fun release(client: Long, tag: Long, lease: Long): Long
+
+    fun releaseInnermost(client: Long, tag: Long, name: ByteArray, context: Long): Long
+
+    fun extend(client: Long, tag: Long, lease: Long, byMs: Double?): Long
+
+    fun inspect(client: Long, tag: Long, name: String): Long
+
+    fun held(client: Long, tag: Long, name: String, context: Long): Long
+
+    fun close(client: Long, tag: Long): Long
+
+    /** The caller of an acquisition went away. */
+    fun cancel(client: Long, request: Long)
+
+    /**
+     * Blocks until there are events, [timeoutMs] at the most, and writes them to the start of the direct [buffer].
+     * Gives the bytes written, or -1 if the client was dropped.
+     */
+    fun next(client: Long, timeoutMs: Long, buffer: ByteBuffer): Int
+
+    /** How long a lease may be relied on, in nanoseconds. Reads a clock that counts suspend. */
+    fun remaining(client: Long, lease: Long): Long
+
+    /** Blocks until the leases are released, [timeoutMs] at the most. */
+    fun releaseNow(client: Long, leases: List<Long>, timeoutMs: Long)
+
+    fun dropClient(client: Long)
+
+    fun vocabulary(): Vocabulary
+
+    companion object {
+        /** The client was dropped. */
+        const val DROPPED = -1L
+
+        /** A name is not UTF-8. */
+        const val NOT_UTF8 = -2L
+
+        /** The one in use. */
+        val instance: NativeFace by lazy { JnaFace() }
+    }
+}
+
+/** What a client is opened with; null is the core's default. */
+internal data class ClientOptions(
+    val url: String? = null,
+    val leaseMs: Double? = null,
+    val commandTimeoutMs: Double? = null,
+    val connectTimeoutMs: Double? = null,
+    val pollMinMs: Double? = null,
+    val pollMaxMs: Double? = null,
+    val keyPrefix: String? = null,
+    val tlsCaFile: String? = null,
+)
+
+/** A new client's handle, or why there is none. */
+internal class Opened(val handle: Long, val failure: Failure?)
+
+/** All words that the native part may say. */
+internal class Vocabulary(
+    val errorKinds: List<String>,
+    val releaseOutcomes: List<String>,
+    val lostReasons: List<String>,
+)

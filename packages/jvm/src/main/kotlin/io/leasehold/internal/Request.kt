@@ -1,0 +1,109 @@
+package io.leasehold.internal
+
+import io.leasehold.ClosedException
+import io.leasehold.ForkedException
+import io.leasehold.Holder
+import io.leasehold.InvalidArgumentException
+import io.leasehold.Lease
+import io.leasehold.LeaseholdException
+import io.leasehold.LockLostException
+import io.leasehold.LockTimeoutException
+import io.leasehold.MisconfiguredException
+import io.leasehold.NotOwnerException
+import io.leasehold.ReleaseOutcome
+import io.leasehold.UnavailableException
+import java.util.concurrent.CompletableFuture
+
+/**
+ * One operation on its way. Completes with a [Reply], never exceptionally except by `cancel`.
+ *
+ * It completes on the thread that fetches events, so whatever depends on it must be short and must not run a
+ * user's code.
+ */
+internal class Request(val tag: Long, val name: String?, val owner: Owner?) : CompletableFuture<Reply>() {
+    /** The native part's number, for cancelling. */
+    @Volatile
+    var native: Long = -1
+
+    /** Waits for the reply; an interrupt is kept for later. */
+    fun await(): Reply {
+        var interrupted = false
+        try {
+            while (true) {
+                try {
+                    return get()
+                } catch (_: InterruptedException) {
+                    interrupted = true
+                }
+            }
+        } finally {
+            if (interrupted) {
+                Thread.currentThread().interrupt()
+            }
+        }
+    }
+}
+
+/** How an operation ended. */
+internal sealed interface Reply {
+    data object Connected : Reply
+
+    class Granted(val lease: Lease) : Reply
+
+    class NotGranted(val failure: Failure) : Reply
+
+    class Failed(val failure: Failure) : Reply
+
+    class Released(val outcome: ReleaseOutcome) : Reply
+
+    data object Extended : Reply
+
+    class State(val holder: Holder?) : Reply
+
+    class Held(val levels: Int, val lease: Lease?) : Reply
+
+    data object Closed : Reply
+
+    /** This reply as a [T], or its failure thrown. */
+    fun orThrow(): Reply =
+        when (this) {
+            is NotGranted -> throw failure.toException()
+            is Failed -> throw failure.toException()
+            else -> this
+        }
+}
+
+/** This reply as the [T] that its operation completes with, or its failure thrown with the caller's stack. */
+internal inline fun <reified T : Reply> Reply.expect(): T {
+    val reply = orThrow()
+    return reply as? T ?: error("the native part answered ${reply::class.simpleName}, not ${T::class.simpleName}")
+}
+
+/** An error as plain data; it becomes an exception where it is thrown, so that the stack is the caller's. */
+internal class Failure(
+    val kind: String,
+    val operation: String,
+    val message: String,
+    val lock: String?,
+    val holder: Holder?,
+) {
+    fun toException(): LeaseholdException =
+        when (kind) {
+            "Closed" -> ClosedException(message, lock, operation)
+            "Forked" -> ForkedException(message, lock, operation)
+            "InvalidArgument" -> InvalidArgumentException(message, lock, operation)
+            "LockLost" -> LockLostException(message, lock, operation)
+            "LockTimeout" -> LockTimeoutException(message, lock, operation, holder)
+            "Misconfigured" -> MisconfiguredException(message, lock, operation)
+            "NotOwner" -> NotOwnerException(message, lock, operation)
+            "Unavailable" -> UnavailableException(message, lock, operation)
+            else -> error("the native part failed with the unknown kind $kind: $message")
+        }
+
+    companion object {
+        fun closed(lock: String?, operation: String): Failure {
+            val subject = if (lock == null) operation else "$operation of lock \"$lock\""
+            return Failure("Closed", operation, "$subject: the client was closed; connect again", lock, null)
+        }
+    }
+}
