@@ -70,7 +70,9 @@ impl Data {
         };
         if !command.accepts(args.len()) {
             self.stats[command.index()].rejected += 1;
-            return Reply::Error(StoreError::err("Wrong number of args calling Redis command from script"));
+            return Reply::Error(StoreError::err(
+                "Wrong number of args calling Redis command from script",
+            ));
         }
         match command.run {
             Run::Data(run) => self.run(command, run, args),

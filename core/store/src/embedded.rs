@@ -221,7 +221,9 @@ impl Drop for Subscriber {
 
 impl fmt::Debug for Subscriber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscriber").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Subscriber")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -235,5 +237,7 @@ fn random_run_id(now: ServerTime) -> String {
     use std::hash::{BuildHasher, RandomState};
     // The standard library's hasher keys come from the operating system's entropy.
     let drawn = RandomState::new().hash_one(std::process::id());
-    sha1_smol::Sha1::from(format!("{drawn}:{}", now.as_micros())).digest().to_string()
+    sha1_smol::Sha1::from(format!("{drawn}:{}", now.as_micros()))
+        .digest()
+        .to_string()
 }

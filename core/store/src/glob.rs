@@ -91,7 +91,11 @@ mod tests {
             ("", "", true),
             ("", "a", false),
         ] {
-            assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
+            assert_eq!(
+                matches(pattern.as_bytes(), text.as_bytes()),
+                expected,
+                "{pattern} {text}"
+            );
         }
     }
 }

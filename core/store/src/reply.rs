@@ -24,8 +24,10 @@ pub enum Reply {
     Array(Vec<Reply>),
     /// Several replies without an order.
     Set(Vec<Reply>),
-    /// Pairs; in RESP2 and in Lua a flat list.
+    /// Keys and values; in RESP2 and in Lua a flat list.
     Map(Vec<(Reply, Reply)>),
+    /// A list of pairs; in RESP2 and in Lua a flat list.
+    Pairs(Vec<(Reply, Reply)>),
     /// A refusal.
     Error(StoreError),
 }
@@ -72,7 +74,7 @@ impl From<Reply> for protocol::Reply {
             Reply::Bytes(bytes) => Self::Bytes(bytes),
             Reply::Status(status) => Self::Bytes(status.into_owned().into_bytes()),
             Reply::Array(items) | Reply::Set(items) => Self::Array(items.into_iter().map(Self::from).collect()),
-            Reply::Map(pairs) => Self::Array(
+            Reply::Map(pairs) | Reply::Pairs(pairs) => Self::Array(
                 pairs
                     .into_iter()
                     .flat_map(|(key, value)| [Self::from(key), Self::from(value)])

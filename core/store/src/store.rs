@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use leasehold_protocol::Script;
 
 use crate::commands::{self, Run};
-use crate::data::{Data, Front};
+use crate::data::Data;
+#[cfg(feature = "server")]
+use crate::data::Front;
 use crate::lua::Engine;
 use crate::pubsub::{Delivery, SubscriberId};
 use crate::reply::{Reply, StoreError};
@@ -112,9 +114,15 @@ impl Store {
     }
 
     /// Says in `INFO` what stands before the store.
-    #[cfg_attr(not(feature = "server"), expect(dead_code, reason = "only a server is in front of a store"))]
+    #[cfg(feature = "server")]
     pub(crate) fn set_front(&mut self, front: Front) {
         self.data().front = front;
+    }
+
+    /// Counts a command that the server in front carried out.
+    #[cfg(feature = "server")]
+    pub(crate) fn count(&self, command: &'static commands::Command, reply: Option<&Reply>) {
+        self.data().count(command, reply.unwrap_or(&Reply::OK));
     }
 
     /// Commands are finished or not begun, so what a panic left is whole.

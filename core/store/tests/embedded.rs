@@ -10,16 +10,26 @@ const LOCK: &[&str] = &["stock"];
 #[test]
 fn a_lock_is_taken_and_given_back() {
     let store = Embedded::new();
-    let taken = store.run_script(Script::LockAcquire, &["stock", "token"], &["30000", "me"]).unwrap();
-    let Reply::Array(items) = taken else { panic!("{taken:?}") };
+    let taken = store
+        .run_script(Script::LockAcquire, &["stock", "token"], &["30000", "me"])
+        .unwrap();
+    let Reply::Array(items) = taken else {
+        panic!("{taken:?}")
+    };
     assert_eq!(items[0], Reply::Int(1));
 
-    let refused = store.run_script(Script::LockAcquire, &["stock", "token"], &["30000", "you"]).unwrap();
-    let Reply::Array(items) = refused else { panic!("{refused:?}") };
+    let refused = store
+        .run_script(Script::LockAcquire, &["stock", "token"], &["30000", "you"])
+        .unwrap();
+    let Reply::Array(items) = refused else {
+        panic!("{refused:?}")
+    };
     assert_eq!(items[0], Reply::Int(0));
     assert_eq!(items[2], Reply::Bytes(b"me".to_vec()));
 
-    let released = store.run_script(Script::LockRelease, &["stock", "channel"], &["me"]).unwrap();
+    let released = store
+        .run_script(Script::LockRelease, &["stock", "channel"], &["me"])
+        .unwrap();
     assert_eq!(released, Reply::Array(vec![Reply::Int(1), Reply::Int(0)]));
     assert_eq!(store.execute(&["EXISTS", "stock"]).unwrap(), Reply::Int(0));
 }
@@ -39,11 +49,17 @@ fn stores_of_one_name_are_one_store() {
     let first = Embedded::named("embedded-test");
     first.execute(&["SET", "key", "value"]).unwrap();
     let second = Embedded::named("embedded-test");
-    assert_eq!(second.execute(&["GET", "key"]).unwrap(), Reply::Bytes(b"value".to_vec()));
+    assert_eq!(
+        second.execute(&["GET", "key"]).unwrap(),
+        Reply::Bytes(b"value".to_vec())
+    );
     assert_eq!(Embedded::named("another").execute(&["GET", "key"]).unwrap(), Reply::Nil);
 
     drop((first, second));
-    assert_eq!(Embedded::named("embedded-test").execute(&["GET", "key"]).unwrap(), Reply::Nil);
+    assert_eq!(
+        Embedded::named("embedded-test").execute(&["GET", "key"]).unwrap(),
+        Reply::Nil
+    );
 }
 
 #[test]

@@ -88,9 +88,7 @@ impl ExpiryRule {
             ));
         }
         if rule.if_later && rule.if_earlier {
-            return Err(StoreError::err(
-                "GT and LT options at the same time are not compatible",
-            ));
+            return Err(StoreError::err("GT and LT options at the same time are not compatible"));
         }
         Ok(rule)
     }
@@ -100,9 +98,7 @@ impl ExpiryRule {
         match before {
             // No TTL counts as one without end.
             None => !self.with_ttl && !self.if_later,
-            Some(before) => {
-                !self.without_ttl && (!self.if_later || at > before) && (!self.if_earlier || at < before)
-            }
+            Some(before) => !self.without_ttl && (!self.if_later || at > before) && (!self.if_earlier || at < before),
         }
     }
 }

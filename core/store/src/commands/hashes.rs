@@ -94,13 +94,19 @@ pub(super) fn hgetall(data: &mut Data, args: &[&[u8]]) -> Outcome {
 
 pub(super) fn hkeys(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let hash = data.keys.read::<Hash>(args[1])?;
-    let fields = hash.into_iter().flat_map(Hash::keys).map(|field| Reply::bytes(field.clone()));
+    let fields = hash
+        .into_iter()
+        .flat_map(Hash::keys)
+        .map(|field| Reply::bytes(field.clone()));
     Ok(Reply::Array(fields.collect()))
 }
 
 pub(super) fn hvals(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let hash = data.keys.read::<Hash>(args[1])?;
-    let values = hash.into_iter().flat_map(Hash::values).map(|value| Reply::bytes(value.clone()));
+    let values = hash
+        .into_iter()
+        .flat_map(Hash::values)
+        .map(|value| Reply::bytes(value.clone()));
     Ok(Reply::Array(values.collect()))
 }
 
@@ -149,14 +155,15 @@ pub(super) fn hrandfield(data: &mut Data, args: &[&[u8]]) -> Outcome {
         places.truncate(wanted);
         places
     };
-    let mut items = Vec::new();
-    for (field, value) in places.into_iter().filter_map(|place| hash.get_index(place)) {
-        items.push(Reply::bytes(field.clone()));
-        if with_values {
-            items.push(Reply::bytes(value.clone()));
-        }
-    }
-    Ok(Reply::Array(items))
+    let drawn = places
+        .into_iter()
+        .filter_map(|place| hash.get_index(place))
+        .map(|(field, value)| (Reply::bytes(field.clone()), Reply::bytes(value.clone())));
+    Ok(if with_values {
+        Reply::Pairs(drawn.collect())
+    } else {
+        Reply::Array(drawn.map(|(field, _)| field).collect())
+    })
 }
 
 /// How many fields are drawn at once at most.

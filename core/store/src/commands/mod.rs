@@ -13,6 +13,9 @@ mod strings;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+#[cfg(feature = "server")]
+pub(crate) use server::unknown_subcommand;
+
 use crate::data::Data;
 use crate::lua::Engine;
 use crate::reply::{Reply, StoreError};

@@ -47,9 +47,7 @@ impl AddRule {
             return Err(StoreError::syntax());
         }
         if rule.only_new && rule.only_existing {
-            return Err(StoreError::err(
-                "XX and NX options at the same time are not compatible",
-            ));
+            return Err(StoreError::err("XX and NX options at the same time are not compatible"));
         }
         if (rule.if_greater && rule.if_less) || (rule.only_new && (rule.if_greater || rule.if_less)) {
             return Err(StoreError::err(
@@ -272,14 +270,15 @@ fn range_by_score(data: &mut Data, key: &[u8], low: &[u8], high: &[u8], options:
 }
 
 fn members<'a>(found: impl Iterator<Item = (&'a [u8], f64)>, options: &RangeOptions) -> Reply {
-    let mut items = Vec::new();
-    for (member, score) in found {
-        items.push(Reply::bytes(member));
-        if options.with_scores {
-            items.push(Reply::Double(score));
-        }
+    if options.with_scores {
+        Reply::Pairs(
+            found
+                .map(|(member, score)| (Reply::bytes(member), Reply::Double(score)))
+                .collect(),
+        )
+    } else {
+        Reply::Array(found.map(|(member, _)| Reply::bytes(member)).collect())
     }
-    Reply::Array(items)
 }
 
 pub(super) fn zpopmin(data: &mut Data, args: &[&[u8]]) -> Outcome {
@@ -298,9 +297,13 @@ pub(super) fn zpopmin(data: &mut Data, args: &[&[u8]]) -> Outcome {
         }
         lowest
     })?;
-    let items = popped
+    let pairs = popped
         .into_iter()
         .flatten()
-        .flat_map(|(member, score)| [Reply::Bytes(member), Reply::Double(score)]);
-    Ok(Reply::Array(items.collect()))
+        .map(|(member, score)| (Reply::Bytes(member), Reply::Double(score)));
+    Ok(if args.len() > 2 {
+        Reply::Pairs(pairs.collect())
+    } else {
+        Reply::Array(pairs.flat_map(|(member, score)| [member, score]).collect())
+    })
 }

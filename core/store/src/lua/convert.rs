@@ -34,7 +34,9 @@ pub(crate) fn value_of(lua: &Lua, reply: Reply) -> mlua::Result<Value> {
         Reply::Status(status) => field(lua, "ok", &status)?,
         Reply::Error(error) => field(lua, "err", &error.to_string())?,
         Reply::Array(items) | Reply::Set(items) => list(lua, items)?,
-        Reply::Map(pairs) => list(lua, pairs.into_iter().flat_map(|(key, value)| [key, value]).collect())?,
+        Reply::Map(pairs) | Reply::Pairs(pairs) => {
+            list(lua, pairs.into_iter().flat_map(|(key, value)| [key, value]).collect())?
+        }
     })
 }
 
@@ -87,7 +89,9 @@ fn reply_of_table(table: &Table, depth: usize) -> mlua::Result<Reply> {
         return Ok(Reply::Map(pairs.collect::<mlua::Result<_>>()?));
     }
     if let Value::Table(set) = table.raw_get::<Value>("set")? {
-        let members = set.pairs::<Value, Value>().map(|pair| nested_reply_of(&pair?.0, depth + 1));
+        let members = set
+            .pairs::<Value, Value>()
+            .map(|pair| nested_reply_of(&pair?.0, depth + 1));
         return Ok(Reply::Set(members.collect::<mlua::Result<_>>()?));
     }
     let mut items = Vec::new();

@@ -15,14 +15,10 @@ use crate::reply::{Reply, StoreError};
 /// The name under which scripts appear in error messages.
 const CHUNK_NAME: &str = "@user_script";
 
-/// How much memory scripts may use, so that one cannot take the machine's.
-const MEMORY_LIMIT_BYTES: usize = 512 * 1024 * 1024;
-
 /// Compiled scripts and the world they run in.
 pub(crate) struct Engine {
     lua: Lua,
     environment: Table,
-    set_arguments: Function,
     run: Function,
     /// What EVALSHA finds, by the hex SHA-1 of the text.
     scripts: HashMap<String, Function>,
@@ -38,15 +34,13 @@ impl Engine {
     fn build(data: &Arc<Mutex<Data>>) -> mlua::Result<Self> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
-        let (environment, set_arguments, run) = lua
+        let (environment, run) = lua
             .load(include_str!("sandbox.lua"))
             .set_name("@sandbox")
             .call(native(&lua, data)?)?;
-        lua.set_memory_limit(MEMORY_LIMIT_BYTES)?;
         Ok(Self {
             lua,
             environment,
-            set_arguments,
             run,
             scripts: HashMap::new(),
             known: vec![None; Script::ALL.len()],
@@ -132,8 +126,7 @@ impl Engine {
     {
         let keys = self.strings(keys)?;
         let args = self.strings(args)?;
-        self.set_arguments.call::<()>((keys, args))?;
-        let (is_ok, result, line): (bool, Value, Option<i64>) = self.run.call(script)?;
+        let (is_ok, result, line): (bool, Value, Option<i64>) = self.run.call((script, keys, args))?;
         if is_ok {
             return convert::reply_of(&result);
         }
@@ -184,7 +177,8 @@ fn native(lua: &Lua, data: &Arc<Mutex<Data>>) -> mlua::Result<Table> {
     native.set("call", call)?;
 
     let pcall_data = Arc::clone(data);
-    let pcall = lua.create_function(move |lua, args: MultiValue| convert::value_of(lua, execute(&pcall_data, &args)))?;
+    let pcall =
+        lua.create_function(move |lua, args: MultiValue| convert::value_of(lua, execute(&pcall_data, &args)))?;
     native.set("pcall", pcall)?;
 
     let sha1hex = lua.create_function(|_, args: MultiValue| {
@@ -211,13 +205,37 @@ fn native(lua: &Lua, data: &Arc<Mutex<Data>>) -> mlua::Result<Table> {
         };
         // As C does it: the low 32 bits.
         let seed = i32::from_ne_bytes(u32::try_from(seed & 0xFFFF_FFFF).unwrap_or(0).to_ne_bytes());
-        seed_data.lock().unwrap_or_else(PoisonError::into_inner).random.seed(seed);
+        seed_data
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .random
+            .seed(seed);
         Ok(())
     })?;
     native.set("randomseed", randomseed)?;
 
-    let raise_text = lua.create_function(|_, text: String| Err::<(), _>(raise(StoreError::parse(&text))))?;
-    native.set("raise", raise_text)?;
+    // Nobody reads what scripts log; wrong calls still fail as in Redis.
+    let log = lua.create_function(|_, args: MultiValue| {
+        let level = match args.front() {
+            Some(Value::Integer(level)) => Some(*level),
+            Some(Value::Number(level)) => Some(convert::truncate(*level)),
+            _ => None,
+        };
+        let why = match level {
+            _ if args.len() < 2 => "redis.log() requires two arguments or more.",
+            None => "First argument must be a number (log level).",
+            Some(0..=3) => return Ok(()),
+            Some(_) => "Invalid debug level.",
+        };
+        Err(raise(StoreError::err(why)))
+    })?;
+    native.set("log", log)?;
+
+    let setresp = lua.create_function(|_, version: Value| match version {
+        Value::Integer(2) => Ok(()),
+        _ => Err(raise(StoreError::err("RESP version must be 2."))),
+    })?;
+    native.set("setresp", setresp)?;
 
     let message = lua.create_function(|_, error: Value| {
         Ok(match &error {
@@ -286,7 +304,9 @@ fn without_shebang(text: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, StoreError
     let mut words = line.split_ascii_whitespace();
     let engine = words.next().unwrap_or_default();
     if engine != "lua" {
-        return Err(StoreError::err(format!("Unexpected engine in script shebang: {engine}")));
+        return Err(StoreError::err(format!(
+            "Unexpected engine in script shebang: {engine}"
+        )));
     }
     if let Some(unknown) = words.find(|word| !word.starts_with("flags=")) {
         return Err(StoreError::err(format!("Unknown lua shebang option: {unknown}")));

@@ -1,11 +1,12 @@
 -- Builds the world that scripts see, as Redis 7 builds it.
 --
--- Argument  native: functions of the store (call, pcall, sha1hex, random,
---           randomseed, message, line)
+-- Argument  native: functions of the store. Those that may fail are written
+--           there, for a Lua function called last in a script would hide the
+--           script's line from error messages.
 -- Returns   globals      the table that scripts see as _G; read-only
---           set_arguments(keys, argv)   sets KEYS and ARGV
---           run(script)  runs a compiled script: true and its result, or false,
---                        the error's text and the script's line (or nil)
+--           run(script, keys, argv)  runs a compiled script: true and its
+--                        result, or false, the error's text and the script's
+--                        line (or nil)
 --
 -- Redis marks tables read-only in its patched Lua. Stock Lua cannot, so scripts
 -- see an empty shadow of each such table: reads fall through to the real one,
@@ -194,23 +195,8 @@ globals.redis = shadow({
   sha1hex = native.sha1hex,
   error_reply = single_field('err'),
   status_reply = single_field('ok'),
-  log = function(...)
-    local level = ...
-    if select('#', ...) < 2 then
-      native.raise('ERR redis.log() requires two arguments or more.')
-    end
-    if type(level) ~= 'number' then
-      native.raise('ERR First argument must be a number (log level).')
-    end
-    if level < 0 or level > 3 then
-      native.raise('ERR Invalid debug level.')
-    end
-  end,
-  setresp = function(version)
-    if version ~= 2 then
-      native.raise('ERR RESP version must be 2.')
-    end
-  end,
+  log = native.log,
+  setresp = native.setresp,
   set_repl = no_effect,
   replicate_commands = function()
     return true
@@ -235,6 +221,9 @@ globals.redis = shadow({
   REDIS_VERSION_NUM = 0x0007000f,
 })
 
+-- Present from the start, so that a run replaces fields and adds none.
+globals.KEYS, globals.ARGV = {}, {}
+
 setmetatable(globals, {
   __index = function(_, name)
     error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
@@ -242,11 +231,6 @@ setmetatable(globals, {
 })
 local visible_globals = shadow(globals)
 rawset(globals, '_G', visible_globals)
-
-local function set_arguments(keys, argv)
-  rawset(globals, 'KEYS', keys)
-  rawset(globals, 'ARGV', argv)
-end
 
 -- Called where the error happened, so that the script's line is still on the stack.
 local function on_error(problem)
@@ -263,7 +247,8 @@ local function on_error(problem)
   return { text, native.line() }
 end
 
-local function run(script)
+local function run(script, keys, argv)
+  globals.KEYS, globals.ARGV = keys, argv
   local ok, result = xpcall(script, on_error)
   if ok then
     return true, result
@@ -275,4 +260,4 @@ local function run(script)
   return false, result[1], result[2]
 end
 
-return visible_globals, set_arguments, run
+return visible_globals, run

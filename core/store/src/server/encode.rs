@@ -1,0 +1,141 @@
+//! Replies as bytes.
+
+use crate::float;
+use crate::reply::Reply;
+
+/// The version of the protocol that a connection speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Resp2,
+    Resp3,
+}
+
+/// Appends a reply.
+pub(super) fn reply(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
+    let is_resp3 = protocol == Protocol::Resp3;
+    match reply {
+        Reply::Nil | Reply::NilArray if is_resp3 => out.extend_from_slice(b"_\r\n"),
+        Reply::Nil => out.extend_from_slice(b"$-1\r\n"),
+        Reply::NilArray => out.extend_from_slice(b"*-1\r\n"),
+        Reply::Int(number) => line(b':', number.to_string().as_bytes(), out),
+        Reply::Double(number) if is_resp3 => line(b',', float::format(*number).as_bytes(), out),
+        Reply::Double(number) => bulk(float::format(*number).as_bytes(), out),
+        Reply::Bytes(bytes) => bulk(bytes, out),
+        Reply::Status(status) => line(b'+', status.as_bytes(), out),
+        Reply::Error(error) => line(b'-', error.to_string().as_bytes(), out),
+        Reply::Array(items) => list(b'*', items, protocol, out),
+        Reply::Set(items) => list(if is_resp3 { b'~' } else { b'*' }, items, protocol, out),
+        Reply::Map(entries) => {
+            let (kind, length) = if is_resp3 {
+                (b'%', entries.len())
+            } else {
+                (b'*', entries.len() * 2)
+            };
+            header(kind, length, out);
+            for (key, value) in entries {
+                self::reply(key, protocol, out);
+                self::reply(value, protocol, out);
+            }
+        }
+        Reply::Pairs(pairs) => {
+            header(b'*', if is_resp3 { pairs.len() } else { pairs.len() * 2 }, out);
+            for (first, second) in pairs {
+                if is_resp3 {
+                    header(b'*', 2, out);
+                }
+                self::reply(first, protocol, out);
+                self::reply(second, protocol, out);
+            }
+        }
+    }
+}
+
+/// Appends what comes without being asked for: a push of RESP3, an array in RESP2.
+pub(super) fn push(items: &[Reply], protocol: Protocol, out: &mut Vec<u8>) {
+    let kind = match protocol {
+        Protocol::Resp2 => b'*',
+        Protocol::Resp3 => b'>',
+    };
+    list(kind, items, protocol, out);
+}
+
+/// Appends a published message.
+pub(super) fn message(channel: &[u8], payload: &[u8], protocol: Protocol, out: &mut Vec<u8>) {
+    out.push(match protocol {
+        Protocol::Resp2 => b'*',
+        Protocol::Resp3 => b'>',
+    });
+    out.extend_from_slice(b"3\r\n$7\r\nmessage\r\n");
+    bulk(channel, out);
+    bulk(payload, out);
+}
+
+fn list(kind: u8, items: &[Reply], protocol: Protocol, out: &mut Vec<u8>) {
+    header(kind, items.len(), out);
+    for item in items {
+        reply(item, protocol, out);
+    }
+}
+
+fn bulk(bytes: &[u8], out: &mut Vec<u8>) {
+    header(b'$', bytes.len(), out);
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn header(kind: u8, length: usize, out: &mut Vec<u8>) {
+    line(kind, length.to_string().as_bytes(), out);
+}
+
+/// One line; a break within it would end the reply early.
+fn line(kind: u8, text: &[u8], out: &mut Vec<u8>) {
+    out.push(kind);
+    out.extend(text.iter().map(|byte| match byte {
+        b'\r' | b'\n' => b' ',
+        other => *other,
+    }));
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reply::StoreError;
+
+    fn encoded(what: &Reply, protocol: Protocol) -> String {
+        let mut out = Vec::new();
+        reply(what, protocol, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn each_reply_has_a_form_in_both_versions() {
+        let pair = || vec![(Reply::bytes("a"), Reply::Double(1.5))];
+        for (what, resp2, resp3) in [
+            (Reply::Nil, "$-1\r\n", "_\r\n"),
+            (Reply::NilArray, "*-1\r\n", "_\r\n"),
+            (Reply::Int(-3), ":-3\r\n", ":-3\r\n"),
+            (Reply::OK, "+OK\r\n", "+OK\r\n"),
+            (Reply::bytes("a\r\n"), "$3\r\na\r\n\r\n", "$3\r\na\r\n\r\n"),
+            (
+                Reply::Map(pair()),
+                "*2\r\n$1\r\na\r\n$3\r\n1.5\r\n",
+                "%1\r\n$1\r\na\r\n,1.5\r\n",
+            ),
+            (
+                Reply::Pairs(pair()),
+                "*2\r\n$1\r\na\r\n$3\r\n1.5\r\n",
+                "*1\r\n*2\r\n$1\r\na\r\n,1.5\r\n",
+            ),
+            (Reply::Set(vec![Reply::Int(1)]), "*1\r\n:1\r\n", "~1\r\n:1\r\n"),
+            (
+                Reply::Error(StoreError::err("a\r\nb")),
+                "-ERR a  b\r\n",
+                "-ERR a  b\r\n",
+            ),
+        ] {
+            assert_eq!(encoded(&what, Protocol::Resp2), resp2);
+            assert_eq!(encoded(&what, Protocol::Resp3), resp3);
+        }
+    }
+}

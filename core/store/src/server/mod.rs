@@ -1,0 +1,145 @@
+//! The store behind a port: what `leasehold serve` runs.
+//!
+//! It speaks RESP2 and RESP3 to ordinary Redis clients, one task for each
+//! connection. Commands that change the connection (`HELLO`, `AUTH`, `CLIENT`,
+//! `SUBSCRIBE`, `MULTI`, …) are carried out here, all others by the store.
+
+mod connection;
+mod encode;
+mod handshake;
+mod request;
+mod transaction;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::task::JoinSet;
+
+use crate::data::Front;
+use crate::embedded::Embedded;
+
+/// Connections beyond this number are turned away.
+const MAX_CLIENTS: usize = 10_000;
+
+/// A listening port in front of a store.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+/// What every connection knows.
+struct Shared {
+    store: Embedded,
+    port: u16,
+    password: Option<Vec<u8>>,
+    next_id: AtomicU64,
+    clients: AtomicUsize,
+}
+
+impl Server {
+    /// Listens on an address; port 0 takes a free one. With a password, clients
+    /// must give it, as the user `default`.
+    ///
+    /// # Errors
+    /// When the address is taken or is not this machine's.
+    pub async fn bind(address: impl ToSocketAddrs, password: Option<Vec<u8>>, store: Embedded) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            store,
+            port: address.port(),
+            password,
+            next_id: AtomicU64::new(1),
+            clients: AtomicUsize::new(0),
+        });
+        shared.tell_store(0);
+        Ok(Self {
+            listener,
+            address,
+            shared,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop` is ready, then closes every connection at once.
+    /// Dropping the future does the same.
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
+        let mut connections = JoinSet::new();
+        tokio::pin!(stop);
+        loop {
+            tokio::select! {
+                () = &mut stop => return,
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, peer)) => {
+                        connections.spawn(welcome(Arc::clone(&self.shared), stream, peer));
+                    }
+                    // Out of file descriptors, most likely: wait for some connection to end.
+                    Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+                },
+                Some(_) = connections.join_next() => {}
+            }
+        }
+    }
+}
+
+async fn welcome(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+    let _place = Place::take(&shared);
+    if shared.clients.load(Ordering::Relaxed) > MAX_CLIENTS {
+        connection::turn_away(stream).await;
+        return;
+    }
+    // Small replies must not wait for more of them.
+    let _ = stream.set_nodelay(true);
+    let id = shared.next_id.fetch_add(1, Ordering::Relaxed);
+    // An error means that the client has gone, which is no news to anybody.
+    let _ = connection::Connection::new(Arc::clone(&shared), id, peer)
+        .run(stream)
+        .await;
+}
+
+/// A connection's place in the count of clients.
+struct Place<'a>(&'a Shared);
+
+impl<'a> Place<'a> {
+    fn take(shared: &'a Shared) -> Self {
+        shared.tell_store(shared.clients.fetch_add(1, Ordering::Relaxed) + 1);
+        Self(shared)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.tell_store(self.0.clients.fetch_sub(1, Ordering::Relaxed) - 1);
+    }
+}
+
+impl Shared {
+    /// For `INFO`.
+    fn tell_store(&self, clients: usize) {
+        let front = Front {
+            port: self.port,
+            clients,
+        };
+        self.store.with_store(|store, _| store.set_front(front));
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the password.
+        f.debug_struct("Shared")
+            .field("port", &self.port)
+            .finish_non_exhaustive()
+    }
+}
