@@ -22,6 +22,10 @@ def snippets(language: str, server: Server) -> list[str]:
     return [block.replace("redis://localhost:6379", server.url) for block in blocks]
 
 
+def command(server: Server, *words: str) -> object:
+    return server.store.execute_command(*words)  # type: ignore[no-untyped-call]
+
+
 def output_of(command: list[str], folder: Path) -> str:
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=60).stdout
 
@@ -52,12 +56,12 @@ def limited_url(server: Server) -> str:
     """The URL of a user with the rights that SECURITY.md gives, and no others."""
     match = re.search(r"^ACL SETUSER (\w+) on >PASSWORD (.*)$", SECURITY, re.MULTILINE)
     assert match, "SECURITY.md has no ACL rule"
-    server.store.execute_command("ACL", "SETUSER", match[1], "reset", "on", ">secret", *match[2].split())
+    command(server, "ACL", "SETUSER", match[1], "reset", "on", ">secret", *match[2].split())
     return server.url.replace("redis://", f"redis://{match[1]}:secret@")
 
 
 def test_the_rights_in_security_md_are_enough(server: Server, limited_url: str) -> None:
-    server.store.execute_command("ACL", "LOG", "RESET")
+    command(server, "ACL", "LOG", "RESET")
     with leasehold.connect(limited_url) as holder, leasehold.connect(limited_url) as waiter:
         first = holder.lock("orders:1").try_acquire()
         assert first is not None
@@ -68,7 +72,7 @@ def test_the_rights_in_security_md_are_enough(server: Server, limited_url: str) 
         second = waiter.lock("orders:1").try_acquire(wait=5)
         assert second is not None
         second.release()
-    assert server.store.execute_command("ACL", "LOG") == []
+    assert command(server, "ACL", "LOG") == []
 
 
 def test_a_name_outside_those_rights_is_refused_with_an_error(limited_url: str) -> None:

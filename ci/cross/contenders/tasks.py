@@ -19,7 +19,7 @@ async def run(workers: int, work: Callable[[], Awaitable[None]]) -> None:
 
 async def count(url: str, name: str, workers: int, rounds: int) -> None:
     store = redis.from_url(url, decode_responses=True)
-    async with await leasehold.aio.connect(url) as client:
+    async with leasehold.aio.connect(url) as client:
         lock = client.lock(name)
 
         async def work() -> None:
@@ -36,7 +36,7 @@ async def count(url: str, name: str, workers: int, rounds: int) -> None:
 
 async def turns(url: str, name: str, workers: int, seconds: float) -> None:
     grants = 0
-    async with await leasehold.aio.connect(url) as client:
+    async with leasehold.aio.connect(url) as client:
         lock = client.lock(name)
 
         async def work() -> None:

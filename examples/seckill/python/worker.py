@@ -36,9 +36,9 @@ class Worker:
             async with self.lock as lease:
                 self.grants += 1
                 self.longest_wait = max(self.longest_wait, time.monotonic() - asked)
-                await self.sell(user, lease.token)
+                await self.sell(user, lease)
 
-    async def sell(self, user: str, token: int) -> None:
+    async def sell(self, user: str, lease: leasehold.aio.Lease) -> None:
         """Sells to one user. Every line is a step of its own: without the lock, others would come in between."""
         stock = int(await self.store.get(f"{PREFIX}:stock") or 0)
         if stock == 0:
@@ -48,6 +48,7 @@ class Worker:
             self.refused += 1
             return
         # What a fenced resource does: a holder that was paused too long comes with a token that is too low.
+        token = lease.token or 0
         if token <= int(await self.store.get(f"{PREFIX}:token") or 0):
             raise RuntimeError(f"fencing token {token} is too low")
         await asyncio.sleep(0.001)
@@ -76,7 +77,7 @@ async def report(worker: Worker) -> None:
 
 async def main() -> None:
     store = redis.from_url(URL, decode_responses=True)
-    async with await leasehold.aio.connect(URL) as client:
+    async with leasehold.aio.connect(URL) as client:
         worker = Worker(client, store)
         print(json.dumps({"ready": True}), flush=True)
         await asyncio.to_thread(input)
