@@ -1,0 +1,224 @@
+//! One client.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use leasehold::host::{Acquire, Completion, Error, Event, Host, Lease, Op};
+use napi::bindgen_prelude::{ClassInstance, Either, Env, Float64ArraySlice, Function, JavaScriptClassExt};
+use napi::threadsafe_function::ThreadsafeFunctionCallMode;
+use napi_derive::napi;
+
+use crate::failure::{NativeFailure, milliseconds};
+use crate::options::ClientOptions;
+use crate::rows::{self, WIDTH};
+
+/// One client. Everything in it belongs to the thread of its JavaScript; the
+/// engine's thread only calls `wake`.
+#[napi]
+pub struct NativeClient {
+    host: Host,
+    /// Taken from the host, and not yet put into rows.
+    events: RefCell<VecDeque<Event>>,
+    /// The errors of rows, until JavaScript takes them.
+    failures: RefCell<VecDeque<Error>>,
+    /// Leases that JavaScript may ask about: granted, not lost, and not given back.
+    leases: RefCell<HashMap<u64, Arc<Lease>>>,
+}
+
+/// Starts to connect. The answer comes as the row of request 0.
+///
+/// `wake` is called on JavaScript's thread whenever there is something to drain.
+/// It does not keep the process alive.
+#[napi(catch_unwind)]
+pub fn open<'env>(
+    env: &'env Env,
+    options: ClientOptions,
+    wake: Function<'_, (), ()>,
+) -> napi::Result<Either<ClassInstance<'env, NativeClient>, NativeFailure>> {
+    let wake = wake
+        .build_threadsafe_function::<()>()
+        .weak::<true>()
+        .callee_handled::<false>()
+        .build()?;
+    let wake = move || {
+        // Refused only while the environment is closing, when nobody listens.
+        let _ = wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
+    };
+    match Host::open(options.into(), Box::new(wake)) {
+        Ok(host) => NativeClient::new(host).into_instance(env).map(Either::A),
+        Err(error) => Ok(Either::B(NativeFailure::from(&error))),
+    }
+}
+
+/// Releases leases of several clients at the end of the process, all at once.
+///
+/// Returns when their servers have answered, after `timeout_ms` at the most.
+#[napi(catch_unwind)]
+pub fn release_at_exit(clients: Vec<ClassInstance<'_, NativeClient>>, leases: Vec<Vec<f64>>, timeout_ms: u32) {
+    let timeout = Duration::from_millis(timeout_ms.into());
+    let owed: Vec<(Host, Vec<u64>)> = clients
+        .iter()
+        .zip(leases)
+        .map(|(client, leases)| (client.host.clone(), leases.into_iter().map(|id| id as u64).collect()))
+        .collect();
+    thread::scope(|scope| {
+        for (host, leases) in &owed {
+            scope.spawn(|| host.release_blocking(leases, timeout));
+        }
+    });
+}
+
+#[napi]
+impl NativeClient {
+    fn new(host: Host) -> Self {
+        Self {
+            host,
+            events: RefCell::default(),
+            failures: RefCell::default(),
+            leases: RefCell::default(),
+        }
+    }
+
+    /// Asks for a lock; returns the request's number.
+    #[napi(catch_unwind)]
+    pub fn acquire(
+        &self,
+        name: String,
+        wait_ms: Option<f64>,
+        lease_ms: Option<f64>,
+        max_hold_ms: Option<f64>,
+        within: Option<f64>,
+        token: bool,
+    ) -> f64 {
+        self.submit(Op::Acquire(Acquire {
+            name,
+            context: None,
+            within: within.map(|lease| lease as u64),
+            wait_ms,
+            lease_ms,
+            max_hold_ms,
+            no_fencing: !token,
+        }))
+    }
+
+    /// Gives a lease back; returns the request's number. The lease counts as given back at once.
+    #[napi(catch_unwind)]
+    pub fn release(&self, lease: f64) -> f64 {
+        let lease = lease as u64;
+        self.leases.borrow_mut().remove(&lease);
+        self.submit(Op::Release { lease })
+    }
+
+    /// Makes a lease last longer; returns the request's number.
+    #[napi(catch_unwind)]
+    pub fn extend(&self, lease: f64, by_ms: Option<f64>) -> f64 {
+        self.submit(Op::Extend {
+            lease: lease as u64,
+            by_ms,
+        })
+    }
+
+    /// Asks the server who holds a lock; returns the request's number.
+    #[napi(catch_unwind)]
+    pub fn inspect(&self, name: String) -> f64 {
+        self.submit(Op::Inspect { name })
+    }
+
+    /// Closes; returns the request's number.
+    #[napi(catch_unwind)]
+    pub fn close(&self) -> f64 {
+        self.submit(Op::Close)
+    }
+
+    /// Nobody waits for the request any more.
+    #[napi(catch_unwind)]
+    pub fn cancel(&self, request: f64) {
+        self.host.cancel(request as u64);
+    }
+
+    /// What is left of a lease in milliseconds; 0 if it is not held.
+    #[napi(catch_unwind)]
+    pub fn remaining_ms(&self, lease: f64) -> f64 {
+        self.lease(lease, 0.0, |lease| milliseconds(lease.remaining()))
+    }
+
+    /// Whether a lease is held, by the clock of now.
+    #[napi(catch_unwind)]
+    pub fn is_valid(&self, lease: f64) -> bool {
+        self.lease(lease, false, Lease::is_valid)
+    }
+
+    /// The index of the reason for which a lease is lost; −1 if it is not.
+    #[napi(catch_unwind)]
+    pub fn lost_reason(&self, lease: f64) -> f64 {
+        self.lease(lease, -1.0, |lease| {
+            lease.lost_reason().map_or(-1.0, rows::reason_index)
+        })
+    }
+
+    /// Puts queued events into `buffer` as rows, and returns how many. A full
+    /// buffer may leave some: drain again.
+    #[napi(catch_unwind)]
+    pub fn drain(&self, mut buffer: Float64ArraySlice<'_>) -> u32 {
+        let mut events = self.events.borrow_mut();
+        if events.is_empty() {
+            let mut fresh = Vec::from(std::mem::take(&mut *events));
+            self.host.drain(&mut fresh);
+            *events = fresh.into();
+        }
+        // SAFETY: JavaScript is inside this call, so that it neither reads nor
+        // writes the buffer meanwhile, and it shares it with no other thread.
+        let buffer = unsafe { buffer.as_mut() };
+        let mut count = 0;
+        for slot in buffer.chunks_exact_mut(WIDTH) {
+            let Some(event) = events.pop_front() else { break };
+            slot.copy_from_slice(&rows::row(&event));
+            self.keep(event);
+            count += 1;
+        }
+        count
+    }
+
+    /// The error of the next refused or failed row.
+    #[napi(catch_unwind)]
+    pub fn next_failure(&self) -> Option<NativeFailure> {
+        let error = self.failures.borrow_mut().pop_front()?;
+        Some(NativeFailure::from(&error))
+    }
+
+    /// Keeps what a row has no room for.
+    fn keep(&self, event: Event) {
+        match event {
+            Event::Completed {
+                result: Ok(Completion::Granted(lease)),
+                ..
+            } => {
+                self.leases.borrow_mut().insert(lease.id(), lease);
+            }
+            Event::Completed {
+                result: Ok(Completion::NotGranted(error)) | Err(error),
+                ..
+            } => {
+                self.failures.borrow_mut().push_back(error);
+            }
+            Event::Lost { lease, .. } => {
+                self.leases.borrow_mut().remove(&lease);
+            }
+            Event::Completed { .. } => {}
+        }
+    }
+
+    fn lease<T>(&self, id: f64, absent: T, read: impl FnOnce(&Lease) -> T) -> T {
+        match self.leases.borrow().get(&(id as u64)) {
+            Some(lease) => read(lease),
+            None => absent,
+        }
+    }
+
+    fn submit(&self, op: Op) -> f64 {
+        self.host.submit(op) as f64
+    }
+}

@@ -1,0 +1,31 @@
+//! The options of a client, as JavaScript gives them.
+
+use leasehold::host::Options;
+use napi_derive::napi;
+
+/// What `connect` was given; what is left out has the core's default.
+#[napi(object, object_to_js = false)]
+pub struct ClientOptions {
+    pub url: Option<String>,
+    pub lease_ms: Option<f64>,
+    pub command_timeout_ms: Option<f64>,
+    pub connect_timeout_ms: Option<f64>,
+    pub poll_min_ms: Option<f64>,
+    pub poll_max_ms: Option<f64>,
+    pub key_prefix: Option<String>,
+    pub tls_ca_file: Option<String>,
+}
+
+impl From<ClientOptions> for Options {
+    fn from(options: ClientOptions) -> Self {
+        Self {
+            url: options.url,
+            lease_ms: options.lease_ms,
+            command_timeout_ms: options.command_timeout_ms,
+            connect_timeout_ms: options.connect_timeout_ms,
+            poll_ms: options.poll_min_ms.zip(options.poll_max_ms),
+            key_prefix: options.key_prefix,
+            tls_ca_file: options.tls_ca_file,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Events as rows of four numbers: `[code, id, a, b]`.
+//!
+//! | code | id | a | b |
+//! |---|---|---|---|
+//! | connected, extended, closed | request | – | – |
+//! | granted | request | lease | fencing token, −1 if none |
+//! | refused, failed | request | – | – |
+//! | released | request | index of the outcome | – |
+//! | state | request | 1 if held, else 0 | – |
+//! | lost | lease | index of the reason | – |
+//!
+//! All ids and tokens are below 2^53. A row that is refused or failed has its
+//! error in the queue that `nextFailure` takes from, in the rows' order.
+
+use leasehold::host::{Completion, ErrorKind, Event, LostReason, ReleaseOutcome};
+use napi_derive::napi;
+
+/// How many numbers a row has.
+pub(crate) const WIDTH: usize = 4;
+
+pub(crate) type Row = [f64; WIDTH];
+
+const CONNECTED: u8 = 0;
+const GRANTED: u8 = 1;
+const REFUSED: u8 = 2;
+const RELEASED: u8 = 3;
+const EXTENDED: u8 = 4;
+const STATE: u8 = 5;
+const CLOSED: u8 = 6;
+const FAILED: u8 = 7;
+const LOST: u8 = 8;
+
+const OUTCOMES: [ReleaseOutcome; 4] = [
+    ReleaseOutcome::Released,
+    ReleaseOutcome::Expired,
+    ReleaseOutcome::Stolen,
+    ReleaseOutcome::Unknown,
+];
+
+const REASONS: [LostReason; 5] = [
+    LostReason::Expired,
+    LostReason::Removed,
+    LostReason::Stolen,
+    LostReason::MaxHold,
+    LostReason::Closed,
+];
+
+/// The words and numbers that rows are made of, told to JavaScript once.
+#[napi(object, object_from_js = false)]
+pub struct Vocabulary {
+    pub width: u32,
+    /// The names of the codes, by code.
+    pub codes: Vec<String>,
+    pub outcomes: Vec<String>,
+    pub reasons: Vec<String>,
+    /// The names of all error kinds.
+    pub kinds: Vec<String>,
+}
+
+/// The words and numbers that rows are made of.
+#[napi(catch_unwind)]
+pub fn vocabulary() -> Vocabulary {
+    let codes = [
+        "connected",
+        "granted",
+        "refused",
+        "released",
+        "extended",
+        "state",
+        "closed",
+        "failed",
+        "lost",
+    ];
+    Vocabulary {
+        width: WIDTH as u32,
+        codes: codes.map(str::to_owned).to_vec(),
+        outcomes: OUTCOMES.iter().map(|outcome| outcome.as_str().to_owned()).collect(),
+        reasons: REASONS.iter().map(|reason| reason.as_str().to_owned()).collect(),
+        kinds: ErrorKind::ALL.iter().map(|kind| kind.name().to_owned()).collect(),
+    }
+}
+
+/// The row of an event.
+pub(crate) fn row(event: &Event) -> Row {
+    match event {
+        Event::Completed {
+            request,
+            result: Ok(completion),
+        } => completed(*request, completion),
+        Event::Completed {
+            request,
+            result: Err(_),
+        } => [FAILED.into(), *request as f64, 0.0, 0.0],
+        Event::Lost { lease, reason } => [LOST.into(), *lease as f64, reason_index(*reason), 0.0],
+    }
+}
+
+/// The index of a reason in the vocabulary.
+pub(crate) fn reason_index(reason: LostReason) -> f64 {
+    index(&REASONS, &reason)
+}
+
+fn completed(request: u64, completion: &Completion) -> Row {
+    let (code, a, b) = match completion {
+        Completion::Connected => (CONNECTED, 0.0, 0.0),
+        Completion::Granted(lease) => (
+            GRANTED,
+            lease.id() as f64,
+            lease.token().map_or(-1.0, |token| token as f64),
+        ),
+        Completion::NotGranted(_) => (REFUSED, 0.0, 0.0),
+        Completion::Released(outcome) => (RELEASED, index(&OUTCOMES, outcome), 0.0),
+        Completion::Extended => (EXTENDED, 0.0, 0.0),
+        Completion::State(state) => (STATE, f64::from(u8::from(state.holder.is_some())), 0.0),
+        // Only asked for by hosts with implicit contexts; here there is none.
+        Completion::Held { levels, .. } => (STATE, f64::from(*levels), 0.0),
+        Completion::Closed => (CLOSED, 0.0, 0.0),
+    };
+    [code.into(), request as f64, a, b]
+}
+
+fn index<T: PartialEq>(words: &[T], word: &T) -> f64 {
+    words
+        .iter()
+        .position(|known| known == word)
+        .map_or(-1.0, |at| at as f64)
+}

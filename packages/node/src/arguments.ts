@@ -1,0 +1,88 @@
+// What JavaScript lets through and the core must not see: values of the wrong
+// type. Ranges are the core's business.
+
+import { InvalidArgumentError } from './errors.js';
+import type { AcquireOptions, ConnectOptions } from './options.js';
+
+/** A number, or nothing. */
+export function number(value: unknown, what: string): number | undefined {
+  if (value === undefined || typeof value === 'number') return value;
+  throw wrong(what, 'a number of milliseconds', value);
+}
+
+/** A boolean, or nothing. */
+export function boolean(value: unknown, what: string): boolean | undefined {
+  if (value === undefined || typeof value === 'boolean') return value;
+  throw wrong(what, 'true or false', value);
+}
+
+/** A string, or nothing. */
+export function string(value: unknown, what: string): string | undefined {
+  if (value === undefined || typeof value === 'string') return value;
+  throw wrong(what, 'a string', value);
+}
+
+/** An object of options, or nothing. */
+export function object<T extends object>(value: T | undefined, what: string): T | undefined {
+  if (value === undefined || (typeof value === 'object' && value !== null)) return value;
+  throw wrong(what, 'an object', value);
+}
+
+/** A signal, or nothing. */
+export function signal(value: unknown): AbortSignal | undefined {
+  if (value === undefined || value instanceof AbortSignal) return value;
+  throw wrong('signal', 'an AbortSignal', value);
+}
+
+/** A lock's name, as far as strings of JavaScript can go wrong. */
+export function lockName(value: unknown): string {
+  if (typeof value !== 'string') throw wrong('the lock name', 'a string', value);
+  // A lone surrogate has no UTF-8; replaced, it would make two names one lock.
+  if (/\p{Surrogate}/u.test(value)) {
+    throw new InvalidArgumentError('the lock name has a lone surrogate; give well-formed text', {
+      operation: 'acquire',
+    });
+  }
+  return value;
+}
+
+/** The options of an acquisition that are numbers or flags, checked. */
+export function acquireOptions<T extends AcquireOptions>(options: T | undefined): T | undefined {
+  const given = object(options, 'the options');
+  if (given === undefined) return undefined;
+  number(given.waitMs, 'waitMs');
+  number(given.leaseMs, 'leaseMs');
+  number(given.maxHoldMs, 'maxHoldMs');
+  return given;
+}
+
+/** The options of a client as the native library takes them. */
+export function clientOptions(url: unknown, options: ConnectOptions | undefined) {
+  const given = object(options, 'the options') ?? {};
+  const [pollMinMs, pollMaxMs] = pollMs(given.pollMs);
+  const checked = {
+    // Workers have an environment of their own, which only JavaScript sees.
+    url: string(url, 'the URL') ?? process.env.LEASEHOLD_URL,
+    leaseMs: number(given.leaseMs, 'leaseMs'),
+    commandTimeoutMs: number(given.commandTimeoutMs, 'commandTimeoutMs'),
+    connectTimeoutMs: number(given.connectTimeoutMs, 'connectTimeoutMs'),
+    pollMinMs,
+    pollMaxMs,
+    keyPrefix: string(given.keyPrefix, 'keyPrefix'),
+    tlsCaFile: string(given.tlsCaFile, 'tlsCaFile'),
+  };
+  return Object.fromEntries(Object.entries(checked).filter(([, value]) => value !== undefined));
+}
+
+function pollMs(value: unknown): [number | undefined, number | undefined] {
+  if (value === undefined) return [undefined, undefined];
+  if (Array.isArray(value) && value.length === 2 && value.every((end) => typeof end === 'number')) {
+    return [value[0], value[1]];
+  }
+  throw wrong('pollMs', 'two numbers of milliseconds, [min, max]', value);
+}
+
+function wrong(what: string, wanted: string, value: unknown): InvalidArgumentError {
+  const got = value === null ? 'null' : Array.isArray(value) ? 'an array' : typeof value;
+  return new InvalidArgumentError(`${what} must be ${wanted}, not ${got}`);
+}

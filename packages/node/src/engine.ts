@@ -1,0 +1,233 @@
+// Between the promises of JavaScript and the native client.
+//
+// Requests go in one by one and at once. Answers come in batches: the native
+// library wakes this thread once, `#drain` copies all queued events into one
+// buffer of numbers, and settles their promises. See `bindings/node/src/rows.rs`
+// for the rows.
+
+import { stopWaiting, wait } from './alive.js';
+import { clientOptions } from './arguments.js';
+import { errorOf, type LostReason } from './errors.js';
+import { forgetAtExit, releaseAtExit } from './exit.js';
+import { type NativeClient, type NativeFailure, native } from './native.js';
+import type { ConnectOptions } from './options.js';
+
+/** How a release ended: see `Lease.release`. */
+export type ReleaseOutcome = 'released' | 'expired' | 'stolen' | 'unknown';
+
+/** A lease as the engine sees it. */
+export interface Held {
+  /** The lease is lost. Called once. */
+  onLost(reason: LostReason): void;
+}
+
+/** What an acquisition asks for. */
+export interface Acquisition {
+  readonly name: string;
+  readonly waitMs: number | undefined;
+  readonly leaseMs: number | undefined;
+  readonly maxHoldMs: number | undefined;
+  readonly within: number | undefined;
+  readonly token: boolean;
+}
+
+/** A refusal or an error, before the class of its kind is made. */
+class Failure {
+  constructor(
+    readonly native: NativeFailure,
+    /** The lock was another's for as long as the caller was ready to wait. */
+    readonly refused: boolean,
+  ) {}
+
+  /** Made where a caller awaits it, so that its stack names the caller. */
+  error(): Error {
+    const { kind, message, operation, lock, owner, remainingMs } = this.native;
+    const holder = owner === undefined ? undefined : { owner, remainingMs: remainingMs ?? null };
+    return errorOf(kind, message, { lockName: lock, operation, holder });
+  }
+}
+
+/** What is called with the row that answers a request. */
+type Settle = (a: number, b: number, failure: Failure | undefined) => void;
+
+const vocabulary = native.vocabulary();
+const OUTCOMES = vocabulary.outcomes as ReleaseOutcome[];
+const REASONS = vocabulary.reasons as LostReason[];
+const WIDTH = vocabulary.width;
+const GRANTED = vocabulary.codes.indexOf('granted');
+const REFUSED = vocabulary.codes.indexOf('refused');
+const FAILED = vocabulary.codes.indexOf('failed');
+const LOST = vocabulary.codes.indexOf('lost');
+
+/** The request number of connecting. */
+const CONNECT = 0;
+const ROWS = 128;
+
+export class Engine {
+  readonly #native: NativeClient;
+  readonly #rows = new Float64Array(ROWS * WIDTH);
+  readonly #pending = new Map<number, Settle>();
+  /** Every lease from its grant until it is lost, or its release is answered. */
+  readonly #held = new Map<number, Held>();
+  #closed: Promise<void> | undefined;
+
+  private constructor(client: NativeClient) {
+    this.#native = client;
+  }
+
+  /** Connects. Rejects with the error of connecting. */
+  static async open(url: string | undefined, options: ConnectOptions | undefined): Promise<Engine> {
+    let engine: Engine | undefined;
+    const client = native.open(clientOptions(url, options), () => {
+      if (engine) engine.#drain();
+    });
+    if (!('drain' in client)) throw new Failure(client, false).error();
+    engine = new Engine(client);
+    const failure = await engine.#answer(CONNECT, (_a, _b, failure) => failure);
+    if (failure) throw failure.error();
+    releaseAtExit(engine);
+    return engine;
+  }
+
+  /** The native client, and what it has to release when the process ends. */
+  get owed(): { client: NativeClient; leases: number[] } {
+    return { client: this.#native, leases: [...this.#held.keys()] };
+  }
+
+  /**
+   * Takes a lock. `grant` makes its lease, in the very batch that grants it, so
+   * that a loss that follows finds it. Returns `null` when refused and `orNull`.
+   */
+  async acquire<L extends Held>(
+    wanted: Acquisition,
+    grant: (id: number, token: number) => L,
+    orNull: boolean,
+    signal: AbortSignal | undefined,
+  ): Promise<L | null> {
+    signal?.throwIfAborted();
+    const { name, waitMs, leaseMs, maxHoldMs, within, token } = wanted;
+    const request = this.#native.acquire(name, waitMs, leaseMs, maxHoldMs, within, token);
+    const settled = (id: number, token: number, failure: Failure | undefined): L | Failure => {
+      if (failure) return failure;
+      const lease = grant(id, token);
+      this.#held.set(id, lease);
+      return lease;
+    };
+    const answer = signal ? await this.#abortable(request, settled, signal) : await this.#answer(request, settled);
+    if (!(answer instanceof Failure)) return answer;
+    if (answer.refused && orNull) return null;
+    throw answer.error();
+  }
+
+  /** Gives a lease back. */
+  async release(lease: number): Promise<ReleaseOutcome> {
+    const answer = await this.#answer(this.#native.release(lease), (outcome, _b, failure) => {
+      this.#held.delete(lease);
+      return failure ?? (OUTCOMES[outcome] as ReleaseOutcome);
+    });
+    if (answer instanceof Failure) throw answer.error();
+    return answer;
+  }
+
+  /** Makes a lease last longer. */
+  async extend(lease: number, byMs: number | undefined): Promise<void> {
+    const failure = await this.#answer(this.#native.extend(lease, byMs), (_a, _b, failure) => failure);
+    if (failure) throw failure.error();
+  }
+
+  /** Whether anybody holds the lock, by the server's answer. */
+  async isLocked(name: string): Promise<boolean> {
+    const request = this.#native.inspect(name);
+    const answer = await this.#answer(request, (held, _b, failure) => failure ?? held === 1);
+    if (answer instanceof Failure) throw answer.error();
+    return answer;
+  }
+
+  remainingMs(lease: number): number {
+    return this.#native.remainingMs(lease);
+  }
+
+  isValid(lease: number): boolean {
+    return this.#native.isValid(lease);
+  }
+
+  lostReason(lease: number): LostReason | null {
+    return REASONS[this.#native.lostReason(lease)] ?? null;
+  }
+
+  /** Closes, once. */
+  close(): Promise<void> {
+    this.#closed ??= this.#answer(this.#native.close(), () => {
+      this.#held.clear();
+      forgetAtExit(this);
+    });
+    return this.#closed;
+  }
+
+  #answer<T>(request: number, settled: (a: number, b: number, failure: Failure | undefined) => T): Promise<T> {
+    return new Promise((resolve) => {
+      this.#await(request, (a, b, failure) => resolve(settled(a, b, failure)));
+    });
+  }
+
+  #abortable<T>(
+    request: number,
+    settled: (a: number, b: number, failure: Failure | undefined) => T,
+    signal: AbortSignal,
+  ): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const onAbort = () => {
+        this.#forget(request);
+        this.#native.cancel(request);
+        reject(signal.reason);
+      };
+      signal.addEventListener('abort', onAbort, { once: true });
+      this.#await(request, (a, b, failure) => {
+        signal.removeEventListener('abort', onAbort);
+        resolve(settled(a, b, failure));
+      });
+    });
+  }
+
+  #await(request: number, settle: Settle): void {
+    this.#pending.set(request, settle);
+    wait();
+  }
+
+  #forget(request: number): void {
+    if (this.#pending.delete(request)) stopWaiting();
+  }
+
+  #drain(): void {
+    const rows = this.#rows;
+    let count: number;
+    do {
+      count = this.#native.drain(rows);
+      for (let at = 0; at < count * WIDTH; at += WIDTH) {
+        this.#take(rows[at] as number, rows[at + 1] as number, rows[at + 2] as number, rows[at + 3] as number);
+      }
+    } while (count === ROWS);
+  }
+
+  #take(code: number, id: number, a: number, b: number): void {
+    if (code === LOST) {
+      const lease = this.#held.get(id);
+      this.#held.delete(id);
+      lease?.onLost(REASONS[a] as LostReason);
+      return;
+    }
+    const failure = code === FAILED || code === REFUSED ? this.#nextFailure(code === REFUSED) : undefined;
+    const settle = this.#pending.get(id);
+    if (settle) {
+      this.#forget(id);
+      settle(a, b, failure);
+    } else if (code === GRANTED) {
+      // Its caller aborted in this very batch.
+      this.#native.release(a);
+    }
+  }
+
+  #nextFailure(refused: boolean): Failure {
+    return new Failure(this.#native.nextFailure() as NativeFailure, refused);
+  }
+}

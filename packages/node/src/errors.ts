@@ -1,0 +1,151 @@
+/** The kinds of errors, the same in every language that Leasehold speaks. */
+export type ErrorKind =
+  | 'LockTimeout'
+  | 'NotOwner'
+  | 'LockLost'
+  | 'Cancelled'
+  | 'Unavailable'
+  | 'Misconfigured'
+  | 'InvalidArgument'
+  | 'Closed'
+  | 'Forked';
+
+/**
+ * Why a lease was lost.
+ *
+ * - `expired`: its deadline came without a renewal that the server confirmed
+ * - `removed`: the server has no record of it (DEL, FLUSHALL, eviction, failover)
+ * - `stolen`: the record on the server is another owner's
+ * - `max_hold`: `maxHoldMs` has passed
+ * - `closed`: the client was closed
+ */
+export type LostReason = 'expired' | 'removed' | 'stolen' | 'max_hold' | 'closed';
+
+/** Who holds a lock, by the server's last answer. */
+export interface Holder {
+  /** The owner id that the server has. */
+  readonly owner: string;
+  /** What was left of the holder's lease, in milliseconds; `null` if its record never expires. */
+  readonly remainingMs: number | null;
+}
+
+/** What an error knows beside its message. */
+export interface ErrorDetails {
+  /** The lock's name. */
+  readonly lockName?: string | undefined;
+  /** What was being done: `connect`, `acquire`, `release`, `extend` or `inspect`. */
+  readonly operation?: string | undefined;
+  /** Who held the lock. */
+  readonly holder?: Holder | undefined;
+  /** Why the lease was lost. */
+  readonly reason?: LostReason | undefined;
+}
+
+/** The root of all errors that Leasehold raises. Never contains a password. */
+export class LeaseholdError extends Error {
+  /** The kind; the class name is the kind and `Error`. */
+  readonly kind: ErrorKind;
+  /** The kind as a code: `LEASEHOLD_LOCK_TIMEOUT` for `LockTimeout`. */
+  readonly code: string;
+  /** The lock's name, or `null` if no lock was involved. */
+  readonly lockName: string | null;
+  /** What was being done, or `null`. */
+  readonly operation: string | null;
+
+  constructor(kind: ErrorKind, message: string, details: ErrorDetails = {}) {
+    super(message);
+    this.name = kind === 'Cancelled' ? 'LeaseholdError' : `${kind}Error`;
+    this.kind = kind;
+    this.code = `LEASEHOLD_${kind.replace(/(?<=[a-z])(?=[A-Z])/g, '_').toUpperCase()}`;
+    this.lockName = details.lockName ?? null;
+    this.operation = details.operation ?? null;
+  }
+}
+
+/** Waited as long as asked, and the lock was still another's. */
+export class LockTimeoutError extends LeaseholdError {
+  /** Who held the lock at the server's last answer; `null` if that was another part of this client. */
+  readonly holder: Holder | null;
+
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('LockTimeout', message, details);
+    this.holder = details.holder ?? null;
+  }
+}
+
+/** The caller does not hold what it wants to release or extend. */
+export class NotOwnerError extends LeaseholdError {
+  constructor(message: string, details?: ErrorDetails) {
+    super('NotOwner', message, details);
+  }
+}
+
+/** The lease ended before its holder was done with it. */
+export class LockLostError extends LeaseholdError {
+  /** Why, if that is known. */
+  readonly reason: LostReason | null;
+
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('LockLost', message, details);
+    this.reason = details.reason ?? null;
+  }
+}
+
+/** The server did not answer in time, or could not be reached. */
+export class UnavailableError extends LeaseholdError {
+  constructor(message: string, details?: ErrorDetails) {
+    super('Unavailable', message, details);
+  }
+}
+
+/** The server, the URL or a key is set up in a way that the lock cannot work with. */
+export class MisconfiguredError extends LeaseholdError {
+  constructor(message: string, details?: ErrorDetails) {
+    super('Misconfigured', message, details);
+  }
+}
+
+/** An argument is of the wrong type or out of its range. Nothing was sent. */
+export class InvalidArgumentError extends LeaseholdError {
+  constructor(message: string, details?: ErrorDetails) {
+    super('InvalidArgument', message, details);
+  }
+}
+
+/** The client was closed. */
+export class ClosedError extends LeaseholdError {
+  constructor(message: string, details?: ErrorDetails) {
+    super('Closed', message, details);
+  }
+}
+
+/** The object was made before a `fork` of the process and does not work in the child. */
+export class ForkedError extends LeaseholdError {
+  constructor(message: string, details?: ErrorDetails) {
+    super('Forked', message, details);
+  }
+}
+
+/** The class of each kind. `Cancelled` has none: Node's own idiom is `signal.reason`. */
+const CLASSES: Record<
+  Exclude<ErrorKind, 'Cancelled'>,
+  new (
+    message: string,
+    details?: ErrorDetails,
+  ) => LeaseholdError
+> = {
+  LockTimeout: LockTimeoutError,
+  NotOwner: NotOwnerError,
+  LockLost: LockLostError,
+  Unavailable: UnavailableError,
+  Misconfigured: MisconfiguredError,
+  InvalidArgument: InvalidArgumentError,
+  Closed: ClosedError,
+  Forked: ForkedError,
+};
+
+/** @internal The error of a kind. */
+export function errorOf(kind: string, message: string, details: ErrorDetails): LeaseholdError {
+  const Class = CLASSES[kind as keyof typeof CLASSES];
+  return Class ? new Class(message, details) : new LeaseholdError(kind as ErrorKind, message, details);
+}

@@ -1,0 +1,24 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+
+/** A distributed lock on Redis or Valkey, shared with Python, Kotlin, Java and Rust. */
+
+export { type Body, type Client, connect } from './client.js';
+export type { ReleaseOutcome } from './engine.js';
+export {
+  ClosedError,
+  type ErrorDetails,
+  type ErrorKind,
+  ForkedError,
+  type Holder,
+  InvalidArgumentError,
+  LeaseholdError,
+  LockLostError,
+  LockTimeoutError,
+  type LostReason,
+  MisconfiguredError,
+  NotOwnerError,
+  UnavailableError,
+} from './errors.js';
+export type { Lease } from './lease.js';
+export type { Lock } from './lock.js';
+export type { AcquireOptions, CallOptions, ConnectOptions, LockOptions, UsingOptions } from './options.js';

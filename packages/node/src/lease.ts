@@ -1,0 +1,150 @@
+import { number } from './arguments.js';
+import type { Engine, Held, ReleaseOutcome } from './engine.js';
+import { LockLostError, type LostReason, NotOwnerError } from './errors.js';
+
+/**
+ * The right to a lock for a limited time, from `lock.lock()` or `lock.tryLock()`.
+ *
+ * It is valid until a deadline that counts from before the server was asked.
+ * Unless it was taken with `leaseMs`, the library renews it until it is
+ * released, also while the event loop is blocked. Garbage collection never
+ * releases it.
+ */
+export class Lease implements Held {
+  /** The lock's name. */
+  readonly lockName: string;
+  readonly #engine: Engine;
+  readonly #id: number;
+  readonly #token: number;
+  /** The leases of one lock object that nobody has released. */
+  readonly #unsettled: Set<Lease>;
+  #released: Promise<ReleaseOutcome> | undefined;
+  #lost: LostReason | undefined;
+  #controller: AbortController | undefined;
+
+  /** @internal */
+  constructor(engine: Engine, lockName: string, id: number, token: number, unsettled: Set<Lease>) {
+    this.lockName = lockName;
+    this.#engine = engine;
+    this.#id = id;
+    this.#token = token;
+    this.#unsettled = unsettled;
+    unsettled.add(this);
+  }
+
+  /**
+   * The fencing token: higher than that of every earlier grant of this lock.
+   * Hand it to the resource, which refuses a lower one than it has seen.
+   * `null` if the lock was made with `token: false`.
+   */
+  get token(): bigint | null {
+    return this.#token < 0 ? null : BigInt(this.#token);
+  }
+
+  /** What is left until the deadline, in milliseconds; 0 once lost or released. */
+  get remainingMs(): number {
+    return this.#given ? 0 : this.#engine.remainingMs(this.#id);
+  }
+
+  /** Whether the lock is held now. Reads the clock, so that it is right at once after a pause. */
+  get isValid(): boolean {
+    return !this.#given && this.#engine.isValid(this.#id);
+  }
+
+  /** Why the lease was lost; `null` if it was not. */
+  get lostReason(): LostReason | null {
+    if (this.#lost !== undefined) return this.#lost;
+    return this.#released ? null : this.#engine.lostReason(this.#id);
+  }
+
+  /**
+   * Aborts when the lease is lost, with a `LockLostError` as its reason. Never
+   * aborts after a release. Pass it to whatever must stop then.
+   */
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#lost !== undefined) this.#controller.abort(this.#lostError(this.#lost));
+    }
+    return this.#controller.signal;
+  }
+
+  /**
+   * Makes the lease last `leaseMs` from now, if that is later than it lasts
+   * already; without `leaseMs`, its own length.
+   *
+   * @throws LockLostError if it is lost
+   * @throws NotOwnerError if it was released
+   * @throws UnavailableError if the server did not answer; the lease stays as it is
+   */
+  async extend(leaseMs?: number): Promise<void> {
+    const byMs = number(leaseMs, 'leaseMs');
+    if (this.#released) {
+      throw new NotOwnerError('the lease was released already; take the lock again', {
+        lockName: this.lockName,
+        operation: 'extend',
+      });
+    }
+    await this.#engine.extend(this.#id, byMs);
+  }
+
+  /**
+   * Gives the lock back and says what became of it. The second time it gives
+   * the same answer and frees nothing.
+   *
+   * - `released`: it was held to the end, or an outer lease of a re-entry still holds it
+   * - `expired`: the server had no record of it any more
+   * - `stolen`: the record is another owner's, who keeps it
+   * - `unknown`: the server did not answer in time; the library tries on until the lease has passed
+   *
+   * @throws ClosedError if the client was closed before
+   */
+  release(): Promise<ReleaseOutcome> {
+    if (this.#released === undefined) {
+      // Read now: the engine forgets a lease that is given back.
+      this.#lost ??= this.#engine.lostReason(this.#id) ?? undefined;
+      this.#unsettled.delete(this);
+      this.#released = this.#engine.release(this.#id);
+    }
+    return this.#released;
+  }
+
+  /**
+   * Releases at the end of an `await using` block.
+   *
+   * @throws LockLostError if the lease was lost meanwhile
+   */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.leave();
+  }
+
+  /** @internal Releases at the end of a scope, which fails if the lease was lost in it. */
+  async leave(): Promise<void> {
+    const outcome = await this.release().catch((error: unknown) => {
+      // A closed client answers no release; that the lease is lost says more.
+      if (this.#lost === undefined) throw error;
+    });
+    const lost = this.#lost ?? (outcome === 'expired' || outcome === 'stolen' ? outcome : undefined);
+    if (lost !== undefined) throw this.#lostError(lost);
+  }
+
+  /** @internal */
+  onLost(reason: LostReason): void {
+    this.#lost = reason;
+    this.#controller?.abort(this.#lostError(reason));
+  }
+
+  /** @internal Its number in the engine, if the engine is this one. */
+  idIn(engine: Engine): number | undefined {
+    return engine === this.#engine ? this.#id : undefined;
+  }
+
+  get #given(): boolean {
+    return this.#released !== undefined || this.#lost !== undefined;
+  }
+
+  #lostError(reason: LostReason): LockLostError {
+    const message = `lost lock ${JSON.stringify(this.lockName)} (${reason}); stop, and take it again`;
+    return new LockLostError(message, { lockName: this.lockName, reason });
+  }
+}

@@ -1,0 +1,129 @@
+import { acquireOptions, boolean, lockName, signal } from './arguments.js';
+import type { Acquisition, Engine, ReleaseOutcome } from './engine.js';
+import { InvalidArgumentError, NotOwnerError } from './errors.js';
+import { Lease } from './lease.js';
+import type { CallOptions, LockOptions } from './options.js';
+
+/**
+ * A lock by its name, from `client.lock(name)`. Cheap to make, and never changes.
+ *
+ * Two calls on one object exclude each other like calls on two: Node has no
+ * notion of who is calling. To enter a lock again that is held already, pass
+ * the held lease as `within`.
+ */
+export class Lock {
+  /** The lock's name. */
+  readonly name: string;
+  readonly #engine: Engine;
+  readonly #options: LockOptions;
+  readonly #unsettled = new Set<Lease>();
+
+  /** @internal */
+  constructor(engine: Engine, name: string, options: LockOptions | undefined) {
+    this.name = lockName(name);
+    this.#engine = engine;
+    this.#options = { ...acquireOptions(options) };
+    boolean(this.#options.token, 'token');
+  }
+
+  /**
+   * Waits for the lock and takes it.
+   *
+   * @returns the lease
+   * @throws LockTimeoutError if another holder kept it for `waitMs`
+   * @throws UnavailableError if the server did not answer
+   * @throws InvalidArgumentError for a name or number out of range; nothing was sent
+   * @throws LockLostError if `within` is lost
+   * @throws `signal.reason` if `signal` aborts; the lock is then not held
+   */
+  async lock(options?: CallOptions): Promise<Lease> {
+    // Never null: a refusal is thrown.
+    return (await this.#acquire(options, options?.waitMs ?? this.#options.waitMs, false)) as Lease;
+  }
+
+  /**
+   * Takes the lock if it is free, or becomes free within `waitMs`, which is 0
+   * unless this call gives it.
+   *
+   * @returns the lease, or `null` if another holder has it
+   * @throws UnavailableError if the server did not answer
+   * @throws InvalidArgumentError for a name or number out of range; nothing was sent
+   * @throws LockLostError if `within` is lost
+   * @throws `signal.reason` if `signal` aborts; the lock is then not held
+   */
+  tryLock(options?: CallOptions): Promise<Lease | null> {
+    return this.#acquire(options, options?.waitMs ?? 0, true);
+  }
+
+  /**
+   * Releases `lease`; without one, the only lease that was taken through this
+   * object and not released.
+   *
+   * @returns how the release ended: see `Lease.release`
+   * @throws InvalidArgumentError without a lease, if there is none or more than one
+   * @throws NotOwnerError if the lease is of another lock
+   */
+  async unlock(lease?: Lease): Promise<ReleaseOutcome> {
+    return this.#ownLease(lease).release();
+  }
+
+  /**
+   * Whether anybody holds the lock. Asks the server; the answer may be old when it arrives.
+   *
+   * @throws UnavailableError if the server did not answer
+   */
+  isLocked(): Promise<boolean> {
+    return this.#engine.isLocked(this.name);
+  }
+
+  /** Whether a lease that was taken through this object is valid now. Asks nobody. */
+  isHeld(): boolean {
+    for (const lease of this.#unsettled) {
+      if (lease.isValid) return true;
+    }
+    return false;
+  }
+
+  async #acquire(options: CallOptions | undefined, waitMs: number | undefined, orNull: boolean) {
+    const given = acquireOptions(options);
+    const wanted: Acquisition = {
+      name: this.name,
+      waitMs,
+      leaseMs: given?.leaseMs ?? this.#options.leaseMs,
+      maxHoldMs: given?.maxHoldMs ?? this.#options.maxHoldMs,
+      within: given?.within === undefined ? undefined : this.#within(given.within),
+      token: this.#options.token ?? true,
+    };
+    const grant = (id: number, token: number) => new Lease(this.#engine, this.name, id, token, this.#unsettled);
+    return this.#engine.acquire(wanted, grant, orNull, signal(given?.signal));
+  }
+
+  #within(lease: Lease): number {
+    const id = lease instanceof Lease ? lease.idIn(this.#engine) : undefined;
+    if (id !== undefined) return id;
+    throw new InvalidArgumentError('within must be a lease of this client', {
+      lockName: this.name,
+      operation: 'acquire',
+    });
+  }
+
+  #ownLease(lease: Lease | undefined): Lease {
+    const details = { lockName: this.name, operation: 'release' };
+    if (lease === undefined) {
+      const [only, ...others] = this.#unsettled;
+      if (only !== undefined && others.length === 0) return only;
+      const count = only === undefined ? 'no lease' : `${others.length + 1} leases`;
+      throw new InvalidArgumentError(
+        `this lock object has ${count} to release; pass the one that lock() returned`,
+        details,
+      );
+    }
+    if (!(lease instanceof Lease)) {
+      throw new InvalidArgumentError('unlock takes a lease that lock() returned', details);
+    }
+    if (lease.idIn(this.#engine) === undefined || lease.lockName !== this.name) {
+      throw new NotOwnerError(`the lease is of another lock, ${JSON.stringify(lease.lockName)}`, details);
+    }
+    return lease;
+  }
+}

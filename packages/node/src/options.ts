@@ -1,0 +1,58 @@
+import type { Lease } from './lease.js';
+
+/** How a client works. What is left out has the default. */
+export interface ConnectOptions {
+  /** The lease of watched locks, in milliseconds: 300 to 86,400,000, default 30,000. Renewed at a third of it. */
+  readonly leaseMs?: number | undefined;
+  /** How long one answer of the server may take, in milliseconds. Default 3,000. */
+  readonly commandTimeoutMs?: number | undefined;
+  /** How long connecting may take, in milliseconds. Default 5,000. */
+  readonly connectTimeoutMs?: number | undefined;
+  /** A waiter asks again after a random time between these two, in milliseconds. Default [500, 750]. */
+  readonly pollMs?: readonly [min: number, max: number] | undefined;
+  /** Put before every lock's name. Default none. */
+  readonly keyPrefix?: string | undefined;
+  /** A PEM file with a certificate authority to trust beside the usual ones. */
+  readonly tlsCaFile?: string | undefined;
+}
+
+/** How long to wait for a lock, and how long to hold it. */
+export interface AcquireOptions {
+  /**
+   * How long to wait, in milliseconds. 0 tries once. Left out, `lock()` waits
+   * as long as the server answers, and `tryLock()` tries once.
+   */
+  readonly waitMs?: number | undefined;
+  /**
+   * A fixed lease in milliseconds, 100 to 86,400,000, that nothing renews. Left
+   * out, the lease is the client's and is renewed until it is released.
+   */
+  readonly leaseMs?: number | undefined;
+  /** The longest the lock may be held, in milliseconds from the first grant. Default without bound. */
+  readonly maxHoldMs?: number | undefined;
+}
+
+/** The defaults of one lock object. */
+export interface LockOptions extends AcquireOptions {
+  /** Whether each grant has a fencing token. Default true. */
+  readonly token?: boolean | undefined;
+}
+
+/** One call of `lock()` or `tryLock()`. What is left out is the lock object's. */
+export interface CallOptions extends AcquireOptions {
+  /**
+   * Gives up waiting when it aborts: the promise rejects with `signal.reason`,
+   * and a lock that was granted meanwhile is released.
+   */
+  readonly signal?: AbortSignal | undefined;
+  /** A lease on the same lock that the caller holds and enters again, without asking the server. */
+  readonly within?: Lease | undefined;
+}
+
+/** One call of `using()`. */
+export interface UsingOptions extends LockOptions {
+  /** Gives up waiting for the lock when it aborts. It does not end the body. */
+  readonly signal?: AbortSignal | undefined;
+  /** A lease on the same lock that the caller holds and enters again, without asking the server. */
+  readonly within?: Lease | undefined;
+}
