@@ -110,7 +110,10 @@ impl Client {
 
     /// Appends the lease to `granted`, so that an interrupt after it cannot hide it.
     #[pyo3(signature = (granted, name, context, wait_ms, lease_ms, max_hold_ms, fencing, interruptible))]
-    #[expect(clippy::too_many_arguments, reason = "one call per acquire is the cheapest way over the border")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one call per acquire is the cheapest way over the border"
+    )]
     fn acquire(
         &self,
         py: Python<'_>,

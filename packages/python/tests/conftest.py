@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from servers import RedisServer, Store, store_of
+
+import leasehold
+
+
+@pytest.fixture(scope="session")
+def shared_server() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared_server: RedisServer) -> Iterator[RedisServer]:
+    """A real server with nothing in it."""
+    with store_of(shared_server) as store:
+        store.flushall()
+        store.config_resetstat()
+    return shared_server
+
+
+@pytest.fixture
+def own_server() -> Iterator[RedisServer]:
+    """A real server for a test that stops it."""
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def store(server: RedisServer) -> Iterator[Store]:
+    """An ordinary client of `server`."""
+    with store_of(server) as store:
+        yield store
+
+
+@pytest.fixture(params=["memory", "redis"])
+def url(request: pytest.FixtureRequest) -> str:
+    """Where a lock may live: the embedded store, and a real server."""
+    if request.param == "memory":
+        return "memory://"
+    server: RedisServer = request.getfixturevalue("server")
+    return server.url
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[leasehold.Client]:
+    with leasehold.connect(url) as client:
+        yield client
+
+
+@pytest.fixture
+async def aclient(url: str) -> AsyncIterator[leasehold.aio.Client]:
+    async with leasehold.aio.connect(url) as client:
+        yield client

@@ -1,0 +1,98 @@
+"""A redis-server for tests: on a free port, with nothing saved, to be stopped and paused."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+import redis
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class RedisServer:
+    """Runs from `with` to its end, and may be paused, killed and started again meanwhile."""
+
+    def __init__(self, *options: str) -> None:
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}"
+        self._options = options
+        self._folder = tempfile.TemporaryDirectory()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = ["redis-server", "--port", str(self.port), "--save", "", "--appendonly", "no"]
+        command += ["--dir", self._folder.name, *self._options]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 20
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+                return
+            assert time.monotonic() < deadline, "redis-server did not start"
+            time.sleep(0.01)
+
+    def kill(self) -> None:
+        """Ends the server at once; its port refuses connections."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """The server is stopped: it accepts connections and answers nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.kill()
+        self._folder.cleanup()
+
+
+Store = redis.Redis
+"""An ordinary client, to look at what is on the server and to tamper with it."""
+
+
+def store_of(server: RedisServer) -> Store:
+    return redis.Redis(port=server.port, decode_responses=True)
+
+
+def script_calls(store: Store) -> int:
+    """How many script calls the server has run."""
+    stats = store.info("commandstats")
+    assert isinstance(stats, dict)
+    return sum(int(stats.get(name, {"calls": 0})["calls"]) for name in ("cmdstat_evalsha", "cmdstat_eval"))
+
+
+def eventually(seconds: float, condition: object) -> float:
+    """Waits until the condition holds, and says how long that took."""
+    assert callable(condition)
+    started = time.monotonic()
+    while not condition():
+        assert time.monotonic() - started < seconds, f"not within {seconds} s"
+        time.sleep(0.002)
+    return time.monotonic() - started

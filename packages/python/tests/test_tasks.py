@@ -1,0 +1,249 @@
+"""The lock as asyncio tasks see it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+from servers import RedisServer, Store, script_calls
+
+import leasehold
+from leasehold import aio
+
+
+async def test_a_lock_is_held_inside_of_async_with(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+    assert not await lock.locked()
+    async with lock as lease:
+        assert await lock.locked()
+        assert lock.owned()
+        assert lock.lease is lease
+        assert lease.is_valid()
+        assert 25 < lease.remaining() <= 30
+    assert not await lock.locked()
+    assert not lock.owned()
+    assert lock.lease is None
+    assert not lease.is_valid()
+
+
+async def test_acquire_and_release_work_as_in_threading(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+    assert await lock.acquire()
+    assert await asyncio.create_task(call(lock, blocking=False)) is False
+    assert await asyncio.create_task(call(lock, timeout=0.05)) is False
+    assert await lock.release() == "released"
+    assert await asyncio.create_task(call(lock))
+
+
+async def call(lock: aio.Lock, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: ASYNC109
+    """Calls `acquire` in the task that runs this."""
+    return await lock.acquire(blocking, timeout)
+
+
+async def test_try_acquire_gives_a_lease_or_none(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+    lease = await lock.try_acquire()
+    assert lease is not None
+
+    async def other() -> aio.Lease | None:
+        return await lock.try_acquire()
+
+    assert await asyncio.create_task(other()) is None
+    assert await lease.release() == "released"
+    assert await lease.release() == "released"
+
+
+async def test_hold_raises_after_its_wait(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+
+    async def enter() -> None:
+        async with lock.hold(wait=0.03):
+            pytest.fail("entered a held lock")
+
+    async with lock:
+        with pytest.raises(leasehold.LockTimeoutError):
+            await asyncio.create_task(enter())
+
+
+async def test_the_task_that_holds_a_lock_takes_it_again(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+    async with lock as outer:
+        async with lock as inner:
+            assert inner is not outer
+            assert lock.lease is inner
+        assert lock.lease is outer
+        assert await lock.locked()
+    assert not await lock.locked()
+
+
+async def test_a_child_task_is_another_owner(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+    async with lock:
+        assert await asyncio.gather(call(lock, blocking=False), call(lock, blocking=False)) == [False, False]
+        with pytest.raises(leasehold.NotOwnerError):
+            await asyncio.create_task(release(lock))
+        assert await lock.locked()
+
+
+async def release(lock: aio.Lock) -> str:
+    """Calls `release` in the task that runs this."""
+    return await lock.release()
+
+
+async def test_the_children_of_gather_exclude_one_another(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+    inside = 0
+
+    async def work() -> None:
+        nonlocal inside
+        for _ in range(10):
+            async with lock:
+                inside += 1
+                assert inside == 1
+                await asyncio.sleep(0)
+                inside -= 1
+
+    await asyncio.gather(*(work() for _ in range(16)))
+
+
+async def test_a_function_in_to_thread_is_not_the_task(url: str, server: RedisServer) -> None:
+    where = server.url if url != "memory://" else "memory://to-thread"
+    async with aio.connect(where) as aclient:
+        with leasehold.connect(where) as client:
+            async with aclient.lock("door"):
+                assert await asyncio.to_thread(client.lock("door").try_acquire) is None
+
+
+async def test_two_threads_of_to_thread_are_two_owners(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    with lock:
+        assert await asyncio.to_thread(lock.try_acquire) is None
+
+
+async def test_wait_for_takes_the_lock_for_the_calling_task(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+    assert await asyncio.wait_for(lock.acquire(), 5)
+    assert lock.owned()
+    assert await asyncio.wait_for(lock.release(), 5) == "released"
+    assert not lock.owned()
+
+
+async def test_a_coroutine_may_be_awaited_by_another_task(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+    assert await asyncio.create_task(lock.acquire())
+    assert lock.owned()
+    assert await lock.acquire()
+    await lock.release()
+    await lock.release()
+    assert not await lock.locked()
+
+
+async def test_a_lease_is_released_by_any_task(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+    lease = await lock.try_acquire()
+    assert lease is not None
+    assert await asyncio.create_task(lease.release()) == "released"
+    with pytest.raises(leasehold.NotOwnerError):
+        await lock.release()
+
+
+async def test_a_lease_released_twice_frees_nothing_twice(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+    outer, inner = await lock.try_acquire(), await lock.try_acquire()
+    assert outer is not None
+    assert inner is not None
+    await inner.release()
+    await inner.release()
+    assert await lock.locked()
+    assert outer.is_valid()
+    await outer.release()
+    assert not await lock.locked()
+
+
+async def test_a_lease_released_early_is_not_released_again_at_the_end(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+    async with lock as outer:
+        async with lock as inner:
+            await inner.release()
+        assert outer.is_valid()
+        assert await lock.locked()
+
+
+async def test_the_exception_of_the_body_goes_through(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+    with pytest.raises(KeyError):
+        async with lock:
+            raise KeyError
+    assert not await lock.locked()
+
+
+async def test_extend_makes_a_lease_longer(aclient: aio.Client) -> None:
+    async with aclient.lock("door", lease=5) as lease:
+        await lease.extend(20)
+        assert lease.remaining() > 19
+
+
+async def test_tokens_rise(aclient: aio.Client) -> None:
+    tokens = []
+    for _ in range(50):
+        async with aclient.lock("door") as lease:
+            tokens.append(lease.token or 0)
+    assert all(before < after for before, after in itertools.pairwise(tokens))
+
+
+async def test_lock_and_unlock_cost_two_script_calls_and_a_re_entry_none(server: RedisServer, store: Store) -> None:
+    async with aio.connect(server.url) as client:
+        lock = client.lock("door")
+        async with lock:
+            pass
+        before = script_calls(store)
+        for _ in range(20):
+            async with lock:
+                pass
+        assert script_calls(store) - before == 40
+        async with lock:
+            before = script_calls(store)
+            async with lock:
+                pass
+            assert script_calls(store) == before
+
+
+async def test_connect_may_be_awaited_or_entered(url: str) -> None:
+    client = await aio.connect(url)
+    async with client, client.lock("door"):
+        pass
+    async with aio.connect(url) as client, client.lock("door"):
+        pass
+
+
+def test_a_client_moves_to_the_next_loop_when_its_own_has_ended(url: str) -> None:
+    async def connect() -> aio.Client:
+        return await aio.connect(url)
+
+    async def use(client: aio.Client) -> None:
+        async with client.lock("door") as lease:
+            assert lease.is_valid()
+
+    client = asyncio.run(connect())
+    asyncio.run(use(client))
+    asyncio.run(client.close())
+
+
+async def test_a_client_refuses_a_second_running_loop(aclient: aio.Client) -> None:
+    def elsewhere() -> None:
+        asyncio.run(call(aclient.lock("door")))
+
+    await aclient.lock("warm up").locked()
+    with pytest.raises(leasehold.MisconfiguredError):
+        await asyncio.to_thread(elsewhere)
+    async with aclient.lock("door"):
+        pass
+
+
+async def test_no_reader_stays_in_the_loop_after_close(url: str) -> None:
+    client = await aio.connect(url)
+    mailbox = client._mailbox
+    await client.close()
+    await client.close()
+    assert asyncio.get_running_loop().remove_reader(mailbox._fd) is False

@@ -1,0 +1,295 @@
+"""The lock as threads see it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TypeVar
+
+import pytest
+from servers import RedisServer, Store, script_calls
+
+import leasehold
+
+T = TypeVar("T")
+
+
+def in_another_thread(work: Callable[[], T]) -> T:
+    """Runs `work` in a thread of its own, and gives or raises what it came to."""
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive(), "the other thread hangs"
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def test_a_lock_is_held_inside_of_with(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    assert not lock.locked()
+    with lock as lease:
+        assert lock.locked()
+        assert lock.owned()
+        assert lock.lease is lease
+        assert lease.is_valid()
+        assert 25 < lease.remaining() <= 30
+        assert lease.name == "door"
+    assert not lock.locked()
+    assert not lock.owned()
+    assert lock.lease is None
+    assert not lease.is_valid()
+    assert lease.remaining() == 0
+
+
+def test_acquire_and_release_are_those_of_threading(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    assert lock.acquire()
+    assert in_another_thread(lambda: lock.acquire(blocking=False)) is False
+    assert in_another_thread(lambda: lock.acquire(timeout=0.05)) is False
+    assert lock.release() == "released"
+    assert in_another_thread(lambda: (lock.acquire(), lock.release())) == (True, "released")
+
+
+def test_try_acquire_gives_a_lease_or_none(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    lease = lock.try_acquire()
+    assert lease is not None
+    assert in_another_thread(lock.try_acquire) is None
+    assert lease.release() == "released"
+    assert lease.release() == "released"
+
+
+def test_hold_raises_after_its_wait_and_says_who_holds_the_lock(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+
+    def enter() -> None:
+        with lock.hold(wait=timedelta(milliseconds=30)):
+            pytest.fail("entered a held lock")
+
+    with lock, pytest.raises(leasehold.LockTimeoutError) as caught:
+        in_another_thread(enter)
+    assert isinstance(caught.value, TimeoutError)
+    assert caught.value.lock == "door"
+    assert caught.value.operation == "acquire"
+    assert "door" in str(caught.value)
+
+
+def test_the_holder_in_another_client_is_named(server: RedisServer, store: Store) -> None:
+    store.hset("door", "somebody:7", 1)
+    store.pexpire("door", 5000)
+    with leasehold.connect(server.url) as client:
+        with pytest.raises(leasehold.LockTimeoutError) as caught, client.lock("door", wait=0):
+            pytest.fail("entered a held lock")
+        holder = caught.value.holder
+        assert holder is not None
+        assert holder.owner == "somebody:7"
+        assert holder.remaining is not None
+        assert 0 < holder.remaining <= 5
+
+
+def test_the_wait_of_a_lock_bounds_with_and_acquire(client: leasehold.Client) -> None:
+    lock = client.lock("door", wait=0.02)
+    with client.lock("door"):
+        assert in_another_thread(lock.acquire) is False
+        with pytest.raises(leasehold.LockTimeoutError):
+            in_another_thread(lock.__enter__)
+
+
+def test_the_thread_that_holds_a_lock_takes_it_again(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    with lock as outer:
+        with lock as inner:
+            assert inner is not outer
+            assert lock.lease is inner
+            assert inner.token == outer.token
+        assert lock.lease is outer
+        assert lock.locked()
+        assert in_another_thread(lock.try_acquire) is None
+    assert not lock.locked()
+
+
+def test_two_lock_objects_of_one_name_are_one_lock(client: leasehold.Client) -> None:
+    with client.lock("door"), client.lock("door"):
+        assert in_another_thread(client.lock("door").try_acquire) is None
+    assert not client.lock("door").locked()
+
+
+def test_a_second_thread_waits_for_the_first(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    order: list[str] = []
+
+    def second() -> None:
+        with lock:
+            order.append("second")
+
+    with lock:
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join(0.1)
+        order.append("first")
+    thread.join(5)
+    assert order == ["first", "second"]
+
+
+def test_threads_that_come_after_others_own_nothing_of_theirs(client: leasehold.Client) -> None:
+    # Idents of threads are reused; the second thread may well have that of the first.
+    lock = client.lock("door")
+    assert in_another_thread(lock.acquire)
+    for _ in range(20):
+        assert in_another_thread(lambda: (lock.owned(), lock.lease, lock.try_acquire())) == (False, None, None)
+
+
+def test_only_the_owning_thread_may_call_release(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    with pytest.raises(leasehold.NotOwnerError) as caught:
+        lock.release()
+    assert isinstance(caught.value, RuntimeError)
+    with lock:
+        with pytest.raises(leasehold.NotOwnerError):
+            in_another_thread(lock.release)
+        assert lock.locked()
+
+
+def test_a_lease_is_released_from_any_thread(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    lease = lock.try_acquire()
+    assert lease is not None
+    assert in_another_thread(lease.release) == "released"
+    assert not lock.locked()
+    assert lock.lease is None
+    with pytest.raises(leasehold.NotOwnerError):
+        lock.release()
+
+
+def test_a_lease_released_twice_frees_nothing_twice(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    outer, inner = lock.try_acquire(), lock.try_acquire()
+    assert outer is not None
+    assert inner is not None
+    assert inner.release() == "released"
+    assert inner.release() == "released"
+    assert lock.locked()
+    assert outer.is_valid()
+    assert outer.release() == "released"
+    assert not lock.locked()
+
+
+def test_a_lease_released_early_is_not_released_again_by_with(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    with lock as outer:
+        with lock as inner:
+            inner.release()
+        assert outer.is_valid()
+        assert lock.locked()
+
+
+def test_the_exception_of_the_body_goes_through(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    with pytest.raises(KeyError), lock:
+        raise KeyError
+    assert not lock.locked()
+
+
+def test_many_threads_never_meet_inside(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    inside = 0
+    count = 0
+
+    def work() -> None:
+        nonlocal inside, count
+        for _ in range(25):
+            with lock:
+                inside += 1
+                assert inside == 1
+                count += 1
+                inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert count == 16 * 25
+
+
+def test_tokens_rise_and_are_none_if_not_wanted(client: leasehold.Client) -> None:
+    tokens = []
+    for _ in range(50):
+        with client.lock("door") as lease:
+            tokens.append(lease.token or 0)
+    assert all(before < after for before, after in itertools.pairwise(tokens))
+    with client.lock("door", token=False) as lease:
+        assert lease.token is None
+
+
+def test_a_fixed_lease_lasts_as_long_as_it_was_given(client: leasehold.Client) -> None:
+    lock = client.lock("door", lease=5)
+    with lock as lease:
+        assert 4.5 < lease.remaining() <= 5
+    with lock.hold(lease=timedelta(seconds=7)) as lease:
+        assert 6.5 < lease.remaining() <= 7
+    with lock.hold(lease=None) as lease:
+        assert lease.remaining() > 25
+
+
+def test_extend_makes_a_lease_longer_and_never_shorter(client: leasehold.Client) -> None:
+    with client.lock("door", lease=5) as lease:
+        lease.extend(20)
+        assert lease.remaining() > 19
+        lease.extend(1)
+        assert lease.remaining() > 18
+    with pytest.raises(leasehold.LeaseholdError):
+        lease.extend()
+
+
+def test_a_key_prefix_is_put_before_names(server: RedisServer, store: Store) -> None:
+    with (
+        leasehold.connect(server.url, key_prefix="app:") as client,
+        client.lock("door") as lease,
+    ):
+        assert lease.name == "door"
+        assert store.exists("app:door")
+
+
+def test_lock_and_unlock_cost_two_script_calls_and_a_re_entry_none(server: RedisServer, store: Store) -> None:
+    with leasehold.connect(server.url) as client:
+        with client.lock("door"):
+            pass
+        before = script_calls(store)
+        for _ in range(20):
+            with client.lock("door"):
+                pass
+        assert script_calls(store) - before == 40
+        with client.lock("door"):
+            before = script_calls(store)
+            for _ in range(20):
+                with client.lock("door"):
+                    pass
+            assert script_calls(store) == before
+
+
+def test_the_url_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEASEHOLD_URL", "memory://")
+    with leasehold.connect() as client, client.lock("door"):
+        pass
+
+
+def test_reprs_say_what_things_are(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    assert repr(lock) == "<leasehold.Lock 'door'>"
+    with lock as lease:
+        assert "'door'" in repr(lease)
+        assert "left" in repr(lease)
+    assert "released" in repr(lease)
