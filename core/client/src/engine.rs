@@ -57,15 +57,13 @@ pub(crate) fn start(core: Arc<Core>, commands: UnboundedReceiver<Command>) -> Re
         .spawn(move || {
             let core = Arc::clone(&engine.core);
             let task = runtime.spawn(tokio::task::unconstrained(engine.run()));
-            if runtime.block_on(task).is_err() {
+            if core.driver.run(runtime, task).is_none() {
                 core.end(Error::new(
                     ErrorKind::Unavailable,
                     Operation::Connect,
                     "the client's engine failed; make a new client, and please report this",
                 ));
             }
-            // A name may still be being resolved; nobody waits for that.
-            runtime.shutdown_background();
         })
         .map_err(unavailable)?;
     Ok(())
@@ -418,6 +416,7 @@ impl Engine {
     fn granted(&mut self, grant: Grant, name: Option<Arc<str>>) -> Arc<Lease> {
         let lease = Arc::new(Lease::new(
             host_id(self.core.generation, grant.lease.get()),
+            self.core.pid,
             name.unwrap_or_else(|| "".into()),
             grant.token,
             grant.deadline,

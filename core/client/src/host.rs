@@ -269,3 +269,125 @@ impl std::fmt::Debug for Host {
         f.debug_struct("Host").field("server", &self.0.server()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::tests::as_child;
+
+    fn open(url: &str) -> Host {
+        Host::open_quiet(Options {
+            url: Some(url.into()),
+            ..Options::default()
+        })
+        .unwrap()
+    }
+
+    fn acquire(host: &Host) -> Result<Completion, Error> {
+        run(
+            host,
+            Op::Acquire(Acquire {
+                name: "a".into(),
+                wait_ms: Some(0.0),
+                ..Acquire::default()
+            }),
+        )
+    }
+
+    fn run(host: &Host, op: Op) -> Result<Completion, Error> {
+        host.start(op).wait(Duration::from_secs(10)).expect("a result")
+    }
+
+    fn granted(result: Result<Completion, Error>) -> Arc<Lease> {
+        match result {
+            Ok(Completion::Granted(lease)) => lease,
+            other => panic!("not granted: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_child_of_a_fork_owns_nothing() {
+        let host = open("memory://the_child_owns_nothing");
+        let lease = granted(acquire(&host));
+        as_child(1, || {
+            assert!(!lease.is_valid() && lease.remaining().is_zero());
+            for op in [
+                Op::Release { lease: lease.id() },
+                Op::Extend {
+                    lease: lease.id(),
+                    by_ms: None,
+                },
+                Op::Acquire(Acquire {
+                    name: "a".into(),
+                    within: Some(lease.id()),
+                    ..Acquire::default()
+                }),
+            ] {
+                assert_eq!(run(&host, op).unwrap_err().kind(), ErrorKind::Forked);
+            }
+        });
+        assert!(lease.is_valid(), "the parent is undisturbed");
+    }
+
+    #[test]
+    fn an_inherited_host_works_in_the_child_and_its_child() {
+        let host = open("memory://an_inherited_host_works");
+        let parents = granted(acquire(&host));
+        let childs = as_child(1, || {
+            let lease = granted(acquire(&host));
+            assert!(lease.is_valid());
+            lease
+        });
+        let grandchilds = as_child(2, || granted(acquire(&host)));
+        assert!(parents.id() != childs.id() && childs.id() != grandchilds.id());
+        as_child(2, || {
+            assert!(!childs.is_valid() && grandchilds.is_valid());
+            host.close_blocking();
+        });
+        as_child(1, || {
+            assert!(childs.is_valid());
+            host.close_blocking();
+        });
+        assert!(parents.is_valid());
+    }
+
+    #[test]
+    fn a_pending_call_of_the_parent_is_forked_in_the_child() {
+        let host = open("memory://a_pending_call");
+        let _held = granted(acquire(&host));
+        let mut pending = host.start(Op::Acquire(Acquire {
+            name: "a".into(),
+            ..Acquire::default()
+        }));
+        as_child(1, || {
+            let result = pending.wait(Duration::ZERO).expect("an answer at once");
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::Forked);
+        });
+    }
+
+    #[test]
+    fn a_private_memory_client_stays_with_its_parent() {
+        let host = open("memory://");
+        let lease = granted(acquire(&host));
+        as_child(1, || {
+            assert_eq!(acquire(&host).unwrap_err().kind(), ErrorKind::Forked);
+        });
+        assert!(lease.is_valid());
+        granted_again(&host, &lease);
+    }
+
+    fn granted_again(host: &Host, lease: &Lease) {
+        run(host, Op::Release { lease: lease.id() }).unwrap();
+        granted(acquire(host));
+    }
+
+    #[test]
+    fn an_inherited_host_is_dropped_without_touching_the_parents_engine() {
+        let host = open("memory://an_inherited_host_is_dropped");
+        let lease = granted(acquire(&host));
+        // In a real child this is the child's own copy of the memory.
+        let state = Arc::clone(&lease);
+        as_child(1, move || drop((host, state)));
+        assert!(lease.is_valid(), "no shutdown was sent");
+    }
+}

@@ -11,7 +11,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::lease::{generation_of, host_id, session_id};
 use super::options::duration;
 use super::{Acquire, Completion, Event, Op, Settings, Slot};
-use crate::engine;
+use crate::driver::Driver;
+use crate::{engine, process};
 
 /// What an engine is told.
 #[derive(Debug)]
@@ -130,7 +131,7 @@ impl Drop for Generation {
 
 /// What a host and its engine share.
 pub(crate) struct Core {
-    pid: u32,
+    pub(crate) pid: u32,
     pub(crate) generation: u64,
     pub(crate) settings: Arc<Settings>,
     wake: Option<Arc<dyn Fn() + Send + Sync>>,
@@ -139,6 +140,7 @@ pub(crate) struct Core {
     /// Taken by the engine when it starts.
     receiver: Mutex<Option<UnboundedReceiver<Command>>>,
     started: OnceLock<Result<(), Error>>,
+    pub(crate) driver: Driver,
     /// What every operation gets once the engine has ended.
     ended: OnceLock<Error>,
     queue: Mutex<Vec<Event>>,
@@ -148,7 +150,7 @@ impl Core {
     fn new(generation: u64, settings: Arc<Settings>, wake: Option<Arc<dyn Fn() + Send + Sync>>) -> Self {
         let (commands, receiver) = unbounded_channel();
         Self {
-            pid: std::process::id(),
+            pid: process::id(),
             generation,
             settings,
             wake,
@@ -156,6 +158,7 @@ impl Core {
             commands,
             receiver: Mutex::new(Some(receiver)),
             started: OnceLock::new(),
+            driver: Driver::default(),
             ended: OnceLock::new(),
             queue: Mutex::new(Vec::new()),
         }
@@ -163,7 +166,7 @@ impl Core {
 
     /// Whether it is a parent's, of which this process is a fork.
     pub(crate) fn is_inherited(&self) -> bool {
-        self.pid != std::process::id()
+        self.pid != process::id()
     }
 
     pub(super) fn next_request(&self) -> u64 {
@@ -222,9 +225,12 @@ impl Core {
 
     /// Hands a command to the engine, which is started first if need be.
     pub(crate) fn send(self: &Arc<Self>, command: Command) {
+        // A thread that waits for its answer drives the engine if need be.
+        let is_waited_for = matches!(&command, Command::Run { sink: Sink::Slot(_), .. });
         let refused = match self.ensure_started() {
             Ok(()) => match self.commands.send(command) {
-                Ok(()) => return,
+                Ok(()) if is_waited_for => return,
+                Ok(()) => return self.driver.needs_engine(),
                 Err(returned) => (returned.0, self.ended_error()),
             },
             Err(error) => (command, error),

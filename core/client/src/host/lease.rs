@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold_protocol::{Instant, LostReason, Token};
 use tokio::sync::Notify;
 
-use crate::clock;
+use crate::{clock, process};
 
 /// One lease. All methods are local, lock-free and cheap.
 ///
@@ -56,12 +56,12 @@ pub(crate) const fn session_id(host_id: u64) -> u64 {
 }
 
 impl Lease {
-    pub(crate) fn new(id: u64, name: Arc<str>, token: Option<Token>, deadline: Instant) -> Self {
+    pub(crate) fn new(id: u64, pid: u32, name: Arc<str>, token: Option<Token>, deadline: Instant) -> Self {
         Self {
             id,
             name,
             token,
-            pid: std::process::id(),
+            pid,
             deadline: AtomicU64::new(deadline.as_micros()),
             status: AtomicU8::new(HELD),
             lost: Notify::new(),
@@ -118,7 +118,7 @@ impl Lease {
 
     /// Whether another process took it, of which this one is a fork.
     pub(crate) fn is_inherited(&self) -> bool {
-        self.pid != std::process::id()
+        self.pid != process::id()
     }
 
     /// Completes when the lease is lost; never if it is released first.
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     fn lease(deadline: Instant) -> Lease {
-        Lease::new(1, "name".into(), None, deadline)
+        Lease::new(1, process::id(), "name".into(), None, deadline)
     }
 
     #[test]

@@ -109,7 +109,16 @@ impl Pending {
     /// Parks the calling thread until the result is there, at most for `timeout`.
     /// `None` means not yet: call again, perhaps after looking for signals.
     pub fn wait(&mut self, timeout: Duration) -> Option<Result<Completion, Error>> {
-        park_on(timeout, |waker| self.poll_result(waker))
+        let Some(core) = self.inner.as_ref().map(|inner| Arc::clone(&inner.core)) else {
+            return park_on(timeout, |waker| self.poll_result(waker));
+        };
+        if core.is_inherited() {
+            return park_on(timeout, |waker| self.poll_result(waker));
+        }
+        let caller = core.driver.enter();
+        caller
+            .drive(timeout, |context| self.poll_result(context.waker()))
+            .or_else(|| park_on(timeout, |waker| self.poll_result(waker)))
     }
 
     /// Cancels the operation, as dropping does.
@@ -145,7 +154,11 @@ impl Future for Pending {
     type Output = Result<Completion, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.poll_result(context.waker())
+        let result = self.poll_result(context.waker());
+        if let Some(inner) = self.inner.as_ref().filter(|inner| !inner.core.is_inherited()) {
+            inner.core.driver.needs_engine();
+        }
+        result
     }
 }
 

@@ -9,6 +9,7 @@ use leasehold_store::{Embedded, Subscriber};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::{Seen, Transport};
+use crate::process;
 
 pub(super) struct Memory {
     store: Embedded,
@@ -27,7 +28,7 @@ impl Memory {
         let store = match name {
             // A forked child is another process, and its store is another one
             // too: the parent's may have been locked at the fork.
-            Some(name) => Embedded::named(&format!("{name}@{}", std::process::id())),
+            Some(name) => Embedded::named(&format!("{name}@{}", process::id())),
             None => Embedded::new(),
         };
         let (sender, messages) = unbounded_channel();

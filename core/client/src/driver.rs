@@ -1,0 +1,171 @@
+//! Who drives the engine: its own thread, or a caller that would only wait for it.
+//!
+//! A call that blocks costs two wake-ups of a thread more than its round trip:
+//! the engine's, and the caller's own. A thread that calls again and again, with
+//! nobody else calling, saves both by driving the engine itself while it waits.
+//!
+//! ```text
+//!              a run of quick calls by one thread
+//!   Engine ───────────────────────────────────────► Caller
+//!     ▲    the engine's thread stands by              │
+//!     └───────────────────────────────────────────────┘
+//!       a second caller, an event loop's call, a call
+//!       that takes long, or no call for a millisecond
+//! ```
+//!
+//! It is the same engine and the same runtime on another thread: a renewal that
+//! falls due is sent by whoever drives, and nobody else's code runs meanwhile.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError, RwLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use leasehold_protocol::Instant;
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use crate::clock;
+
+/// The engine's thread takes over when no call came for so long.
+const QUIET: Duration = Duration::from_millis(1);
+/// So many quick calls of one thread, and it drives.
+const RUN: u32 = 8;
+/// A call that takes longer is waited for without driving.
+const LONGEST_DRIVE: Duration = Duration::from_millis(5);
+
+/// The engine's runtime, and whose turn it is to drive it.
+#[derive(Debug, Default)]
+pub(crate) struct Driver {
+    /// `None` before the engine starts and after it ends.
+    runtime: RwLock<Option<Runtime>>,
+    /// Whether callers drive.
+    by_callers: AtomicBool,
+    /// Threads that wait for a result.
+    callers: AtomicUsize,
+    /// Quick calls in a row by a thread that was alone.
+    run: AtomicU32,
+    /// When the last caller left, by the engine's clock.
+    last_left: AtomicU64,
+    /// Tells the engine's thread to stand by.
+    stand_by: Notify,
+    /// Tells it to drive again.
+    drive_again: Condvar,
+    standing_by: Mutex<()>,
+}
+
+impl Driver {
+    /// Drives `engine` on this thread until it ends, except while callers do.
+    pub(crate) fn run<T>(&self, runtime: Runtime, mut engine: JoinHandle<T>) -> Option<T> {
+        *self.runtime.write().unwrap_or_else(PoisonError::into_inner) = Some(runtime);
+        let result = {
+            let runtime = self.runtime.read().unwrap_or_else(PoisonError::into_inner);
+            loop {
+                let Some(runtime) = &*runtime else { break None };
+                match runtime.block_on(select(&mut engine, pin!(self.stand_by.notified()))) {
+                    Either::Left((result, _)) => break result.ok(),
+                    Either::Right(_) => self.wait_for_quiet(),
+                }
+            }
+        };
+        let runtime = self.runtime.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(runtime) = runtime {
+            // A name may still be being resolved; nobody waits for that.
+            runtime.shutdown_background();
+        }
+        result
+    }
+
+    fn wait_for_quiet(&self) {
+        let mut guard = self.standing_by.lock().unwrap_or_else(PoisonError::into_inner);
+        while self.by_callers.load(Ordering::SeqCst) {
+            let busy = self.callers.load(Ordering::SeqCst) > 0 || self.left_ago() < QUIET;
+            if !busy {
+                self.by_callers.store(false, Ordering::SeqCst);
+                break;
+            }
+            guard = match self.drive_again.wait_timeout(guard, QUIET) {
+                Ok((guard, _)) => guard,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+        self.run.store(0, Ordering::Relaxed);
+    }
+
+    /// Something needs the engine that no waiting thread drives.
+    pub(crate) fn needs_engine(&self) {
+        if self.by_callers.swap(false, Ordering::SeqCst) {
+            drop(self.standing_by.lock().unwrap_or_else(PoisonError::into_inner));
+            self.drive_again.notify_one();
+        }
+    }
+
+    /// A thread begins to wait for a result. Call `drive`, and drop it when the
+    /// result is there.
+    pub(crate) fn enter(&self) -> Caller<'_> {
+        let alone = self.callers.fetch_add(1, Ordering::SeqCst) == 0;
+        if !alone {
+            self.run.store(0, Ordering::Relaxed);
+            self.needs_engine();
+        }
+        Caller { driver: self, alone }
+    }
+
+    fn left_ago(&self) -> Duration {
+        clock::now().saturating_since(Instant::from_micros(self.last_left.load(Ordering::Relaxed)))
+    }
+
+    /// Whether the calling thread is to drive: it calls in a quick run, alone.
+    fn elect(&self) -> bool {
+        if self.by_callers.load(Ordering::SeqCst) {
+            return true;
+        }
+        if self.left_ago() >= QUIET {
+            self.run.store(0, Ordering::Relaxed);
+            return false;
+        }
+        if self.run.fetch_add(1, Ordering::Relaxed) < RUN {
+            return false;
+        }
+        self.by_callers.store(true, Ordering::SeqCst);
+        self.stand_by.notify_one();
+        true
+    }
+}
+
+/// A thread that waits for a result.
+pub(crate) struct Caller<'a> {
+    driver: &'a Driver,
+    alone: bool,
+}
+
+impl Caller<'_> {
+    /// Drives the engine until `poll` is ready, if that is this thread's to do;
+    /// `None` if it is not, or took too long: then wait without driving.
+    pub(crate) fn drive<T>(&self, timeout: Duration, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
+        // Inside another runtime a thread may not drive one.
+        if !self.alone || Handle::try_current().is_ok() || !self.driver.elect() {
+            return None;
+        }
+        let guard = self.driver.runtime.read().unwrap_or_else(PoisonError::into_inner);
+        let runtime = guard.as_ref()?;
+        let result = runtime.block_on(async {
+            tokio::time::timeout(timeout.min(LONGEST_DRIVE), poll_fn(&mut poll)).await.ok()
+        });
+        if result.is_none() {
+            self.driver.needs_engine();
+        }
+        result
+    }
+}
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        self.driver.last_left.store(clock::now().as_micros(), Ordering::Relaxed);
+        self.driver.callers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
