@@ -20,9 +20,9 @@ use crate::target::Scheme;
 /// What a transport saw.
 #[derive(Debug)]
 pub(crate) enum Seen {
-    /// The node has all its connections.
+    /// The node can be asked.
     Connected(NodeId),
-    /// The node lacks a connection that it had; the cause, naming the node.
+    /// The node cannot be asked any more, or still not; the cause, naming the node.
     Disconnected(NodeId, String),
     /// The first try to connect failed. Nothing follows.
     Unreachable(Error),

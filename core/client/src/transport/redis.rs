@@ -39,9 +39,9 @@ pub(super) struct Redis {
 enum State {
     /// A failure to connect ends the client.
     First,
-    /// Not all connections are open.
+    /// Not both lanes are open.
     Down,
-    /// All are.
+    /// Both are. The subscriptions may be down: then the waiters poll.
     Up,
     /// Connecting failed at first; nothing is tried again.
     Failed,
@@ -63,7 +63,7 @@ impl Redis {
 
     /// Compares what is open with what was said about it.
     fn tell(&mut self, failure: Option<Failure>, seen: &mut Vec<Seen>) {
-        let is_up = self.commands.is_open() && self.renewals.is_open() && self.subscriptions.is_open();
+        let is_up = self.commands.is_open() && self.renewals.is_open();
         match (self.state, is_up) {
             (State::First | State::Down, true) => {
                 self.state = State::Up;
@@ -122,14 +122,11 @@ impl Transport for Redis {
         // A connection's end is told before its calls are answered, and its
         // opening after everything that came of the one before it.
         let mut replies = Vec::new();
-        let mut failure = None;
-        for result in [
-            self.commands.poll(context, now, &mut replies),
-            self.renewals.poll(context, now, &mut replies),
-            self.subscriptions.poll(context, now, &mut replies),
-        ] {
-            failure = failure.or(result);
-        }
+        let mut failure = self.commands.poll(context, now, &mut replies);
+        failure = failure.or(self.renewals.poll(context, now, &mut replies));
+        // Nothing is lost with the subscriptions: each waiter polls, and asks again
+        // once its channel is confirmed on the next connection.
+        drop(self.subscriptions.poll(context, now, &mut replies));
         let went_down = self.state == State::Up && failure.is_some();
         if went_down {
             self.state = State::Down;

@@ -105,7 +105,10 @@ impl Connector {
             .set_response_timeout(None)
             .set_pipeline_buffer_size(BATCHES)
             .set_push_sender(told);
-        let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+        let mut connection = self
+            .client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await?;
         let mut greeting = redis::pipe();
         greeting.cmd("HELLO");
         append_script_loads(&mut greeting);
@@ -267,7 +270,9 @@ fn text(value: &Value) -> Option<&str> {
 
 /// The first try is at once, the second too if the connection had been up.
 async fn pause(attempt: u32) {
-    let Some(doublings) = attempt.checked_sub(1) else { return };
+    let Some(doublings) = attempt.checked_sub(1) else {
+        return;
+    };
     let longest = BACK_OFF.0.saturating_mul(1 << doublings.min(10)).min(BACK_OFF.1);
     // Jitter: many clients of one server do not come back in step.
     let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
@@ -357,7 +362,10 @@ mod tests {
     #[test]
     fn a_primary_that_is_new_enough_will_do() {
         for version in ["6.2.0", "7.0.15", "8.1.0", "10.0"] {
-            assert!(check_server(&hello(version, "standalone", "master")).is_ok(), "{version}");
+            assert!(
+                check_server(&hello(version, "standalone", "master")).is_ok(),
+                "{version}"
+            );
         }
     }
 

@@ -319,9 +319,7 @@ fn read(value: Value) -> Result<Reply, CallError> {
         Value::SimpleString(text) | Value::VerbatimString { text, .. } => Reply::Bytes(text.into_bytes()),
         Value::Okay => Reply::Bytes(b"OK".to_vec()),
         Value::Double(number) => Reply::Bytes(number.to_string().into_bytes()),
-        Value::Array(items) | Value::Set(items) => {
-            Reply::Array(items.into_iter().map(read).collect::<Result<_, _>>()?)
-        }
+        Value::Array(items) | Value::Set(items) => Reply::Array(items.into_iter().map(read).collect::<Result<_, _>>()?),
         Value::Map(pairs) => Reply::Array(
             pairs
                 .into_iter()

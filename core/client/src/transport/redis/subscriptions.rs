@@ -90,10 +90,6 @@ impl SubscriptionLink {
         }
     }
 
-    pub(super) const fn is_open(&self) -> bool {
-        matches!(self.state, State::Open(_))
-    }
-
     pub(super) fn subscribe(&mut self, channel: Arc<[u8]>) {
         self.wanted.insert(Arc::clone(&channel));
         self.changes.push(Change::Subscribe(channel));
@@ -182,13 +178,19 @@ impl Open {
     fn subscribe(&mut self, channels: Vec<Arc<[u8]>>) {
         let mut sink = self.listening.sink.clone();
         let names: Vec<Vec<u8>> = channels.iter().map(|channel| channel.to_vec()).collect();
-        self.request(Asked::Subscribe(channels), Box::pin(async move { sink.subscribe(names).await }));
+        self.request(
+            Asked::Subscribe(channels),
+            Box::pin(async move { sink.subscribe(names).await }),
+        );
     }
 
     fn unsubscribe(&mut self, channels: Vec<Arc<[u8]>>) {
         let mut sink = self.listening.sink.clone();
         let names: Vec<Vec<u8>> = channels.iter().map(|channel| channel.to_vec()).collect();
-        self.request(Asked::Unsubscribe, Box::pin(async move { sink.unsubscribe(names).await }));
+        self.request(
+            Asked::Unsubscribe,
+            Box::pin(async move { sink.unsubscribe(names).await }),
+        );
     }
 
     fn request(&mut self, what: Asked, confirmation: Boxed<RedisResult<()>>) {
@@ -230,7 +232,9 @@ impl Open {
                 front.poll(context);
             }
             let Some(result) = front.result.take() else { break };
-            let Some(request) = self.requests.pop_front() else { break };
+            let Some(request) = self.requests.pop_front() else {
+                break;
+            };
             self.confirmed(request.what, result, now, ping, seen)?;
         }
         loop {
