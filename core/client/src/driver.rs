@@ -154,7 +154,9 @@ impl Caller<'_> {
         let guard = self.driver.runtime.read().unwrap_or_else(PoisonError::into_inner);
         let runtime = guard.as_ref()?;
         let result = runtime.block_on(async {
-            tokio::time::timeout(timeout.min(LONGEST_DRIVE), poll_fn(&mut poll)).await.ok()
+            tokio::time::timeout(timeout.min(LONGEST_DRIVE), poll_fn(&mut poll))
+                .await
+                .ok()
         });
         if result.is_none() {
             self.driver.needs_engine();

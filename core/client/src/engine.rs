@@ -390,7 +390,9 @@ impl Engine {
     }
 
     fn completed(&mut self, ticket: Ticket, outcome: Outcome) {
-        let Some(waiting) = self.tickets.remove(&ticket) else { return };
+        let Some(waiting) = self.tickets.remove(&ticket) else {
+            return;
+        };
         self.requests.remove(&waiting.request);
         let result = match outcome {
             Outcome::Granted(grant) => Ok(Completion::Granted(self.granted(grant, waiting.name))),
@@ -438,7 +440,11 @@ impl Engine {
         if error.message().contains(&node) {
             return error;
         }
-        retold(&error, error.operation(), &format!("{} (server {node})", error.message()))
+        retold(
+            &error,
+            error.operation(),
+            &format!("{} (server {node})", error.message()),
+        )
     }
 
     fn answer(&mut self, sink: Sink, result: Result<Completion, Error>) {

@@ -36,7 +36,8 @@ pub(crate) struct Tls {
 }
 
 const DEFAULT_PORT: u16 = 6379;
-const FORMS: &str = "give redis://[user:password@]host[:port][/db], rediss://…, redis+unix:///path, memory:// or memory://name";
+const FORMS: &str =
+    "give redis://[user:password@]host[:port][/db], rediss://…, redis+unix:///path, memory:// or memory://name";
 
 impl Target {
     /// Reads a URL.
@@ -51,7 +52,9 @@ impl Target {
         }
         let scheme = scheme.to_ascii_lowercase();
         if tls_ca_file.is_some() && scheme != "rediss" {
-            return Err(invalid("a CA file is given but the URL is not rediss://; use one with the other"));
+            return Err(invalid(
+                "a CA file is given but the URL is not rediss://; use one with the other",
+            ));
         }
         match scheme.as_str() {
             "redis" => Self::tcp(rest, None),
@@ -169,7 +172,10 @@ fn credentials(authority: &str) -> Result<(Option<String>, Option<String>, &str)
         None => (userinfo, None),
     };
     let user = decode(user)?;
-    let password = password.map(decode).transpose()?.filter(|password| !password.is_empty());
+    let password = password
+        .map(decode)
+        .transpose()?
+        .filter(|password| !password.is_empty());
     if !user.is_empty() && password.is_none() {
         return Err(invalid(
             "the URL has a user but no password; give user:password@ or :password@",
@@ -201,7 +207,10 @@ fn host_and_port(address: &str) -> Result<(String, u16), Error> {
     if host.is_empty() {
         return Err(invalid(&format!("the URL has no host; {FORMS}")));
     }
-    if !host.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.' | ':')) {
+    if !host
+        .chars()
+        .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.' | ':'))
+    {
         return Err(invalid(
             "the URL's host has letters that no host name has; write @, : and / in a password as %40, %3A and %2F",
         ));

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use leasehold_protocol::{AcquireRequest, Context, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LockName, Operation};
+use leasehold_protocol::{
+    AcquireRequest, Context, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LockName, Operation,
+};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::lease::{generation_of, host_id, session_id};
@@ -17,11 +19,17 @@ use crate::{engine, process};
 /// What an engine is told.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Run { request: u64, op: Checked, sink: Sink },
+    Run {
+        request: u64,
+        op: Checked,
+        sink: Sink,
+    },
     /// Answered when it is known whether the server can be reached.
     AwaitConnected(Sink),
     /// The caller of a request went away.
-    Cancel { request: u64 },
+    Cancel {
+        request: u64,
+    },
     /// Nobody uses the client any more.
     Shutdown,
 }
@@ -226,7 +234,13 @@ impl Core {
     /// Hands a command to the engine, which is started first if need be.
     pub(crate) fn send(self: &Arc<Self>, command: Command) {
         // A thread that waits for its answer drives the engine if need be.
-        let is_waited_for = matches!(&command, Command::Run { sink: Sink::Slot(_), .. });
+        let is_waited_for = matches!(
+            &command,
+            Command::Run {
+                sink: Sink::Slot(_),
+                ..
+            }
+        );
         let refused = match self.ensure_started() {
             Ok(()) => match self.commands.send(command) {
                 Ok(()) if is_waited_for => return,
@@ -241,8 +255,16 @@ impl Core {
     /// Answers a command that comes after the engine's end.
     pub(crate) fn answer_ended(&self, command: Command, error: &Error) {
         let (sink, result) = match command {
-            Command::Run { op: Checked::Close, sink, .. } => (sink, Ok(Completion::Closed)),
-            Command::Run { op: Checked::Refused(error), sink, .. } => (sink, Err(error)),
+            Command::Run {
+                op: Checked::Close,
+                sink,
+                ..
+            } => (sink, Ok(Completion::Closed)),
+            Command::Run {
+                op: Checked::Refused(error),
+                sink,
+                ..
+            } => (sink, Err(error)),
             Command::Run { op, sink, .. } => (sink, Err(retold(error, op.operation(), error.message()))),
             Command::AwaitConnected(sink) => (sink, Err(error.clone())),
             Command::Cancel { .. } | Command::Shutdown => return,
@@ -336,7 +358,9 @@ impl Core {
         let name = self.settings.lock_name(&acquire.name)?;
         let named = |error: Error| error.with_lock(acquire.name.as_str());
         let bound = |what, ms: Option<f64>| -> Result<Option<Duration>, Error> {
-            ms.map(|ms| duration(what, ms, Operation::Acquire)).transpose().map_err(named)
+            ms.map(|ms| duration(what, ms, Operation::Acquire))
+                .transpose()
+                .map_err(named)
         };
         let max_hold = bound("max_hold", acquire.max_hold_ms)?;
         if max_hold.is_some_and(|max_hold| max_hold < LeaseDuration::MIN.get()) {
