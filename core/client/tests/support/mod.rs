@@ -1,5 +1,5 @@
 //! Servers to test against: the embedded store, and a redis-server of one's own.
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 use std::net::TcpListener;
 use std::path::PathBuf;

@@ -1,0 +1,367 @@
+//! The host API that the language bindings stand on.
+
+mod support;
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use leasehold::host::{Acquire, Completion, Event, Host, Lease, Op, Options};
+use leasehold::{Error, ErrorKind, LostReason, ReleaseOutcome};
+use std::sync::Arc;
+use support::Server;
+
+/// A host whose events are waited for on a channel of wake-ups.
+struct Client {
+    host: Host,
+    woken: mpsc::Receiver<()>,
+    events: Vec<Event>,
+}
+
+impl Client {
+    fn open(options: Options) -> Self {
+        let (wake, woken) = mpsc::channel();
+        let host = Host::open(
+            options,
+            Box::new(move || {
+                let _ = wake.send(());
+            }),
+        )
+        .expect("a host");
+        Self {
+            host,
+            woken,
+            events: Vec::new(),
+        }
+    }
+
+    fn connect(url: &str) -> Self {
+        let mut client = Self::open(at(url));
+        assert!(matches!(client.result(Host::CONNECT), Ok(Completion::Connected)));
+        client
+    }
+
+    /// Waits for an event.
+    fn event(&mut self, wanted: impl Fn(&Event) -> bool) -> Event {
+        loop {
+            if let Some(position) = self.events.iter().position(&wanted) {
+                return self.events.remove(position);
+            }
+            self.woken.recv_timeout(Duration::from_secs(10)).expect("a wake-up");
+            let mut drained = Vec::new();
+            self.host.drain(&mut drained);
+            assert!(!drained.is_empty(), "a wake-up without an event");
+            self.events.append(&mut drained);
+        }
+    }
+
+    fn result(&mut self, wanted: u64) -> Result<Completion, Error> {
+        match self.event(|event| matches!(event, Event::Completed { request, .. } if *request == wanted)) {
+            Event::Completed { result, .. } => result,
+            Event::Lost { .. } => unreachable!(),
+        }
+    }
+
+    fn run(&mut self, op: Op) -> Result<Completion, Error> {
+        let request = self.host.submit(op);
+        self.result(request)
+    }
+
+    fn lock(&mut self, acquire: Acquire) -> Arc<Lease> {
+        match self.run(Op::Acquire(acquire)) {
+            Ok(Completion::Granted(lease)) => lease,
+            other => panic!("not granted: {other:?}"),
+        }
+    }
+
+    fn held(&mut self, context: u64) -> (u32, Option<u64>) {
+        let op = Op::Held {
+            name: "a".into(),
+            context,
+        };
+        match self.run(op) {
+            Ok(Completion::Held { levels, lease }) => (levels, lease.map(|lease| lease.id())),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn at(url: &str) -> Options {
+    Options {
+        url: Some(url.into()),
+        ..Options::default()
+    }
+}
+
+fn once(context: Option<u64>) -> Acquire {
+    Acquire {
+        name: "a".into(),
+        context,
+        wait_ms: Some(0.0),
+        ..Acquire::default()
+    }
+}
+
+fn innermost(context: u64) -> Op {
+    Op::ReleaseInnermost {
+        name: "a".into(),
+        context,
+    }
+}
+
+#[test]
+fn a_context_re_enters_and_another_does_not() {
+    let mut client = Client::connect("memory://");
+    let outer = client.lock(once(Some(1)));
+    let inner = client.lock(once(Some(1)));
+    assert_ne!(outer.id(), inner.id());
+    assert_eq!(client.held(1), (2, Some(inner.id())));
+    assert_eq!(client.held(2), (0, None));
+    for stranger in [Some(2), None] {
+        let refused = client.run(Op::Acquire(once(stranger)));
+        match refused {
+            Ok(Completion::NotGranted(error)) => assert_eq!(error.kind(), ErrorKind::LockTimeout),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(client.run(innermost(2)).unwrap_err().kind(), ErrorKind::NotOwner);
+    assert!(client.run(innermost(1)).is_ok());
+    assert!(inner.is_released() && !inner.is_valid() && outer.is_valid());
+    assert!(client.run(innermost(1)).is_ok());
+    assert_eq!(client.run(innermost(1)).unwrap_err().kind(), ErrorKind::NotOwner);
+    client.lock(once(Some(2)));
+}
+
+#[test]
+fn a_lease_released_twice_frees_nothing_twice() {
+    let mut client = Client::connect("memory://");
+    let outer = client.lock(once(Some(1)));
+    let inner = client.lock(once(Some(1)));
+    for _ in 0..3 {
+        let result = client.run(Op::Release { lease: inner.id() });
+        assert!(matches!(result, Ok(Completion::Released(ReleaseOutcome::Released))), "{result:?}");
+    }
+    assert!(outer.is_valid());
+    assert_eq!(client.held(1), (1, Some(outer.id())));
+}
+
+#[test]
+fn a_batch_of_completions_has_one_wake_up() {
+    let client = Client::connect("memory://");
+    while client.woken.try_recv().is_ok() {}
+    let requests: Vec<u64> = (0..100)
+        .map(|number| {
+            client.host.submit(Op::Inspect {
+                name: format!("name-{number}"),
+            })
+        })
+        .collect();
+    let mut wakes = 0;
+    let mut done = Vec::new();
+    while done.len() < requests.len() {
+        client.woken.recv_timeout(Duration::from_secs(10)).expect("a wake-up");
+        wakes += 1;
+        // Everything that was queued since the last drain came with this one.
+        client.host.drain(&mut done);
+    }
+    assert!(wakes <= requests.len());
+    assert!(client.woken.try_recv().is_err(), "an empty queue wakes nobody");
+    let mut answered: Vec<u64> = done
+        .iter()
+        .map(|event| match event {
+            Event::Completed { request, .. } => *request,
+            Event::Lost { .. } => panic!("{event:?}"),
+        })
+        .collect();
+    answered.sort_unstable();
+    assert_eq!(answered, requests);
+}
+
+#[test]
+fn a_cancelled_request_has_no_event_and_leaves_no_lock() {
+    let server = Server::memory();
+    let mut client = Client::connect(&server.url());
+    for _ in 0..200 {
+        let request = client.host.submit(Op::Acquire(once(None)));
+        client.host.cancel(request);
+    }
+    // Whatever was granted meanwhile goes before this one is served.
+    let acquire = Acquire {
+        wait_ms: Some(5_000.0),
+        ..once(None)
+    };
+    let lease = client.lock(acquire);
+    client.run(Op::Release { lease: lease.id() }).unwrap();
+    assert!(!server.exists("a"));
+    assert!(client.events.is_empty(), "{:?}", client.events);
+}
+
+#[test]
+fn a_dropped_pending_cancels() {
+    let server = Server::memory();
+    let client = Client::connect(&server.url());
+    for _ in 0..200 {
+        drop(client.host.start(Op::Acquire(once(None))));
+    }
+    let acquire = Acquire {
+        wait_ms: Some(5_000.0),
+        ..once(None)
+    };
+    let mut pending = client.host.start(Op::Acquire(acquire));
+    let Some(Ok(Completion::Granted(lease))) = pending.wait(Duration::from_secs(10)) else {
+        panic!("not granted");
+    };
+    client.host.release_blocking(&[lease.id()], Duration::from_secs(1));
+    assert!(!server.exists("a"));
+}
+
+#[test]
+fn a_lost_lease_is_told_once_also_when_it_was_granted_to_a_blocking_caller() {
+    let mut client = Client::connect("memory://");
+    let mut pending = client.host.start(Op::Acquire(Acquire {
+        lease_ms: Some(100.0),
+        ..once(None)
+    }));
+    let Some(Ok(Completion::Granted(lease))) = pending.wait(Duration::from_secs(10)) else {
+        panic!("not granted");
+    };
+    match client.event(|event| matches!(event, Event::Lost { .. })) {
+        Event::Lost { lease: id, reason } => assert_eq!((id, reason), (lease.id(), LostReason::Expired)),
+        Event::Completed { .. } => unreachable!(),
+    }
+    assert_eq!(lease.lost_reason(), Some(LostReason::Expired));
+    let released = client.run(Op::Release { lease: lease.id() });
+    assert!(
+        matches!(released, Ok(Completion::Released(ReleaseOutcome::Expired))),
+        "{released:?}"
+    );
+    assert!(client.events.is_empty());
+}
+
+#[test]
+fn a_result_can_be_waited_for_in_slices() {
+    let mut client = Client::connect("memory://");
+    let held = client.lock(once(None));
+    let mut pending = client.host.start(Op::Acquire(Acquire {
+        wait_ms: None,
+        ..once(None)
+    }));
+    assert!(pending.wait(Duration::from_millis(1)).is_none());
+    assert!(pending.wait(Duration::ZERO).is_none());
+    client.run(Op::Release { lease: held.id() }).unwrap();
+    assert!(matches!(
+        pending.wait(Duration::from_secs(10)),
+        Some(Ok(Completion::Granted(_)))
+    ));
+}
+
+#[test]
+fn odd_numbers_are_refused() {
+    let mut client = Client::connect("memory://");
+    for odd in [f64::NAN, f64::INFINITY, -1.0] {
+        for acquire in [
+            Acquire {
+                wait_ms: Some(odd),
+                ..once(None)
+            },
+            Acquire {
+                lease_ms: Some(odd),
+                ..once(None)
+            },
+            Acquire {
+                max_hold_ms: Some(odd),
+                ..once(None)
+            },
+        ] {
+            let error = client.run(Op::Acquire(acquire)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{odd}");
+            assert_eq!(error.lock(), Some("a"));
+        }
+    }
+    for lease_ms in [0.0, 99.9, 86_400_001.0] {
+        let acquire = Acquire {
+            lease_ms: Some(lease_ms),
+            ..once(None)
+        };
+        let error = client.run(Op::Acquire(acquire)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{lease_ms}");
+    }
+    let lease = client.lock(once(None));
+    for by_ms in [f64::NAN, -1.0, 0.0] {
+        let op = Op::Extend {
+            lease: lease.id(),
+            by_ms: Some(by_ms),
+        };
+        assert_eq!(client.run(op).unwrap_err().kind(), ErrorKind::InvalidArgument, "{by_ms}");
+    }
+}
+
+#[test]
+fn a_host_that_cannot_connect_says_so_to_everybody() {
+    let mut client = Client::open(at(&format!("redis://:sesame@127.0.0.1:{}", support::free_port())));
+    let mut pending = client.host.start(Op::Acquire(once(None)));
+    let early = pending.wait(Duration::from_secs(10)).expect("an answer").unwrap_err();
+    let connect = client.result(Host::CONNECT).unwrap_err();
+    let waited = client.host.wait_connected().unwrap_err();
+    let late = client.run(Op::Inspect { name: "a".into() }).unwrap_err();
+    for error in [early, connect, waited, late] {
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.message().contains("127.0.0.1:"), "{error}");
+        assert!(!format!("{error} {error:?}").contains("sesame"));
+    }
+    assert!(matches!(client.run(Op::Close), Ok(Completion::Closed)));
+    client.host.close_blocking();
+}
+
+#[test]
+fn a_closed_host_answers_closed() {
+    let mut client = Client::connect("memory://");
+    let lease = client.lock(once(None));
+    client.host.close_blocking();
+    client.host.close_blocking();
+    match client.event(|event| matches!(event, Event::Lost { .. })) {
+        Event::Lost { lease: id, reason } => assert_eq!((id, reason), (lease.id(), LostReason::Closed)),
+        Event::Completed { .. } => unreachable!(),
+    }
+    assert!(matches!(client.run(Op::Close), Ok(Completion::Closed)));
+    let ops = [
+        Op::Acquire(once(None)),
+        Op::Inspect { name: "a".into() },
+        Op::Extend {
+            lease: lease.id(),
+            by_ms: None,
+        },
+    ];
+    for op in ops {
+        assert_eq!(client.run(op.clone()).unwrap_err().kind(), ErrorKind::Closed, "{op:?}");
+    }
+}
+
+#[test]
+fn the_last_host_to_go_closes_the_client() {
+    let server = Server::memory();
+    let mut client = Client::connect(&server.url());
+    let lease = client.lock(once(None));
+    drop(client.host.clone());
+    assert!(lease.is_valid());
+    drop(client.host);
+    let mut other = Client::connect(&server.url());
+    let acquire = Acquire {
+        wait_ms: Some(5_000.0),
+        ..once(None)
+    };
+    other.lock(acquire);
+    assert_eq!(lease.lost_reason(), Some(LostReason::Closed));
+}
+
+#[test]
+fn odd_options_are_refused_before_anything_starts() {
+    let refuse = |options: Options| Host::open(options, Box::new(|| {})).expect_err("refused").kind();
+    assert_eq!(refuse(at("nonsense")), ErrorKind::InvalidArgument);
+    assert_eq!(refuse(at("redis://h:port")), ErrorKind::InvalidArgument);
+    assert_eq!(refuse(at("redis+cluster://h")), ErrorKind::Misconfigured);
+    let short = Options {
+        lease_ms: Some(299.0),
+        ..at("memory://")
+    };
+    assert_eq!(refuse(short), ErrorKind::InvalidArgument);
+}

@@ -1,0 +1,253 @@
+//! What only a real server shows: connecting, credentials, restarts, what goes
+//! over the wire.
+
+mod support;
+
+use std::time::Duration;
+
+use leasehold::{Client, Error, ErrorKind, LostReason, ReleaseOutcome, blocking};
+use leasehold_protocol::Reply;
+use support::{Redis, eventually, free_port};
+
+async fn refusal(url: String) -> Error {
+    Client::connect(url).await.map(|_| ()).expect_err("no client")
+}
+
+#[tokio::test]
+async fn an_uncontended_lock_and_unlock_costs_two_script_calls() {
+    let server = Redis::start();
+    let client = Client::connect(server.url()).await.unwrap();
+    let lock = client.lock("a");
+    for round in 1..=10 {
+        let outer = lock.acquire().await.unwrap();
+        // A re-entry costs none.
+        lock.within(&outer).acquire().await.unwrap().release().await.unwrap();
+        outer.release().await.unwrap();
+        assert_eq!(server.calls("evalsha"), 2 * round);
+        assert_eq!(server.calls("eval"), 0);
+    }
+}
+
+#[tokio::test]
+async fn idle_waiters_of_one_process_ask_at_most_twice_a_second() {
+    let server = Redis::start();
+    let (holder, client) = (Client::connect(server.url()).await.unwrap(), Client::connect(server.url()).await.unwrap());
+    let held = holder.lock("a").lease(Duration::from_secs(60)).acquire().await.unwrap();
+    let waiters: Vec<_> = (0..8)
+        .map(|_| {
+            let lock = client.lock("a");
+            tokio::spawn(async move { lock.acquire().await.map(|lease| drop(lease)) })
+        })
+        .collect();
+    eventually("the first tries are over", Duration::from_secs(5), || server.calls("evalsha") >= 3).await;
+    let before = server.calls("evalsha");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let polls = server.calls("evalsha") - before;
+    assert!((3..=7).contains(&polls), "{polls} in 3 s");
+    held.release().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_refused_connection_is_unavailable_and_names_the_server() {
+    let port = free_port();
+    let error = refusal(format!("redis://user:sesame@127.0.0.1:{port}")).await;
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains(&format!("127.0.0.1:{port}")), "{error}");
+    assert!(error.to_string().contains("refused"), "{error}");
+    assert!(!error.to_string().contains("sesame"));
+}
+
+#[tokio::test]
+async fn an_unresolvable_host_and_a_missing_socket_are_unavailable() {
+    for url in ["redis://nowhere.invalid", "redis+unix:///nowhere/redis.sock"] {
+        let error = refusal(url.into()).await;
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.message().contains("nowhere"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_misconfigured_and_never_repeated() {
+    let server = Redis::start_with(&[], Some("right"));
+    for credentials in ["", ":sesame@", "nobody:sesame@", "default:sesame@"] {
+        let error = refusal(format!("redis://{credentials}127.0.0.1:{}", server.port)).await;
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{credentials}: {error}");
+        assert!(!format!("{error} {error:?}").contains("sesame"));
+    }
+    let client = Client::connect(server.url()).await.unwrap();
+    let _lease = client.lock("a").acquire().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_user_without_the_right_to_run_scripts_is_misconfigured() {
+    let server = Redis::start();
+    server.run(&["ACL", "SETUSER", "weak", "on", ">pw", "~*", "&*", "+@all", "-@scripting"]);
+    let error = refusal(format!("redis://weak:pw@127.0.0.1:{}", server.port)).await;
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+}
+
+#[tokio::test]
+async fn a_database_that_does_not_exist_is_misconfigured_and_one_that_does_is_used() {
+    let server = Redis::start();
+    let error = refusal(format!("{}/99", server.url())).await;
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    let client = Client::connect(format!("{}/3", server.url())).await.unwrap();
+    let _lease = client.lock("a").acquire().await.unwrap();
+    assert_eq!(server.run(&["EXISTS", "a"]), Reply::Int(0));
+}
+
+#[tokio::test]
+async fn a_replica_is_misconfigured() {
+    let primary = Redis::start();
+    let replica = Redis::start_with(&["--replicaof", "127.0.0.1", &primary.port.to_string()], None);
+    let error = refusal(replica.url()).await;
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(error.message().contains("primary"), "{error}");
+}
+
+#[tokio::test]
+async fn a_unix_socket_works() {
+    let server = Redis::start();
+    let url = format!("redis+unix://{}?db=1", server.socket().display());
+    let client = Client::connect(url).await.unwrap();
+    let lease = client.lock("a").acquire().await.unwrap();
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+}
+
+#[tokio::test]
+async fn a_key_prefix_goes_before_every_key() {
+    let server = Redis::start();
+    let client = Client::builder().url(server.url()).key_prefix("shop:").connect().await.unwrap();
+    let lease = client.lock("a").acquire().await.unwrap();
+    assert_eq!(lease.name(), "a");
+    assert_eq!(server.run(&["EXISTS", "shop:a", "leasehold:token:{shop:a}"]), Reply::Int(2));
+}
+
+#[tokio::test]
+async fn forgotten_scripts_are_loaded_again_in_order() {
+    let server = Redis::start();
+    let client = Client::connect(server.url()).await.unwrap();
+    for _ in 0..5 {
+        server.run(&["SCRIPT", "FLUSH"]);
+        let leases: Vec<_> = (0..20)
+            .map(|number| {
+                let lock = client.lock(format!("name-{number}"));
+                tokio::spawn(async move { lock.acquire().await })
+            })
+            .collect();
+        for lease in leases {
+            let lease = lease.await.unwrap().unwrap();
+            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+        }
+    }
+}
+
+#[tokio::test]
+async fn killed_connections_come_back_and_nothing_is_lost() {
+    let server = Redis::start();
+    let client = Client::connect(server.url()).await.unwrap();
+    let held = client.lock("held").acquire().await.unwrap();
+    let waiter = {
+        let other = Client::connect(server.url()).await.unwrap();
+        tokio::spawn(async move { other.lock("held").acquire().await.map(|lease| (lease.token(), other.clone())) })
+    };
+    for kind in ["normal", "pubsub", "normal"] {
+        let _ = redis::cmd("CLIENT")
+            .arg(&["KILL", "TYPE", kind, "SKIPME", "yes"])
+            .query::<i64>(&mut server.connection());
+        let lease = client.lock("a").wait(Duration::from_secs(5)).acquire().await.unwrap();
+        assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+    }
+    assert!(held.is_valid());
+    let token = held.token();
+    held.release().await.unwrap();
+    let (next, _other) = tokio::time::timeout(Duration::from_secs(5), waiter).await.unwrap().unwrap().unwrap();
+    assert!(next > token);
+}
+
+#[tokio::test]
+async fn a_restarted_server_is_found_again_and_tokens_rise() {
+    let mut server = Redis::start();
+    let client = Client::builder().url(server.url()).lease(Duration::from_millis(900)).connect().await.unwrap();
+    let lease = client.lock("a").acquire().await.unwrap();
+    let token = lease.token();
+    server.stop();
+    server.start_again();
+    let lost = tokio::time::timeout(Duration::from_secs(5), lease.lost()).await.unwrap();
+    assert!(matches!(lost, LostReason::Removed | LostReason::Expired), "{lost:?}");
+    let next = client.lock("a").wait(Duration::from_secs(5)).acquire().await;
+    // The lost lease still stands in the way of nobody but its own program.
+    let next = match next {
+        Ok(next) => next,
+        Err(error) => panic!("{error}"),
+    };
+    assert!(next.token() > token);
+}
+
+#[tokio::test]
+async fn a_server_that_is_gone_is_unavailable_and_named() {
+    let mut server = Redis::start();
+    let client = Client::builder()
+        .url(server.url())
+        .lease(Duration::from_secs(1))
+        .command_timeout(Duration::from_millis(300))
+        .connect()
+        .await
+        .unwrap();
+    server.stop();
+    let address = format!("127.0.0.1:{}", server.port);
+    for error in [
+        client.lock("a").try_acquire().await.map(|_| ()).unwrap_err(),
+        client.lock("a").wait(Duration::from_millis(100)).acquire().await.map(|_| ()).unwrap_err(),
+        client.lock("a").acquire().await.map(|_| ()).unwrap_err(),
+        client.lock("a").is_locked().await.map(|_| ()).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains(&address), "{error}");
+    }
+    server.start_again();
+    let _lease = client.lock("a").wait(Duration::from_secs(5)).acquire().await.unwrap();
+}
+
+#[tokio::test]
+async fn without_the_right_to_subscribe_a_waiter_polls() {
+    let server = Redis::start();
+    server.run(&["ACL", "SETUSER", "deaf", "on", ">pw", "~*", "resetchannels", "+@all"]);
+    let holder = Client::connect(server.url()).await.unwrap();
+    let deaf = Client::connect(format!("redis://deaf:pw@127.0.0.1:{}", server.port)).await.unwrap();
+    let held = holder.lock("a").acquire().await.unwrap();
+    let waiter = {
+        let lock = deaf.lock("a").wait(Duration::from_secs(5));
+        tokio::spawn(async move { lock.acquire().await.map(|lease| drop(lease)) })
+    };
+    eventually("it was refused once", Duration::from_secs(5), || server.calls("evalsha") >= 2).await;
+    held.release().await.unwrap();
+    waiter.await.unwrap().unwrap();
+}
+
+#[test]
+fn threads_share_a_blocking_client() {
+    let server = Redis::start();
+    let client = blocking::Client::connect(server.url()).unwrap();
+    let mut counter = std::sync::atomic::AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                for _ in 0..100 {
+                    let lease = client.lock("counter").acquire().unwrap();
+                    let read = counter.load(std::sync::atomic::Ordering::Relaxed);
+                    std::thread::yield_now();
+                    counter.store(read + 1, std::sync::atomic::Ordering::Relaxed);
+                    lease.release().unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(*counter.get_mut(), 1_600);
+    assert!(client.lock("counter").try_acquire().unwrap().is_some());
+    client.close();
+    assert_eq!(client.lock("counter").try_acquire().unwrap_err().kind(), ErrorKind::Closed);
+}
