@@ -14,6 +14,8 @@
 //! It keeps nothing across restarts, and no memory limit evicts anything. It is
 //! for development and tests; production runs on Redis or Valkey.
 
+#![forbid(unsafe_code)]
+
 mod commands;
 mod data;
 mod embedded;

@@ -98,7 +98,8 @@ impl StoreError {
     /// The error whose text is `text`, with its first word as the code.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        let (code, message) = text.split_once(' ').unwrap_or((text, ""));
+        let text = one_line(text);
+        let (code, message) = text.split_once(' ').unwrap_or((&text, ""));
         Self {
             code: code.into(),
             message: message.into(),
@@ -109,7 +110,7 @@ impl StoreError {
     pub(crate) fn err(message: impl Into<String>) -> Self {
         Self {
             code: "ERR".into(),
-            message: message.into(),
+            message: one_line(&message.into()).into_owned(),
         }
     }
 
@@ -131,6 +132,26 @@ impl StoreError {
 
     pub(crate) fn no_script() -> Self {
         Self::parse("NOSCRIPT No matching script. Please use EVAL.")
+    }
+}
+
+/// What a client sent, as an error message repeats it: C's idea of a string, and not all of a long one.
+pub(crate) fn shown(bytes: &[u8], most: usize) -> Cow<'_, str> {
+    let bytes = &bytes[..bytes.len().min(most)];
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end])
+}
+
+/// How much of a word is repeated to the client.
+pub(crate) const SHOWN_BYTES: usize = 128;
+
+/// A line break would end an error reply early.
+fn one_line(text: &str) -> Cow<'_, str> {
+    let text = text.trim_end_matches(['\r', '\n']);
+    if text.contains(['\r', '\n']) {
+        text.replace(['\r', '\n'], " ").into()
+    } else {
+        text.into()
     }
 }
 

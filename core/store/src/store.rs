@@ -11,7 +11,7 @@ use crate::data::Data;
 use crate::data::Front;
 use crate::lua::Engine;
 use crate::pubsub::{Delivery, SubscriberId};
-use crate::reply::{Reply, StoreError};
+use crate::reply::{Reply, SHOWN_BYTES, StoreError, shown};
 use crate::time::ServerTime;
 
 /// A store without clock, socket or entropy.
@@ -143,12 +143,8 @@ impl fmt::Debug for Store {
     }
 }
 
-/// How much of an unknown command is repeated to the client.
-const SHOWN_BYTES: usize = 128;
-
 /// The text that Redis gives for a command it does not know.
 pub(crate) fn unknown_command(args: &[&[u8]]) -> StoreError {
-    let shown = |bytes: &[u8], most: usize| String::from_utf8_lossy(&bytes[..bytes.len().min(most)]).into_owned();
     let name = shown(args.first().copied().unwrap_or_default(), SHOWN_BYTES);
     let mut rest = String::new();
     for arg in args.iter().skip(1) {
@@ -157,7 +153,5 @@ pub(crate) fn unknown_command(args: &[&[u8]]) -> StoreError {
         }
         rest += &format!("'{}' ", shown(arg, SHOWN_BYTES - rest.len()));
     }
-    let text = format!("unknown command '{name}', with args beginning with: {rest}");
-    // A line break would end the reply early.
-    StoreError::err(text.replace(['\r', '\n'], " "))
+    StoreError::err(format!("unknown command '{name}', with args beginning with: {rest}"))
 }

@@ -2,7 +2,7 @@
 
 use super::args::{int, is, strict_int};
 use crate::data::Data;
-use crate::reply::{Reply, StoreError};
+use crate::reply::{Reply, SHOWN_BYTES, StoreError, shown};
 
 type Outcome = Result<Reply, StoreError>;
 
@@ -78,7 +78,7 @@ impl ExpiryRule {
             } else if is(option, "lt") {
                 rule.if_earlier = true;
             } else {
-                let shown = String::from_utf8_lossy(option);
+                let shown = shown(option, SHOWN_BYTES);
                 return Err(StoreError::err(format!("Unsupported option {shown}")));
             }
         }

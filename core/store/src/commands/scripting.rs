@@ -5,6 +5,7 @@ use crate::lua::Engine;
 use crate::reply::{Reply, StoreError};
 
 type Outcome = Result<Reply, StoreError>;
+type Words<'a> = &'a [&'a [u8]];
 
 pub(super) fn eval(engine: &mut Engine, args: &[&[u8]]) -> Outcome {
     let (keys, argv) = keys_and_args(args)?;
@@ -13,17 +14,18 @@ pub(super) fn eval(engine: &mut Engine, args: &[&[u8]]) -> Outcome {
 }
 
 pub(super) fn evalsha(engine: &mut Engine, args: &[&[u8]]) -> Outcome {
-    if !engine.is_loaded(args[1]) {
-        // Said before the number of keys is looked at, unless that is not a number.
-        keys_and_args(args)?;
+    if args[1].len() != SHA1_DIGITS {
         return Err(StoreError::no_script());
     }
     let (keys, argv) = keys_and_args(args)?;
     engine.run(args[1], keys, argv)
 }
 
+/// The length of a script's name.
+const SHA1_DIGITS: usize = 40;
+
 /// KEYS and ARGV of `EVAL script count key… arg…`.
-fn keys_and_args<'a>(args: &'a [&'a [u8]]) -> Result<(&'a [&'a [u8]], &'a [&'a [u8]]), StoreError> {
+fn keys_and_args<'a>(args: &'a [&'a [u8]]) -> Result<(Words<'a>, Words<'a>), StoreError> {
     let count = int(args[2])?;
     let rest = &args[3..];
     match usize::try_from(count) {
@@ -53,8 +55,7 @@ pub(super) fn script(engine: &mut Engine, args: &[&[u8]]) -> Outcome {
         match rest {
             [] => {}
             [mode] if is(mode, "sync") || is(mode, "async") => {}
-            [_] => return Err(StoreError::err("SCRIPT FLUSH only support SYNC|ASYNC option")),
-            _ => return Err(StoreError::arity("script|flush")),
+            _ => return Err(StoreError::err("SCRIPT FLUSH only support SYNC|ASYNC option")),
         }
         engine.flush();
         return Ok(Reply::OK);

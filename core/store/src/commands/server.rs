@@ -4,7 +4,7 @@ use super::args::{int, is};
 use crate::commands::TABLE;
 use crate::data::{CommandStats, Data};
 use crate::info;
-use crate::reply::{Reply, StoreError};
+use crate::reply::{Reply, SHOWN_BYTES, StoreError, shown};
 
 type Outcome = Result<Reply, StoreError>;
 
@@ -73,7 +73,7 @@ pub(super) fn config(data: &mut Data, args: &[&[u8]]) -> Outcome {
         return Ok(Reply::OK);
     }
     if is(subcommand, "set") {
-        let shown = String::from_utf8_lossy(args.get(2).copied().unwrap_or_default()).replace(['\r', '\n'], " ");
+        let shown = shown(args.get(2).copied().unwrap_or_default(), SHOWN_BYTES);
         return Err(StoreError::err(format!(
             "CONFIG SET failed - '{shown}' cannot be set on this development server"
         )));
@@ -112,6 +112,6 @@ pub(super) fn pubsub(data: &mut Data, args: &[&[u8]]) -> Outcome {
 
 /// The text that Redis gives for a subcommand it does not know.
 pub(crate) fn unknown_subcommand(command: &str, subcommand: &[u8]) -> StoreError {
-    let shown = String::from_utf8_lossy(&subcommand[..subcommand.len().min(128)]).replace(['\r', '\n'], " ");
+    let shown = shown(subcommand, SHOWN_BYTES);
     StoreError::err(format!("unknown subcommand '{shown}'. Try {command} HELP."))
 }

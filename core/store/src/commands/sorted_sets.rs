@@ -1,6 +1,6 @@
 //! Commands on sorted sets.
 
-use super::args::{float, int, is, positive, range, strict_int};
+use super::args::{float, int, is, positive, range};
 use crate::data::Data;
 use crate::float;
 use crate::reply::{Reply, StoreError};
@@ -284,11 +284,8 @@ fn members<'a>(found: impl Iterator<Item = (&'a [u8], f64)>, options: &RangeOpti
 pub(super) fn zpopmin(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let count = match args[2..] {
         [] => 1,
-        [count] => {
-            strict_int(count).ok_or_else(StoreError::not_an_integer)?;
-            positive(count)?
-        }
-        _ => return Err(StoreError::arity("zpopmin")),
+        [count] => positive(count)?,
+        _ => return Err(StoreError::syntax()),
     };
     let popped = data.keys.change(args[1], |set: &mut SortedSet| {
         let lowest: Vec<(Vec<u8>, f64)> = set.iter().take(count).map(|(m, s)| (m.to_vec(), s)).collect();

@@ -73,7 +73,7 @@ fn reply_of_table(table: &Table, depth: usize) -> mlua::Result<Reply> {
     // A list has no named fields, and nearly every table is a list: the fields are looked for in one go.
     if let Value::String(text) = table.raw_get::<Value>("err")? {
         let text = text.to_string_lossy();
-        return Ok(Reply::Error(StoreError::parse(&single_line(&text))));
+        return Ok(Reply::Error(StoreError::parse(&text)));
     }
     if let Value::String(text) = table.raw_get::<Value>("ok")? {
         return Ok(Reply::Status(Cow::Owned(single_line(&text.to_string_lossy()))));

@@ -1,6 +1,7 @@
 //! The script engine: Lua 5.1 with what Redis 7 lets scripts see.
 
 mod convert;
+mod random;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +10,7 @@ use leasehold_protocol::Script;
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 
-use crate::data::{Data, Random};
+use crate::data::Data;
 use crate::reply::{Reply, StoreError};
 
 /// The name under which scripts appear in error messages.
@@ -96,6 +97,12 @@ impl Engine {
 
     fn compile(&self, text: &[u8]) -> Result<Function, StoreError> {
         let body = without_shebang(text)?;
+        if body.first() == Some(&0x1B) {
+            // Compiled code, which could do anything; said in the words of Redis' parser.
+            return Err(StoreError::err(
+                "Error compiling script (new function): user_script:1: unexpected symbol near 'char(27)'",
+            ));
+        }
         self.lua
             .load(body.as_ref())
             .set_name(CHUNK_NAME)
@@ -107,16 +114,13 @@ impl Engine {
                     mlua::Error::SyntaxError { message, .. } => message.clone(),
                     other => other.to_string(),
                 };
-                StoreError::err(one_line(&format!("Error compiling script (new function): {cause}")))
+                StoreError::err(format!("Error compiling script (new function): {cause}"))
             })
     }
 
     fn call<K: AsRef<[u8]>, A: AsRef<[u8]>>(&self, script: &Function, sha1: &str, keys: &[K], args: &[A]) -> Reply {
-        self.try_call(script, sha1, keys, args).unwrap_or_else(|error| {
-            Reply::Error(StoreError::err(one_line(&format!(
-                "Error running script {sha1}: {error}"
-            ))))
-        })
+        self.try_call(script, sha1, keys, args)
+            .unwrap_or_else(|error| Reply::Error(StoreError::err(format!("Error running script {sha1}: {error}"))))
     }
 
     fn try_call<K, A>(&self, script: &Function, sha1: &str, keys: &[K], args: &[A]) -> mlua::Result<Reply>
@@ -137,7 +141,7 @@ impl Engine {
         if let Some(line) = line {
             text += &format!(" script: {sha1}, on {CHUNK_NAME}:{line}.");
         }
-        Ok(Reply::Error(StoreError::parse(&one_line(&text))))
+        Ok(Reply::Error(StoreError::parse(&text)))
     }
 
     fn strings<B: AsRef<[u8]>>(&self, items: &[B]) -> mlua::Result<Table> {
@@ -161,6 +165,25 @@ impl std::fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
+/// An error as one of Lua's own functions would raise it: with the script's line.
+#[derive(Debug)]
+struct LuaProblem(String);
+
+impl LuaProblem {
+    fn here(lua: &Lua, what: &str) -> mlua::Error {
+        let place = script_line(lua).map_or_else(String::new, |line| format!("user_script:{line}: "));
+        mlua::Error::external(Self(format!("{place}{what}")))
+    }
+}
+
+impl std::fmt::Display for LuaProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for LuaProblem {}
+
 fn raise(error: StoreError) -> mlua::Error {
     mlua::Error::external(Refusal(error))
 }
@@ -181,38 +204,16 @@ fn native(lua: &Lua, data: &Arc<Mutex<Data>>) -> mlua::Result<Table> {
         lua.create_function(move |lua, args: MultiValue| convert::value_of(lua, execute(&pcall_data, &args)))?;
     native.set("pcall", pcall)?;
 
-    let sha1hex = lua.create_function(|_, args: MultiValue| {
+    let sha1hex = lua.create_function(|lua, args: MultiValue| {
         if args.len() != 1 {
             return Err(raise(StoreError::err("wrong number of arguments")));
         }
-        Ok(sha1_hex(&convert::argument(&args[0]).unwrap_or_default()))
+        let text = lua.coerce_string(args[0].clone())?;
+        Ok(text.map_or_else(|| sha1_hex(b""), |text| sha1_hex(&text.as_bytes())))
     })?;
     native.set("sha1hex", sha1hex)?;
 
-    let random_data = Arc::clone(data);
-    let random = lua.create_function(move |_, ()| {
-        let drawn = random_data.lock().unwrap_or_else(PoisonError::into_inner).random.next();
-        Ok(f64::from(drawn % Random::MAX) / f64::from(Random::MAX))
-    })?;
-    native.set("random", random)?;
-
-    let seed_data = Arc::clone(data);
-    let randomseed = lua.create_function(move |_, seed: Value| {
-        let seed = match seed {
-            Value::Integer(seed) => seed,
-            Value::Number(seed) => convert::truncate(seed),
-            _ => 0,
-        };
-        // As C does it: the low 32 bits.
-        let seed = i32::from_ne_bytes(u32::try_from(seed & 0xFFFF_FFFF).unwrap_or(0).to_ne_bytes());
-        seed_data
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .random
-            .seed(seed);
-        Ok(())
-    })?;
-    native.set("randomseed", randomseed)?;
+    random::install(lua, &native, data)?;
 
     // Nobody reads what scripts log; wrong calls still fail as in Redis.
     let log = lua.create_function(|_, args: MultiValue| {
@@ -237,16 +238,20 @@ fn native(lua: &Lua, data: &Arc<Mutex<Data>>) -> mlua::Result<Table> {
     })?;
     native.set("setresp", setresp)?;
 
-    let message = lua.create_function(|_, error: Value| {
-        Ok(match &error {
-            Value::Error(error) => error.downcast_ref::<Refusal>().map_or_else(
-                || format!("ERR {}", error.to_string().lines().next().unwrap_or_default()),
-                Refusal::to_string,
-            ),
-            other => format!("ERR {}", other.type_name()),
+    // What a script sees of an error: its text, and whether it comes in a table.
+    let describe = lua.create_function(|_, error: Value| {
+        let Value::Error(error) = &error else {
+            return Ok((error.type_name().to_owned(), false));
+        };
+        Ok(match error.downcast_ref::<Refusal>() {
+            Some(refusal) => (refusal.to_string(), true),
+            None => match error.downcast_ref::<LuaProblem>() {
+                Some(problem) => (problem.to_string(), false),
+                None => (error.to_string().lines().next().unwrap_or_default().to_owned(), false),
+            },
         })
     })?;
-    native.set("message", message)?;
+    native.set("describe", describe)?;
 
     native.set("line", lua.create_function(|lua, ()| Ok(script_line(lua)))?)?;
     Ok(native)
@@ -305,7 +310,7 @@ fn without_shebang(text: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, StoreError
     let engine = words.next().unwrap_or_default();
     if engine != "lua" {
         return Err(StoreError::err(format!(
-            "Unexpected engine in script shebang: {engine}"
+            "Unexpected engine in script shebang: #!{engine}"
         )));
     }
     if let Some(unknown) = words.find(|word| !word.starts_with("flags=")) {
@@ -316,9 +321,4 @@ fn without_shebang(text: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, StoreError
 
 pub(crate) fn sha1_hex(text: &[u8]) -> String {
     sha1_smol::Sha1::from(text).digest().to_string()
-}
-
-/// A line break would end an error reply early.
-fn one_line(text: &str) -> String {
-    text.trim_end_matches(['\r', '\n']).replace(['\r', '\n'], " ")
 }

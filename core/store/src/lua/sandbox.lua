@@ -16,7 +16,7 @@ local native = ...
 
 local error, getmetatable, ipairs, next, pairs, pcall, xpcall = error, getmetatable, ipairs, next, pairs, pcall, xpcall
 local rawget, rawset, setmetatable, tostring, type = rawget, rawset, setmetatable, tostring, type
-local floor, resume, insert = math.floor, coroutine.resume, table.insert
+local resume, insert = coroutine.resume, table.insert
 
 local READ_ONLY = 'Attempt to modify a readonly table'
 
@@ -35,10 +35,14 @@ end
 
 -- Errors of the store's own functions travel as userdata; scripts see tables, as in Redis 7.
 local function visible(problem)
-  if type(problem) == 'userdata' then
-    return { err = native.message(problem) }
+  if type(problem) ~= 'userdata' then
+    return problem
   end
-  return problem
+  local text, is_table = native.describe(problem)
+  if is_table then
+    return { err = text }
+  end
+  return text
 end
 
 local function after_pcall(ok, ...)
@@ -144,26 +148,7 @@ library('coroutine', {
     return after_resume(resume(...))
   end,
 })
-library('math', {
-  -- C's generator is shared by the whole process and would make runs differ.
-  random = function(low, high)
-    local drawn = native.random()
-    if low == nil then
-      return drawn
-    end
-    if high == nil then
-      low, high = 1, low
-    end
-    low, high = floor(low), floor(high)
-    if low > high then
-      error("bad argument #1 to 'random' (interval is empty)", 2)
-    end
-    return floor(drawn * (high - low + 1)) + low
-  end,
-  randomseed = function(seed)
-    native.randomseed(seed)
-  end,
-})
+library('math', { random = native.random, randomseed = native.randomseed })
 
 -- ("x"):rep(3) reaches the string functions through the metatable of strings.
 local string_meta = getmetatable('')

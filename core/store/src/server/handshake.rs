@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::encode::Protocol;
 use crate::commands::unknown_subcommand;
 use crate::info::REDIS_VERSION;
-use crate::reply::{Reply, StoreError};
+use crate::reply::{Reply, SHOWN_BYTES, StoreError, shown};
 
 type Outcome = Result<Reply, StoreError>;
 
@@ -32,7 +32,7 @@ pub(super) fn hello(connection: &mut Connection, words: &[Vec<u8>]) -> Outcome {
                 rest = after;
             }
             _ => {
-                let shown = String::from_utf8_lossy(option).replace(['\r', '\n'], " ");
+                let shown = shown(option, SHOWN_BYTES);
                 return Err(StoreError::err(format!("Syntax error in HELLO option '{shown}'")));
             }
         }

@@ -1,0 +1,112 @@
+//! When two replies are the same.
+
+use leasehold_protocol as protocol;
+use leasehold_store::Reply;
+
+/// How exactly two replies must agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// In everything.
+    Exact,
+    /// In everything but the order of a list.
+    Unordered,
+    /// In everything but times: TTLs and tokens may differ by what passes between two calls.
+    Times,
+    /// As `Times`, and a string may be any other: a time, or what is drawn at random.
+    TimesAndDrawn,
+    /// In kind and length: what is drawn at random.
+    Shape,
+}
+
+/// How far apart the two servers may execute a call, in milliseconds.
+const TOLERANCE_MS: i64 = 4_000;
+
+/// A reply in the words of RESP2, as the wire has it.
+pub(crate) fn resp2(reply: Reply) -> Reply {
+    match reply {
+        Reply::Double(_) => match protocol::Reply::from(reply) {
+            protocol::Reply::Bytes(bytes) => Reply::Bytes(bytes),
+            other => panic!("a number became {other:?}"),
+        },
+        Reply::Array(items) | Reply::Set(items) => Reply::Array(items.into_iter().map(resp2).collect()),
+        Reply::Map(pairs) | Reply::Pairs(pairs) => Reply::Array(
+            pairs
+                .into_iter()
+                .flat_map(|(first, second)| [resp2(first), resp2(second)])
+                .collect(),
+        ),
+        other => other,
+    }
+}
+
+/// What differs, in words.
+pub(crate) fn differences(ours: &Reply, theirs: &Reply, check: Check) -> Option<String> {
+    let is_same = match check {
+        Check::Exact => ours == theirs,
+        Check::Unordered => sorted(ours) == sorted(theirs),
+        Check::Times => is_same_but_for_time(ours, theirs, false),
+        Check::TimesAndDrawn => is_same_but_for_time(ours, theirs, true),
+        Check::Shape => is_same_shape(ours, theirs),
+    };
+    (!is_same).then(|| format!("the store says {}, Redis says {}", show(ours), show(theirs)))
+}
+
+fn sorted(reply: &Reply) -> Reply {
+    match reply {
+        Reply::Array(items) => {
+            let mut items: Vec<Reply> = items.iter().map(sorted).collect();
+            items.sort_by_key(|item| format!("{item:?}"));
+            Reply::Array(items)
+        }
+        other => other.clone(),
+    }
+}
+
+fn is_same_but_for_time(ours: &Reply, theirs: &Reply, is_drawn: bool) -> bool {
+    match (ours, theirs) {
+        (Reply::Array(ours), Reply::Array(theirs)) => {
+            ours.len() == theirs.len()
+                && ours
+                    .iter()
+                    .zip(theirs)
+                    .all(|(a, b)| is_same_but_for_time(a, b, is_drawn))
+        }
+        (Reply::Int(ours), Reply::Int(theirs)) if *ours > 0 && *theirs > 0 => {
+            ours.abs_diff(*theirs) <= TOLERANCE_MS.unsigned_abs()
+        }
+        (Reply::Bytes(a), Reply::Bytes(b)) => {
+            is_drawn
+                || a == b
+                || match (micros(a), micros(b)) {
+                    (Some(a), Some(b)) => a.abs_diff(b) <= TOLERANCE_MS.unsigned_abs() * 1_000,
+                    _ => false,
+                }
+        }
+        _ => ours == theirs,
+    }
+}
+
+/// A token or a time of day in microseconds.
+fn micros(text: &[u8]) -> Option<i64> {
+    let is_plausible = text.len() == 16 && text.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(text).ok().filter(|_| is_plausible)?.parse().ok()
+}
+
+fn is_same_shape(ours: &Reply, theirs: &Reply) -> bool {
+    match (ours, theirs) {
+        (Reply::Array(ours), Reply::Array(theirs)) => {
+            ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(a, b)| is_same_shape(a, b))
+        }
+        (Reply::Bytes(_), Reply::Bytes(_)) => true,
+        _ => ours == theirs,
+    }
+}
+
+fn show(reply: &Reply) -> String {
+    match reply {
+        Reply::Bytes(bytes) => format!("\"{}\"", bytes.escape_ascii()),
+        Reply::Array(items) => format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(", ")),
+        Reply::Error(error) => format!("error {error:?}", error = error.to_string()),
+        other => format!("{other:?}"),
+    }
+}
