@@ -1,0 +1,242 @@
+//! What is promised in milliseconds. Run alone: a busy machine is late by itself.
+//!
+//! One thread: `cargo test -p leasehold --test timing -- --test-threads=1`
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, ErrorKind, LostReason};
+use leasehold_protocol::Reply;
+use support::{Redis, eventually};
+
+const LEASE: Duration = Duration::from_secs(1);
+
+async fn connect(server: &Redis) -> Client {
+    Client::builder().url(server.url()).lease(LEASE).connect().await.unwrap()
+}
+
+/// What the server has left of a lock's record.
+fn ttl(server: &Redis, key: &str) -> Duration {
+    match server.run(&["PTTL", key]) {
+        Reply::Int(ms) => Duration::from_millis(u64::try_from(ms).expect("a TTL")),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_waiter_of_another_client_is_woken_by_a_message() {
+    let server = Redis::start();
+    let (ours, theirs) = (connect(&server).await, connect(&server).await);
+    let mut times = Vec::new();
+    for _ in 0..21 {
+        let held = ours.lock("a").acquire().await.unwrap();
+        let calls = server.calls("evalsha");
+        let lock = theirs.lock("a");
+        let waiter = tokio::spawn(async move {
+            let lease = lock.acquire().await.unwrap();
+            (Instant::now(), lease)
+        });
+        // Refused, subscribed, and refused once more: now it sleeps.
+        let asleep = if times.is_empty() { 2 } else { 1 };
+        eventually("the waiter waits", Duration::from_secs(5), || server.calls("evalsha") >= calls + asleep).await;
+        let released = Instant::now();
+        held.release().await.unwrap();
+        let (woken, lease) = waiter.await.unwrap();
+        times.push(woken - released);
+        lease.release().await.unwrap();
+    }
+    times.sort_unstable();
+    assert!(times[10] < Duration::from_millis(50), "{times:?}");
+}
+
+#[tokio::test]
+async fn with_every_message_dropped_a_waiter_still_has_it_within_a_second() {
+    let server = Redis::start();
+    // A lock that nobody publishes for: released by hand.
+    let client = Client::connect(server.url()).await.unwrap();
+    server.run(&["HSET", "a", "someone:1", "1"]);
+    server.run(&["PEXPIRE", "a", "3600000"]);
+    let lock = client.lock("a");
+    let waiter = tokio::spawn(async move { lock.acquire().await.map(|lease| (Instant::now(), lease)) });
+    eventually("the waiter waits", Duration::from_secs(5), || server.calls("evalsha") >= 2).await;
+    let released = Instant::now();
+    server.run(&["DEL", "a"]);
+    let (woken, _lease) = waiter.await.unwrap().unwrap();
+    assert!(woken - released < Duration::from_secs(1), "{:?}", woken - released);
+}
+
+#[tokio::test]
+async fn a_bounded_wait_ends_in_time_also_when_the_server_is_stopped() {
+    let server = Redis::start();
+    let client = connect(&server).await;
+    let held = Client::connect(server.url()).await.unwrap();
+    let _held = held.lock("a").acquire().await.unwrap();
+    for paused in [false, true] {
+        if paused {
+            server.pause();
+        }
+        for wait in [10, 100, 700].map(Duration::from_millis) {
+            let start = Instant::now();
+            let error = client.lock("a").wait(wait).acquire().await.unwrap_err();
+            let took = start.elapsed();
+            let expected = if paused { ErrorKind::Unavailable } else { ErrorKind::LockTimeout };
+            assert_eq!(error.kind(), expected, "{error}");
+            assert!(took >= wait && took < wait + Duration::from_millis(50), "{wait:?} took {took:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_try_ends_within_the_command_timeout() {
+    let server = Redis::start();
+    let timeout = Duration::from_millis(400);
+    let client = Client::builder().url(server.url()).command_timeout(timeout).connect().await.unwrap();
+    server.pause();
+    let start = Instant::now();
+    let error = client.lock("a").try_acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(start.elapsed() < timeout + Duration::from_millis(50), "{:?}", start.elapsed());
+    server.resume();
+    // The attempt may have been granted meanwhile: it goes.
+    eventually("nothing stays behind", Duration::from_secs(5), || server.run(&["EXISTS", "a"]) == Reply::Int(0)).await;
+}
+
+#[tokio::test]
+async fn a_stopped_server_makes_a_lease_lost_before_its_record_expires() {
+    let server = Redis::start();
+    let client = connect(&server).await;
+    for round in 0..3 {
+        let lease = client.lock(format!("a{round}")).acquire().await.unwrap();
+        // Somewhere between two renewals.
+        tokio::time::sleep(Duration::from_millis(150 * round)).await;
+        let (read, left) = (Instant::now(), ttl(&server, &format!("a{round}")));
+        server.pause();
+        let reason = tokio::time::timeout(Duration::from_secs(5), lease.lost()).await.unwrap();
+        assert_eq!(reason, LostReason::Expired);
+        assert!(!lease.is_valid());
+        assert!(read.elapsed() < left, "{:?} of {left:?}", read.elapsed());
+        server.resume();
+    }
+}
+
+#[tokio::test]
+async fn a_record_that_was_taken_away_is_noticed_within_a_third_and_half_a_second() {
+    let server = Redis::start();
+    let client = connect(&server).await;
+    for (round, take) in [
+        &["DEL", "a0"][..],
+        &["FLUSHALL"],
+        &["EVAL", "redis.call('DEL', KEYS[1]); redis.call('HSET', KEYS[1], 'x:1', '1')", "1", "a2"],
+    ]
+    .iter()
+    .enumerate()
+    {
+        let lease = client.lock(format!("a{round}")).acquire().await.unwrap();
+        server.run(take);
+        let taken = Instant::now();
+        lease.lost().await;
+        assert!(taken.elapsed() < LEASE / 3 + Duration::from_millis(500), "{:?}", taken.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_thousand_watched_locks_are_held_for_five_leases() {
+    let server = Redis::start();
+    let client = connect(&server).await;
+    let mut leases = Vec::new();
+    for number in 0..1_000 {
+        leases.push(client.lock(format!("name-{number}")).acquire().await.unwrap());
+    }
+    let start = Instant::now();
+    while start.elapsed() < 5 * LEASE {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let lost: Vec<_> = leases.iter().filter(|lease| !lease.is_valid()).map(|lease| lease.lost_reason()).collect();
+        assert!(lost.is_empty(), "{lost:?}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_renewed_after_an_unlock() {
+    let server = Redis::start();
+    let client = connect(&server).await;
+    let leases = [client.lock("a").acquire().await.unwrap(), client.lock("b").acquire().await.unwrap()];
+    eventually("both were renewed", Duration::from_secs(5), || server.calls("evalsha") >= 4).await;
+    for lease in leases {
+        lease.release().await.unwrap();
+    }
+    let calls = server.calls("evalsha");
+    tokio::time::sleep(2 * LEASE).await;
+    assert_eq!(server.calls("evalsha"), calls);
+}
+
+#[tokio::test]
+async fn a_dead_holders_lock_is_free_after_its_lease() {
+    let server = Redis::start();
+    // A holder that renewed a moment ago and is gone: nobody publishes for it.
+    server.run(&["HSET", "a", "someone:1", "1"]);
+    server.run(&["PEXPIRE", "a", "1000"]);
+    let died = Instant::now();
+    let client = connect(&server).await;
+    let _lease = client.lock("a").acquire().await.unwrap();
+    assert!(died.elapsed() < LEASE + Duration::from_millis(600), "{:?}", died.elapsed());
+}
+
+#[tokio::test]
+async fn closing_takes_half_a_second_at_most_also_without_a_server() {
+    for gone in [false, true] {
+        let mut server = Redis::start();
+        let client = connect(&server).await;
+        let lease = client.lock("a").acquire().await.unwrap();
+        if gone {
+            server.stop();
+        } else {
+            server.pause();
+        }
+        let start = Instant::now();
+        client.close().await;
+        assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+        assert_eq!(lease.lost_reason(), Some(LostReason::Closed));
+    }
+}
+
+#[tokio::test]
+async fn an_unreachable_server_fails_the_connect_within_its_timeout() {
+    let server = Redis::start();
+    server.pause();
+    let timeout = Duration::from_millis(300);
+    let start = Instant::now();
+    let error = Client::builder().url(server.url()).connect_timeout(timeout).connect().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(start.elapsed() < timeout + Duration::from_millis(50), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn two_clients_take_turns() {
+    let server = Redis::start();
+    let runtime_share = |client: Client, until: Instant| async move {
+        let tasks: Vec<_> = (0..8)
+            .map(|_| {
+                let lock = client.lock("a");
+                tokio::spawn(async move {
+                    let mut grants = 0_u32;
+                    while Instant::now() < until {
+                        lock.acquire().await.unwrap().release().await.unwrap();
+                        grants += 1;
+                    }
+                    grants
+                })
+            })
+            .collect();
+        let mut grants = 0;
+        for task in tasks {
+            grants += task.await.unwrap();
+        }
+        grants
+    };
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    let until = Instant::now() + Duration::from_secs(3);
+    let (first, second) = tokio::join!(runtime_share(one, until), runtime_share(other, until));
+    let share = f64::from(first) / f64::from(first + second);
+    assert!((0.35..=0.65).contains(&share), "{first} and {second}");
+}
