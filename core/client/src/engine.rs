@@ -391,6 +391,10 @@ impl Engine {
 
     fn completed(&mut self, ticket: Ticket, outcome: Outcome) {
         let Some(waiting) = self.tickets.remove(&ticket) else {
+            // Its caller went away in the very burst that granted it.
+            if let Outcome::Granted(grant) = outcome {
+                self.start(0, Checked::Release(grant.lease), Sink::Discard, clock::now());
+            }
             return;
         };
         self.requests.remove(&waiting.request);
