@@ -101,3 +101,15 @@ fn a_listener_may_call_the_store() {
     store.execute(&["PUBLISH", "a", "ping"]).unwrap();
     assert_eq!(*heard.lock().unwrap(), [b"ping".to_vec(), b"pong".to_vec()]);
 }
+
+#[test]
+fn scripts_may_be_many() {
+    let store = Embedded::new();
+    for number in 0..20_000 {
+        let text = format!("return {number}");
+        assert_eq!(store.execute(&["EVAL", &text, "0"]).unwrap(), Reply::Int(number));
+    }
+    assert_eq!(store.execute(&["SCRIPT", "FLUSH"]).unwrap(), Reply::OK);
+    let gone = store.execute(&["EVALSHA", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "0"]);
+    assert_eq!(gone.unwrap_err().code, "NOSCRIPT");
+}

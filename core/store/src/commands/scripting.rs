@@ -57,8 +57,7 @@ pub(super) fn script(engine: &mut Engine, args: &[&[u8]]) -> Outcome {
             [mode] if is(mode, "sync") || is(mode, "async") => {}
             _ => return Err(StoreError::err("SCRIPT FLUSH only support SYNC|ASYNC option")),
         }
-        engine.flush();
-        return Ok(Reply::OK);
+        return engine.flush().map(|()| Reply::OK);
     }
     Err(super::server::unknown_subcommand("SCRIPT", subcommand))
 }

@@ -3,7 +3,6 @@
 mod convert;
 mod random;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use leasehold_protocol::Script;
@@ -21,8 +20,10 @@ pub(crate) struct Engine {
     lua: Lua,
     environment: Table,
     run: Function,
-    /// What EVALSHA finds, by the hex SHA-1 of the text.
-    scripts: HashMap<String, Function>,
+    /// What EVALSHA finds, by the hex SHA-1 of the text. A table of Lua's, for
+    /// there may be many: each value that Rust holds takes one of some thousand
+    /// places.
+    scripts: Table,
     /// Leasehold's own, by their place in `Script::ALL`; SCRIPT FLUSH leaves them.
     known: Vec<Option<Function>>,
 }
@@ -39,11 +40,12 @@ impl Engine {
             .load(include_str!("sandbox.lua"))
             .set_name("@sandbox")
             .call(native(&lua, data)?)?;
+        let scripts = lua.create_table()?;
         Ok(Self {
             lua,
             environment,
             run,
-            scripts: HashMap::new(),
+            scripts,
             known: vec![None; Script::ALL.len()],
         })
     }
@@ -51,27 +53,33 @@ impl Engine {
     /// Compiles a script unless it is known, and gives the SHA-1 to call it by.
     pub(crate) fn load(&mut self, text: &[u8]) -> Result<String, StoreError> {
         let sha1 = sha1_hex(text);
-        if !self.scripts.contains_key(&sha1) {
+        if self.find(&sha1).is_none() {
             let function = self.compile(text)?;
-            self.scripts.insert(sha1.clone(), function);
+            self.scripts.raw_set(sha1.as_str(), function).map_err(|error| {
+                StoreError::err(format!("Error compiling script (new function): {error}"))
+            })?;
         }
         Ok(sha1)
     }
 
     pub(crate) fn is_loaded(&self, sha1: &[u8]) -> bool {
-        std::str::from_utf8(sha1).is_ok_and(|sha1| self.scripts.contains_key(&sha1.to_ascii_lowercase()))
+        std::str::from_utf8(sha1).is_ok_and(|sha1| self.find(&sha1.to_ascii_lowercase()).is_some())
     }
 
-    pub(crate) fn flush(&mut self) {
-        self.scripts.clear();
+    pub(crate) fn flush(&mut self) -> Result<(), StoreError> {
+        self.scripts.clear().map_err(|error| StoreError::err(error.to_string()))
     }
 
     /// Runs a loaded script.
     pub(crate) fn run(&self, sha1: &[u8], keys: &[&[u8]], args: &[&[u8]]) -> Result<Reply, StoreError> {
         let sha1 = std::str::from_utf8(sha1).map_err(|_| StoreError::no_script())?;
         let sha1 = sha1.to_ascii_lowercase();
-        let function = self.scripts.get(&sha1).ok_or_else(StoreError::no_script)?;
-        Ok(self.call(function, &sha1, keys, args))
+        let function = self.find(&sha1).ok_or_else(StoreError::no_script)?;
+        Ok(self.call(&function, &sha1, keys, args))
+    }
+
+    fn find(&self, sha1: &str) -> Option<Function> {
+        self.scripts.raw_get(sha1).ok()
     }
 
     /// Runs one of Leasehold's scripts.

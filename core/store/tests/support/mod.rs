@@ -113,6 +113,16 @@ impl Wire {
         self.stream.get_mut().write_all(bytes).unwrap();
     }
 
+    /// Sends these bytes, unless the server has had enough.
+    pub fn send_raw_or_closed(&mut self, bytes: &[u8]) {
+        let _ = self.stream.get_mut().write_all(bytes);
+    }
+
+    /// The same connection, to send on from another thread.
+    pub fn second_half(&self) -> TcpStream {
+        self.stream.get_ref().try_clone().unwrap()
+    }
+
     /// Reads a reply or a push; a push is an array.
     pub fn read(&mut self) -> Reply {
         let line = self.read_line().expect("the connection is open");
