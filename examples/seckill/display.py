@@ -86,7 +86,8 @@ def final_table(console: Console, verdict: Verdict, tallies: dict[str, Tally], s
     console.print(f"longest wait  {longest:.0f} ms")
     console.print(
         f"hand-overs    {grants / seconds:,.0f} per second ({grants:,} in {seconds:.1f} s; "
-        f"{verdict.hand_overs:,} sales followed one of another language)"
+        f"{verdict.hand_overs:,} sales followed one of another language)",
+        soft_wrap=True,
     )
     for problem in verdict.problems:
         console.print(f"[red]wrong:[/red] {problem}")

@@ -31,7 +31,7 @@ from display import Display, Tally, final_table
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LEASEHOLD = ROOT / "target" / "release" / "leasehold"
-TIME_LIMIT = 120.0
+STALLED = 30.0
 KEYS = ("stock", "orders", "sales", "token")
 
 
@@ -76,8 +76,12 @@ class Service:
         self.process.stdin.close()
 
     def complaint(self) -> str:
+        """How it ended, if it did, and what it wrote to its standard error."""
+        status = self.process.poll()
         self.errors.seek(0)
-        return f"{self.language} ended with status {self.process.wait()}:\n{self.errors.read().strip()}"
+        return (
+            f"{self.language} {'still runs' if status is None else f'ended with status {status}'}: {self.errors.read()}"
+        )
 
     def stop(self) -> None:
         if self.process.poll() is None:
@@ -123,13 +127,13 @@ def sell(services: list[Service], display: Display, tallies: dict[str, Tally]) -
     for service in services:
         service.listen(events)
     waiting, running = set(by_language), set(by_language)
-    deadline = time.monotonic() + TIME_LIMIT
-    started = finished = 0.0
+    started = finished = time.monotonic()
     while running:
         try:
-            language, message = events.get(timeout=max(0.0, deadline - time.monotonic()))
+            language, message = events.get(timeout=max(0.0, finished + STALLED - time.monotonic()))
         except queue.Empty:
-            raise DemoError(f"after {TIME_LIMIT:.0f} s these are still at it: {', '.join(sorted(running))}") from None
+            complaints = "\n".join(by_language[language].complaint() for language in sorted(running))
+            raise DemoError(f"nothing was sold for {STALLED:.0f} s\n{complaints}") from None
         if message is None:
             running.discard(language)
             if language in waiting or by_language[language].process.wait() != 0:
@@ -137,12 +141,14 @@ def sell(services: list[Service], display: Display, tallies: dict[str, Tally]) -
         elif "ready" in message:
             waiting.discard(language)
             if not waiting:
-                started = time.monotonic()
+                started = finished = time.monotonic()
                 for service in services:
                     service.go()
         else:
-            finished = time.monotonic()
-            tallies[language] = Tally(**message)  # type: ignore[arg-type]
+            tally = Tally(**message)  # type: ignore[arg-type]
+            if tally != tallies[language]:
+                finished = time.monotonic()
+            tallies[language] = tally
             display.update(tallies)
     return finished - started
 

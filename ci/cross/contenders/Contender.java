@@ -1,5 +1,6 @@
 import io.leasehold.DistributedLock;
 import io.leasehold.Leasehold;
+import io.leasehold.LeaseholdClient;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.concurrent.Callable;
@@ -23,7 +24,7 @@ public final class Contender {
     }
 
     private static void count(String url, String name, int workers, int rounds) throws Exception {
-        try (Leasehold client = Leasehold.connect(url);
+        try (LeaseholdClient client = Leasehold.connect(url);
                 RedisClient store = RedisClient.create(url)) {
             DistributedLock lock = client.lock(name);
             run(workers, () -> {
@@ -45,7 +46,7 @@ public final class Contender {
 
     private static void turns(String url, String name, int workers, long seconds) throws Exception {
         var grants = new AtomicLong();
-        try (Leasehold client = Leasehold.connect(url)) {
+        try (LeaseholdClient client = Leasehold.connect(url)) {
             DistributedLock lock = client.lock(name);
             run(workers, () -> {
                 long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
@@ -64,7 +65,7 @@ public final class Contender {
     }
 
     private static void hold(String url, String name, long leaseMs) throws Exception {
-        Leasehold client = Leasehold.connect(url, new Leasehold.Options().lease(Duration.ofMillis(leaseMs)));
+        LeaseholdClient client = Leasehold.builder().url(url).lease(Duration.ofMillis(leaseMs)).connect();
         client.lock(name).lock();
         System.out.println("held");
         Thread.currentThread().join();

@@ -1,6 +1,7 @@
 import io.leasehold.DistributedLock;
 import io.leasehold.Lease;
 import io.leasehold.Leasehold;
+import io.leasehold.LeaseholdClient;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -28,7 +29,7 @@ public final class SeckillService {
     private final AtomicLong longestWaitMs = new AtomicLong();
     private volatile boolean soldOut;
 
-    private SeckillService(Leasehold client, RedisClient store) {
+    private SeckillService(LeaseholdClient client, RedisClient store) {
         this.lock = client.lock(PREFIX + ":voucher");
         this.store = store;
     }
@@ -90,7 +91,7 @@ public final class SeckillService {
     }
 
     public static void main(String[] args) throws Exception {
-        try (Leasehold client = Leasehold.connect(URL);
+        try (LeaseholdClient client = Leasehold.connect(URL);
                 RedisClient store = RedisClient.create(URL)) {
             var service = new SeckillService(client, store);
             System.out.println("{\"ready\": true}");
