@@ -1,0 +1,130 @@
+// Bad input: a typed error each time, and nothing written.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { type Client, connect, InvalidArgumentError, MisconfiguredError, UnavailableError } from 'leasehold';
+import { RedisServer } from './server.js';
+
+describe('bad input', () => {
+  let server: RedisServer;
+  let client: Client;
+
+  before(async () => {
+    server = await RedisServer.start();
+    client = await connect(server.url);
+  });
+
+  after(async () => {
+    const written = await server.store.dbsize();
+    await client.close();
+    await server[Symbol.asyncDispose]();
+    assert.equal(written, 0, 'something was written');
+  });
+
+  for (const [what, name] of [
+    ['empty', ''],
+    ['of 513 bytes', 'n'.repeat(513)],
+    ['of more than 512 bytes in fewer characters', 'ü'.repeat(257)],
+    ['with NUL', 'a\0b'],
+    ['with odd braces', 'a{b'],
+    ['with empty braces', '{}a'],
+    ['that is reserved', 'leasehold:x'],
+    ['that is reserved for Redisson', 'redisson_lock__channel:{x}'],
+  ] as const) {
+    it(`a name ${what} is refused`, async () => {
+      await assert.rejects(client.lock(name).lock(), InvalidArgumentError);
+      await assert.rejects(client.lock(name).tryLock(), InvalidArgumentError);
+      await assert.rejects(client.lock(name).isLocked(), InvalidArgumentError);
+      await assert.rejects(
+        client.using(name, () => assert.fail('it ran')),
+        InvalidArgumentError,
+      );
+    });
+  }
+
+  it('a name that is no well-formed text is refused', () => {
+    for (const name of ['\ud800', 'a\udc00b', 7, null, undefined, {}, Symbol('s')]) {
+      assert.throws(() => client.lock(name as string), InvalidArgumentError);
+    }
+    assert.equal(client.lock('🔒').name, '🔒');
+  });
+
+  it('a lease that is 0, negative, not a number, below 100 ms or above 24 h is refused', async () => {
+    for (const leaseMs of [0, -1, Number.NaN, 99, 86_400_001, Number.POSITIVE_INFINITY, -0, 1e300]) {
+      await assert.rejects(client.lock('lease').lock({ leaseMs }), InvalidArgumentError, `${leaseMs}`);
+      await assert.rejects(client.lock('lease', { leaseMs }).tryLock(), InvalidArgumentError, `${leaseMs}`);
+      await assert.rejects(connect(server.url, { leaseMs }), InvalidArgumentError, `${leaseMs}`);
+    }
+    for (const maxHoldMs of [0, -1, Number.NaN, 99]) {
+      await assert.rejects(client.lock('hold').lock({ maxHoldMs }), InvalidArgumentError, `${maxHoldMs}`);
+    }
+    for (const waitMs of [-1, Number.NaN, Number.NEGATIVE_INFINITY]) {
+      await assert.rejects(client.lock('wait').lock({ waitMs }), InvalidArgumentError, `${waitMs}`);
+    }
+  });
+
+  it('options of the wrong type are refused', async () => {
+    const lock = client.lock('types');
+    for (const value of ['100', null, true, {}, 100n]) {
+      for (const option of ['waitMs', 'leaseMs', 'maxHoldMs']) {
+        await assert.rejects(lock.lock({ [option]: value }), InvalidArgumentError, `${option} ${value}`);
+        assert.throws(() => client.lock('types', { [option]: value }), InvalidArgumentError);
+      }
+      for (const option of ['leaseMs', 'commandTimeoutMs', 'connectTimeoutMs', 'pollMs']) {
+        await assert.rejects(connect(server.url, { [option]: value }), InvalidArgumentError, `${option} ${value}`);
+      }
+    }
+    await assert.rejects(lock.lock(5 as never), InvalidArgumentError);
+    await assert.rejects(lock.lock(null as never), InvalidArgumentError);
+    await assert.rejects(lock.tryLock({ signal: 5 as never }), InvalidArgumentError);
+    await assert.rejects(lock.lock({ within: {} as never }), InvalidArgumentError);
+    await assert.rejects(lock.unlock({} as never), InvalidArgumentError);
+    assert.throws(() => client.lock('types', { token: 1 as never }), InvalidArgumentError);
+    await assert.rejects(connect(5 as never), InvalidArgumentError);
+    await assert.rejects(connect(server.url, { keyPrefix: 5 as never }), InvalidArgumentError);
+    await assert.rejects(connect(server.url, { pollMs: [5] as never }), InvalidArgumentError);
+  });
+
+  it('a malformed URL is refused, and none at all', async () => {
+    for (const url of ['', 'nonsense', 'redis://', 'redis://host:notaport', 'redis://h:1/#insecure', 'http://x']) {
+      const error = await connect(url).catch((error) => error);
+      assert.ok(error instanceof InvalidArgumentError || error instanceof MisconfiguredError, `${url}: ${error}`);
+    }
+    const before = process.env.LEASEHOLD_URL;
+    delete process.env.LEASEHOLD_URL;
+    await assert.rejects(connect(), MisconfiguredError);
+    process.env.LEASEHOLD_URL = server.url;
+    await (await connect()).close();
+    if (before === undefined) delete process.env.LEASEHOLD_URL;
+    else process.env.LEASEHOLD_URL = before;
+  });
+
+  it('a refused connection is unavailable', async () => {
+    const gone = await RedisServer.start();
+    await gone[Symbol.asyncDispose]();
+    await assert.rejects(connect(gone.url, { connectTimeoutMs: 500 }), UnavailableError);
+  });
+
+  it('a wrong password is told, and never shown', async () => {
+    await using guarded = await RedisServer.start('--requirepass', 'the-right-one');
+    const url = guarded.url.replace('//', '//:hunter2-wrong@');
+    const error = await connect(url, { connectTimeoutMs: 2_000 }).catch((error) => error);
+    assert.ok(error instanceof MisconfiguredError, `${error}`);
+    assert.doesNotMatch(`${error.stack} ${JSON.stringify(error)}`, /hunter2/);
+    await (await connect(guarded.url.replace('//', '//:the-right-one@'))).close();
+  });
+
+  it('a key of the wrong type is told', async () => {
+    await server.store.set('string', 'x');
+    await assert.rejects(client.lock('string').lock({ waitMs: 100 }), MisconfiguredError);
+    assert.equal(await server.store.get('string'), 'x');
+    await server.store.del('string');
+  });
+
+  it('a corrupt fencing token is told, and nothing is written', async () => {
+    await server.store.set('leasehold:token:{corrupt}', 'soup');
+    await assert.rejects(client.lock('corrupt').lock({ waitMs: 100 }), MisconfiguredError);
+    assert.equal(await server.store.exists('corrupt'), 0);
+    await server.store.del('leasehold:token:{corrupt}');
+  });
+});

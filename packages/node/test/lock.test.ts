@@ -1,0 +1,202 @@
+// What a lock does, on the embedded store and on a real server alike.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  type Client,
+  connect,
+  InvalidArgumentError,
+  LockLostError,
+  LockTimeoutError,
+  NotOwnerError,
+} from 'leasehold';
+import { eventually, RedisServer } from './server.js';
+
+for (const transport of ['memory', 'redis'] as const) {
+  describe(`a lock on ${transport}`, () => {
+    let server: RedisServer | undefined;
+    let client: Client;
+    let other: Client;
+
+    before(async () => {
+      server = transport === 'redis' ? await RedisServer.start() : undefined;
+      const url = server?.url ?? 'memory://lock-test';
+      client = await connect(url);
+      other = await connect(url);
+    });
+
+    after(async () => {
+      await client.close();
+      await other.close();
+      await server?.[Symbol.asyncDispose]();
+    });
+
+    it('is taken, seen, and given back', async () => {
+      const lock = client.lock('taken');
+      assert.equal(await lock.isLocked(), false);
+      const lease = await lock.lock();
+      assert.equal(lease.lockName, 'taken');
+      assert.ok(lease.isValid);
+      assert.ok(lease.remainingMs > 29_000 && lease.remainingMs <= 30_000);
+      assert.equal(lease.lostReason, null);
+      assert.ok(lock.isHeld());
+      assert.equal(await other.lock('taken').isLocked(), true);
+      assert.equal(other.lock('taken').isHeld(), false);
+      assert.equal(await lease.release(), 'released');
+      assert.equal(lease.isValid, false);
+      assert.equal(lease.remainingMs, 0);
+      assert.equal(lease.lostReason, null);
+      assert.equal(lock.isHeld(), false);
+      assert.equal(await lock.isLocked(), false);
+    });
+
+    it('excludes other clients until it is released', async () => {
+      const lease = await client.lock('excluded').lock();
+      assert.equal(await other.lock('excluded').tryLock(), null);
+      const waiting = other.lock('excluded').lock();
+      await lease.release();
+      assert.equal(await (await waiting).release(), 'released');
+    });
+
+    it('is not reentrant for a second caller of one shared object', async () => {
+      const lock = client.lock('shared');
+      const first = await lock.lock();
+      assert.equal(await lock.tryLock(), null);
+      let granted = false;
+      const second = lock.lock().then((lease) => {
+        granted = true;
+        return lease;
+      });
+      await sleep(50);
+      assert.equal(granted, false);
+      await first.release();
+      await (await second).release();
+    });
+
+    it('is entered again within a held lease, and freed by the last release', async () => {
+      const lock = client.lock('again');
+      const outer = await lock.lock();
+      const inner = await lock.lock({ within: outer });
+      assert.equal(inner.token, outer.token);
+      assert.equal(await inner.release(), 'released');
+      assert.ok(outer.isValid);
+      assert.equal(await other.lock('again').tryLock(), null);
+      await outer.release();
+      assert.equal(await lock.isLocked(), false);
+    });
+
+    it('frees nothing when a lease is released twice', async () => {
+      const lock = client.lock('twice');
+      const first = await lock.lock();
+      assert.equal(await first.release(), 'released');
+      const second = await lock.lock();
+      assert.equal(await first.release(), 'released');
+      assert.equal(await lock.unlock(first), 'released');
+      assert.ok(second.isValid);
+      assert.equal(await other.lock('twice').tryLock(), null);
+      await second.release();
+    });
+
+    it('is unlocked without a lease only while there is exactly one', async () => {
+      const lock = client.lock('only');
+      await assert.rejects(lock.unlock(), InvalidArgumentError);
+      const outer = await lock.lock();
+      const inner = await lock.lock({ within: outer });
+      await assert.rejects(lock.unlock(), InvalidArgumentError);
+      assert.equal(await lock.unlock(inner), 'released');
+      assert.equal(await lock.unlock(), 'released');
+      await assert.rejects(lock.unlock(), InvalidArgumentError);
+      assert.equal(await lock.isLocked(), false);
+    });
+
+    it("does not take another lock's lease", async () => {
+      const lease = await client.lock('mine').lock();
+      await assert.rejects(client.lock('yours').unlock(lease), NotOwnerError);
+      await assert.rejects(other.lock('mine').unlock(lease), NotOwnerError);
+      await assert.rejects(other.lock('mine').lock({ within: lease }), InvalidArgumentError);
+      await assert.rejects(client.lock('yours').lock({ within: lease }));
+      assert.ok(lease.isValid);
+      await lease.release();
+    });
+
+    it('says who holds it when the wait is over', async () => {
+      const lease = await client.lock('held').lock();
+      const refused = await other
+        .lock('held')
+        .lock({ waitMs: 20 })
+        .catch((error) => error);
+      assert.ok(refused instanceof LockTimeoutError);
+      assert.equal(refused.kind, 'LockTimeout');
+      assert.equal(refused.code, 'LEASEHOLD_LOCK_TIMEOUT');
+      assert.equal(refused.lockName, 'held');
+      assert.match(refused.holder?.owner ?? '', /^[0-9a-f-]{36}:\d+$/);
+      assert.ok((refused.holder?.remainingMs ?? 0) > 20_000);
+      assert.match(refused.stack ?? '', /lock\.test/, 'its stack names the caller');
+      await lease.release();
+    });
+
+    it('with a fixed lease ends by itself, and leaving it late says so', async () => {
+      const lock = client.lock('fixed', { leaseMs: 150 });
+      const lease = await lock.lock();
+      await sleep(200);
+      assert.equal(lease.isValid, false);
+      assert.equal(lease.lostReason, 'expired');
+      assert.equal(await lock.isLocked(), false);
+      assert.equal(await lease.release(), 'expired');
+      assert.equal(lease.lostReason, 'expired');
+    });
+
+    it('lasts longer when it is extended', async () => {
+      const lease = await client.lock('longer', { leaseMs: 1_000 }).lock();
+      await lease.extend(60_000);
+      assert.ok(lease.remainingMs > 50_000);
+      await lease.release();
+      await assert.rejects(lease.extend(), NotOwnerError);
+    });
+
+    it('ends at maxHoldMs', async () => {
+      const lease = await client.lock('bounded').lock({ maxHoldMs: 200 });
+      const { signal } = lease;
+      await eventually(2_000, () => signal.aborted);
+      assert.ok(signal.reason instanceof LockLostError);
+      assert.equal(signal.reason.reason, 'max_hold');
+      await assert.rejects(lease.extend(), LockLostError);
+      await lease.release();
+    });
+
+    it('keeps sixteen contenders apart', async () => {
+      let counter = 0;
+      const contend = async (client: Client) => {
+        const lock = client.lock('counter');
+        for (let round = 0; round < 25; round++) {
+          const lease = await lock.lock();
+          const seen = counter;
+          await sleep(0);
+          counter = seen + 1;
+          await lease.release();
+        }
+      };
+      await Promise.all(Array.from({ length: 16 }, (_, n) => contend(n % 2 ? client : other)));
+      assert.equal(counter, 400);
+    });
+
+    it('has tokens that rise with every grant', async () => {
+      const lock = client.lock('fenced');
+      let last = 0n;
+      for (let grant = 0; grant < 1_000; grant++) {
+        const lease = await (grant % 2 ? lock : other.lock('fenced')).lock();
+        assert.equal(typeof lease.token, 'bigint');
+        assert.ok((lease.token as bigint) > last);
+        last = lease.token as bigint;
+        await lease.release();
+      }
+    });
+
+    it('has no token when it is made without', async () => {
+      const lease = await client.lock('unfenced', { token: false }).lock();
+      assert.equal(lease.token, null);
+      await lease.release();
+    });
+  });
+}
