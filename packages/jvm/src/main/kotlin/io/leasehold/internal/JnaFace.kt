@@ -58,7 +58,8 @@ internal class JnaFace : NativeFace {
         HotFunctions.leasehold_release_innermost(client, tag, name, name.size, context)
 
     override fun next(client: Long, timeoutMs: Long, buffer: ByteBuffer): Int =
-        HotFunctions.leasehold_next(client, timeoutMs, buffer, buffer.capacity())
+        // JNA passes the address of the buffer's position, not of its start.
+        HotFunctions.leasehold_next(client, timeoutMs, buffer.clear(), buffer.capacity())
 
     override fun remaining(client: Long, lease: Long): Long = HotFunctions.leasehold_remaining(client, lease)
 

@@ -1,0 +1,169 @@
+package io.leasehold
+
+import kotlinx.coroutines.CompletableDeferred
+import kotlinx.coroutines.CoroutineStart
+import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.async
+import kotlinx.coroutines.awaitAll
+import kotlinx.coroutines.cancelAndJoin
+import kotlinx.coroutines.coroutineScope
+import kotlinx.coroutines.delay
+import kotlinx.coroutines.launch
+import kotlinx.coroutines.runBlocking
+import kotlinx.coroutines.withTimeoutOrNull
+import kotlinx.coroutines.yield
+import org.junit.jupiter.api.AfterEach
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
+import org.junit.jupiter.api.Assertions.assertNull
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.util.UUID
+import kotlin.time.Duration
+import kotlin.time.Duration.Companion.milliseconds
+import kotlin.time.Duration.Companion.seconds
+
+/** What `withLock` does for coroutines on every transport. */
+abstract class CoroutineBehaviour {
+    protected abstract val url: String
+    private val name = "lock-${UUID.randomUUID()}"
+    private val client by lazy { Leasehold.connect(url) }
+
+    @AfterEach
+    fun close() = client.close()
+
+    @Test
+    fun `a block runs under the lock and gives its result`() =
+        runBlocking {
+            val token =
+                client.withLock(name) { lease ->
+                    assertTrue(client.lock(name).isLocked && lease.isValid)
+                    lease.token
+                }
+            assertTrue(token != null && token > 0)
+            assertFalse(client.lock(name).isLocked)
+        }
+
+    @Test
+    fun `coroutines on one thread exclude each other`() =
+        runBlocking {
+            var inside = 0
+            List(10) {
+                async {
+                    client.withLock(name) {
+                        inside++
+                        yield()
+                        assertEquals(1, inside)
+                        inside--
+                    }
+                }
+            }.awaitAll()
+            assertFalse(client.lock(name).isLocked)
+        }
+
+    @Test
+    fun `a wait that ends without the lock throws LockTimeout`() {
+        client.lock(name).lock()
+        assertThrows(LockTimeoutException::class.java) {
+            runBlocking { client.withLock(name, wait = 50.milliseconds) { } }
+        }
+        assertThrows(LockTimeoutException::class.java) {
+            runBlocking { client.withLock(name, wait = Duration.ZERO) { } }
+        }
+    }
+
+    @Test
+    fun `a nested call without within fails at once`() {
+        val failed =
+            assertThrows(InvalidArgumentException::class.java) {
+                runBlocking { client.withLock(name) { coroutineScope { launch { client.withLock(name) { } } } } }
+            }
+        assertEquals(name, failed.lockName)
+        assertFalse(client.lock(name).isLocked)
+    }
+
+    @Test
+    fun `a nested call re-enters within the lease it names`() =
+        runBlocking {
+            client.withLock(name) { outer ->
+                client.withLock(name, within = outer) { inner -> assertEquals(outer.token, inner.token) }
+                assertTrue(outer.isValid)
+            }
+            assertFalse(client.lock(name).isLocked)
+        }
+
+    @Test
+    fun `a cancelled wait leaves nothing behind`() =
+        runBlocking {
+            client.lock(name).lock()
+            val waiting = launch(start = CoroutineStart.UNDISPATCHED) { client.withLock(name) { } }
+            waiting.cancelAndJoin()
+            client.lock(name).unlock()
+            assertTrue(client.lock(name).tryLock())
+        }
+
+    @Test
+    fun `a wait that times out leaves nothing behind`() =
+        runBlocking {
+            client.lock(name).lock()
+            assertNull(withTimeoutOrNull(50) { client.withLock(name) { } })
+            client.lock(name).unlock()
+            assertTrue(client.lock(name).tryLock())
+        }
+
+    @Test
+    fun `attempts cancelled at any moment leave nothing behind`() =
+        runBlocking {
+            repeat(50) { attempt ->
+                val trying = launch(Dispatchers.Default) { client.withLock(name) { } }
+                delay((attempt % 5).toLong())
+                trying.cancelAndJoin()
+            }
+            client.withLock(name, wait = 5.seconds) { }
+        }
+
+    @Test
+    fun `a cancelled block releases the lock`() =
+        runBlocking {
+            val entered = CompletableDeferred<Unit>()
+            val holding =
+                launch {
+                    client.withLock(name) {
+                        entered.complete(Unit)
+                        delay(Long.MAX_VALUE)
+                    }
+                }
+            entered.await()
+            holding.cancelAndJoin()
+            assertFalse(client.lock(name).isLocked)
+        }
+
+    @Test
+    fun `an unconfined coroutine may block inside`() =
+        runBlocking(Dispatchers.Unconfined) {
+            client.withLock(name) { client.lock("$name-other").withLock { } }
+        }
+
+    @Test
+    fun `what a block throws goes before all else`() {
+        assertThrows(IllegalStateException::class.java) {
+            runBlocking { client.withLock(name) { error("the block's own") } }
+        }
+        assertFalse(client.lock(name).isLocked)
+    }
+
+    @Test
+    fun `a closed client cancels the block, and LockLost says why`() {
+        val failed =
+            assertThrows(LockLostException::class.java) {
+                runBlocking {
+                    client.withLock(name) {
+                        client.close()
+                        delay(Long.MAX_VALUE)
+                    }
+                }
+            }
+        assertEquals(name, failed.lockName)
+    }
+}

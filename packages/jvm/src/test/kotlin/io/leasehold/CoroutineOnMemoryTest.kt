@@ -1,0 +1,5 @@
+package io.leasehold
+
+class CoroutineOnMemoryTest : CoroutineBehaviour() {
+    override val url = "memory://"
+}

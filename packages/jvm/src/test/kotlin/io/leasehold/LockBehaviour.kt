@@ -1,0 +1,302 @@
+package io.leasehold
+
+import org.junit.jupiter.api.AfterEach
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
+import org.junit.jupiter.api.Assertions.assertInstanceOf
+import org.junit.jupiter.api.Assertions.assertNotNull
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.time.Duration
+import java.util.UUID
+import java.util.concurrent.CancellationException
+import java.util.concurrent.CompletableFuture
+import java.util.concurrent.ExecutionException
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.atomic.AtomicReference
+
+/** What a lock does on every transport. */
+abstract class LockBehaviour {
+    protected abstract val url: String
+    private val name = "lock-${UUID.randomUUID()}"
+    private val client by lazy { Leasehold.connect(url) }
+    private val other by lazy { Leasehold.connect(url) }
+    private val lock by lazy { client.lock(name) }
+
+    @AfterEach
+    fun close() {
+        client.close()
+        other.close()
+    }
+
+    @Test
+    fun `a held lock excludes another client`() {
+        lock.lock()
+        assertFalse(other.lock(name).tryLock())
+        lock.unlock()
+        assertTrue(other.lock(name).tryLock())
+    }
+
+    @Test
+    fun `a thread re-enters and holds until the last unlock`() {
+        lock.lock()
+        assertTrue(lock.tryLock())
+        assertEquals(2, lock.holdCount)
+        lock.unlock()
+        assertTrue(lock.isHeldByCurrentThread && lock.isLocked)
+        lock.unlock()
+        assertFalse(lock.isHeldByCurrentThread || lock.isLocked)
+    }
+
+    @Test
+    fun `another lock object of the same name is the same lock`() {
+        lock.lock()
+        assertTrue(client.lock(name).isHeldByCurrentThread)
+        client.lock(name).unlock()
+        assertFalse(lock.isLocked)
+    }
+
+    @Test
+    fun `a second thread is not reentrant with the first`() {
+        lock.lock()
+        onAnotherThread {
+            assertFalse(lock.tryLock())
+            assertFalse(lock.isHeldByCurrentThread)
+            assertEquals(0, lock.holdCount)
+        }
+        lock.unlock()
+    }
+
+    @Test
+    fun `unlock by a thread that does not hold the lock is refused and frees nothing`() {
+        lock.lock()
+        onAnotherThread {
+            val refused = assertThrows(IllegalMonitorStateException::class.java) { lock.unlock() }
+            assertInstanceOf(NotOwnerException::class.java, refused.cause)
+        }
+        assertTrue(lock.isLocked)
+        lock.unlock()
+        assertThrows(IllegalMonitorStateException::class.java) { lock.unlock() }
+    }
+
+    @Test
+    fun `a waiting thread gets the lock when it is released`() {
+        lock.lock()
+        val waiting = CompletableFuture.supplyAsync { other.lock(name).withLock { it.token } }
+        lock.unlock()
+        assertNotNull(waiting.get(10, TimeUnit.SECONDS))
+    }
+
+    @Test
+    fun `tryLock gives up after its wait`() {
+        lock.lock()
+        assertFalse(other.lock(name).tryLock(50, TimeUnit.MILLISECONDS))
+        assertFalse(other.lock(name).tryLock(-1, TimeUnit.SECONDS))
+        assertFalse(other.lock(name).tryLock(Duration.ofMillis(50), Duration.ofSeconds(5)))
+        assertFalse(other.lock(name).tryLock(Duration.ZERO))
+    }
+
+    @Test
+    fun `the lease of a lock tells its token and time`() {
+        lock.lock()
+        val lease = lock.lease
+        assertEquals(name, lease.name)
+        assertTrue(lease.isValid)
+        assertTrue(lease.remaining > Duration.ofSeconds(20) && lease.remaining < Duration.ofSeconds(30))
+        lock.unlock()
+        assertFalse(lease.isValid)
+        assertEquals(Duration.ZERO, lease.remaining)
+        assertThrows(IllegalMonitorStateException::class.java) { lock.lease }
+    }
+
+    @Test
+    fun `a fixed lease lasts as long as asked and can be extended`() {
+        val lease = lock.lock(Duration.ofSeconds(5))
+        assertTrue(lease.remaining <= Duration.ofSeconds(5))
+        lease.extend(Duration.ofSeconds(20))
+        assertTrue(lease.remaining > Duration.ofSeconds(15))
+        assertEquals(ReleaseOutcome.RELEASED, lease.release())
+        assertThrows(LeaseholdException::class.java) { lease.extend() }
+    }
+
+    @Test
+    fun `a lease released twice frees nothing twice`() {
+        val first = lock.lock(Duration.ofSeconds(10))
+        lock.lock()
+        assertEquals(ReleaseOutcome.RELEASED, first.release())
+        assertEquals(ReleaseOutcome.RELEASED, first.release())
+        assertEquals(1, lock.holdCount)
+        lock.unlock()
+        assertEquals(ReleaseOutcome.RELEASED, first.release())
+        assertFalse(lock.isLocked)
+    }
+
+    @Test
+    fun `a lease can be released by another thread`() {
+        lock.lock()
+        val lease = lock.lease
+        assertEquals(ReleaseOutcome.RELEASED, onAnotherThread { lease.release() })
+        assertFalse(lock.isHeldByCurrentThread)
+    }
+
+    @Test
+    fun `tokens rise with every grant`() {
+        val tokens = List(100) { lock.withLock { checkNotNull(it.token) } }
+        assertEquals(tokens.sorted().distinct(), tokens)
+    }
+
+    @Test
+    fun `a lock without fencing has no token`() {
+        val unfenced = client.lock(name, LockOptions.DEFAULT.withoutFencing())
+        assertEquals(null, unfenced.withLock { it.token })
+    }
+
+    @Test
+    fun `an interrupt ends a wait and leaves nothing behind`() {
+        lock.lock()
+        val thrown = AtomicReference<Throwable>()
+        val waiting =
+            Thread {
+                thrown.set(runCatching { other.lock(name).lockInterruptibly() }.exceptionOrNull())
+            }
+        waiting.start()
+        awaitTrue("the thread waits") { waiting.state == Thread.State.WAITING }
+        waiting.interrupt()
+        waiting.join(5_000)
+        assertInstanceOf(InterruptedException::class.java, thrown.get())
+        lock.unlock()
+        assertTrue(lock.tryLock(Duration.ofSeconds(1)))
+    }
+
+    @Test
+    fun `an interrupted thread does not start to wait`() {
+        Thread.currentThread().interrupt()
+        assertThrows(InterruptedException::class.java) { lock.tryLock(1, TimeUnit.SECONDS) }
+        assertFalse(lock.isLocked)
+    }
+
+    @Test
+    fun `lock keeps an interrupt for later`() {
+        Thread.currentThread().interrupt()
+        lock.lock()
+        assertTrue(Thread.interrupted())
+        lock.unlock()
+    }
+
+    @Test
+    fun `leases taken by lockAsync exclude each other also on one thread`() {
+        val first = lock.lockAsync().toCompletableFuture().get(10, TimeUnit.SECONDS)
+        val second = lock.lockAsync().toCompletableFuture()
+        assertFalse(lock.tryLock())
+        assertFalse(second.isDone)
+        first.release()
+        assertEquals(ReleaseOutcome.RELEASED, second.get(10, TimeUnit.SECONDS).release())
+    }
+
+    @Test
+    fun `lockAsync re-enters the lease it is given`() {
+        val outer = lock.lockAsync().toCompletableFuture().get(10, TimeUnit.SECONDS)
+        val within = LockOptions.DEFAULT.within(outer)
+        val inner = lock.lockAsync(within).toCompletableFuture().get(10, TimeUnit.SECONDS)
+        assertEquals(outer.token, inner.token)
+        outer.release()
+        assertTrue(lock.isLocked)
+        inner.releaseAsync().toCompletableFuture().get(10, TimeUnit.SECONDS)
+        assertFalse(lock.isLocked)
+    }
+
+    @Test
+    fun `lockAsync with a wait fails with LockTimeout and says who holds the lock`() {
+        lock.lock()
+        val waiting = lock.lockAsync(LockOptions.DEFAULT.withWait(Duration.ZERO)).toCompletableFuture()
+        val failed = assertThrows(ExecutionException::class.java) { waiting.get(10, TimeUnit.SECONDS) }
+        assertInstanceOf(LockTimeoutException::class.java, failed.cause)
+        val remote = other.lock(name).lockAsync(LockOptions.DEFAULT.withWait(Duration.ZERO)).toCompletableFuture()
+        val refused = assertThrows(ExecutionException::class.java) { remote.get(10, TimeUnit.SECONDS) }
+        assertNotNull((refused.cause as LockTimeoutException).holder)
+    }
+
+    @Test
+    fun `a cancelled lockAsync leaves nothing behind`() {
+        lock.lock()
+        val waiting = other.lock(name).lockAsync().toCompletableFuture()
+        waiting.cancel(true)
+        assertThrows(CancellationException::class.java) { waiting.join() }
+        lock.unlock()
+        assertTrue(lock.tryLock(Duration.ofSeconds(1)))
+    }
+
+    @Test
+    fun `withLock gives its result and throws what its body throws`() {
+        assertEquals(42, lock.withLock { 42 })
+        assertThrows(IllegalStateException::class.java) { lock.withLock { error("the body's own") } }
+        assertFalse(lock.isLocked)
+    }
+
+    @Test
+    fun `a hold of a thread that ended is released`() {
+        onAnotherThread { lock.lock() }
+        assertTrue(lock.tryLock(Duration.ofSeconds(10)))
+    }
+
+    @Test
+    fun `closing loses the leases and then releases them`() {
+        val lost = CompletableFuture<LostReason>()
+        lock.lock()
+        val lease = lock.lease
+        lease.onLost(lost::complete)
+        val waiting = onAnotherThread { lock.lockAsync() }.toCompletableFuture()
+        client.close()
+        client.close()
+        assertEquals(LostReason.CLOSED, lost.get(5, TimeUnit.SECONDS))
+        assertEquals(LostReason.CLOSED, lease.lostReason)
+        assertFalse(lease.isValid)
+        assertInstanceOf(
+            ClosedException::class.java,
+            assertThrows(ExecutionException::class.java) { waiting.get(5, TimeUnit.SECONDS) }.cause,
+        )
+        assertTrue(other.lock(name).tryLock())
+    }
+
+    @Test
+    fun `a closed client refuses every operation`() {
+        client.close()
+        assertTrue(client.isClosed)
+        assertThrows(ClosedException::class.java) { lock.lock() }
+        assertThrows(ClosedException::class.java) { lock.tryLock() }
+        assertThrows(ClosedException::class.java) { lock.tryLock(1, TimeUnit.SECONDS) }
+        assertThrows(ClosedException::class.java) { lock.isLocked }
+        assertThrows(ClosedException::class.java) { lock.unlock() }
+        val async = lock.lockAsync().toCompletableFuture()
+        assertInstanceOf(
+            ClosedException::class.java,
+            assertThrows(ExecutionException::class.java) { async.get(5, TimeUnit.SECONDS) }.cause,
+        )
+    }
+
+    @Test
+    fun `a distributed lock has no conditions`() {
+        assertThrows(UnsupportedOperationException::class.java) { lock.newCondition() }
+    }
+
+    @Test
+    fun `many threads count without a lost update`() {
+        var counter = 0
+        val threads =
+            List(8) {
+                Thread {
+                    repeat(50) {
+                        lock.withLock {
+                            val seen = counter
+                            Thread.onSpinWait()
+                            counter = seen + 1
+                        }
+                    }
+                }
+            }
+        threads.forEach(Thread::start)
+        threads.forEach { it.join(60_000) }
+        assertEquals(400, counter)
+    }
+}
