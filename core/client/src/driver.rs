@@ -110,7 +110,6 @@ impl Driver {
         let alone = self.callers.fetch_add(1, Ordering::SeqCst) == 0;
         if !alone {
             self.run.store(0, Ordering::Relaxed);
-            self.needs_engine();
         }
         Caller { driver: self, alone }
     }
@@ -148,7 +147,11 @@ impl Caller<'_> {
     /// `None` if it is not, or took too long: then wait without driving.
     pub(crate) fn drive<T>(&self, timeout: Duration, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
         // Inside another runtime a thread may not drive one.
-        if !self.alone || Handle::try_current().is_ok() || !self.driver.elect() {
+        if !self.alone || Handle::try_current().is_ok() {
+            self.driver.needs_engine();
+            return None;
+        }
+        if !self.driver.elect() {
             return None;
         }
         let guard = self.driver.runtime.read().unwrap_or_else(PoisonError::into_inner);

@@ -138,7 +138,10 @@ fn a_lease_released_twice_frees_nothing_twice() {
     let inner = client.lock(once(Some(1)));
     for _ in 0..3 {
         let result = client.run(Op::Release { lease: inner.id() });
-        assert!(matches!(result, Ok(Completion::Released(ReleaseOutcome::Released))), "{result:?}");
+        assert!(
+            matches!(result, Ok(Completion::Released(ReleaseOutcome::Released))),
+            "{result:?}"
+        );
     }
     assert!(outer.is_valid());
     assert_eq!(client.held(1), (1, Some(outer.id())));
@@ -291,7 +294,11 @@ fn odd_numbers_are_refused() {
             lease: lease.id(),
             by_ms: Some(by_ms),
         };
-        assert_eq!(client.run(op).unwrap_err().kind(), ErrorKind::InvalidArgument, "{by_ms}");
+        assert_eq!(
+            client.run(op).unwrap_err().kind(),
+            ErrorKind::InvalidArgument,
+            "{by_ms}"
+        );
     }
 }
 

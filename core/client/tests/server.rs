@@ -31,7 +31,10 @@ async fn an_uncontended_lock_and_unlock_costs_two_script_calls() {
 #[tokio::test]
 async fn idle_waiters_of_one_process_ask_at_most_twice_a_second() {
     let server = Redis::start();
-    let (holder, client) = (Client::connect(server.url()).await.unwrap(), Client::connect(server.url()).await.unwrap());
+    let (holder, client) = (
+        Client::connect(server.url()).await.unwrap(),
+        Client::connect(server.url()).await.unwrap(),
+    );
     let held = holder.lock("a").lease(Duration::from_secs(60)).acquire().await.unwrap();
     let waiters: Vec<_> = (0..8)
         .map(|_| {
@@ -39,7 +42,10 @@ async fn idle_waiters_of_one_process_ask_at_most_twice_a_second() {
             tokio::spawn(async move { lock.acquire().await.map(|lease| drop(lease)) })
         })
         .collect();
-    eventually("the first tries are over", Duration::from_secs(5), || server.calls("evalsha") >= 3).await;
+    eventually("the first tries are over", Duration::from_secs(5), || {
+        server.calls("evalsha") >= 3
+    })
+    .await;
     let before = server.calls("evalsha");
     tokio::time::sleep(Duration::from_secs(3)).await;
     let polls = server.calls("evalsha") - before;
@@ -84,7 +90,17 @@ async fn a_wrong_password_is_misconfigured_and_never_repeated() {
 #[tokio::test]
 async fn a_user_without_the_right_to_run_scripts_is_misconfigured() {
     let server = Redis::start();
-    server.run(&["ACL", "SETUSER", "weak", "on", ">pw", "~*", "&*", "+@all", "-@scripting"]);
+    server.run(&[
+        "ACL",
+        "SETUSER",
+        "weak",
+        "on",
+        ">pw",
+        "~*",
+        "&*",
+        "+@all",
+        "-@scripting",
+    ]);
     let error = refusal(format!("redis://weak:pw@127.0.0.1:{}", server.port)).await;
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
 }
@@ -120,10 +136,18 @@ async fn a_unix_socket_works() {
 #[tokio::test]
 async fn a_key_prefix_goes_before_every_key() {
     let server = Redis::start();
-    let client = Client::builder().url(server.url()).key_prefix("shop:").connect().await.unwrap();
+    let client = Client::builder()
+        .url(server.url())
+        .key_prefix("shop:")
+        .connect()
+        .await
+        .unwrap();
     let lease = client.lock("a").acquire().await.unwrap();
     assert_eq!(lease.name(), "a");
-    assert_eq!(server.run(&["EXISTS", "shop:a", "leasehold:token:{shop:a}"]), Reply::Int(2));
+    assert_eq!(
+        server.run(&["EXISTS", "shop:a", "leasehold:token:{shop:a}"]),
+        Reply::Int(2)
+    );
 }
 
 #[tokio::test]
@@ -152,7 +176,13 @@ async fn killed_connections_come_back_and_nothing_is_lost() {
     let held = client.lock("held").acquire().await.unwrap();
     let waiter = {
         let other = Client::connect(server.url()).await.unwrap();
-        tokio::spawn(async move { other.lock("held").acquire().await.map(|lease| (lease.token(), other.clone())) })
+        tokio::spawn(async move {
+            other
+                .lock("held")
+                .acquire()
+                .await
+                .map(|lease| (lease.token(), other.clone()))
+        })
     };
     for kind in ["normal", "pubsub", "normal"] {
         let _ = redis::cmd("CLIENT")
@@ -164,19 +194,30 @@ async fn killed_connections_come_back_and_nothing_is_lost() {
     assert!(held.is_valid());
     let token = held.token();
     held.release().await.unwrap();
-    let (next, _other) = tokio::time::timeout(Duration::from_secs(5), waiter).await.unwrap().unwrap().unwrap();
+    let (next, _other) = tokio::time::timeout(Duration::from_secs(5), waiter)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
     assert!(next > token);
 }
 
 #[tokio::test]
 async fn a_restarted_server_is_found_again_and_tokens_rise() {
     let mut server = Redis::start();
-    let client = Client::builder().url(server.url()).lease(Duration::from_millis(900)).connect().await.unwrap();
+    let client = Client::builder()
+        .url(server.url())
+        .lease(Duration::from_millis(900))
+        .connect()
+        .await
+        .unwrap();
     let lease = client.lock("a").acquire().await.unwrap();
     let token = lease.token();
     server.stop();
     server.start_again();
-    let lost = tokio::time::timeout(Duration::from_secs(5), lease.lost()).await.unwrap();
+    let lost = tokio::time::timeout(Duration::from_secs(5), lease.lost())
+        .await
+        .unwrap();
     assert!(matches!(lost, LostReason::Removed | LostReason::Expired), "{lost:?}");
     let next = client.lock("a").wait(Duration::from_secs(5)).acquire().await;
     // The lost lease still stands in the way of nobody but its own program.
@@ -201,7 +242,13 @@ async fn a_server_that_is_gone_is_unavailable_and_named() {
     let address = format!("127.0.0.1:{}", server.port);
     for error in [
         client.lock("a").try_acquire().await.map(|_| ()).unwrap_err(),
-        client.lock("a").wait(Duration::from_millis(100)).acquire().await.map(|_| ()).unwrap_err(),
+        client
+            .lock("a")
+            .wait(Duration::from_millis(100))
+            .acquire()
+            .await
+            .map(|_| ())
+            .unwrap_err(),
         client.lock("a").acquire().await.map(|_| ()).unwrap_err(),
         client.lock("a").is_locked().await.map(|_| ()).unwrap_err(),
     ] {
@@ -217,13 +264,18 @@ async fn without_the_right_to_subscribe_a_waiter_polls() {
     let server = Redis::start();
     server.run(&["ACL", "SETUSER", "deaf", "on", ">pw", "~*", "resetchannels", "+@all"]);
     let holder = Client::connect(server.url()).await.unwrap();
-    let deaf = Client::connect(format!("redis://deaf:pw@127.0.0.1:{}", server.port)).await.unwrap();
+    let deaf = Client::connect(format!("redis://deaf:pw@127.0.0.1:{}", server.port))
+        .await
+        .unwrap();
     let held = holder.lock("a").acquire().await.unwrap();
     let waiter = {
         let lock = deaf.lock("a").wait(Duration::from_secs(5));
         tokio::spawn(async move { lock.acquire().await.map(|lease| drop(lease)) })
     };
-    eventually("it was refused once", Duration::from_secs(5), || server.calls("evalsha") >= 2).await;
+    eventually("it was refused once", Duration::from_secs(5), || {
+        server.calls("evalsha") >= 2
+    })
+    .await;
     held.release().await.unwrap();
     waiter.await.unwrap().unwrap();
 }
@@ -249,5 +301,8 @@ fn threads_share_a_blocking_client() {
     assert_eq!(*counter.get_mut(), 1_600);
     assert!(client.lock("counter").try_acquire().unwrap().is_some());
     client.close();
-    assert_eq!(client.lock("counter").try_acquire().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(
+        client.lock("counter").try_acquire().unwrap_err().kind(),
+        ErrorKind::Closed
+    );
 }

@@ -13,7 +13,12 @@ use support::{Redis, eventually};
 const LEASE: Duration = Duration::from_secs(1);
 
 async fn connect(server: &Redis) -> Client {
-    Client::builder().url(server.url()).lease(LEASE).connect().await.unwrap()
+    Client::builder()
+        .url(server.url())
+        .lease(LEASE)
+        .connect()
+        .await
+        .unwrap()
 }
 
 /// What the server has left of a lock's record.
@@ -39,7 +44,10 @@ async fn a_waiter_of_another_client_is_woken_by_a_message() {
         });
         // Refused, subscribed, and refused once more: now it sleeps.
         let asleep = if times.is_empty() { 2 } else { 1 };
-        eventually("the waiter waits", Duration::from_secs(5), || server.calls("evalsha") >= calls + asleep).await;
+        eventually("the waiter waits", Duration::from_secs(5), || {
+            server.calls("evalsha") >= calls + asleep
+        })
+        .await;
         let released = Instant::now();
         held.release().await.unwrap();
         let (woken, lease) = waiter.await.unwrap();
@@ -59,7 +67,10 @@ async fn with_every_message_dropped_a_waiter_still_has_it_within_a_second() {
     server.run(&["PEXPIRE", "a", "3600000"]);
     let lock = client.lock("a");
     let waiter = tokio::spawn(async move { lock.acquire().await.map(|lease| (Instant::now(), lease)) });
-    eventually("the waiter waits", Duration::from_secs(5), || server.calls("evalsha") >= 2).await;
+    eventually("the waiter waits", Duration::from_secs(5), || {
+        server.calls("evalsha") >= 2
+    })
+    .await;
     let released = Instant::now();
     server.run(&["DEL", "a"]);
     let (woken, _lease) = waiter.await.unwrap().unwrap();
@@ -80,9 +91,16 @@ async fn a_bounded_wait_ends_in_time_also_when_the_server_is_stopped() {
             let start = Instant::now();
             let error = client.lock("a").wait(wait).acquire().await.unwrap_err();
             let took = start.elapsed();
-            let expected = if paused { ErrorKind::Unavailable } else { ErrorKind::LockTimeout };
+            let expected = if paused {
+                ErrorKind::Unavailable
+            } else {
+                ErrorKind::LockTimeout
+            };
             assert_eq!(error.kind(), expected, "{error}");
-            assert!(took >= wait && took < wait + Duration::from_millis(50), "{wait:?} took {took:?}");
+            assert!(
+                took >= wait && took < wait + Duration::from_millis(50),
+                "{wait:?} took {took:?}"
+            );
         }
     }
 }
@@ -91,15 +109,27 @@ async fn a_bounded_wait_ends_in_time_also_when_the_server_is_stopped() {
 async fn one_try_ends_within_the_command_timeout() {
     let server = Redis::start();
     let timeout = Duration::from_millis(400);
-    let client = Client::builder().url(server.url()).command_timeout(timeout).connect().await.unwrap();
+    let client = Client::builder()
+        .url(server.url())
+        .command_timeout(timeout)
+        .connect()
+        .await
+        .unwrap();
     server.pause();
     let start = Instant::now();
     let error = client.lock("a").try_acquire().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(start.elapsed() < timeout + Duration::from_millis(50), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < timeout + Duration::from_millis(50),
+        "{:?}",
+        start.elapsed()
+    );
     server.resume();
     // The attempt may have been granted meanwhile: it goes.
-    eventually("nothing stays behind", Duration::from_secs(5), || server.run(&["EXISTS", "a"]) == Reply::Int(0)).await;
+    eventually("nothing stays behind", Duration::from_secs(5), || {
+        server.run(&["EXISTS", "a"]) == Reply::Int(0)
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -112,7 +142,9 @@ async fn a_stopped_server_makes_a_lease_lost_before_its_record_expires() {
         tokio::time::sleep(Duration::from_millis(150 * round)).await;
         let (read, left) = (Instant::now(), ttl(&server, &format!("a{round}")));
         server.pause();
-        let reason = tokio::time::timeout(Duration::from_secs(5), lease.lost()).await.unwrap();
+        let reason = tokio::time::timeout(Duration::from_secs(5), lease.lost())
+            .await
+            .unwrap();
         assert_eq!(reason, LostReason::Expired);
         assert!(!lease.is_valid());
         assert!(read.elapsed() < left, "{:?} of {left:?}", read.elapsed());
@@ -127,7 +159,12 @@ async fn a_record_that_was_taken_away_is_noticed_within_a_third_and_half_a_secon
     for (round, take) in [
         &["DEL", "a0"][..],
         &["FLUSHALL"],
-        &["EVAL", "redis.call('DEL', KEYS[1]); redis.call('HSET', KEYS[1], 'x:1', '1')", "1", "a2"],
+        &[
+            "EVAL",
+            "redis.call('DEL', KEYS[1]); redis.call('HSET', KEYS[1], 'x:1', '1')",
+            "1",
+            "a2",
+        ],
     ]
     .iter()
     .enumerate()
@@ -136,7 +173,11 @@ async fn a_record_that_was_taken_away_is_noticed_within_a_third_and_half_a_secon
         server.run(take);
         let taken = Instant::now();
         lease.lost().await;
-        assert!(taken.elapsed() < LEASE / 3 + Duration::from_millis(500), "{:?}", taken.elapsed());
+        assert!(
+            taken.elapsed() < LEASE / 3 + Duration::from_millis(500),
+            "{:?}",
+            taken.elapsed()
+        );
     }
 }
 
@@ -151,7 +192,11 @@ async fn a_thousand_watched_locks_are_held_for_five_leases() {
     let start = Instant::now();
     while start.elapsed() < 5 * LEASE {
         tokio::time::sleep(Duration::from_millis(20)).await;
-        let lost: Vec<_> = leases.iter().filter(|lease| !lease.is_valid()).map(|lease| lease.lost_reason()).collect();
+        let lost: Vec<_> = leases
+            .iter()
+            .filter(|lease| !lease.is_valid())
+            .map(|lease| lease.lost_reason())
+            .collect();
         assert!(lost.is_empty(), "{lost:?}");
     }
 }
@@ -160,8 +205,14 @@ async fn a_thousand_watched_locks_are_held_for_five_leases() {
 async fn nothing_is_renewed_after_an_unlock() {
     let server = Redis::start();
     let client = connect(&server).await;
-    let leases = [client.lock("a").acquire().await.unwrap(), client.lock("b").acquire().await.unwrap()];
-    eventually("both were renewed", Duration::from_secs(5), || server.calls("evalsha") >= 4).await;
+    let leases = [
+        client.lock("a").acquire().await.unwrap(),
+        client.lock("b").acquire().await.unwrap(),
+    ];
+    eventually("both were renewed", Duration::from_secs(5), || {
+        server.calls("evalsha") >= 4
+    })
+    .await;
     for lease in leases {
         lease.release().await.unwrap();
     }
@@ -179,7 +230,11 @@ async fn a_dead_holders_lock_is_free_after_its_lease() {
     let died = Instant::now();
     let client = connect(&server).await;
     let _lease = client.lock("a").acquire().await.unwrap();
-    assert!(died.elapsed() < LEASE + Duration::from_millis(600), "{:?}", died.elapsed());
+    assert!(
+        died.elapsed() < LEASE + Duration::from_millis(600),
+        "{:?}",
+        died.elapsed()
+    );
 }
 
 #[tokio::test]
@@ -206,9 +261,18 @@ async fn an_unreachable_server_fails_the_connect_within_its_timeout() {
     server.pause();
     let timeout = Duration::from_millis(300);
     let start = Instant::now();
-    let error = Client::builder().url(server.url()).connect_timeout(timeout).connect().await.unwrap_err();
+    let error = Client::builder()
+        .url(server.url())
+        .connect_timeout(timeout)
+        .connect()
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert!(start.elapsed() < timeout + Duration::from_millis(50), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < timeout + Duration::from_millis(50),
+        "{:?}",
+        start.elapsed()
+    );
 }
 
 #[tokio::test]
