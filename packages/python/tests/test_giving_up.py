@@ -1,0 +1,236 @@
+"""A caller that goes away leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from servers import RedisServer, Store, eventually, store_of
+
+import leasehold
+from leasehold import aio
+
+
+def occupy(store: Store, milliseconds: int = 60_000) -> None:
+    store.hset("door", "somebody:1", "1")
+    store.pexpire("door", milliseconds)
+
+
+def nothing_of_ours(store: Store) -> bool:
+    return set(store.hgetall("door")) <= {"somebody:1"}
+
+
+async def test_wait_for_gives_up_and_leaves_nothing(server: RedisServer, store: Store) -> None:
+    occupy(store)
+    async with aio.connect(server.url) as client:
+        lock = client.lock("door")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(lock.acquire(), 0.1)
+        store.delete("door")
+        await asyncio.sleep(0.05)
+        assert not store.exists("door")
+        async with lock:
+            pass
+
+
+async def test_a_cancelled_wait_lets_the_next_waiter_in(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+
+    async def enter() -> str:
+        async with lock:
+            return "entered"
+
+    async with lock:
+        first, second = asyncio.create_task(enter()), asyncio.create_task(enter())
+        await asyncio.sleep(0.05)
+        first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert await asyncio.wait_for(second, 5) == "entered"
+
+
+async def test_cancelling_at_any_moment_leaves_no_key(server: RedisServer, store: Store) -> None:
+    async with aio.connect(server.url) as client:
+        lock = client.lock("door")
+        for round_ in range(300):
+            task = asyncio.ensure_future(lock.acquire())
+            for _ in range(round_ % 12):
+                await asyncio.sleep(0.0001 if round_ % 5 == 0 else 0)
+            if not task.cancel():
+                assert await task
+                await lock.release()
+                continue
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        await asyncio.to_thread(eventually, 1, lambda: not store.exists("door"))
+
+
+async def test_a_release_whose_caller_is_cancelled_goes_on(server: RedisServer, store: Store) -> None:
+    async with aio.connect(server.url) as client:
+        lock = client.lock("door")
+        await lock.acquire()
+        task = asyncio.ensure_future(lock.release())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not lock.owned()
+        await lock.locked()
+        assert not store.exists("door")
+
+
+async def test_leaving_a_scope_by_cancellation_frees_the_lock(server: RedisServer, store: Store) -> None:
+    async with aio.connect(server.url) as client:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05), client.lock("door"):
+                await asyncio.sleep(30)
+        assert not store.exists("door")
+
+
+@pytest.mark.timing
+def test_a_wait_ends_at_its_deadline(server: RedisServer, store: Store) -> None:
+    occupy(store)
+    with leasehold.connect(server.url) as client:
+        started = time.monotonic()
+        assert client.lock("door").try_acquire(wait=0.3) is None
+        assert 0.3 <= time.monotonic() - started < 0.35
+
+
+@pytest.mark.timing
+def test_a_wait_ends_at_its_deadline_though_the_server_is_stopped(own_server: RedisServer) -> None:
+    with leasehold.connect(own_server.url, command_timeout=0.5) as client:
+        lock = client.lock("door")
+        with own_server.paused():
+            started = time.monotonic()
+            with pytest.raises(leasehold.UnavailableError):
+                lock.try_acquire(wait=0.3)
+            assert time.monotonic() - started < 0.35
+            started = time.monotonic()
+            with pytest.raises(leasehold.UnavailableError):
+                lock.try_acquire()
+            assert time.monotonic() - started < 0.55
+        with store_of(own_server) as store:
+            eventually(5, lambda: not store.exists("door"))
+
+
+INTERRUPTED = """
+import signal, sys, time, leasehold
+url, call = sys.argv[1:]
+client = leasehold.connect(url)
+lock = client.lock("door")
+print("waiting", flush=True)
+try:
+    {"acquire": lock.acquire, "with": lock.__enter__, "try": lambda: lock.try_acquire(wait=60)}[call]()
+except KeyboardInterrupt:
+    print(time.monotonic(), flush=True)
+# Still alive, and nothing of the wait is left: the key is somebody else's.
+sys.stdin.read()
+"""
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("call", ["acquire", "with", "try"])
+def test_ctrl_c_ends_a_wait_within_100_ms(server: RedisServer, store: Store, call: str) -> None:
+    occupy(store)
+    command = [sys.executable, "-c", INTERRUPTED, server.url, call]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == "waiting\n"
+        eventually(5, lambda: store.pubsub_numsub("redisson_lock__channel:{door}")[0][1] == 1)
+        sent = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert float(process.stdout.readline()) - sent < 0.1
+        store.delete("door")
+        store.publish("redisson_lock__channel:{door}", "0")
+        # Nobody waits any more: the subscription ends, after a second of lingering.
+        eventually(5, lambda: store.pubsub_numsub("redisson_lock__channel:{door}")[0][1] == 0)
+        assert not store.exists("door")
+        process.stdin.close()
+        assert process.wait(5) == 0
+
+
+def test_interrupts_at_any_moment_leave_no_key(server: RedisServer, store: Store) -> None:
+    # Signals strike between any two byte codes: before, in, and after the native call.
+    class StruckError(Exception):
+        pass
+
+    def strike(*_: object) -> None:
+        raise StruckError
+
+    before = signal.signal(signal.SIGALRM, strike)
+    struck = 0
+    try:
+        with leasehold.connect(server.url) as client:
+            lock = client.lock("door")
+            for round_ in range(300):
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.00002 + (round_ % 60) * 0.00001)
+                    lease = lock.try_acquire()
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                except StruckError:
+                    struck += 1
+                    lease = lock.lease
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                if lease is not None:
+                    lease.release()
+            assert struck > 10
+            lock.locked()
+            assert not store.exists("door")
+            assert client._holds.all() == []
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_ctrl_c_ends_connecting(own_server: RedisServer) -> None:
+    program = (
+        "import leasehold, sys; print('connecting', flush=True); leasehold.connect(sys.argv[1], connect_timeout=30)"
+    )
+    with own_server.paused():
+        command = [sys.executable, "-c", program, own_server.url]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "connecting\n"
+            time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+            _, stderr = process.communicate(timeout=5)
+    assert "KeyboardInterrupt" in stderr
+
+
+def test_waiting_threads_hear_of_a_close(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    errors: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            lock.acquire()
+        except leasehold.ClosedError as error:
+            errors.append(error)
+
+    assert lock.acquire()
+    thread = threading.Thread(target=wait)
+    thread.start()
+    thread.join(0.1)
+    client.close()
+    thread.join(5)
+    assert len(errors) == 1
+
+
+async def test_waiting_tasks_hear_of_a_close(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+
+    async def wait() -> None:
+        await lock.acquire()
+
+    assert await lock.acquire()
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0.05)
+    await aclient.close()
+    with pytest.raises(leasehold.ClosedError):
+        await task

@@ -1,0 +1,297 @@
+"""A lease is lost: who hears of it, how soon, and what is left alone."""
+
+# ruff: noqa: PT012 (the scope that raises is the thing under test)
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from servers import RedisServer, Store, eventually, store_of
+
+import leasehold
+from leasehold import aio
+
+LEASE = 1.0
+TOLD_WITHIN = LEASE / 3 + 0.5
+
+
+def remove(store: Store) -> None:
+    store.delete("door")
+
+
+def flush(store: Store) -> None:
+    store.flushall()
+
+
+def steal(store: Store) -> None:
+    pipeline = store.pipeline()
+    pipeline.delete("door")
+    pipeline.hset("door", "thief:1", "1")
+    pipeline.pexpire("door", 60_000)
+    pipeline.execute()
+
+
+TAKEN_AWAY = pytest.mark.parametrize(
+    ("take_away", "reason", "outcome"),
+    [
+        pytest.param(remove, "removed", "expired", id="DEL"),
+        pytest.param(flush, "removed", "expired", id="FLUSHALL"),
+        pytest.param(steal, "stolen", "stolen", id="stolen"),
+    ],
+)
+
+
+@pytest.mark.timing
+@TAKEN_AWAY
+def test_a_lock_taken_away_is_reported_in_time(
+    server: RedisServer, store: Store, take_away: Callable[[Store], None], reason: str, outcome: str
+) -> None:
+    with leasehold.connect(server.url, lease=LEASE) as client:
+        lease = client.lock("door").try_acquire()
+        assert lease is not None
+        lost = lease.lost
+        take_away(store)
+        assert lost.wait(TOLD_WITHIN)
+        assert lease.lost_reason == reason
+        assert not lease.is_valid()
+        before = store.hgetall("door")
+        assert lease.release() == outcome
+        assert store.hgetall("door") == before
+
+
+@pytest.mark.timing
+@TAKEN_AWAY
+async def test_a_lock_taken_away_cancels_its_scope_in_time(
+    server: RedisServer, store: Store, take_away: Callable[[Store], None], reason: str, outcome: str
+) -> None:
+    async with aio.connect(server.url, lease=LEASE) as client:
+        with pytest.raises(leasehold.LockLostError) as caught:
+            async with client.lock("door") as lease:
+                take_away(store)
+                started = time.monotonic()
+                await asyncio.sleep(30)
+        assert time.monotonic() - started < TOLD_WITHIN
+        assert caught.value.reason == reason
+        assert caught.value.lock == "door"
+        assert isinstance(caught.value.__cause__, asyncio.CancelledError)
+        before = store.hgetall("door")
+        assert await lease.release() in (outcome, "released")
+        assert store.hgetall("door") == before
+
+
+@pytest.mark.timing
+def test_a_stopped_server_is_reported_before_the_record_expires(own_server: RedisServer) -> None:
+    with leasehold.connect(own_server.url, lease=LEASE) as client:
+        lease = client.lock("door").try_acquire()
+        assert lease is not None
+        lost = lease.lost
+        with store_of(own_server) as store:
+            expires = time.monotonic() + store.pttl("door") / 1000
+        with own_server.paused():
+            # A renewal may have come between the look and the stop: it moves both ends.
+            assert lost.wait(LEASE + 0.2)
+            assert time.monotonic() < expires + LEASE / 3
+            assert lease.lost_reason == "expired"
+
+
+def test_leaving_with_raises_when_the_lease_was_lost(server: RedisServer, store: Store) -> None:
+    with leasehold.connect(server.url, lease=LEASE) as client:
+        with pytest.raises(leasehold.LockLostError) as caught, client.lock("door") as lease:
+            store.flushall()
+            lease.lost.wait(10)
+        assert caught.value.reason == "removed"
+        with client.lock("door"):
+            pass
+
+
+def test_leaving_with_notices_a_loss_that_nobody_had_reported(server: RedisServer, store: Store) -> None:
+    with leasehold.connect(server.url) as client:
+        with pytest.raises(leasehold.LockLostError), client.lock("door"):
+            store.flushall()
+        with pytest.raises(leasehold.LockLostError), client.lock("door"):
+            steal(store)
+        assert store.hgetall("door") == {"thief:1": "1"}
+
+
+async def test_leaving_async_with_notices_a_loss_that_nobody_had_reported(server: RedisServer, store: Store) -> None:
+    async with aio.connect(server.url) as client:
+        with pytest.raises(leasehold.LockLostError):
+            async with client.lock("door"):
+                store.flushall()
+        async with client.lock("door"):
+            pass
+
+
+def test_the_exception_of_the_body_is_not_masked_by_a_loss(server: RedisServer, store: Store) -> None:
+    with leasehold.connect(server.url) as client, pytest.raises(KeyError), client.lock("door"):
+        store.flushall()
+        raise KeyError
+
+
+async def test_the_exception_of_the_body_is_not_masked_by_a_loss_in_asyncio(server: RedisServer, store: Store) -> None:
+    async with aio.connect(server.url) as client:
+        with pytest.raises(KeyError):
+            async with client.lock("door"):
+                store.flushall()
+                raise KeyError
+
+
+def test_callbacks_are_called_once(server: RedisServer, store: Store) -> None:
+    with leasehold.connect(server.url, lease=LEASE) as client:
+        lease = client.lock("door").try_acquire()
+        assert lease is not None
+        told: list[leasehold.Lease] = []
+        lease.on_lost(told.append)
+        store.flushall()
+        assert lease.lost.wait(10)
+        eventually(5, lambda: told)
+        lease.on_lost(told.append)
+        assert told == [lease, lease]
+
+
+def test_a_callback_that_raises_stops_no_other(
+    server: RedisServer, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: raised.append(args.exc_type))
+
+    def fail(lease: leasehold.Lease) -> None:
+        raise KeyError(lease.name)
+
+    with leasehold.connect(server.url, lease=LEASE) as client:
+        lease = client.lock("door").try_acquire()
+        assert lease is not None
+        lease.on_lost(fail)
+        after = threading.Event()
+        lease.on_lost(lambda _: after.set())
+        store.flushall()
+        assert after.wait(10)
+    assert raised == [KeyError]
+
+
+async def test_callbacks_and_events_work_in_asyncio(server: RedisServer, store: Store) -> None:
+    async with aio.connect(server.url, lease=LEASE) as client:
+        lease = await client.lock("door").try_acquire()
+        assert lease is not None
+        told: list[aio.Lease] = []
+        lease.on_lost(told.append)
+        store.flushall()
+        await asyncio.wait_for(lease.lost.wait(), 10)
+        assert told == [lease]
+
+
+def test_nothing_is_lost_after_a_release(client: leasehold.Client) -> None:
+    lock = client.lock("door", lease=0.2)
+    lease = lock.try_acquire()
+    assert lease is not None
+    lost = lease.lost
+    lease.release()
+    assert not lost.wait(0.4)
+    assert lease.lost_reason is None
+
+
+def test_a_fixed_lease_ends_by_itself(client: leasehold.Client) -> None:
+    lease = client.lock("door", lease=0.2).try_acquire()
+    assert lease is not None
+    assert lease.lost.wait(5)
+    assert lease.lost_reason == "expired"
+    with pytest.raises(leasehold.LockLostError) as caught:
+        lease.extend()
+    assert caught.value.reason == "expired"
+
+
+def test_max_hold_ends_a_renewed_lease(url: str) -> None:
+    with leasehold.connect(url, lease=0.3) as client:
+        lease = client.lock("door", max_hold=0.6).try_acquire()
+        assert lease is not None
+        assert lease.lost.wait(5)
+        assert lease.lost_reason == "max_hold"
+
+
+def test_re_entry_into_a_lost_lock_is_refused(server: RedisServer, store: Store) -> None:
+    with leasehold.connect(server.url, lease=LEASE) as client:
+        lock = client.lock("door")
+        lease = lock.try_acquire()
+        assert lease is not None
+        store.flushall()
+        assert lease.lost.wait(10)
+        assert not lock.owned()
+        with pytest.raises(leasehold.LockLostError):
+            lock.acquire()
+        assert lock.release() == "expired"
+        assert lock.acquire()
+
+
+def test_close_loses_what_is_held_and_frees_it(server: RedisServer, store: Store) -> None:
+    client = leasehold.connect(server.url)
+    with pytest.raises(leasehold.LockLostError) as caught, client.lock("door") as lease:
+        lost = lease.lost
+        client.close()
+        assert lost.is_set()
+    assert caught.value.reason == "closed"
+    assert not store.exists("door")
+
+
+async def test_close_ends_the_scopes_of_asyncio(server: RedisServer, store: Store) -> None:
+    client = await aio.connect(server.url)
+    inside = asyncio.Event()
+
+    async def hold() -> None:
+        async with client.lock("door"):
+            inside.set()
+            await asyncio.sleep(30)
+
+    task = asyncio.create_task(hold())
+    await inside.wait()
+    await client.close()
+    with pytest.raises(leasehold.LockLostError):
+        await task
+    assert not store.exists("door")
+
+
+async def test_a_cancellation_from_outside_stays_a_cancellation(aclient: aio.Client) -> None:
+    inside = asyncio.Event()
+
+    async def hold() -> None:
+        async with aclient.lock("door"):
+            inside.set()
+            await asyncio.sleep(30)
+
+    task = asyncio.create_task(hold())
+    await inside.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not await aclient.lock("door").locked()
+
+
+async def test_a_loss_and_a_cancellation_from_outside_stay_a_cancellation(server: RedisServer, store: Store) -> None:
+    async with aio.connect(server.url, lease=LEASE) as client:
+
+        async def hold() -> None:
+            async with client.lock("door") as lease:
+                lease.on_lost(lambda _: task.cancel())
+                store.flushall()
+                await asyncio.sleep(30)
+
+        task = asyncio.create_task(hold())
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_a_task_goes_on_undisturbed_after_its_scope_was_lost(server: RedisServer, store: Store) -> None:
+    async with aio.connect(server.url, lease=LEASE) as client:
+        with pytest.raises(leasehold.LockLostError):
+            async with client.lock("door"), client.lock("door"):
+                store.flushall()
+                await asyncio.sleep(30)
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+        await asyncio.sleep(0.01)
+        async with asyncio.timeout(5), client.lock("door"):
+            pass
