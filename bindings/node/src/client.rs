@@ -3,10 +3,9 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use leasehold::host::{Acquire, Completion, Error, Event, Host, Lease, Op};
+use leasehold::host::{Acquire, Completion, Error, Event, Host, Lease, Op, Pending};
 use napi::bindgen_prelude::{ClassInstance, Either, Env, Float64ArraySlice, Function, JavaScriptClassExt};
 use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi_derive::napi;
@@ -53,22 +52,16 @@ pub fn open<'env>(
     }
 }
 
-/// Releases leases of several clients at the end of the process, all at once.
+/// Closes several clients at the end of the process, all at once.
 ///
 /// Returns when their servers have answered, after `timeout_ms` at the most.
 #[napi(catch_unwind)]
-pub fn release_at_exit(clients: Vec<ClassInstance<'_, NativeClient>>, leases: Vec<Vec<f64>>, timeout_ms: u32) {
-    let timeout = Duration::from_millis(timeout_ms.into());
-    let owed: Vec<(Host, Vec<u64>)> = clients
-        .iter()
-        .zip(leases)
-        .map(|(client, leases)| (client.host.clone(), leases.into_iter().map(|id| id as u64).collect()))
-        .collect();
-    thread::scope(|scope| {
-        for (host, leases) in &owed {
-            scope.spawn(|| host.release_blocking(leases, timeout));
-        }
-    });
+pub fn close_at_exit(clients: Vec<ClassInstance<'_, NativeClient>>, timeout_ms: u32) {
+    let deadline = Instant::now() + Duration::from_millis(timeout_ms.into());
+    let closing: Vec<Pending> = clients.iter().map(|client| client.host.start(Op::Close)).collect();
+    for mut close in closing {
+        close.wait(deadline.saturating_duration_since(Instant::now()));
+    }
 }
 
 #[napi]

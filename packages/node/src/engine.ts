@@ -8,7 +8,7 @@
 import { stopWaiting, wait } from './alive.js';
 import { clientOptions } from './arguments.js';
 import { errorOf, type LostReason } from './errors.js';
-import { forgetAtExit, releaseAtExit } from './exit.js';
+import { closeAtExit, forgetAtExit } from './exit.js';
 import { type NativeClient, type NativeFailure, native } from './native.js';
 import type { ConnectOptions } from './options.js';
 
@@ -85,13 +85,8 @@ export class Engine {
     engine = new Engine(client);
     const failure = await engine.#answer(CONNECT, (_a, _b, failure) => failure);
     if (failure) throw failure.error();
-    releaseAtExit(engine);
+    closeAtExit(client);
     return engine;
-  }
-
-  /** The native client, and what it has to release when the process ends. */
-  get owed(): { client: NativeClient; leases: number[] } {
-    return { client: this.#native, leases: [...this.#held.keys()] };
   }
 
   /**
@@ -159,7 +154,7 @@ export class Engine {
   close(): Promise<void> {
     this.#closed ??= this.#answer(this.#native.close(), () => {
       this.#held.clear();
-      forgetAtExit(this);
+      forgetAtExit(this.#native);
     });
     return this.#closed;
   }

@@ -1,34 +1,27 @@
-// At the end of the process, what is still held is given back.
+// At the end of the process what is held is released, and what was cancelled is cleaned up.
 
-import type { Engine } from './engine.js';
-import { native } from './native.js';
+import { type NativeClient, native } from './native.js';
 
 /**
- * How long a server may keep the process from ending. Half a second is the
- * promise for the whole exit.
+ * How long servers that do not answer may keep the process from ending. Half a
+ * second is the promise for the whole exit.
  */
-const LIMIT_MS = 400;
+const LIMIT_MS = 300;
 
-const open = new Set<Engine>();
+const open = new Set<NativeClient>();
 
-/** From now on the leases of this engine are released when the process ends. */
-export function releaseAtExit(engine: Engine): void {
-  if (open.size === 0) process.on('exit', releaseAll);
-  open.add(engine);
+/** From now on this client is closed when the process ends. */
+export function closeAtExit(client: NativeClient): void {
+  if (open.size === 0) process.on('exit', closeAll);
+  open.add(client);
 }
 
-/** The engine is closed, and holds nothing. */
-export function forgetAtExit(engine: Engine): void {
-  open.delete(engine);
-  if (open.size === 0) process.off('exit', releaseAll);
+/** The client is closed already. */
+export function forgetAtExit(client: NativeClient): void {
+  open.delete(client);
+  if (open.size === 0) process.off('exit', closeAll);
 }
 
-function releaseAll(): void {
-  const owed = [...open].map((engine) => engine.owed).filter(({ leases }) => leases.length > 0);
-  if (owed.length === 0) return;
-  native.releaseAtExit(
-    owed.map(({ client }) => client),
-    owed.map(({ leases }) => leases),
-    LIMIT_MS,
-  );
+function closeAll(): void {
+  native.closeAtExit([...open], LIMIT_MS);
 }

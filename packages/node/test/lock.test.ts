@@ -3,14 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  type Client,
-  connect,
-  InvalidArgumentError,
-  LockLostError,
-  LockTimeoutError,
-  NotOwnerError,
-} from 'leasehold';
+import { type Client, connect, InvalidArgumentError, LockLostError, LockTimeoutError, NotOwnerError } from 'leasehold';
 import { eventually, RedisServer } from './server.js';
 
 for (const transport of ['memory', 'redis'] as const) {
