@@ -101,7 +101,9 @@ def server() -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    process = subprocess.Popen([LEASEHOLD, "serve", "--port", str(port)], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [LEASEHOLD, "serve", "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         yield f"redis://127.0.0.1:{port}"
     finally:
@@ -136,7 +138,7 @@ def sell(services: list[Service], display: Display, tallies: dict[str, Tally]) -
             raise DemoError(f"nothing was sold for {STALLED:.0f} s\n{complaints}") from None
         if message is None:
             running.discard(language)
-            if language in waiting or by_language[language].process.wait() != 0:
+            if by_language[language].process.wait() != 0 or language in waiting:
                 raise DemoError(by_language[language].complaint())
         elif "ready" in message:
             waiting.discard(language)
