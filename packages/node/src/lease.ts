@@ -1,5 +1,5 @@
 import { number } from './arguments.js';
-import type { Engine, Held, ReleaseOutcome } from './engine.js';
+import type { Engine, ReleaseOutcome } from './engine.js';
 import { LockLostError, type LostReason, NotOwnerError } from './errors.js';
 
 /**
@@ -10,7 +10,7 @@ import { LockLostError, type LostReason, NotOwnerError } from './errors.js';
  * released, also while the event loop is blocked. Garbage collection never
  * releases it.
  */
-export class Lease implements Held {
+export class Lease {
   /** The lock's name. */
   readonly lockName: string;
   readonly #engine: Engine;

@@ -49,7 +49,7 @@ describe('a lock that is taken away', () => {
     await assert.rejects(client.lock('flushed').lock({ within: lease }), LockLostError);
     const next = await client.lock('flushed').lock();
     assert.ok((next.token as bigint) > (lease.token as bigint));
-    assert.equal(await lease.release(), 'stolen');
+    assert.equal(await lease.release(), 'expired');
     assert.equal(await next.release(), 'released');
   });
 

@@ -1,0 +1,52 @@
+// Two clients on one server, as two services would be.
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect } from 'leasehold';
+import { RedisServer } from './server.js';
+
+describe('two clients', () => {
+  it('lose no update of a counter that is read, waited over and written', async () => {
+    await using server = await RedisServer.start();
+    await using first = await connect(server.url);
+    await using second = await connect(server.url);
+    const { store } = server;
+    await store.set('counter', 0);
+    const contend = async (client: typeof first) => {
+      for (let round = 0; round < 50; round++) {
+        await client.using('guard', async () => {
+          const seen = Number(await store.get('counter'));
+          if (round % 10 === 0) await sleep(1);
+          await store.set('counter', seen + 1);
+        });
+      }
+    };
+    await Promise.all(Array.from({ length: 16 }, (_, n) => contend(n % 2 ? first : second)));
+    assert.equal(await store.get('counter'), '800');
+  });
+
+  it('with different prefixes have different locks', async () => {
+    await using server = await RedisServer.start();
+    await using first = await connect(server.url, { keyPrefix: 'a:' });
+    await using second = await connect(server.url, { keyPrefix: 'b:' });
+    const lease = await first.lock('same').lock();
+    assert.equal(lease.lockName, 'same');
+    const other = await second.lock('same').tryLock();
+    assert.ok(other);
+    await other.release();
+    await lease.release();
+  });
+
+  it('keep working after the server was restarted', async () => {
+    await using server = await RedisServer.start();
+    await using client = await connect(server.url);
+    const before = await client.lock('restart').lock();
+    await before.release();
+    await server.kill();
+    await server.restart();
+    const after = await client.lock('restart').lock({ waitMs: 5_000 });
+    assert.ok((after.token as bigint) > (before.token as bigint));
+    await after.release();
+  });
+});

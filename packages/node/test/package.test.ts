@@ -1,0 +1,120 @@
+// The package as users get it: both module systems, its types, its words, and its README.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { after, describe, it } from 'node:test';
+import * as leasehold from 'leasehold';
+import { RedisServer, run } from './server.js';
+
+const exported: Record<string, unknown> = { ...leasehold };
+const ROOT = join(__dirname, '..', '..');
+
+/** What a user may write, in both module systems. */
+const SAMPLE = `
+const client: Client = await connect('memory://', { leaseMs: 10_000, pollMs: [500, 750] });
+const lock: Lock = client.lock('name', { leaseMs: 1_000, maxHoldMs: 5_000, waitMs: 100, token: true });
+const lease: Lease = await lock.lock({ waitMs: 5, signal: AbortSignal.timeout(5), within: undefined });
+const none: Lease | null = await lock.tryLock({ within: lease });
+const token: bigint | null = lease.token;
+const outcome: 'released' | 'expired' | 'stolen' | 'unknown' = await lock.unlock(lease);
+const reason: LostReason | null = lease.lostReason;
+const answer: number = await client.using('name', { waitMs: 5 }, async (held: Lease, signal: AbortSignal) => 42);
+const direct: string = await client.using('name', (held) => held.lockName);
+const locked: boolean = (await lock.isLocked()) || lock.isHeld();
+if (lease.isValid && lease.remainingMs > 5 && !lease.signal.aborted) await lease.extend(5_000);
+try {
+  await lease.release();
+} catch (error) {
+  if (error instanceof LockTimeoutError) console.log(error.holder?.owner, error.kind, error.code);
+  if (error instanceof LeaseholdError) console.log(error.lockName, error.operation);
+}
+{
+  await using other = await connect();
+  await using held = await other.lock('name').lock();
+}
+await client.close();
+// @ts-expect-error a wait is a number of milliseconds
+await lock.lock({ waitMs: '5' });
+// @ts-expect-error a lease comes from a lock only
+new Lease();
+console.log(none, token, outcome, reason, answer, direct, locked);
+`;
+
+describe('the package', () => {
+  // Inside the package, so that its own name resolves.
+  const folder = mkdtempSync(join(ROOT, 'build', 'sample-'));
+  after(() => rmSync(folder, { recursive: true }));
+
+  it('has types for import and for require', () => {
+    const names = 'connect, LeaseholdError, LockTimeoutError';
+    const types = 'Client, Lease, Lock, LostReason';
+    writeFileSync(
+      join(folder, 'esm.mts'),
+      `import { ${names} } from 'leasehold';\nimport type { ${types} } from 'leasehold';\n${SAMPLE}`,
+    );
+    writeFileSync(
+      join(folder, 'cjs.cts'),
+      `import leasehold = require('leasehold');\nimport type { ${types} } from 'leasehold';\n` +
+        `const { ${names} } = leasehold;\ntype LeaseholdError = leasehold.LeaseholdError;\n` +
+        `async function main(): Promise<void> {${SAMPLE}}\nvoid main();\n`,
+    );
+    const compiler = createRequire(__filename).resolve('typescript/package.json');
+    const options =
+      '--ignoreConfig --noEmit --strict --module node16 --target es2022 --lib es2022,esnext.disposable --types node';
+    const files = [join(folder, 'esm.mts'), join(folder, 'cjs.cts')];
+    const checked = spawnSync(process.execPath, [join(compiler, '..', 'bin', 'tsc'), ...options.split(' '), ...files], {
+      cwd: ROOT,
+      encoding: 'utf8',
+    });
+    assert.equal(checked.stdout + checked.stderr, '');
+    assert.equal(checked.status, 0);
+  });
+
+  it('is one module with one set of classes, imported or required', async () => {
+    const ended = await run(
+      `import * as imported from 'leasehold';
+      import { createRequire } from 'node:module';
+      const required = createRequire(process.cwd() + '/')('leasehold');
+      const names = Object.keys(required).sort();
+      for (const name of names) if (imported[name] !== required[name]) throw new Error(name);
+      console.log(names.join(' '));`,
+      'memory://',
+    );
+    assert.equal(ended.errors, '');
+    assert.deepEqual(ended.output.trim().split(' '), Object.keys(leasehold).sort());
+  });
+
+  it('has a class for each kind of error that the core knows', () => {
+    const { native } = createRequire(__filename)(join(ROOT, 'dist', 'native.js'));
+    const { errorOf } = createRequire(__filename)(join(ROOT, 'dist', 'errors.js'));
+    for (const kind of native.vocabulary().kinds as string[]) {
+      const error = errorOf(kind, 'text', { lockName: 'name' });
+      assert.ok(error instanceof leasehold.LeaseholdError);
+      assert.equal(error.kind, kind);
+      assert.match(error.code, /^LEASEHOLD(_[A-Z]+)+$/);
+      assert.equal(error.lockName, 'name');
+      // Cancelling is the host's own in Node, so that this kind has no class.
+      if (kind === 'Cancelled') continue;
+      assert.equal(error.constructor, exported[`${kind}Error`], kind);
+      assert.equal(error.name, `${kind}Error`);
+    }
+  });
+
+  it('has a README whose programs run', async () => {
+    await using server = await RedisServer.start();
+    const readme = readFileSync(join(ROOT, 'README.md'), 'utf8');
+    const programs = [...readme.matchAll(/```js\n([\s\S]*?)```/g)].map(([, program]) => program as string);
+    assert.equal(programs.length, 3);
+    for (const program of programs) {
+      const ended = await run(program.replace('redis://localhost:6379', server.url), server.url);
+      assert.equal(ended.errors, '');
+      assert.equal(ended.code, 0, program);
+    }
+    const first = (programs[0] as string).split('\n').filter((line) => line.trim() !== '');
+    assert.ok(first.length <= 5);
+    assert.deepEqual(await server.store.keys('[^l]*'), []);
+  });
+});
