@@ -15,7 +15,7 @@ def shared_server() -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-def server(shared_server: RedisServer) -> Iterator[RedisServer]:
+def server(shared_server: RedisServer) -> RedisServer:
     """A real server with nothing in it."""
     with store_of(shared_server) as store:
         store.flushall()

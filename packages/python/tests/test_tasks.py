@@ -80,7 +80,7 @@ async def test_the_task_that_holds_a_lock_takes_it_again(aclient: aio.Client) ->
 async def test_a_child_task_is_another_owner(aclient: aio.Client) -> None:
     lock = aclient.lock("door")
     async with lock:
-        assert await asyncio.gather(call(lock, blocking=False), call(lock, blocking=False)) == [False, False]
+        assert await asyncio.gather(*(call(lock, blocking=False) for _ in range(2))) == [False, False]
         with pytest.raises(leasehold.NotOwnerError):
             await asyncio.create_task(release(lock))
         assert await lock.locked()

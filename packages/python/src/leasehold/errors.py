@@ -97,7 +97,7 @@ _BY_KIND: dict[str, type[LeaseholdError]] = {
 }
 
 
-def _from_core(
+def _from_core(  # pyright: ignore[reportUnusedFunction]
     kind: str,
     text: str,
     lock: str | None,

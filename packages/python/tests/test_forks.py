@@ -1,0 +1,240 @@
+"""After a fork the child owns nothing, and the parent notices nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from servers import RedisServer, Store
+
+import leasehold
+from leasehold import aio
+
+
+def in_child(work: Callable[[], None]) -> None:
+    """Runs `work` in a forked child, and fails if it raises or hangs there."""
+    child = os.fork()
+    if child == 0:
+        # Not a hang of the whole test run: the child ends itself.
+        threading.Timer(15, os._exit, [3]).start()
+        try:
+            work()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0, "see the child's traceback"
+
+
+def test_an_inherited_client_works_in_the_child(server: RedisServer) -> None:
+    with leasehold.connect(server.url) as client:
+        lock = client.lock("door")
+        with lock:
+            pass
+
+        def work() -> None:
+            with lock as lease:
+                assert lease.is_valid()
+                assert lock.locked()
+            assert not lock.locked()
+
+        in_child(work)
+        with lock:
+            pass
+
+
+def test_the_child_of_a_fork_owns_nothing(server: RedisServer) -> None:
+    with leasehold.connect(server.url) as client:
+        lock = client.lock("door")
+        with lock as lease:
+
+            def work() -> None:
+                assert not lock.owned()
+                assert lock.lease is None
+                assert lock.locked()
+                assert lock.try_acquire() is None
+                with pytest.raises(leasehold.NotOwnerError):
+                    lock.release()
+
+            in_child(work)
+            assert lease.is_valid()
+            assert lock.locked()
+
+
+def test_an_inherited_lease_is_refused_in_the_child(server: RedisServer) -> None:
+    with leasehold.connect(server.url) as client:
+        lock = client.lock("door")
+        with lock as lease:
+
+            def work() -> None:
+                assert not lease.is_valid()
+                assert lease.remaining() == 0
+                with pytest.raises(leasehold.ForkedError):
+                    lease.release()
+                with pytest.raises(leasehold.ForkedError):
+                    lease.extend()
+                with pytest.raises(leasehold.ForkedError):
+                    lock.__exit__(None, None, None)
+
+            in_child(work)
+            assert lease.is_valid()
+            lease.extend()
+        assert not lock.locked()
+
+
+def test_ids_and_tokens_of_the_child_are_its_own(server: RedisServer, store: Store) -> None:
+    with leasehold.connect(server.url) as client:
+        with client.lock("mine"):
+            (mine,) = map(str, store.hgetall("mine"))
+            read, write = os.pipe()
+
+            def work() -> None:
+                with client.lock("theirs"):
+                    (theirs,) = store.hgetall("theirs")
+                    os.write(write, str(theirs).encode())
+
+            in_child(work)
+            theirs = os.read(read, 200).decode()
+        assert theirs.partition(":")[0] != mine.partition(":")[0]
+        os.close(read)
+        os.close(write)
+
+
+def test_a_private_memory_client_is_refused_in_the_child() -> None:
+    with leasehold.connect("memory://") as client:
+        with client.lock("door"):
+            pass
+
+        def work() -> None:
+            with pytest.raises(leasehold.ForkedError):
+                client.lock("door").acquire()
+
+        in_child(work)
+        with client.lock("door"):
+            pass
+
+
+def test_losses_are_heard_in_the_child_and_in_the_parent(server: RedisServer, store: Store) -> None:
+    with leasehold.connect(server.url, lease=1) as client:
+        lease = client.lock("mine").try_acquire()
+        assert lease is not None
+        lost = lease.lost
+
+        def work() -> None:
+            theirs = client.lock("theirs").try_acquire()
+            assert theirs is not None
+            event = theirs.lost
+            store.delete("theirs")
+            assert event.wait(10)
+            assert not lost.is_set()
+
+        in_child(work)
+        assert not lost.is_set()
+        store.delete("mine")
+        assert lost.wait(10)
+
+
+def test_a_fork_while_other_threads_use_the_client(server: RedisServer) -> None:
+    with leasehold.connect(server.url) as client:
+        stop = threading.Event()
+
+        def keep_busy(name: str) -> None:
+            while not stop.is_set():
+                with client.lock(name):
+                    pass
+
+        threads = [threading.Thread(target=keep_busy, args=[f"busy-{n}"]) for n in range(4)]
+        for thread in threads:
+            thread.start()
+
+        def work() -> None:
+            for n in range(5):
+                with client.lock(f"child-{n}"):
+                    pass
+
+        try:
+            for _ in range(10):
+                in_child(work)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(10)
+
+
+def test_a_child_that_closes_leaves_its_parent_alone(server: RedisServer) -> None:
+    with leasehold.connect(server.url) as client, client.lock("door") as lease:
+
+        def work() -> None:
+            with client.lock("other"):
+                pass
+            client.close()
+
+        in_child(work)
+        assert client.lock("door").locked()
+        assert lease.is_valid()
+
+
+def test_a_child_of_a_child_works_too(server: RedisServer) -> None:
+    with leasehold.connect(server.url) as client:
+
+        def grandchild() -> None:
+            with client.lock("door"):
+                pass
+
+        def child() -> None:
+            with client.lock("door"):
+                pass
+            in_child(grandchild)
+
+        in_child(child)
+
+
+def test_an_inherited_client_of_asyncio_works_in_the_childs_own_loop(server: RedisServer) -> None:
+    client = asyncio.run(connect(server.url))
+
+    def work() -> None:
+        asyncio.run(enter(client))
+
+    in_child(work)
+    asyncio.run(enter(client))
+    asyncio.run(client.close())
+
+
+async def connect(url: str) -> aio.Client:
+    return await aio.connect(url)
+
+
+async def enter(client: aio.Client) -> None:
+    async with client.lock("door") as lease:
+        assert lease.is_valid()
+        assert await client.lock("door").locked()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_of_multiprocessing_exclude_one_another(server: RedisServer, store: Store, method: str) -> None:
+    context: Any = multiprocessing.get_context(method)
+    processes = [context.Process(target=count, args=[server.url, 40]) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(40)
+        assert process.exitcode == 0
+    assert store.get("count") == "160"
+
+
+def count(url: str, rounds: int) -> None:
+    """Adds to a number as carelessly as can be."""
+    import redis
+
+    with leasehold.connect(url) as client, redis.Redis.from_url(url) as store:
+        for _ in range(rounds):
+            with client.lock("door"):
+                value = int(store.get("count") or 0)
+                store.set("count", value + 1)
