@@ -33,6 +33,6 @@ internal object Exit {
         }
     }
 
-    private const val LIMIT_MS = 400L
+    private const val LIMIT_MS = 250L
     private const val NANOS_PER_MS = 1_000_000L
 }

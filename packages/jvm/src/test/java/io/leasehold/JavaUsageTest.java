@@ -1,0 +1,117 @@
+package io.leasehold;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executor;
+import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.Lock;
+import org.junit.jupiter.api.Test;
+
+/** The library as a Java program uses it. */
+class JavaUsageTest {
+    @Test
+    void the_java_snippet_of_the_readme_runs() {
+        // README
+        try (var client = Leasehold.connect("memory://")) {
+            var lock = client.lock("stock:42"); // a java.util.concurrent.locks.Lock
+            lock.lock();
+            try {
+                System.out.println("mine, with fencing token " + lock.getLease().getToken());
+            } finally {
+                lock.unlock();
+            }
+        }
+        // README
+    }
+
+    @Test
+    void a_distributed_lock_is_a_lock_of_the_jdk() throws InterruptedException {
+        try (LeaseholdClient client = Leasehold.connect("memory://")) {
+            Lock lock = client.lock("name");
+            assertTrue(lock.tryLock(1, TimeUnit.SECONDS));
+            lock.lockInterruptibly();
+            lock.unlock();
+            lock.unlock();
+            assertThrows(IllegalMonitorStateException.class, lock::unlock);
+        }
+    }
+
+    @Test
+    void a_lease_fits_into_try_with_resources() {
+        try (LeaseholdClient client = Leasehold.connect("memory://")) {
+            DistributedLock lock = client.lock("name");
+            try (Lease lease = lock.lock(Duration.ofSeconds(10))) {
+                assertNotNull(lease.getToken());
+                assertTrue(lease.isValid());
+                assertTrue(lease.getRemaining().compareTo(Duration.ofSeconds(5)) > 0);
+                assertNull(lease.getLostReason());
+            }
+            assertFalse(lock.isLocked());
+        }
+    }
+
+    @Test
+    void an_action_runs_under_the_lock() {
+        try (LeaseholdClient client = Leasehold.connect("memory://")) {
+            DistributedLock lock = client.lock("name");
+            int levels = lock.withLock(lease -> lock.getHoldCount());
+            assertEquals(1, levels);
+        }
+    }
+
+    @Test
+    void stages_go_on_on_the_executor_of_the_program() {
+        AtomicInteger used = new AtomicInteger();
+        Executor executor =
+                task -> {
+                    used.incrementAndGet();
+                    ForkJoinPool.commonPool().execute(task);
+                };
+        try (LeaseholdClient client =
+                Leasehold.builder()
+                        .url("memory://")
+                        .lease(Duration.ofSeconds(5))
+                        .callbackExecutor(executor)
+                        .connect()) {
+            ReleaseOutcome outcome =
+                    client.lock("name")
+                            .lockAsync(LockOptions.DEFAULT.withWait(Duration.ofSeconds(1)))
+                            .thenCompose(Lease::releaseAsync)
+                            .toCompletableFuture()
+                            .join();
+            assertEquals(ReleaseOutcome.RELEASED, outcome);
+            assertEquals(2, used.get());
+        }
+    }
+
+    @Test
+    void a_lost_lease_calls_its_listener() throws Exception {
+        LeaseholdClient client = Leasehold.connect("memory://");
+        CompletableFuture<LostReason> lost = new CompletableFuture<>();
+        client.lock("name").lock(Duration.ofSeconds(10)).onLost(lost::complete);
+        client.close();
+        assertEquals(LostReason.CLOSED, lost.get(5, TimeUnit.SECONDS));
+    }
+
+    @Test
+    void exceptions_name_the_lock_and_the_operation() {
+        try (LeaseholdClient client = Leasehold.connect("memory://")) {
+            LeaseholdException refused =
+                    assertThrows(
+                            LeaseholdException.class,
+                            () -> client.lock("name").lock(Duration.ofMillis(1)));
+            assertInstanceOf(InvalidArgumentException.class, refused);
+            assertEquals("acquire", refused.getOperation());
+        }
+    }
+}

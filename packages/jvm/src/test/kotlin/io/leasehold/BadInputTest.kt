@@ -1,0 +1,106 @@
+package io.leasehold
+
+import org.junit.jupiter.api.AfterEach
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.net.ServerSocket
+import java.nio.file.Path
+import java.time.Duration
+
+/** Bad input gives a typed error, and nothing is written. */
+class BadInputTest {
+    private val server = RedisServer("--requirepass", PASSWORD)
+    private val url = "redis://:$PASSWORD@127.0.0.1:${server.port}"
+    private val client = Leasehold.connect(url)
+
+    @AfterEach
+    fun close() {
+        client.close()
+        server.close()
+    }
+
+    @Test
+    fun `bad names are refused`() {
+        val bad =
+            listOf("", "n".repeat(513), "a\u0000b", "a{b", "a}b", "{}z", "leasehold:x", "redisson_x", "half\uD800pair")
+        for (name in bad) {
+            assertThrows(InvalidArgumentException::class.java, { client.lock(name).tryLock() }, name)
+        }
+        assertNothingWritten()
+        assertTrue(client.lock("n".repeat(512)).tryLock())
+    }
+
+    @Test
+    fun `bad leases are refused`() {
+        val lock = client.lock("name")
+        val bad = listOf(Duration.ZERO, Duration.ofMillis(-5), Duration.ofMillis(99), Duration.ofHours(25), FOREVER)
+        for (lease in bad) {
+            assertThrows(InvalidArgumentException::class.java, { lock.lock(lease) }, "$lease")
+            assertThrows(
+                InvalidArgumentException::class.java,
+                { client.lock("name", LockOptions.DEFAULT.withMaxHold(lease.coerceAtMost(Duration.ZERO))).lock() },
+                "$lease",
+            )
+        }
+        assertThrows(InvalidArgumentException::class.java) { lock.tryLock(Duration.ofMillis(-1)) }
+        assertNothingWritten()
+    }
+
+    @Test
+    fun `an endless wait is a wait without bound`() {
+        assertTrue(client.lock("name").tryLock(FOREVER))
+    }
+
+    @Test
+    fun `bad options are refused`() {
+        val bad =
+            listOf(
+                Leasehold.builder().url(url).lease(Duration.ZERO),
+                Leasehold.builder().url(url).lease(Duration.ofMillis(299)),
+                Leasehold.builder().url(url).commandTimeout(Duration.ofMillis(-1)),
+                Leasehold.builder().url("redis//nowhere"),
+                Leasehold.builder().url("http://127.0.0.1"),
+                Leasehold.builder().url(""),
+            )
+        for (builder in bad) {
+            assertThrows(InvalidArgumentException::class.java) { builder.connect() }
+        }
+        val unreadable = Leasehold.builder().url("rediss://127.0.0.1").tlsCaFile(Path.of("/nowhere.pem"))
+        assertThrows(LeaseholdException::class.java) { unreadable.connect() }
+    }
+
+    @Test
+    fun `a refused connection is Unavailable`() {
+        val free = ServerSocket(0).use { it.localPort }
+        assertThrows(UnavailableException::class.java) {
+            Leasehold.builder().url("redis://127.0.0.1:$free").connectTimeout(Duration.ofMillis(300)).connect()
+        }
+    }
+
+    @Test
+    fun `a wrong password is Misconfigured and never echoed`() {
+        val refused =
+            assertThrows(LeaseholdException::class.java) {
+                Leasehold.connect("redis://:hunter2@127.0.0.1:${server.port}")
+            }
+        assertEquals(MisconfiguredException::class.java, refused.javaClass, refused.message)
+        assertFalse(refused.toString().contains("hunter2"), refused.message)
+    }
+
+    @Test
+    fun `a key of another type is Misconfigured and left alone`() {
+        server.ask { it.set("name", "a string") }
+        assertThrows(MisconfiguredException::class.java) { client.lock("name").tryLock() }
+        assertEquals("a string", server.ask { it.get("name") })
+    }
+
+    private fun assertNothingWritten() = assertEquals(0, server.ask { it.dbSize() })
+
+    private companion object {
+        const val PASSWORD = "correct-horse"
+        val FOREVER: Duration = Duration.ofSeconds(Long.MAX_VALUE)
+    }
+}

@@ -1,0 +1,29 @@
+package io.leasehold
+
+import io.leasehold.internal.Failure
+import io.leasehold.internal.NativeFace
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Test
+
+/** The words of the core and those of this library are the same. */
+class VocabularyTest {
+    private val words = NativeFace.instance.vocabulary()
+
+    @Test
+    fun `every error kind but Cancelled has an exception of its name`() {
+        for (kind in words.errorKinds - "Cancelled") {
+            val exception = Failure(kind, "acquire", "why", "name", null).toException()
+            assertEquals("${kind}Exception", exception.javaClass.simpleName)
+        }
+    }
+
+    @Test
+    fun `every release outcome is known`() {
+        assertEquals(words.releaseOutcomes.sorted(), ReleaseOutcome.entries.map { it.name.lowercase() }.sorted())
+    }
+
+    @Test
+    fun `every reason of a loss is known`() {
+        assertEquals(words.lostReasons.sorted(), LostReason.entries.map { it.name.lowercase() }.sorted())
+    }
+}
