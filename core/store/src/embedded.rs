@@ -152,12 +152,14 @@ impl fmt::Debug for Embedded {
 
 /// What a listener does with a channel's message.
 type OnMessage = Box<dyn Fn(&[u8], &[u8]) + Send + Sync>;
+/// The same, while it is being called.
+type Listener = Arc<dyn Fn(&[u8], &[u8]) + Send + Sync>;
 
 struct Inner {
     clock: ServerClock,
     store: Mutex<Store>,
     mail: Mutex<Mail>,
-    subscribers: Mutex<HashMap<SubscriberId, Arc<dyn Fn(&[u8], &[u8]) + Send + Sync>>>,
+    subscribers: Mutex<HashMap<SubscriberId, Listener>>,
     next_subscriber: AtomicU64,
 }
 

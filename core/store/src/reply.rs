@@ -21,13 +21,13 @@ pub enum Reply {
     /// A short word, such as `OK`.
     Status(Cow<'static, str>),
     /// Several replies.
-    Array(Vec<Reply>),
+    Array(Vec<Self>),
     /// Several replies without an order.
-    Set(Vec<Reply>),
+    Set(Vec<Self>),
     /// Keys and values; in RESP2 and in Lua a flat list.
-    Map(Vec<(Reply, Reply)>),
+    Map(Vec<(Self, Self)>),
     /// A list of pairs; in RESP2 and in Lua a flat list.
-    Pairs(Vec<(Reply, Reply)>),
+    Pairs(Vec<(Self, Self)>),
     /// A refusal.
     Error(StoreError),
 }

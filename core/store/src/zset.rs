@@ -42,7 +42,7 @@ impl SortedSet {
     }
 
     /// The members from `low` upwards, lowest first.
-    pub(crate) fn from_score(&self, low: f64) -> impl Iterator<Item = (&[u8], f64)> {
+    pub(crate) fn at_least(&self, low: f64) -> impl Iterator<Item = (&[u8], f64)> {
         let start = (Score(low), Arc::from(&b""[..]));
         self.order.range(start..).map(|(score, member)| (&**member, score.0))
     }

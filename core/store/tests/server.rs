@@ -31,7 +31,10 @@ impl Running {
         let (say, address) = std::sync::mpsc::channel();
         let (password, served) = (password.map(|text| text.as_bytes().to_vec()), store.clone());
         let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
             runtime.block_on(async {
                 let server = Server::bind(("127.0.0.1", 0), password, served).await.unwrap();
                 say.send(server.local_addr()).unwrap();
@@ -137,7 +140,9 @@ fn random_bytes_do_no_harm() {
     for _ in 0..300 {
         let mut bytes = Vec::new();
         for _ in 0..200 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let chosen = b"*$+-:0123456789\r\n\"'GETSx\0\xFF"[usize::try_from(state >> 33).unwrap() % 26];
             bytes.push(chosen);
         }
@@ -170,7 +175,10 @@ fn a_password_is_asked_for() {
 
     let mut wire = server.wire();
     wire.send_raw(b"*17\r\n");
-    assert_eq!(error_of(wire.read()), "ERR Protocol error: unauthenticated multibulk length");
+    assert_eq!(
+        error_of(wire.read()),
+        "ERR Protocol error: unauthenticated multibulk length"
+    );
 }
 
 #[test]
@@ -179,12 +187,18 @@ fn hello_agrees_on_a_version() {
     let mut wire = server.wire();
     let hello = texts(wire.call(&["HELLO", "2"]));
     assert_eq!(hello[..6], ["server", "redis", "version", "7.0.15", "proto", "2"]);
-    assert_eq!(error_of(wire.call(&["HELLO", "4"])), "NOPROTO unsupported protocol version");
+    assert_eq!(
+        error_of(wire.call(&["HELLO", "4"])),
+        "NOPROTO unsupported protocol version"
+    );
     assert_eq!(
         error_of(wire.call(&["HELLO", "x"])),
         "ERR Protocol version is not an integer or out of range"
     );
-    assert_eq!(error_of(wire.call(&["HELLO", "3", "FOO"])), "ERR Syntax error in HELLO option 'FOO'");
+    assert_eq!(
+        error_of(wire.call(&["HELLO", "3", "FOO"])),
+        "ERR Syntax error in HELLO option 'FOO'"
+    );
     wire.call(&["HSET", "h", "a", "1"]);
     assert_eq!(texts(wire.call(&["HGETALL", "h"])), ["a", "1"]);
     wire.call(&["HELLO", "3"]);
@@ -308,7 +322,9 @@ fn a_transaction_is_executed_in_one_go() {
     assert_eq!(wire.call(&["INCR", "a"]), Reply::Status("QUEUED".into()));
     assert_eq!(wire.call(&["LPUSH", "a", "x"]), Reply::Status("QUEUED".into()));
     assert_eq!(server.wire().call(&["GET", "a"]), Reply::Nil);
-    let Reply::Array(replies) = wire.call(&["EXEC"]) else { panic!("no list") };
+    let Reply::Array(replies) = wire.call(&["EXEC"]) else {
+        panic!("no list")
+    };
     assert_eq!(replies[0], Reply::Int(1));
     assert!(error_of(replies[1].clone()).starts_with("WRONGTYPE"));
 
@@ -326,10 +342,16 @@ fn a_transaction_is_executed_in_one_go() {
 fn the_port_and_the_process_share_one_store() {
     let server = Running::start();
     let mut wire = server.wire();
-    server.store.run_script(Script::LockAcquire, &["stock"], &["30000", "me"]).unwrap();
+    server
+        .store
+        .run_script(Script::LockAcquire, &["stock"], &["30000", "me"])
+        .unwrap();
     assert_eq!(texts(wire.call(&["HGETALL", "stock"])), ["me", "1"]);
     wire.call(&["SUBSCRIBE", "stock:free"]);
-    let released = server.store.run_script(Script::LockRelease, &["stock", "stock:free"], &["me"]).unwrap();
+    let released = server
+        .store
+        .run_script(Script::LockRelease, &["stock", "stock:free"], &["me"])
+        .unwrap();
     assert_eq!(released, Reply::Array(vec![Reply::Int(1), Reply::Int(1)]));
     assert_eq!(texts(wire.read()), ["message", "stock:free", "0"]);
 }
@@ -349,7 +371,13 @@ fn the_redis_crate_talks_to_it() {
         };
         assert_eq!(run(&["SET", "stock", "7"]), redis::Value::Okay);
         assert_eq!(run(&["DECRBY", "stock", "2"]), redis::Value::Int(5));
-        let sum = run(&["EVAL", "return redis.call('INCRBY', KEYS[1], ARGV[1])", "1", "stock", "3"]);
+        let sum = run(&[
+            "EVAL",
+            "return redis.call('INCRBY', KEYS[1], ARGV[1])",
+            "1",
+            "stock",
+            "3",
+        ]);
         assert_eq!(sum, redis::Value::Int(8));
         let mut pipe = redis::pipe();
         let counts: (i64, i64) = pipe.atomic().incr("a", 1).incr("a", 1).query(&mut connection).unwrap();

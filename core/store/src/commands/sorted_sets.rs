@@ -172,7 +172,7 @@ impl Bound {
 
 /// The members between two bounds, lowest first.
 fn between(set: &SortedSet, low: Bound, high: Bound) -> impl Iterator<Item = (&[u8], f64)> {
-    set.from_score(low.score)
+    set.at_least(low.score)
         .skip_while(move |(_, score)| !low.is_below(*score))
         .take_while(move |(_, score)| high.is_above(*score))
 }

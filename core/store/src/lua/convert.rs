@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use mlua::{Lua, Table, Value};
+use mlua::{BorrowedBytes, Lua, Table, Value};
 
 use crate::float;
 use crate::reply::{Reply, StoreError};
@@ -10,18 +10,35 @@ use crate::reply::{Reply, StoreError};
 /// How deep a script's result may be nested; a table can hold itself.
 const MAX_DEPTH: usize = 64;
 
-/// An argument of `redis.call`: a string, or a number as C would write it.
-pub(crate) fn argument(value: &Value) -> Option<Vec<u8>> {
-    match value {
-        Value::String(text) => Some(text.as_bytes().to_vec()),
-        Value::Integer(number) => Some(match exact_f64(*number) {
-            Some(_) => number.to_string().into_bytes(),
-            // Beyond 17 digits a Lua number is written as what it is: a float.
-            None => float::format(lossy_f64(*number)).into_bytes(),
-        }),
-        Value::Number(number) => Some(float::format(*number).into_bytes()),
-        _ => None,
+/// An argument of `redis.call`.
+pub(crate) enum Word {
+    /// A string of Lua's.
+    Lua(BorrowedBytes),
+    /// A number, as C would write it.
+    Written(String),
+}
+
+impl AsRef<[u8]> for Word {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Lua(bytes) => bytes,
+            Self::Written(text) => text.as_bytes(),
+        }
     }
+}
+
+/// A value as an argument of `redis.call`, if it can be one.
+pub(crate) fn argument(value: &Value) -> Option<Word> {
+    Some(match value {
+        Value::String(text) => Word::Lua(text.as_bytes()),
+        Value::Integer(number) => Word::Written(match exact_f64(*number) {
+            Some(_) => number.to_string(),
+            // Beyond 17 digits a Lua number is written as what it is: a float.
+            None => float::format(lossy_f64(*number)),
+        }),
+        Value::Number(number) => Word::Written(float::format(*number)),
+        _ => return None,
+    })
 }
 
 /// What a script gets for a reply.
@@ -43,6 +60,14 @@ pub(crate) fn value_of(lua: &Lua, reply: Reply) -> mlua::Result<Value> {
 /// What a client gets for a script's result.
 pub(crate) fn reply_of(value: &Value) -> mlua::Result<Reply> {
     nested_reply_of(value, 0)
+}
+
+/// The same for a table that is known to have none of the fields with a meaning.
+pub(crate) fn reply_of_list(value: &Value) -> mlua::Result<Reply> {
+    match value {
+        Value::Table(table) => items(table, 0),
+        other => reply_of(other),
+    }
 }
 
 /// A Lua number as C casts it: towards zero, and out of range to the lowest number.
@@ -70,7 +95,6 @@ fn nested_reply_of(value: &Value, depth: usize) -> mlua::Result<Reply> {
 }
 
 fn reply_of_table(table: &Table, depth: usize) -> mlua::Result<Reply> {
-    // A list has no named fields, and nearly every table is a list: the fields are looked for in one go.
     if let Value::String(text) = table.raw_get::<Value>("err")? {
         let text = text.to_string_lossy();
         return Ok(Reply::Error(StoreError::parse(&text)));
@@ -94,6 +118,11 @@ fn reply_of_table(table: &Table, depth: usize) -> mlua::Result<Reply> {
             .map(|pair| nested_reply_of(&pair?.0, depth + 1));
         return Ok(Reply::Set(members.collect::<mlua::Result<_>>()?));
     }
+    items(table, depth)
+}
+
+/// What a list holds, up to the first nil.
+fn items(table: &Table, depth: usize) -> mlua::Result<Reply> {
     let mut items = Vec::new();
     for index in 1.. {
         let item: Value = table.raw_get(index)?;

@@ -55,9 +55,9 @@ impl Engine {
         let sha1 = sha1_hex(text);
         if self.find(&sha1).is_none() {
             let function = self.compile(text)?;
-            self.scripts.raw_set(sha1.as_str(), function).map_err(|error| {
-                StoreError::err(format!("Error compiling script (new function): {error}"))
-            })?;
+            self.scripts
+                .raw_set(sha1.as_str(), function)
+                .map_err(|error| StoreError::err(format!("Error compiling script (new function): {error}")))?;
         }
         Ok(sha1)
     }
@@ -138,9 +138,11 @@ impl Engine {
     {
         let keys = self.strings(keys)?;
         let args = self.strings(args)?;
-        let (is_ok, result, line): (bool, Value, Option<i64>) = self.run.call((script, keys, args))?;
-        if is_ok {
-            return convert::reply_of(&result);
+        let (outcome, result, line): (i64, Value, Option<i64>) = self.run.call((script, keys, args))?;
+        match outcome {
+            1 => return convert::reply_of(&result),
+            2 => return convert::reply_of_list(&result),
+            _ => {}
         }
         let mut text = match &result {
             Value::String(text) => text.to_string_lossy(),
@@ -272,16 +274,16 @@ fn execute(data: &Mutex<Data>, args: &MultiValue) -> Reply {
             "Please specify at least one argument for this redis lib call",
         ));
     }
-    let mut owned = Vec::with_capacity(args.len());
+    let mut words = Vec::with_capacity(args.len());
     for arg in args {
-        let Some(bytes) = convert::argument(arg) else {
+        let Some(word) = convert::argument(arg) else {
             return Reply::Error(StoreError::err(
                 "Lua redis lib command arguments must be strings or integers",
             ));
         };
-        owned.push(bytes);
+        words.push(word);
     }
-    let args: Vec<&[u8]> = owned.iter().map(AsRef::as_ref).collect();
+    let args: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
     data.lock()
         .unwrap_or_else(PoisonError::into_inner)
         .execute_in_script(&args)

@@ -4,9 +4,10 @@
 --           there, for a Lua function called last in a script would hide the
 --           script's line from error messages.
 -- Returns   globals      the table that scripts see as _G; read-only
---           run(script, keys, argv)  runs a compiled script: true and its
---                        result, or false, the error's text and the script's
---                        line (or nil)
+--           run(script, keys, argv)  runs a compiled script: FAILED, the
+--                        error's text and the script's line (or nil), or VALUE
+--                        or LIST and the result; a LIST is a table without any
+--                        of the fields that have a meaning in replies
 --
 -- Redis marks tables read-only in its patched Lua. Stock Lua cannot, so scripts
 -- see an empty shadow of each such table: reads fall through to the real one,
@@ -232,17 +233,24 @@ local function on_error(problem)
   return { text, native.line() }
 end
 
+-- How a run ended; the engine knows these numbers.
+local FAILED, VALUE, LIST = 0, 1, 2
+
 local function run(script, keys, argv)
   globals.KEYS, globals.ARGV = keys, argv
   local ok, result = xpcall(script, on_error)
   if ok then
-    return true, result
+    if type(result) == 'table' and rawget(result, 'err') == nil and rawget(result, 'ok') == nil
+      and rawget(result, 'double') == nil and rawget(result, 'map') == nil and rawget(result, 'set') == nil then
+      return LIST, result
+    end
+    return VALUE, result
   end
   if type(result) ~= 'table' then
     -- The handler itself failed, for want of stack or memory.
-    return false, 'ERR ' .. tostring(result)
+    return FAILED, 'ERR ' .. tostring(result)
   end
-  return false, result[1], result[2]
+  return FAILED, result[1], result[2]
 end
 
 return visible_globals, run
