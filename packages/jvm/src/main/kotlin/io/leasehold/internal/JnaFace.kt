@@ -48,7 +48,16 @@ internal class JnaFace : NativeFace {
         fencing: Boolean,
     ): Long =
         HotFunctions.leasehold_acquire(
-            client, tag, name, name.size, context, within, waitMs, leaseMs, maxHoldMs, if (fencing) 1 else 0,
+            client,
+            tag,
+            name,
+            name.size,
+            context,
+            within,
+            waitMs,
+            leaseMs,
+            maxHoldMs,
+            if (fencing) 1 else 0,
         )
 
     override fun release(client: Long, tag: Long, lease: Long): Long =
