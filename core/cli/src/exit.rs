@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use leasehold::{Error, ErrorKind};
+
 /// A failure: what to say, and the exit status, after `sysexits.h`.
 #[derive(Debug)]
 pub(crate) struct Exit {
@@ -10,10 +12,20 @@ pub(crate) struct Exit {
 }
 
 impl Exit {
-    /// The machine or the network is in the way.
+    /// The machine, the network or the server is in the way.
     pub(crate) const UNAVAILABLE: u8 = 69;
+    /// Something that should not happen.
+    pub(crate) const SOFTWARE: u8 = 70;
+    /// The lock was lost before the command was done.
+    pub(crate) const LOST: u8 = 74;
+    /// The lock was not to be had; another time it may be.
+    pub(crate) const NOT_ACQUIRED: u8 = 75;
     /// What was asked for cannot be, as configured.
     pub(crate) const CONFIG: u8 = 78;
+    /// The command cannot be executed, as shells have it.
+    pub(crate) const NOT_EXECUTABLE: u8 = 126;
+    /// There is no such command, as shells have it.
+    pub(crate) const NOT_FOUND: u8 = 127;
 
     pub(crate) fn new(status: u8, message: impl Into<String>) -> Self {
         Self {
@@ -27,5 +39,18 @@ impl Exit {
     pub(crate) fn report(self) -> ExitCode {
         eprintln!("leasehold: {}", self.message);
         ExitCode::from(self.status)
+    }
+}
+
+impl From<Error> for Exit {
+    fn from(error: Error) -> Self {
+        let status = match error.kind() {
+            ErrorKind::LockTimeout => Self::NOT_ACQUIRED,
+            ErrorKind::Unavailable => Self::UNAVAILABLE,
+            ErrorKind::InvalidArgument | ErrorKind::Misconfigured => Self::CONFIG,
+            ErrorKind::LockLost | ErrorKind::NotOwner => Self::LOST,
+            _ => Self::SOFTWARE,
+        };
+        Self::new(status, error.to_string())
     }
 }

@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 mod exit;
+mod run;
 mod serve;
+mod signals;
 
 use clap::{Parser, Subcommand};
 
@@ -20,12 +22,14 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Run(run::Run),
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> std::process::ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Serve(serve) => serve.run().await,
+        Command::Run(run) => run.run().await,
     };
     outcome.unwrap_or_else(Exit::report)
 }

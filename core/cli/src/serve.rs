@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use leasehold_store::Embedded;
 use leasehold_store::server::Server;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::Exit;
+use crate::signals::Signals;
 
 /// Run a development server that ordinary Redis clients can talk to.
 ///
@@ -36,7 +36,7 @@ impl Serve {
         let password = self.password_file.as_deref().map(read_password).transpose()?;
         let has_password = password.is_some();
         // Before the banner: whoever reads it may stop us right away.
-        let stop = stop_signal()?;
+        let mut signals = Signals::listen()?;
         let server = Server::bind((self.bind, self.port), password, Embedded::new())
             .await
             .map_err(|error| {
@@ -55,24 +55,9 @@ impl Serve {
             );
         }
         println!("leasehold: listening on redis://{}", server.local_addr());
-        server.serve(stop).await;
+        server.serve(async { drop(signals.next().await) }).await;
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// Ready when SIGTERM or SIGINT has come.
-fn stop_signal() -> Result<impl Future<Output = ()>, Exit> {
-    let listen = |kind| {
-        signal(kind).map_err(|error| Exit::new(Exit::UNAVAILABLE, format!("cannot listen for signals: {error}")))
-    };
-    let mut terminate = listen(SignalKind::terminate())?;
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
 }
 
 fn read_password(file: &Path) -> Result<Vec<u8>, Exit> {

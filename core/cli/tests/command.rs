@@ -1,0 +1,322 @@
+//! The `leasehold` command as a user runs it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+fn leasehold(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    command.args(arguments).env_remove("LEASEHOLD_URL").stdin(Stdio::null());
+    command
+}
+
+fn send(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+/// Waits for the end, but not for ever.
+fn wait(child: &mut Child) -> i32 {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code().expect("it ends by itself");
+        }
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            panic!("it does not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// `leasehold serve` on a free port, stopped when dropped.
+struct Served {
+    process: Child,
+    port: u16,
+}
+
+impl Served {
+    fn start(arguments: &[&str]) -> Self {
+        let mut process = leasehold(&["serve", "--port", "0"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let line = first_line(&mut BufReader::new(process.stdout.take().unwrap()));
+        let port = line.strip_prefix("leasehold: listening on redis://127.0.0.1:");
+        let port = port.unwrap_or_else(|| panic!("it says {line:?}")).parse().unwrap();
+        Self { process, port }
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Sends a command as one would type it, and gives the first line of the reply.
+    fn say(&self, line: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
+        first_line(&mut BufReader::new(stream))
+    }
+
+    fn run(&self, arguments: &[&str]) -> Command {
+        let mut command = leasehold(&["run", "--url", &self.url()]);
+        command.args(arguments);
+        command
+    }
+
+    /// A `leasehold run` whose command has begun and said "ready".
+    fn run_until_ready(&self, arguments: &[&str]) -> (Child, BufReader<ChildStdout>) {
+        let mut child = self
+            .run(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        assert_eq!(first_line(&mut output), "ready");
+        (child, output)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn first_line(from: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    from.read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+fn status(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn file(name: &str, content: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("leasehold-cli-{}-{name}", std::process::id()));
+    std::fs::write(&path, content).unwrap();
+    path
+}
+
+#[test]
+fn serve_answers_and_stops_at_once() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut served = Served::start(&[]);
+        assert_eq!(served.say("PING"), "+PONG");
+        // A client that stays connected holds nothing up.
+        let _idle = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
+        send(&served.process, signal);
+        let asked = Instant::now();
+        assert_eq!(wait(&mut served.process), 0);
+        assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    }
+}
+
+#[test]
+fn serve_says_what_it_is() {
+    let mut child = leasehold(&["serve", "--port", "0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    first_line(&mut BufReader::new(child.stdout.take().unwrap()));
+    send(&child, Signal::TERM);
+    let mut banner = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut banner).unwrap();
+    assert_eq!(wait(&mut child), 0);
+    assert!(
+        banner.contains("development server") && banner.contains("Redis") && banner.contains("Valkey"),
+        "{banner}"
+    );
+}
+
+#[test]
+fn serve_asks_for_the_password_of_its_file() {
+    let path = file("password", "s3cret\n");
+    let served = Served::start(&["--password-file", path.to_str().unwrap()]);
+    assert!(served.say("GET a").starts_with("-NOAUTH"));
+    assert!(served.say("AUTH wrong").starts_with("-WRONGPASS"));
+    assert_eq!(served.say("AUTH s3cret"), "+OK");
+    let url = format!("redis://:s3cret@127.0.0.1:{}", served.port);
+    let output = leasehold(&["run", "stock", "--", "true"])
+        .env("LEASEHOLD_URL", &url)
+        .output()
+        .unwrap();
+    assert_eq!(status(&output), 0, "{}", errors(&output));
+    let wrong = url.replace("s3cret", "wr0ng");
+    let output = leasehold(&["run", "stock", "--", "true"])
+        .env("LEASEHOLD_URL", &wrong)
+        .output()
+        .unwrap();
+    assert_eq!(status(&output), 78, "{}", errors(&output));
+    assert!(!errors(&output).contains("wr0ng"), "{}", errors(&output));
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn serve_refuses_what_it_cannot_do() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let output = leasehold(&["serve", "--port", &port]).output().unwrap();
+    assert_eq!(status(&output), 69);
+    assert!(errors(&output).contains(&port), "{}", errors(&output));
+
+    let empty = file("empty", "\n");
+    for path in [empty.to_str().unwrap(), "/nonexistent/password"] {
+        let output = leasehold(&["serve", "--port", "0", "--password-file", path])
+            .output()
+            .unwrap();
+        assert_eq!(status(&output), 78);
+        assert!(errors(&output).contains(path), "{}", errors(&output));
+    }
+    std::fs::remove_file(empty).unwrap();
+}
+
+#[test]
+fn run_passes_on_how_the_command_ended() {
+    let served = Served::start(&[]);
+    for (script, expected) in [
+        ("exit 0", 0),
+        ("exit 7", 7),
+        ("kill -KILL $$", 137),
+        ("kill -TERM $$", 143),
+    ] {
+        let output = served.run(&["stock", "--", "sh", "-c", script]).output().unwrap();
+        assert_eq!(status(&output), expected, "{script}: {}", errors(&output));
+        assert_eq!(served.say("EXISTS stock"), ":0", "the lock is free after {script}");
+    }
+}
+
+#[test]
+fn run_tells_the_command_the_lock_and_the_token() {
+    let served = Served::start(&[]);
+    let show = &["stock", "--", "sh", "-c", "echo $LEASEHOLD_LOCK $LEASEHOLD_TOKEN"];
+    let mut last = 0;
+    for _ in 0..2 {
+        let output = served.run(show).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let (name, token) = text.trim().split_once(' ').unwrap();
+        let token: u64 = token.parse().unwrap();
+        assert_eq!(name, "stock");
+        assert!(token > last, "{token} after {last}");
+        last = token;
+    }
+}
+
+#[test]
+fn a_second_run_waits_or_is_refused() {
+    let served = Served::start(&[]);
+    let (mut first, _output) = served.run_until_ready(&["stock", "--", "sh", "-c", "echo ready; cat > /dev/null"]);
+    for wait in ["0", "0.2"] {
+        let refused = served
+            .run(&["--wait", wait, "stock", "--", "echo", "ran"])
+            .output()
+            .unwrap();
+        assert_eq!(status(&refused), 75, "{}", errors(&refused));
+        assert!(refused.stdout.is_empty(), "the command did not run");
+        assert!(errors(&refused).contains("stock"), "{}", errors(&refused));
+    }
+    let mut waiting = served.run(&["--wait", "20", "stock", "--", "true"]).spawn().unwrap();
+    // The end of its input ends the first command.
+    drop(first.stdin.take());
+    assert_eq!(wait(&mut first), 0);
+    assert_eq!(wait(&mut waiting), 0);
+}
+
+#[test]
+fn a_lost_lock_ends_the_command() {
+    let served = Served::start(&[]);
+    let trap = "trap 'echo ended; exit 0' TERM; echo ready; while :; do sleep 0.05; done";
+    let (mut child, mut output) = served.run_until_ready(&["--lease", "1", "stock", "--", "sh", "-c", trap]);
+    assert_eq!(served.say("DEL stock"), ":1");
+    assert_eq!(first_line(&mut output), "ended");
+    assert_eq!(wait(&mut child), 74);
+}
+
+#[test]
+fn a_lock_lost_unnoticed_is_still_reported() {
+    let served = Served::start(&[]);
+    let (mut child, _output) = served.run_until_ready(&["stock", "--", "sh", "-c", "echo ready; cat > /dev/null"]);
+    assert_eq!(served.say("DEL stock"), ":1");
+    // Long before the next renewal.
+    drop(child.stdin.take());
+    assert_eq!(wait(&mut child), 74);
+}
+
+#[test]
+fn signals_reach_the_command() {
+    let served = Served::start(&[]);
+    for (signal, name) in [(Signal::TERM, "TERM"), (Signal::INT, "INT"), (Signal::HUP, "HUP")] {
+        let trap = format!("trap 'exit 9' {name}; echo ready; while :; do sleep 0.05; done");
+        let (mut child, _output) = served.run_until_ready(&["stock", "--", "sh", "-c", &trap]);
+        send(&child, signal);
+        assert_eq!(wait(&mut child), 9, "{name}");
+        assert_eq!(served.say("EXISTS stock"), ":0");
+    }
+}
+
+#[test]
+fn a_signal_while_waiting_ends_the_wait() {
+    let served = Served::start(&[]);
+    served.say("HSET stock another 1");
+    let mut child = served.run(&["stock", "--", "true"]).spawn().unwrap();
+    // It waits once it listens to the lock's channel.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while served.say("PUBLISH redisson_lock__channel:{stock} x") != ":1" {
+        assert!(Instant::now() < deadline, "it does not wait");
+    }
+    send(&child, Signal::TERM);
+    assert_eq!(wait(&mut child), 143);
+    assert_eq!(served.say("HEXISTS stock another"), ":1");
+    assert_eq!(served.say("HLEN stock"), ":1");
+}
+
+#[test]
+fn what_cannot_be_run_is_told_apart() {
+    let served = Served::start(&[]);
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let nobody = format!("redis://127.0.0.1:{free}");
+    let long = "n".repeat(513);
+    let url = served.url();
+    for (arguments, expected) in [
+        (&["--url", &nobody, "stock", "--", "true"][..], 69),
+        (&["--url", "nonsense", "stock", "--", "true"], 78),
+        (&["stock", "--", "true"], 78),
+        (&["--url", &url, "", "--", "true"], 78),
+        (&["--url", &url, &long, "--", "true"], 78),
+        (&["--url", &url, "--lease", "0.1", "stock", "--", "true"], 78),
+        (&["--url", &url, "--lease", "-1", "stock", "--", "true"], 2),
+        (&["--url", &url, "--wait", "soon", "stock", "--", "true"], 2),
+        (&["--url", &url, "stock"], 2),
+        (&["--url", &url, "stock", "--", "/nonexistent/command"], 127),
+        (&["--url", &url, "stock", "--", "/etc/passwd"], 126),
+    ] {
+        let output = leasehold(&["run"]).args(arguments).output().unwrap();
+        assert_eq!(status(&output), expected, "{arguments:?}: {}", errors(&output));
+        assert!(!output.stderr.is_empty(), "{arguments:?} says nothing");
+    }
+    assert_eq!(served.say("DBSIZE"), ":1", "nothing is left but the token");
+}
+
+#[test]
+fn help_lists_the_exit_statuses() {
+    let output = leasehold(&["run", "--help"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for status in ["69", "74", "75", "78", "126", "127", "128 + n"] {
+        assert!(text.contains(status), "{status} is missing in\n{text}");
+    }
+}
