@@ -50,7 +50,6 @@ impl Client {
     }
 
     /// Options, each with its default.
-    #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -60,7 +59,6 @@ impl Client {
     /// allowed is refused when the lock is used.
     ///
     /// Two calls with one name give the same lock.
-    #[must_use]
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(self.host.clone(), name.as_ref())
     }

@@ -17,8 +17,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use leasehold_protocol::{
-    ClientId, Config, Error, ErrorKind, Event as Told, Grant, Instant, Kind, LeaseId, NodeId, Operation, Outcome,
-    Session, Ticket,
+    ClientId, Config, Error, ErrorKind, Event as Told, Grant, Instant, Kind, LeaseId, LostReason, NodeId, Operation,
+    Outcome, Session, Ticket,
 };
 use tokio::runtime;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -57,13 +57,8 @@ pub(crate) fn start(core: Arc<Core>, commands: UnboundedReceiver<Command>) -> Re
         .spawn(move || {
             let core = Arc::clone(&engine.core);
             let task = runtime.spawn(tokio::task::unconstrained(engine.run()));
-            if core.driver.run(runtime, task).is_none() {
-                core.end(Error::new(
-                    ErrorKind::Unavailable,
-                    Operation::Connect,
-                    "the client's engine failed; make a new client, and please report this",
-                ));
-            }
+            // However it ends, its drop tells everybody.
+            let _ = core.driver.run(runtime, task);
         })
         .map_err(unavailable)?;
     Ok(())
@@ -93,6 +88,7 @@ struct Engine {
 /// What a ticket stands for.
 struct Waiting {
     request: u64,
+    operation: Operation,
     sink: Sink,
     /// The lock's name as the caller gave it, for a grant.
     name: Option<Arc<str>>,
@@ -154,7 +150,6 @@ impl Engine {
             self.pump();
             self.deliver();
             if self.is_over() {
-                self.end();
                 return;
             }
         }
@@ -249,6 +244,7 @@ impl Engine {
 
     fn start(&mut self, request: u64, op: Checked, sink: Sink, now: Instant) {
         let (mut name, mut of) = (None, None);
+        let operation = op.operation();
         let ticket = match op {
             Checked::Acquire(acquire) => {
                 name = Some(Arc::from(self.core.settings.without_prefix(acquire.name.as_str())));
@@ -291,6 +287,7 @@ impl Engine {
             ticket,
             Waiting {
                 request,
+                operation,
                 sink,
                 name,
                 lease: of,
@@ -487,21 +484,39 @@ impl Engine {
             .as_ref()
             .is_some_and(|closing| self.session.is_drained() || clock::now() >= closing.until)
     }
+}
 
+/// The engine ends when it is dropped: in the end of its loop, or by a panic.
+impl Drop for Engine {
     /// Answers everybody who still waits, and everybody who comes later.
-    fn end(mut self) {
+    fn drop(&mut self) {
         let error = match (&self.connecting, &self.closing) {
             (Connecting::Failed(error), None) => error.clone(),
-            _ => Error::new(
+            (_, Some(_)) => Error::new(
                 ErrorKind::Closed,
                 Operation::Acquire,
                 "the client is closed; connect a new one",
             ),
+            (_, None) => Error::new(
+                ErrorKind::Unavailable,
+                Operation::Acquire,
+                "the client's engine failed; make a new client, and please report this",
+            ),
         };
         self.core.end(error.clone());
         self.commands.close();
+        self.tell_connected(Err(error.clone()));
+        for (_, lease) in std::mem::take(&mut self.leases) {
+            // Nothing renews it any more. Closing has told those that it knew of.
+            if lease.mark_lost(LostReason::Closed) {
+                self.events.push(Event::Lost {
+                    lease: lease.id(),
+                    reason: LostReason::Closed,
+                });
+            }
+        }
         for (_, waiting) in std::mem::take(&mut self.tickets) {
-            self.answer(waiting.sink, Err(error.clone()));
+            self.answer(waiting.sink, Err(retold(&error, waiting.operation, error.message())));
         }
         if let Some(closing) = self.closing.take() {
             for sink in closing.waiting {
@@ -510,7 +525,7 @@ impl Engine {
         }
         self.core.publish(&mut self.events);
         for (slot, result) in self.answers.drain(..) {
-            // A grant that nobody takes any more lapses: the client is closed.
+            // A grant that nobody takes any more lapses.
             drop(slot.complete(result));
         }
         while let Ok(command) = self.commands.try_recv() {

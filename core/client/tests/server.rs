@@ -39,7 +39,7 @@ async fn idle_waiters_of_one_process_ask_at_most_twice_a_second() {
     let waiters: Vec<_> = (0..8)
         .map(|_| {
             let lock = client.lock("a");
-            tokio::spawn(async move { lock.acquire().await.map(|lease| drop(lease)) })
+            tokio::spawn(async move { lock.acquire().await.map(drop) })
         })
         .collect();
     eventually("the first tries are over", Duration::from_secs(5), || {
@@ -270,7 +270,7 @@ async fn without_the_right_to_subscribe_a_waiter_polls() {
     let held = holder.lock("a").acquire().await.unwrap();
     let waiter = {
         let lock = deaf.lock("a").wait(Duration::from_secs(5));
-        tokio::spawn(async move { lock.acquire().await.map(|lease| drop(lease)) })
+        tokio::spawn(async move { lock.acquire().await.map(drop) })
     };
     eventually("it was refused once", Duration::from_secs(5), || {
         server.calls("evalsha") >= 2

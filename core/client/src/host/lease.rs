@@ -140,15 +140,17 @@ impl Lease {
         self.deadline.store(deadline.as_micros(), Ordering::Release);
     }
 
-    /// The engine learned that it is lost.
-    pub(crate) fn mark_lost(&self, reason: LostReason) {
+    /// The engine learned that it is lost. Says whether that is news.
+    pub(crate) fn mark_lost(&self, reason: LostReason) -> bool {
         let code = LOST
             .iter()
             .find(|(_, known)| *known == reason)
             .map_or(2, |(code, _)| *code);
-        if self.leave_held(code) {
+        let is_news = self.leave_held(code);
+        if is_news {
             self.lost.notify_waiters();
         }
+        is_news
     }
 
     /// The engine is about to release it.

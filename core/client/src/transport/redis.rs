@@ -122,8 +122,9 @@ impl Transport for Redis {
         // A connection's end is told before its calls are answered, and its
         // opening after everything that came of the one before it.
         let mut replies = Vec::new();
-        let mut failure = self.commands.poll(context, now, &mut replies);
-        failure = failure.or(self.renewals.poll(context, now, &mut replies));
+        let commands = self.commands.poll(context, now, &mut replies);
+        let renewals = self.renewals.poll(context, now, &mut replies);
+        let mut failure = commands.or(renewals);
         // Nothing is lost with the subscriptions: each waiter polls, and asks again
         // once its channel is confirmed on the next connection.
         drop(self.subscriptions.poll(context, now, &mut replies));
