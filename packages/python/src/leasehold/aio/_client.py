@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import sys
@@ -14,6 +15,7 @@ from leasehold import _native, _process
 from leasehold._client import open_native
 from leasehold._context import TaskOwner
 from leasehold._holds import Holds
+from leasehold._lease import ReleaseOutcome
 from leasehold._settings import Duration, LockSettings
 from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold.aio._lease import Lease
@@ -194,7 +196,7 @@ class Client:
 
     async def _enter(self, settings: LockSettings, owner: TaskOwner | None) -> Lease:
         """Takes a lock, or raises `LockTimeoutError`."""
-        got = await self._mailbox.result(
+        request = self._mailbox.post(
             self._native.submit_acquire,
             settings.name,
             None if owner is None else owner.number,
@@ -203,6 +205,11 @@ class Client:
             settings.max_hold,
             settings.token,
         )
+        try:
+            got = await request.future
+        except asyncio.CancelledError:
+            self._mailbox.abandon(request)
+            raise
         if isinstance(got, LockTimeoutError):
             raise got
         lease = Lease(self, got, owner)
@@ -215,6 +222,18 @@ class Client:
             return await self._enter(settings, owner)
         except LockTimeoutError:
             return None
+
+    async def _release(self, lease: Lease) -> ReleaseOutcome:
+        """Gives one grant back. That goes on when the caller is cancelled."""
+        self._forget(lease)
+        request = self._mailbox.post(self._native.submit_release, lease.id)
+        try:
+            outcome: ReleaseOutcome = await request.future
+        except asyncio.CancelledError:
+            # The loop may end now: do not wait for its next turn.
+            self._mailbox.flush()
+            raise
+        return outcome
 
     def _forget(self, lease: Lease) -> None:
         """The lease is being given back."""

@@ -94,7 +94,7 @@ class Lease:
         `unknown` if the server does not answer within the command timeout. A release
         whose caller is cancelled goes on.
         """
-        return self._release()
+        return self._client._release(self)
 
     def __repr__(self) -> str:
         return f"<leasehold.aio.Lease of {self.name!r}, {describe(self._native)}>"
@@ -103,11 +103,6 @@ class Lease:
     def context(self) -> int | None:
         """The number of the task that took it; `None` if it was taken outside of a task."""
         return None if self._owner is None else self._owner.number
-
-    async def _release(self) -> ReleaseOutcome:
-        self._client._forget(self)
-        submit = self._client._native.submit_release
-        return cast(ReleaseOutcome, await self._client._mailbox.outcome(submit, self.id))
 
     async def _leave(self, body_raised: bool) -> bool:
         """The end of an `async with`: releases, and says whether the lease was lost."""
@@ -118,7 +113,7 @@ class Lease:
             self._client._native.release_later(self.id)
             return True
         try:
-            return await self._release() in ("expired", "stolen")
+            return await self._client._release(self) in ("expired", "stolen")
         except LeaseholdError:
             if body_raised:
                 return False

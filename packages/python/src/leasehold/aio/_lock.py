@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from leasehold._context import this_task
 from leasehold._lease import ReleaseOutcome, lost_error
@@ -35,7 +35,7 @@ class Lock:
     def __init__(self, client: Client, settings: LockSettings) -> None:
         self._client = client
         self._settings = settings
-        self._entered: dict[asyncio.Task[Any] | None, list[Hold]] = {}
+        self._entered: Entered = {}
 
     @property
     def name(self) -> str:
@@ -97,37 +97,32 @@ class Lock:
     async def locked(self) -> bool:
         """Whether anybody holds the lock. Asks the server."""
         client = self._client
-        return await client._mailbox.result(client._native.submit_inspect, self.name) is not None
+        return await client._mailbox.outcome(client._native.submit_inspect, self.name) is not None
 
-    async def __aenter__(self) -> Lease:
-        task = asyncio.current_task()
-        hold = self.hold()
-        lease = await hold.__aenter__()
-        self._entered.setdefault(task, []).append(hold)
-        return lease
+    def __aenter__(self) -> Coroutine[Any, Any, Lease]:
+        return Hold(self._client, self._settings)._enter(self._entered)
 
-    async def __aexit__(
+    def __aexit__(
         self,
         kind: type[BaseException] | None,
         raised: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:
-        task = asyncio.current_task()
-        entered = self._entered.get(task)
-        if entered:
-            hold = entered.pop()
-            if not entered:
-                del self._entered[task]
-            await hold.__aexit__(kind, raised, traceback)
-        elif kind is None:
+    ) -> Coroutine[Any, Any, None]:
+        entered = self._entered.get(asyncio.current_task())
+        if entered is None:
+            return self._refuse_to_leave(kind is not None)
+        return entered[-1]._leave(kind, raised, self._entered)
+
+    def __repr__(self) -> str:
+        return f"<leasehold.aio.Lock {self.name!r}>"
+
+    async def _refuse_to_leave(self, body_raised: bool) -> None:
+        if not body_raised:
             raise NotOwnerError(
                 f"release of lock {self.name!r}: another task entered this scope; leave it there",
                 lock=self.name,
                 operation="release",
             )
-
-    def __repr__(self) -> str:
-        return f"<leasehold.aio.Lock {self.name!r}>"
 
     async def _acquire(self, settings: LockSettings, owner: TaskOwner | None) -> bool:
         return await self._client._take(settings, owner) is not None
@@ -161,26 +156,46 @@ class Hold:
         self._cancelling = 0
         self._cancelled = False
 
-    async def __aenter__(self) -> Lease:
+    def __aenter__(self) -> Coroutine[Any, Any, Lease]:
+        return self._enter(None)
+
+    def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> Coroutine[Any, Any, None]:
+        return self._leave(kind, raised, None)
+
+    async def _enter(self, entered: Entered | None) -> Lease:
+        """Takes the lock, and appends this scope to those that its task has `entered`."""
         if self._lease is not None:
             raise RuntimeError("a hold is entered once; call lock.hold() for each `async with`")
         self._lease = lease = await self._client._enter(self._settings, this_task())
         self._task = task = asyncio.current_task()
+        if entered is not None:
+            entered.setdefault(task, []).append(self)
         if task is not None:
             self._cancelling = task.cancelling()
             lease._enter(self._cancel)
         return lease
 
-    async def __aexit__(
+    async def _leave(
         self,
         kind: type[BaseException] | None,
         raised: BaseException | None,
-        traceback: TracebackType | None,
+        entered: Entered | None,
     ) -> None:
+        """Releases, and raises `LockLostError` for a lost lease unless the body raised."""
         lease, task = self._lease, self._task
         if lease is None:
             return
         self._task = None
+        if entered is not None:
+            scopes = entered[task]
+            scopes.remove(self)
+            if not scopes:
+                del entered[task]
         our_cancellation = False
         if self._cancelled and task is not None:
             # As asyncio.timeout does: a cancellation that somebody else asked for goes on.
@@ -194,3 +209,7 @@ class Hold:
         """The lease is lost: what runs in the scope must not go on."""
         if self._task is not None and self._lease is not None:
             self._cancelled = self._task.cancel(f"{self._lease!r}")
+
+
+Entered: TypeAlias = dict[asyncio.Task[Any] | None, list[Hold]]
+"""The scopes of one lock that tasks are in, innermost last."""

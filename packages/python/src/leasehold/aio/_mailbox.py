@@ -22,26 +22,53 @@ class Mailbox:
         self._native = native
         self._fd = native.fd
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._outgoing: list[Request] = []
         self._futures: dict[int, asyncio.Future[Any]] = {}
         self._watched: dict[int, Callable[[], None]] = {}
 
-    async def result(self, submit: Callable[..., int], *args: Any) -> Any:
-        """What a request came to. A caller that is cancelled forgets the request, and a
-        lock that it gets is given back."""
-        future, request = self._submit(submit, args)
-        try:
-            return await future
-        except asyncio.CancelledError:
-            if self._futures.pop(request, None) is not None:
-                self._native.cancel(request)
-            elif future.done() and not future.cancelled() and future.exception() is None:
-                self._give_back(future.result())
-            raise
+    def post(self, submit: Callable[..., int], *args: Any) -> Request:
+        """Asks the engine for something; its result comes in the request's future.
+
+        What all tasks post in one turn of the loop is submitted at once, so that the
+        engine's thread is woken once for it.
+        """
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._attach(loop)
+        request = Request(submit, args, loop.create_future())
+        if not self._outgoing:
+            loop.call_soon(self.flush)
+        self._outgoing.append(request)
+        return request
+
+    def flush(self) -> None:
+        """Submits what was posted, now."""
+        outgoing, self._outgoing = self._outgoing, []
+        futures = self._futures
+        for request in outgoing:
+            if request.submit is not None:
+                request.number = number = request.submit(*request.args)
+                futures[number] = request.future
+
+    def abandon(self, request: Request) -> None:
+        """Nobody waits for the request any more; a lock that it gets is given back."""
+        future = request.future
+        if request.number is None:
+            request.submit = None
+        elif self._futures.pop(request.number, None) is not None:
+            self._native.cancel(request.number)
+        elif future.done() and not future.cancelled() and future.exception() is None:
+            self._give_back(future.result())
 
     async def outcome(self, submit: Callable[..., int], *args: Any) -> Any:
         """What a request came to that goes on when its caller is cancelled."""
-        future, _ = self._submit(submit, args)
-        return await future
+        request = self.post(submit, *args)
+        try:
+            return await request.future
+        except asyncio.CancelledError:
+            # The loop may end now: do not wait for its next turn.
+            self.flush()
+            raise
 
     def watch(self, lease: int, on_lost: Callable[[], None]) -> None:
         """Calls `on_lost` in the loop once the lease is lost."""
@@ -52,7 +79,7 @@ class Mailbox:
 
     def connected(self) -> asyncio.Future[Any]:
         """Done once the first connection was made, or failed."""
-        return self._submit(lambda: _native.Client.CONNECT, ())[0]
+        return self.post(lambda: _native.Client.CONNECT).future
 
     def detach(self) -> None:
         """Leaves the loop. What comes later is not passed on."""
@@ -84,15 +111,6 @@ class Mailbox:
             if on_lost is not None:
                 on_lost()
 
-    def _submit(self, submit: Callable[..., int], args: tuple[Any, ...]) -> tuple[asyncio.Future[Any], int]:
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            self._attach(loop)
-        future: asyncio.Future[Any] = loop.create_future()
-        request = submit(*args)
-        self._futures[request] = future
-        return future, request
-
     def _give_back(self, value: object) -> None:
         if isinstance(value, _native.Lease):
             self._native.release_later(value.id)
@@ -104,6 +122,19 @@ class Mailbox:
             raise MisconfiguredError("this client belongs to another running event loop; connect one in each loop")
         self.detach()
         # Futures of a loop that is gone will not be looked at again.
+        self._outgoing.clear()
         self._futures.clear()
         loop.add_reader(self._fd, self.deliver)
         self._loop = loop
+
+
+class Request:
+    """Something to submit, and who waits for its result."""
+
+    __slots__ = ("args", "future", "number", "submit")
+
+    def __init__(self, submit: Callable[..., int], args: tuple[Any, ...], future: asyncio.Future[Any]) -> None:
+        self.submit: Callable[..., int] | None = submit
+        self.args = args
+        self.future = future
+        self.number: int | None = None
