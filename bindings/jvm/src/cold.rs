@@ -97,12 +97,6 @@ pub fn inspect(client: u64, tag: u64, name: String) -> bool {
     start(client, tag, Op::Inspect { name })
 }
 
-/// Starts to look up what a context holds.
-#[uniffi::export]
-pub fn held(client: u64, tag: u64, name: String, context: u64) -> bool {
-    start(client, tag, Op::Held { name, context })
-}
-
 /// Starts to close the client.
 #[uniffi::export]
 pub fn close(client: u64, tag: u64) -> bool {

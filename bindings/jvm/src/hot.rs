@@ -7,7 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use leasehold::host::Acquire;
+use leasehold::host::{Acquire, Op};
 
 use crate::client::Client;
 
@@ -72,6 +72,19 @@ pub unsafe extern "C" fn leasehold_release_innermost(
     // SAFETY: the caller keeps the promise above.
     let name = unsafe { text(name, length) };
     start(client, |client| Some(client.release_innermost(tag, name?, context)))
+}
+
+/// Starts to look up what a context holds, without the server.
+///
+/// # Safety
+/// `name` points to `length` bytes that stay unchanged during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn leasehold_held(client: u64, tag: u64, name: *const u8, length: i32, context: u64) -> i64 {
+    // SAFETY: the caller keeps the promise above.
+    let name = unsafe { text(name, length) };
+    start(client, |client| {
+        Some(client.other(tag, Op::Held { name: name?, context }))
+    })
 }
 
 /// Waits for events and writes them into `buffer`; gives the bytes written, 0

@@ -19,7 +19,8 @@ import java.util.concurrent.locks.Lock
  * All methods that take the lock throw [InvalidArgumentException] for a bad name or duration, with nothing sent,
  * [UnavailableException] if the server does not answer (a wait without bound ends so after one lease of the client
  * without any answer), [MisconfiguredException] for a key of another type under the name, [LockLostException] if the
- * calling thread holds the lock but has lost it, and [ClosedException] on a closed client.
+ * calling thread holds the lock but has lost it, [ClosedException] on a closed client, and, those without a wait of
+ * their own, [LockTimeoutException] if the lock's options bound the wait.
  */
 public interface DistributedLock : Lock {
     /** The name that other programs know this lock by. */

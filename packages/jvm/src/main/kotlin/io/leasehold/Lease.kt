@@ -86,8 +86,11 @@ public class Lease internal constructor(
     public val lostReason: LostReason?
         get() = lost.get()
 
-    internal val isOver: Boolean
+    private val isOver: Boolean
         get() = outcome != null || lost.get() != null
+
+    internal val isReleasing: Boolean
+        get() = releasing.get() != null
 
     internal val isReleased: Boolean
         get() = outcome != null

@@ -14,7 +14,9 @@ import java.util.concurrent.CancellationException
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.ExecutionException
 import java.util.concurrent.TimeUnit
+import java.util.concurrent.atomic.AtomicInteger
 import java.util.concurrent.atomic.AtomicReference
+import java.util.concurrent.locks.LockSupport
 
 /** What a lock does on every transport. */
 abstract class LockBehaviour {
@@ -170,6 +172,36 @@ abstract class LockBehaviour {
     }
 
     @Test
+    fun `interrupts at any moment leave nothing behind`() {
+        repeat(100) { attempt ->
+            val trying =
+                Thread {
+                    try {
+                        lock.lockInterruptibly()
+                        lock.unlock()
+                    } catch (_: InterruptedException) {
+                        // What this test is about.
+                    }
+                }
+            trying.start()
+            LockSupport.parkNanos(attempt * 20_000L)
+            trying.interrupt()
+            trying.join(5_000)
+        }
+        assertTrue(other.lock(name).tryLock(Duration.ofSeconds(5)))
+    }
+
+    @Test
+    fun `two hundred threads of the lightest kind take their turns`() {
+        val turns = AtomicInteger()
+        lock.lock()
+        val threads = List(200) { startLight { lock.withLock { turns.incrementAndGet() } } }
+        lock.unlock()
+        threads.forEach { it.join(30_000) }
+        assertEquals(200, turns.get())
+    }
+
+    @Test
     fun `an interrupted thread does not start to wait`() {
         Thread.currentThread().interrupt()
         assertThrows(InterruptedException::class.java) { lock.tryLock(1, TimeUnit.SECONDS) }
@@ -281,6 +313,15 @@ abstract class LockBehaviour {
     }
 
     @Test
+    fun `a wait in the lock's own options bounds lock as well`() {
+        lock.lock()
+        val bounded = other.lock(name, LockOptions.DEFAULT.withWait(Duration.ofMillis(50)))
+        assertThrows(LockTimeoutException::class.java) { bounded.lock() }
+        assertThrows(LockTimeoutException::class.java) { bounded.lockInterruptibly() }
+        assertThrows(LockTimeoutException::class.java) { bounded.withLock { } }
+    }
+
+    @Test
     fun `many threads count without a lost update`() {
         var counter = 0
         val threads =
@@ -299,4 +340,12 @@ abstract class LockBehaviour {
         threads.forEach { it.join(60_000) }
         assertEquals(400, counter)
     }
+
+    /** A virtual thread where the JVM has them. */
+    private fun startLight(task: Runnable): Thread =
+        try {
+            Thread::class.java.getMethod("startVirtualThread", Runnable::class.java).invoke(null, task) as Thread
+        } catch (_: NoSuchMethodException) {
+            Thread(task).apply { start() }
+        }
 }

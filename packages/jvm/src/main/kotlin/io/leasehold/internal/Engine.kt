@@ -58,7 +58,7 @@ internal class Engine private constructor(
     fun inspect(name: LockKey): Request = start("inspect", name.text) { face.inspect(handle, it, name.text) }
 
     fun held(name: LockKey, owner: Owner): Request =
-        start("inspect", name.text) { face.held(handle, it, name.text, owner.context) }
+        start("inspect", name.text) { face.held(handle, it, name.bytes, owner.context) }
 
     fun remainingNanos(lease: Lease): Long = face.remaining(handle, lease.id)
 
@@ -114,7 +114,12 @@ internal class Engine private constructor(
     }
 
     override fun granted(tag: Long, lease: Long, token: Long?) {
-        val request = pending.remove(tag) ?: return face.release(handle, tags.incrementAndGet(), lease).let {}
+        val request = pending.remove(tag)
+        if (request == null) {
+            // Its caller went away while the grant was on its way here.
+            face.release(handle, tags.incrementAndGet(), lease)
+            return
+        }
         val granted = Lease(this, lease, request.name.orEmpty(), token, request.owner)
         leases[lease] = granted
         if (!request.complete(Reply.Granted(granted))) {
@@ -153,7 +158,8 @@ internal class Engine private constructor(
         if (code == NativeFace.DROPPED) {
             Failure.closed(name, operation)
         } else {
-            error("the native part refused to $operation with code $code")
+            val message = "$operation: a defect in the native part (code $code); please report it"
+            Failure("Unavailable", operation, message, name, null)
         }
 
     private fun fetchEvents() {
@@ -180,7 +186,7 @@ internal class Engine private constructor(
 
     /** Nobody else can release what a thread held that has ended. */
     private fun sweep() {
-        for (lease in abandoned()) {
+        for (lease in abandoned().filterNot(Lease::isReleasing)) {
             log.log(
                 System.Logger.Level.WARNING,
                 "thread ${lease.owner?.threadName} ended while it held lock \"${lease.name}\", which is released now",
@@ -203,7 +209,7 @@ internal class Engine private constructor(
     }
 
     companion object {
-        /** Connects; waits as long as the connect timeout says. An interrupt gives up. */
+        /** Connects; waits as long as the connect timeout says. An interrupt is kept for later. */
         fun connect(options: ClientOptions, callbacks: Callbacks, face: NativeFace = NativeFace.instance): Engine {
             val opened = face.open(options)
             opened.failure?.let { throw it.toException() }

@@ -7,7 +7,6 @@ import io.leasehold.internal.uniffi.cancel as uniffiCancel
 import io.leasehold.internal.uniffi.close as uniffiClose
 import io.leasehold.internal.uniffi.dropClient as uniffiDropClient
 import io.leasehold.internal.uniffi.extend as uniffiExtend
-import io.leasehold.internal.uniffi.held as uniffiHeld
 import io.leasehold.internal.uniffi.inspect as uniffiInspect
 import io.leasehold.internal.uniffi.open as uniffiOpen
 import io.leasehold.internal.uniffi.releaseNow as uniffiReleaseNow
@@ -78,8 +77,8 @@ internal class JnaFace : NativeFace {
     override fun inspect(client: Long, tag: Long, name: String): Long =
         started(uniffiInspect(client.toULong(), tag.toULong(), name))
 
-    override fun held(client: Long, tag: Long, name: String, context: Long): Long =
-        started(uniffiHeld(client.toULong(), tag.toULong(), name, context.toULong()))
+    override fun held(client: Long, tag: Long, name: ByteArray, context: Long): Long =
+        HotFunctions.leasehold_held(client, tag, name, name.size, context)
 
     override fun close(client: Long, tag: Long): Long = started(uniffiClose(client.toULong(), tag.toULong()))
 
@@ -129,6 +128,8 @@ internal object HotFunctions {
         length: Int,
         context: Long,
     ): Long
+
+    external fun leasehold_held(client: Long, tag: Long, name: ByteArray, length: Int, context: Long): Long
 
     external fun leasehold_next(client: Long, timeoutMs: Long, buffer: ByteBuffer, capacity: Int): Int
 

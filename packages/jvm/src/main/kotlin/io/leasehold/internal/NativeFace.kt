@@ -7,7 +7,7 @@ import java.nio.ByteBuffer
  *
  * Functions that start an operation never block. Each takes a tag, the caller's own number for the request, which
  * comes back in the event that ends it, and gives a number of the native part: not negative, what [cancel] takes;
- * or [DROPPED] or [NOT_UTF8]. A second face can be added beside [JnaFace] without a change elsewhere.
+ * or [DROPPED], or less for a defect. A second face can be added beside [JnaFace] without a change elsewhere.
  */
 internal interface NativeFace {
     /** Checks the options and starts to connect; the first event, of tag 0, says how that went. */
@@ -35,7 +35,7 @@ internal interface NativeFace {
 
     fun inspect(client: Long, tag: Long, name: String): Long
 
-    fun held(client: Long, tag: Long, name: String, context: Long): Long
+    fun held(client: Long, tag: Long, name: ByteArray, context: Long): Long
 
     fun close(client: Long, tag: Long): Long
 
@@ -61,9 +61,6 @@ internal interface NativeFace {
     companion object {
         /** The client was dropped. */
         const val DROPPED = -1L
-
-        /** A name is not UTF-8. */
-        const val NOT_UTF8 = -2L
 
         /** The one in use. */
         val instance: NativeFace by lazy { JnaFace() }

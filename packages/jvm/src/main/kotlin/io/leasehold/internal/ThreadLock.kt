@@ -28,17 +28,11 @@ internal class ThreadLock(
     override fun lock(lease: Duration): Lease = take(options.withLease(lease))
 
     override fun lockInterruptibly() {
-        if (!takeInterruptibly(options)) {
-            // Only a lock whose own options bound the wait comes here.
-            throw InterruptedException("lock \"$name\" was not granted within its wait")
-        }
+        askInterruptibly(options).expect<Reply.Granted>()
     }
 
     override fun tryLock(): Boolean =
-        when (val reply = engine.acquire(key, Owner.current(), options.copy(waitMs = 0.0)).await()) {
-            is Reply.NotGranted -> false
-            else -> reply.expect<Reply.Granted>().let { true }
-        }
+        isGranted(engine.acquire(key, Owner.current(), options.copy(waitMs = 0.0)).await())
 
     // A Lock that is given a negative time does not wait.
     override fun tryLock(time: Long, unit: TimeUnit): Boolean =
@@ -104,12 +98,21 @@ internal class ThreadLock(
     private fun take(options: LockOptions): Lease =
         engine.acquire(key, Owner.current(), options).await().expect<Reply.Granted>().lease
 
-    private fun takeInterruptibly(options: LockOptions): Boolean {
+    private fun takeInterruptibly(options: LockOptions): Boolean = isGranted(askInterruptibly(options))
+
+    private fun askInterruptibly(options: LockOptions): Reply {
         if (Thread.interrupted()) {
             throw InterruptedException("interrupted before lock \"$name\" was asked for")
         }
-        val reply = engine.awaitInterruptibly(engine.acquire(key, Owner.current(), options))
-        return reply !is Reply.NotGranted && reply.expect<Reply.Granted>().let { true }
+        return engine.awaitInterruptibly(engine.acquire(key, Owner.current(), options))
+    }
+
+    private fun isGranted(reply: Reply): Boolean {
+        if (reply is Reply.NotGranted) {
+            return false
+        }
+        reply.expect<Reply.Granted>()
+        return true
     }
 
     private fun notHeld(cause: RuntimeException): IllegalMonitorStateException =
