@@ -180,6 +180,12 @@ impl fmt::Display for Failure {
 
 impl From<RedisError> for Failure {
     fn from(error: RedisError) -> Self {
+        if is_distrust(&error) {
+            return Self::misconfigured(format!(
+                "{}; name the authority that signed it by the CA file option",
+                plain(&error)
+            ));
+        }
         match (error.code(), error.kind()) {
             // The server's words may be anything; the password never leaves this process again.
             (Some("WRONGPASS"), _) | (_, redis::ErrorKind::AuthenticationFailed) => {
@@ -211,6 +217,17 @@ impl Failure {
             "the server's version is {version}; Redis 6.2 or Valkey 7.2 is the oldest that works"
         ))
     }
+}
+
+/// Whether the server's certificate is not to be trusted.
+fn is_distrust(error: &RedisError) -> bool {
+    // The crate shares its causes, an I/O error wraps what the TLS library said.
+    let tls = std::error::Error::source(error)
+        .and_then(|cause| cause.downcast_ref::<Arc<dyn std::error::Error + Send + Sync>>())
+        .and_then(|cause| cause.downcast_ref::<std::io::Error>())
+        .and_then(std::io::Error::get_ref)
+        .and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
 }
 
 /// The cause without the crate's own framing.
