@@ -2,7 +2,9 @@
 
 set positional-arguments := true
 
-venv := justfile_directory() / ".tools/venv/bin"
+export VIRTUAL_ENV := justfile_directory() / ".tools/venv"
+
+venv := VIRTUAL_ENV / "bin"
 python := venv / "python"
 maven := "mvn --batch-mode --no-transfer-progress --quiet"
 # Their tests are those of the packages, so `cargo test` need not build them.
@@ -125,7 +127,7 @@ lint-python: build-python
 
 [group('lint')]
 lint-node:
-    ci/node_modules/.bin/biome check --error-on-warnings .
+    ci/node_modules/.bin/biome check --error-on-warnings --log-level=warn .
 
 [group('lint')]
 lint-jvm:
