@@ -35,7 +35,6 @@ impl Exit {
     }
 
     /// Says it on standard error and gives the status.
-    #[expect(clippy::needless_pass_by_value, reason = "it ends with this")]
     pub(crate) fn report(self) -> ExitCode {
         eprintln!("leasehold: {}", self.message);
         ExitCode::from(self.status)

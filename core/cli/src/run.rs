@@ -92,6 +92,14 @@ impl Run {
         if let Some(lease) = self.lease {
             builder = builder.lease(lease);
         }
+        let given = self.url.clone().or_else(|| std::env::var("LEASEHOLD_URL").ok());
+        if given.is_some_and(|url| url.starts_with("memory:")) {
+            return Err(Exit::new(
+                Exit::CONFIG,
+                "memory:// excludes nobody outside this process; give the URL of a server, such as that of \
+                 `leasehold serve`",
+            ));
+        }
         let client = builder.connect().await?;
         let mut lock = client.lock(&self.name);
         if let Some(wait) = self.wait {

@@ -1,11 +1,13 @@
 //! `leasehold serve`: the embedded store behind a port.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use leasehold_store::Embedded;
 use leasehold_store::server::Server;
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
 
 use crate::exit::Exit;
 use crate::signals::Signals;
@@ -37,12 +39,7 @@ impl Serve {
         let has_password = password.is_some();
         // Before the banner: whoever reads it may stop us right away.
         let mut signals = Signals::listen()?;
-        let server = Server::bind((self.bind, self.port), password, Embedded::new())
-            .await
-            .map_err(|error| {
-                let address = std::net::SocketAddr::new(self.bind, self.port);
-                Exit::new(Exit::UNAVAILABLE, format!("cannot listen on {address}: {error}"))
-            })?;
+        let address = serve_on_a_thread(SocketAddr::new(self.bind, self.port), password).await?;
         eprintln!(
             "leasehold {}: a development server. It keeps nothing on disk and has no replica;\n\
              leasehold: for production use Redis (https://redis.io) or Valkey (https://valkey.io).",
@@ -54,9 +51,38 @@ impl Serve {
                 self.bind
             );
         }
-        println!("leasehold: listening on redis://{}", server.local_addr());
-        server.serve(async { drop(signals.next().await) }).await;
+        println!("leasehold: listening on redis://{address}");
+        signals.next().await;
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Listens, and serves until the process ends. On a thread of its own: a script
+/// that never ends must not keep signals from ending us.
+async fn serve_on_a_thread(address: SocketAddr, password: Option<Vec<u8>>) -> Result<SocketAddr, Exit> {
+    let (tell, told) = oneshot::channel();
+    let serve = move || {
+        let bound = Builder::new_current_thread().enable_all().build().and_then(|runtime| {
+            let server = runtime.block_on(Server::bind(address, password, Embedded::new()))?;
+            Ok((runtime, server))
+        });
+        match bound {
+            Ok((runtime, server)) => {
+                // Nobody who went away before the answer can be told.
+                let _ = tell.send(Ok(server.local_addr()));
+                runtime.block_on(server.serve(std::future::pending()));
+            }
+            Err(error) => drop(tell.send(Err(error))),
+        }
+    };
+    let refuse = |cause: String| Exit::new(Exit::UNAVAILABLE, format!("cannot listen on {address}: {cause}"));
+    std::thread::Builder::new()
+        .name("leasehold-serve".into())
+        .spawn(serve)
+        .map_err(|error| refuse(error.to_string()))?;
+    match told.await {
+        Ok(bound) => bound.map_err(|error| refuse(error.to_string())),
+        Err(_) => Err(refuse("the server's thread ended".into())),
     }
 }
 

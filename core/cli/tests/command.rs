@@ -117,8 +117,12 @@ fn serve_answers_and_stops_at_once() {
     for signal in [Signal::TERM, Signal::INT] {
         let mut served = Served::start(&[]);
         assert_eq!(served.say("PING"), "+PONG");
-        // A client that stays connected holds nothing up.
+        // Neither a client that stays connected nor a script that never ends holds it up.
         let _idle = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
+        if signal == Signal::INT {
+            let mut busy = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
+            busy.write_all(b"EVAL \"while true do end\" 0\r\n").unwrap();
+        }
         send(&served.process, signal);
         let asked = Instant::now();
         assert_eq!(wait(&mut served.process), 0);
@@ -295,6 +299,7 @@ fn what_cannot_be_run_is_told_apart() {
     for (arguments, expected) in [
         (&["--url", &nobody, "stock", "--", "true"][..], 69),
         (&["--url", "nonsense", "stock", "--", "true"], 78),
+        (&["--url", "memory://", "stock", "--", "true"], 78),
         (&["stock", "--", "true"], 78),
         (&["--url", &url, "", "--", "true"], 78),
         (&["--url", &url, &long, "--", "true"], 78),

@@ -121,19 +121,35 @@ impl Embedded {
 
     /// Calls the listeners, unless another thread is at it; then that thread goes on with ours.
     fn deliver(&self) {
-        let mut mail = lock(&self.inner.mail);
-        if mail.is_being_delivered {
+        if std::mem::replace(&mut lock(&self.inner.mail).is_being_delivered, true) {
             return;
         }
-        while let Some(delivery) = mail.queue.pop_front() {
-            mail.is_being_delivered = true;
-            drop(mail);
+        let _done = DeliveryDone(&self.inner.mail);
+        loop {
+            let delivery = {
+                let mut mail = lock(&self.inner.mail);
+                let Some(delivery) = mail.queue.pop_front() else {
+                    // Under the same lock as the look into the queue, so that nothing is left lying.
+                    mail.is_being_delivered = false;
+                    return;
+                };
+                delivery
+            };
             let on_message = lock(&self.inner.subscribers).get(&delivery.subscriber).cloned();
             if let Some(on_message) = on_message {
                 on_message(&delivery.channel, &delivery.payload);
             }
-            mail = lock(&self.inner.mail);
-            mail.is_being_delivered = false;
+        }
+    }
+}
+
+/// Lets others deliver, also when a listener panics.
+struct DeliveryDone<'a>(&'a Mutex<Mail>);
+
+impl Drop for DeliveryDone<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            lock(self.0).is_being_delivered = false;
         }
     }
 }

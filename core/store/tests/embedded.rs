@@ -113,3 +113,49 @@ fn scripts_may_be_many() {
     let gone = store.execute(&["EVALSHA", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "0"]);
     assert_eq!(gone.unwrap_err().code, "NOSCRIPT");
 }
+
+#[test]
+fn a_listener_that_panics_silences_nobody_else() {
+    let store = Embedded::new();
+    let (heard, messages) = mpsc::channel();
+    let subscriber = store.connect(Box::new(move |_, payload| {
+        assert_ne!(payload, b"bad", "the test's own panic");
+        heard.send(payload.to_vec()).unwrap();
+    }));
+    subscriber.subscribe(b"a");
+    let publisher = store.clone();
+    let publishing = std::thread::spawn(move || publisher.execute(&["PUBLISH", "a", "bad"]));
+    assert!(publishing.join().is_err());
+    store.execute(&["PUBLISH", "a", "good"]).unwrap();
+    assert_eq!(messages.try_recv().unwrap(), b"good");
+}
+
+#[test]
+fn messages_of_many_publishers_come_one_at_a_time_and_complete() {
+    let store = Embedded::new();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let listener = Arc::clone(&heard);
+    let subscriber = store.connect(Box::new(move |_, payload| {
+        // Not waited for: two at a time would be seen.
+        listener.try_lock().unwrap().push(payload.to_vec());
+    }));
+    subscriber.subscribe(b"a");
+    std::thread::scope(|scope| {
+        for publisher in 0..4 {
+            let store = store.clone();
+            scope.spawn(move || {
+                for number in 0..500 {
+                    let payload = format!("{publisher}:{number:03}");
+                    store.execute(&["PUBLISH", "a", &payload]).unwrap();
+                }
+            });
+        }
+    });
+    let heard = heard.lock().unwrap();
+    assert_eq!(heard.len(), 2_000);
+    for publisher in 0..4 {
+        let prefix = format!("{publisher}:").into_bytes();
+        let own: Vec<_> = heard.iter().filter(|payload| payload.starts_with(&prefix)).collect();
+        assert!(own.is_sorted(), "publisher {publisher}");
+    }
+}
