@@ -8,7 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Self
 
@@ -88,9 +88,8 @@ def script_calls(store: Store) -> int:
     return sum(int(stats.get(name, {"calls": 0})["calls"]) for name in ("cmdstat_evalsha", "cmdstat_eval"))
 
 
-def eventually(seconds: float, condition: object) -> float:
+def eventually(seconds: float, condition: Callable[[], object]) -> float:
     """Waits until the condition holds, and says how long that took."""
-    assert callable(condition)
     started = time.monotonic()
     while not condition():
         assert time.monotonic() - started < seconds, f"not within {seconds} s"

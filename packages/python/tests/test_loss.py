@@ -253,6 +253,16 @@ async def test_close_ends_the_scopes_of_asyncio(server: RedisServer, store: Stor
     assert not store.exists("door")
 
 
+async def test_closing_inside_of_a_scope_ends_it(server: RedisServer, store: Store) -> None:
+    async with aio.connect(server.url) as client:
+        with pytest.raises(leasehold.LockLostError) as caught:
+            async with client.lock("door"):
+                await client.close()
+        assert caught.value.reason == "closed"
+        await asyncio.sleep(0.01)
+    assert not store.exists("door")
+
+
 async def test_a_cancellation_from_outside_stays_a_cancellation(aclient: aio.Client) -> None:
     inside = asyncio.Event()
 
