@@ -1,7 +1,7 @@
 //! Lock and unlock pairs per second, beside the same scripts sent raw.
 //!
 //! ```sh
-//! cargo run --release -p leasehold --example throughput -- redis://127.0.0.1:6379 [seconds]
+//! cargo run --release -p leasehold --example throughput -- redis://127.0.0.1:6379 [seconds [which]]
 //! ```
 
 use std::io::{Read, Write};
@@ -16,28 +16,31 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = args.next().unwrap_or_else(|| "redis://127.0.0.1:6379".into());
     let length = Duration::from_secs_f64(args.next().map_or(Ok(2.0), |text| text.parse())?);
 
+    let only = args.next().unwrap_or_default();
+
+    let run = |what: String, work: &dyn Fn() -> Result<f64, Box<dyn std::error::Error>>| {
+        if what.starts_with(&only) {
+            println!("{what:<22}{:>10.0} pairs/s", work()?);
+        }
+        Ok::<_, Box<dyn std::error::Error>>(())
+    };
     // Several rounds, taken in turn, so that a noisy neighbour meets them all.
     for _ in 0..2 {
         if let Some(address) = url.strip_prefix("redis://") {
             for width in [1, 64] {
-                report(&format!("raw, {width} at once"), raw(address, width, length)?);
+                run(format!("raw, {width} at once"), &|| raw(address, width, length))?;
             }
         }
         for tasks in [1, 64] {
-            report(&format!("async, {tasks} tasks"), in_tasks(&url, tasks, length)?);
+            run(format!("async, {tasks} tasks"), &|| in_tasks(&url, tasks, length))?;
         }
         for threads in [1, 8] {
-            report(
-                &format!("blocking, {threads} threads"),
-                in_threads(&url, threads, length)?,
-            );
+            run(format!("blocking, {threads} threads"), &|| {
+                in_threads(&url, threads, length)
+            })?;
         }
     }
     Ok(())
-}
-
-fn report(what: &str, pairs_per_second: f64) {
-    println!("{what:<22}{pairs_per_second:>10.0} pairs/s");
 }
 
 fn in_tasks(url: &str, tasks: usize, length: Duration) -> Result<f64, Box<dyn std::error::Error>> {

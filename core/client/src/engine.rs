@@ -30,7 +30,7 @@ use crate::host::{Checked, Command, Completion, Core, Event, Host, Lease, Sink, 
 use crate::transport::{self, Seen, Transport};
 
 /// How many commands are taken at once.
-const BURST: usize = 1_024;
+const BURST: usize = 256;
 /// The longest sleep while something is waited for. Timers stand still while the
 /// machine sleeps; the clock does not.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
@@ -152,6 +152,7 @@ impl Engine {
             if self.is_over() {
                 return;
             }
+            let_connections_run().await;
         }
     }
 
@@ -532,6 +533,20 @@ impl Drop for Engine {
             self.core.answer_ended(command, &error);
         }
     }
+}
+
+/// Lets every other task that is ready run once. Without it, callers that keep
+/// the engine busy would keep it from sending.
+async fn let_connections_run() {
+    let mut has_run = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_run, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// A tokio timer that is set again only when it must ring earlier.

@@ -5,6 +5,7 @@ mod support;
 
 use std::time::Duration;
 
+use leasehold::host::{Completion, Host, Op, Options};
 use leasehold::{Client, Error, ErrorKind, LostReason, ReleaseOutcome, blocking};
 use leasehold_protocol::Reply;
 use support::{Redis, eventually, free_port};
@@ -349,4 +350,36 @@ fn threads_share_a_blocking_client() {
         client.lock("counter").try_acquire().unwrap_err().kind(),
         ErrorKind::Closed
     );
+}
+
+#[test]
+fn callers_that_flood_the_engine_do_not_keep_it_from_sending() {
+    let server = Redis::start();
+    let options = Options {
+        url: Some(server.url()),
+        ..Options::default()
+    };
+    let host = Host::open(options, Box::new(|| {})).unwrap();
+    host.wait_connected().unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut events = Vec::new();
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    // Local questions: as many as a thread can ask.
+                    host.submit(Op::Held {
+                        name: "a".into(),
+                        context: 1,
+                    });
+                    events.clear();
+                    host.drain(&mut events);
+                }
+            });
+        }
+        let mut pending = host.start(Op::Inspect { name: "a".into() });
+        let result = pending.wait(Duration::from_secs(5));
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(matches!(result, Some(Ok(Completion::State(_)))), "{result:?}");
+    });
 }
