@@ -9,9 +9,10 @@
 //!   the clock ─────────┘                       └─► completions: one wake-up for a batch
 //! ```
 
+mod timer;
+
 use std::collections::HashMap;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -22,8 +23,8 @@ use leasehold_protocol::{
 };
 use tokio::runtime;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::Sleep;
 
+use self::timer::Timer;
 use crate::clock;
 use crate::entropy::OsEntropy;
 use crate::host::{Checked, Command, Completion, Core, Event, Host, Lease, Sink, Slot, host_id, retold, session_id};
@@ -31,9 +32,6 @@ use crate::transport::{self, Seen, Transport};
 
 /// How many commands are taken at once.
 const BURST: usize = 256;
-/// The longest sleep while something is waited for. Timers stand still while the
-/// machine sleeps; the clock does not.
-const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// How long a closed client goes on to release what it held.
 const CLOSE_LIMIT: Duration = Duration::from_millis(400);
 
@@ -106,8 +104,6 @@ enum Connecting {
 struct Closing {
     until: Instant,
     waiting: Vec<Sink>,
-    /// Nobody uses the client any more, so nobody asks whether it is closed.
-    abandoned: bool,
 }
 
 impl Engine {
@@ -236,9 +232,6 @@ impl Engine {
             Command::Cancel { request } => self.cancel(request, now),
             Command::Shutdown => {
                 self.close(now);
-                if let Some(closing) = &mut self.closing {
-                    closing.abandoned = true;
-                }
             }
         }
     }
@@ -336,7 +329,6 @@ impl Engine {
         self.closing = Some(Closing {
             until: now + CLOSE_LIMIT,
             waiting: Vec::new(),
-            abandoned: false,
         });
         self.session.close(now);
         self.tell_connected(Err(Error::new(
@@ -429,9 +421,16 @@ impl Engine {
         lease
     }
 
-    /// The session does not know what its server is called, nor why the engine
-    /// never reached it.
+    /// The session does not know how the caller calls the lock, nor what its
+    /// server is called, nor why the engine never reached it.
     fn explain(&self, error: Error) -> Error {
+        let name = error
+            .lock()
+            .map(|name| self.core.settings.without_prefix(name).to_owned());
+        let error = match name {
+            Some(name) => error.with_lock(name),
+            None => error,
+        };
         if error.kind() != ErrorKind::Unavailable {
             return error;
         }
@@ -547,41 +546,4 @@ async fn let_connections_run() {
         Poll::Pending
     })
     .await;
-}
-
-/// A tokio timer that is set again only when it must ring earlier.
-#[derive(Default)]
-struct Timer {
-    sleep: Option<Pin<Box<Sleep>>>,
-    rings: Option<Instant>,
-}
-
-impl Timer {
-    /// Ready when `due` has come by the engine's clock.
-    fn poll(&mut self, due: Option<Instant>, now: Instant, context: &mut Context<'_>) -> Poll<()> {
-        let Some(due) = due else { return Poll::Pending };
-        if now >= due {
-            return Poll::Ready(());
-        }
-        if self.rings.is_none_or(|rings| due < rings || now >= rings) {
-            let length = due.saturating_since(now).min(LONGEST_SLEEP);
-            let at = tokio::time::Instant::now() + length;
-            match &mut self.sleep {
-                Some(sleep) => sleep.as_mut().reset(at),
-                None => self.sleep = Some(Box::pin(tokio::time::sleep_until(at))),
-            }
-            self.rings = Some(now + length);
-        }
-        match &mut self.sleep {
-            // An early ring is answered by looking at the clock.
-            Some(sleep) => match sleep.as_mut().poll(context) {
-                Poll::Ready(()) => {
-                    self.rings = None;
-                    Poll::Ready(())
-                }
-                Poll::Pending => Poll::Pending,
-            },
-            None => Poll::Pending,
-        }
-    }
 }

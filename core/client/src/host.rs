@@ -158,8 +158,9 @@ impl Host {
     ///
     /// The first event is `Completed { request: CONNECT, .. }`. If connecting
     /// fails, every operation fails with the same error. `wake` is called
-    /// whenever the event queue turns from empty to non-empty, from the engine's
-    /// thread; it must not block and must not call into the `Host`.
+    /// whenever the event queue turns from empty to non-empty: from the engine's
+    /// thread, or from one that blocks in [`Pending::wait`] and drives the engine
+    /// meanwhile, or from one that calls a closed client. It must not block.
     ///
     /// # Errors
     /// `InvalidArgument` for an option out of its range or a malformed URL;

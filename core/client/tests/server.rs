@@ -189,6 +189,13 @@ async fn a_key_prefix_goes_before_every_key() {
         .unwrap();
     let lease = client.lock("a").acquire().await.unwrap();
     assert_eq!(lease.name(), "a");
+    let error = client
+        .lock("a")
+        .wait(Duration::from_millis(5))
+        .acquire()
+        .await
+        .unwrap_err();
+    assert_eq!(error.lock(), Some("a"), "errors say what the caller said");
     assert_eq!(
         server.run(&["EXISTS", "shop:a", "leasehold:token:{shop:a}"]),
         Reply::Int(2)
