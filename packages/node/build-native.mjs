@@ -1,0 +1,29 @@
+// Builds the native library for this machine and puts it where `src/native.ts` looks for it.
+//
+//   node build-native.mjs          what users get
+//   node build-native.mjs --dev    quick to build, slow to run
+
+import { spawnSync } from 'node:child_process';
+import { copyFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const here = fileURLToPath(new URL('.', import.meta.url));
+const root = join(here, '..', '..');
+const profile = process.argv.includes('--dev') ? 'dev' : 'release';
+
+const options = ['build', '--quiet', '--locked', '--package', 'leasehold-node', '--profile', profile];
+const { status } = spawnSync('cargo', options, { cwd: root, stdio: 'inherit' });
+if (status !== 0) process.exit(status ?? 1);
+
+const { platform, arch } = process;
+const built = {
+  darwin: ['libleasehold_node.dylib', `darwin-${arch}`],
+  win32: ['leasehold_node.dll', `win32-${arch}-msvc`],
+}[platform] ?? [
+  'libleasehold_node.so',
+  `linux-${arch}-${process.report.getReport().header.glibcVersionRuntime ? 'gnu' : 'musl'}`,
+];
+const target = process.env.CARGO_TARGET_DIR ?? join(root, 'target');
+const folder = profile === 'dev' ? 'debug' : 'release';
+copyFileSync(join(target, folder, built[0]), join(here, 'native', `leasehold.${built[1]}.node`));

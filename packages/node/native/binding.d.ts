@@ -1,0 +1,94 @@
+/** What the native library exports: `bindings/node/src`. Private; users import `leasehold`. */
+
+/**
+ * One client. Everything in it belongs to the thread of its JavaScript; the
+ * engine's thread only calls `wake`.
+ */
+export declare class NativeClient {
+  /** Asks for a lock; returns the request's number. */
+  acquire(
+    name: string,
+    waitMs: number | undefined | null,
+    leaseMs: number | undefined | null,
+    maxHoldMs: number | undefined | null,
+    within: number | undefined | null,
+    token: boolean,
+  ): number;
+  /** Gives a lease back; returns the request's number. The lease counts as given back at once. */
+  release(lease: number): number;
+  /** Makes a lease last longer; returns the request's number. */
+  extend(lease: number, byMs?: number | undefined | null): number;
+  /** Asks the server who holds a lock; returns the request's number. */
+  inspect(name: string): number;
+  /** Closes; returns the request's number. */
+  close(): number;
+  /** Nobody waits for the request any more. */
+  cancel(request: number): void;
+  /** What is left of a lease in milliseconds; 0 if it is not held. */
+  remainingMs(lease: number): number;
+  /** Whether a lease is held, by the clock of now. */
+  isValid(lease: number): boolean;
+  /** The index of the reason for which a lease is lost; −1 if it is not. */
+  lostReason(lease: number): number;
+  /**
+   * Puts queued events into `buffer` as rows, and returns how many. A full
+   * buffer may leave some: drain again.
+   */
+  drain(buffer: Float64Array): number;
+  /** The error of the next refused or failed row. */
+  nextFailure(): NativeFailure | null;
+}
+
+/** What `connect` was given; what is left out has the core's default. */
+export interface ClientOptions {
+  url?: string;
+  leaseMs?: number;
+  commandTimeoutMs?: number;
+  connectTimeoutMs?: number;
+  pollMinMs?: number;
+  pollMaxMs?: number;
+  keyPrefix?: string;
+  tlsCaFile?: string;
+}
+
+/**
+ * Closes several clients at the end of the process, all at once.
+ *
+ * Returns when their servers have answered, after `timeout_ms` at the most.
+ */
+export declare function closeAtExit(clients: Array<NativeClient>, timeoutMs: number): void;
+
+/** One error. */
+export interface NativeFailure {
+  /** The kind's name, from which the class has its own. */
+  kind: string;
+  message: string;
+  operation: string;
+  lock?: string;
+  /** Who held the lock at the server's last answer. */
+  owner?: string;
+  /** What was left of that holder's lease; absent if its record has no TTL. */
+  remainingMs?: number;
+}
+
+/**
+ * Starts to connect. The answer comes as the row of request 0.
+ *
+ * `wake` is called on JavaScript's thread whenever there is something to drain.
+ * It does not keep the process alive.
+ */
+export declare function open(options: ClientOptions, wake: () => void): NativeClient | NativeFailure;
+
+/** The words and numbers that rows are made of. */
+export declare function vocabulary(): Vocabulary;
+
+/** The words and numbers that rows are made of, told to JavaScript once. */
+export interface Vocabulary {
+  width: number;
+  /** The names of the codes, by code. */
+  codes: Array<string>;
+  outcomes: Array<string>;
+  reasons: Array<string>;
+  /** The names of all error kinds. */
+  kinds: Array<string>;
+}
