@@ -6,7 +6,7 @@ export VIRTUAL_ENV := justfile_directory() / ".tools/venv"
 
 venv := VIRTUAL_ENV / "bin"
 python := venv / "python"
-maven := "mvn --batch-mode --no-transfer-progress --quiet"
+maven := "mvn --batch-mode --no-transfer-progress"
 # Their tests are those of the packages, so `cargo test` need not build them.
 core := "--workspace --exclude leasehold-python --exclude leasehold-node --exclude leasehold-jvm"
 
@@ -46,12 +46,12 @@ build-node:
 # The jar, into the local Maven repository
 [group('build')]
 build-jvm:
-    {{ maven }} --file packages/jvm/pom.xml install -DskipTests
+    {{ maven }} --quiet --file packages/jvm/pom.xml install -DskipTests
 
 # The example's JVM service
 [group('build')]
 build-example: build-jvm
-    {{ maven }} --file examples/seckill/jvm/pom.xml package
+    {{ maven }} --quiet --file examples/seckill/jvm/pom.xml package
 
 # The contender of the cross-language tests that is written in Rust
 [group('build')]
@@ -77,12 +77,12 @@ test-python *options: build-python
 # The Node package
 [group('test')]
 test-node: build-node
-    npm test --prefix packages/node
+    npm run --silent --prefix packages/node test
 
 # The JVM package
 [group('test')]
-test-jvm:
-    {{ maven }} --file packages/jvm/pom.xml verify
+test-jvm *options:
+    {{ maven }} --file packages/jvm/pom.xml verify "$@"
 
 # Several languages on one lock
 [group('test')]
@@ -99,7 +99,7 @@ test-demo *options: build
 test-timing: build build-contender
     cargo test --locked {{ core }} --test timing -- --test-threads=1
     cd packages/python && {{ python }} -m pytest -m timing
-    npm run --prefix packages/node test:timing
+    npm run --silent --prefix packages/node test:timing
     {{ maven }} --file packages/jvm/pom.xml verify -Ptiming
     cd ci/cross && {{ python }} -m pytest -m timing
 
@@ -131,11 +131,11 @@ lint-node:
 
 [group('lint')]
 lint-jvm:
-    {{ maven }} --file packages/jvm/pom.xml spotless:check
+    {{ maven }} --quiet --file packages/jvm/pom.xml spotless:check
 
 [group('lint')]
 lint-shell:
-    {{ venv }}/shellcheck ci/just .ci/run
+    {{ venv }}/shellcheck ci/just .ci/run packages/jvm/build-native.sh
 
 # Puts all sources into their form
 [group('lint')]
@@ -144,9 +144,11 @@ format:
     {{ venv }}/ruff check --fix --quiet .
     {{ venv }}/ruff format --quiet .
     ci/node_modules/.bin/biome check --write .
-    {{ maven }} --file packages/jvm/pom.xml spotless:apply
+    {{ maven }} --quiet --file packages/jvm/pom.xml spotless:apply
 
 # Side by side with other lock libraries: pairs per second and ratios
 [group('measure')]
 bench *options: build
+    npm ci --prefix ci/bench/node --no-audit --no-fund --loglevel=error
+    {{ maven }} --quiet --file ci/bench/jvm/pom.xml package
     {{ python }} ci/bench/run.py "$@"

@@ -57,3 +57,8 @@ pub use leasehold_protocol::{Error, ErrorKind, Holder, LockState, LostReason, Op
 pub use client::{Builder, Client};
 pub use lease::Lease;
 pub use lock::Lock;
+
+/// Compiles the README's Rust.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
