@@ -26,7 +26,7 @@ describe('two clients', () => {
     assert.equal(await store.get('counter'), '800');
   });
 
-  it('with different prefixes have different locks', async () => {
+  it('with different prefixes have different locks, named without them', async () => {
     await using server = await RedisServer.start();
     await using first = await connect(server.url, { keyPrefix: 'a:' });
     await using second = await connect(server.url, { keyPrefix: 'b:' });
@@ -34,6 +34,11 @@ describe('two clients', () => {
     assert.equal(lease.lockName, 'same');
     const other = await second.lock('same').tryLock();
     assert.ok(other);
+    const refused = await first
+      .lock('same')
+      .lock({ waitMs: 0 })
+      .catch((error) => error);
+    assert.equal(refused.lockName, 'same');
     await other.release();
     await lease.release();
   });
