@@ -181,6 +181,20 @@ def test_a_child_that_closes_leaves_its_parent_alone(server: RedisServer) -> Non
         assert lease.is_valid()
 
 
+def test_what_was_closed_before_the_fork_is_closed_in_the_child(server: RedisServer) -> None:
+    with leasehold.connect(server.url) as client:
+        lock = client.lock("door")
+        with lock:
+            pass
+
+    def work() -> None:
+        with pytest.raises(leasehold.ClosedError):
+            lock.acquire()
+        client.close()
+
+    in_child(work)
+
+
 def test_a_child_of_a_child_works_too(server: RedisServer) -> None:
     with leasehold.connect(server.url) as client:
 

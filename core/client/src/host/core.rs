@@ -102,13 +102,9 @@ impl Generation {
             if !core.is_inherited() {
                 return core;
             }
-            generation = generation.child.get_or_init(|| {
-                Box::new(Self::new(Arc::new(Core::new(
-                    core.generation + 1,
-                    Arc::clone(&core.settings),
-                    core.wake.clone(),
-                ))))
-            });
+            generation = generation
+                .child
+                .get_or_init(|| Box::new(Self::new(Arc::new(core.for_child()))));
         }
     }
 
@@ -170,6 +166,17 @@ impl Core {
             ended: OnceLock::new(),
             queue: Mutex::new(Vec::new()),
         }
+    }
+
+    /// The core of a forked child, whose parent's is `self`.
+    fn for_child(&self) -> Self {
+        let child = Self::new(self.generation + 1, Arc::clone(&self.settings), self.wake.clone());
+        // What the parent closed before the fork is closed here too.
+        if let Some(error) = self.ended.get().filter(|error| error.kind() == ErrorKind::Closed) {
+            child.end(error.clone());
+            let _ = child.started.set(Err(error.clone()));
+        }
+        child
     }
 
     /// Whether it is a parent's, of which this process is a fork.
