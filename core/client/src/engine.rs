@@ -9,6 +9,7 @@
 //!   the clock ─────────┘                       └─► completions: one wake-up for a batch
 //! ```
 
+mod spin;
 mod timer;
 
 use std::collections::HashMap;
@@ -24,6 +25,7 @@ use leasehold_protocol::{
 use tokio::runtime;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use self::spin::Spin;
 use self::timer::Timer;
 use crate::clock;
 use crate::entropy::OsEntropy;
@@ -79,6 +81,7 @@ struct Engine {
     connecting: Connecting,
     closing: Option<Closing>,
     timer: Timer,
+    spin: Spin,
     taken: Vec<Command>,
     seen: Vec<Seen>,
 }
@@ -134,6 +137,7 @@ impl Engine {
             connecting: Connecting::Tried(connecting),
             closing: None,
             timer: Timer::default(),
+            spin: Spin::default(),
             taken: Vec::with_capacity(BURST),
             seen: Vec::new(),
         }
@@ -141,7 +145,7 @@ impl Engine {
 
     async fn run(mut self) {
         loop {
-            poll_fn(|context| self.gather(context)).await;
+            self.wait().await;
             self.feed();
             self.pump();
             self.deliver();
@@ -153,6 +157,31 @@ impl Engine {
     }
 
     /// Waits until there is something to do.
+    async fn wait(&mut self) {
+        let began = clock::now();
+        let mut now = began;
+        let until = self.spin.until(began);
+        let mut is_ready = false;
+        while !is_ready && until.is_some_and(|until| now < until) {
+            is_ready = poll_fn(|context| Poll::Ready(self.gather(context).is_ready())).await;
+            if !is_ready {
+                std::thread::yield_now();
+                // Looks at the sockets without sleeping.
+                tokio::task::yield_now().await;
+            }
+            now = clock::now();
+        }
+        if !is_ready {
+            poll_fn(|context| self.gather(context)).await;
+        }
+        let now = clock::now();
+        self.spin.waited(began, now);
+        if !self.taken.is_empty() {
+            self.spin.command_came(now);
+        }
+    }
+
+    /// Takes what there is to do.
     fn gather(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let now = clock::now();
         self.transport.poll(context, now, &mut self.seen);

@@ -21,10 +21,11 @@ if not owner or owner == '' then
   return redis.error_reply('LEASEHOLD_ARGUMENT the owner must not be empty')
 end
 
-local mine = redis.call('HEXISTS', lock, owner) == 1
-if not mine then
-  local pttl = redis.call('PTTL', lock)
-  if pttl ~= -2 then
+local mine = false
+local pttl = redis.call('PTTL', lock)
+if pttl ~= -2 then
+  mine = redis.call('HEXISTS', lock, owner) == 1
+  if not mine then
     return {0, pttl, redis.call('HRANDFIELD', lock) or ''}
   end
 end
@@ -40,14 +41,14 @@ if token_key then
     token = stored
   else
     local time = redis.call('TIME')
-    local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-    local next_token = now
-    if stored and tonumber(stored) + 1 > now then
-      next_token = tonumber(stored) + 1
+    -- Microseconds, put together as text: arithmetic would cost more.
+    token, token_ttl = time[1] .. string.sub('00000' .. time[2], -6), '60000'
+    if stored and tonumber(stored) >= tonumber(token) then
+      -- The key may vanish only once the clock has passed the token.
+      local next_token = tonumber(stored) + 1
+      token_ttl = string.format('%.0f', 60000 + math.ceil((next_token - tonumber(token)) / 1000))
+      token = string.format('%.0f', next_token)
     end
-    token = string.format('%.0f', next_token)
-    -- The key may vanish only once the clock has passed the token.
-    token_ttl = string.format('%.0f', 60000 + math.ceil((next_token - now) / 1000))
   end
 end
 

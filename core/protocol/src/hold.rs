@@ -32,7 +32,7 @@ use crate::timers::Timer;
 use crate::token::Token;
 
 /// Names a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct HoldId(pub(crate) u64);
 
 /// How long a hold is to last.

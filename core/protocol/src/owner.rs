@@ -16,29 +16,30 @@ impl<F: FnMut() -> u64 + Send> Entropy for F {
     }
 }
 
-/// The random id of one client: a version 4 UUID.
+/// The random id of one client: a version 4 UUID, as text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct ClientId([u8; 16]);
+pub struct ClientId([u8; Self::LENGTH]);
 
 impl ClientId {
+    const LENGTH: usize = 36;
+
     /// A new id drawn from `entropy`.
     pub fn random(entropy: &mut dyn Entropy) -> Self {
         let bits = (u128::from(entropy.next_u64()) << 64) | u128::from(entropy.next_u64());
         let version = (bits & !(0xf << 76)) | (0x4 << 76);
         let variant = (version & !(0b11 << 62)) | (0b10 << 62);
-        Self(variant.to_be_bytes())
+        let digits = format!("{variant:032x}").into_bytes();
+        let mut digits = digits.into_iter();
+        Self(std::array::from_fn(|position| match position {
+            8 | 13 | 18 | 23 => b'-',
+            _ => digits.next().unwrap_or(b'0'),
+        }))
     }
 }
 
 impl fmt::Display for ClientId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, byte) in self.0.iter().enumerate() {
-            if matches!(position, 4 | 6 | 8 | 10) {
-                f.write_str("-")?;
-            }
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
+        f.write_str(&String::from_utf8_lossy(&self.0))
     }
 }
 
@@ -58,7 +59,8 @@ impl OwnerId {
     /// A new owner id of `client`.
     pub fn random(client: ClientId, entropy: &mut dyn Entropy) -> Self {
         let number = entropy.next_u64() >> 1;
-        Self(format!("{client}:{number}").into_bytes().into())
+        let number = number.to_string();
+        Self([&client.0, b":".as_slice(), number.as_bytes()].concat().into())
     }
 
     /// The bytes that go over the wire.

@@ -19,7 +19,7 @@ use crate::session::Ticket;
 use crate::subscriptions::Subscription;
 
 /// Names a queue; never used again for another lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QueueId(u64);
 
 /// One lock's waiters and holder in this client.

@@ -31,7 +31,7 @@ use crate::session::{CallId, Lane, Outcome, ReleaseOutcome, Session, Ticket};
 use crate::timers::Timer;
 
 /// Names a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ReleaseId(u64);
 
 /// The pause after an error that may pass.

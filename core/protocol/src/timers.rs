@@ -1,6 +1,8 @@
 //! When something must happen if nothing else does.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::hash::{BuildHasherDefault, DefaultHasher};
 
 use crate::hold::HoldId;
 use crate::instant::Instant;
@@ -9,7 +11,7 @@ use crate::release::ReleaseId;
 use crate::session::{CallId, Ticket};
 
 /// A reason to wake up. Each is set at most once at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Timer {
     /// A call's answer is overdue.
     CallTimeout(CallId),
@@ -32,36 +34,51 @@ pub(crate) enum Timer {
 }
 
 /// The timer table.
+///
+/// Nearly every timer is stopped before it is due, so stopping one only forgets
+/// it: what `due` still has of it is stale, and goes when it comes to the top or
+/// when there is more that is stale than not. The top is never stale.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    by_time: BTreeSet<(Instant, Timer)>,
-    by_timer: BTreeMap<Timer, Instant>,
+    due: BinaryHeap<Reverse<(Instant, Timer)>>,
+    set: HashMap<Timer, Instant, Hashing>,
 }
 
+/// The same in every run, unlike the standard library's default.
+type Hashing = BuildHasherDefault<DefaultHasher>;
+
 impl Timers {
+    /// So much that is stale is always worth keeping.
+    const SLACK: usize = 64;
+
     /// Sets `timer` to `at`, whatever it was set to before.
     pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
-        if let Some(before) = self.by_timer.insert(timer, at) {
-            self.by_time.remove(&(before, timer));
+        let before = self.set.insert(timer, at);
+        self.due.push(Reverse((at, timer)));
+        if before.is_some() {
+            self.settle();
         }
-        self.by_time.insert((at, timer));
+        if self.due.len() > self.set.len().saturating_mul(2).saturating_add(Self::SLACK) {
+            let set = &self.set;
+            self.due.retain(|Reverse((at, timer))| set.get(timer) == Some(at));
+        }
     }
 
     /// Unsets `timer`.
     pub(crate) fn stop(&mut self, timer: Timer) {
-        if let Some(at) = self.by_timer.remove(&timer) {
-            self.by_time.remove(&(at, timer));
+        if self.set.remove(&timer).is_some() {
+            self.settle();
         }
     }
 
     /// The next instant at which one is due.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.by_time.first().map(|(at, _)| *at)
+        self.due.peek().map(|Reverse((at, _))| *at)
     }
 
     /// Takes one timer that is due at `now`.
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<Timer> {
-        let (at, timer) = *self.by_time.first()?;
+        let Reverse((at, timer)) = *self.due.peek()?;
         if at > now {
             return None;
         }
@@ -71,6 +88,80 @@ impl Timers {
 
     /// How many are set.
     pub(crate) fn len(&self) -> usize {
-        self.by_time.len()
+        self.set.len()
+    }
+
+    /// Drops what is stale from the top.
+    fn settle(&mut self) {
+        while let Some(Reverse((at, timer))) = self.due.peek()
+            && self.set.get(timer) != Some(at)
+        {
+            self.due.pop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64) -> Instant {
+        Instant::from_micros(micros)
+    }
+
+    fn timer(number: u64) -> Timer {
+        Timer::Wake(Ticket::from_u64(number))
+    }
+
+    #[test]
+    fn timers_come_in_order_and_only_when_due() {
+        let mut timers = Timers::default();
+        timers.set(timer(1), at(30));
+        timers.set(timer(2), at(10));
+        timers.set(timer(3), at(20));
+        assert_eq!(timers.next(), Some(at(10)));
+        assert_eq!(timers.take_due(at(9)), None);
+        let taken: Vec<_> = std::iter::from_fn(|| timers.take_due(at(25))).collect();
+        assert_eq!(taken, [timer(2), timer(3)]);
+        assert_eq!((timers.next(), timers.len()), (Some(at(30)), 1));
+    }
+
+    #[test]
+    fn a_timer_that_is_set_again_or_stopped_is_due_no_more_at_its_old_time() {
+        let mut timers = Timers::default();
+        timers.set(timer(1), at(10));
+        timers.set(timer(1), at(50));
+        assert_eq!((timers.next(), timers.len()), (Some(at(50)), 1));
+        timers.set(timer(1), at(20));
+        timers.set(timer(2), at(15));
+        timers.stop(timer(2));
+        assert_eq!((timers.next(), timers.len()), (Some(at(20)), 1));
+        assert_eq!(timers.take_due(at(100)), Some(timer(1)));
+        assert_eq!(timers.take_due(at(100)), None);
+        assert_eq!(timers.next(), None);
+    }
+
+    #[test]
+    fn a_timer_stopped_and_set_to_the_same_time_is_due_once() {
+        let mut timers = Timers::default();
+        timers.set(timer(1), at(5));
+        timers.set(timer(2), at(10));
+        timers.stop(timer(2));
+        timers.set(timer(2), at(10));
+        let taken: Vec<_> = std::iter::from_fn(|| timers.take_due(at(10))).collect();
+        assert_eq!(taken, [timer(1), timer(2)]);
+    }
+
+    #[test]
+    fn what_was_stopped_does_not_pile_up() {
+        let mut timers = Timers::default();
+        // Its place is before all the others, so that none of them reaches the top.
+        timers.set(timer(0), at(1));
+        for number in 1..100_000 {
+            timers.set(timer(number), at(number + 1));
+            timers.stop(timer(number));
+        }
+        assert_eq!(timers.len(), 1);
+        assert!(timers.due.len() <= 2 + Timers::SLACK, "{}", timers.due.len());
     }
 }
