@@ -25,7 +25,7 @@ use leasehold_protocol::{
 use tokio::runtime;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use self::spin::Spin;
+use self::spin::{News, Spin};
 use self::timer::Timer;
 use crate::clock;
 use crate::entropy::OsEntropy;
@@ -158,32 +158,43 @@ impl Engine {
 
     /// Waits until there is something to do.
     async fn wait(&mut self) {
+        let news = if self.tickets.is_empty() {
+            News::Command
+        } else {
+            News::Answer
+        };
         let began = clock::now();
-        let mut now = began;
-        let until = self.spin.until(began);
-        let mut is_ready = false;
-        while !is_ready && until.is_some_and(|until| now < until) {
-            is_ready = poll_fn(|context| Poll::Ready(self.gather(context).is_ready())).await;
-            if !is_ready {
-                std::thread::yield_now();
-                // Looks at the sockets without sleeping.
-                tokio::task::yield_now().await;
-            }
-            now = clock::now();
-        }
-        if !is_ready {
-            poll_fn(|context| self.gather(context)).await;
+        if !self.spin(news, began).await {
+            poll_fn(|context| self.gather(clock::now(), context)).await;
         }
         let now = clock::now();
-        self.spin.waited(began, now);
+        self.spin.waited(news, began, now);
         if !self.taken.is_empty() {
             self.spin.command_came(now);
         }
     }
 
-    /// Takes what there is to do.
-    fn gather(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let now = clock::now();
+    /// Looks again and again for a moment, if that promises to be worth it.
+    /// Returns whether something came.
+    async fn spin(&mut self, news: News, began: Instant) -> bool {
+        let Some(until) = self.spin.until(news, began) else {
+            return false;
+        };
+        let mut now = began;
+        while now < until {
+            if poll_fn(|context| Poll::Ready(self.gather(now, context).is_ready())).await {
+                return true;
+            }
+            std::thread::yield_now();
+            // The runtime looks at the sockets, and does not sleep.
+            tokio::task::yield_now().await;
+            now = clock::now();
+        }
+        false
+    }
+
+    /// Takes what is there. Ready if that is anything, or if it is time to do something.
+    fn gather(&mut self, now: Instant, context: &mut Context<'_>) -> Poll<()> {
         self.transport.poll(context, now, &mut self.seen);
         let commands = self.commands.poll_recv_many(context, &mut self.taken, BURST);
         if !self.seen.is_empty() || commands.is_ready() {
@@ -369,20 +380,25 @@ impl Engine {
 
     /// Drains the session until nothing comes out of it any more.
     fn pump(&mut self) {
+        // A connection that was opened has something to send by itself.
+        let mut sends = true;
         loop {
-            let mut idle = true;
             while let Some(item) = self.session.poll_transmit() {
-                idle = false;
+                sends = true;
                 self.transport.transmit(item);
             }
-            let now = clock::now();
-            let session = &mut self.session;
-            self.transport.flush(now, &mut |call| session.on_sent(call, now));
+            if std::mem::take(&mut sends) {
+                let now = clock::now();
+                let session = &mut self.session;
+                self.transport.flush(now, &mut |call| session.on_sent(call, now));
+            }
+            let mut tells = false;
             while let Some(event) = self.session.poll_event() {
-                idle = false;
+                tells = true;
                 self.told(event);
             }
-            if idle {
+            // What was told may have something sent.
+            if !tells {
                 return;
             }
         }

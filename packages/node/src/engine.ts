@@ -10,6 +10,7 @@ import { clientOptions } from './arguments.js';
 import { errorOf, type LostReason } from './errors.js';
 import { closeAtExit, forgetAtExit } from './exit.js';
 import { type NativeClient, type NativeFailure, native } from './native.js';
+import { NumberTable } from './number-table.js';
 import type { ConnectOptions } from './options.js';
 
 /** How a release ended: see `Lease.release`. */
@@ -32,7 +33,7 @@ export interface Acquisition {
 }
 
 /** A refusal or an error, before the class of its kind is made. */
-class Failure {
+export class Failure {
   constructor(
     readonly native: NativeFailure,
     /** The lock was another's for as long as the caller was ready to wait. */
@@ -66,9 +67,9 @@ const ROWS = 128;
 export class Engine {
   readonly #native: NativeClient;
   readonly #rows = new Float64Array(ROWS * WIDTH);
-  readonly #pending = new Map<number, Settle>();
+  readonly #pending = new NumberTable<Settle>();
   /** Every lease from its grant until it is lost, or its release is answered. */
-  readonly #held = new Map<number, Held>();
+  readonly #held = new NumberTable<Held>();
   #closed: Promise<void> | undefined;
 
   private constructor(client: NativeClient) {
@@ -91,14 +92,13 @@ export class Engine {
 
   /**
    * Takes a lock. `grant` makes its lease, in the very batch that grants it, so
-   * that a loss that follows finds it. Returns `null` when refused and `orNull`.
+   * that a loss that follows finds it. Throws or rejects if `signal` aborts.
    */
-  async acquire<L extends Held>(
+  acquire<L extends Held>(
     wanted: Acquisition,
     grant: (id: number, token: number) => L,
-    orNull: boolean,
     signal: AbortSignal | undefined,
-  ): Promise<L | null> {
+  ): Promise<L | Failure> {
     signal?.throwIfAborted();
     const { name, waitMs, leaseMs, maxHoldMs, within, token } = wanted;
     const request = this.#native.acquire(name, waitMs, leaseMs, maxHoldMs, within, token);
@@ -108,10 +108,7 @@ export class Engine {
       this.#held.set(id, lease);
       return lease;
     };
-    const answer = signal ? await this.#abortable(request, settled, signal) : await this.#answer(request, settled);
-    if (!(answer instanceof Failure)) return answer;
-    if (answer.refused && orNull) return null;
-    throw answer.error();
+    return signal ? this.#abortable(request, settled, signal) : this.#answer(request, settled);
   }
 
   /** Gives a lease back. */

@@ -17,19 +17,19 @@ export class Lease {
   readonly #id: number;
   readonly #token: number;
   /** The leases of one lock object that nobody has released. */
-  readonly #unsettled: Set<Lease>;
+  readonly #unsettled: Lease[];
   #released: Promise<ReleaseOutcome> | undefined;
   #lost: LostReason | undefined;
   #controller: AbortController | undefined;
 
   /** @internal */
-  constructor(engine: Engine, lockName: string, id: number, token: number, unsettled: Set<Lease>) {
+  constructor(engine: Engine, lockName: string, id: number, token: number, unsettled: Lease[]) {
     this.lockName = lockName;
     this.#engine = engine;
     this.#id = id;
     this.#token = token;
     this.#unsettled = unsettled;
-    unsettled.add(this);
+    unsettled.push(this);
   }
 
   /**
@@ -103,7 +103,7 @@ export class Lease {
     if (this.#released === undefined) {
       // Read now: the engine forgets a lease that is given back.
       this.#lost ??= this.#engine.lostReason(this.#id) ?? undefined;
-      this.#unsettled.delete(this);
+      this.#unsettled.splice(this.#unsettled.indexOf(this), 1);
       this.#released = this.#engine.release(this.#id);
     }
     return this.#released;

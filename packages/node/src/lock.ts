@@ -1,5 +1,5 @@
 import { acquireOptions, boolean, lockName, signal } from './arguments.js';
-import type { Acquisition, Engine, ReleaseOutcome } from './engine.js';
+import { type Acquisition, type Engine, Failure, type ReleaseOutcome } from './engine.js';
 import { InvalidArgumentError, NotOwnerError } from './errors.js';
 import { Lease } from './lease.js';
 import type { CallOptions, LockOptions } from './options.js';
@@ -16,7 +16,7 @@ export class Lock {
   readonly name: string;
   readonly #engine: Engine;
   readonly #options: LockOptions;
-  readonly #unsettled = new Set<Lease>();
+  readonly #unsettled: Lease[] = [];
 
   /** @internal */
   constructor(engine: Engine, name: string, options: LockOptions | undefined) {
@@ -36,9 +36,9 @@ export class Lock {
    * @throws LockLostError if `within` is lost
    * @throws `signal.reason` if `signal` aborts; the lock is then not held
    */
-  async lock(options?: CallOptions): Promise<Lease> {
+  lock(options?: CallOptions): Promise<Lease> {
     // Never null: a refusal is thrown.
-    return (await this.#acquire(options, options?.waitMs ?? this.#options.waitMs, false)) as Lease;
+    return this.#acquire(options, options?.waitMs ?? this.#options.waitMs, false) as Promise<Lease>;
   }
 
   /**
@@ -84,7 +84,7 @@ export class Lock {
     return false;
   }
 
-  async #acquire(options: CallOptions | undefined, waitMs: number | undefined, orNull: boolean) {
+  async #acquire(options: CallOptions | undefined, waitMs: number | undefined, orNull: boolean): Promise<Lease | null> {
     const given = acquireOptions(options);
     const wanted: Acquisition = {
       name: this.name,
@@ -95,7 +95,10 @@ export class Lock {
       token: this.#options.token ?? true,
     };
     const grant = (id: number, token: number) => new Lease(this.#engine, this.name, id, token, this.#unsettled);
-    return this.#engine.acquire(wanted, grant, orNull, signal(given?.signal));
+    const answer = await this.#engine.acquire(wanted, grant, signal(given?.signal));
+    if (!(answer instanceof Failure)) return answer;
+    if (answer.refused && orNull) return null;
+    throw answer.error();
   }
 
   #within(lease: Lease): number {

@@ -1,26 +1,38 @@
 //! Whether to look for news a little longer before the engine sleeps.
 //!
 //! To wake a sleeping thread takes longer than a server on the same machine takes
-//! to answer. So while callers are busy and answers come quickly, the engine looks
+//! to answer. So while callers are busy and news comes quickly, the engine looks
 //! again and again for a moment, and gives its processor to whoever wants it
 //! between two looks. An idle client, one that only renews, and one whose server
-//! is far away never spin.
+//! is far away do not spin.
 
 use std::time::Duration;
 
 use leasehold_protocol::Instant;
 
 /// How long one wait spins at the most.
-const LONGEST: Duration = Duration::from_micros(100);
+const LONGEST: Duration = Duration::from_micros(200);
 /// Callers are busy if one asked for something so recently.
 const BUSY: Duration = Duration::from_millis(1);
 /// News came quickly if it came within so long; to be woken is part of it.
-const QUICK: Duration = Duration::from_micros(250);
+const QUICK: Duration = Duration::from_micros(400);
+
+/// What the engine waits for. Answers may come quickly though callers do not,
+/// and the other way round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// A caller's next command: nobody waits for an answer.
+    Command,
+    /// An answer for a caller.
+    Answer,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Spin {
     last_command: Option<Instant>,
-    was_quick: bool,
+    /// Whether the last wait of either sort was short.
+    commands_are_quick: bool,
+    answers_are_quick: bool,
 }
 
 impl Spin {
@@ -30,14 +42,24 @@ impl Spin {
     }
 
     /// Until when a wait that begins now should spin; `None` to sleep at once.
-    pub(super) fn until(&self, now: Instant) -> Option<Instant> {
-        let busy = self.last_command.is_some_and(|at| now.saturating_since(at) < BUSY);
-        (busy && self.was_quick).then(|| now + LONGEST)
+    pub(super) fn until(&self, news: News, now: Instant) -> Option<Instant> {
+        let is_busy = self
+            .last_command
+            .is_some_and(|command| now.saturating_since(command) < BUSY);
+        let is_quick = match news {
+            News::Command => self.commands_are_quick,
+            News::Answer => self.answers_are_quick,
+        };
+        (is_busy && is_quick).then(|| now + LONGEST)
     }
 
     /// A wait is over.
-    pub(super) fn waited(&mut self, began: Instant, now: Instant) {
-        self.was_quick = now.saturating_since(began) < QUICK;
+    pub(super) fn waited(&mut self, news: News, began: Instant, now: Instant) {
+        let is_quick = now.saturating_since(began) < QUICK;
+        match news {
+            News::Command => self.commands_are_quick = is_quick,
+            News::Answer => self.answers_are_quick = is_quick,
+        }
     }
 }
 
@@ -52,23 +74,36 @@ mod tests {
     #[test]
     fn a_busy_client_spins_while_news_comes_quickly() {
         let mut spin = Spin::default();
-        assert_eq!(spin.until(at(1)), None, "nothing is known yet");
-        spin.command_came(at(100));
-        spin.waited(at(100), at(200));
-        assert_eq!(spin.until(at(200)), Some(at(200) + LONGEST));
-        spin.waited(at(200), at(600));
-        assert_eq!(spin.until(at(600)), None, "the server is slow");
-        spin.waited(at(600), at(610));
-        assert!(spin.until(at(610)).is_some());
+        spin.command_came(at(0));
+        assert_eq!(spin.until(News::Answer, at(0)), None, "nothing is known yet");
+        spin.waited(News::Answer, at(0), at(90));
+        assert_eq!(spin.until(News::Answer, at(90)), Some(at(90) + LONGEST));
+        spin.waited(News::Answer, at(90), at(690));
+        assert_eq!(spin.until(News::Answer, at(690)), None, "the server is slow");
+        spin.waited(News::Answer, at(690), at(700));
+        assert!(spin.until(News::Answer, at(700)).is_some());
+    }
+
+    #[test]
+    fn quick_answers_do_not_make_it_spin_for_slow_callers() {
+        let mut spin = Spin::default();
+        for round in 0..3 {
+            let start = round * 900;
+            spin.command_came(at(start));
+            assert_eq!(spin.until(News::Answer, at(start)).is_some(), round > 0);
+            spin.waited(News::Answer, at(start), at(start + 90));
+            assert_eq!(spin.until(News::Command, at(start + 90)), None);
+            spin.waited(News::Command, at(start + 90), at(start + 900));
+        }
     }
 
     #[test]
     fn a_client_that_nobody_asks_sleeps() {
         let mut spin = Spin::default();
-        spin.waited(at(0), at(10));
-        assert_eq!(spin.until(at(10)), None, "only renewals");
+        spin.waited(News::Command, at(0), at(10));
+        assert_eq!(spin.until(News::Command, at(10)), None, "there are only renewals");
         spin.command_came(at(10));
-        assert!(spin.until(at(1_000)).is_some());
-        assert_eq!(spin.until(at(1_010)), None, "its callers went quiet");
+        assert!(spin.until(News::Command, at(1_000)).is_some());
+        assert_eq!(spin.until(News::Command, at(1_010)), None, "its callers went quiet");
     }
 }

@@ -1,0 +1,45 @@
+const SLOTS = 256;
+const EMPTY = -1;
+
+/**
+ * Values by ids that are handed out in ascending order.
+ *
+ * A `Map` would do, but V8 keeps what passed through a busy one alive until the
+ * next full collection. Here an id has a slot of its own, and only what finds
+ * its slot taken goes into a `Map`.
+ */
+export class NumberTable<T> {
+  readonly #ids = new Float64Array(SLOTS).fill(EMPTY);
+  readonly #values: (T | undefined)[] = new Array(SLOTS).fill(undefined);
+  readonly #others = new Map<number, T>();
+
+  get(id: number): T | undefined {
+    const slot = id % SLOTS;
+    return this.#ids[slot] === id ? this.#values[slot] : this.#others.get(id);
+  }
+
+  set(id: number, value: T): void {
+    const slot = id % SLOTS;
+    if (this.#ids[slot] === EMPTY) {
+      this.#ids[slot] = id;
+      this.#values[slot] = value;
+    } else {
+      this.#others.set(id, value);
+    }
+  }
+
+  /** Removes a value; returns whether it was there. */
+  delete(id: number): boolean {
+    const slot = id % SLOTS;
+    if (this.#ids[slot] !== id) return this.#others.delete(id);
+    this.#ids[slot] = EMPTY;
+    this.#values[slot] = undefined;
+    return true;
+  }
+
+  clear(): void {
+    this.#ids.fill(EMPTY);
+    this.#values.fill(undefined);
+    this.#others.clear();
+  }
+}
