@@ -29,7 +29,9 @@ use self::spin::{News, Spin};
 use self::timer::Timer;
 use crate::clock;
 use crate::entropy::OsEntropy;
-use crate::host::{Checked, Command, Completion, Core, Event, Host, Lease, Sink, Slot, host_id, retold, session_id};
+use crate::host::{
+    Checked, Command, Completion, Core, Event, Host, Lease, Sink, Slot, closed, host_id, retold, session_id,
+};
 use crate::transport::{self, Seen, Transport};
 
 /// How many commands are taken at once.
@@ -158,39 +160,50 @@ impl Engine {
 
     /// Waits until there is something to do.
     async fn wait(&mut self) {
-        let news = if self.tickets.is_empty() {
-            News::Command
-        } else {
+        let news = if self.session.awaits_answers() {
             News::Answer
+        } else {
+            News::Command
         };
         let began = clock::now();
-        if !self.spin(news, began).await {
-            poll_fn(|context| self.gather(clock::now(), context)).await;
+        match self.spin.until(news, began) {
+            Some(until) => {
+                let came = self.look_until(until).await;
+                self.spin.spun(news, came);
+                if !came {
+                    poll_fn(|context| self.gather(clock::now(), context)).await;
+                }
+            }
+            None => {
+                poll_fn(|context| self.gather(clock::now(), context)).await;
+                self.spin.slept(news, began, clock::now());
+            }
         }
-        let now = clock::now();
-        self.spin.waited(news, began, now);
         if !self.taken.is_empty() {
-            self.spin.command_came(now);
+            self.spin.command_came(clock::now());
         }
     }
 
-    /// Looks again and again for a moment, if that promises to be worth it.
-    /// Returns whether something came.
-    async fn spin(&mut self, news: News, began: Instant) -> bool {
-        let Some(until) = self.spin.until(news, began) else {
-            return false;
-        };
-        let mut now = began;
-        while now < until {
-            if poll_fn(|context| Poll::Ready(self.gather(now, context).is_ready())).await {
-                return true;
+    /// Looks again and again. Returns whether something came.
+    async fn look_until(&mut self, until: Instant) -> bool {
+        if self.is_there_anything().await {
+            return true;
+        }
+        // What is to be sent is sent now, before others get the processor.
+        tokio::task::yield_now().await;
+        while !self.is_there_anything().await {
+            if clock::now() >= until {
+                return false;
             }
             std::thread::yield_now();
             // The runtime looks at the sockets, and does not sleep.
             tokio::task::yield_now().await;
-            now = clock::now();
         }
-        false
+        true
+    }
+
+    async fn is_there_anything(&mut self) -> bool {
+        poll_fn(|context| Poll::Ready(self.gather(clock::now(), context).is_ready())).await
     }
 
     /// Takes what is there. Ready if that is anything, or if it is time to do something.
@@ -380,7 +393,7 @@ impl Engine {
 
     /// Drains the session until nothing comes out of it any more.
     fn pump(&mut self) {
-        // A connection that was opened has something to send by itself.
+        // Calls that waited for a connection go out though nothing new is sent.
         let mut sends = true;
         loop {
             while let Some(item) = self.session.poll_transmit() {
@@ -537,11 +550,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         let error = match (&self.connecting, &self.closing) {
             (Connecting::Failed(error), None) => error.clone(),
-            (_, Some(_)) => Error::new(
-                ErrorKind::Closed,
-                Operation::Acquire,
-                "the client is closed; connect a new one",
-            ),
+            (_, Some(_)) => closed(),
             (_, None) => Error::new(
                 ErrorKind::Unavailable,
                 Operation::Acquire,

@@ -27,7 +27,7 @@ pub use self::lease::Lease;
 pub use self::options::Options;
 pub use self::pending::Pending;
 
-pub(crate) use self::core::{Checked, Command, Core, Sink, retold};
+pub(crate) use self::core::{Checked, Command, Core, Sink, closed, retold};
 pub(crate) use self::lease::{host_id, session_id};
 pub(crate) use self::options::Settings;
 pub(crate) use self::pending::{Slot, park_on};
@@ -146,7 +146,8 @@ pub enum Event {
 /// In a forked child an inherited `Host` works again: its first operation there
 /// starts a new engine with a new client id, new sockets and no holds. Leases
 /// and pending calls of the parent give `Forked` in the child, and so does
-/// everything of a private `memory://` client. The parent notices nothing.
+/// everything of a private `memory://` client. A client that was closed before
+/// the fork stays closed. The parent notices nothing.
 #[derive(Clone)]
 pub struct Host(Arc<Generation>);
 
@@ -380,6 +381,18 @@ mod tests {
     fn granted_again(host: &Host, lease: &Lease) {
         run(host, Op::Release { lease: lease.id() }).unwrap();
         granted(acquire(host));
+    }
+
+    #[test]
+    fn what_the_parent_closed_is_closed_in_the_child_and_its_child() {
+        let host = open("memory://what_the_parent_closed");
+        drop(host.start(Op::Close));
+        for child in [1, 2] {
+            as_child(child, || {
+                assert_eq!(acquire(&host).unwrap_err().kind(), ErrorKind::Closed);
+                assert!(matches!(run(&host, Op::Close), Ok(Completion::Closed)));
+            });
+        }
     }
 
     #[test]

@@ -41,7 +41,7 @@ if token_key then
     token = stored
   else
     local time = redis.call('TIME')
-    -- Microseconds, put together as text: arithmetic would cost more.
+    -- Seconds, then microseconds in six digits: as text, since arithmetic would cost more.
     token, token_ttl = time[1] .. string.sub('00000' .. time[2], -6), '60000'
     if stored and tonumber(stored) >= tonumber(token) then
       -- The key may vanish only once the clock has passed the token.

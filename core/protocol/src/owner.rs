@@ -28,8 +28,7 @@ impl ClientId {
         let bits = (u128::from(entropy.next_u64()) << 64) | u128::from(entropy.next_u64());
         let version = (bits & !(0xf << 76)) | (0x4 << 76);
         let variant = (version & !(0b11 << 62)) | (0b10 << 62);
-        let digits = format!("{variant:032x}").into_bytes();
-        let mut digits = digits.into_iter();
+        let mut digits = format!("{variant:032x}").into_bytes().into_iter();
         Self(std::array::from_fn(|position| match position {
             8 | 13 | 18 | 23 => b'-',
             _ => digits.next().unwrap_or(b'0'),
@@ -58,8 +57,7 @@ pub struct OwnerId(Arc<[u8]>);
 impl OwnerId {
     /// A new owner id of `client`.
     pub fn random(client: ClientId, entropy: &mut dyn Entropy) -> Self {
-        let number = entropy.next_u64() >> 1;
-        let number = number.to_string();
+        let number = (entropy.next_u64() >> 1).to_string();
         Self([&client.0, b":".as_slice(), number.as_bytes()].concat().into())
     }
 

@@ -331,6 +331,12 @@ impl Session {
         self.timers.next()
     }
 
+    /// Whether a script call was sent, or is to be, and its answer has not come.
+    #[must_use]
+    pub fn awaits_answers(&self) -> bool {
+        self.calls.len() > 0
+    }
+
     /// How many entries of any kind the session keeps. Zero when nothing is
     /// waited for, held, owed or listened to.
     #[must_use]

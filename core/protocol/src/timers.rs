@@ -44,7 +44,7 @@ pub(crate) struct Timers {
     set: HashMap<Timer, Instant, Hashing>,
 }
 
-/// The same in every run, unlike the standard library's default.
+/// Without the random seed of the standard library: this crate draws no randomness of its own.
 type Hashing = BuildHasherDefault<DefaultHasher>;
 
 impl Timers {
@@ -54,6 +54,9 @@ impl Timers {
     /// Sets `timer` to `at`, whatever it was set to before.
     pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
         let before = self.set.insert(timer, at);
+        if before == Some(at) {
+            return;
+        }
         self.due.push(Reverse((at, timer)));
         if before.is_some() {
             self.settle();
@@ -150,6 +153,44 @@ mod tests {
         timers.set(timer(2), at(10));
         let taken: Vec<_> = std::iter::from_fn(|| timers.take_due(at(10))).collect();
         assert_eq!(taken, [timer(1), timer(2)]);
+    }
+
+    #[test]
+    fn timers_do_what_a_sorted_list_would() {
+        let mut timers = Timers::default();
+        let mut sorted = std::collections::BTreeMap::new();
+        let mut random = 1_u64;
+        for round in 0..50_000 {
+            random = random * 48_271 % 2_147_483_647;
+            let (number, time) = (random % 300, at(round + random / 300 % 1_000));
+            match random % 7 {
+                0 | 1 => {
+                    timers.stop(timer(number));
+                    sorted.remove(&timer(number));
+                }
+                2 => {
+                    let first = sorted.iter().map(|(timer, time)| (*time, *timer)).min();
+                    let due = first.filter(|(time, _)| *time <= at(round)).map(|(_, timer)| timer);
+                    assert_eq!(timers.take_due(at(round)), due);
+                    due.map(|timer| sorted.remove(&timer));
+                }
+                _ => {
+                    timers.set(timer(number), time);
+                    sorted.insert(timer(number), time);
+                }
+            }
+            assert_eq!(timers.next(), sorted.values().min().copied());
+            assert_eq!(timers.len(), sorted.len());
+        }
+    }
+
+    #[test]
+    fn what_is_set_to_its_own_time_again_does_not_pile_up() {
+        let mut timers = Timers::default();
+        for _ in 0..1_000 {
+            timers.set(timer(1), at(1));
+        }
+        assert_eq!(timers.due.len(), 1);
     }
 
     #[test]

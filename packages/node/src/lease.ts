@@ -103,7 +103,8 @@ export class Lease {
     if (this.#released === undefined) {
       // Read now: the engine forgets a lease that is given back.
       this.#lost ??= this.#engine.lostReason(this.#id) ?? undefined;
-      this.#unsettled.splice(this.#unsettled.indexOf(this), 1);
+      // From the end: leases that lapsed and were never released stay before it.
+      this.#unsettled.splice(this.#unsettled.lastIndexOf(this), 1);
       this.#released = this.#engine.release(this.#id);
     }
     return this.#released;

@@ -38,7 +38,7 @@ export class Lock {
    */
   lock(options?: CallOptions): Promise<Lease> {
     // Never null: a refusal is thrown.
-    return this.#acquire(options, options?.waitMs ?? this.#options.waitMs, false) as Promise<Lease>;
+    return this.#acquire(options, false) as Promise<Lease>;
   }
 
   /**
@@ -52,7 +52,7 @@ export class Lock {
    * @throws `signal.reason` if `signal` aborts; the lock is then not held
    */
   tryLock(options?: CallOptions): Promise<Lease | null> {
-    return this.#acquire(options, options?.waitMs ?? 0, true);
+    return this.#acquire(options, true);
   }
 
   /**
@@ -84,11 +84,11 @@ export class Lock {
     return false;
   }
 
-  async #acquire(options: CallOptions | undefined, waitMs: number | undefined, orNull: boolean): Promise<Lease | null> {
+  async #acquire(options: CallOptions | undefined, orNull: boolean): Promise<Lease | null> {
     const given = acquireOptions(options);
     const wanted: Acquisition = {
       name: this.name,
-      waitMs,
+      waitMs: given?.waitMs ?? (orNull ? 0 : this.#options.waitMs),
       leaseMs: given?.leaseMs ?? this.#options.leaseMs,
       maxHoldMs: given?.maxHoldMs ?? this.#options.maxHoldMs,
       within: given?.within === undefined ? undefined : this.#within(given.within),

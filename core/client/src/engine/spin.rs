@@ -14,8 +14,8 @@ use leasehold_protocol::Instant;
 const LONGEST: Duration = Duration::from_micros(200);
 /// Callers are busy if one asked for something so recently.
 const BUSY: Duration = Duration::from_millis(1);
-/// News came quickly if it came within so long; to be woken is part of it.
-const QUICK: Duration = Duration::from_micros(400);
+/// A wait without spinning was short if it took no longer; to be woken is part of it.
+const QUICK: Duration = Duration::from_micros(300);
 
 /// What the engine waits for. Answers may come quickly though callers do not,
 /// and the other way round.
@@ -30,7 +30,7 @@ pub(super) enum News {
 #[derive(Debug, Default)]
 pub(super) struct Spin {
     last_command: Option<Instant>,
-    /// Whether the last wait of either sort was short.
+    /// Whether spinning would have helped, or did, in the last wait of either sort.
     commands_are_quick: bool,
     answers_are_quick: bool,
 }
@@ -53,9 +53,17 @@ impl Spin {
         (is_busy && is_quick).then(|| now + LONGEST)
     }
 
-    /// A wait is over.
-    pub(super) fn waited(&mut self, news: News, began: Instant, now: Instant) {
-        let is_quick = now.saturating_since(began) < QUICK;
+    /// A wait without spinning is over.
+    pub(super) fn slept(&mut self, news: News, began: Instant, now: Instant) {
+        self.note(news, now.saturating_since(began) < QUICK);
+    }
+
+    /// A wait was spun through, or spinning was in vain.
+    pub(super) fn spun(&mut self, news: News, came: bool) {
+        self.note(news, came);
+    }
+
+    fn note(&mut self, news: News, is_quick: bool) {
         match news {
             News::Command => self.commands_are_quick = is_quick,
             News::Answer => self.answers_are_quick = is_quick,
@@ -76,12 +84,23 @@ mod tests {
         let mut spin = Spin::default();
         spin.command_came(at(0));
         assert_eq!(spin.until(News::Answer, at(0)), None, "nothing is known yet");
-        spin.waited(News::Answer, at(0), at(90));
+        spin.slept(News::Answer, at(0), at(90));
         assert_eq!(spin.until(News::Answer, at(90)), Some(at(90) + LONGEST));
-        spin.waited(News::Answer, at(90), at(690));
-        assert_eq!(spin.until(News::Answer, at(690)), None, "the server is slow");
-        spin.waited(News::Answer, at(690), at(700));
-        assert!(spin.until(News::Answer, at(700)).is_some());
+        spin.spun(News::Answer, true);
+        assert!(spin.until(News::Answer, at(190)).is_some());
+        spin.slept(News::Answer, at(190), at(790));
+        assert_eq!(spin.until(News::Answer, at(790)), None, "the server is slow");
+    }
+
+    #[test]
+    fn what_comes_just_too_late_for_spinning_ends_it() {
+        let mut spin = Spin::default();
+        spin.command_came(at(0));
+        spin.slept(News::Answer, at(0), at(90));
+        spin.spun(News::Answer, false);
+        assert_eq!(spin.until(News::Answer, at(300)), None);
+        spin.slept(News::Answer, at(300), at(650));
+        assert_eq!(spin.until(News::Answer, at(650)), None);
     }
 
     #[test]
@@ -91,16 +110,16 @@ mod tests {
             let start = round * 900;
             spin.command_came(at(start));
             assert_eq!(spin.until(News::Answer, at(start)).is_some(), round > 0);
-            spin.waited(News::Answer, at(start), at(start + 90));
+            spin.slept(News::Answer, at(start), at(start + 90));
             assert_eq!(spin.until(News::Command, at(start + 90)), None);
-            spin.waited(News::Command, at(start + 90), at(start + 900));
+            spin.slept(News::Command, at(start + 90), at(start + 900));
         }
     }
 
     #[test]
     fn a_client_that_nobody_asks_sleeps() {
         let mut spin = Spin::default();
-        spin.waited(News::Command, at(0), at(10));
+        spin.slept(News::Command, at(0), at(10));
         assert_eq!(spin.until(News::Command, at(10)), None, "there are only renewals");
         spin.command_came(at(10));
         assert!(spin.until(News::Command, at(1_000)).is_some());

@@ -1,7 +1,7 @@
 //! What a host and its engine share, one such thing for each process id.
 
 use std::mem;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -145,6 +145,8 @@ pub(crate) struct Core {
     receiver: Mutex<Option<UnboundedReceiver<Command>>>,
     started: OnceLock<Result<(), Error>>,
     pub(crate) driver: Driver,
+    /// Whether the client was told to close.
+    closed: AtomicBool,
     /// What every operation gets once the engine has ended.
     ended: OnceLock<Error>,
     queue: Mutex<Vec<Event>>,
@@ -163,6 +165,7 @@ impl Core {
             receiver: Mutex::new(Some(receiver)),
             started: OnceLock::new(),
             driver: Driver::default(),
+            closed: AtomicBool::new(false),
             ended: OnceLock::new(),
             queue: Mutex::new(Vec::new()),
         }
@@ -172,9 +175,9 @@ impl Core {
     fn for_child(&self) -> Self {
         let child = Self::new(self.generation + 1, Arc::clone(&self.settings), self.wake.clone());
         // What the parent closed before the fork is closed here too.
-        if let Some(error) = self.ended.get().filter(|error| error.kind() == ErrorKind::Closed) {
-            child.end(error.clone());
-            let _ = child.started.set(Err(error.clone()));
+        if self.closed.load(Ordering::Relaxed) {
+            child.closed.store(true, Ordering::Relaxed);
+            let _ = child.started.set(Err(closed()));
         }
         child
     }
@@ -203,6 +206,9 @@ impl Core {
 
     /// Checks an operation and hands it to the engine.
     pub(super) fn run(self: &Arc<Self>, request: u64, op: Op, sink: Sink) {
+        if matches!(op, Op::Close) {
+            self.closed.store(true, Ordering::Relaxed);
+        }
         let op = self.check(op).unwrap_or_else(Checked::Refused);
         self.send(Command::Run { request, op, sink });
     }
@@ -411,6 +417,15 @@ impl std::fmt::Debug for Core {
             .field("server", &self.settings.target)
             .finish_non_exhaustive()
     }
+}
+
+/// What the operations of a closed client get.
+pub(crate) fn closed() -> Error {
+    Error::new(
+        ErrorKind::Closed,
+        Operation::Acquire,
+        "the client is closed; connect a new one",
+    )
 }
 
 /// The same error, of another operation and in other words.

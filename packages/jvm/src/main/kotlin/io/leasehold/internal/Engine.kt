@@ -12,6 +12,7 @@ import java.util.concurrent.TimeUnit
 import java.util.concurrent.TimeoutException
 import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.atomic.AtomicLong
+import kotlin.math.min
 
 /**
  * One client's side of the native part: requests on their way, leases that are held, and the one daemon thread that
@@ -27,6 +28,9 @@ internal class Engine private constructor(
     private val leases = ConcurrentHashMap<Long, Lease>()
     private val closing = AtomicBoolean()
     private val closed = CompletableFuture<Unit>()
+
+    @Volatile
+    private var longestWaitMs = IDLE_MS
 
     val isClosed: Boolean
         get() = closing.get()
@@ -113,6 +117,16 @@ internal class Engine private constructor(
         }
     }
 
+    /**
+     * From now on the event thread comes out of native code often. A JVM that ends waits up to 300 ms for threads
+     * that are inside.
+     */
+    fun letTheJvmEnd() {
+        longestWaitMs = ENDING_MS
+        // Any event wakes it; this one needs no server.
+        start("inspect", null) { face.held(handle, it, ANY_NAME, 0) }
+    }
+
     override fun granted(tag: Long, lease: Long, token: Long?) {
         val request = pending.remove(tag)
         if (request == null) {
@@ -166,7 +180,7 @@ internal class Engine private constructor(
         val buffer = ByteBuffer.allocateDirect(BUFFER_BYTES).order(ByteOrder.LITTLE_ENDIAN)
         var swept = System.nanoTime()
         while (true) {
-            val written = face.next(handle, if (leases.isEmpty()) IDLE_MS else SWEEP_MS, buffer)
+            val written = face.next(handle, min(longestWaitMs, if (leases.isEmpty()) IDLE_MS else SWEEP_MS), buffer)
             if (written < 0) {
                 return
             }
@@ -233,6 +247,8 @@ internal class Engine private constructor(
         private const val BUFFER_BYTES = 64 * 1024
         private const val IDLE_MS = 3_600_000L
         private const val SWEEP_MS = 1_000L
+        private const val ENDING_MS = 5L
+        private val ANY_NAME = "-".encodeToByteArray()
 
         /** The core's own limit is 500 ms; this one is for the case that its answer is lost. */
         private const val CLOSE_LIMIT_MS = 1_000L

@@ -31,6 +31,7 @@ internal object Exit {
             val left = (deadline - System.nanoTime()) / NANOS_PER_MS
             engine.releaseAbandonedNow(left.coerceAtLeast(0))
         }
+        engines.forEach(Engine::letTheJvmEnd)
     }
 
     private const val LIMIT_MS = 250L
