@@ -11,10 +11,13 @@
 -- Invariant: a lock key written here has a TTL, and asking again with the same
 -- owner gives the same hold and the same token, never a second one.
 
+-- Decimal texts are compared as texts, by length first: to read them as numbers
+-- would cost more.
+
 local lock, token_key = KEYS[1], KEYS[2]
 local lease, owner = ARGV[1], ARGV[2]
 
-if not string.find(lease, '^[1-9]%d*$') or tonumber(lease) > 86400000 then
+if not string.find(lease, '^[1-9]%d*$') or #lease > 8 or (#lease == 8 and lease > '86400000') then
   return redis.error_reply('LEASEHOLD_ARGUMENT the lease must be 1 to 86400000 ms')
 end
 if not owner or owner == '' then
@@ -34,7 +37,8 @@ end
 local token, token_ttl = '', nil
 if token_key then
   local stored = redis.call('GET', token_key)
-  if stored and (not string.find(stored, '^%d+$') or #stored > 16 or tonumber(stored) >= 9007199254740991) then
+  if stored and not (string.find(stored, '^%d+$')
+      and (#stored < 16 or (#stored == 16 and stored < '9007199254740991'))) then
     return redis.error_reply('LEASEHOLD_TOKEN the stored fencing token is not a decimal below 2^53')
   end
   if mine and stored then
@@ -43,7 +47,7 @@ if token_key then
     local time = redis.call('TIME')
     -- Seconds, then microseconds in six digits: as text, since arithmetic would cost more.
     token, token_ttl = time[1] .. string.sub('00000' .. time[2], -6), '60000'
-    if stored and tonumber(stored) >= tonumber(token) then
+    if stored and (#stored > #token or (#stored == #token and stored >= token)) then
       -- The key may vanish only once the clock has passed the token.
       local next_token = tonumber(stored) + 1
       token_ttl = string.format('%.0f', 60000 + math.ceil((next_token - tonumber(token)) / 1000))
