@@ -34,8 +34,9 @@ use crate::host::{
 };
 use crate::transport::{self, Seen, Transport};
 
-/// How many commands are taken at once.
-const BURST: usize = 256;
+/// How many commands are taken at once. With more, callers, engine and server
+/// would all wait for one another: each works on a burst of its own.
+const BURST: usize = 16;
 /// How long a closed client goes on to release what it held.
 const CLOSE_LIMIT: Duration = Duration::from_millis(400);
 

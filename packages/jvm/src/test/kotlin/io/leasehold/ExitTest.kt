@@ -75,7 +75,7 @@ class ExitTest {
 
     private fun assertEndsInTime(program: Process) {
         val took = millis { assertTrue(program.waitFor(10, TimeUnit.SECONDS), "the JVM hangs at its end") }
-        println("EXIT $took"); assertTrue(took < END_MS, "took $took ms")
+        assertTrue(took < END_MS, "took $took ms")
     }
 
     private companion object {
