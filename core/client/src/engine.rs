@@ -216,9 +216,7 @@ impl Engine {
                 }
             },
             Command::Cancel { request } => self.cancel(request, now),
-            Command::Shutdown => {
-                self.close(now);
-            }
+            Command::Shutdown => self.close(now),
         }
     }
 

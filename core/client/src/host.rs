@@ -192,9 +192,10 @@ impl Host {
         request
     }
 
-    /// The caller of a submitted operation went away: no event follows, and a
-    /// lock granted meanwhile is released. If the event had been drained
-    /// already, a grant in it is the caller's to release.
+    /// The caller of a submitted operation went away: a lock granted meanwhile is
+    /// released, and no event follows. But an event that is drained before the
+    /// engine has heard of the cancel stays, and a grant in it is the caller's to
+    /// release.
     pub fn cancel(&self, request: u64) {
         self.0.current().cancel_queued(request);
     }

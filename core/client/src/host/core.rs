@@ -327,13 +327,7 @@ impl Core {
     }
 
     pub(crate) fn ended_error(&self) -> Error {
-        self.ended.get().cloned().unwrap_or_else(|| {
-            Error::new(
-                ErrorKind::Closed,
-                Operation::Connect,
-                "the client's engine has ended; make a new client",
-            )
-        })
+        self.ended.get().cloned().unwrap_or_else(closed)
     }
 
     pub(crate) fn forked(&self, operation: Operation) -> Error {
