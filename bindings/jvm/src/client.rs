@@ -92,7 +92,7 @@ impl Client {
     pub(crate) fn acquire(&self, tag: u64, acquire: Acquire) -> u64 {
         let owner = acquire
             .context
-            .map(|context| (Arc::from(acquire.name.as_str()), context));
+            .map(|context| (Arc::from(acquire.lock.address().as_str()), context));
         self.submit(tag, Op::Acquire(acquire), Subject::Acquire(owner))
     }
 
@@ -102,11 +102,14 @@ impl Client {
     }
 
     /// Starts to give back the innermost lease of a context.
-    pub(crate) fn release_innermost(&self, tag: u64, name: String, context: u64) -> u64 {
-        let owner = (Arc::from(name.as_str()), context);
+    pub(crate) fn release_innermost(&self, tag: u64, lock: String, context: u64) -> u64 {
+        let owner = (Arc::from(lock.as_str()), context);
         self.submit(
             tag,
-            Op::ReleaseInnermost { name, context },
+            Op::ReleaseInnermost {
+                lock: lock.into(),
+                context,
+            },
             Subject::ReleaseInnermost(owner),
         )
     }

@@ -93,8 +93,8 @@ pub fn extend(client: u64, tag: u64, lease: u64, by_ms: Option<f64>) -> bool {
 
 /// Starts to ask the server who holds a lock.
 #[uniffi::export]
-pub fn inspect(client: u64, tag: u64, name: String) -> bool {
-    start(client, tag, Op::Inspect { name })
+pub fn inspect(client: u64, tag: u64, lock: String) -> bool {
+    start(client, tag, Op::Inspect { lock: lock.into() })
 }
 
 /// Starts to close the client.

@@ -26,7 +26,7 @@ const PANICKED: i64 = -3;
 pub unsafe extern "C" fn leasehold_acquire(
     client: u64,
     tag: u64,
-    name: *const u8,
+    lock: *const u8,
     length: i32,
     context: i64,
     within: i64,
@@ -36,10 +36,10 @@ pub unsafe extern "C" fn leasehold_acquire(
     fencing: i32,
 ) -> i64 {
     // SAFETY: the caller keeps the promise above.
-    let name = unsafe { text(name, length) };
+    let lock = unsafe { text(lock, length) };
     start(client, |client| {
         let acquire = Acquire {
-            name: name?,
+            lock: lock?.into(),
             context: u64::try_from(context).ok(),
             within: u64::try_from(within).ok(),
             wait_ms: number(wait_ms),
@@ -65,13 +65,13 @@ pub extern "C" fn leasehold_release(client: u64, tag: u64, lease: u64) -> i64 {
 pub unsafe extern "C" fn leasehold_release_innermost(
     client: u64,
     tag: u64,
-    name: *const u8,
+    lock: *const u8,
     length: i32,
     context: u64,
 ) -> i64 {
     // SAFETY: the caller keeps the promise above.
-    let name = unsafe { text(name, length) };
-    start(client, |client| Some(client.release_innermost(tag, name?, context)))
+    let lock = unsafe { text(lock, length) };
+    start(client, |client| Some(client.release_innermost(tag, lock?, context)))
 }
 
 /// Starts to look up what a context holds, without the server.
@@ -79,11 +79,17 @@ pub unsafe extern "C" fn leasehold_release_innermost(
 /// # Safety
 /// `name` points to `length` bytes that stay unchanged during the call.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn leasehold_held(client: u64, tag: u64, name: *const u8, length: i32, context: u64) -> i64 {
+pub unsafe extern "C" fn leasehold_held(client: u64, tag: u64, lock: *const u8, length: i32, context: u64) -> i64 {
     // SAFETY: the caller keeps the promise above.
-    let name = unsafe { text(name, length) };
+    let lock = unsafe { text(lock, length) };
     start(client, |client| {
-        Some(client.other(tag, Op::Held { name: name?, context }))
+        Some(client.other(
+            tag,
+            Op::Held {
+                lock: lock?.into(),
+                context,
+            },
+        ))
     })
 }
 

@@ -79,7 +79,7 @@ impl NativeClient {
     #[napi(catch_unwind)]
     pub fn acquire(
         &self,
-        name: String,
+        lock: String,
         wait_ms: Option<f64>,
         lease_ms: Option<f64>,
         max_hold_ms: Option<f64>,
@@ -87,7 +87,7 @@ impl NativeClient {
         token: bool,
     ) -> f64 {
         self.submit(Op::Acquire(Acquire {
-            name,
+            lock: lock.into(),
             context: None,
             within: within.map(|lease| lease as u64),
             wait_ms,
@@ -116,8 +116,8 @@ impl NativeClient {
 
     /// Asks the server who holds a lock; returns the request's number.
     #[napi(catch_unwind)]
-    pub fn inspect(&self, name: String) -> f64 {
-        self.submit(Op::Inspect { name })
+    pub fn inspect(&self, lock: String) -> f64 {
+        self.submit(Op::Inspect { lock: lock.into() })
     }
 
     /// Closes; returns the request's number.

@@ -112,6 +112,7 @@ fn completed(request: u64, completion: &Completion) -> Row {
         Completion::Released(outcome) => (RELEASED, index(&OUTCOMES, outcome), 0.0),
         Completion::Extended => (EXTENDED, 0.0, 0.0),
         Completion::State(state) => (STATE, f64::from(u8::from(state.holder.is_some())), 0.0),
+        Completion::Forced(was_held) => (STATE, f64::from(u8::from(*was_held)), 0.0),
         // Only asked for by hosts with implicit contexts; here there is none.
         Completion::Held { levels, .. } => (STATE, f64::from(*levels), 0.0),
         Completion::Closed => (CLOSED, 0.0, 0.0),

@@ -109,7 +109,7 @@ impl Client {
     }
 
     /// Appends the lease to `granted`, so that an interrupt after it cannot hide it.
-    #[pyo3(signature = (granted, name, context, wait_ms, lease_ms, max_hold_ms, fencing, interruptible))]
+    #[pyo3(signature = (granted, lock, context, wait_ms, lease_ms, max_hold_ms, fencing, interruptible))]
     #[expect(
         clippy::too_many_arguments,
         reason = "one call per acquire is the cheapest way over the border"
@@ -118,7 +118,7 @@ impl Client {
         &self,
         py: Python<'_>,
         granted: &Bound<'_, PyList>,
-        name: &str,
+        lock: &str,
         context: Option<u64>,
         wait_ms: Option<f64>,
         lease_ms: Option<f64>,
@@ -126,17 +126,17 @@ impl Client {
         fencing: bool,
         interruptible: bool,
     ) -> PyResult<()> {
-        let op = acquire(name, context, wait_ms, lease_ms, max_hold_ms, fencing);
+        let op = acquire(lock, context, wait_ms, lease_ms, max_hold_ms, fencing);
         match wait(py, &self.host, op, interruptible)? {
             Completion::NotGranted(error) => Err(convert::error(py, &error)),
             done => granted.append(convert::completion(py, done)?),
         }
     }
 
-    #[pyo3(signature = (name, context, wait_ms, lease_ms, max_hold_ms, fencing))]
+    #[pyo3(signature = (lock, context, wait_ms, lease_ms, max_hold_ms, fencing))]
     fn submit_acquire(
         &self,
-        name: &str,
+        lock: &str,
         context: Option<u64>,
         wait_ms: Option<f64>,
         lease_ms: Option<f64>,
@@ -144,7 +144,7 @@ impl Client {
         fencing: bool,
     ) -> u64 {
         self.host
-            .submit(acquire(name, context, wait_ms, lease_ms, max_hold_ms, fencing))
+            .submit(acquire(lock, context, wait_ms, lease_ms, max_hold_ms, fencing))
     }
 
     fn release<'py>(&self, py: Python<'py>, lease: u64, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
@@ -163,15 +163,25 @@ impl Client {
     fn release_innermost<'py>(
         &self,
         py: Python<'py>,
-        name: String,
+        lock: String,
         context: u64,
         interruptible: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.blocking(py, Op::ReleaseInnermost { name, context }, interruptible)
+        self.blocking(
+            py,
+            Op::ReleaseInnermost {
+                lock: lock.into(),
+                context,
+            },
+            interruptible,
+        )
     }
 
-    fn submit_release_innermost(&self, name: String, context: u64) -> u64 {
-        self.host.submit(Op::ReleaseInnermost { name, context })
+    fn submit_release_innermost(&self, lock: String, context: u64) -> u64 {
+        self.host.submit(Op::ReleaseInnermost {
+            lock: lock.into(),
+            context,
+        })
     }
 
     #[pyo3(signature = (lease, by_ms, interruptible))]
@@ -190,12 +200,12 @@ impl Client {
         self.host.submit(Op::Extend { lease, by_ms })
     }
 
-    fn inspect<'py>(&self, py: Python<'py>, name: String, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
-        self.blocking(py, Op::Inspect { name }, interruptible)
+    fn inspect<'py>(&self, py: Python<'py>, lock: String, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
+        self.blocking(py, Op::Inspect { lock: lock.into() }, interruptible)
     }
 
-    fn submit_inspect(&self, name: String) -> u64 {
-        self.host.submit(Op::Inspect { name })
+    fn submit_inspect(&self, lock: String) -> u64 {
+        self.host.submit(Op::Inspect { lock: lock.into() })
     }
 
     /// Closes; 500 ms at the most.
@@ -221,7 +231,7 @@ impl Client {
 }
 
 fn acquire(
-    name: &str,
+    lock: &str,
     context: Option<u64>,
     wait_ms: Option<f64>,
     lease_ms: Option<f64>,
@@ -229,7 +239,7 @@ fn acquire(
     fencing: bool,
 ) -> Op {
     Op::Acquire(Acquire {
-        name: name.to_owned(),
+        lock: lock.to_owned().into(),
         context,
         within: None,
         wait_ms,

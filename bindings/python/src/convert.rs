@@ -3,7 +3,7 @@
 use leasehold::host::{Completion, Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyString;
+use pyo3::types::{PyBool, PyString};
 
 use crate::lease::Lease;
 
@@ -32,6 +32,7 @@ pub(crate) fn completion(py: Python<'_>, completion: Completion) -> PyResult<Bou
             .map(|holder| (holder.owner, holder.remaining.map(|left| left.as_secs_f64())))
             .into_pyobject(py)?
             .into_any(),
+        Completion::Forced(was_held) => PyBool::new(py, was_held).to_owned().into_any(),
         Completion::Held { .. } | Completion::Connected | Completion::Extended | Completion::Closed => {
             py.None().into_bound(py)
         }

@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use leasehold_protocol::{Error, Holder, LostReason, ReleaseOutcome};
 
-use crate::host::{Completion, Host, Op, park_on};
-use crate::{Builder, lease, lock};
+use crate::host::{Completion, Host, Kind, Op, park_on};
+use crate::{Builder, kinds, lease, lock};
 
 /// A connection to the server that keeps the locks; see [`crate::Client`].
 #[derive(Clone, Debug)]
@@ -49,7 +49,57 @@ impl Client {
 
     /// The lock of this name; see [`crate::Client::lock`].
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock(lock::Lock::new(self.host.clone(), name.as_ref()))
+        Lock(lock::Lock::new(self.host.clone(), Kind::Lock, name.as_ref()))
+    }
+
+    /// The simple lock of this name, in the layout of most other lock libraries:
+    /// it excludes those of the same key, so that a team can move one service at a
+    /// time. Not reentrant.
+    pub fn mutex(&self, name: impl AsRef<str>) -> Lock {
+        Lock(lock::Lock::new(self.host.clone(), Kind::Mutex, name.as_ref()))
+    }
+
+    /// The reentrant lock of this name whose waiters are served in order of
+    /// arrival, whatever their process. It excludes `lock(name)`, whose waiters
+    /// may overtake.
+    pub fn fair_lock(&self, name: impl AsRef<str>) -> Lock {
+        Lock(lock::Lock::new(self.host.clone(), Kind::Fair, name.as_ref()))
+    }
+
+    /// The read-write lock of this name.
+    pub fn read_write_lock(&self, name: impl AsRef<str>) -> ReadWriteLock {
+        ReadWriteLock {
+            read: Lock(lock::Lock::new(self.host.clone(), Kind::Read, name.as_ref())),
+            write: Lock(lock::Lock::new(self.host.clone(), Kind::Write, name.as_ref())),
+        }
+    }
+
+    /// The semaphore of this name, of which there are `limit` permits: 1 to
+    /// 1,000,000, checked when it is used.
+    pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
+        Semaphore(kinds::Semaphore::new(self.host.clone(), name.as_ref(), limit))
+    }
+
+    /// Several locks as one, all or none. They are taken in the order of their
+    /// keys, so that two clients never wait for each other; kinds may be mixed.
+    /// The lease has no token of its own.
+    ///
+    /// The locks' own settings do not count; those of the whole do.
+    pub fn multi_lock<'a>(&self, locks: impl IntoIterator<Item = &'a Lock>) -> Lock {
+        Lock(lock::Lock::all(
+            self.host.clone(),
+            locks.into_iter().map(|lock| &lock.0),
+        ))
+    }
+
+    /// Takes a lock from whoever holds it; says whether anybody did. For
+    /// operators: the holder goes on until its next renewal tells it of the loss.
+    ///
+    /// # Errors
+    /// As [`Lock::is_locked`]; `Unavailable` if the answer did not come: then look
+    /// whether it is still held.
+    pub fn force_release(&self, lock: &Lock) -> Result<bool, Error> {
+        lock::forced(run(&self.host, lock.0.force())?)
     }
 
     /// Closes the client within 500 ms; see [`crate::Client::close`].
@@ -129,6 +179,78 @@ impl Lock {
     /// As [`crate::Lock::is_locked`].
     pub fn holder(&self) -> Result<Option<Holder>, Error> {
         lock::state(run(self.0.host(), self.0.inspect())?)
+    }
+}
+
+/// A read-write lock; see [`crate::ReadWriteLock`].
+#[derive(Clone, Debug)]
+pub struct ReadWriteLock {
+    /// The side that many may hold. Its leases have no token.
+    pub read: Lock,
+    /// The side that one holds alone.
+    pub write: Lock,
+}
+
+/// A semaphore; see [`crate::Semaphore`].
+#[derive(Clone, Debug)]
+#[must_use = "a semaphore alone holds nothing; call acquire()"]
+pub struct Semaphore(kinds::Semaphore);
+
+impl Semaphore {
+    /// Its name, without the client's key prefix.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// How many permits there are.
+    #[must_use]
+    pub const fn limit(&self) -> u32 {
+        self.0.limit()
+    }
+
+    /// See [`crate::Lock::wait`].
+    pub fn wait(self, wait: Duration) -> Self {
+        Self(self.0.wait(wait))
+    }
+
+    /// See [`crate::Lock::lease`].
+    pub fn lease(self, lease: Duration) -> Self {
+        Self(self.0.lease(lease))
+    }
+
+    /// See [`crate::Lock::max_hold`].
+    pub fn max_hold(self, max_hold: Duration) -> Self {
+        Self(self.0.max_hold(max_hold))
+    }
+
+    /// Takes `permits` permits, all or none, by one lease.
+    ///
+    /// # Errors
+    /// As [`crate::Semaphore::acquire`].
+    pub fn acquire(&self, permits: u32) -> Result<Lease, Error> {
+        self.permits(permits).acquire()
+    }
+
+    /// Takes `permits` permits if they are free, or within [`Semaphore::wait`].
+    ///
+    /// # Errors
+    /// As [`crate::Semaphore::try_acquire`].
+    pub fn try_acquire(&self, permits: u32) -> Result<Option<Lease>, Error> {
+        self.permits(permits).try_acquire()
+    }
+
+    /// Asks the server how many permits are free.
+    ///
+    /// # Errors
+    /// As [`crate::Semaphore::available`].
+    pub fn available(&self) -> Result<u32, Error> {
+        self.0.count(run(self.0.lock().host(), self.0.lock().inspect())?)
+    }
+
+    /// The permits as a lock of their own, as [`Client::multi_lock`] takes it.
+    pub fn permits(&self, permits: u32) -> Lock {
+        Lock(self.0.permits(permits))
     }
 }
 

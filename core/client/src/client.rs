@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use leasehold_protocol::{Error, ErrorKind, Operation};
 
-use crate::Lock;
-use crate::blocking;
-use crate::host::{Completion, Host, Op, Options};
+use crate::host::{Completion, Host, Kind, Op, Options};
+use crate::{Lock, ReadWriteLock, Semaphore, blocking, lock};
 
 /// A connection to the server that keeps the locks. Cheap to clone; the last
 /// clone to go closes it in the background, once its leases are gone too.
@@ -60,7 +59,51 @@ impl Client {
     ///
     /// Two calls with one name give the same lock.
     pub fn lock(&self, name: impl AsRef<str>) -> Lock {
-        Lock::new(self.host.clone(), name.as_ref())
+        Lock::new(self.host.clone(), Kind::Lock, name.as_ref())
+    }
+
+    /// The simple lock of this name, in the layout of most other lock libraries:
+    /// it excludes those of the same key, so that a team can move one service at a
+    /// time. Not reentrant.
+    pub fn mutex(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self.host.clone(), Kind::Mutex, name.as_ref())
+    }
+
+    /// The reentrant lock of this name whose waiters are served in order of
+    /// arrival, whatever their process. It excludes `lock(name)`, whose waiters
+    /// may overtake.
+    pub fn fair_lock(&self, name: impl AsRef<str>) -> Lock {
+        Lock::new(self.host.clone(), Kind::Fair, name.as_ref())
+    }
+
+    /// The read-write lock of this name.
+    pub fn read_write_lock(&self, name: impl AsRef<str>) -> ReadWriteLock {
+        ReadWriteLock::new(&self.host, name.as_ref())
+    }
+
+    /// The semaphore of this name, of which there are `limit` permits: 1 to
+    /// 1,000,000, checked when it is used.
+    pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Semaphore {
+        Semaphore::new(self.host.clone(), name.as_ref(), limit)
+    }
+
+    /// Several locks as one, all or none. They are taken in the order of their
+    /// keys, so that two clients never wait for each other; kinds may be mixed.
+    /// The lease has no token of its own.
+    ///
+    /// The locks' own settings do not count; those of the whole do.
+    pub fn multi_lock<'a>(&self, locks: impl IntoIterator<Item = &'a Lock>) -> Lock {
+        Lock::all(self.host.clone(), locks)
+    }
+
+    /// Takes a lock from whoever holds it; says whether anybody did. For
+    /// operators: the holder goes on until its next renewal tells it of the loss.
+    ///
+    /// # Errors
+    /// As [`Lock::is_locked`]; `Unavailable` if the answer did not come: then look
+    /// whether it is still held.
+    pub async fn force_release(&self, lock: &Lock) -> Result<bool, Error> {
+        lock::forced(self.host.start(lock.force()).await?)
     }
 
     /// Closes the client: those who wait get `Closed`, its leases are lost with

@@ -20,7 +20,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_protocol::{
-    ClientId, Config, Error, ErrorKind, Event as Told, Grant, Instant, Kind, LeaseId, LostReason, NodeId, Operation,
+    ClientId, Config, Context, Error, ErrorKind, Event as Told, Grant, Instant, LeaseId, LostReason, NodeId, Operation,
     Outcome, Session, Ticket,
 };
 use tokio::runtime;
@@ -31,7 +31,7 @@ use self::timer::Timer;
 use crate::clock;
 use crate::entropy::OsEntropy;
 use crate::host::{
-    Checked, Command, Completion, Core, Event, Host, Lease, Sink, Slot, closed, host_id, retold, session_id,
+    Checked, Command, Completion, Core, Event, Host, Lease, Named, Sink, Slot, closed, host_id, retold, session_id,
 };
 use crate::transport::{self, Seen, Transport};
 
@@ -228,26 +228,41 @@ impl Engine {
                 name = Some(Arc::from(self.core.settings.without_prefix(acquire.name.as_str())));
                 self.session.acquire(acquire, now)
             }
+            Checked::AcquireAll(all) => {
+                let names: Vec<&str> = all
+                    .iter()
+                    .map(|acquire| self.core.settings.without_prefix(acquire.name.as_str()))
+                    .collect();
+                name = Some(names.join(", ").into());
+                self.session.acquire_all(all, now)
+            }
             Checked::Release(lease) => {
                 of = Some(lease);
                 self.mark_released(lease);
                 self.session.release(lease, now)
             }
-            Checked::ReleaseInnermost(name, context) => {
-                of = self.session.innermost(Kind::Lock, &name, context);
+            Checked::ReleaseInnermost(lock, context) => {
+                of = self.innermost(&lock, context);
                 if let Some(lease) = of {
                     self.mark_released(lease);
                 }
-                self.session.release_innermost(Kind::Lock, &name, context, now)
+                match lock {
+                    Named::One(kind, name) => self.session.release_innermost(kind, &name, context, now),
+                    Named::All(locks) => self.session.release_innermost_of_all(&locks, context, now),
+                }
             }
             Checked::Extend(lease, by) => {
                 of = Some(lease);
                 self.session.extend(lease, by, now)
             }
-            Checked::Inspect(name) => self.session.inspect(Kind::Lock, &name, now),
-            Checked::Held(name, context) => {
-                let levels = self.session.levels(Kind::Lock, &name, context);
-                let innermost = self.session.innermost(Kind::Lock, &name, context);
+            Checked::Inspect(kind, name) => self.session.inspect(kind, &name, now),
+            Checked::ForceRelease(kind, name) => self.session.force_release(kind, &name, now),
+            Checked::Held(lock, context) => {
+                let levels = match &lock {
+                    Named::One(kind, name) => self.session.levels(*kind, name, context),
+                    Named::All(locks) => self.session.levels_of_all(locks, context),
+                };
+                let innermost = self.innermost(&lock, context);
                 let lease = innermost.and_then(|lease| self.leases.get(&lease).cloned());
                 return self.answer(sink, Ok(Completion::Held { levels, lease }));
             }
@@ -271,6 +286,14 @@ impl Engine {
                 lease: of,
             },
         );
+    }
+
+    /// What a context took last of a lock.
+    fn innermost(&self, lock: &Named, context: Context) -> Option<LeaseId> {
+        match lock {
+            Named::One(kind, name) => self.session.innermost(*kind, name, context),
+            Named::All(locks) => self.session.innermost_of_all(locks, context),
+        }
     }
 
     /// From here on the holder must not rely on it, whatever the server says.
@@ -393,6 +416,7 @@ impl Engine {
                 Ok(Completion::Extended)
             }
             Outcome::State(state) => Ok(Completion::State(state)),
+            Outcome::Forced(was_held) => Ok(Completion::Forced(was_held)),
             Outcome::Failed(error) => Err(self.explain(error)),
         };
         self.answer(waiting.sink, result);

@@ -13,6 +13,7 @@
 //!
 //! All ids are below 2⁵³ and are never reused, also not in a forked child.
 
+mod address;
 mod core;
 mod lease;
 mod options;
@@ -21,13 +22,16 @@ mod pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use leasehold_protocol::{Error, ErrorKind, Holder, LockState, LostReason, Operation, ReleaseOutcome};
+pub use leasehold_protocol::{
+    Error, ErrorKind, Holder, Kind, LockState, LostReason, Operation, Permits, ReleaseOutcome,
+};
 
+pub use self::address::LockRef;
 pub use self::lease::Lease;
 pub use self::options::Options;
 pub use self::pending::Pending;
 
-pub(crate) use self::core::{Checked, Command, Core, Sink, closed, retold};
+pub(crate) use self::core::{Checked, Command, Core, Named, Sink, closed, retold};
 pub(crate) use self::lease::{host_id, session_id};
 pub(crate) use self::options::Settings;
 pub(crate) use self::pending::{Slot, park_on};
@@ -40,8 +44,8 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 /// What a caller wants of a lock.
 #[derive(Clone, Debug, Default)]
 pub struct Acquire {
-    /// The lock's name, without the client's `key_prefix`.
-    pub name: String,
+    /// Which lock, its name without the client's `key_prefix`.
+    pub lock: LockRef,
     /// Who may re-enter without naming a lease; a number that is never used for another.
     pub context: Option<u64>,
     /// The id of the held lease to re-enter explicitly.
@@ -68,8 +72,8 @@ pub enum Op {
     },
     /// Give back the innermost lease of a context. Fails with `NotOwner` if it has none.
     ReleaseInnermost {
-        /// The lock's name.
-        name: String,
+        /// Which lock.
+        lock: LockRef,
         /// Who holds it.
         context: u64,
     },
@@ -82,13 +86,18 @@ pub enum Op {
     },
     /// Ask the server who holds a lock. Completes with `State`.
     Inspect {
-        /// The lock's name.
-        name: String,
+        /// Which lock; not several.
+        lock: LockRef,
+    },
+    /// Take a lock from whoever holds it. Completes with `Forced`.
+    ForceRelease {
+        /// Which lock; not several.
+        lock: LockRef,
     },
     /// Look up, without the server, what a context holds. Completes with `Held`.
     Held {
-        /// The lock's name.
-        name: String,
+        /// Which lock.
+        lock: LockRef,
         /// Whose holds.
         context: u64,
     },
@@ -111,6 +120,8 @@ pub enum Completion {
     Extended,
     /// The lock's state on the server.
     State(LockState),
+    /// A forced release is done; whether anybody held it.
+    Forced(bool),
     /// What the context holds.
     Held {
         /// How many levels; 0 if nothing.
@@ -286,11 +297,15 @@ mod tests {
         .unwrap()
     }
 
+    fn a() -> LockRef {
+        LockRef::One(Kind::Lock, "a".into())
+    }
+
     fn acquire(host: &Host) -> Result<Completion, Error> {
         run(
             host,
             Op::Acquire(Acquire {
-                name: "a".into(),
+                lock: a(),
                 wait_ms: Some(0.0),
                 ..Acquire::default()
             }),
@@ -321,7 +336,7 @@ mod tests {
                     by_ms: None,
                 },
                 Op::Acquire(Acquire {
-                    name: "a".into(),
+                    lock: a(),
                     within: Some(lease.id()),
                     ..Acquire::default()
                 }),
@@ -359,7 +374,7 @@ mod tests {
         let host = open("memory://a_pending_call");
         let _held = granted(acquire(&host));
         let mut pending = host.start(Op::Acquire(Acquire {
-            name: "a".into(),
+            lock: a(),
             ..Acquire::default()
         }));
         as_child(1, || {

@@ -46,6 +46,7 @@ mod driver;
 mod engine;
 mod entropy;
 pub mod host;
+mod kinds;
 mod lease;
 mod lock;
 mod process;
@@ -55,6 +56,7 @@ mod transport;
 pub use leasehold_protocol::{Error, ErrorKind, Holder, LockState, LostReason, Operation, ReleaseOutcome};
 
 pub use client::{Builder, Client};
+pub use kinds::{ReadWriteLock, Semaphore};
 pub use lease::Lease;
 pub use lock::Lock;
 

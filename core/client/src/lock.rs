@@ -1,4 +1,4 @@
-//! A lock object: a name and how to take it.
+//! A lock object: its kind, its name, and how to take it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold_protocol::{Error, Holder, LockState, Operation};
 
 use crate::client::{millis, unexpected};
-use crate::host::{Acquire, Completion, Host, Op};
+use crate::host::{Acquire, Completion, Host, Kind, LockRef, Op};
 use crate::lease::Lease;
 
 /// A lock. It is immutable and cheap: all state is in the client and on the
@@ -37,6 +37,7 @@ use crate::lease::Lease;
 pub struct Lock {
     host: Host,
     name: Arc<str>,
+    lock: LockRef,
     wait: Option<Duration>,
     lease: Option<Duration>,
     max_hold: Option<Duration>,
@@ -45,10 +46,27 @@ pub struct Lock {
 }
 
 impl Lock {
-    pub(crate) fn new(host: Host, name: &str) -> Self {
+    pub(crate) fn new(host: Host, kind: Kind, name: &str) -> Self {
+        Self::of(host, name, LockRef::One(kind, name.into()))
+    }
+
+    pub(crate) fn with_ref(&self, lock: LockRef) -> Self {
+        Self { lock, ..self.clone() }
+    }
+
+    /// Several locks as one.
+    pub(crate) fn all<'a>(host: Host, locks: impl IntoIterator<Item = &'a Self>) -> Self {
+        let locks: Vec<&Self> = locks.into_iter().collect();
+        let names: Vec<&str> = locks.iter().map(|lock| lock.name()).collect();
+        let lock = LockRef::several(locks.iter().map(|lock| &lock.lock));
+        Self::of(host, &names.join(", "), lock)
+    }
+
+    pub(crate) fn of(host: Host, name: &str, lock: LockRef) -> Self {
         Self {
             host,
             name: name.into(),
+            lock,
             wait: None,
             lease: None,
             max_hold: None,
@@ -57,7 +75,7 @@ impl Lock {
         }
     }
 
-    /// Its name, without the client's key prefix.
+    /// Its name, without the client's key prefix; of several locks as one, all names.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -162,13 +180,20 @@ impl Lock {
 
     pub(crate) fn inspect(&self) -> Op {
         Op::Inspect {
-            name: self.name.to_string(),
+            lock: self.lock.clone(),
+        }
+    }
+
+    /// Takes it from whoever holds it.
+    pub(crate) fn force(&self) -> Op {
+        Op::ForceRelease {
+            lock: self.lock.clone(),
         }
     }
 
     pub(crate) fn op(&self, wait: Option<Duration>) -> Op {
         Op::Acquire(Acquire {
-            name: self.name.to_string(),
+            lock: self.lock.clone(),
             context: None,
             within: self.within,
             wait_ms: wait.map(millis),
@@ -188,9 +213,16 @@ impl Lock {
     }
 }
 
+pub(crate) fn forced(completion: Completion) -> Result<bool, Error> {
+    match completion {
+        Completion::Forced(was_held) => Ok(was_held),
+        other => Err(unexpected(Operation::Release, &other)),
+    }
+}
+
 pub(crate) fn state(completion: Completion) -> Result<Option<Holder>, Error> {
     match completion {
-        Completion::State(LockState { holder }) => Ok(holder),
+        Completion::State(LockState { holder, .. }) => Ok(holder),
         other => Err(unexpected(Operation::Inspect, &other)),
     }
 }

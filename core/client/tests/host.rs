@@ -5,10 +5,14 @@ mod support;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use leasehold::host::{Acquire, Completion, Event, Host, Lease, Op, Options};
+use leasehold::host::{Acquire, Completion, Event, Host, Kind, Lease, LockRef, Op, Options};
 use leasehold::{Error, ErrorKind, LostReason, ReleaseOutcome};
 use std::sync::Arc;
 use support::Server;
+
+fn named(name: &str) -> LockRef {
+    LockRef::One(Kind::Lock, name.into())
+}
 
 /// A host whose events are waited for on a channel of wake-ups.
 struct Client {
@@ -79,7 +83,7 @@ impl Client {
 
     fn held(&mut self, context: u64) -> (u32, Option<u64>) {
         let op = Op::Held {
-            name: "a".into(),
+            lock: named("a"),
             context,
         };
         match self.run(op) {
@@ -98,7 +102,7 @@ fn at(url: &str) -> Options {
 
 fn once(context: Option<u64>) -> Acquire {
     Acquire {
-        name: "a".into(),
+        lock: named("a"),
         context,
         wait_ms: Some(0.0),
         ..Acquire::default()
@@ -107,7 +111,7 @@ fn once(context: Option<u64>) -> Acquire {
 
 fn innermost(context: u64) -> Op {
     Op::ReleaseInnermost {
-        name: "a".into(),
+        lock: named("a"),
         context,
     }
 }
@@ -158,7 +162,7 @@ fn a_batch_of_completions_has_one_wake_up() {
     let requests: Vec<u64> = (0..100)
         .map(|number| {
             client.host.submit(Op::Inspect {
-                name: format!("name-{number}"),
+                lock: named(&format!("name-{number}")),
             })
         })
         .collect();
@@ -329,7 +333,7 @@ fn a_host_that_cannot_connect_says_so_to_everybody() {
     let early = pending.wait(Duration::from_secs(10)).expect("an answer").unwrap_err();
     let connect = client.result(Host::CONNECT).unwrap_err();
     let waited = client.host.wait_connected().unwrap_err();
-    let late = client.run(Op::Inspect { name: "a".into() }).unwrap_err();
+    let late = client.run(Op::Inspect { lock: named("a") }).unwrap_err();
     for error in [early, connect, waited, late] {
         assert_eq!(error.kind(), ErrorKind::Unavailable);
         assert!(error.message().contains("127.0.0.1:"), "{error}");
@@ -352,7 +356,7 @@ fn a_closed_host_answers_closed() {
     assert!(matches!(client.run(Op::Close), Ok(Completion::Closed)));
     let ops = [
         Op::Acquire(once(None)),
-        Op::Inspect { name: "a".into() },
+        Op::Inspect { lock: named("a") },
         Op::Extend {
             lease: lease.id(),
             by_ms: None,

@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use leasehold::host::{Completion, Host, Op, Options};
+use leasehold::host::{Completion, Host, Kind, LockRef, Op, Options};
 use leasehold::{Client, Error, ErrorKind, LostReason, ReleaseOutcome, blocking};
 use leasehold_protocol::Reply;
 use support::{Redis, eventually, free_port};
@@ -376,7 +376,7 @@ fn callers_that_flood_the_engine_do_not_keep_it_from_sending() {
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
                     // Local questions: as many as a thread can ask.
                     host.submit(Op::Held {
-                        name: "a".into(),
+                        lock: LockRef::One(Kind::Lock, "a".into()),
                         context: 1,
                     });
                     events.clear();
@@ -384,7 +384,9 @@ fn callers_that_flood_the_engine_do_not_keep_it_from_sending() {
                 }
             });
         }
-        let mut pending = host.start(Op::Inspect { name: "a".into() });
+        let mut pending = host.start(Op::Inspect {
+            lock: LockRef::One(Kind::Lock, "a".into()),
+        });
         let result = pending.wait(Duration::from_secs(5));
         done.store(true, std::sync::atomic::Ordering::Relaxed);
         assert!(matches!(result, Some(Ok(Completion::State(_)))), "{result:?}");

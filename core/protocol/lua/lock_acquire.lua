@@ -8,17 +8,17 @@
 -- Reply    {1, token}           granted; token is decimal text, or '' when off
 --          {0, pttl, holder}    held; pttl in milliseconds (-1: no TTL)
 --
+-- Uses parts/lease.lua, parts/token.lua
+--
 -- Invariant: a lock key written here has a TTL, and asking again with the same
 -- owner gives the same hold and the same token, never a second one.
-
--- Decimal texts are compared as texts, by length first: to read them as numbers
--- would cost more.
 
 local lock, token_key = KEYS[1], KEYS[2]
 local lease, owner = ARGV[1], ARGV[2]
 
-if not string.find(lease, '^[1-9]%d*$') or #lease > 8 or (#lease == 8 and lease > '86400000') then
-  return redis.error_reply('LEASEHOLD_ARGUMENT the lease must be 1 to 86400000 ms')
+local wrong = lease_error(lease)
+if wrong then
+  return wrong
 end
 if not owner or owner == '' then
   return redis.error_reply('LEASEHOLD_ARGUMENT the owner must not be empty')
@@ -34,39 +34,27 @@ if pttl ~= -2 then
 end
 
 -- Everything is checked before the first write: a script does not roll back.
-local token, token_ttl = '', nil
+local token = ''
 if token_key then
   local stored = redis.call('GET', token_key)
-  if stored and not (string.find(stored, '^%d+$')
-      and (#stored < 16 or (#stored == 16 and stored < '9007199254740991'))) then
-    return redis.error_reply('LEASEHOLD_TOKEN the stored fencing token is not a decimal below 2^53')
+  wrong = token_error(stored)
+  if wrong then
+    return wrong
   end
-  if mine and stored then
-    token = stored
-  else
-    local time = redis.call('TIME')
-    -- Seconds, then microseconds in six digits: as text, since arithmetic would cost more.
-    token, token_ttl = time[1] .. string.sub('00000' .. time[2], -6), '60000'
-    if stored and (#stored > #token or (#stored == #token and stored >= token)) then
-      -- The key may vanish only once the clock has passed the token.
-      local next_token = tonumber(stored) + 1
-      token_ttl = string.format('%.0f', 60000 + math.ceil((next_token - tonumber(token)) / 1000))
-      token = string.format('%.0f', next_token)
-    end
-  end
+  token = mine and stored or draw_token(token_key, stored, redis.call('TIME'))
 end
 
-if token_ttl then
-  redis.call('SET', token_key, token, 'PX', token_ttl)
-end
 if not mine then
   redis.call('HSET', lock, owner, '1')
 end
-local expire = redis.pcall('PEXPIRE', lock, lease)
-if type(expire) == 'table' and expire.err then
-  if not mine then
-    redis.call('DEL', lock)
+-- Never shorter: this call may run late, after a renewal.
+if pttl < tonumber(lease) then
+  local expire = redis.pcall('PEXPIRE', lock, lease)
+  if type(expire) == 'table' and expire.err then
+    if not mine then
+      redis.call('DEL', lock)
+    end
+    return expire
   end
-  return expire
 end
 return {1, token}

@@ -1,4 +1,4 @@
--- Sets a held lock's TTL again. Never creates a record.
+-- Makes a held lock last longer. Never creates a record.
 --
 -- KEYS[1]  the lock: HASH {owner -> 1}
 -- ARGV[1]  lease in milliseconds, 1 to 86400000
@@ -8,17 +8,20 @@
 --          {0}                  the record is gone
 --          {2}                  the record is another owner's
 --
+-- Uses parts/lease.lua, parts/keep.lua
+--
 -- Invariant: no record is created, and nobody else's TTL changes.
 
 local lock = KEYS[1]
 local lease, owner = ARGV[1], ARGV[2]
 
-if not string.find(lease, '^[1-9]%d*$') or tonumber(lease) > 86400000 then
-  return redis.error_reply('LEASEHOLD_ARGUMENT the lease must be 1 to 86400000 ms')
+local wrong = lease_error(lease)
+if wrong then
+  return wrong
 end
 
 if redis.call('HEXISTS', lock, owner) == 1 then
-  redis.call('PEXPIRE', lock, lease)
+  keep(lock, lease)
   return {1}
 end
 if redis.call('EXISTS', lock) == 1 then

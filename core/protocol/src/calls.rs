@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::hold::HoldId;
 use crate::instant::Instant;
+use crate::queue::QueueId;
 use crate::release::ReleaseId;
 use crate::session::{CallId, Ticket};
 
@@ -27,7 +28,9 @@ pub(crate) enum Purpose {
     },
     /// A release that is owed.
     Release(ReleaseId),
-    /// A question about a lock's state.
+    /// The heartbeat of waiters in the server's queue.
+    Poll(QueueId),
+    /// A question about a lock's state, or a forced release.
     Inspect(Ticket),
 }
 

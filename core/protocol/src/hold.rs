@@ -25,9 +25,7 @@ use crate::lease::{LeaseDuration, deadline};
 use crate::owner::OwnerId;
 use crate::queue::QueueId;
 use crate::request::Doubt;
-use crate::session::{
-    AcquireRequest, CallId, Config, Context, Event, LeaseId, LostReason, Outcome, ReleaseOutcome, Session, Ticket,
-};
+use crate::session::{CallId, Config, Context, Event, LeaseId, LostReason, Outcome, ReleaseOutcome, Session, Ticket};
 use crate::timers::Timer;
 use crate::token::Token;
 
@@ -126,6 +124,9 @@ pub(crate) struct Grant {
     pub(crate) token: Option<Token>,
     pub(crate) sent: Instant,
     pub(crate) ttl: Duration,
+    /// The server granted it of its own accord, for a short time: its length
+    /// counts from now.
+    pub(crate) provisional: bool,
 }
 
 /// A caller that waits for a hold to last longer.
@@ -180,10 +181,15 @@ impl Holds {
         id
     }
 
-    fn add_level(&mut self, id: HoldId) -> Option<LeaseId> {
-        let hold = self.by_id.get_mut(&id)?;
+    /// A number for a lease.
+    pub(crate) fn next_lease(&mut self) -> LeaseId {
         self.last_lease = self.last_lease.wrapping_add(1);
-        let lease = LeaseId::from_u64(self.last_lease);
+        LeaseId::from_u64(self.last_lease)
+    }
+
+    fn add_level(&mut self, id: HoldId) -> Option<LeaseId> {
+        let lease = self.next_lease();
+        let hold = self.by_id.get_mut(&id)?;
         hold.levels.push(lease);
         self.by_lease.insert(lease, id);
         Some(lease)
@@ -209,9 +215,12 @@ impl Holds {
 impl Session {
     /// Notes a grant: the hold is armed in the same step that records it.
     pub(crate) fn start_hold(&mut self, ticket: Ticket, grant: Grant, now: Instant) {
-        let ends = grant.max_hold.map(|max| grant.sent + max);
-        let record_until = grant.sent + grant.ttl;
-        let wanted = grant.sent + grant.plan.length;
+        let start = if grant.provisional { now } else { grant.sent };
+        let ends = grant.max_hold.map(|max| start + max);
+        let record_until = (grant.sent + grant.ttl).min(start + grant.plan.length);
+        let wanted = start + grant.plan.length;
+        let is_exclusive = grant.keys.kind.is_exclusive();
+        let until = deadline(grant.sent, grant.ttl).min(deadline(start, grant.plan.length));
         let id = self.holds.insert(Hold {
             queue: grant.queue,
             keys: grant.keys,
@@ -221,7 +230,7 @@ impl Session {
             plan: grant.plan,
             levels: Vec::new(),
             lost: None,
-            deadline: deadline(grant.sent, grant.ttl),
+            deadline: ends.map_or(until, |ends| until.min(ends)),
             record_until,
             wanted_until: ends.map_or(wanted, |ends| wanted.min(ends)),
             ends,
@@ -230,14 +239,23 @@ impl Session {
             extensions: Vec::new(),
             doubt: grant.doubt,
         });
-        if let Some(queue) = self.queues.get_mut(grant.queue) {
+        if let Some(queue) = self.queues.get_mut(grant.queue).filter(|_| is_exclusive) {
             queue.holding = Some(id);
         }
         if let Some(context) = grant.context {
             self.reentrancy.insert(grant.queue, context, id);
         }
         self.enter(ticket, id);
-        self.schedule_hold(id, grant.sent, now);
+        if grant.provisional {
+            // Most holds are over before that.
+            self.timers.set(Timer::Deadline(id), until);
+            self.timers.set(
+                Timer::Renew(id),
+                grant.sent + grant.ttl.checked_div(3).unwrap_or_default(),
+            );
+        } else {
+            self.schedule_hold(id, grant.sent, now);
+        }
     }
 
     /// Gives one more lease of a hold.
@@ -255,8 +273,7 @@ impl Session {
 
     /// Lets a holder in again. The server is asked only if the hold has to last
     /// longer than it does.
-    pub(crate) fn reenter(&mut self, ticket: Ticket, id: HoldId, request: &AcquireRequest, now: Instant) {
-        let plan = LeasePlan::of(request.lease, &self.config);
+    pub(crate) fn reenter(&mut self, ticket: Ticket, id: HoldId, plan: LeasePlan, now: Instant) {
         let Some(hold) = self.holds.get_mut(id) else { return };
         if !hold.is_valid(now) {
             let error = lost_error(hold, Operation::Acquire);
@@ -389,7 +406,7 @@ impl Session {
         self.timers.stop(Timer::Renew(id));
         self.timers.stop(Timer::Deadline(id));
         for lease in levels {
-            self.events.push_back(Event::Lost { lease, reason });
+            self.tell(Event::Lost { lease, reason });
         }
         for ticket in extensions {
             self.timers.stop(Timer::Wait(ticket));
@@ -433,10 +450,8 @@ impl Session {
         let hold = self.holds.remove(id)?;
         self.timers.stop(Timer::Renew(id));
         self.timers.stop(Timer::Deadline(id));
-        if let Some(context) = hold.context
-            && self.reentrancy.get(hold.queue, context) == Some(id)
-        {
-            self.reentrancy.remove(hold.queue, context);
+        if let Some(context) = hold.context {
+            self.reentrancy.remove(hold.queue, context, id);
         }
         for ticket in &hold.extensions {
             self.timers.stop(Timer::Wait(*ticket));
@@ -473,7 +488,7 @@ impl Extension {
 }
 
 /// What releasing a lost hold reports.
-fn outcome_of_lost(reason: LostReason) -> ReleaseOutcome {
+pub(crate) const fn outcome_of_lost(reason: LostReason) -> ReleaseOutcome {
     match reason {
         LostReason::Stolen => ReleaseOutcome::Stolen,
         LostReason::Closed => ReleaseOutcome::Released,
@@ -481,7 +496,7 @@ fn outcome_of_lost(reason: LostReason) -> ReleaseOutcome {
     }
 }
 
-fn lost_error(hold: &Hold, operation: Operation) -> Error {
+pub(crate) fn lost_error(hold: &Hold, operation: Operation) -> Error {
     let why = match hold.lost {
         Some(LostReason::Removed) => "its record is gone from the server",
         Some(LostReason::Stolen) => "its record is another owner's",

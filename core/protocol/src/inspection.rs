@@ -1,20 +1,52 @@
-//! Asking the server who holds a lock.
+//! Asking the server who holds a lock, and taking it from whoever does.
 
 use std::sync::Arc;
 
 use crate::calls::Purpose;
 use crate::error::{Error, ErrorKind, Holder, Operation};
 use crate::instant::Instant;
-use crate::kinds::{Answer, Keys, parse_answer};
+use crate::kinds::{Answer, Keys, Record, parse_answer, parse_record};
+use crate::refusal::explain;
 use crate::reply::{CallError, Refusal, Reply};
-use crate::request::explain;
 use crate::session::{Lane, LockState, Outcome, Session, Ticket};
 use crate::timers::Timer;
 
+/// What is asked of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// Who holds it?
+    State,
+    /// Take it from whoever holds it.
+    Force,
+}
+
+/// A question that waits for its answer.
+#[derive(Debug)]
+pub(crate) struct Inspection {
+    keys: Arc<Keys>,
+    question: Question,
+    /// A forced release was sent: asking again might take it from the next holder.
+    is_spent: bool,
+}
+
+impl Inspection {
+    const fn operation(&self) -> Operation {
+        match self.question {
+            Question::State => Operation::Inspect,
+            Question::Force => Operation::Release,
+        }
+    }
+}
+
 impl Session {
     /// Asks now, or when there is a connection.
-    pub(crate) fn start_inspection(&mut self, ticket: Ticket, keys: Arc<Keys>, now: Instant) {
-        self.inspections.insert(ticket, keys);
+    pub(crate) fn start_inspection(&mut self, ticket: Ticket, keys: Arc<Keys>, question: Question, now: Instant) {
+        let inspection = Inspection {
+            keys,
+            question,
+            is_spent: false,
+        };
+        self.inspections.insert(ticket, inspection);
         self.timers.set(Timer::Wait(ticket), now + self.config.command_timeout);
         self.ask(ticket);
     }
@@ -28,56 +60,85 @@ impl Session {
     }
 
     fn ask(&mut self, ticket: Ticket) {
-        if !self.is_connected() {
-            return;
-        }
-        let Some(invocation) = self.inspections.get(&ticket).map(|keys| keys.inspect()) else {
+        let connected = &self.connected;
+        let Some(inspection) = self
+            .inspections
+            .get_mut(&ticket)
+            .filter(|inspection| connected.contains(&inspection.keys.node) && !inspection.is_spent)
+        else {
             return;
         };
+        let (node, invocation) = match inspection.question {
+            Question::State => (inspection.keys.node, inspection.keys.inspect()),
+            Question::Force => {
+                inspection.is_spent = true;
+                (inspection.keys.node, inspection.keys.force())
+            }
+        };
         let call = self.calls.start(Purpose::Inspect(ticket));
-        self.transmit(call, Lane::Command, invocation);
+        self.transmit(call, node, Lane::Command, invocation);
     }
 
     /// The answer came.
     pub(crate) fn inspection_answered(&mut self, ticket: Ticket, result: Result<Reply, CallError>) {
-        let holder = match result {
-            Ok(reply) => match parse_answer(&reply) {
-                Some(Answer::Granted(_)) => Ok(None),
-                Some(Answer::Held { owner, ttl }) => Ok(Some(Holder { owner, remaining: ttl })),
-                None => Err((ErrorKind::Misconfigured, "the server's reply is not Leasehold's".into())),
-            },
-            Err(CallError::Server { code, message }) => match Refusal::of(&code) {
-                Refusal::Temporary => Err((ErrorKind::Unavailable, explain(&code, &message))),
-                _ => Err((ErrorKind::Misconfigured, explain(&code, &message))),
-            },
-            // Asked again on the next connection, if the caller's patience lasts.
-            Err(CallError::Disconnected(_)) => return,
+        let Some(inspection) = self.inspections.get(&ticket) else {
+            return;
         };
-        let Some(keys) = self.inspections.remove(&ticket) else {
+        let refused = || {
+            Err((
+                ErrorKind::Misconfigured,
+                "the server's reply is not Leasehold's".to_owned(),
+            ))
+        };
+        let outcome = match (result, inspection.question) {
+            (Ok(reply), Question::State) => parse_answer(&reply)
+                .map(|answer| Outcome::State(state_of(answer)))
+                .map_or_else(refused, Ok),
+            (Ok(reply), Question::Force) => parse_record(&reply)
+                .map(|record| Outcome::Forced(matches!(record, Record::Mine { .. })))
+                .map_or_else(refused, Ok),
+            (Err(CallError::Server { code, message }), _) => Err(match Refusal::of(&code) {
+                Refusal::Temporary => (ErrorKind::Unavailable, explain(&code, &message)),
+                _ => (ErrorKind::Misconfigured, explain(&code, &message)),
+            }),
+            // Asked again on the next connection, if the caller's patience lasts.
+            (Err(CallError::Disconnected(_)), Question::State) => return,
+            (Err(CallError::Disconnected(cause)), Question::Force) => Err((
+                ErrorKind::Unavailable,
+                format!("the connection closed before the answer came ({cause}); look whether it is still held"),
+            )),
+        };
+        let Some(inspection) = self.inspections.remove(&ticket) else {
             return;
         };
         self.timers.stop(Timer::Wait(ticket));
-        let outcome = match holder {
-            Ok(holder) => Outcome::State(LockState { holder }),
-            Err((kind, message)) => {
-                Outcome::Failed(Error::new(kind, Operation::Inspect, message).with_lock(keys.name.as_str()))
-            }
-        };
+        let outcome = outcome.unwrap_or_else(|(kind, message)| {
+            Outcome::Failed(Error::new(kind, inspection.operation(), message).with_lock(inspection.keys.name.as_str()))
+        });
         self.complete(ticket, outcome);
     }
 
     /// The answer did not come in time.
     pub(crate) fn inspection_overdue(&mut self, ticket: Ticket) {
-        let Some(keys) = self.inspections.remove(&ticket) else {
+        let Some(inspection) = self.inspections.remove(&ticket) else {
             return;
         };
-        let cause = if self.is_connected() {
-            "no answer".into()
-        } else {
-            self.outage()
-        };
+        let cause = self.silence_of(inspection.keys.node);
         let message = format!("the server did not answer in time: {cause}; check that it is up and reachable");
-        let error = Error::new(ErrorKind::Unavailable, Operation::Inspect, message).with_lock(keys.name.as_str());
+        let error = Error::new(ErrorKind::Unavailable, inspection.operation(), message)
+            .with_lock(inspection.keys.name.as_str());
         self.complete(ticket, Outcome::Failed(error));
+    }
+}
+
+fn state_of(answer: Answer) -> LockState {
+    match answer {
+        Answer::Granted(_) => LockState::default(),
+        Answer::Held {
+            owner, ttl, permits, ..
+        } => LockState {
+            holder: Some(Holder { owner, remaining: ttl }),
+            permits,
+        },
     }
 }

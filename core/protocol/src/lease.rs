@@ -49,6 +49,11 @@ impl LeaseDuration {
         )))
     }
 
+    /// A length that was one before.
+    pub(crate) const fn of(length: Duration) -> Option<Self> {
+        Some(Self(length))
+    }
+
     /// The lease as a duration.
     #[must_use]
     pub const fn get(self) -> Duration {

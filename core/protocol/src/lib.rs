@@ -36,16 +36,20 @@
 //! subscribed, and says [`Session::on_subscribed`] for each.
 
 mod calls;
+mod composite;
 mod error;
 mod hold;
 mod inspection;
 mod instant;
 mod kinds;
 mod lease;
+mod line;
+mod multi;
 mod name;
 mod owner;
 mod queue;
 mod reentrancy;
+mod refusal;
 mod release;
 mod reply;
 mod request;
@@ -59,7 +63,7 @@ mod watchdog;
 
 pub use error::{Error, ErrorKind, Holder, Operation};
 pub use instant::Instant;
-pub use kinds::Kind;
+pub use kinds::{Kind, Permits};
 pub use lease::LeaseDuration;
 pub use name::{LockName, MAX_NAME_BYTES};
 pub use owner::{ClientId, Entropy, OwnerId};

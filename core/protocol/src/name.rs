@@ -63,9 +63,20 @@ impl LockName {
         self.0.as_bytes().into()
     }
 
-    /// `prefix:name` if the name has a `{`, else `prefix:{name}`.
+    /// `prefix:name` if the name has a `{`, else `prefix:{name}`: Redisson's rule,
+    /// by which the names `a` and `{a}` share a key.
     pub(crate) fn derived(&self, prefix: &str) -> Arc<[u8]> {
         derived(prefix, &self.0).into()
+    }
+
+    /// `prefix::name` if the name has a `{`, else `prefix:{name}`: no two names
+    /// share a key.
+    pub(crate) fn own(&self, prefix: &str) -> Arc<[u8]> {
+        if self.0.contains('{') {
+            format!("{prefix}::{}", self.0).into_bytes().into()
+        } else {
+            derived(prefix, &self.0).into()
+        }
     }
 }
 
@@ -116,6 +127,16 @@ mod tests {
     fn a_name_with_a_tag_keeps_it() {
         let name = LockName::parse("x:{tag}:y").unwrap();
         assert_eq!(&*name.derived("p"), b"p:x:{tag}:y");
+    }
+
+    #[test]
+    fn no_two_names_share_a_key_of_ours() {
+        let keys = ["a", "{a}", ":{a}"].map(|name| LockName::parse(name).unwrap().own("p"));
+        assert_eq!(
+            [&*keys[0], &*keys[1], &*keys[2]],
+            [&b"p:{a}"[..], b"p::{a}", b"p:::{a}"]
+        );
+        assert!(keys.iter().all(|key| hash_tag(key) == b"a"));
     }
 
     #[test]

@@ -7,15 +7,15 @@
 //! turn, a client that knows of listeners elsewhere pauses after 16 local grants
 //! or 20 ms in a row.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Holder;
 use crate::hold::HoldId;
 use crate::instant::Instant;
-use crate::kinds::Keys;
-use crate::session::Ticket;
+use crate::kinds::{Gate, Keys};
+use crate::session::{NodeId, Ticket};
 use crate::subscriptions::Subscription;
 
 /// Names a queue; never used again for another lock.
@@ -25,13 +25,18 @@ pub(crate) struct QueueId(u64);
 /// One lock's waiters and holder in this client.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    /// The record that the waiters contend for.
-    pub(crate) record: Arc<[u8]>,
+    /// The server that the lock lives on.
+    pub(crate) node: NodeId,
+    /// What the waiters contend for.
+    at: (NodeId, Gate, Arc<[u8]>),
     /// Where its releases are published.
     pub(crate) channel: Arc<[u8]>,
     /// In order of arrival; the first one contends on the server.
     pub(crate) waiting: VecDeque<Ticket>,
-    /// The hold that keeps the others waiting, while it is valid.
+    /// The waiters that stand in the server's queue.
+    pub(crate) line: Line,
+    /// The hold that keeps the others waiting, while it is valid; none if the lock
+    /// is held by several at a time.
     pub(crate) holding: Option<HoldId>,
     /// Whose turn it is, this client's or another's.
     pub(crate) turn: Turn,
@@ -44,8 +49,19 @@ pub(crate) struct Queue {
 impl Queue {
     /// Whether nothing local refers to it.
     pub(crate) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.holding.is_none()
+        self.waiting.is_empty() && self.line.waiting.is_empty() && self.holding.is_none()
     }
+}
+
+/// The waiters of the fair lock, which all contend on the server.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    /// In order of arrival.
+    pub(crate) waiting: BTreeSet<Ticket>,
+    /// The keys that they share.
+    pub(crate) keys: Option<Arc<Keys>>,
+    /// When the server was last told that they live.
+    pub(crate) last_poll: Option<Instant>,
 }
 
 /// What the server said last.
@@ -128,24 +144,27 @@ impl Turn {
 pub(crate) struct Queues {
     last: u64,
     by_id: BTreeMap<QueueId, Queue>,
-    by_record: BTreeMap<Arc<[u8]>, QueueId>,
+    by_record: BTreeMap<(NodeId, Gate, Arc<[u8]>), QueueId>,
 }
 
 impl Queues {
     /// The queue of a lock, made if there is none.
     pub(crate) fn open(&mut self, keys: &Keys) -> QueueId {
-        if let Some(id) = self.by_record.get(&keys.record) {
+        let at = place(keys);
+        if let Some(id) = self.by_record.get(&at) {
             return *id;
         }
         self.last = self.last.wrapping_add(1);
         let id = QueueId(self.last);
-        self.by_record.insert(Arc::clone(&keys.record), id);
+        self.by_record.insert(at.clone(), id);
         self.by_id.insert(
             id,
             Queue {
-                record: Arc::clone(&keys.record),
+                node: keys.node,
+                at,
                 channel: Arc::clone(&keys.channel),
                 waiting: VecDeque::new(),
+                line: Line::default(),
                 holding: None,
                 turn: Turn::default(),
                 last_answer: None,
@@ -155,9 +174,16 @@ impl Queues {
         id
     }
 
-    /// The queue of a record, if there is one.
-    pub(crate) fn find(&self, record: &[u8]) -> Option<QueueId> {
-        self.by_record.get(record).copied()
+    /// The queue of a lock, if there is one.
+    pub(crate) fn find(&self, keys: &Keys) -> Option<QueueId> {
+        self.find_at(keys, keys.kind.gate())
+    }
+
+    /// The queue at another gate of the same record, if there is one.
+    pub(crate) fn find_at(&self, keys: &Keys, gate: Gate) -> Option<QueueId> {
+        self.by_record
+            .get(&(keys.node, gate, Arc::clone(&keys.record)))
+            .copied()
     }
 
     pub(crate) fn get(&self, id: QueueId) -> Option<&Queue> {
@@ -176,7 +202,7 @@ impl Queues {
     /// Forgets a queue.
     pub(crate) fn remove(&mut self, id: QueueId) {
         if let Some(queue) = self.by_id.remove(&id) {
-            self.by_record.remove(&queue.record);
+            self.by_record.remove(&queue.at);
         }
     }
 
@@ -184,6 +210,11 @@ impl Queues {
     pub(crate) fn len(&self) -> usize {
         self.by_id.len()
     }
+}
+
+/// What the waiters of a lock contend for.
+fn place(keys: &Keys) -> (NodeId, Gate, Arc<[u8]>) {
+    (keys.node, keys.kind.gate(), Arc::clone(&keys.record))
 }
 
 #[cfg(test)]

@@ -6,29 +6,40 @@ use crate::hold::HoldId;
 use crate::queue::QueueId;
 use crate::session::Context;
 
-/// The map from a lock and a context to the hold that the context re-enters.
+/// The map from a lock and a context to the holds of that context, newest last:
+/// one, but for semaphores.
 ///
 /// A lost hold stays in it until its outermost level is released: its context
 /// must not be let in as if nothing had happened.
 #[derive(Debug, Default)]
 pub(crate) struct Reentrancy {
-    holds: BTreeMap<(QueueId, Context), HoldId>,
+    holds: BTreeMap<(QueueId, Context), Vec<HoldId>>,
 }
 
 impl Reentrancy {
     /// Notes that `context` holds the lock of `queue`.
     pub(crate) fn insert(&mut self, queue: QueueId, context: Context, hold: HoldId) {
-        self.holds.insert((queue, context), hold);
+        self.holds.entry((queue, context)).or_default().push(hold);
     }
 
-    /// The hold of `context`, if it has one.
+    /// The newest hold of `context`, if it has one.
     pub(crate) fn get(&self, queue: QueueId, context: Context) -> Option<HoldId> {
-        self.holds.get(&(queue, context)).copied()
+        self.holds.get(&(queue, context))?.last().copied()
     }
 
-    /// Forgets the hold of `context`.
-    pub(crate) fn remove(&mut self, queue: QueueId, context: Context) {
-        self.holds.remove(&(queue, context));
+    /// All holds of `context`, newest last.
+    pub(crate) fn all(&self, queue: QueueId, context: Context) -> &[HoldId] {
+        self.holds.get(&(queue, context)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Forgets a hold of `context`.
+    pub(crate) fn remove(&mut self, queue: QueueId, context: Context, hold: HoldId) {
+        if let Some(holds) = self.holds.get_mut(&(queue, context)) {
+            holds.retain(|known| *known != hold);
+            if holds.is_empty() {
+                self.holds.remove(&(queue, context));
+            }
+        }
     }
 
     /// Whether any context holds the lock of `queue`.

@@ -137,10 +137,11 @@ impl Session {
 
     /// Sends a release, if there is a connection and it is not in flight.
     pub(crate) fn send_release(&mut self, id: ReleaseId, now: Instant) {
-        let connected = self.is_connected();
         let Some(release) = self.releases.by_id.get_mut(&id) else {
             return;
         };
+        let node = release.keys.node;
+        let connected = self.connected.contains(&node);
         if now >= release.until {
             self.settle_release(id, ReleaseOutcome::Unknown);
             return;
@@ -158,7 +159,7 @@ impl Session {
         self.timers.stop(Timer::ReleaseAgain(id));
         self.timers
             .set(Timer::CallTimeout(call), now + self.config.command_timeout);
-        self.transmit(call, Lane::Command, invocation);
+        self.transmit(call, node, Lane::Command, invocation);
     }
 
     /// There is a connection again: send what waited for one.

@@ -42,7 +42,9 @@ impl Refusal {
     /// Sorts an error by its first word.
     pub(crate) fn of(code: &str) -> Self {
         match code {
-            "WRONGTYPE" | "LEASEHOLD_TOKEN" | "LEASEHOLD_ARGUMENT" | "NOAUTH" | "WRONGPASS" => Self::BeforeWrite,
+            "WRONGTYPE" | "LEASEHOLD_TOKEN" | "LEASEHOLD_ARGUMENT" | "LEASEHOLD_LIMIT" | "NOAUTH" | "WRONGPASS" => {
+                Self::BeforeWrite
+            }
             "LOADING" | "BUSY" | "MASTERDOWN" | "TRYAGAIN" | "CLUSTERDOWN" | "NOREPLICAS" | "READONLY" | "MISCONF"
             | "OOM" | "NOSCRIPT" | "UNBLOCKED" | "MOVED" | "ASK" => Self::Temporary,
             _ => Self::Permanent,

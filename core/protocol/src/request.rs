@@ -23,23 +23,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::calls::{InFlight, Purpose};
-use crate::error::{Error, ErrorKind, Holder, Operation};
+use crate::error::{ErrorKind, Holder};
 use crate::hold::LeasePlan;
 use crate::instant::Instant;
-use crate::kinds::{Answer, Keys, parse_answer};
+use crate::kinds::{Answer, Attempt, Keys, parse_answer};
 use crate::lease::deadline;
 use crate::owner::OwnerId;
 use crate::queue::{LastAnswer, QueueId};
+use crate::refusal::explain;
 use crate::reply::{CallError, Refusal, Reply};
 use crate::session::{AcquireRequest, CallId, Context, Lane, Outcome, Session, Ticket};
 use crate::timers::Timer;
+use crate::token::Token;
 
 /// The shortest time between two tries of one waiter.
-const MIN_GAP: Duration = Duration::from_millis(2);
+pub(crate) const MIN_GAP: Duration = Duration::from_millis(2);
 /// The longest TTL that an attempt sets; an orphan lives no longer.
 pub(crate) const MAX_ATTEMPT: Duration = Duration::from_secs(30);
-/// How much longer than its wait a caller is kept while the first answer is due.
-const FIRST_ANSWER_GRACE: Duration = Duration::from_millis(40);
 /// The pause of a client whose turn is over.
 const TURN_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
 /// The pause after an answer that did not say who holds the lock.
@@ -60,22 +60,29 @@ enum State {
 /// One caller that wants a lock.
 #[derive(Debug)]
 pub(crate) struct Request {
-    queue: QueueId,
-    keys: Arc<Keys>,
+    pub(crate) queue: QueueId,
+    pub(crate) keys: Arc<Keys>,
     owner: OwnerId,
     pub(crate) context: Option<Context>,
     plan: LeasePlan,
     max_hold: Option<Duration>,
     fencing: bool,
     /// It tries once and does not wait.
-    once: bool,
-    started: Instant,
+    pub(crate) once: bool,
+    /// The write hold that this read is taken inside.
+    inside: Option<OwnerId>,
+    /// A refusal left its mark on the server.
+    marked: bool,
+    /// When the last call was sent that the server answered "queued", and when it
+    /// did, in µs of its own clock.
+    queued: Option<(Instant, u64)>,
+    pub(crate) started: Instant,
     state: State,
     /// A message came while an attempt was in flight: the refusal may be stale.
     again: bool,
-    last_try: Option<Instant>,
+    pub(crate) last_try: Option<Instant>,
     /// The first answer was given its grace.
-    graced: bool,
+    pub(crate) graced: bool,
     /// What the server may have granted without our knowing.
     pub(crate) doubt: Doubt,
 }
@@ -104,20 +111,80 @@ impl Doubt {
     }
 }
 
+/// What the server granted, and when at the earliest.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    pub(crate) token: Option<Token>,
+    pub(crate) sent: Instant,
+    pub(crate) ttl: Duration,
+    /// The server granted it of its own accord, for a short time.
+    pub(crate) provisional: bool,
+}
+
+impl Request {
+    /// Its owner id, and whether it wants a token.
+    pub(crate) fn as_waiter(&self) -> (OwnerId, bool) {
+        (self.owner.clone(), self.fencing)
+    }
+
+    /// A call sent at `sent` found it in the server's queue.
+    pub(crate) fn still_queued(&mut self, sent: Instant, server_now: u64) {
+        if self.queued.is_none_or(|(at, _)| at < sent) {
+            self.queued = Some((sent, server_now));
+        }
+    }
+
+    /// Whether an attempt is in flight.
+    pub(crate) const fn is_trying(&self) -> bool {
+        matches!(self.state, State::Trying(_))
+    }
+
+    /// A message spoke of it while it was asking: the answer may be stale.
+    pub(crate) const fn ask_again(&mut self) {
+        self.again = true;
+    }
+
+    /// Whether the server is known to have it in its queue.
+    pub(crate) const fn is_queued(&self) -> bool {
+        self.queued.is_some()
+    }
+
+    /// When the last call was sent that found it in the queue, if that is no later
+    /// than `seen` by the server's clock.
+    pub(crate) fn queued_at(&self, seen: u64) -> Option<Instant> {
+        self.queued
+            .filter(|(_, server_now)| *server_now <= seen)
+            .map(|(sent, _)| sent)
+    }
+}
+
 impl Session {
-    /// Queues a caller that holds nothing yet.
-    pub(crate) fn enqueue(&mut self, ticket: Ticket, request: AcquireRequest, keys: Arc<Keys>, now: Instant) {
+    /// Queues a caller that holds nothing yet; `inside` is the write hold that a
+    /// read is taken inside.
+    pub(crate) fn enqueue(
+        &mut self,
+        ticket: Ticket,
+        request: AcquireRequest,
+        keys: Arc<Keys>,
+        inside: Option<OwnerId>,
+        plan: LeasePlan,
+        now: Instant,
+    ) {
         let id = self.queues.open(&keys);
+        let at_the_server = inside.is_some() || keys.kind.queues_on_server();
         let once = request.wait.is_some_and(|wait| wait.is_zero());
         let Some(queue) = self.queues.get_mut(id) else { return };
-        if once && !queue.is_idle() {
+        if once && inside.is_none() && !queue.is_idle() {
             let error = self.others_first(id, &keys, now);
             self.complete(ticket, Outcome::NotGranted(error));
             return;
         }
-        queue.waiting.push_back(ticket);
+        if keys.kind.queues_on_server() {
+            queue.line.waiting.insert(ticket);
+        } else if !at_the_server {
+            queue.waiting.push_back(ticket);
+        }
         let owner = OwnerId::random(self.config.client, &mut *self.entropy);
-        let plan = LeasePlan::of(request.lease, &self.config);
         match request.wait {
             Some(wait) if wait.is_zero() => self.timers.set(Timer::Wait(ticket), now + self.config.command_timeout),
             Some(wait) => self.timers.set(Timer::Wait(ticket), now + wait),
@@ -134,6 +201,9 @@ impl Session {
                 max_hold: request.max_hold,
                 fencing: request.fencing,
                 once,
+                inside,
+                marked: false,
+                queued: None,
                 started: now,
                 state: State::Queued,
                 again: false,
@@ -142,7 +212,11 @@ impl Session {
                 doubt: Doubt::default(),
             },
         );
-        self.advance(id, now);
+        if at_the_server {
+            self.attempt(ticket, now);
+        } else {
+            self.advance(id, now);
+        }
     }
 
     /// Lets the first of the queue try, if nobody here holds the lock.
@@ -198,6 +272,14 @@ impl Session {
         }
     }
 
+    /// Asks again under the same owner id, unless it is asking.
+    pub(crate) fn attempt_again(&mut self, ticket: Ticket, now: Instant) {
+        let asks = |request: &Request| matches!(request.state, State::Trying(_));
+        if !self.requests.get(&ticket).is_some_and(asks) {
+            self.attempt(ticket, now);
+        }
+    }
+
     fn attempt_after_gap(&mut self, ticket: Ticket, now: Instant) {
         let Some(request) = self.requests.get_mut(&ticket) else {
             return;
@@ -214,17 +296,23 @@ impl Session {
     /// Asks the server, if there is a connection; else sleeps until there is.
     fn attempt(&mut self, ticket: Ticket, now: Instant) {
         self.timers.stop(Timer::Wake(ticket));
-        let connected = self.is_connected();
         let Some(request) = self.requests.get_mut(&ticket) else {
             return;
         };
-        if !connected {
+        let node = request.keys.node;
+        if !self.connected.contains(&node) {
             request.state = State::Sleeping;
             return;
         }
         let longest = request.max_hold.map_or(MAX_ATTEMPT, |max| max.min(MAX_ATTEMPT));
         let ttl = request.plan.length.min(longest);
-        let invocation = request.keys.acquire(&request.owner, ttl, request.fencing);
+        let invocation = request.keys.acquire(&Attempt {
+            owner: &request.owner,
+            ttl,
+            fencing: request.fencing,
+            waits: !request.once,
+            inside: request.inside.as_ref(),
+        });
         let call = self.calls.start(Purpose::Acquire { ticket, ttl });
         request.state = State::Trying(call);
         request.again = false;
@@ -232,7 +320,7 @@ impl Session {
         request.doubt.open.push(call);
         self.timers
             .set(Timer::CallTimeout(call), now + self.config.command_timeout);
-        self.transmit(call, Lane::Command, invocation);
+        self.transmit(call, node, Lane::Command, invocation);
     }
 
     /// The answer to an attempt.
@@ -258,14 +346,29 @@ impl Session {
                 Some(Answer::Granted(token)) => {
                     let sent = call.sent.or(request.last_try).unwrap_or(request.started);
                     if deadline(sent, ttl) > now {
-                        self.grant(ticket, token, sent, ttl, now);
+                        let granted = Granted {
+                            token,
+                            sent,
+                            ttl,
+                            provisional: false,
+                        };
+                        self.grant(ticket, granted, now);
                     } else {
                         // It came too late to be of use. Give it back, and ask under a new id.
                         self.renounce(ticket, true, now);
                         self.attempt(ticket, now);
                     }
                 }
-                Some(Answer::Held { owner, ttl: remaining }) => {
+                Some(Answer::Held {
+                    owner,
+                    ttl: remaining,
+                    queued,
+                    ..
+                }) => {
+                    request.marked = !request.once && request.keys.kind.leaves_mark();
+                    if let Some((sent, queued)) = call.sent.zip(queued) {
+                        request.still_queued(sent, queued);
+                    }
                     self.note_held(queue, owner, remaining, now);
                     if is_current {
                         self.refused(ticket, remaining, now);
@@ -332,8 +435,15 @@ impl Session {
         }
         let (queue, again) = (request.queue, request.again);
         request.state = State::Sleeping;
-        self.subscribe(queue);
-        if again {
+        if request.keys.kind.queues_on_server() {
+            let keys = Arc::clone(&request.keys);
+            self.stand_in_line(queue, &keys, now);
+            if again {
+                self.attempt_after_gap(ticket, now);
+            }
+            return;
+        }
+        if self.subscribe(queue) || again {
             self.attempt_after_gap(ticket, now);
             return;
         }
@@ -360,71 +470,6 @@ impl Session {
         self.timers.set(Timer::Wake(ticket), now + pause);
     }
 
-    /// A caller's wait is over.
-    pub(crate) fn wait_over(&mut self, ticket: Ticket, now: Instant) {
-        let Some(request) = self.requests.get_mut(&ticket) else {
-            return;
-        };
-        let first_answer_due = matches!(request.state, State::Trying(_)) && !request.once && !request.graced;
-        let started = request.started;
-        let answered = |(at, answer): &(Instant, LastAnswer)| *at >= started && matches!(answer, LastAnswer::Held(_));
-        let heard = self
-            .queues
-            .get(request.queue)
-            .and_then(|queue| queue.last_answer.as_ref())
-            .is_some_and(answered);
-        if first_answer_due && !heard {
-            request.graced = true;
-            self.timers.set(Timer::Wait(ticket), now + FIRST_ANSWER_GRACE);
-        } else {
-            self.give_up(ticket, now);
-        }
-    }
-
-    /// A caller without a bound has waited one lease since it last asked whether
-    /// the server is there.
-    pub(crate) fn silence(&mut self, ticket: Ticket, now: Instant) {
-        let Some(request) = self.requests.get(&ticket) else {
-            return;
-        };
-        let Some(queue) = self.queues.get(request.queue) else {
-            return;
-        };
-        let heard = match &queue.last_answer {
-            _ if queue.holding.is_some() => now,
-            Some((at, LastAnswer::Held(_))) => (*at).max(request.started),
-            _ => request.started,
-        };
-        let patience = heard + self.config.lease.get();
-        if patience > now {
-            self.timers.set(Timer::Silence(ticket), patience);
-        } else {
-            self.give_up(ticket, now);
-        }
-    }
-
-    fn give_up(&mut self, ticket: Ticket, now: Instant) {
-        let Some(request) = self.requests.get(&ticket) else {
-            return;
-        };
-        let error = self.not_granted(request, now);
-        let outcome = match error.kind() {
-            ErrorKind::LockTimeout => Outcome::NotGranted(error),
-            _ => Outcome::Failed(error),
-        };
-        self.complete(ticket, outcome);
-        self.remove_request(ticket, now);
-    }
-
-    fn fail_request(&mut self, ticket: Ticket, kind: ErrorKind, message: &str, now: Instant) {
-        let Some(request) = self.requests.get(&ticket) else {
-            return;
-        };
-        let error = Error::new(kind, Operation::Acquire, message).with_lock(request.keys.name.as_str());
-        self.complete(ticket, Outcome::Failed(error));
-        self.remove_request(ticket, now);
-    }
-
     /// Takes a request out; what it may have been granted is owed a release.
     pub(crate) fn remove_request(&mut self, ticket: Ticket, now: Instant) {
         self.renounce(ticket, false, now);
@@ -437,6 +482,7 @@ impl Session {
         if let Some(queue) = self.queues.get_mut(request.queue) {
             queue.waiting.retain(|waiting| *waiting != ticket);
         }
+        self.leave_line(ticket, request.queue);
         self.advance(request.queue, now);
     }
 
@@ -448,7 +494,9 @@ impl Session {
             return;
         };
         let doubt = std::mem::take(&mut request.doubt);
-        if doubt.is_any() || granted {
+        let marked = std::mem::take(&mut request.marked);
+        request.queued = None;
+        if doubt.is_any() || granted || marked {
             let owner = std::mem::replace(&mut request.owner, fresh);
             let (queue, keys) = (request.queue, Arc::clone(&request.keys));
             self.compensate(queue, keys, owner, doubt, now);
@@ -456,7 +504,7 @@ impl Session {
     }
 
     /// Turns a request into a hold.
-    fn grant(&mut self, ticket: Ticket, token: Option<crate::Token>, sent: Instant, ttl: Duration, now: Instant) {
+    pub(crate) fn grant(&mut self, ticket: Ticket, granted: Granted, now: Instant) {
         let Some(request) = self.requests.remove(&ticket) else {
             return;
         };
@@ -467,6 +515,8 @@ impl Session {
             queue.waiting.retain(|waiting| *waiting != ticket);
             queue.turn.granted(now);
         }
+        self.leave_line(ticket, request.queue);
+        let (queue, is_exclusive) = (request.queue, request.keys.kind.is_exclusive());
         self.start_hold(
             ticket,
             crate::hold::Grant {
@@ -477,93 +527,30 @@ impl Session {
                 plan: request.plan,
                 max_hold: request.max_hold,
                 doubt: request.doubt,
-                token,
-                sent,
-                ttl,
+                token: granted.token.filter(|_| request.fencing),
+                sent: granted.sent,
+                ttl: granted.ttl,
+                provisional: granted.provisional,
             },
             now,
         );
+        if !is_exclusive {
+            // The next one may get in beside it.
+            self.advance(queue, now);
+        }
     }
 
     /// The server said who holds the lock.
-    fn note_held(&mut self, id: QueueId, owner: String, remaining: Option<Duration>, now: Instant) {
+    pub(crate) fn note_held(&mut self, id: QueueId, owner: String, remaining: Option<Duration>, now: Instant) {
         if let Some(queue) = self.queues.get_mut(id) {
             queue.last_answer = Some((now, LastAnswer::Held(Holder { owner, remaining })));
             queue.turn.passed_on();
         }
     }
 
-    fn note_failure(&mut self, id: QueueId, cause: String, now: Instant) {
+    pub(crate) fn note_failure(&mut self, id: QueueId, cause: String, now: Instant) {
         if let Some(queue) = self.queues.get_mut(id) {
             queue.last_answer = Some((now, LastAnswer::Failed(cause)));
         }
-    }
-
-    /// Why a caller that does not wait is refused without asking the server.
-    fn others_first(&self, id: QueueId, keys: &Keys, now: Instant) -> Error {
-        match self.local_holder(id, now) {
-            Some(holder) => held_error(keys, Duration::ZERO, holder),
-            None => {
-                let message = "not granted: others of this client wait for it already; wait longer or try again";
-                Error::new(ErrorKind::LockTimeout, Operation::Acquire, message).with_lock(keys.name.as_str())
-            }
-        }
-    }
-
-    /// Why a caller that waited does not get the lock: it is held (`LockTimeout`),
-    /// or the server did not say so (`Unavailable`).
-    fn not_granted(&self, request: &Request, now: Instant) -> Error {
-        let waited = now.saturating_since(request.started);
-        let queue = self.queues.get(request.queue);
-        let last_answer = queue.and_then(|queue| queue.last_answer.as_ref());
-        let held = self.local_holder(request.queue, now).or_else(|| match last_answer {
-            // A waiter whose turn never came has it from those before it.
-            Some((at, LastAnswer::Held(holder))) if *at >= request.started || request.last_try.is_none() => {
-                Some(holder.clone())
-            }
-            _ => None,
-        });
-        if let Some(holder) = held {
-            return held_error(&request.keys, waited, holder);
-        }
-        let cause = match last_answer {
-            _ if !self.is_connected() => self.outage(),
-            Some((at, LastAnswer::Failed(cause))) if *at >= request.started => cause.clone(),
-            _ => "no answer".into(),
-        };
-        let message =
-            format!("the server did not answer within {waited:?}: {cause}; check that it is up and reachable");
-        Error::new(ErrorKind::Unavailable, Operation::Acquire, message).with_lock(request.keys.name.as_str())
-    }
-
-    /// Who of this client holds the lock.
-    fn local_holder(&self, id: QueueId, now: Instant) -> Option<Holder> {
-        let hold = self.queues.get(id)?.holding?;
-        Some(self.holds.get(&hold)?.as_holder(now))
-    }
-}
-
-fn held_error(keys: &Keys, waited: Duration, holder: Holder) -> Error {
-    let left = match holder.remaining {
-        Some(left) => format!("for another {left:?} unless it is renewed"),
-        None => "by a record without TTL".into(),
-    };
-    let message = format!(
-        "not granted after {waited:?}: held by {} {left}; wait longer or try again",
-        holder.owner
-    );
-    Error::new(ErrorKind::LockTimeout, Operation::Acquire, message)
-        .with_lock(keys.name.as_str())
-        .with_holder(Some(holder))
-}
-
-/// What a server's error means for a lock.
-pub(crate) fn explain(code: &str, message: &str) -> String {
-    match code {
-        "WRONGTYPE" => "the key of this name holds something that is not a lock; choose another name".into(),
-        "LEASEHOLD_TOKEN" => {
-            format!("{message}; delete the key leasehold:token of this name after checking who wrote it")
-        }
-        _ => format!("the server refused: {code} {message}"),
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 macro_rules! scripts {
-    ($($(#[$doc:meta])* $variant:ident => $file:literal,)*) => {
+    ($($(#[$doc:meta])* $variant:ident => $file:literal $(uses $($part:literal),+)?;)*) => {
         /// A script of the `lua/` folder.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
@@ -15,11 +15,14 @@ macro_rules! scripts {
             /// Every script.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The script's text.
+            /// The script's text: the parts that it uses, then its own file.
             #[must_use]
             pub const fn text(self) -> &'static str {
                 match self {
-                    $(Self::$variant => include_str!(concat!("../lua/", $file)),)*
+                    $(Self::$variant => concat!(
+                        $($(include_str!(concat!("../lua/parts/", $part, ".lua")),)+)?
+                        include_str!(concat!("../lua/", $file, ".lua"))
+                    ),)*
                 }
             }
 
@@ -27,7 +30,15 @@ macro_rules! scripts {
             #[must_use]
             pub const fn file(self) -> &'static str {
                 match self {
-                    $(Self::$variant => $file,)*
+                    $(Self::$variant => concat!($file, ".lua"),)*
+                }
+            }
+
+            /// The parts that stand before it.
+            #[must_use]
+            pub const fn parts(self) -> &'static [&'static str] {
+                match self {
+                    $(Self::$variant => &[$($($part),+)?],)*
                 }
             }
 
@@ -47,11 +58,75 @@ macro_rules! scripts {
 
 scripts! {
     /// Takes the reentrant lock.
-    LockAcquire => "lock_acquire.lua",
+    LockAcquire => "lock_acquire" uses "lease", "token";
     /// Renews it.
-    LockRenew => "lock_renew.lua",
+    LockRenew => "lock_renew" uses "lease", "keep";
     /// Gives it back.
-    LockRelease => "lock_release.lua",
+    LockRelease => "lock_release";
     /// Says who holds it.
-    LockInspect => "lock_inspect.lua",
+    LockInspect => "lock_inspect";
+    /// Takes it from whoever holds it.
+    LockForce => "lock_force";
+    /// Takes the simple lock.
+    MutexAcquire => "mutex_acquire" uses "lease", "keep", "token";
+    /// Renews it.
+    MutexRenew => "mutex_renew" uses "lease", "keep";
+    /// Gives it back.
+    MutexRelease => "mutex_release";
+    /// Says who holds it.
+    MutexInspect => "mutex_inspect";
+    /// Takes it from whoever holds it.
+    MutexForce => "mutex_force";
+    /// Takes the fair lock, or a place in its queue.
+    FairAcquire => "fair_acquire" uses "lease", "token", "fair";
+    /// Says that its waiters live.
+    FairPoll => "fair_poll" uses "token", "fair";
+    /// Gives it back, or the place.
+    FairRelease => "fair_release" uses "token", "fair";
+    /// Takes it from whoever holds it.
+    FairForce => "fair_force" uses "token", "fair";
+    /// Takes the read side of a read-write lock.
+    ReadAcquire => "read_acquire" uses "lease", "keep", "time", "read_write";
+    /// Renews it.
+    ReadRenew => "read_renew" uses "lease", "time";
+    /// Gives it back.
+    ReadRelease => "read_release" uses "time";
+    /// Takes the write side.
+    WriteAcquire => "write_acquire" uses "lease", "keep", "time", "token", "read_write";
+    /// Renews it.
+    WriteRenew => "write_renew" uses "lease", "time", "read_write";
+    /// Gives it back.
+    WriteRelease => "write_release" uses "keep", "time", "read_write";
+    /// Says who holds one side.
+    ReadWriteInspect => "read_write_inspect" uses "time", "read_write";
+    /// Takes one side from whoever holds it.
+    ReadWriteForce => "read_write_force";
+    /// Takes permits of a semaphore.
+    SemaphoreAcquire => "semaphore_acquire" uses "lease", "keep", "time";
+    /// Renews them.
+    SemaphoreRenew => "semaphore_renew" uses "lease", "time";
+    /// Gives them back.
+    SemaphoreRelease => "semaphore_release" uses "time";
+    /// Says how many are held.
+    SemaphoreInspect => "semaphore_inspect" uses "time";
+    /// Takes all of them from whoever holds them.
+    SemaphoreForce => "semaphore_force";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_says_which_parts_it_uses() {
+        for script in Script::ALL {
+            let own = script.text().rsplit("\n-- Uses ").next().unwrap();
+            let said: Vec<&str> = match script.text().contains("\n-- Uses ") {
+                true => own.lines().next().unwrap().split(", ").collect(),
+                false => Vec::new(),
+            };
+            let used: Vec<String> = script.parts().iter().map(|part| format!("parts/{part}.lua")).collect();
+            assert_eq!(said, used, "{}", script.file());
+        }
+    }
 }

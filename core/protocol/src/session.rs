@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::calls::{Calls, InFlight, Purpose};
+use crate::composite::Composites;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::hold::{Extension, Holds};
+use crate::hold::{Extension, Hold, HoldId, Holds, LeasePlan, lost_error};
+use crate::inspection::{Inspection, Question};
 use crate::instant::Instant;
-use crate::kinds::{Invocation, Keys, Kind};
+use crate::kinds::{Gate, Invocation, Keys, Kind};
 use crate::name::LockName;
-use crate::owner::Entropy;
+use crate::owner::{Entropy, OwnerId};
 use crate::queue::Queues;
 use crate::reentrancy::Reentrancy;
 use crate::release::Releases;
@@ -25,11 +27,9 @@ pub(crate) use crate::types::*;
 pub struct Session {
     pub(crate) config: Config,
     pub(crate) entropy: Box<dyn Entropy>,
-    /// The server that single-server locks live on.
-    pub(crate) node: NodeId,
-    connected: BTreeSet<NodeId>,
-    /// Why the last connection closed.
-    outage: Option<String>,
+    pub(crate) connected: BTreeSet<NodeId>,
+    /// Why each node's last connection closed.
+    outages: BTreeMap<NodeId, String>,
     closed: bool,
     last_ticket: u64,
     pub(crate) queues: Queues,
@@ -37,9 +37,10 @@ pub struct Session {
     pub(crate) holds: Holds,
     pub(crate) extensions: BTreeMap<Ticket, Extension>,
     pub(crate) reentrancy: Reentrancy,
+    pub(crate) composites: Composites,
     pub(crate) releases: Releases,
     pub(crate) channels: Channels,
-    pub(crate) inspections: BTreeMap<Ticket, Arc<Keys>>,
+    pub(crate) inspections: BTreeMap<Ticket, Inspection>,
     pub(crate) calls: Calls,
     pub(crate) timers: Timers,
     pub(crate) transmits: VecDeque<Transmit>,
@@ -53,9 +54,8 @@ impl Session {
         Self {
             config,
             entropy,
-            node: NodeId::default(),
             connected: BTreeSet::new(),
-            outage: None,
+            outages: BTreeMap::new(),
             closed: false,
             last_ticket: 0,
             queues: Queues::default(),
@@ -63,6 +63,7 @@ impl Session {
             holds: Holds::default(),
             extensions: BTreeMap::new(),
             reentrancy: Reentrancy::default(),
+            composites: Composites::default(),
             releases: Releases::default(),
             channels: Channels::default(),
             inspections: BTreeMap::new(),
@@ -77,49 +78,89 @@ impl Session {
     /// (the wait is over and the lock is held), or [`Outcome::Failed`].
     pub fn acquire(&mut self, request: AcquireRequest, now: Instant) -> Ticket {
         let ticket = self.ticket();
-        if self.fail_if_closed(ticket, Operation::Acquire) {
-            return ticket;
-        }
-        let keys = Arc::new(Keys::new(request.kind, &request.name));
-        let inside = match request.within {
-            Some(lease) => match self.holds.of_lease(lease) {
-                Some(hold)
-                    if self
-                        .holds
-                        .get(&hold)
-                        .is_some_and(|hold| hold.keys.record == keys.record) =>
-                {
-                    Some(hold)
-                }
-                _ => {
-                    let error = Error::new(
-                        ErrorKind::InvalidArgument,
-                        Operation::Acquire,
-                        "`within` is not a held lease of this lock; give one, or leave it out",
-                    );
-                    self.complete(ticket, Outcome::Failed(error.with_lock(request.name.as_str())));
-                    return ticket;
-                }
-            },
-            None => self
-                .queues
-                .find(&keys.record)
-                .zip(request.context)
-                .and_then(|(queue, context)| self.reentrancy.get(queue, context)),
-        };
-        match inside {
-            Some(hold) => self.reenter(ticket, hold, &request, now),
-            None => self.enqueue(ticket, request, keys, now),
+        if !self.fail_if_closed(ticket, Operation::Acquire) {
+            let plan = LeasePlan::of(request.lease, &self.config);
+            self.acquire_with(ticket, request, plan, now);
+            self.settle_composites(now);
         }
         ticket
+    }
+
+    /// Takes a lock for `ticket`, to last as planned.
+    pub(crate) fn acquire_with(&mut self, ticket: Ticket, request: AcquireRequest, plan: LeasePlan, now: Instant) {
+        let keys = Arc::new(Keys::new(request.kind, &request.name, NodeId::default()));
+        match self.place(&request, &keys, now) {
+            Ok(Place::Reenter(hold)) => self.reenter(ticket, hold, plan, now),
+            Ok(Place::Inside(writer)) => self.enqueue(ticket, request, keys, Some(writer), plan, now),
+            Ok(Place::Outside) => self.enqueue(ticket, request, keys, None, plan, now),
+            Err(error) => self.complete(ticket, Outcome::Failed(error.with_lock(request.name.as_str()))),
+        }
+    }
+
+    /// Where a caller stands that wants a lock.
+    fn place(&self, request: &AcquireRequest, keys: &Keys, now: Instant) -> Result<Place, Error> {
+        let refuse = |message| Err(Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message));
+        let same = |hold: &Hold| hold.keys.record == keys.record && hold.keys.node == keys.node;
+        let around = match request.within {
+            Some(lease) => match self.holds.of_lease(lease) {
+                Some(id) if self.holds.get(&id).is_some_and(same) => Some(id),
+                _ => return refuse("`within` is not a held lease of this lock; give one, or leave it out"),
+            },
+            None => request.context.and_then(|context| self.held_by(keys, context)),
+        };
+        let Some((id, hold)) = around.and_then(|id| Some((id, self.holds.get(&id)?))) else {
+            return Ok(Place::Outside);
+        };
+        match (hold.keys.kind.gate(), keys.kind.gate()) {
+            (held, wanted) if held == wanted && keys.kind.is_reentrant() => Ok(Place::Reenter(id)),
+            (Gate::Write, Gate::Read) if hold.is_valid(now) => Ok(Place::Inside(hold.owner.clone())),
+            (Gate::Write, Gate::Read) => Err(lost_error(hold, Operation::Acquire)),
+            (Gate::Read, Gate::Write) => refuse(
+                "it is held for reading here, and waiting to write would wait for itself; release the read first",
+            ),
+            _ if request.within.is_some() => refuse("this kind of lock is not reentrant; leave `within` out"),
+            _ => Ok(Place::Outside),
+        }
+    }
+
+    /// The hold around a new one of `context`: its own, or the other side's of a
+    /// read-write lock.
+    fn held_by(&self, keys: &Keys, context: Context) -> Option<HoldId> {
+        let at = |gate| self.reentrancy.get(self.queues.find_at(keys, gate)?, context);
+        let own = keys.kind.gate();
+        match own {
+            Gate::Read => at(own).or_else(|| at(Gate::Write)),
+            Gate::Write => at(own).or_else(|| at(Gate::Read)),
+            Gate::Lock | Gate::Mutex | Gate::Semaphore => at(own),
+        }
     }
 
     /// Gives one lease back. Completes with [`Outcome::Released`]. A second
     /// release of a lease is harmless and completes at once.
     pub fn release(&mut self, lease: LeaseId, now: Instant) -> Ticket {
         let ticket = self.ticket();
-        self.release_lease(ticket, lease, now);
+        self.release_any(ticket, lease, now);
         ticket
+    }
+
+    /// Gives back the innermost lease of `context` on several locks together.
+    /// Completes as [`Session::release_innermost`].
+    pub fn release_innermost_of_all(&mut self, locks: &[(Kind, LockName)], context: Context, now: Instant) -> Ticket {
+        let ticket = self.ticket();
+        if !self.fail_if_closed(ticket, Operation::Release) {
+            match self.innermost_of_all(locks, context) {
+                Some(lease) => self.release_any(ticket, lease, now),
+                None => self.complete(ticket, Outcome::Failed(not_owner())),
+            }
+        }
+        ticket
+    }
+
+    fn release_any(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
+        if !self.release_whole(ticket, lease, now) {
+            self.release_lease(ticket, lease, now);
+        }
+        self.settle_composites(now);
     }
 
     /// Gives back the innermost lease of `context`. Completes with
@@ -130,15 +171,8 @@ impl Session {
             return ticket;
         }
         match self.innermost(kind, name, context) {
-            Some(lease) => self.release_lease(ticket, lease, now),
-            None => {
-                let error = Error::new(
-                    ErrorKind::NotOwner,
-                    Operation::Release,
-                    "the calling thread or task does not hold it; release it where it was acquired, or release its lease",
-                );
-                self.complete(ticket, Outcome::Failed(error.with_lock(name.as_str())));
-            }
+            Some(lease) => self.release_any(ticket, lease, now),
+            None => self.complete(ticket, Outcome::Failed(not_owner().with_lock(name.as_str()))),
         }
         ticket
     }
@@ -149,7 +183,10 @@ impl Session {
     pub fn extend(&mut self, lease: LeaseId, by: Option<crate::LeaseDuration>, now: Instant) -> Ticket {
         let ticket = self.ticket();
         if !self.fail_if_closed(ticket, Operation::Extend) {
-            self.extend_lease(ticket, lease, by, now);
+            if !self.extend_whole(ticket, lease, by, now) {
+                self.extend_lease(ticket, lease, by, now);
+            }
+            self.settle_composites(now);
         }
         ticket
     }
@@ -158,7 +195,19 @@ impl Session {
     pub fn inspect(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
         let ticket = self.ticket();
         if !self.fail_if_closed(ticket, Operation::Inspect) {
-            self.start_inspection(ticket, Arc::new(Keys::new(kind, name)), now);
+            let keys = Arc::new(Keys::new(kind, name, NodeId::default()));
+            self.start_inspection(ticket, keys, Question::State, now);
+        }
+        ticket
+    }
+
+    /// Takes a lock from whoever holds it: for operators. Its holder hears of the
+    /// loss at its next renewal. Completes with [`Outcome::Forced`].
+    pub fn force_release(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
+        let ticket = self.ticket();
+        if !self.fail_if_closed(ticket, Operation::Release) {
+            let keys = Arc::new(Keys::new(kind, name, NodeId::default()));
+            self.start_inspection(ticket, keys, Question::Force, now);
         }
         ticket
     }
@@ -166,6 +215,13 @@ impl Session {
     /// The caller went away: no event follows. An acquisition leaves nothing
     /// behind; a release or an extension goes on.
     pub fn cancel(&mut self, ticket: Ticket, now: Instant) {
+        self.cancel_whole(ticket, now);
+        self.cancel_one(ticket, now);
+        self.settle_composites(now);
+    }
+
+    /// Cancels what is no whole.
+    pub(crate) fn cancel_one(&mut self, ticket: Ticket, now: Instant) {
         if self.requests.contains_key(&ticket) {
             self.remove_request(ticket, now);
         }
@@ -183,6 +239,12 @@ impl Session {
             return;
         }
         self.closed = true;
+        // Wholes first: then their parts are nobody's.
+        let wholes = self.waiting_for_several();
+        for ticket in wholes {
+            self.fail_if_closed(ticket, Operation::Acquire);
+            self.cancel(ticket, now);
+        }
         let waiting: Vec<Ticket> = self.requests.keys().chain(self.inspections.keys()).copied().collect();
         for ticket in waiting {
             self.fail_if_closed(ticket, Operation::Acquire);
@@ -190,10 +252,13 @@ impl Session {
         }
         for id in self.holds.ids() {
             self.lose(id, LostReason::Closed, now);
+            self.settle_composites(now);
             if let Some(hold) = self.end_hold(id) {
                 self.owe_release(hold, None, now);
             }
         }
+        self.dissolve();
+        self.settle_composites(now);
     }
 
     /// Whether nothing is owed to the server.
@@ -205,40 +270,43 @@ impl Session {
     /// How often `context` holds the lock.
     #[must_use]
     pub fn levels(&self, kind: Kind, name: &LockName, context: Context) -> u32 {
-        let levels = self.hold_of(kind, name, context).map_or(0, |hold| hold.levels.len());
+        let holds = self.holds_of(kind, name, context);
+        let levels = holds.map(|hold| hold.levels.len()).fold(0, usize::saturating_add);
         u32::try_from(levels).unwrap_or(u32::MAX)
     }
 
     /// The innermost lease of `context` on the lock.
     #[must_use]
     pub fn innermost(&self, kind: Kind, name: &LockName, context: Context) -> Option<LeaseId> {
-        self.hold_of(kind, name, context)?.levels.last().copied()
+        self.holds_of(kind, name, context).last()?.levels.last().copied()
     }
 
-    fn hold_of(&self, kind: Kind, name: &LockName, context: Context) -> Option<&crate::hold::Hold> {
-        let queue = self.queues.find(&Keys::new(kind, name).record)?;
-        self.holds.get(&self.reentrancy.get(queue, context)?)
+    fn holds_of(&self, kind: Kind, name: &LockName, context: Context) -> impl Iterator<Item = &Hold> {
+        let queue = self.queues.find(&Keys::new(kind, name, NodeId::default()));
+        let holds = queue.map_or(&[][..], |queue| self.reentrancy.all(queue, context));
+        holds.iter().filter_map(|hold| self.holds.get(hold))
     }
 
     /// The node has its connections.
     pub fn on_connected(&mut self, node: NodeId, now: Instant) {
         self.connected.insert(node);
-        self.outage = None;
+        self.outages.remove(&node);
         // What must go goes first, then what must stay, then what is wanted.
         self.release_after_outage(now);
         self.renew_after_outage(now);
         self.inspect_after_outage(now);
         for queue in self.queues.ids() {
-            self.wake_first(queue, now);
+            self.maybe_free(queue, now);
         }
+        self.settle_composites(now);
     }
 
     /// The node has no connection any more, or none yet; the cause in words. The
     /// driver also answers every call that was on it.
     pub fn on_disconnected(&mut self, node: NodeId, cause: &str, _now: Instant) {
         self.connected.remove(&node);
-        self.outage = Some(cause.into());
-        self.subscriptions_lost();
+        self.outages.insert(node, cause.into());
+        self.subscriptions_lost(node);
     }
 
     /// The call's bytes are about to go to the socket.
@@ -260,18 +328,22 @@ impl Session {
             Purpose::Acquire { ticket, ttl } => self.attempt_answered(id, call, ticket, ttl, result, now),
             Purpose::Renew { hold, ttl } => self.renewal_answered(id, call, hold, ttl, result, now),
             Purpose::Release(release) => self.release_answered(id, call, release, result, now),
+            Purpose::Poll(queue) => self.poll_answered(id, call, queue, result, now),
             Purpose::Inspect(ticket) => self.inspection_answered(ticket, result),
         }
+        self.settle_composites(now);
     }
 
     /// The server confirmed a subscription.
-    pub fn on_subscribed(&mut self, _node: NodeId, channel: &[u8], now: Instant) {
-        self.subscribed(channel, now);
+    pub fn on_subscribed(&mut self, node: NodeId, channel: &[u8], now: Instant) {
+        self.subscribed(node, channel, now);
+        self.settle_composites(now);
     }
 
-    /// A message came. Its payload says nothing that the channel does not.
-    pub fn on_message(&mut self, _node: NodeId, channel: &[u8], _payload: &[u8], now: Instant) {
-        self.message(channel, now);
+    /// A message came.
+    pub fn on_message(&mut self, node: NodeId, channel: &[u8], payload: &[u8], now: Instant) {
+        self.message(node, channel, payload, now);
+        self.settle_composites(now);
     }
 
     /// Time passed. Spurious calls are harmless.
@@ -286,8 +358,10 @@ impl Session {
                 Timer::Deadline(hold) => self.deadline_passed(hold, now),
                 Timer::ReleaseAgain(release) => self.send_release(release, now),
                 Timer::ReleaseWait(release) => self.release_wait_over(release),
+                Timer::Poll(queue) => self.poll_line(queue, now),
                 Timer::Linger(queue) => self.linger_over(queue),
             }
+            self.settle_composites(now);
         }
     }
 
@@ -297,8 +371,8 @@ impl Session {
             Purpose::Acquire { ticket, .. } => self.attempt_overdue(id, ticket, now),
             Purpose::Renew { hold, .. } => self.renewal_overdue(id, hold, now),
             Purpose::Release(release) => self.release_overdue(id, release, now),
-            // Its caller's own patience ends at the same time.
-            Purpose::Inspect(_) => {}
+            // Its caller's own patience ends at the same time; the next poll comes by itself.
+            Purpose::Inspect(_) | Purpose::Poll(_) => {}
         }
     }
 
@@ -346,6 +420,7 @@ impl Session {
             self.requests.len(),
             self.holds.len(),
             self.extensions.len(),
+            self.composites.len(),
             self.releases.len(),
             self.inspections.len(),
             self.calls.len(),
@@ -361,26 +436,27 @@ impl Session {
         self.len() == 0
     }
 
-    pub(crate) fn is_connected(&self) -> bool {
-        self.connected.contains(&self.node)
+    pub(crate) fn is_connected(&self, node: NodeId) -> bool {
+        self.connected.contains(&node)
     }
 
-    /// Why there is no connection, in words.
-    pub(crate) fn outage(&self) -> String {
-        match &self.outage {
+    /// Why a node does not answer, in words.
+    pub(crate) fn silence_of(&self, node: NodeId) -> String {
+        match self.outages.get(&node) {
+            _ if self.is_connected(node) => "no answer".into(),
             Some(cause) => format!("not connected ({cause})"),
             None => "not connected".into(),
         }
     }
 
     pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
-        self.events.push_back(Event::Completed { ticket, outcome });
+        self.tell(Event::Completed { ticket, outcome });
     }
 
-    pub(crate) fn transmit(&mut self, id: CallId, lane: Lane, invocation: Invocation) {
+    pub(crate) fn transmit(&mut self, id: CallId, node: NodeId, lane: Lane, invocation: Invocation) {
         self.transmits.push_back(Transmit::Call(Call {
             id,
-            node: self.node,
+            node,
             lane,
             script: invocation.script,
             keys: invocation.keys,
@@ -395,16 +471,34 @@ impl Session {
         low.saturating_add(Duration::from_micros(drawn))
     }
 
-    fn ticket(&mut self) -> Ticket {
+    pub(crate) fn ticket(&mut self) -> Ticket {
         self.last_ticket = self.last_ticket.wrapping_add(1);
         Ticket::from_u64(self.last_ticket)
     }
 
-    fn fail_if_closed(&mut self, ticket: Ticket, operation: Operation) -> bool {
+    pub(crate) fn fail_if_closed(&mut self, ticket: Ticket, operation: Operation) -> bool {
         if self.closed {
             let error = Error::new(ErrorKind::Closed, operation, "the client is closed; connect a new one");
             self.complete(ticket, Outcome::Failed(error));
         }
         self.closed
     }
+}
+
+fn not_owner() -> Error {
+    Error::new(
+        ErrorKind::NotOwner,
+        Operation::Release,
+        "the calling thread or task does not hold it; release it where it was acquired, or release its lease",
+    )
+}
+
+/// Where a caller stands that wants a lock.
+enum Place {
+    /// It holds the lock and is let in again.
+    Reenter(HoldId),
+    /// It writes, and wants to read inside the write hold of this owner.
+    Inside(OwnerId),
+    /// It holds nothing of it.
+    Outside,
 }

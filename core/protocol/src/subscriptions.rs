@@ -2,10 +2,11 @@
 //!
 //! A waiter that was refused listens on its lock's channel. A subscription is
 //! confirmed by the server before it counts, and a confirmation wakes the waiter:
-//! what was published before it is lost. A message carries nothing but the news
-//! that the lock may be free; when it is lost, the poll finds out.
+//! what was published before it is lost. A message carries the news that the lock
+//! may be free or, to a waiter in the server's queue, the grant; when it is lost,
+//! the poll finds out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,50 +33,117 @@ pub(crate) enum Subscription {
 /// The channels that are subscribed, and whose they are.
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
-    queues: BTreeMap<Arc<[u8]>, QueueId>,
+    by_name: BTreeMap<(NodeId, Arc<[u8]>), Channel>,
+}
+
+#[derive(Debug, Default)]
+struct Channel {
+    queues: BTreeSet<QueueId>,
+    is_confirmed: bool,
+}
+
+impl Channels {
+    /// The queues that a message on this channel is for.
+    fn queues(&self, node: NodeId, name: &[u8]) -> Vec<QueueId> {
+        let channel = self.by_name.get(&(node, Arc::from(name)));
+        channel.map_or_else(Vec::new, |channel| channel.queues.iter().copied().collect())
+    }
 }
 
 impl Session {
-    /// Listens on the queue's channel, if it does not already.
-    pub(crate) fn subscribe(&mut self, id: QueueId) {
-        let Some(queue) = self.queues.get_mut(id) else { return };
+    /// Listens on the queue's channel, if it does not already. Says whether the
+    /// channel was listened to before, so that news may have passed this queue by.
+    pub(crate) fn subscribe(&mut self, id: QueueId) -> bool {
+        let Some(queue) = self.queues.get_mut(id) else {
+            return false;
+        };
         if queue.subscription != Subscription::None {
-            return;
+            return false;
         }
-        queue.subscription = Subscription::Requested;
-        let channel = Arc::clone(&queue.channel);
-        self.channels.queues.insert(Arc::clone(&channel), id);
-        self.transmits.push_back(Transmit::Subscribe {
-            node: NodeId::default(),
-            channel,
-        });
+        let (node, channel) = (queue.node, Arc::clone(&queue.channel));
+        let is_confirmed = self.listen(node, channel, id);
+        if let Some(queue) = self.queues.get_mut(id) {
+            queue.subscription = if is_confirmed {
+                Subscription::Confirmed
+            } else {
+                Subscription::Requested
+            };
+        }
+        is_confirmed
+    }
+
+    /// Adds a queue to those that a channel is listened to for. Says whether the
+    /// server confirmed the channel before.
+    pub(crate) fn listen(&mut self, node: NodeId, name: Arc<[u8]>, id: QueueId) -> bool {
+        let channel = self.channels.by_name.entry((node, Arc::clone(&name))).or_default();
+        let is_new = channel.queues.is_empty();
+        channel.queues.insert(id);
+        let is_confirmed = channel.is_confirmed;
+        if is_new {
+            self.transmits.push_back(Transmit::Subscribe { node, channel: name });
+        }
+        is_confirmed
+    }
+
+    /// Takes a queue from those that a channel is listened to for.
+    fn unlisten(&mut self, node: NodeId, name: Arc<[u8]>, id: QueueId) {
+        let key = (node, name);
+        let Some(channel) = self.channels.by_name.get_mut(&key) else {
+            return;
+        };
+        if channel.queues.remove(&id) && channel.queues.is_empty() {
+            self.channels.by_name.remove(&key);
+            let (node, channel) = key;
+            self.transmits.push_back(Transmit::Unsubscribe { node, channel });
+        }
     }
 
     /// The server confirmed a subscription: what was published before it is
-    /// lost, so the waiter asks at once.
-    pub(crate) fn subscribed(&mut self, channel: &[u8], now: Instant) {
-        let Some(id) = self.channels.queues.get(channel).copied() else {
+    /// lost, so the waiters ask at once.
+    pub(crate) fn subscribed(&mut self, node: NodeId, name: &[u8], now: Instant) {
+        let Some(channel) = self.channels.by_name.get_mut(&(node, Arc::from(name))) else {
             return;
         };
-        if let Some(queue) = self.queues.get_mut(id) {
-            queue.subscription = Subscription::Confirmed;
+        channel.is_confirmed = true;
+        for id in self.channels.queues(node, name) {
+            if let Some(queue) = self.queues.get_mut(id).filter(|queue| *queue.channel == *name) {
+                queue.subscription = Subscription::Confirmed;
+            }
+            self.maybe_free(id, now);
         }
-        self.wake_first(id, now);
     }
 
-    /// A lock may have become free.
-    pub(crate) fn message(&mut self, channel: &[u8], now: Instant) {
-        if let Some(id) = self.channels.queues.get(channel).copied() {
-            self.wake_first(id, now);
+    /// A message came: a lock may have become free, or was granted to a waiter of
+    /// ours.
+    pub(crate) fn message(&mut self, node: NodeId, name: &[u8], payload: &[u8], now: Instant) {
+        if *name == *self.client_channel() {
+            self.granted_by_message(node, payload, now);
+            return;
         }
+        for id in self.channels.queues(node, name) {
+            self.maybe_free(id, now);
+        }
+    }
+
+    /// A lock may be free: the first local waiter asks, and those in the server's
+    /// queue.
+    pub(crate) fn maybe_free(&mut self, id: QueueId, now: Instant) {
+        self.wake_first(id, now);
+        self.poll_line_soon(id, now);
     }
 
     /// The connection that carried the subscriptions is gone. The driver asks
     /// for them again on the next one.
-    pub(crate) fn subscriptions_lost(&mut self) {
-        for id in self.channels.queues.values() {
-            if let Some(queue) = self.queues.get_mut(*id) {
-                queue.subscription = Subscription::Requested;
+    pub(crate) fn subscriptions_lost(&mut self, node: NodeId) {
+        for ((of, name), channel) in &mut self.channels.by_name {
+            if *of != node {
+                continue;
+            }
+            channel.is_confirmed = false;
+            for id in &channel.queues {
+                if let Some(queue) = self.queues.get_mut(*id).filter(|queue| queue.channel == *name) {
+                    queue.subscription = Subscription::Requested;
+                }
             }
         }
     }
@@ -100,15 +168,10 @@ impl Session {
         if !queue.is_idle() {
             return;
         }
-        if queue.subscription != Subscription::None {
-            queue.subscription = Subscription::None;
-            let channel = Arc::clone(&queue.channel);
-            self.channels.queues.remove(&channel);
-            self.transmits.push_back(Transmit::Unsubscribe {
-                node: NodeId::default(),
-                channel,
-            });
-        }
+        queue.subscription = Subscription::None;
+        let (node, channel) = (queue.node, Arc::clone(&queue.channel));
+        self.unlisten(node, channel, id);
+        self.unlisten(node, self.client_channel(), id);
         if !self.reentrancy.any(id) {
             self.forget(id);
         }

@@ -29,6 +29,8 @@ pub(crate) enum Timer {
     ReleaseAgain(ReleaseId),
     /// A caller has waited long enough for its release.
     ReleaseWait(ReleaseId),
+    /// Waiters in the server's queue say that they live.
+    Poll(QueueId),
     /// A name that nobody waits for is forgotten.
     Linger(QueueId),
 }
@@ -77,6 +79,11 @@ impl Timers {
     /// The next instant at which one is due.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.due.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// When `timer` is due, if it is set.
+    pub(crate) fn get(&self, timer: Timer) -> Option<Instant> {
+        self.set.get(&timer).copied()
     }
 
     /// Takes one timer that is due at `now`.

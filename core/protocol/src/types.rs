@@ -201,10 +201,13 @@ impl LostReason {
 }
 
 /// A lock's state on the server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockState {
-    /// Who holds it; `None` if it is free.
+    /// Who holds it; `None` if it is free. Of several, the one whose hold ends last.
     pub holder: Option<Holder>,
+    /// A semaphore's permits: how many are held, of how many. `None` while none
+    /// is, and for other kinds.
+    pub permits: Option<(u32, u32)>,
 }
 
 /// What a ticket came to.
@@ -220,6 +223,8 @@ pub enum Outcome {
     Extended(Instant),
     /// The state that was asked for.
     State(LockState),
+    /// A forced release is done; whether anybody held it.
+    Forced(bool),
     /// It failed.
     Failed(Error),
 }

@@ -44,12 +44,12 @@ impl Session {
 
     /// Asks the server to let the record last longer, unless it is being asked.
     pub(crate) fn renew(&mut self, id: HoldId, now: Instant) {
-        let connected = self.is_connected();
         let Some(hold) = self.holds.get_mut(id) else { return };
+        let node = hold.keys.node;
         if hold.lost.is_some() || hold.renewal.is_some() {
             return;
         }
-        if !connected {
+        if !self.connected.contains(&node) {
             // `on_connected` renews whatever has no timer.
             self.timers.stop(Timer::Renew(id));
             return;
@@ -74,7 +74,7 @@ impl Session {
         let patience = self.config.command_timeout.min(sixth.max(RETRY.0));
         self.timers.stop(Timer::Renew(id));
         self.timers.set(Timer::CallTimeout(call), now + patience);
-        self.transmit(call, Lane::Renewal, invocation);
+        self.transmit(call, node, Lane::Renewal, invocation);
     }
 
     /// The answer to a renewal. One that was given up may still come, and counts.
@@ -105,7 +105,7 @@ impl Session {
                 hold.deadline = hold.deadline.max(deadline(sent, ttl));
                 let (levels, deadline) = (hold.levels.clone(), hold.deadline);
                 for lease in levels {
-                    self.events.push_back(Event::Renewed { lease, deadline });
+                    self.tell(Event::Renewed { lease, deadline });
                 }
                 self.settle_extensions(hold_id);
                 self.schedule_hold(hold_id, sent, now);

@@ -10,6 +10,7 @@ use leasehold_protocol::{
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::address::{LockRef, Locks};
 use super::lease::{generation_of, host_id, session_id};
 use super::options::duration;
 use super::{Acquire, Completion, Event, Op, Settings, Slot};
@@ -38,23 +39,32 @@ pub(crate) enum Command {
 #[derive(Debug)]
 pub(crate) enum Checked {
     Acquire(AcquireRequest),
+    AcquireAll(Vec<AcquireRequest>),
     Release(LeaseId),
-    ReleaseInnermost(LockName, Context),
+    ReleaseInnermost(Named, Context),
     Extend(LeaseId, Option<LeaseDuration>),
-    Inspect(LockName),
-    Held(LockName, Context),
+    Inspect(Kind, LockName),
+    ForceRelease(Kind, LockName),
+    Held(Named, Context),
     Close,
     /// The arguments were refused.
     Refused(Error),
 }
 
+/// A lock whose name was checked, or several.
+#[derive(Debug)]
+pub(crate) enum Named {
+    One(Kind, LockName),
+    All(Vec<(Kind, LockName)>),
+}
+
 impl Checked {
     pub(crate) const fn operation(&self) -> Operation {
         match self {
-            Self::Acquire(_) => Operation::Acquire,
-            Self::Release(_) | Self::ReleaseInnermost(..) | Self::Close => Operation::Release,
+            Self::Acquire(_) | Self::AcquireAll(_) => Operation::Acquire,
+            Self::Release(_) | Self::ReleaseInnermost(..) | Self::ForceRelease(..) | Self::Close => Operation::Release,
             Self::Extend(..) => Operation::Extend,
-            Self::Inspect(_) | Self::Held(..) => Operation::Inspect,
+            Self::Inspect(..) | Self::Held(..) => Operation::Inspect,
             Self::Refused(error) => error.operation(),
         }
     }
@@ -344,10 +354,10 @@ impl Core {
             return Err(self.forked(Operation::Acquire));
         }
         Ok(match op {
-            Op::Acquire(acquire) => Checked::Acquire(self.check_acquire(acquire)?),
+            Op::Acquire(acquire) => self.check_acquire(acquire)?,
             Op::Release { lease } => Checked::Release(self.check_lease(lease, Operation::Release)?),
-            Op::ReleaseInnermost { name, context } => {
-                Checked::ReleaseInnermost(self.settings.lock_name(&name)?, Context::from_u64(context))
+            Op::ReleaseInnermost { lock, context } => {
+                Checked::ReleaseInnermost(self.check_lock(lock)?, Context::from_u64(context))
             }
             Op::Extend { lease, by_ms } => Checked::Extend(
                 self.check_lease(lease, Operation::Extend)?,
@@ -355,15 +365,41 @@ impl Core {
                     .map(|ms| LeaseDuration::fixed(duration("the extension", ms, Operation::Extend)?))
                     .transpose()?,
             ),
-            Op::Inspect { name } => Checked::Inspect(self.settings.lock_name(&name)?),
-            Op::Held { name, context } => Checked::Held(self.settings.lock_name(&name)?, Context::from_u64(context)),
+            Op::Inspect { lock } => match self.check_lock(lock)? {
+                Named::One(kind, name) => Checked::Inspect(kind, name),
+                Named::All(_) => return Err(several(Operation::Inspect)),
+            },
+            Op::ForceRelease { lock } => match self.check_lock(lock)? {
+                Named::One(kind, name) => Checked::ForceRelease(kind, name),
+                Named::All(_) => return Err(several(Operation::Release)),
+            },
+            Op::Held { lock, context } => Checked::Held(self.check_lock(lock)?, Context::from_u64(context)),
             Op::Close => Checked::Close,
         })
     }
 
-    fn check_acquire(&self, acquire: Acquire) -> Result<AcquireRequest, Error> {
-        let name = self.settings.lock_name(&acquire.name)?;
-        let named = |error: Error| error.with_lock(acquire.name.as_str());
+    fn check_lock(&self, lock: LockRef) -> Result<Named, Error> {
+        Ok(match lock.parse()? {
+            Locks::One(kind, name) => Named::One(kind, self.settings.lock_name(&name)?),
+            Locks::All(locks) => {
+                let checked = locks
+                    .into_iter()
+                    .map(|(kind, name)| Ok((kind, self.settings.lock_name(&name)?)));
+                Named::All(checked.collect::<Result<_, Error>>()?)
+            }
+        })
+    }
+
+    fn check_acquire(&self, acquire: Acquire) -> Result<Checked, Error> {
+        let lock = self.check_lock(acquire.lock)?;
+        let first = match &lock {
+            Named::One(_, name) => Some(name),
+            Named::All(locks) => locks.first().map(|(_, name)| name),
+        };
+        let first = first
+            .map_or("", |name| self.settings.without_prefix(name.as_str()))
+            .to_owned();
+        let named = |error: Error| error.with_lock(first.as_str());
         let bound = |what, ms: Option<f64>| -> Result<Option<Duration>, Error> {
             ms.map(|ms| duration(what, ms, Operation::Acquire))
                 .transpose()
@@ -377,22 +413,30 @@ impl Core {
                 "max_hold is below 100 ms, the shortest lease; give more",
             )));
         }
-        Ok(AcquireRequest {
-            kind: Kind::Lock,
-            context: acquire.context.map(Context::from_u64),
-            within: acquire
-                .within
-                .map(|lease| self.check_lease(lease, Operation::Acquire))
-                .transpose()
-                .map_err(named)?,
-            wait: bound("the wait", acquire.wait_ms)?,
-            lease: bound("the lease", acquire.lease_ms)?
-                .map(LeaseDuration::fixed)
-                .transpose()
-                .map_err(named)?,
+        let context = acquire.context.map(Context::from_u64);
+        let within = acquire
+            .within
+            .map(|lease| self.check_lease(lease, Operation::Acquire))
+            .transpose()
+            .map_err(named)?;
+        let wait = bound("the wait", acquire.wait_ms)?;
+        let lease = bound("the lease", acquire.lease_ms)?
+            .map(LeaseDuration::fixed)
+            .transpose()
+            .map_err(named)?;
+        let request = |(kind, name)| AcquireRequest {
+            kind,
+            name,
+            context,
+            within,
+            wait,
+            lease,
             max_hold,
             fencing: !acquire.no_fencing,
-            name,
+        };
+        Ok(match lock {
+            Named::One(kind, name) => Checked::Acquire(request((kind, name))),
+            Named::All(locks) => Checked::AcquireAll(locks.into_iter().map(request).collect()),
         })
     }
 
@@ -411,6 +455,15 @@ impl std::fmt::Debug for Core {
             .field("server", &self.settings.target)
             .finish_non_exhaustive()
     }
+}
+
+/// Several locks are named where one is needed.
+fn several(operation: Operation) -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        operation,
+        "several locks are no lock of their own; ask for each of them",
+    )
 }
 
 /// What the operations of a closed client get.

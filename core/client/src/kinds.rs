@@ -1,0 +1,163 @@
+//! Lock objects that are more than one lock: the two sides of a read-write lock,
+//! and the semaphore.
+
+use std::time::Duration;
+
+use leasehold_protocol::{Error, Operation};
+
+use crate::client::unexpected;
+use crate::host::{Completion, Host, Kind, LockRef};
+use crate::lease::Lease;
+use crate::lock::Lock;
+
+/// A read-write lock: many may hold its read side, or one its write side.
+///
+/// A waiting writer keeps new readers out, for two seconds at a time, so that
+/// neither side starves. A holder of the write side may take the read side
+/// [`Lock::within`] it, and keeps that when it gives the write side back. The
+/// other way round is refused, since it would wait for itself.
+///
+/// ```
+/// # fn main() -> Result<(), leasehold::Error> {
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// # let client = leasehold::Client::connect("memory://").await?;
+/// let catalogue = client.read_write_lock("catalogue");
+/// let (one, two) = (catalogue.read.acquire().await?, catalogue.read.acquire().await?);
+/// assert!(catalogue.write.try_acquire().await?.is_none());
+/// one.release().await?;
+/// two.release().await?;
+///
+/// let writing = catalogue.write.acquire().await?;
+/// let reading = catalogue.read.within(&writing).acquire().await?;
+/// writing.release().await?;
+/// assert!(reading.is_valid());
+/// reading.release().await?;
+/// # client.close().await;
+/// # Ok(()) }) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct ReadWriteLock {
+    /// The side that many may hold. Its leases have no token.
+    pub read: Lock,
+    /// The side that one holds alone.
+    pub write: Lock,
+}
+
+impl ReadWriteLock {
+    pub(crate) fn new(host: &Host, name: &str) -> Self {
+        Self {
+            read: Lock::new(host.clone(), Kind::Read, name),
+            write: Lock::new(host.clone(), Kind::Write, name),
+        }
+    }
+}
+
+/// A semaphore: so many permits, each held by a lease.
+///
+/// The limit is agreed on the server while any permit is held; a client that
+/// asks for another limit then gets `Misconfigured`. Permits of a process that
+/// died come back when their lease ends. Not reentrant; leases have no token.
+///
+/// ```
+/// # fn main() -> Result<(), leasehold::Error> {
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// # let client = leasehold::Client::connect("memory://").await?;
+/// let printers = client.semaphore("printers", 3);
+/// let two = printers.acquire(2).await?;
+/// assert!(printers.try_acquire(2).await?.is_none());
+/// assert_eq!(printers.available().await?, 1);
+/// two.release().await?;
+/// # client.close().await;
+/// # Ok(()) }) }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a semaphore alone holds nothing; call acquire()"]
+pub struct Semaphore {
+    lock: Lock,
+    limit: u32,
+}
+
+impl Semaphore {
+    pub(crate) fn new(host: Host, name: &str, limit: u32) -> Self {
+        Self {
+            lock: Lock::of(host, name, LockRef::semaphore(1, limit, name)),
+            limit,
+        }
+    }
+
+    /// Its name, without the client's key prefix.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.lock.name()
+    }
+
+    /// How many permits there are.
+    #[must_use]
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// See [`Lock::wait`].
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.lock = self.lock.wait(wait);
+        self
+    }
+
+    /// See [`Lock::lease`].
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lock = self.lock.lease(lease);
+        self
+    }
+
+    /// See [`Lock::max_hold`].
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.lock = self.lock.max_hold(max_hold);
+        self
+    }
+
+    /// Takes `permits` permits, all or none, by one lease: 1 to 1,000, and no more
+    /// than the limit.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`], and `Misconfigured` while permits are held that
+    /// agreed on another limit.
+    pub async fn acquire(&self, permits: u32) -> Result<Lease, Error> {
+        self.permits(permits).acquire().await
+    }
+
+    /// Takes `permits` permits if they are free, or within [`Semaphore::wait`].
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire`], without `LockTimeout`.
+    pub async fn try_acquire(&self, permits: u32) -> Result<Option<Lease>, Error> {
+        self.permits(permits).try_acquire().await
+    }
+
+    /// Asks the server how many permits are free.
+    ///
+    /// # Errors
+    /// As [`Lock::is_locked`].
+    pub async fn available(&self) -> Result<u32, Error> {
+        let completion = self.lock.host().start(self.lock.inspect()).await?;
+        self.count(completion)
+    }
+
+    /// The permits as a lock of their own, as [`crate::Client::multi_lock`] takes it.
+    pub fn permits(&self, permits: u32) -> Lock {
+        self.lock
+            .with_ref(LockRef::semaphore(permits, self.limit, self.lock.name()))
+    }
+
+    pub(crate) const fn lock(&self) -> &Lock {
+        &self.lock
+    }
+
+    pub(crate) fn count(&self, completion: Completion) -> Result<u32, Error> {
+        match completion {
+            Completion::State(state) => Ok(state
+                .permits
+                .map_or(self.limit, |(held, limit)| limit.saturating_sub(held))),
+            other => Err(unexpected(Operation::Inspect, &other)),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+-- Takes the fair lock for one owner, or puts it at the end of the queue.
+--
+-- KEYS[1]  the lock: HASH {owner -> 1}, its TTL the lease
+-- KEYS[2]  the fencing token's STRING
+-- KEYS[3]  the queue, see parts/fair.lua
+-- KEYS[4]  the waiters, see parts/fair.lua
+-- ARGV[1]  lease in milliseconds, 1 to 86400000
+-- ARGV[2]  owner id
+-- ARGV[3]  '1' to draw a token, else '0'
+-- ARGV[4]  '1' to wait in the queue, '0' to try once
+--
+-- Reply    {1, token}           granted; token is decimal text, or '' when off
+--          {0, pttl, holder, now}  held, and queued if it waits; pttl in milliseconds (-1: no TTL),
+--                               now in µs of the server's clock as text
+--
+-- Uses parts/lease.lua, parts/token.lua, parts/fair.lua
+--
+-- Invariant: granted to the first live waiter, never to a caller out of turn; asking
+-- again with the same owner keeps its place, its hold and its token.
+
+local lock = KEYS[1]
+local lease, owner, wants_token, waits = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
+
+local wrong = lease_error(lease)
+if wrong then
+  return wrong
+end
+if not owner or owner == '' then
+  return redis.error_reply('LEASEHOLD_ARGUMENT the owner must not be empty')
+end
+local stored = redis.call('GET', KEYS[2])
+wrong = token_error(stored)
+if wrong then
+  return wrong
+end
+
+if redis.call('HEXISTS', lock, owner) == 1 then
+  redis.call('PEXPIRE', lock, lease)
+  return {1, wants_token == '1' and stored or ''}
+end
+
+local time = redis.call('TIME')
+local nobody_waits = redis.call('ZCARD', KEYS[3]) == 0
+if nobody_waits and redis.call('EXISTS', lock) == 0 then
+  local token = wants_token == '1' and draw_token(KEYS[2], stored, time) or ''
+  redis.call('HSET', lock, owner, '1')
+  redis.call('PEXPIRE', lock, lease)
+  return {1, token}
+end
+
+if waits then
+  wait_in_line(owner, wants_token, microseconds(time))
+end
+local granted, token = advance(stored, time, owner)
+if granted == owner then
+  redis.call('PEXPIRE', lock, lease)
+  return {1, token}
+end
+local now = string.format('%.0f', microseconds(time))
+return {0, redis.call('PTTL', lock), redis.call('HRANDFIELD', lock) or '', now}

@@ -1,0 +1,27 @@
+-- Removes the fair lock's record, whoever holds it, and grants it to the next live waiter.
+--
+-- KEYS[1]  the lock: HASH {owner -> 1}, its TTL the lease
+-- KEYS[2]  the fencing token's STRING
+-- KEYS[3]  the queue, see parts/fair.lua
+-- KEYS[4]  the waiters, see parts/fair.lua
+-- KEYS[5]  the channel that waiters of the plain lock listen on
+--
+-- Reply    {1, listeners}       removed; how many connections heard that it is free
+--          {0}                  there was no record
+--
+-- Uses parts/token.lua, parts/fair.lua
+--
+-- Invariant: nothing but a HASH is removed; the queue keeps its order.
+
+local lock, channel = KEYS[1], KEYS[5]
+
+if redis.call('HLEN', lock) == 0 then
+  return {0}
+end
+redis.call('DEL', lock)
+local listeners = 0
+local stored = redis.call('GET', KEYS[2])
+if token_error(stored) or not advance(stored, redis.call('TIME'), '') then
+  listeners = redis.pcall('PUBLISH', channel, '0')
+end
+return {1, type(listeners) == 'number' and listeners or 0}

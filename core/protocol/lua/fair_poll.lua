@@ -1,0 +1,39 @@
+-- Says that waiters of the fair lock live, and hears who holds it.
+--
+-- KEYS[1]  the lock: HASH {owner -> 1}, its TTL the lease
+-- KEYS[2]  the fencing token's STRING
+-- KEYS[3]  the queue, see parts/fair.lua
+-- KEYS[4]  the waiters, see parts/fair.lua
+-- ARGV     pairs of an owner id and '1' if it wants a token, else '0'; 128 at most
+--
+-- Reply    {pttl, holder, token, now}  held, perhaps by one of these, whose token it is; pttl in
+--                               milliseconds (-1: no TTL; -2: nobody holds it), now in µs of the
+--                               server's clock as text
+--
+-- Uses parts/token.lua, parts/fair.lua
+--
+-- Invariant: a waiter keeps its place; one that the server forgot comes last. PEXPIRE
+-- is the first write, so that a full server cannot refuse the call.
+
+local lock = KEYS[1]
+
+local stored = redis.call('GET', KEYS[2])
+local wrong = token_error(stored)
+if wrong then
+  return wrong
+end
+if #ARGV > 256 then
+  return redis.error_reply('LEASEHOLD_ARGUMENT at most 128 waiters in one call')
+end
+
+local time = redis.call('TIME')
+local now = microseconds(time)
+redis.call('PEXPIRE', KEYS[3], QUEUE_LIFE)
+for i = 1, #ARGV, 2 do
+  if redis.call('HEXISTS', lock, ARGV[i]) == 0 then
+    wait_in_line(ARGV[i], ARGV[i + 1], now)
+  end
+end
+advance(stored, time, '')
+local holder, token = redis.call('HRANDFIELD', lock), redis.call('GET', KEYS[2])
+return {redis.call('PTTL', lock), holder or '', token or '', string.format('%.0f', now)}

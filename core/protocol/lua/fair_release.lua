@@ -1,0 +1,38 @@
+-- Gives up one owner's hold of the fair lock, or its place in the queue, and grants
+-- the lock to the next live waiter.
+--
+-- KEYS[1]  the lock: HASH {owner -> 1}, its TTL the lease
+-- KEYS[2]  the fencing token's STRING
+-- KEYS[3]  the queue, see parts/fair.lua
+-- KEYS[4]  the waiters, see parts/fair.lua
+-- KEYS[5]  the channel that waiters of the plain lock listen on
+-- ARGV[1]  owner id
+--
+-- Reply    {1, listeners}       released; how many connections heard that it is free
+--          {0}                  there was no record, or it left the queue
+--          {2}                  the record is another owner's
+--
+-- Uses parts/token.lua, parts/fair.lua
+--
+-- Invariant: only this owner's hold and place go. HDEL is the first write, so that a
+-- full server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
+
+local lock, channel = KEYS[1], KEYS[5]
+local owner = ARGV[1]
+
+local was_held = redis.call('HDEL', lock, owner) == 1
+local is_held = redis.call('EXISTS', lock) == 1
+leave_line(owner)
+
+local listeners = 0
+if not is_held then
+  local stored = redis.call('GET', KEYS[2])
+  -- A stored token that is none stops the grant, not the release.
+  if token_error(stored) or not advance(stored, redis.call('TIME'), '') then
+    listeners = redis.pcall('PUBLISH', channel, '0')
+  end
+end
+if was_held then
+  return {1, type(listeners) == 'number' and listeners or 0}
+end
+return {is_held and 2 or 0}

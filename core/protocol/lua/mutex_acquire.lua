@@ -1,0 +1,49 @@
+-- Takes the simple lock for one owner, or says who has it.
+--
+-- KEYS[1]  the lock: STRING owner, its TTL the lease
+-- KEYS[2]  the fencing token's STRING; absent when tokens are off
+-- ARGV[1]  lease in milliseconds, 1 to 86400000
+-- ARGV[2]  owner id
+--
+-- Reply    {1, token}           granted; token is decimal text, or '' when off
+--          {0, pttl, holder}    held; pttl in milliseconds (-1: no TTL)
+--
+-- Uses parts/lease.lua, parts/keep.lua, parts/token.lua
+--
+-- Invariant: a record of another owner is not written to, and asking again with
+-- the same owner gives the same hold and the same token.
+
+local lock, token_key = KEYS[1], KEYS[2]
+local lease, owner = ARGV[1], ARGV[2]
+
+local wrong = lease_error(lease)
+if wrong then
+  return wrong
+end
+if not owner or owner == '' then
+  return redis.error_reply('LEASEHOLD_ARGUMENT the owner must not be empty')
+end
+
+local holder = redis.call('GET', lock)
+if holder and holder ~= owner then
+  -- Another library's value may be of any length.
+  return {0, redis.call('PTTL', lock), string.sub(holder, 1, 128)}
+end
+
+-- Everything is checked before the first write: a script does not roll back.
+local token = ''
+if token_key then
+  local stored = redis.call('GET', token_key)
+  wrong = token_error(stored)
+  if wrong then
+    return wrong
+  end
+  token = holder and stored or draw_token(token_key, stored, redis.call('TIME'))
+end
+
+if holder then
+  keep(lock, lease)
+else
+  redis.call('SET', lock, owner, 'PX', lease)
+end
+return {1, token}

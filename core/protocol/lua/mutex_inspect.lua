@@ -1,0 +1,14 @@
+-- Says who holds the simple lock. Writes nothing.
+--
+-- KEYS[1]  the lock: STRING owner
+--
+-- Reply    {0, pttl, holder}    held; pttl in milliseconds (-1: no TTL)
+--          {1}                  free
+--
+-- Invariant: read only.
+
+local holder = redis.call('GET', KEYS[1])
+if not holder then
+  return {1}
+end
+return {0, redis.call('PTTL', KEYS[1]), string.sub(holder, 1, 128)}

@@ -1,0 +1,25 @@
+-- Gives up one owner's hold of the simple lock and wakes those who wait.
+--
+-- KEYS[1]  the lock: STRING owner
+-- KEYS[2]  the channel that Leasehold's waiters listen on
+-- ARGV[1]  owner id
+--
+-- Reply    {1, listeners}       released; how many connections heard of it
+--          {0}                  there was no record
+--          {2}                  the record is another owner's
+--
+-- Invariant: only this owner's record goes. PUBLISH may be refused (ACL), and
+-- the release stands.
+
+local lock, channel = KEYS[1], KEYS[2]
+
+local holder = redis.call('GET', lock)
+if not holder then
+  return {0}
+end
+if holder ~= ARGV[1] then
+  return {2}
+end
+redis.call('DEL', lock)
+local listeners = redis.pcall('PUBLISH', channel, '0')
+return {1, type(listeners) == 'number' and listeners or 0}

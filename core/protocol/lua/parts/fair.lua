@@ -1,0 +1,64 @@
+-- Put before the scripts of the fair lock.
+--
+-- Their first keys are
+--   KEYS[1]  the lock: HASH {owner -> 1}, its TTL the lease
+--   KEYS[2]  the fencing token's STRING
+--   KEYS[3]  the queue: ZSET {owner -> when it came}
+--   KEYS[4]  the waiters: HASH {owner -> "<last seen, µs of the server's clock> <1 if it wants a token>"}
+
+-- A waiter that was not heard of for so long is dead; in microseconds.
+local WAITER_LIFE = 3000000
+-- A grant that its owner did not ask for at that moment lasts so long, until it is renewed.
+local PROVISIONAL = 3000
+-- The queue's TTL. A queue that nobody touches for so long has only dead waiters.
+local QUEUE_LIFE = 30000
+-- So many dead waiters are passed over by one call.
+local MOST_DEAD = 32
+
+local function microseconds(time)
+  return time[1] * 1000000 + time[2]
+end
+
+-- Puts an owner at the end of the queue, if it is not in it, and notes that it lives.
+local function wait_in_line(owner, wants_token, now)
+  if not redis.call('ZSCORE', KEYS[3], owner) then
+    local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
+    redis.call('ZADD', KEYS[3], math.max((tonumber(last[2]) or 0) + 1, now), owner)
+  end
+  redis.call('HSET', KEYS[4], owner, string.format('%.0f %s', now, wants_token))
+  redis.call('PEXPIRE', KEYS[3], QUEUE_LIFE)
+  redis.call('PEXPIRE', KEYS[4], QUEUE_LIFE)
+end
+
+-- Takes an owner out of the queue.
+local function leave_line(owner)
+  redis.call('ZREM', KEYS[3], owner)
+  redis.call('HDEL', KEYS[4], owner)
+end
+
+-- If nobody holds the lock, grants it to the first live waiter and tells that one's client: owner, when it was
+-- last seen, token. `asking` is an owner that hears of it by the reply instead. Gives the owner that was granted,
+-- if any, and its token.
+local function advance(stored, time, asking)
+  if redis.call('EXISTS', KEYS[1]) == 1 then
+    return nil
+  end
+  local now = microseconds(time)
+  for _ = 1, MOST_DEAD do
+    local owner = redis.call('ZRANGE', KEYS[3], 0, 0)[1]
+    if not owner then
+      return nil
+    end
+    local seen, wants_token = string.match(redis.call('HGET', KEYS[4], owner) or '', '^(%d+) (%d)$')
+    leave_line(owner)
+    if seen and tonumber(seen) <= now and now - tonumber(seen) <= WAITER_LIFE then
+      local token = wants_token == '1' and draw_token(KEYS[2], stored, time) or ''
+      redis.call('HSET', KEYS[1], owner, '1')
+      redis.call('PEXPIRE', KEYS[1], PROVISIONAL)
+      if owner ~= asking then
+        redis.pcall('PUBLISH', 'leasehold:client:' .. string.match(owner, '^[^:]*'), owner .. ' ' .. seen .. ' ' .. token)
+      end
+      return owner, token
+    end
+  end
+end

@@ -1,0 +1,21 @@
+-- Put before the scripts of the read-write lock.
+--
+-- The state is a HASH:
+--   writer, writer_until     who writes, and its deadline
+--   mark, mark_until         a writer that waits, and until when its word counts
+--   blocked_since            when such a mark first kept new readers out
+--   refused                  a reader was refused during this write
+--   readers_until            until then readers go before writers
+-- The readers are a ZSET {owner -> deadline}. All times are ms of the server's clock.
+
+-- How long a waiting writer's word counts.
+local MARK = 2000
+-- New readers are kept out for so long, then let in for as long.
+local PHASE = 2000
+-- How long the readers that a write kept out go before the next writer.
+local READERS_FIRST = 200
+
+-- What is left at `now` of a time kept in the state.
+local function left(text, now)
+  return (tonumber(text) or 0) - now
+end

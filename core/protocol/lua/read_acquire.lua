@@ -1,0 +1,47 @@
+-- Takes the read side of a read-write lock for one owner, or says who is in the way.
+--
+-- KEYS[1]  the state: HASH, see parts/read_write.lua
+-- KEYS[2]  the readers: ZSET {owner -> deadline}
+-- ARGV[1]  lease in milliseconds, 1 to 86400000
+-- ARGV[2]  owner id
+-- ARGV[3]  '1' if the owner waits when it is refused, else '0'
+-- ARGV[4]  the owner of the write hold that this read is taken inside; '' if none
+--
+-- Reply    {1, ''}              granted
+--          {0, left, holder}    a writer writes, or waits; `left` in milliseconds
+--
+-- Uses parts/lease.lua, parts/keep.lua, parts/time.lua, parts/read_write.lua
+--
+-- Invariant: no reader beside another's write; every key written here has a TTL.
+
+local state, readers = KEYS[1], KEYS[2]
+local lease, owner, waits, writer_around = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4]
+
+local wrong = lease_error(lease)
+if wrong then
+  return wrong
+end
+
+local now = milliseconds(redis.call('TIME'))
+if left(redis.call('ZSCORE', readers, owner), now) <= 0 then
+  local s = redis.call('HMGET', state, 'writer', 'writer_until', 'mark', 'mark_until', 'blocked_since', 'readers_until')
+  local writing = left(s[2], now)
+  if writing > 0 and s[1] ~= writer_around then
+    if waits then
+      redis.call('HSET', state, 'refused', '1')
+    end
+    return {0, writing, s[1]}
+  end
+  local marked, blocked = left(s[4], now), left(s[5], now) + PHASE
+  if writing <= 0 and marked > 0 and blocked > 0 and left(s[6], now) <= 0 then
+    return {0, math.min(marked, blocked), s[3]}
+  end
+end
+
+local ended = redis.call('ZRANGEBYSCORE', readers, '-inf', now, 'LIMIT', 0, 64)
+if #ended > 0 then
+  redis.call('ZREM', readers, unpack(ended))
+end
+redis.call('ZADD', readers, 'GT', now + lease, owner)
+keep(readers, lease)
+return {1, ''}

@@ -1,0 +1,29 @@
+-- Makes a reader's hold last longer. Never creates one.
+--
+-- KEYS[1]  the readers: ZSET {owner -> deadline in ms of the server's clock}
+-- ARGV[1]  lease in milliseconds, 1 to 86400000
+-- ARGV[2]  owner id
+--
+-- Reply    {1}                  renewed
+--          {0}                  the hold is gone
+--
+-- Uses parts/lease.lua, parts/time.lua
+--
+-- Invariant: no hold is created. PEXPIRE is the first write, so that a full server
+-- cannot refuse it.
+
+local readers = KEYS[1]
+local lease, owner = ARGV[1], ARGV[2]
+
+local wrong = lease_error(lease)
+if wrong then
+  return wrong
+end
+
+local now = milliseconds(redis.call('TIME'))
+if tonumber(redis.call('ZSCORE', readers, owner) or 0) <= now then
+  return {0}
+end
+redis.call('PEXPIRE', readers, math.max(redis.call('PTTL', readers), tonumber(lease)))
+redis.call('ZADD', readers, 'XX', 'GT', now + lease, owner)
+return {1}

@@ -1,0 +1,55 @@
+-- Takes permits of a semaphore for one owner, or says how long they are taken.
+--
+-- KEYS[1]  the permits: ZSET {owner/i -> deadline in ms of the server's clock}, and
+--          {limit -> how many there are}
+-- ARGV[1]  lease in milliseconds, 1 to 86400000
+-- ARGV[2]  owner id
+-- ARGV[3]  how many permits are wanted, 1 to the limit
+-- ARGV[4]  the limit, 1 to 1000000
+--
+-- Reply    {1, ''}              granted
+--          {0, left, holder}    so many are not free; the next chance is in `left` ms,
+--                               when the permit of `holder` ends unless it is renewed
+--
+-- Uses parts/lease.lua, parts/keep.lua, parts/time.lua
+--
+-- Invariant: never more permits than the limit, which is agreed while any is held;
+-- asking again with the same owner gives the same permits.
+
+local permits = KEYS[1]
+local lease, owner, wanted, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+
+local wrong = lease_error(lease)
+if wrong then
+  return wrong
+end
+if not (wanted and limit and wanted >= 1 and wanted <= limit and wanted <= 1000 and limit <= 1000000) then
+  return redis.error_reply('LEASEHOLD_ARGUMENT the permits must be 1 to 1000 and at most the limit')
+end
+
+local now = milliseconds(redis.call('TIME'))
+-- A deadline is above any limit, so the member `limit` is never taken for a permit.
+local held = redis.call('ZCOUNT', permits, '(' .. now, '+inf')
+local mine = tonumber(redis.call('ZSCORE', permits, owner .. '/1') or 0) > now
+if held > 0 then
+  local agreed = redis.call('ZSCORE', permits, 'limit')
+  if tonumber(agreed) ~= limit then
+    return redis.error_reply('LEASEHOLD_LIMIT the permits that are held agreed on a limit of ' .. tostring(agreed))
+  end
+end
+if not mine and held + wanted > limit then
+  local last_needed = redis.call('ZRANGEBYSCORE', permits, '(' .. now, '+inf', 'WITHSCORES',
+    'LIMIT', held + wanted - limit - 1, 1)
+  return {0, last_needed[2] - now, (string.gsub(last_needed[1], '/%d+$', ''))}
+end
+
+local ended = redis.call('ZRANGEBYSCORE', permits, '(1000000', now, 'LIMIT', 0, 64)
+if #ended > 0 then
+  redis.call('ZREM', permits, unpack(ended))
+end
+for i = 1, wanted do
+  redis.call('ZADD', permits, 'GT', now + lease, owner .. '/' .. i)
+end
+redis.call('ZADD', permits, limit, 'limit')
+keep(permits, lease)
+return {1, ''}

@@ -1,0 +1,16 @@
+-- Takes all permits back, whoever holds them, and wakes those who wait.
+--
+-- KEYS[1]  the permits: ZSET {owner/i -> deadline in ms of the server's clock}
+-- KEYS[2]  the channel that waiters listen on
+--
+-- Reply    {1, listeners}       removed; how many connections heard of it
+--          {0}                  none was held
+--
+-- Invariant: nothing but a ZSET is removed.
+
+if redis.call('ZCARD', KEYS[1]) == 0 then
+  return {0}
+end
+redis.call('DEL', KEYS[1])
+local listeners = redis.pcall('PUBLISH', KEYS[2], '0')
+return {1, type(listeners) == 'number' and listeners or 0}

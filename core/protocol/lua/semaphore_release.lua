@@ -1,0 +1,36 @@
+-- Gives permits back and wakes those who wait.
+--
+-- KEYS[1]  the permits: ZSET {owner/i -> deadline in ms of the server's clock}
+-- KEYS[2]  the channel that waiters listen on
+-- ARGV[1]  owner id
+-- ARGV[2]  how many permits the owner has
+--
+-- Reply    {1, listeners}       released; how many connections heard of it
+--          {0}                  they had ended
+--
+-- Uses parts/time.lua
+--
+-- Invariant: only this owner's permits go. ZREM is the first write, so that a full
+-- server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
+
+local permits, channel = KEYS[1], KEYS[2]
+local owner = ARGV[1]
+
+local now = milliseconds(redis.call('TIME'))
+local held = tonumber(redis.call('ZSCORE', permits, owner .. '/1') or 0) > now
+local removed = 0
+for i = 1, tonumber(ARGV[2]) do
+  removed = removed + redis.call('ZREM', permits, owner .. '/' .. i)
+end
+if redis.call('ZCARD', permits) == 1 then
+  -- What is left is the limit, which is agreed only while a permit is held.
+  redis.call('ZREM', permits, 'limit')
+end
+if removed == 0 then
+  return {0}
+end
+local listeners = redis.pcall('PUBLISH', channel, '0')
+if not held then
+  return {0}
+end
+return {1, type(listeners) == 'number' and listeners or 0}

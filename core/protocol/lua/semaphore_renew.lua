@@ -1,0 +1,34 @@
+-- Makes held permits last longer. Never creates one.
+--
+-- KEYS[1]  the permits: ZSET {owner/i -> deadline in ms of the server's clock}
+-- ARGV[1]  lease in milliseconds, 1 to 86400000
+-- ARGV[2]  owner id
+-- ARGV[3]  how many permits the owner has
+--
+-- Reply    {1}                  renewed
+--          {0}                  a permit is gone
+--
+-- Uses parts/lease.lua, parts/time.lua
+--
+-- Invariant: no permit is created, and nobody else's deadline changes. PEXPIRE is
+-- the first write, so that a full server cannot refuse it.
+
+local permits = KEYS[1]
+local lease, owner = ARGV[1], ARGV[2]
+
+local wrong = lease_error(lease)
+if wrong then
+  return wrong
+end
+
+local now = milliseconds(redis.call('TIME'))
+for i = 1, tonumber(ARGV[3]) do
+  if tonumber(redis.call('ZSCORE', permits, owner .. '/' .. i) or 0) <= now then
+    return {0}
+  end
+end
+redis.call('PEXPIRE', permits, math.max(redis.call('PTTL', permits), tonumber(lease)))
+for i = 1, tonumber(ARGV[3]) do
+  redis.call('ZADD', permits, 'XX', 'GT', now + lease, owner .. '/' .. i)
+end
+return {1}

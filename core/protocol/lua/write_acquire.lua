@@ -1,0 +1,77 @@
+-- Takes the write side of a read-write lock for one owner, or says who is in the way.
+--
+-- KEYS[1]  the state: HASH, see parts/read_write.lua
+-- KEYS[2]  the readers: ZSET {owner -> deadline}
+-- KEYS[3]  the fencing token's STRING; absent when tokens are off
+-- ARGV[1]  lease in milliseconds, 1 to 86400000
+-- ARGV[2]  owner id
+-- ARGV[3]  '1' if the owner waits when it is refused, else '0'
+--
+-- Reply    {1, token}           granted; token is decimal text, or '' when off
+--          {0, left, holder}    another writes, or reads; `left` in milliseconds
+--
+-- Uses parts/lease.lua, parts/keep.lua, parts/time.lua, parts/token.lua, parts/read_write.lua
+--
+-- Invariant: no writer beside another hold; every key written here has a TTL; asking
+-- again with the same owner gives the same hold and the same token.
+
+local state, readers, token_key = KEYS[1], KEYS[2], KEYS[3]
+local lease, owner, waits = ARGV[1], ARGV[2], ARGV[3] == '1'
+
+local wrong = lease_error(lease)
+if wrong then
+  return wrong
+end
+
+local time = redis.call('TIME')
+local now = milliseconds(time)
+local s = redis.call('HMGET', state, 'writer', 'writer_until', 'mark', 'blocked_since', 'readers_until')
+local writing = left(s[2], now)
+local mine = writing > 0 and s[1] == owner
+
+if not mine then
+  local refusal
+  if writing > 0 then
+    refusal = {0, writing, s[1]}
+  else
+    local last = redis.call('ZRANGE', readers, -1, -1, 'WITHSCORES')
+    if left(last[2], now) > 0 then
+      refusal = {0, left(last[2], now), last[1]}
+    elseif left(s[5], now) > 0 then
+      refusal = {0, left(s[5], now), 'readers that waited'}
+    end
+  end
+  if refusal then
+    if waits then
+      redis.call('HSET', state, 'mark', owner, 'mark_until', now + MARK)
+      if left(s[4], now) + 2 * PHASE <= 0 then
+        redis.call('HSET', state, 'blocked_since', now)
+      end
+      keep(state, 2 * PHASE)
+    end
+    return refusal
+  end
+end
+
+-- Everything is checked before the first write: a script does not roll back.
+local token = ''
+if token_key then
+  local stored = redis.call('GET', token_key)
+  wrong = token_error(stored)
+  if wrong then
+    return wrong
+  end
+  token = mine and stored or draw_token(token_key, stored, time)
+end
+
+redis.call('HSET', state, 'writer', owner, 'writer_until', now + math.max(tonumber(lease), mine and writing or 0))
+keep(state, math.max(tonumber(lease), 2 * PHASE))
+if not mine then
+  redis.call('HDEL', state, 'blocked_since', 'readers_until')
+  -- Their holds have ended; a read inside this write comes later.
+  redis.call('DEL', readers)
+end
+if s[3] == owner then
+  redis.call('HDEL', state, 'mark', 'mark_until')
+end
+return {1, token}

@@ -1,0 +1,39 @@
+-- Gives up a writer's hold, or its place among those who wait, and wakes the others.
+--
+-- KEYS[1]  the state: HASH, see parts/read_write.lua
+-- KEYS[2]  the channel that waiters listen on
+-- ARGV[1]  owner id
+--
+-- Reply    {1, listeners}       released; how many connections heard of it
+--          {0}                  the hold had ended, or there was none
+--          {2}                  another writes
+--
+-- Uses parts/keep.lua, parts/time.lua, parts/read_write.lua
+--
+-- Invariant: only this owner's hold and mark go. HDEL is the first write, so that a
+-- full server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
+
+local state, channel = KEYS[1], KEYS[2]
+local owner = ARGV[1]
+
+local now = milliseconds(redis.call('TIME'))
+local s = redis.call('HMGET', state, 'writer', 'writer_until', 'mark', 'refused')
+local was_held = left(s[2], now) > 0
+local changed = false
+if s[3] == owner then
+  redis.call('HDEL', state, 'mark', 'mark_until')
+  changed = true
+end
+if s[1] == owner then
+  redis.call('HDEL', state, 'writer', 'writer_until', 'refused')
+  changed = true
+  if s[4] then
+    redis.call('HSET', state, 'readers_until', now + READERS_FIRST)
+    keep(state, 2 * PHASE)
+  end
+end
+local listeners = changed and redis.pcall('PUBLISH', channel, '0')
+if s[1] == owner and was_held then
+  return {1, type(listeners) == 'number' and listeners or 0}
+end
+return {was_held and 2 or 0}

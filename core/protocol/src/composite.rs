@@ -1,0 +1,110 @@
+//! Locks made of locks: which ticket and which lease is part of what, and the way
+//! back for what happens to a part.
+//!
+//! A part is an ordinary acquisition and an ordinary hold; what it comes to goes
+//! to the whole instead of the caller. The rules of each kind of whole are in a
+//! room of its own.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::instant::Instant;
+use crate::multi::Multis;
+use crate::session::{Event, LeaseId, Outcome, Session, Ticket};
+
+/// Which parts belong to which whole.
+#[derive(Debug, Default)]
+pub(crate) struct Composites {
+    /// A part's ticket, and the whole's; `None` if nobody waits for the part.
+    tickets: BTreeMap<Ticket, Option<Ticket>>,
+    /// A part's lease, and the whole's.
+    leases: BTreeMap<LeaseId, LeaseId>,
+    /// What happened to parts.
+    news: VecDeque<Event>,
+    pub(crate) multis: Multis,
+}
+
+impl Composites {
+    pub(crate) fn len(&self) -> usize {
+        self.tickets.len().saturating_add(self.multis.len())
+    }
+
+    /// Makes a lease part of another.
+    pub(crate) fn include(&mut self, part: LeaseId, whole: LeaseId) {
+        self.leases.insert(part, whole);
+    }
+
+    /// A lease is part of nothing any more.
+    pub(crate) fn exclude(&mut self, part: LeaseId) {
+        self.leases.remove(&part);
+    }
+
+    /// The whole that a lease is part of.
+    pub(crate) fn whole(&self, part: LeaseId) -> Option<LeaseId> {
+        self.leases.get(&part).copied()
+    }
+}
+
+impl Session {
+    /// Tells the driver, or the whole that the news is of a part of.
+    pub(crate) fn tell(&mut self, event: Event) {
+        let is_part = match &event {
+            Event::Completed { ticket, .. } => self.composites.tickets.contains_key(ticket),
+            Event::Lost { lease, .. } | Event::Renewed { lease, .. } => self.composites.leases.contains_key(lease),
+        };
+        if is_part {
+            self.composites.news.push_back(event);
+        } else {
+            self.events.push_back(event);
+        }
+    }
+
+    /// A ticket for a part of `whole`, or for something that nobody waits for.
+    pub(crate) fn part_ticket(&mut self, whole: Option<Ticket>) -> Ticket {
+        let ticket = self.ticket();
+        self.composites.tickets.insert(ticket, whole);
+        ticket
+    }
+
+    /// Nobody waits for a part any more; its ticket was cancelled.
+    pub(crate) fn forget_part(&mut self, part: Ticket) {
+        self.composites.tickets.remove(&part);
+    }
+
+    /// Gives the wholes what happened to their parts. Ends every input.
+    pub(crate) fn settle_composites(&mut self, now: Instant) {
+        while let Some(news) = self.composites.news.pop_front() {
+            match news {
+                Event::Completed { ticket, outcome } => {
+                    let whole = self.composites.tickets.remove(&ticket).flatten();
+                    match whole {
+                        Some(whole) => self.part_completed(whole, ticket, outcome, now),
+                        None => self.unwanted(outcome, now),
+                    }
+                }
+                Event::Lost { lease, reason } => {
+                    if let Some(whole) = self.composites.whole(lease) {
+                        self.part_lost(whole, lease, reason, now);
+                    }
+                }
+                Event::Renewed { lease, .. } => {
+                    if let Some(whole) = self.composites.whole(lease) {
+                        self.part_renewed(whole);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A part was granted that nobody waits for.
+    fn unwanted(&mut self, outcome: Outcome, now: Instant) {
+        if let Outcome::Granted(grant) = outcome {
+            self.discard_lease(grant.lease, now);
+        }
+    }
+
+    /// Gives back a lease without anybody waiting for it.
+    pub(crate) fn discard_lease(&mut self, lease: LeaseId, now: Instant) {
+        let ticket = self.part_ticket(None);
+        self.release_lease(ticket, lease, now);
+    }
+}

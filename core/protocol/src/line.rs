@@ -1,0 +1,228 @@
+//! The waiters of the fair lock. They all stand in the server's queue, which this
+//! client keeps alive and listens to; the local queue is not theirs.
+//!
+//! ```text
+//!            queued                  heard by message, or by the poll
+//!  Trying ──────────► in the line ────────────────────────────────────► a Hold
+//!    ▲                  │   │ ▲
+//!    │ granted, but too │   └─┘ every 500–750 ms one call says that they live
+//!    └── little is left ┘
+//! ```
+//!
+//! The server grants of its own accord, for 3 s. When, the client does not know:
+//! not before it sent the last call that was answered "queued", so the deadline
+//! counts from there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::calls::{InFlight, Purpose};
+use crate::instant::Instant;
+use crate::kinds::{Keys, parse_number};
+use crate::lease::deadline;
+use crate::owner::OwnerId;
+use crate::queue::QueueId;
+use crate::reply::{CallError, Reply};
+use crate::request::{Granted, MIN_GAP};
+use crate::session::{CallId, Lane, NodeId, Session, Ticket};
+use crate::timers::Timer;
+use crate::token::Token;
+
+/// How long a grant lasts that the server made of its own accord.
+const PROVISIONAL: Duration = Duration::from_secs(3);
+/// What must be left of it to be of use without asking again.
+const WORTH_TAKING: Duration = Duration::from_millis(1_500);
+/// So many waiters one call speaks for.
+const MOST_WAITERS: usize = 128;
+
+impl Session {
+    /// The channel on which the server tells this client of grants.
+    pub(crate) fn client_channel(&self) -> Arc<[u8]> {
+        format!("leasehold:client:{}", self.config.client).into_bytes().into()
+    }
+
+    /// A waiter was put into the server's queue: the client listens, and polls.
+    pub(crate) fn stand_in_line(&mut self, id: QueueId, keys: &Arc<Keys>, now: Instant) {
+        let Some(queue) = self.queues.get_mut(id) else { return };
+        queue.line.keys = Some(Arc::clone(keys));
+        let node = queue.node;
+        if self.timers.get(Timer::Poll(id)).is_none() {
+            let poll = self.between(self.config.poll);
+            self.timers.set(Timer::Poll(id), now + poll);
+        }
+        let client = self.client_channel();
+        let news_may_be_missed = self.subscribe(id);
+        self.listen(node, client, id);
+        if news_may_be_missed {
+            self.poll_line_soon(id, now);
+        }
+    }
+
+    /// A waiter is in the server's queue no longer.
+    pub(crate) fn leave_line(&mut self, ticket: Ticket, id: QueueId) {
+        let Some(queue) = self.queues.get_mut(id) else { return };
+        if queue.line.waiting.remove(&ticket) && queue.line.waiting.is_empty() {
+            self.timers.stop(Timer::Poll(id));
+        }
+    }
+
+    /// Asks how the line stands, at once or as soon as the last time is past.
+    pub(crate) fn poll_line_soon(&mut self, id: QueueId, now: Instant) {
+        let Some(queue) = self.queues.get(id) else { return };
+        if queue.line.waiting.is_empty() {
+            return;
+        }
+        let earliest = queue.line.last_poll.map_or(now, |last| last + MIN_GAP);
+        if earliest <= now {
+            self.poll_line(id, now);
+        } else {
+            self.timers.set(Timer::Poll(id), earliest);
+        }
+    }
+
+    /// Says that the waiters live, and asks how the line stands.
+    pub(crate) fn poll_line(&mut self, id: QueueId, now: Instant) {
+        let Some(queue) = self.queues.get_mut(id) else { return };
+        let Some(keys) = queue.line.keys.clone().filter(|_| !queue.line.waiting.is_empty()) else {
+            return;
+        };
+        queue.line.last_poll = Some(now);
+        let (node, line) = (queue.node, queue.line.waiting.clone());
+        let next = self.between(self.config.poll);
+        self.timers.set(Timer::Poll(id), now + next);
+        if !self.is_connected(node) {
+            return;
+        }
+        let waiting = line.iter().filter_map(|ticket| self.requests.get(ticket));
+        let queued = waiting.filter(|request| request.is_queued());
+        let waiters: Vec<(OwnerId, bool)> = queued.map(|request| request.as_waiter()).collect();
+        for some in waiters.chunks(MOST_WAITERS) {
+            let call = self.calls.start(Purpose::Poll(id));
+            self.transmit(call, node, Lane::Command, keys.poll(some));
+        }
+    }
+
+    /// The answer to a poll.
+    pub(crate) fn poll_answered(
+        &mut self,
+        _id: CallId,
+        call: InFlight,
+        queue: QueueId,
+        result: Result<Reply, CallError>,
+        now: Instant,
+    ) {
+        let state = match result {
+            Ok(reply) => parse_line(&reply),
+            Err(CallError::Server { code, message }) => {
+                self.note_failure(queue, format!("{code} {message}"), now);
+                return;
+            }
+            Err(CallError::Disconnected(cause)) => {
+                self.note_failure(queue, cause, now);
+                return;
+            }
+        };
+        let (Some(state), Some(sent)) = (state, call.sent) else {
+            return;
+        };
+        if state.holder.is_empty() {
+            return;
+        }
+        self.note_held(queue, state.holder.clone(), state.ttl, now);
+        if let Some(ticket) = self.in_line(queue, state.holder.as_bytes()) {
+            let ttl = state.ttl.unwrap_or_default();
+            self.take_turn(ticket, state.token, sent, ttl, now);
+            return;
+        }
+        let line = self.queues.get(queue).map(|queue| queue.line.waiting.clone());
+        for ticket in line.unwrap_or_default() {
+            if let Some(request) = self.requests.get_mut(&ticket) {
+                request.still_queued(sent, state.now);
+            }
+        }
+        // When the holder's time is over, somebody has to ask.
+        if let Some(ttl) = state.ttl {
+            let over = now + ttl.saturating_add(Duration::from_millis(1));
+            if self.timers.get(Timer::Poll(queue)).is_some_and(|next| over < next) {
+                self.timers.set(Timer::Poll(queue), over);
+            }
+        }
+    }
+
+    /// The server told this client of a grant: `<owner> <last seen> <token>`.
+    pub(crate) fn granted_by_message(&mut self, node: NodeId, payload: &[u8], now: Instant) {
+        let mut words = payload.split(|byte| *byte == b' ');
+        let (Some(owner), Some(seen)) = (words.next(), words.next().and_then(parse_number)) else {
+            return;
+        };
+        let token = words.next().and_then(Token::parse);
+        let granted = self.queues.ids().into_iter().find_map(|id| {
+            self.queues.get(id).filter(|queue| queue.node == node)?;
+            self.in_line(id, owner)
+        });
+        let Some((ticket, request)) = granted.and_then(|ticket| Some((ticket, self.requests.get_mut(&ticket)?))) else {
+            return;
+        };
+        if let Some(sent) = request.queued_at(seen) {
+            self.take_turn(ticket, token, sent, PROVISIONAL, now);
+        } else if !request.is_queued() {
+            request.ask_again();
+        }
+        // Else it comes so late that the grant has ended, and the waiter is queued again.
+    }
+
+    /// The server granted the lock to a waiter in the line, not before `sent`.
+    fn take_turn(&mut self, ticket: Ticket, token: Option<Token>, sent: Instant, ttl: Duration, now: Instant) {
+        if deadline(sent, ttl) > now + WORTH_TAKING {
+            let granted = Granted {
+                token,
+                sent,
+                ttl,
+                provisional: true,
+            };
+            self.grant(ticket, granted, now);
+        } else {
+            // It keeps the hold, and gets the whole lease.
+            self.attempt_again(ticket, now);
+        }
+    }
+
+    /// The waiter of this owner id in the line.
+    fn in_line(&self, id: QueueId, owner: &[u8]) -> Option<Ticket> {
+        let line = &self.queues.get(id)?.line.waiting;
+        let is_it = |ticket: &&Ticket| {
+            self.requests
+                .get(ticket)
+                .is_some_and(|request| *request.as_waiter().0.wire() == *owner)
+        };
+        line.iter().find(is_it).copied()
+    }
+}
+
+/// How a line stands.
+struct Standing {
+    /// The server's clock, in µs.
+    now: u64,
+    holder: String,
+    ttl: Option<Duration>,
+    token: Option<Token>,
+}
+
+fn parse_line(reply: &Reply) -> Option<Standing> {
+    let Reply::Array(parts) = reply else { return None };
+    let [
+        Reply::Int(ttl),
+        Reply::Bytes(holder),
+        Reply::Bytes(token),
+        Reply::Bytes(now),
+    ] = parts.as_slice()
+    else {
+        return None;
+    };
+    Some(Standing {
+        now: parse_number(now)?,
+        holder: String::from_utf8_lossy(holder).into_owned(),
+        ttl: u64::try_from(*ttl).ok().map(Duration::from_millis),
+        token: Token::parse(token),
+    })
+}

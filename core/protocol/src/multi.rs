@@ -1,0 +1,444 @@
+//! Several locks as one: all or nothing.
+//!
+//! ```text
+//!             the next one granted        the last one granted
+//!   Gathering ────────────────────► ... ─────────────────────► Renewing ──► held
+//!       │ one refused, failed, or cancelled                       │ one lost
+//!       └──────────────► all that were granted are released ◄─────┘
+//! ```
+//!
+//! The locks are taken one after the other in the order of their keys, the same
+//! in every client, so that two clients never wait for each other. Meanwhile those
+//! that are held already are renewed, also for a fixed lease. When one is lost,
+//! all are.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Operation};
+use crate::hold::LeasePlan;
+use crate::instant::Instant;
+use crate::kinds::{Keys, Kind};
+use crate::lease::LeaseDuration;
+use crate::name::LockName;
+use crate::session::{
+    AcquireRequest, Context, Event, Grant, LeaseId, LostReason, NodeId, Outcome, ReleaseOutcome, Session, Ticket,
+};
+
+/// Whole acquisitions and whole leases.
+#[derive(Debug, Default)]
+pub(crate) struct Multis {
+    gatherings: BTreeMap<Ticket, Gathering>,
+    held: BTreeMap<LeaseId, Multi>,
+    endings: BTreeMap<Ticket, Ending>,
+}
+
+impl Multis {
+    pub(crate) fn len(&self) -> usize {
+        let waiting = self.gatherings.len().saturating_add(self.endings.len());
+        waiting.saturating_add(self.held.len())
+    }
+}
+
+/// A caller that wants several locks.
+#[derive(Debug)]
+struct Gathering {
+    /// What is still to be taken, in order.
+    todo: VecDeque<AcquireRequest>,
+    /// What was granted.
+    leases: Vec<LeaseId>,
+    /// The parts that are under way: one acquisition, or the last renewals.
+    under_way: Vec<Ticket>,
+    plan: LeasePlan,
+    /// When the caller's patience ends.
+    until: Option<Instant>,
+    context: Option<Context>,
+    locks: Locks,
+}
+
+/// Several leases as one.
+#[derive(Debug)]
+struct Multi {
+    leases: Vec<LeaseId>,
+    context: Option<Context>,
+    locks: Locks,
+    lost: Option<LostReason>,
+    deadline: Instant,
+}
+
+/// A release or an extension of several leases.
+#[derive(Debug)]
+struct Ending {
+    under_way: Vec<Ticket>,
+    /// The worst so far.
+    outcome: Outcome,
+}
+
+/// The locks of a whole, in order.
+type Locks = Arc<[(Kind, LockName)]>;
+
+impl Session {
+    /// Wants several locks, all or none; of each request the kind and the name
+    /// count, the rest is the first one's. Completes like [`Session::acquire`];
+    /// the lease is one, without a token.
+    pub fn acquire_all(&mut self, mut requests: Vec<AcquireRequest>, now: Instant) -> Ticket {
+        let ticket = self.ticket();
+        if self.fail_if_closed(ticket, Operation::Acquire) {
+            return ticket;
+        }
+        let keys = |request: &AcquireRequest| {
+            let keys = Keys::new(request.kind, &request.name, NodeId::default());
+            (keys.record, request.kind.gate())
+        };
+        requests.sort_by_key(keys);
+        let wrong = match requests.as_slice() {
+            [] => Some("several locks are wanted, and none is named; name one at least"),
+            all if all.windows(2).any(|pair| matches!(pair, [a, b] if keys(a) == keys(b))) => {
+                Some("one lock is named twice; name each once")
+            }
+            all if all.iter().any(|request| request.within.is_some()) => {
+                Some("`within` names the lease of one lock; leave it out")
+            }
+            _ => None,
+        };
+        let first = requests.first().cloned();
+        let (None, Some(first)) = (wrong, first) else {
+            let message = wrong.unwrap_or_default();
+            let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message);
+            self.complete(ticket, Outcome::Failed(error));
+            return ticket;
+        };
+        let gathering = Gathering {
+            locks: requests
+                .iter()
+                .map(|request| (request.kind, request.name.clone()))
+                .collect(),
+            todo: requests.into(),
+            leases: Vec::new(),
+            under_way: Vec::new(),
+            plan: LeasePlan::of(first.lease, &self.config),
+            until: first.wait.map(|wait| now + wait),
+            context: first.context,
+        };
+        self.composites.multis.gatherings.insert(ticket, gathering);
+        self.gather(ticket, now);
+        self.settle_composites(now);
+        ticket
+    }
+
+    /// The innermost lease of `context` on these locks together, in any order.
+    #[must_use]
+    pub fn innermost_of_all(&self, locks: &[(Kind, LockName)], context: Context) -> Option<LeaseId> {
+        self.multis_of(locks, context).last()
+    }
+
+    /// How often `context` holds these locks together.
+    #[must_use]
+    pub fn levels_of_all(&self, locks: &[(Kind, LockName)], context: Context) -> u32 {
+        u32::try_from(self.multis_of(locks, context).count()).unwrap_or(u32::MAX)
+    }
+
+    fn multis_of(&self, locks: &[(Kind, LockName)], context: Context) -> impl Iterator<Item = LeaseId> {
+        let mut wanted = locks.to_vec();
+        wanted.sort();
+        let is_it = move |multi: &Multi| {
+            let mut locks = multi.locks.to_vec();
+            locks.sort();
+            multi.context == Some(context) && locks == wanted
+        };
+        let held = self.composites.multis.held.iter();
+        held.filter(move |(_, multi)| is_it(multi)).map(|(lease, _)| *lease)
+    }
+
+    /// Takes the next lock, or renews all once the last one is held.
+    fn gather(&mut self, ticket: Ticket, now: Instant) {
+        let Some(gathering) = self.composites.multis.gatherings.get_mut(&ticket) else {
+            return;
+        };
+        let Some(mut request) = gathering.todo.pop_front() else {
+            self.renew_gathered(ticket, now);
+            return;
+        };
+        request.wait = gathering.until.map(|until| until.saturating_since(now));
+        let plan = LeasePlan {
+            watched: true,
+            ..gathering.plan
+        };
+        let part = self.part_ticket(Some(ticket));
+        if let Some(gathering) = self.composites.multis.gatherings.get_mut(&ticket) {
+            gathering.under_way = vec![part];
+        }
+        self.acquire_with(part, request, plan, now);
+    }
+
+    /// All locks are held: each gets its full length from now.
+    fn renew_gathered(&mut self, ticket: Ticket, now: Instant) {
+        let Some(gathering) = self.composites.multis.gatherings.get(&ticket) else {
+            return;
+        };
+        let (leases, plan) = (gathering.leases.clone(), gathering.plan);
+        let slack = plan.length.checked_div(10).unwrap_or_default();
+        let mut under_way = Vec::new();
+        for lease in leases {
+            let Some(id) = self.holds.of_lease(lease) else { continue };
+            if let Some(hold) = self.holds.get_mut(id) {
+                if hold.levels.len() == 1 {
+                    hold.plan = plan;
+                }
+                if hold.record_until + slack >= hold.capped(now + plan.length) {
+                    continue;
+                }
+            }
+            let part = self.part_ticket(Some(ticket));
+            under_way.push(part);
+            self.extend_lease(part, lease, LeaseDuration::of(plan.length), now);
+        }
+        let is_done = under_way.is_empty();
+        if let Some(gathering) = self.composites.multis.gatherings.get_mut(&ticket) {
+            gathering.under_way = under_way;
+        }
+        if is_done {
+            self.gathered(ticket, now);
+        }
+    }
+
+    /// All locks are held for their full length.
+    fn gathered(&mut self, ticket: Ticket, now: Instant) {
+        let Some(gathering) = self.composites.multis.gatherings.remove(&ticket) else {
+            return;
+        };
+        let deadline = self.earliest_deadline(&gathering.leases);
+        if deadline <= now {
+            // One was lost while the last renewals were under way.
+            self.give_back(&gathering.leases, now);
+            let error = Error::new(
+                ErrorKind::LockLost,
+                Operation::Acquire,
+                "one of the locks was lost while the others were taken; acquire them again",
+            );
+            self.complete(ticket, Outcome::Failed(error));
+            return;
+        }
+        let lease = self.holds.next_lease();
+        for part in &gathering.leases {
+            self.composites.include(*part, lease);
+        }
+        self.composites.multis.held.insert(
+            lease,
+            Multi {
+                leases: gathering.leases,
+                context: gathering.context,
+                locks: Arc::clone(&gathering.locks),
+                lost: None,
+                deadline,
+            },
+        );
+        let levels = gathering
+            .context
+            .map_or(1, |context| self.levels_of_all(&gathering.locks, context));
+        self.complete(
+            ticket,
+            Outcome::Granted(Grant {
+                lease,
+                token: None,
+                deadline,
+                levels,
+            }),
+        );
+    }
+
+    /// A part of `whole` is done.
+    pub(crate) fn part_completed(&mut self, whole: Ticket, part: Ticket, outcome: Outcome, now: Instant) {
+        if self.composites.multis.endings.contains_key(&whole) {
+            self.part_ended(whole, part, outcome);
+            return;
+        }
+        let Some(gathering) = self.composites.multis.gatherings.get_mut(&whole) else {
+            return;
+        };
+        gathering.under_way.retain(|ticket| *ticket != part);
+        match outcome {
+            Outcome::Granted(grant) => {
+                gathering.leases.push(grant.lease);
+                self.gather(whole, now);
+            }
+            Outcome::Extended(_) => {
+                if gathering.under_way.is_empty() {
+                    self.gathered(whole, now);
+                }
+            }
+            refusal => {
+                self.stop_gathering(whole, now);
+                self.complete(whole, refusal);
+            }
+        }
+    }
+
+    /// The caller went away, or will not get the locks: what was taken goes back.
+    fn stop_gathering(&mut self, whole: Ticket, now: Instant) {
+        let Some(gathering) = self.composites.multis.gatherings.remove(&whole) else {
+            return;
+        };
+        for part in gathering.under_way {
+            self.forget_part(part);
+            self.cancel_one(part, now);
+        }
+        self.give_back(&gathering.leases, now);
+    }
+
+    fn give_back(&mut self, leases: &[LeaseId], now: Instant) {
+        for lease in leases.iter().rev() {
+            self.composites.exclude(*lease);
+            self.discard_lease(*lease, now);
+        }
+    }
+
+    /// The caller of a whole went away.
+    pub(crate) fn cancel_whole(&mut self, ticket: Ticket, now: Instant) {
+        self.stop_gathering(ticket, now);
+        if let Some(ending) = self.composites.multis.endings.remove(&ticket) {
+            for part in ending.under_way {
+                self.forget_part(part);
+                self.cancel_one(part, now);
+            }
+        }
+    }
+
+    /// Releases a lease made of leases, in reverse order. False if it is none.
+    pub(crate) fn release_whole(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) -> bool {
+        let Some(multi) = self.composites.multis.held.remove(&lease) else {
+            return false;
+        };
+        let mut under_way = Vec::new();
+        for part in multi.leases.iter().rev() {
+            self.composites.exclude(*part);
+            let release = self.part_ticket(Some(ticket));
+            under_way.push(release);
+            self.release_lease(release, *part, now);
+        }
+        let outcome = Outcome::Released(
+            multi
+                .lost
+                .map_or(ReleaseOutcome::Released, crate::hold::outcome_of_lost),
+        );
+        self.composites
+            .multis
+            .endings
+            .insert(ticket, Ending { under_way, outcome });
+        true
+    }
+
+    /// Extends a lease made of leases. False if it is none.
+    pub(crate) fn extend_whole(
+        &mut self,
+        ticket: Ticket,
+        lease: LeaseId,
+        by: Option<LeaseDuration>,
+        now: Instant,
+    ) -> bool {
+        let Some(multi) = self.composites.multis.held.get(&lease) else {
+            return false;
+        };
+        let leases = multi.leases.clone();
+        let mut under_way = Vec::new();
+        for part in leases {
+            let extension = self.part_ticket(Some(ticket));
+            under_way.push(extension);
+            self.extend_lease(extension, part, by, now);
+        }
+        let outcome = Outcome::Extended(Instant::FAR_FUTURE);
+        self.composites
+            .multis
+            .endings
+            .insert(ticket, Ending { under_way, outcome });
+        true
+    }
+
+    /// A part of a release or of an extension is done.
+    fn part_ended(&mut self, whole: Ticket, part: Ticket, outcome: Outcome) {
+        let Some(ending) = self.composites.multis.endings.get_mut(&whole) else {
+            return;
+        };
+        ending.under_way.retain(|ticket| *ticket != part);
+        ending.outcome = worse(ending.outcome.clone(), outcome);
+        if ending.under_way.is_empty()
+            && let Some(ending) = self.composites.multis.endings.remove(&whole)
+        {
+            self.complete(whole, ending.outcome);
+        }
+    }
+
+    /// One is lost, so all are.
+    pub(crate) fn part_lost(&mut self, whole: LeaseId, _part: LeaseId, reason: LostReason, now: Instant) {
+        let Some(multi) = self.composites.multis.held.get_mut(&whole) else {
+            return;
+        };
+        if multi.lost.is_some() {
+            return;
+        }
+        multi.lost = Some(reason);
+        let leases = multi.leases.clone();
+        self.tell(Event::Lost { lease: whole, reason });
+        for lease in leases {
+            // A lock that is held around the whole, too, stays.
+            let alone = |id: &crate::hold::HoldId| self.holds.get(id).is_some_and(|hold| hold.levels.len() == 1);
+            if let Some(id) = self.holds.of_lease(lease).filter(alone) {
+                self.lose(id, reason, now);
+            }
+        }
+    }
+
+    /// One lasts longer; the whole lasts as long as the one that ends first.
+    pub(crate) fn part_renewed(&mut self, whole: LeaseId) {
+        let Some(multi) = self.composites.multis.held.get(&whole) else {
+            return;
+        };
+        let deadline = self.earliest_deadline(&multi.leases);
+        if let Some(multi) = self.composites.multis.held.get_mut(&whole)
+            && multi.lost.is_none()
+            && deadline > multi.deadline
+        {
+            multi.deadline = deadline;
+            self.tell(Event::Renewed { lease: whole, deadline });
+        }
+    }
+
+    fn earliest_deadline(&self, leases: &[LeaseId]) -> Instant {
+        let deadline = |lease: &LeaseId| {
+            let hold = self.holds.get(&self.holds.of_lease(*lease)?)?;
+            hold.lost.is_none().then_some(hold.deadline)
+        };
+        let deadlines = leases.iter().map(|lease| deadline(lease).unwrap_or(Instant::ZERO));
+        deadlines.min().unwrap_or(Instant::ZERO)
+    }
+
+    /// The tickets of callers that wait for several locks.
+    pub(crate) fn waiting_for_several(&self) -> Vec<Ticket> {
+        self.composites.multis.gatherings.keys().copied().collect()
+    }
+
+    /// The client is closed: wholes are no longer told of their parts.
+    pub(crate) fn dissolve(&mut self) {
+        for (_, multi) in std::mem::take(&mut self.composites.multis.held) {
+            for part in multi.leases {
+                self.composites.exclude(part);
+            }
+        }
+    }
+}
+
+/// The one of two outcomes that the caller has to know.
+fn worse(a: Outcome, b: Outcome) -> Outcome {
+    let rank = |outcome: &Outcome| match outcome {
+        Outcome::Failed(_) => 4,
+        Outcome::Released(ReleaseOutcome::Unknown) => 3,
+        Outcome::Released(ReleaseOutcome::Stolen) => 2,
+        Outcome::Released(ReleaseOutcome::Expired) => 1,
+        _ => 0,
+    };
+    match (a, b) {
+        (Outcome::Extended(a), Outcome::Extended(b)) => Outcome::Extended(a.min(b)),
+        (a, b) if rank(&b) > rank(&a) => b,
+        (a, _) => a,
+    }
+}
