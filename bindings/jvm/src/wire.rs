@@ -16,6 +16,7 @@
 //! | 8 | held | levels `u32`, innermost lease `i64` (−1: none) |
 //! | 9 | closed | |
 //! | 10 | lost | reason text |
+//! | 11 | forced | `u8`: 1 if it was held |
 //!
 //! An error is kind, operation and message as texts, the lock (`u8` 1 and a
 //! text, or 0), and a holder. A holder is 0, or `u8` 1, its owner as text and
@@ -35,6 +36,7 @@ const STATE: u8 = 7;
 const HELD: u8 = 8;
 const CLOSED: u8 = 9;
 const LOST: u8 = 10;
+const FORCED: u8 = 11;
 
 /// Says that a lease is lost.
 pub(crate) fn lost(lease: u64, reason: LostReason) -> Vec<u8> {
@@ -75,6 +77,11 @@ pub(crate) fn completed(request: u64, result: &Result<Completion, Error>, releas
             let mut out = event(HELD);
             out.u32(*levels);
             out.optional(lease.as_ref().map(|lease| lease.id()));
+            out
+        }
+        Ok(Completion::Forced(was_held)) => {
+            let mut out = event(FORCED);
+            out.0.push(u8::from(*was_held));
             out
         }
         Ok(Completion::Closed) => event(CLOSED),
