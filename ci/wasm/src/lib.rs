@@ -48,6 +48,7 @@ pub extern "C" fn open(seed: u64, now: f64) {
     let config = Config {
         client: ClientId::random(&mut entropy),
         lease: LeaseDuration::DEFAULT,
+        primaries: 1,
         command_timeout: Duration::from_secs(3),
         poll: (Duration::from_millis(500), Duration::from_millis(750)),
     };

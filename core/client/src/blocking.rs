@@ -42,6 +42,14 @@ impl Client {
         Self::builder().url(url).connect_blocking()
     }
 
+    /// Connects to several independent primaries; see [`crate::Client::redlock`].
+    ///
+    /// # Errors
+    /// As [`crate::Client::redlock`].
+    pub fn redlock(urls: impl IntoIterator<Item = impl Into<String>>) -> Result<Self, Error> {
+        Self::builder().primaries(urls).connect_blocking()
+    }
+
     /// Options, each with its default; end with [`Builder::connect_blocking`].
     pub fn builder() -> Builder {
         Builder::default()

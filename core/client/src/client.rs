@@ -48,6 +48,21 @@ impl Client {
         Self::builder().url(url).connect().await
     }
 
+    /// Connects to several independent primaries, an odd number from 3 to 15. Every
+    /// lock of this client is a RedLock: it is held by a majority of them, and goes
+    /// on while a minority fails. `lock` and `mutex` give it, other kinds are
+    /// refused; it is not reentrant and has no token.
+    ///
+    /// The promise holds while a primary that restarts without its data stays away
+    /// for as long as the longest lease.
+    ///
+    /// # Errors
+    /// As [`Client::connect`]; `Unavailable` if no majority can be reached, and
+    /// `Misconfigured` if a primary is listed twice.
+    pub async fn redlock(urls: impl IntoIterator<Item = impl Into<String>>) -> Result<Self, Error> {
+        Self::builder().primaries(urls).connect().await
+    }
+
     /// Options, each with its default.
     pub fn builder() -> Builder {
         Builder::default()
@@ -126,6 +141,13 @@ impl Builder {
     /// Where the server is. Default: the environment variable `LEASEHOLD_URL`.
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.options.url = Some(url.into());
+        self
+    }
+
+    /// Where several independent primaries are, in place of [`Builder::url`]; see
+    /// [`Client::redlock`].
+    pub fn primaries(mut self, urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.options.primaries = urls.into_iter().map(Into::into).collect();
         self
     }
 

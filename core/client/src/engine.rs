@@ -116,6 +116,7 @@ impl Engine {
         let config = Config {
             client: ClientId::random(&mut OsEntropy),
             lease: settings.lease,
+            primaries: u16::try_from(settings.targets.len()).unwrap_or(u16::MAX),
             command_timeout: settings.command_timeout,
             poll: settings.poll,
         };
@@ -177,10 +178,8 @@ impl Engine {
 
     fn saw(&mut self, seen: Seen, now: Instant) {
         match seen {
-            Seen::Connected(node) => {
-                self.session.on_connected(node, now);
-                self.tell_connected(Ok(()));
-            }
+            Seen::Connected(node) => self.session.on_connected(node, now),
+            Seen::Ready => self.tell_connected(Ok(())),
             Seen::Disconnected(node, cause) => self.session.on_disconnected(node, &cause, now),
             Seen::Unreachable(error) => {
                 self.session.on_disconnected(NodeId::default(), error.message(), now);
@@ -450,7 +449,7 @@ impl Engine {
         if let Connecting::Failed(cause) = &self.connecting {
             return retold(cause, error.operation(), cause.message());
         }
-        let node = self.core.settings.target.to_string();
+        let node = self.core.settings.server();
         if error.message().contains(&node) {
             return error;
         }

@@ -6,6 +6,7 @@
 //! every call is answered once. Further transports (sentinel, cluster) are
 //! further implementations; the engine does not know which one it drives.
 
+mod fleet;
 mod memory;
 mod redis;
 
@@ -15,13 +16,18 @@ use std::task::Context;
 use leasehold_protocol::{CallError, CallId, Error, Instant, NodeId, Reply, Transmit};
 
 use crate::host::Settings;
-use crate::target::Scheme;
+use crate::target::{Scheme, Target};
+
+use self::redis::First;
+use self::redis::connect::Peers;
 
 /// What a transport saw.
 #[derive(Debug)]
 pub(crate) enum Seen {
     /// The node can be asked.
     Connected(NodeId),
+    /// The client can be used: its node can be asked, or a majority of several.
+    Ready,
     /// The node cannot be asked any more, or still not; the cause, naming the node.
     Disconnected(NodeId, String),
     /// The first try to connect failed. Nothing follows.
@@ -50,8 +56,32 @@ pub(crate) trait Transport: Send {
 
 /// The transport that the settings ask for. It starts to connect when it is polled.
 pub(crate) fn open(settings: &Arc<Settings>, first: bool) -> Result<Box<dyn Transport>, Error> {
-    match &settings.target.scheme {
+    match settings.targets.as_slice() {
+        [target] => {
+            let first = if first { First::IsFatal } else { First::WasMade };
+            open_one(settings, target, first, None)
+        }
+        targets => {
+            let first = if first { First::MayFail } else { First::WasMade };
+            let peers = Peers::new(targets.len());
+            let nodes = targets
+                .iter()
+                .zip(peers)
+                .map(|(target, peers)| open_one(settings, target, first, Some(peers)))
+                .collect::<Result<_, Error>>()?;
+            Ok(Box::new(fleet::Fleet::new(nodes, settings.server())))
+        }
+    }
+}
+
+fn open_one(
+    settings: &Arc<Settings>,
+    target: &Target,
+    first: First,
+    peers: Option<Peers>,
+) -> Result<Box<dyn Transport>, Error> {
+    match &target.scheme {
         Scheme::Memory { name } => Ok(Box::new(memory::Memory::open(name.as_deref()))),
-        Scheme::Tcp { .. } | Scheme::Unix { .. } => Ok(Box::new(redis::Redis::open(settings, first)?)),
+        Scheme::Tcp { .. } | Scheme::Unix { .. } => Ok(Box::new(redis::Redis::open(settings, target, first, peers)?)),
     }
 }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::instant::Instant;
 use crate::multi::Multis;
+use crate::quorum::Votes;
 use crate::session::{Event, LeaseId, Outcome, Session, Ticket};
 
 /// Which parts belong to which whole.
@@ -21,11 +22,15 @@ pub(crate) struct Composites {
     /// What happened to parts.
     news: VecDeque<Event>,
     pub(crate) multis: Multis,
+    pub(crate) votes: Votes,
 }
 
 impl Composites {
     pub(crate) fn len(&self) -> usize {
-        self.tickets.len().saturating_add(self.multis.len())
+        self.tickets
+            .len()
+            .saturating_add(self.multis.len())
+            .saturating_add(self.votes.len())
     }
 
     /// Makes a lease part of another.
@@ -70,6 +75,13 @@ impl Session {
         self.composites.tickets.remove(&part);
     }
 
+    /// A part goes on, and nobody waits for it: what it is granted is given back.
+    pub(crate) fn disown_part(&mut self, part: Ticket) {
+        if let Some(whole) = self.composites.tickets.get_mut(&part) {
+            *whole = None;
+        }
+    }
+
     /// Gives the wholes what happened to their parts. Ends every input.
     pub(crate) fn settle_composites(&mut self, now: Instant) {
         while let Some(news) = self.composites.news.pop_front() {
@@ -77,17 +89,25 @@ impl Session {
                 Event::Completed { ticket, outcome } => {
                     let whole = self.composites.tickets.remove(&ticket).flatten();
                     match whole {
-                        Some(whole) => self.part_completed(whole, ticket, outcome, now),
+                        Some(whole) => {
+                            if !self.primary_answered(whole, ticket, outcome.clone(), now) {
+                                self.part_completed(whole, ticket, outcome, now);
+                            }
+                        }
                         None => self.unwanted(outcome, now),
                     }
                 }
                 Event::Lost { lease, reason } => {
-                    if let Some(whole) = self.composites.whole(lease) {
+                    if let Some(whole) = self.composites.whole(lease)
+                        && !self.primary_lost(whole, lease, reason, now)
+                    {
                         self.part_lost(whole, lease, reason, now);
                     }
                 }
-                Event::Renewed { lease, .. } => {
-                    if let Some(whole) = self.composites.whole(lease) {
+                Event::Renewed { lease, deadline } => {
+                    if let Some(whole) = self.composites.whole(lease)
+                        && !self.primary_renewed(whole, lease, deadline, now)
+                    {
                         self.part_renewed(whole);
                     }
                 }

@@ -48,6 +48,7 @@ mod multi;
 mod name;
 mod owner;
 mod queue;
+mod quorum;
 mod reentrancy;
 mod refusal;
 mod release;

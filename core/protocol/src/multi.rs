@@ -96,6 +96,7 @@ impl Session {
             all if all.windows(2).any(|pair| matches!(pair, [a, b] if keys(a) == keys(b))) => {
                 Some("one lock is named twice; name each once")
             }
+            _ if self.votes() => Some("a RedLock is one lock of several primaries, and no part of several locks"),
             all if all.iter().any(|request| request.within.is_some()) => {
                 Some("`within` names the lease of one lock; leave it out")
             }
@@ -168,7 +169,7 @@ impl Session {
         if let Some(gathering) = self.composites.multis.gatherings.get_mut(&ticket) {
             gathering.under_way = vec![part];
         }
-        self.acquire_with(part, request, plan, now);
+        self.acquire_at(part, request, NodeId::default(), plan, now);
     }
 
     /// All locks are held: each gets its full length from now.

@@ -80,15 +80,26 @@ impl Session {
         let ticket = self.ticket();
         if !self.fail_if_closed(ticket, Operation::Acquire) {
             let plan = LeasePlan::of(request.lease, &self.config);
-            self.acquire_with(ticket, request, plan, now);
+            if self.votes() {
+                self.stand(ticket, request, now);
+            } else {
+                self.acquire_at(ticket, request, NodeId::default(), plan, now);
+            }
             self.settle_composites(now);
         }
         ticket
     }
 
-    /// Takes a lock for `ticket`, to last as planned.
-    pub(crate) fn acquire_with(&mut self, ticket: Ticket, request: AcquireRequest, plan: LeasePlan, now: Instant) {
-        let keys = Arc::new(Keys::new(request.kind, &request.name, NodeId::default()));
+    /// Takes a lock of one node for `ticket`, to last as planned.
+    pub(crate) fn acquire_at(
+        &mut self,
+        ticket: Ticket,
+        request: AcquireRequest,
+        node: NodeId,
+        plan: LeasePlan,
+        now: Instant,
+    ) {
+        let keys = Arc::new(Keys::new(request.kind, &request.name, node));
         match self.place(&request, &keys, now) {
             Ok(Place::Reenter(hold)) => self.reenter(ticket, hold, plan, now),
             Ok(Place::Inside(writer)) => self.enqueue(ticket, request, keys, Some(writer), plan, now),
@@ -157,7 +168,7 @@ impl Session {
     }
 
     fn release_any(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
-        if !self.release_whole(ticket, lease, now) {
+        if !self.release_whole(ticket, lease, now) && !self.release_vote(ticket, lease, now) {
             self.release_lease(ticket, lease, now);
         }
         self.settle_composites(now);
@@ -183,7 +194,7 @@ impl Session {
     pub fn extend(&mut self, lease: LeaseId, by: Option<crate::LeaseDuration>, now: Instant) -> Ticket {
         let ticket = self.ticket();
         if !self.fail_if_closed(ticket, Operation::Extend) {
-            if !self.extend_whole(ticket, lease, by, now) {
+            if !self.extend_whole(ticket, lease, by, now) && !self.extend_vote(ticket, lease, by, now) {
                 self.extend_lease(ticket, lease, by, now);
             }
             self.settle_composites(now);
@@ -195,8 +206,7 @@ impl Session {
     pub fn inspect(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
         let ticket = self.ticket();
         if !self.fail_if_closed(ticket, Operation::Inspect) {
-            let keys = Arc::new(Keys::new(kind, name, NodeId::default()));
-            self.start_inspection(ticket, keys, Question::State, now);
+            self.put_question(ticket, kind, name, Question::State, now);
         }
         ticket
     }
@@ -206,16 +216,29 @@ impl Session {
     pub fn force_release(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
         let ticket = self.ticket();
         if !self.fail_if_closed(ticket, Operation::Release) {
-            let keys = Arc::new(Keys::new(kind, name, NodeId::default()));
-            self.start_inspection(ticket, keys, Question::Force, now);
+            self.put_question(ticket, kind, name, Question::Force, now);
         }
         ticket
+    }
+
+    fn put_question(&mut self, ticket: Ticket, kind: Kind, name: &LockName, question: Question, now: Instant) {
+        if self.votes() {
+            self.ask_every_primary(ticket, name, |session, part, node| {
+                let keys = Arc::new(Keys::new(Kind::Mutex, name, node));
+                session.start_inspection(part, keys, question, now);
+            });
+            self.settle_composites(now);
+        } else {
+            let keys = Arc::new(Keys::new(kind, name, NodeId::default()));
+            self.start_inspection(ticket, keys, question, now);
+        }
     }
 
     /// The caller went away: no event follows. An acquisition leaves nothing
     /// behind; a release or an extension goes on.
     pub fn cancel(&mut self, ticket: Ticket, now: Instant) {
         self.cancel_whole(ticket, now);
+        self.cancel_vote(ticket, now);
         self.cancel_one(ticket, now);
         self.settle_composites(now);
     }
@@ -240,7 +263,8 @@ impl Session {
         }
         self.closed = true;
         // Wholes first: then their parts are nobody's.
-        let wholes = self.waiting_for_several();
+        let mut wholes = self.waiting_for_several();
+        wholes.append(&mut self.candidates());
         for ticket in wholes {
             self.fail_if_closed(ticket, Operation::Acquire);
             self.cancel(ticket, now);
@@ -258,6 +282,7 @@ impl Session {
             }
         }
         self.dissolve();
+        self.dissolve_votes();
         self.settle_composites(now);
     }
 
@@ -270,6 +295,9 @@ impl Session {
     /// How often `context` holds the lock.
     #[must_use]
     pub fn levels(&self, kind: Kind, name: &LockName, context: Context) -> u32 {
+        if self.votes() {
+            return u32::try_from(self.votes_of(name, context).count()).unwrap_or(u32::MAX);
+        }
         let holds = self.holds_of(kind, name, context);
         let levels = holds.map(|hold| hold.levels.len()).fold(0, usize::saturating_add);
         u32::try_from(levels).unwrap_or(u32::MAX)
@@ -278,6 +306,9 @@ impl Session {
     /// The innermost lease of `context` on the lock.
     #[must_use]
     pub fn innermost(&self, kind: Kind, name: &LockName, context: Context) -> Option<LeaseId> {
+        if self.votes() {
+            return self.votes_of(name, context).last();
+        }
         self.holds_of(kind, name, context).last()?.levels.last().copied()
     }
 
@@ -351,7 +382,13 @@ impl Session {
         while let Some(timer) = self.timers.take_due(now) {
             match timer {
                 Timer::CallTimeout(id) => self.call_overdue(id, now),
-                Timer::Wake(ticket) => self.wake(ticket, now),
+                Timer::Wake(ticket) => {
+                    if !self.ask_again(ticket, now) {
+                        self.wake(ticket, now);
+                    }
+                }
+                Timer::Share(ticket) => self.share_over(ticket, now),
+                Timer::Majority(lease) => self.majority_over(lease, now),
                 Timer::Wait(ticket) => self.patience_over(ticket, now),
                 Timer::Silence(ticket) => self.silence(ticket, now),
                 Timer::Renew(hold) => self.renew(hold, now),
@@ -381,7 +418,7 @@ impl Session {
             self.wait_over(ticket, now);
         } else if self.inspections.contains_key(&ticket) {
             self.inspection_overdue(ticket);
-        } else {
+        } else if !self.candidacy_over(ticket, now) {
             self.extension_over(ticket);
         }
     }

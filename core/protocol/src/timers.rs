@@ -8,7 +8,7 @@ use crate::hold::HoldId;
 use crate::instant::Instant;
 use crate::queue::QueueId;
 use crate::release::ReleaseId;
-use crate::session::{CallId, Ticket};
+use crate::session::{CallId, LeaseId, Ticket};
 
 /// A reason to wake up. Each is set at most once at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +31,10 @@ pub(crate) enum Timer {
     ReleaseWait(ReleaseId),
     /// Waiters in the server's queue say that they live.
     Poll(QueueId),
+    /// A primary's share of a round is over.
+    Share(Ticket),
+    /// A majority can no longer be relied on.
+    Majority(LeaseId),
     /// A name that nobody waits for is forgotten.
     Linger(QueueId),
 }
@@ -84,6 +88,11 @@ impl Timers {
     /// When `timer` is due, if it is set.
     pub(crate) fn get(&self, timer: Timer) -> Option<Instant> {
         self.set.get(&timer).copied()
+    }
+
+    /// Whether `timer` is set.
+    pub(crate) fn is_set(&self, timer: Timer) -> bool {
+        self.set.contains_key(&timer)
     }
 
     /// Takes one timer that is due at `now`.

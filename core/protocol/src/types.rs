@@ -19,6 +19,9 @@ pub struct Config {
     pub client: ClientId,
     /// The watchdog's lease, for holds that were given none.
     pub lease: LeaseDuration,
+    /// How many primaries there are, nodes 0 and up. With more than one, every
+    /// lock is a RedLock, held by a majority of them.
+    pub primaries: u16,
     /// How long an answer may take.
     pub command_timeout: Duration,
     /// A waiter asks again after a time between these two, drawn at random.
@@ -60,7 +63,7 @@ ids! {
     Context,
 }
 
-/// Which server. Node 0 is the only one unless several primaries vote.
+/// Which server. Node 0 is the only one unless several primaries vote (RedLock).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct NodeId(pub u16);
 

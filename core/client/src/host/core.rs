@@ -119,7 +119,7 @@ impl Generation {
     }
 
     pub(super) fn server(&self) -> String {
-        self.own().settings.target.to_string()
+        self.own().settings.server()
     }
 
     fn own(&self) -> &Arc<Core> {
@@ -452,7 +452,7 @@ impl std::fmt::Debug for Core {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Core")
             .field("pid", &self.pid)
-            .field("server", &self.settings.target)
+            .field("server", &self.settings.server())
             .finish_non_exhaustive()
     }
 }

@@ -13,6 +13,9 @@ pub struct Options {
     /// `rediss://` (TLS), `redis+unix:///path[?db=n]`, `memory://` or
     /// `memory://name`. Default: the environment variable `LEASEHOLD_URL`.
     pub url: Option<String>,
+    /// Where several independent primaries are, an odd number from 3 to 15: then
+    /// every lock is a RedLock, held by a majority of them, and `url` is not given.
+    pub primaries: Vec<String>,
     /// The watchdog's lease, 300 ms to 24 h. Default 30,000.
     pub lease_ms: Option<f64>,
     /// How long an answer may take. Default 3,000.
@@ -33,6 +36,7 @@ impl std::fmt::Debug for Options {
         f.debug_struct("Options")
             // A URL may carry a password.
             .field("url", &self.url.as_ref().map(|_| ".."))
+            .field("primaries", &self.primaries.len())
             .field("lease_ms", &self.lease_ms)
             .field("command_timeout_ms", &self.command_timeout_ms)
             .field("connect_timeout_ms", &self.connect_timeout_ms)
@@ -46,7 +50,8 @@ impl std::fmt::Debug for Options {
 /// Options that were checked.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    pub(crate) target: Target,
+    /// The server, or the primaries that vote.
+    pub(crate) targets: Vec<Target>,
     pub(crate) lease: LeaseDuration,
     pub(crate) command_timeout: Duration,
     pub(crate) connect_timeout: Duration,
@@ -62,16 +67,7 @@ const DAY_MS: f64 = 86_400_000.0;
 
 impl Settings {
     pub(crate) fn check(options: Options) -> Result<Self, Error> {
-        let url = match options.url {
-            Some(url) => url,
-            None => std::env::var(URL_VARIABLE).map_err(|_| {
-                Error::new(
-                    ErrorKind::Misconfigured,
-                    Operation::Connect,
-                    format!("no URL was given; pass one, or set {URL_VARIABLE}"),
-                )
-            })?,
-        };
+        let targets = targets(options.url, &options.primaries, options.tls_ca_file.as_deref())?;
         let poll = match options.poll_ms {
             None => POLL,
             Some((low, high)) => {
@@ -86,7 +82,7 @@ impl Settings {
             }
         };
         Ok(Self {
-            target: Target::parse(&url, options.tls_ca_file.as_deref())?,
+            targets,
             lease: match options.lease_ms {
                 None => LeaseDuration::DEFAULT,
                 Some(ms) => LeaseDuration::watched(duration("the lease", ms, Operation::Connect)?)
@@ -107,7 +103,13 @@ impl Settings {
 
     /// Whether a forked child has nothing to connect to.
     pub(crate) const fn is_private(&self) -> bool {
-        matches!(self.target.scheme, Scheme::Memory { name: None })
+        matches!(self.targets.as_slice(), [target] if matches!(target.scheme, Scheme::Memory { name: None }))
+    }
+
+    /// The server as messages name it; of several, all.
+    pub(crate) fn server(&self) -> String {
+        let names: Vec<String> = self.targets.iter().map(ToString::to_string).collect();
+        names.join(", ")
     }
 
     /// The lock's full name: the prefix, then the name.
@@ -123,6 +125,47 @@ impl Settings {
     pub(crate) fn without_prefix<'a>(&self, name: &'a str) -> &'a str {
         name.strip_prefix(&self.key_prefix).unwrap_or(name)
     }
+}
+
+/// The server that a URL names, or the primaries that several do.
+fn targets(url: Option<String>, primaries: &[String], ca_file: Option<&str>) -> Result<Vec<Target>, Error> {
+    if primaries.is_empty() {
+        let url = match url {
+            Some(url) => url,
+            None => std::env::var(URL_VARIABLE)
+                .map_err(|_| misconfigured(format!("no URL was given; pass one, or set {URL_VARIABLE}")))?,
+        };
+        return Ok(vec![Target::parse(&url, ca_file)?]);
+    }
+    if url.is_some() {
+        return Err(invalid(
+            "one URL and several primaries are given; give the one or the others",
+        ));
+    }
+    if !(3..=15).contains(&primaries.len()) || primaries.len().is_multiple_of(2) {
+        return Err(invalid(&format!(
+            "{} primaries are given; a majority needs an odd number, 3 to 15",
+            primaries.len()
+        )));
+    }
+    let mut targets: Vec<Target> = Vec::new();
+    for url in primaries {
+        let target = Target::parse(url, ca_file)?;
+        if matches!(target.scheme, Scheme::Memory { name: None }) {
+            return Err(invalid("a private memory:// is no primary of others; give each a name"));
+        }
+        if targets.iter().any(|known| known.scheme == target.scheme) {
+            return Err(misconfigured(format!(
+                "the primary {target} is listed twice; a majority needs independent ones"
+            )));
+        }
+        targets.push(target);
+    }
+    Ok(targets)
+}
+
+fn misconfigured(message: String) -> Error {
+    Error::new(ErrorKind::Misconfigured, Operation::Connect, message)
 }
 
 /// A number of milliseconds as a duration. Infinity is refused: "no bound" is

@@ -79,6 +79,7 @@ impl Transport for Memory {
     fn poll(&mut self, context: &mut Context<'_>, _now: Instant, seen: &mut Vec<Seen>) {
         if !mem::replace(&mut self.is_connected, true) {
             seen.push(Seen::Connected(NODE));
+            seen.push(Seen::Ready);
         }
         seen.append(&mut self.seen);
         while let Poll::Ready(Some((channel, payload))) = self.messages.poll_recv(context) {

@@ -10,7 +10,7 @@
 //!   Connecting ── handshake, version, scripts ──► Open ── closed, silent ─┘
 //! ```
 
-mod connect;
+pub(super) mod connect;
 mod lane;
 mod subscriptions;
 
@@ -21,8 +21,9 @@ use leasehold_protocol::{CallId, Error, Instant, Lane, NodeId, Transmit};
 
 use super::{Seen, Transport};
 use crate::host::Settings;
+use crate::target::Target;
 
-use self::connect::{Connector, Failure};
+use self::connect::{Connector, Failure, Peers};
 use self::lane::LaneLink;
 use self::subscriptions::SubscriptionLink;
 
@@ -33,6 +34,18 @@ pub(super) struct Redis {
     renewals: LaneLink,
     subscriptions: SubscriptionLink,
     state: State,
+    first: First,
+}
+
+/// What it means when the first try to connect fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum First {
+    /// The client cannot be used.
+    IsFatal,
+    /// Others may make up for it, unless the server is one that locks cannot work with.
+    MayFail,
+    /// Nothing: the client was connected before.
+    WasMade,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,14 +63,25 @@ enum State {
 const NODE: NodeId = NodeId(0);
 
 impl Redis {
-    pub(super) fn open(settings: &Arc<Settings>, first: bool) -> Result<Self, Error> {
-        let connector = Arc::new(Connector::new(settings)?);
+    /// `first` is what a failure of the first try means; with `peers`, the server
+    /// must be none of theirs.
+    pub(super) fn open(
+        settings: &Arc<Settings>,
+        target: &Target,
+        first: First,
+        peers: Option<Peers>,
+    ) -> Result<Self, Error> {
+        let connector = Arc::new(Connector::new(settings, target, peers)?);
         Ok(Self {
             commands: LaneLink::new(&connector, settings, Lane::Command),
             renewals: LaneLink::new(&connector, settings, Lane::Renewal),
             subscriptions: SubscriptionLink::new(&connector, settings),
             connector,
-            state: if first { State::First } else { State::Down },
+            state: match first {
+                First::IsFatal | First::MayFail => State::First,
+                First::WasMade => State::Down,
+            },
+            first,
         })
     }
 
@@ -68,9 +92,15 @@ impl Redis {
             (State::First | State::Down, true) => {
                 self.state = State::Up;
                 seen.push(Seen::Connected(NODE));
+                seen.push(Seen::Ready);
             }
             (State::First, false) => {
                 if let Some(failure) = failure {
+                    if self.first == First::MayFail && !failure.is_lasting() {
+                        self.state = State::Down;
+                        seen.push(Seen::Disconnected(NODE, self.cause(Some(failure))));
+                        return;
+                    }
                     self.state = State::Failed;
                     seen.push(Seen::Unreachable(failure.into_error(&self.connector.node)));
                 }

@@ -151,6 +151,7 @@ pub(crate) fn config(seed: &mut Seeded) -> Config {
     Config {
         client: ClientId::random(seed),
         lease: LeaseDuration::DEFAULT,
+        primaries: 1,
         command_timeout: Duration::from_secs(3),
         poll: (ms(500), ms(750)),
     }

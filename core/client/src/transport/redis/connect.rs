@@ -1,9 +1,10 @@
 //! Opening a connection: address, credentials, TLS, and whether the server will do.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use leasehold_protocol::{Error, ErrorKind, Operation, Script};
@@ -28,6 +29,52 @@ pub(super) struct Connector {
     /// The server as messages name it.
     pub(super) node: String,
     timeout: Duration,
+    peers: Option<Peers>,
+}
+
+/// What makes sure that several primaries are several servers.
+#[derive(Clone, Debug)]
+pub(in crate::transport) struct Peers {
+    /// The run id of each server, by its node.
+    run_ids: Arc<Mutex<BTreeMap<usize, String>>>,
+    node: usize,
+}
+
+impl Peers {
+    /// One for each of `count` primaries.
+    pub(in crate::transport) fn new(count: usize) -> Vec<Self> {
+        let run_ids = Arc::default();
+        let peer = |node| Self {
+            run_ids: Arc::clone(&run_ids),
+            node,
+        };
+        (0..count).map(peer).collect()
+    }
+
+    /// Notes who the server is, by what `INFO server` says.
+    fn check(&self, info: &Value) -> Result<(), Failure> {
+        let run_id = match info {
+            Value::VerbatimString { text, .. } => Some(text.as_str()),
+            other => text(other),
+        }
+        .and_then(|info| info.lines().find_map(|line| line.strip_prefix("run_id:")));
+        let Some(run_id) = run_id else {
+            return Err(Failure::misconfigured(
+                "the server does not say its run id, by which primaries are told apart",
+            ));
+        };
+        let mut run_ids = self.run_ids.lock().unwrap_or_else(PoisonError::into_inner);
+        if run_ids
+            .iter()
+            .any(|(node, known)| *node != self.node && known == run_id)
+        {
+            return Err(Failure::misconfigured(
+                "it is the same server as another one of the primaries; a majority needs independent ones",
+            ));
+        }
+        run_ids.insert(self.node, run_id.to_owned());
+        Ok(())
+    }
 }
 
 /// A connection for script calls.
@@ -58,8 +105,7 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::fro
 const OLDEST: (u32, u32) = (6, 2);
 
 impl Connector {
-    pub(super) fn new(settings: &Settings) -> Result<Self, Error> {
-        let target = &settings.target;
+    pub(super) fn new(settings: &Settings, target: &Target, peers: Option<Peers>) -> Result<Self, Error> {
         let node = target.to_string();
         let client = client(target, tcp_settings(settings)).map_err(|error| {
             Failure {
@@ -72,6 +118,7 @@ impl Connector {
             client,
             node,
             timeout: settings.connect_timeout,
+            peers,
         })
     }
 
@@ -111,6 +158,9 @@ impl Connector {
             .await?;
         let mut greeting = redis::pipe();
         greeting.cmd("HELLO");
+        if self.peers.is_some() {
+            greeting.cmd("INFO").arg("server");
+        }
         append_script_loads(&mut greeting);
         let mut replies = connection
             .send_packed_commands(&greeting, 0, greeting.len())
@@ -120,6 +170,12 @@ impl Connector {
             Some(Value::ServerError(error)) => return Err(error.into()),
             Some(hello) => check_server(&hello)?,
             None => {}
+        }
+        if let Some(peers) = &self.peers {
+            match replies.next() {
+                Some(Value::ServerError(error)) => return Err(error.into()),
+                info => peers.check(&info.unwrap_or(Value::Nil))?,
+            }
         }
         for reply in replies {
             if let Value::ServerError(error) = reply {
@@ -157,6 +213,11 @@ impl Failure {
             kind: ErrorKind::Misconfigured,
             cause: cause.into(),
         }
+    }
+
+    /// Whether another try would fail the same way.
+    pub(super) fn is_lasting(&self) -> bool {
+        self.kind != ErrorKind::Unavailable
     }
 
     pub(super) fn cause(&self) -> &str {

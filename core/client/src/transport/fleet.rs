@@ -1,0 +1,139 @@
+//! Several servers, each a node of its own, for locks that a majority keeps.
+
+use std::collections::BTreeSet;
+use std::task::Context;
+use std::time::Duration;
+
+use leasehold_protocol::{CallId, Error, ErrorKind, Instant, NodeId, Operation, Transmit};
+
+use super::{Seen, Transport};
+
+/// The nodes, in the order in which they were given.
+pub(super) struct Fleet {
+    nodes: Vec<Box<dyn Transport>>,
+    names: String,
+    /// Which can be asked.
+    up: BTreeSet<usize>,
+    /// Which failed, and why, until the client is ready.
+    failed: BTreeSet<usize>,
+    causes: Vec<String>,
+    is_told: bool,
+    /// When a majority could be asked for the first time.
+    majority_since: Option<Instant>,
+    seen: Vec<Seen>,
+}
+
+/// How long a majority waits for the others before the client is ready.
+const GRACE: Duration = Duration::from_millis(200);
+
+impl Fleet {
+    pub(super) const fn new(nodes: Vec<Box<dyn Transport>>, names: String) -> Self {
+        Self {
+            nodes,
+            names,
+            up: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            causes: Vec::new(),
+            is_told: false,
+            majority_since: None,
+            seen: Vec::new(),
+        }
+    }
+
+    const fn majority(&self) -> usize {
+        self.nodes.len() / 2 + 1
+    }
+
+    /// What one node saw, under its own number.
+    fn pass_on(&mut self, node: usize, item: Seen, seen: &mut Vec<Seen>) {
+        let id = NodeId(u16::try_from(node).unwrap_or(u16::MAX));
+        seen.push(match item {
+            Seen::Connected(_) => {
+                self.up.insert(node);
+                self.failed.remove(&node);
+                Seen::Connected(id)
+            }
+            Seen::Disconnected(_, cause) => {
+                self.up.remove(&node);
+                if !self.is_told && self.failed.insert(node) {
+                    self.causes.push(cause.clone());
+                }
+                Seen::Disconnected(id, cause)
+            }
+            Seen::Subscribed(_, channel) => Seen::Subscribed(id, channel),
+            Seen::Message(_, channel, payload) => Seen::Message(id, channel, payload),
+            // Of one node; the fleet's is told by `tell`.
+            Seen::Ready => return,
+            // Trying again would not help: while there is somebody to tell, the others must not hide it.
+            Seen::Unreachable(error) if self.is_told => Seen::Disconnected(id, error.message().to_owned()),
+            Seen::Unreachable(error) => {
+                self.is_told = true;
+                Seen::Unreachable(error)
+            }
+            reply @ Seen::Reply(..) => reply,
+        });
+    }
+
+    /// Says once whether the client can be used.
+    fn tell(&mut self, now: Instant, seen: &mut Vec<Seen>) {
+        if self.is_told {
+            return;
+        }
+        let majority = self.majority();
+        if self.up.len() >= majority {
+            let since = *self.majority_since.get_or_insert(now);
+            if self.up.len() + self.failed.len() == self.nodes.len() || now >= since + GRACE {
+                self.is_told = true;
+                seen.push(Seen::Ready);
+            }
+        } else if self.nodes.len() - self.failed.len() < majority {
+            self.is_told = true;
+            let message = format!(
+                "no majority of {} can be reached: {}; are they running, and the addresses right?",
+                self.names,
+                self.causes.join("; ")
+            );
+            seen.push(Seen::Unreachable(Error::new(
+                ErrorKind::Unavailable,
+                Operation::Connect,
+                message,
+            )));
+        }
+    }
+}
+
+impl Transport for Fleet {
+    fn transmit(&mut self, item: Transmit) {
+        let node = match &item {
+            Transmit::Call(call) => call.node,
+            Transmit::Subscribe { node, .. } | Transmit::Unsubscribe { node, .. } => *node,
+        };
+        if let Some(node) = self.nodes.get_mut(usize::from(node.0)) {
+            node.transmit(item);
+        }
+    }
+
+    fn flush(&mut self, now: Instant, sent: &mut dyn FnMut(CallId)) {
+        for node in &mut self.nodes {
+            node.flush(now, sent);
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+        let mut of_node = std::mem::take(&mut self.seen);
+        for node in 0..self.nodes.len() {
+            self.nodes[node].poll(context, now, &mut of_node);
+            for item in of_node.drain(..) {
+                self.pass_on(node, item, seen);
+            }
+        }
+        self.seen = of_node;
+        self.tell(now, seen);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let grace = self.majority_since.filter(|_| !self.is_told).map(|since| since + GRACE);
+        let nodes = self.nodes.iter().filter_map(|node| node.poll_timeout());
+        nodes.chain(grace).min()
+    }
+}

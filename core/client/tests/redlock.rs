@@ -1,0 +1,227 @@
+//! A lock that a majority of five redis-servers keeps.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, Error, ErrorKind, LostReason, ReleaseOutcome};
+use leasehold_protocol::Reply;
+use support::{Redis, eventually};
+
+const SOON: Duration = Duration::from_secs(5);
+
+struct Five {
+    servers: Vec<Redis>,
+}
+
+impl Five {
+    fn start() -> Self {
+        Self {
+            servers: (0..5).map(|_| Redis::start()).collect(),
+        }
+    }
+
+    fn urls(&self) -> Vec<String> {
+        self.servers.iter().map(Redis::url).collect()
+    }
+
+    async fn connect(&self) -> Client {
+        Client::redlock(self.urls()).await.expect("a majority")
+    }
+
+    async fn quick(&self, lease: u64, timeout: u64) -> Client {
+        Client::builder()
+            .primaries(self.urls())
+            .lease(Duration::from_millis(lease))
+            .command_timeout(Duration::from_millis(timeout))
+            .connect()
+            .await
+            .expect("a majority")
+    }
+
+    fn holders(&self, name: &str) -> usize {
+        let holds = |server: &&Redis| server.run(&["EXISTS", name]) == Reply::Int(1);
+        self.servers.iter().filter(holds).count()
+    }
+}
+
+fn kind(result: Result<impl Sized, Error>) -> ErrorKind {
+    result.err().expect("an error").kind()
+}
+
+#[tokio::test]
+async fn a_majority_holds_it_and_others_are_refused_and_woken() {
+    let five = Five::start();
+    let (one, two) = (five.connect().await, five.connect().await);
+    let held = one.lock("a").acquire().await.unwrap();
+    assert_eq!(held.token(), None);
+    eventually("all five hold it", SOON, || five.holders("a") == 5).await;
+    assert!(one.lock("a").is_locked().await.unwrap());
+    assert!(two.lock("a").try_acquire().await.unwrap().is_none());
+    assert!(one.lock("a").try_acquire().await.unwrap().is_none());
+    assert_eq!(
+        kind(two.lock("a").wait(Duration::from_millis(100)).acquire().await),
+        ErrorKind::LockTimeout
+    );
+    let next = two.lock("a").wait(SOON);
+    let waiter = tokio::spawn(async move { next.acquire().await });
+    assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);
+    let next = waiter.await.unwrap().unwrap();
+    assert_eq!(next.release().await.unwrap(), ReleaseOutcome::Released);
+    eventually("nothing is left", SOON, || five.holders("a") == 0).await;
+    assert!(!one.lock("a").is_locked().await.unwrap());
+}
+
+#[tokio::test]
+async fn two_of_five_may_be_down_and_three_may_not() {
+    let mut five = Five::start();
+    let client = five.connect().await;
+    let held = client.lock("before").acquire().await.unwrap();
+    five.servers[0].stop();
+    five.servers[3].stop();
+    assert!(held.is_valid());
+    let lease = client.lock("a").wait(SOON).acquire().await.unwrap();
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+    let fresh = five.connect().await;
+    fresh.lock("b").acquire().await.unwrap().release().await.unwrap();
+
+    five.servers[4].stop();
+    let start = Instant::now();
+    let refused = client.lock("a").wait(Duration::from_millis(700)).acquire().await;
+    assert_eq!(kind(refused), ErrorKind::Unavailable);
+    assert!(start.elapsed() < Duration::from_millis(1_000), "{:?}", start.elapsed());
+    assert_eq!(kind(Client::redlock(five.urls()).await), ErrorKind::Unavailable);
+    drop(held);
+}
+
+#[tokio::test]
+async fn a_stopped_node_does_not_delay_the_others() {
+    let five = Five::start();
+    let client = five.connect().await;
+    client.lock("warm").acquire().await.unwrap().release().await.unwrap();
+    five.servers[1].pause();
+    five.servers[2].pause();
+    let start = Instant::now();
+    let lease = client.lock("a").acquire().await.unwrap();
+    assert!(start.elapsed() < Duration::from_millis(200), "{:?}", start.elapsed());
+    assert!(lease.remaining() > Duration::from_secs(29));
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+
+    // A third one: no majority. Each round ends with its share, and what was granted goes back.
+    five.servers[3].pause();
+    let start = Instant::now();
+    let refused = client.lock("a").wait(Duration::from_millis(1_200)).acquire().await;
+    assert_eq!(kind(refused), ErrorKind::Unavailable);
+    assert!(start.elapsed() < Duration::from_millis(1_500), "{:?}", start.elapsed());
+    for server in &five.servers[1..4] {
+        server.resume();
+    }
+    eventually("nothing is left", Duration::from_secs(10), || five.holders("a") == 0).await;
+}
+
+#[tokio::test]
+async fn healthy_nodes_are_renewed_while_one_is_stuck() {
+    let five = Five::start();
+    let client = five.quick(900, 3_000).await;
+    let lease = client.lock("a").acquire().await.unwrap();
+    eventually("all five hold it", SOON, || five.holders("a") == 5).await;
+    five.servers[0].pause();
+    five.servers[1].pause();
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    assert!(lease.is_valid(), "a majority renewed it: {:?}", lease.lost_reason());
+    let lost = lease.lost();
+    five.servers[2].pause();
+    let reason = tokio::time::timeout(Duration::from_millis(1_500), lost).await.unwrap();
+    assert_eq!(reason, LostReason::Expired);
+    assert!(!lease.is_valid());
+    for server in &five.servers[0..3] {
+        server.resume();
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_a_majority_lost_is_lost() {
+    let five = Five::start();
+    let client = five.quick(900, 3_000).await;
+    let lease = client.lock("a").acquire().await.unwrap();
+    eventually("all five hold it", SOON, || five.holders("a") == 5).await;
+    for server in &five.servers[0..2] {
+        server.run(&["DEL", "a"]);
+    }
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert!(lease.is_valid());
+    assert_eq!(five.holders("a"), 3, "a renewal takes nothing again");
+    five.servers[2].run(&["DEL", "a"]);
+    let reason = tokio::time::timeout(SOON, lease.lost()).await.unwrap();
+    assert_eq!(reason, LostReason::Removed);
+    lease.release().await.unwrap();
+    eventually("nothing is left", SOON, || five.holders("a") == 0).await;
+}
+
+#[tokio::test]
+async fn one_server_under_two_urls_is_misconfigured() {
+    let (a, b) = (Redis::start(), Redis::start());
+    let twice = [a.url(), b.url(), format!("redis://localhost:{}", a.port)];
+    assert_eq!(kind(Client::redlock(twice).await), ErrorKind::Misconfigured);
+    assert_eq!(
+        kind(Client::redlock([a.url(), a.url(), b.url()]).await),
+        ErrorKind::Misconfigured
+    );
+    assert_eq!(
+        kind(Client::redlock([a.url(), b.url()]).await),
+        ErrorKind::InvalidArgument
+    );
+}
+
+#[tokio::test]
+async fn other_kinds_and_reentry_are_refused() {
+    let name = std::process::id();
+    let client = Client::redlock((0..3).map(|node| format!("memory://redlock-{name}-{node}")))
+        .await
+        .unwrap();
+    for lock in [
+        client.fair_lock("a"),
+        client.read_write_lock("a").write,
+        client.semaphore("a", 1).permits(1),
+        client.multi_lock([&client.mutex("a")]),
+    ] {
+        assert_eq!(kind(lock.acquire().await), ErrorKind::InvalidArgument, "{lock:?}");
+    }
+    let held = client.mutex("a").acquire().await.unwrap();
+    assert_eq!(
+        kind(client.lock("a").within(&held).acquire().await),
+        ErrorKind::InvalidArgument
+    );
+    held.extend(Some(Duration::from_secs(50))).await.unwrap();
+    assert!(held.remaining() > Duration::from_secs(45));
+    assert!(client.force_release(&client.lock("a")).await.unwrap());
+    assert!(
+        client.lock("a").try_acquire().await.unwrap().is_none(),
+        "the local holder does not know yet"
+    );
+    assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Expired);
+    client.lock("a").acquire().await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn contenders_without_messages_all_get_it_in_the_end() {
+    let five = Five::start();
+    let clients = [five.connect().await, five.connect().await, five.connect().await];
+    let start = Instant::now();
+    let mut tasks = Vec::new();
+    for client in &clients {
+        let lock = client.lock("busy").wait(Duration::from_secs(30));
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..5 {
+                let lease = lock.acquire().await.unwrap();
+                assert!(lease.is_valid());
+                lease.release().await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert!(start.elapsed() < Duration::from_secs(25), "{:?}", start.elapsed());
+    eventually("nothing is left", SOON, || five.holders("busy") == 0).await;
+}

@@ -1,0 +1,739 @@
+//! RedLock: one lock on several independent primaries, held by a majority.
+//!
+//! ```text
+//!            first of its name here
+//!  Queued ─────────────────────────► Asking ── a majority granted, in time ──► a Vote
+//!                                     │  ▲
+//!                 no majority, or late│  │ 10–200 ms at random
+//!                 what was granted    ▼  │
+//!                 is released        Pausing ── wait is over ──► refused
+//! ```
+//!
+//! Each primary has an ordinary mutex, held and renewed by itself; one that does
+//! not answer keeps nobody from the others. A vote may be relied on while a
+//! majority may, so its deadline is that of the majority's last one. A mutex that
+//! was lost is not taken again: its primary has no say in this vote any more.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Holder, Operation};
+use crate::hold::LeasePlan;
+use crate::instant::Instant;
+use crate::kinds::Kind;
+use crate::lease::LeaseDuration;
+use crate::name::LockName;
+use crate::session::{
+    AcquireRequest, Context, Event, Grant, LeaseId, LockState, LostReason, NodeId, Outcome, ReleaseOutcome, Session,
+    Ticket,
+};
+use crate::timers::Timer;
+
+/// The pause after a round without a majority.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
+/// A primary's share of a round, if the lease does not ask for less.
+const SHARE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+
+/// Acquisitions, holds and questions of the client that take a majority.
+#[derive(Debug, Default)]
+pub(crate) struct Votes {
+    candidates: BTreeMap<Ticket, Candidate>,
+    /// The waiters of each name, first come, first served; the first one asks.
+    queues: BTreeMap<LockName, VecDeque<Ticket>>,
+    held: BTreeMap<LeaseId, Vote>,
+    polls: BTreeMap<Ticket, Poll>,
+}
+
+impl Votes {
+    pub(crate) fn len(&self) -> usize {
+        let waiting = self.candidates.len().saturating_add(self.polls.len());
+        waiting.saturating_add(self.held.len())
+    }
+}
+
+/// A caller that wants the lock.
+#[derive(Debug)]
+struct Candidate {
+    request: AcquireRequest,
+    started: Instant,
+    /// When the caller's patience ends.
+    until: Option<Instant>,
+    once: bool,
+    round: Option<Round>,
+    /// What the last full round came to.
+    verdict: Verdict,
+    /// When a majority last answered.
+    heard: Instant,
+}
+
+/// One question to all primaries.
+#[derive(Debug, Default)]
+struct Round {
+    open: BTreeMap<Ticket, NodeId>,
+    granted: Vec<(NodeId, LeaseId, Instant)>,
+    refused: usize,
+    verdict: Verdict,
+}
+
+/// Why there was no majority.
+#[derive(Clone, Debug, Default)]
+struct Verdict {
+    /// Who held the lock on one of the primaries that answered.
+    holder: Option<Holder>,
+    /// Whether a majority answered.
+    is_answered: bool,
+    /// What one of the others failed with.
+    failure: Option<Error>,
+}
+
+/// A hold by majority.
+#[derive(Debug)]
+struct Vote {
+    name: LockName,
+    context: Option<Context>,
+    parts: BTreeMap<LeaseId, Instant>,
+    /// Primaries whose answer is still to come.
+    open: Vec<Ticket>,
+    lost: Option<LostReason>,
+    deadline: Instant,
+}
+
+/// A release, an extension or a question that is decided by a majority.
+#[derive(Debug)]
+struct Poll {
+    name: Option<LockName>,
+    open: Vec<Ticket>,
+    outcomes: Vec<Outcome>,
+}
+
+impl Session {
+    /// Whether the client's locks are held by a majority of several primaries.
+    pub(crate) const fn votes(&self) -> bool {
+        self.config.primaries > 1
+    }
+
+    fn majority(&self) -> usize {
+        usize::from(self.config.primaries / 2).saturating_add(1)
+    }
+
+    fn primaries(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (0..self.config.primaries).map(NodeId)
+    }
+
+    /// Wants the lock of a majority.
+    pub(crate) fn stand(&mut self, ticket: Ticket, request: AcquireRequest, now: Instant) {
+        let refusal = match request.kind {
+            _ if request.within.is_some() => Some("a RedLock is not reentrant; leave `within` out"),
+            Kind::Lock | Kind::Mutex => None,
+            _ => Some("a majority of primaries keeps simple locks only; use lock() or mutex()"),
+        };
+        if let Some(message) = refusal {
+            let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message);
+            self.complete(ticket, Outcome::Failed(error.with_lock(request.name.as_str())));
+            return;
+        }
+        let once = request.wait.is_some_and(|wait| wait.is_zero());
+        let queue = self.composites.votes.queues.entry(request.name.clone()).or_default();
+        queue.push_back(ticket);
+        let (name, wait) = (request.name.clone(), request.wait);
+        self.composites.votes.candidates.insert(
+            ticket,
+            Candidate {
+                until: wait.map(|wait| now + wait),
+                request,
+                started: now,
+                once,
+                round: None,
+                verdict: Verdict::default(),
+                heard: now,
+            },
+        );
+        if self.is_vote_held(&name) || self.first_candidate(&name) != Some(ticket) {
+            if once {
+                let error = Error::new(
+                    ErrorKind::LockTimeout,
+                    Operation::Acquire,
+                    "not granted: this client holds it, or waits for it already; wait longer or try again",
+                );
+                self.withdraw(ticket, now);
+                self.complete(ticket, Outcome::NotGranted(error.with_lock(name.as_str())));
+                return;
+            }
+        } else {
+            self.ask_all(ticket, now);
+        }
+        if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
+            self.timers.set(Timer::Wait(ticket), now + wait);
+        }
+    }
+
+    fn first_candidate(&self, name: &LockName) -> Option<Ticket> {
+        self.composites.votes.queues.get(name)?.front().copied()
+    }
+
+    fn is_vote_held(&self, name: &LockName) -> bool {
+        let mut held = self.composites.votes.held.values();
+        held.any(|vote| vote.name == *name && vote.lost.is_none())
+    }
+
+    /// Asks every primary at once.
+    fn ask_all(&mut self, ticket: Ticket, now: Instant) {
+        let Some(candidate) = self.composites.votes.candidates.get(&ticket) else {
+            return;
+        };
+        let plan = LeasePlan::of(candidate.request.lease, &self.config);
+        let share = plan.length.checked_div(10).unwrap_or_default().clamp(SHARE.0, SHARE.1);
+        let request = AcquireRequest {
+            kind: Kind::Mutex,
+            context: None,
+            wait: Some(Duration::ZERO),
+            fencing: false,
+            ..candidate.request.clone()
+        };
+        let mut open = BTreeMap::new();
+        for node in self.primaries() {
+            open.insert(self.part_ticket(Some(ticket)), node);
+        }
+        self.timers
+            .set(Timer::Share(ticket), now + share.min(self.config.command_timeout));
+        let parts = open.clone();
+        if let Some(candidate) = self.composites.votes.candidates.get_mut(&ticket) {
+            candidate.round = Some(Round {
+                open,
+                ..Round::default()
+            });
+        }
+        for (part, node) in parts {
+            if self.is_connected(node) {
+                self.acquire_at(part, request.clone(), node, plan, now);
+            } else {
+                let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, self.silence_of(node));
+                self.complete(part, Outcome::Failed(error));
+            }
+        }
+    }
+
+    /// A primary answered a candidate, a vote or a poll. False if it is none of them.
+    pub(crate) fn primary_answered(&mut self, whole: Ticket, part: Ticket, outcome: Outcome, now: Instant) -> bool {
+        if let Some(poll) = self.composites.votes.polls.get_mut(&whole) {
+            poll.open.retain(|open| *open != part);
+            poll.outcomes.push(outcome);
+            self.count(whole);
+            return true;
+        }
+        if let Some(candidate) = self.composites.votes.candidates.get_mut(&whole) {
+            let Some(round) = &mut candidate.round else { return true };
+            let node = round.open.remove(&part).unwrap_or_default();
+            match outcome {
+                Outcome::Granted(grant) => round.granted.push((node, grant.lease, grant.deadline)),
+                Outcome::NotGranted(error) => {
+                    round.refused = round.refused.saturating_add(1);
+                    round.verdict.holder = error.holder().cloned();
+                }
+                Outcome::Failed(error) => round.verdict.failure = Some(error),
+                _ => {}
+            }
+            self.judge(whole, false, now);
+            return true;
+        }
+        // A primary that was late for its round.
+        let mut held = self.composites.votes.held.iter_mut();
+        let Some((lease, vote)) = held.find(|(_, vote)| vote.open.contains(&part)) else {
+            return false;
+        };
+        vote.open.retain(|open| *open != part);
+        let lease = *lease;
+        if let Outcome::Granted(grant) = outcome {
+            vote.parts.insert(grant.lease, grant.deadline);
+            self.composites.include(grant.lease, lease);
+            self.recount(lease, now);
+        }
+        true
+    }
+
+    /// Decides a round, if it can be decided.
+    fn judge(&mut self, ticket: Ticket, is_late: bool, now: Instant) {
+        let majority = self.majority();
+        let Some(candidate) = self.composites.votes.candidates.get_mut(&ticket) else {
+            return;
+        };
+        let Some(round) = &candidate.round else { return };
+        let granted: Vec<Instant> = round.granted.iter().map(|(.., deadline)| *deadline).collect();
+        let answered = round.granted.len().saturating_add(round.refused);
+        if answered >= majority {
+            candidate.heard = now;
+        }
+        if last_of_majority(&granted, majority).is_some_and(|deadline| deadline > now) {
+            self.elect(ticket, now);
+            return;
+        }
+        let can_still_win = round.granted.len().saturating_add(round.open.len()) >= majority;
+        if can_still_win && !is_late {
+            return;
+        }
+        let is_fatal = round
+            .verdict
+            .failure
+            .as_ref()
+            .is_some_and(|error| matches!(error.kind(), ErrorKind::Misconfigured | ErrorKind::InvalidArgument));
+        let Some(round) = candidate.round.take() else { return };
+        candidate.verdict = Verdict {
+            is_answered: answered >= majority,
+            ..round.verdict
+        };
+        let (once, heard) = (candidate.once, candidate.heard);
+        let is_bounded = candidate.until.is_some();
+        self.call_off(&round.open.into_keys().collect::<Vec<_>>(), now);
+        for (_, lease, _) in round.granted {
+            self.discard_lease(lease, now);
+        }
+        self.timers.stop(Timer::Share(ticket));
+        let is_silent = !is_bounded && now.saturating_since(heard) >= self.config.lease.get();
+        if once || is_fatal || is_silent {
+            self.reject(ticket, now);
+        } else {
+            let pause = self.between(PAUSE);
+            self.timers.set(Timer::Wake(ticket), now + pause);
+        }
+    }
+
+    /// A majority granted the lock.
+    fn elect(&mut self, ticket: Ticket, now: Instant) {
+        let majority = self.majority();
+        let Some(candidate) = self.composites.votes.candidates.remove(&ticket) else {
+            return;
+        };
+        self.stop_candidate(ticket, &candidate.request.name);
+        let Some(round) = candidate.round else { return };
+        let lease = self.holds.next_lease();
+        let parts: BTreeMap<LeaseId, Instant> = round.granted.iter().map(|(_, part, until)| (*part, *until)).collect();
+        for part in parts.keys() {
+            self.composites.include(*part, lease);
+        }
+        let deadlines: Vec<Instant> = parts.values().copied().collect();
+        let deadline = last_of_majority(&deadlines, majority).unwrap_or(now);
+        self.composites.votes.held.insert(
+            lease,
+            Vote {
+                name: candidate.request.name,
+                context: candidate.request.context,
+                parts,
+                open: round.open.into_keys().collect(),
+                lost: None,
+                deadline,
+            },
+        );
+        self.timers.set(Timer::Majority(lease), deadline);
+        self.complete(
+            ticket,
+            Outcome::Granted(Grant {
+                lease,
+                token: None,
+                deadline,
+                levels: 1,
+            }),
+        );
+    }
+
+    /// A primary's share of the round is over.
+    pub(crate) fn share_over(&mut self, ticket: Ticket, now: Instant) {
+        self.judge(ticket, true, now);
+    }
+
+    /// A candidate's pause is over. False if it is none.
+    pub(crate) fn ask_again(&mut self, ticket: Ticket, now: Instant) -> bool {
+        let Some(candidate) = self.composites.votes.candidates.get(&ticket) else {
+            return false;
+        };
+        if candidate.round.is_none() && self.first_candidate(&candidate.request.name) == Some(ticket) {
+            self.ask_all(ticket, now);
+        }
+        true
+    }
+
+    /// A candidate's wait is over. False if it is none.
+    pub(crate) fn candidacy_over(&mut self, ticket: Ticket, now: Instant) -> bool {
+        let is_one = self.composites.votes.candidates.contains_key(&ticket);
+        if is_one {
+            self.reject(ticket, now);
+        }
+        is_one
+    }
+
+    /// Tells a candidate that it does not get the lock, and why.
+    fn reject(&mut self, ticket: Ticket, now: Instant) {
+        let majority = self.majority();
+        let Some(candidate) = self.composites.votes.candidates.get(&ticket) else {
+            return;
+        };
+        let name = candidate.request.name.clone();
+        let waited = now.saturating_since(candidate.started);
+        let mut verdict = candidate.verdict.clone();
+        if let Some(round) = &candidate.round {
+            let answered = round.granted.len().saturating_add(round.refused);
+            verdict.is_answered |= answered >= majority;
+            verdict.holder = verdict.holder.or_else(|| round.verdict.holder.clone());
+            verdict.failure = verdict.failure.or_else(|| round.verdict.failure.clone());
+        }
+        let outcome = match verdict {
+            Verdict {
+                failure: Some(error), ..
+            } if matches!(error.kind(), ErrorKind::Misconfigured | ErrorKind::InvalidArgument) => {
+                Outcome::Failed(error)
+            }
+            Verdict {
+                holder, is_answered, ..
+            } if is_answered || self.is_vote_held(&name) => {
+                let message = format!(
+                    "not granted after {waited:?}: no majority of the primaries was free; wait longer or try again"
+                );
+                let error = Error::new(ErrorKind::LockTimeout, Operation::Acquire, message);
+                Outcome::NotGranted(error.with_holder(holder))
+            }
+            Verdict { failure, .. } => {
+                let cause = failure.map_or_else(|| "no answer".to_owned(), |error| error.message().to_owned());
+                let message =
+                    format!("no majority of the primaries answered within {waited:?}: {cause}; check that they are up");
+                Outcome::Failed(Error::new(ErrorKind::Unavailable, Operation::Acquire, message))
+            }
+        };
+        let outcome = match outcome {
+            Outcome::NotGranted(error) => Outcome::NotGranted(error.with_lock(name.as_str())),
+            Outcome::Failed(error) => Outcome::Failed(error.with_lock(name.as_str())),
+            other => other,
+        };
+        self.complete(ticket, outcome);
+        self.withdraw(ticket, now);
+    }
+
+    /// Takes a candidate out; what it was granted, or may yet be, is released.
+    pub(crate) fn withdraw(&mut self, ticket: Ticket, now: Instant) {
+        let Some(candidate) = self.composites.votes.candidates.remove(&ticket) else {
+            return;
+        };
+        if let Some(round) = candidate.round {
+            self.call_off(&round.open.into_keys().collect::<Vec<_>>(), now);
+            for (_, lease, _) in round.granted {
+                self.discard_lease(lease, now);
+            }
+        }
+        self.stop_candidate(ticket, &candidate.request.name);
+        self.next_candidate(&candidate.request.name, now);
+    }
+
+    fn stop_candidate(&mut self, ticket: Ticket, name: &LockName) {
+        for timer in [Timer::Wait(ticket), Timer::Wake(ticket), Timer::Share(ticket)] {
+            self.timers.stop(timer);
+        }
+        if let Some(queue) = self.composites.votes.queues.get_mut(name) {
+            queue.retain(|waiting| *waiting != ticket);
+            if queue.is_empty() {
+                self.composites.votes.queues.remove(name);
+            }
+        }
+    }
+
+    /// The first candidate of a name asks, if nobody here holds the lock.
+    fn next_candidate(&mut self, name: &LockName, now: Instant) {
+        let Some(ticket) = self.first_candidate(name) else {
+            return;
+        };
+        let is_idle = !self.timers.is_set(Timer::Wake(ticket));
+        let asks = |candidate: &Candidate| candidate.round.is_some();
+        if is_idle && !self.is_vote_held(name) && !self.composites.votes.candidates.get(&ticket).is_some_and(asks) {
+            self.ask_all(ticket, now);
+        }
+    }
+
+    /// Parts that nobody waits for any more.
+    fn call_off(&mut self, parts: &[Ticket], now: Instant) {
+        for part in parts {
+            self.forget_part(*part);
+            self.cancel_one(*part, now);
+        }
+    }
+
+    /// A primary's mutex lasts longer, or shorter than was known. False if it is
+    /// part of no vote.
+    pub(crate) fn primary_renewed(&mut self, whole: LeaseId, part: LeaseId, deadline: Instant, now: Instant) -> bool {
+        let Some(vote) = self.composites.votes.held.get_mut(&whole) else {
+            return false;
+        };
+        vote.parts.insert(part, deadline);
+        self.recount(whole, now);
+        true
+    }
+
+    /// A primary's mutex is lost. False if it is part of no vote.
+    pub(crate) fn primary_lost(&mut self, whole: LeaseId, part: LeaseId, reason: LostReason, now: Instant) -> bool {
+        let majority = self.majority();
+        let Some(vote) = self.composites.votes.held.get_mut(&whole) else {
+            return false;
+        };
+        vote.parts.remove(&part);
+        let is_short = vote.parts.len() < majority;
+        self.composites.exclude(part);
+        self.discard_lease(part, now);
+        if is_short || reason == LostReason::Closed {
+            self.lose_vote(whole, reason, now);
+        } else {
+            self.recount(whole, now);
+        }
+        true
+    }
+
+    /// Until when a majority may be relied on.
+    fn recount(&mut self, lease: LeaseId, now: Instant) {
+        let majority = self.majority();
+        let Some(vote) = self.composites.votes.held.get_mut(&lease) else {
+            return;
+        };
+        let deadlines: Vec<Instant> = vote.parts.values().copied().collect();
+        let deadline = last_of_majority(&deadlines, majority).unwrap_or(now);
+        if vote.lost.is_none() && deadline != vote.deadline {
+            vote.deadline = deadline;
+            self.timers.set(Timer::Majority(lease), deadline);
+            self.tell(Event::Renewed { lease, deadline });
+        }
+    }
+
+    /// A vote's deadline has come.
+    pub(crate) fn majority_over(&mut self, lease: LeaseId, now: Instant) {
+        self.lose_vote(lease, LostReason::Expired, now);
+    }
+
+    fn lose_vote(&mut self, lease: LeaseId, reason: LostReason, now: Instant) {
+        let Some(vote) = self.composites.votes.held.get_mut(&lease) else {
+            return;
+        };
+        if vote.lost.is_some() {
+            return;
+        }
+        vote.lost = Some(reason);
+        let (name, parts) = (vote.name.clone(), vote.parts.clone());
+        self.timers.stop(Timer::Majority(lease));
+        self.tell(Event::Lost { lease, reason });
+        for part in parts.keys() {
+            // Their records stay until the release: the program may still be inside.
+            self.composites.exclude(*part);
+            if let Some(id) = self.holds.of_lease(*part) {
+                self.lose(id, reason, now);
+            }
+        }
+        self.next_candidate(&name, now);
+    }
+
+    /// Gives a vote back on every primary. False if the lease is none.
+    pub(crate) fn release_vote(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) -> bool {
+        let Some(vote) = self.composites.votes.held.remove(&lease) else {
+            return false;
+        };
+        self.timers.stop(Timer::Majority(lease));
+        self.call_off(&vote.open, now);
+        let mut open = Vec::new();
+        for part in vote.parts.keys() {
+            self.composites.exclude(*part);
+            let release = self.part_ticket(Some(ticket));
+            open.push(release);
+            self.release_lease(release, *part, now);
+        }
+        if let Some(reason) = vote.lost {
+            self.call_off(&open, now);
+            let outcome = crate::hold::outcome_of_lost(reason);
+            self.complete(ticket, Outcome::Released(outcome));
+        } else {
+            self.start_poll(ticket, None, open);
+        }
+        self.next_candidate(&vote.name, now);
+        true
+    }
+
+    /// Extends a vote on every primary. False if the lease is none.
+    pub(crate) fn extend_vote(
+        &mut self,
+        ticket: Ticket,
+        lease: LeaseId,
+        by: Option<LeaseDuration>,
+        now: Instant,
+    ) -> bool {
+        let Some(vote) = self.composites.votes.held.get(&lease) else {
+            return false;
+        };
+        let parts: Vec<LeaseId> = vote.parts.keys().copied().collect();
+        let mut open = Vec::new();
+        for part in parts {
+            let extension = self.part_ticket(Some(ticket));
+            open.push(extension);
+            self.extend_lease(extension, part, by, now);
+        }
+        self.start_poll(ticket, None, open);
+        true
+    }
+
+    /// Asks every primary something of one lock.
+    pub(crate) fn ask_every_primary(
+        &mut self,
+        ticket: Ticket,
+        name: &LockName,
+        ask: impl Fn(&mut Self, Ticket, NodeId),
+    ) {
+        let mut open = Vec::new();
+        for node in self.primaries() {
+            let part = self.part_ticket(Some(ticket));
+            open.push(part);
+            ask(self, part, node);
+        }
+        self.start_poll(ticket, Some(name.clone()), open);
+    }
+
+    fn start_poll(&mut self, ticket: Ticket, name: Option<LockName>, open: Vec<Ticket>) {
+        self.composites.votes.polls.insert(
+            ticket,
+            Poll {
+                name,
+                open,
+                outcomes: Vec::new(),
+            },
+        );
+        self.count(ticket);
+    }
+
+    /// Completes a poll once a majority agrees, or all have answered.
+    fn count(&mut self, ticket: Ticket) {
+        let majority = self.majority();
+        let Some(poll) = self.composites.votes.polls.get(&ticket) else {
+            return;
+        };
+        let Some(outcome) = result_of(&poll.outcomes, majority, poll.open.is_empty()) else {
+            return;
+        };
+        if let Some(poll) = self.composites.votes.polls.remove(&ticket) {
+            // What is still under way goes on, and nobody waits for it.
+            for part in poll.open {
+                self.disown_part(part);
+            }
+            let outcome = match (outcome, poll.name) {
+                (Outcome::Failed(error), Some(name)) => Outcome::Failed(error.with_lock(name.as_str())),
+                (outcome, _) => outcome,
+            };
+            self.complete(ticket, outcome);
+        }
+    }
+
+    /// The caller of a candidacy or a poll went away. False if there is none.
+    pub(crate) fn cancel_vote(&mut self, ticket: Ticket, now: Instant) -> bool {
+        self.withdraw(ticket, now);
+        let Some(poll) = self.composites.votes.polls.remove(&ticket) else {
+            return false;
+        };
+        for part in poll.open {
+            self.disown_part(part);
+        }
+        true
+    }
+
+    /// The votes of a context on a lock, newest last.
+    pub(crate) fn votes_of(&self, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
+        let held = self.composites.votes.held.iter();
+        held.filter(move |(_, vote)| vote.name == *name && vote.context == Some(context))
+            .map(|(lease, _)| *lease)
+    }
+
+    /// The tickets of callers that wait for a majority.
+    pub(crate) fn candidates(&self) -> Vec<Ticket> {
+        let waiting = self.composites.votes.candidates.keys();
+        waiting.chain(self.composites.votes.polls.keys()).copied().collect()
+    }
+
+    /// The client is closed: nobody is told of the primaries any more.
+    pub(crate) fn dissolve_votes(&mut self) {
+        for (lease, vote) in std::mem::take(&mut self.composites.votes.held) {
+            self.timers.stop(Timer::Majority(lease));
+            for part in vote.parts.keys() {
+                self.composites.exclude(*part);
+            }
+        }
+    }
+}
+
+/// The deadline of the majority's last member; `None` without a majority.
+fn last_of_majority(deadlines: &[Instant], majority: usize) -> Option<Instant> {
+    let mut latest_first = deadlines.to_vec();
+    latest_first.sort_by(|a, b| b.cmp(a));
+    latest_first.get(majority.checked_sub(1)?).copied()
+}
+
+/// What a majority says, as soon as there is one, or the best that can be said at the end.
+fn result_of(outcomes: &[Outcome], majority: usize, is_all: bool) -> Option<Outcome> {
+    let count = |is_it: fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| is_it(outcome)).count();
+    let first = |is_it: fn(&Outcome) -> bool| outcomes.iter().find(|outcome| is_it(outcome)).cloned();
+    let is_failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed(_));
+    let good = |outcome: &Outcome| {
+        matches!(
+            outcome,
+            Outcome::Released(ReleaseOutcome::Released)
+                | Outcome::Extended(_)
+                | Outcome::State(LockState { holder: Some(_), .. })
+                | Outcome::Forced(true)
+        )
+    };
+    let deadlines: Vec<Instant> = outcomes
+        .iter()
+        .filter_map(|outcome| match outcome {
+            Outcome::Extended(deadline) => Some(*deadline),
+            _ => None,
+        })
+        .collect();
+    if let Some(deadline) = last_of_majority(&deadlines, majority) {
+        return Some(Outcome::Extended(deadline));
+    }
+    if count(good) >= majority {
+        return first(good);
+    }
+    if !is_all {
+        return None;
+    }
+    let answered = outcomes.len().saturating_sub(count(is_failed));
+    let is_bad = |outcome: &Outcome| {
+        matches!(
+            outcome,
+            Outcome::Released(ReleaseOutcome::Expired | ReleaseOutcome::Stolen)
+                | Outcome::State(LockState { holder: None, .. })
+                | Outcome::Forced(false)
+        )
+    };
+    let is_unknown = |outcome: &Outcome| matches!(outcome, Outcome::Released(ReleaseOutcome::Unknown));
+    if let Some(unknown) = first(is_unknown) {
+        return Some(unknown);
+    }
+    if answered >= majority
+        && let Some(bad) = first(is_bad)
+    {
+        return Some(bad);
+    }
+    first(is_failed)
+        .or_else(|| first(|_| true))
+        .or(Some(Outcome::Released(ReleaseOutcome::Expired)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vote_lasts_as_long_as_the_last_of_its_majority() {
+        let at = |millis: &u64| Instant::ZERO + Duration::from_millis(*millis);
+        let deadlines: Vec<Instant> = [50, 10, 40, 30].iter().map(at).collect();
+        assert_eq!(last_of_majority(&deadlines, 3), Some(at(&30)));
+        assert_eq!(last_of_majority(&deadlines, 5), None);
+    }
+
+    #[test]
+    fn a_release_counts_once_a_majority_has_it() {
+        let released = || Outcome::Released(ReleaseOutcome::Released);
+        let expired = || Outcome::Released(ReleaseOutcome::Expired);
+        assert_eq!(result_of(&[released(), released()], 2, false), Some(released()));
+        assert_eq!(result_of(&[released(), expired()], 2, false), None);
+        assert_eq!(result_of(&[released(), expired(), expired()], 2, true), Some(expired()));
+    }
+}
