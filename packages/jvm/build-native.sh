@@ -29,8 +29,10 @@ cargo build --quiet --locked --release --package leasehold-jvm
 # The generator runs once: building it fast is worth more than a fast generator.
 cargo build --quiet --locked --package leasehold-uniffi-bindgen
 
+# Written aside and renamed: a JVM may have the old one mapped.
 mkdir -p "$target/native/$platform"
-cp "$built/release/$library" "$target/native/$platform/"
+cp "$built/release/$library" "$target/native/$platform/$library.new"
+mv -f "$target/native/$platform/$library.new" "$target/native/$platform/$library"
 
 generated=$target/generated-sources/uniffi
 rm -rf "$generated"

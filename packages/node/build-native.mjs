@@ -4,7 +4,7 @@
 //   node build-native.mjs --dev    quick to build, slow to run
 
 import { spawnSync } from 'node:child_process';
-import { copyFileSync } from 'node:fs';
+import { copyFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -26,4 +26,8 @@ const built = {
 ];
 const target = process.env.CARGO_TARGET_DIR ?? join(root, 'target');
 const folder = profile === 'dev' ? 'debug' : 'release';
-copyFileSync(join(target, folder, built[0]), join(here, 'native', `leasehold.${built[1]}.node`));
+const library = join(here, 'native', `leasehold.${built[1]}.node`);
+// Written aside: a process that runs has the old file mapped, and would crash if it changed.
+const fresh = `${library}.${process.pid}`;
+copyFileSync(join(target, folder, built[0]), fresh);
+renameSync(fresh, library);

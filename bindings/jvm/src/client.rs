@@ -22,14 +22,20 @@ pub(crate) struct Client {
 struct State {
     /// The host's number of a request to what the JVM knows it by.
     requests: HashMap<u64, Request>,
-    /// Leases that the JVM may ask about.
-    leases: HashMap<u64, (Arc<Lease>, Option<Owner>)>,
-    /// Leases taken under a context, so that those which `release_innermost`
-    /// gave back are found.
-    by_owner: HashMap<Owner, Vec<u64>>,
+    /// Leases that the JVM may ask about, and the contexts that took them.
+    leases: HashMap<u64, (Arc<Lease>, Option<u64>)>,
+    /// Leases that a context took and that nobody gives back by number, newest
+    /// last, so that the one which `release_innermost` gave back is found.
+    by_context: HashMap<u64, Vec<Taken>>,
 }
 
-/// A lock's name and the context that holds it.
+/// A lease, and the address by which it was taken.
+struct Taken {
+    lock: Arc<str>,
+    lease: Arc<Lease>,
+}
+
+/// A lock's address and the context that wants or holds it.
 type Owner = (Arc<str>, u64);
 
 struct Request {
@@ -98,6 +104,7 @@ impl Client {
 
     /// Starts to give a lease back.
     pub(crate) fn release(&self, tag: u64, lease: u64) -> u64 {
+        self.state().leave_context(lease);
         self.submit(tag, Op::Release { lease }, Subject::Release(lease))
     }
 
@@ -207,15 +214,17 @@ impl State {
         let mut released = None;
         match (&result, request.subject) {
             (Ok(Completion::Granted(lease)), Subject::Acquire(owner)) => {
-                if let Some(owner) = &owner {
-                    self.by_owner.entry(owner.clone()).or_default().push(lease.id());
+                let context = owner.as_ref().map(|(_, context)| *context);
+                self.leases.insert(lease.id(), (Arc::clone(lease), context));
+                if let Some((lock, context)) = owner {
+                    let lease = Arc::clone(lease);
+                    self.by_context.entry(context).or_default().push(Taken { lock, lease });
                 }
-                self.leases.insert(lease.id(), (Arc::clone(lease), owner));
             }
             (_, Subject::Release(lease)) => {
                 released = Some(lease);
                 if result.is_ok() {
-                    self.forget(lease);
+                    self.leases.remove(&lease);
                 }
             }
             (Ok(_), Subject::ReleaseInnermost(owner)) => released = self.forget_innermost(&owner),
@@ -224,22 +233,27 @@ impl State {
         wire::completed(request.tag, &result, released)
     }
 
-    /// Forgets the lease that `release_innermost` gave back: the owner's last,
-    /// as those released by number have left the list.
-    fn forget_innermost(&mut self, owner: &Owner) -> Option<u64> {
-        let lease = *self.by_owner.get(owner)?.last()?;
-        self.forget(lease);
+    /// Forgets the lease that `release_innermost` gave back. It may have been
+    /// taken by another address, as one lock can have several. The core has
+    /// marked it; one that was lost before bears no such mark.
+    fn forget_innermost(&mut self, (lock, context): &Owner) -> Option<u64> {
+        let taken = self.by_context.get(context)?;
+        let released = taken.iter().rev().find(|taken| taken.lease.is_released());
+        let innermost = || taken.iter().rev().find(|taken| taken.lock == *lock);
+        let lease = released.or_else(innermost)?.lease.id();
+        self.leave_context(lease);
+        self.leases.remove(&lease);
         Some(lease)
     }
 
-    fn forget(&mut self, lease: u64) {
-        let Some((_, Some(owner))) = self.leases.remove(&lease) else {
+    fn leave_context(&mut self, lease: u64) {
+        let Some((_, Some(context))) = self.leases.get(&lease) else {
             return;
         };
-        if let Some(leases) = self.by_owner.get_mut(&owner) {
-            leases.retain(|held| *held != lease);
-            if leases.is_empty() {
-                self.by_owner.remove(&owner);
+        if let Some(taken) = self.by_context.get_mut(context) {
+            taken.retain(|taken| taken.lease.id() != lease);
+            if taken.is_empty() {
+                self.by_context.remove(context);
             }
         }
     }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use leasehold::host::{Error, ErrorKind, LostReason, Op, Options, ReleaseOutcome};
+use leasehold::host::{Error, ErrorKind, Kind, LostReason, Op, Options, ReleaseOutcome};
 
 use crate::client::Client;
 
@@ -58,6 +58,8 @@ pub struct NativeVocabulary {
     pub release_outcomes: Vec<String>,
     /// All reasons of a loss.
     pub lost_reasons: Vec<String>,
+    /// Names of all kinds of lock.
+    pub kinds: Vec<String>,
 }
 
 /// Checks the options and starts to connect; the first event, of request 0, says how that went.
@@ -97,6 +99,12 @@ pub fn inspect(client: u64, tag: u64, lock: String) -> bool {
     start(client, tag, Op::Inspect { lock: lock.into() })
 }
 
+/// Starts to take a lock from whoever holds it.
+#[uniffi::export]
+pub fn force_release(client: u64, tag: u64, lock: String) -> bool {
+    start(client, tag, Op::ForceRelease { lock: lock.into() })
+}
+
 /// Starts to close the client.
 #[uniffi::export]
 pub fn close(client: u64, tag: u64) -> bool {
@@ -132,6 +140,7 @@ pub fn vocabulary() -> NativeVocabulary {
         error_kinds: ErrorKind::ALL.iter().map(|kind| kind.name().to_owned()).collect(),
         release_outcomes: OUTCOMES.iter().map(|outcome| outcome.as_str().to_owned()).collect(),
         lost_reasons: REASONS.iter().map(|reason| reason.as_str().to_owned()).collect(),
+        kinds: Kind::NAMES.map(str::to_owned).to_vec(),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::client::Client;
 
 /// The handle is not, or no longer, a client's.
 const DROPPED: i64 = -1;
-/// A name is not UTF-8.
+/// An address is not UTF-8.
 const NOT_UTF8: i64 = -2;
 /// A defect in the native part; nothing is known about the operation.
 const PANICKED: i64 = -3;
@@ -21,7 +21,7 @@ const PANICKED: i64 = -3;
 /// Starts an acquisition.
 ///
 /// # Safety
-/// `name` points to `length` bytes that stay unchanged during the call.
+/// `lock` points to `length` bytes that stay unchanged during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leasehold_acquire(
     client: u64,
@@ -60,7 +60,7 @@ pub extern "C" fn leasehold_release(client: u64, tag: u64, lease: u64) -> i64 {
 /// Starts to give back the innermost lease of a context.
 ///
 /// # Safety
-/// `name` points to `length` bytes that stay unchanged during the call.
+/// `lock` points to `length` bytes that stay unchanged during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leasehold_release_innermost(
     client: u64,
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn leasehold_release_innermost(
 /// Starts to look up what a context holds, without the server.
 ///
 /// # Safety
-/// `name` points to `length` bytes that stay unchanged during the call.
+/// `lock` points to `length` bytes that stay unchanged during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn leasehold_held(client: u64, tag: u64, lock: *const u8, length: i32, context: u64) -> i64 {
     // SAFETY: the caller keeps the promise above.

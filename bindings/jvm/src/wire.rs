@@ -12,7 +12,7 @@
 //! | 4 | failed | error |
 //! | 5 | released | outcome text, lease `i64` (−1: not known) |
 //! | 6 | extended | |
-//! | 7 | state | holder |
+//! | 7 | state | holder, permits held and limit `i64` each (−1: not a semaphore that is held) |
 //! | 8 | held | levels `u32`, innermost lease `i64` (−1: none) |
 //! | 9 | closed | |
 //! | 10 | lost | reason text |
@@ -71,6 +71,9 @@ pub(crate) fn completed(request: u64, result: &Result<Completion, Error>, releas
         Ok(Completion::State(state)) => {
             let mut out = event(STATE);
             out.holder(state.holder.as_ref());
+            let (held, limit) = state.permits.unzip();
+            out.optional(held.map(u64::from));
+            out.optional(limit.map(u64::from));
             out
         }
         Ok(Completion::Held { levels, lease }) => {

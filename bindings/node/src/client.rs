@@ -75,7 +75,7 @@ impl NativeClient {
         }
     }
 
-    /// Asks for a lock; returns the request's number.
+    /// Asks for a lock, named by its address; returns the request's number.
     #[napi(catch_unwind)]
     pub fn acquire(
         &self,
@@ -118,6 +118,12 @@ impl NativeClient {
     #[napi(catch_unwind)]
     pub fn inspect(&self, lock: String) -> f64 {
         self.submit(Op::Inspect { lock: lock.into() })
+    }
+
+    /// Takes a lock from whoever holds it; returns the request's number.
+    #[napi(catch_unwind)]
+    pub fn force_release(&self, lock: String) -> f64 {
+        self.submit(Op::ForceRelease { lock: lock.into() })
     }
 
     /// Closes; returns the request's number.

@@ -6,13 +6,14 @@
 //! | granted | request | lease | fencing token, −1 if none |
 //! | refused, failed | request | – | – |
 //! | released | request | index of the outcome | – |
-//! | state | request | 1 if held, else 0 | – |
+//! | state | request | 1 if held, else 0 | permits that are free, −1 if none is held or the lock has none |
+//! | forced | request | 1 if it was held, else 0 | – |
 //! | lost | lease | index of the reason | – |
 //!
 //! All ids and tokens are below 2^53. A row that is refused or failed has its
 //! error in the queue that `nextFailure` takes from, in the rows' order.
 
-use leasehold::host::{Completion, ErrorKind, Event, LostReason, ReleaseOutcome};
+use leasehold::host::{Completion, ErrorKind, Event, Kind, LockState, LostReason, ReleaseOutcome};
 use napi_derive::napi;
 
 /// How many numbers a row has.
@@ -29,6 +30,7 @@ const STATE: u8 = 5;
 const CLOSED: u8 = 6;
 const FAILED: u8 = 7;
 const LOST: u8 = 8;
+const FORCED: u8 = 9;
 
 const OUTCOMES: [ReleaseOutcome; 4] = [
     ReleaseOutcome::Released,
@@ -55,6 +57,8 @@ pub struct Vocabulary {
     pub reasons: Vec<String>,
     /// The names of all error kinds.
     pub kinds: Vec<String>,
+    /// The names of all kinds of lock.
+    pub lock_kinds: Vec<String>,
 }
 
 /// The words and numbers that rows are made of.
@@ -70,6 +74,7 @@ pub fn vocabulary() -> Vocabulary {
         "closed",
         "failed",
         "lost",
+        "forced",
     ];
     Vocabulary {
         width: WIDTH as u32,
@@ -77,6 +82,7 @@ pub fn vocabulary() -> Vocabulary {
         outcomes: OUTCOMES.iter().map(|outcome| outcome.as_str().to_owned()).collect(),
         reasons: REASONS.iter().map(|reason| reason.as_str().to_owned()).collect(),
         kinds: ErrorKind::ALL.iter().map(|kind| kind.name().to_owned()).collect(),
+        lock_kinds: Kind::NAMES.map(str::to_owned).to_vec(),
     }
 }
 
@@ -111,13 +117,23 @@ fn completed(request: u64, completion: &Completion) -> Row {
         Completion::NotGranted(_) => (REFUSED, 0.0, 0.0),
         Completion::Released(outcome) => (RELEASED, index(&OUTCOMES, outcome), 0.0),
         Completion::Extended => (EXTENDED, 0.0, 0.0),
-        Completion::State(state) => (STATE, f64::from(u8::from(state.holder.is_some())), 0.0),
-        Completion::Forced(was_held) => (STATE, f64::from(u8::from(*was_held)), 0.0),
+        Completion::State(state) => (STATE, flag(state.holder.is_some()), free_permits(state)),
+        Completion::Forced(was_held) => (FORCED, flag(*was_held), 0.0),
         // Only asked for by hosts with implicit contexts; here there is none.
         Completion::Held { levels, .. } => (STATE, f64::from(*levels), 0.0),
         Completion::Closed => (CLOSED, 0.0, 0.0),
     };
     [code.into(), request as f64, a, b]
+}
+
+fn flag(is_set: bool) -> f64 {
+    f64::from(u8::from(is_set))
+}
+
+fn free_permits(state: &LockState) -> f64 {
+    state
+        .permits
+        .map_or(-1.0, |(held, limit)| limit.saturating_sub(held).into())
 }
 
 fn index<T: PartialEq>(words: &[T], word: &T) -> f64 {

@@ -208,6 +208,14 @@ impl Client {
         self.host.submit(Op::Inspect { lock: lock.into() })
     }
 
+    fn force_release<'py>(&self, py: Python<'py>, lock: String, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
+        self.blocking(py, Op::ForceRelease { lock: lock.into() }, interruptible)
+    }
+
+    fn submit_force_release(&self, lock: String) -> u64 {
+        self.host.submit(Op::ForceRelease { lock: lock.into() })
+    }
+
     /// Closes; 500 ms at the most.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.host.close_blocking());

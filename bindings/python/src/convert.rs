@@ -1,6 +1,6 @@
 //! Results and errors of the core, as Python objects.
 
-use leasehold::host::{Completion, Error, ErrorKind};
+use leasehold::host::{Completion, Error, ErrorKind, Kind};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyString};
@@ -10,6 +10,11 @@ use crate::lease::Lease;
 /// The names of all kinds of error, from which the Python classes take theirs.
 pub(crate) fn error_kinds() -> Vec<&'static str> {
     ErrorKind::ALL.iter().map(|kind| kind.name()).collect()
+}
+
+/// The names of all kinds of lock, with which the package compares its own.
+pub(crate) fn lock_kinds() -> Vec<&'static str> {
+    Kind::NAMES.to_vec()
 }
 
 /// The exception to raise for `error`.
@@ -27,11 +32,12 @@ pub(crate) fn completion(py: Python<'_>, completion: Completion) -> PyResult<Bou
         Completion::Granted(lease) => Bound::new(py, Lease(lease))?.into_any(),
         Completion::NotGranted(error) => exception(py, &error)?,
         Completion::Released(outcome) => PyString::intern(py, outcome.as_str()).into_any(),
-        Completion::State(state) => state
-            .holder
-            .map(|holder| (holder.owner, holder.remaining.map(|left| left.as_secs_f64())))
-            .into_pyobject(py)?
-            .into_any(),
+        Completion::State(state) => {
+            let holder = state
+                .holder
+                .map(|holder| (holder.owner, holder.remaining.map(|left| left.as_secs_f64())));
+            (holder, state.permits).into_pyobject(py)?.into_any()
+        }
         Completion::Forced(was_held) => PyBool::new(py, was_held).to_owned().into_any(),
         Completion::Held { .. } | Completion::Connected | Completion::Extended | Completion::Closed => {
             py.None().into_bound(py)

@@ -33,6 +33,7 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("ERROR_KINDS", crate::convert::error_kinds())?;
+        module.add("LOCK_KINDS", crate::convert::lock_kinds())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

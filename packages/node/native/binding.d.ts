@@ -5,9 +5,9 @@
  * engine's thread only calls `wake`.
  */
 export declare class NativeClient {
-  /** Asks for a lock; returns the request's number. */
+  /** Asks for a lock, named by its address; returns the request's number. */
   acquire(
-    name: string,
+    lock: string,
     waitMs: number | undefined | null,
     leaseMs: number | undefined | null,
     maxHoldMs: number | undefined | null,
@@ -19,7 +19,9 @@ export declare class NativeClient {
   /** Makes a lease last longer; returns the request's number. */
   extend(lease: number, byMs?: number | undefined | null): number;
   /** Asks the server who holds a lock; returns the request's number. */
-  inspect(name: string): number;
+  inspect(lock: string): number;
+  /** Takes a lock from whoever holds it; returns the request's number. */
+  forceRelease(lock: string): number;
   /** Closes; returns the request's number. */
   close(): number;
   /** Nobody waits for the request any more. */
@@ -91,4 +93,6 @@ export interface Vocabulary {
   reasons: Array<string>;
   /** The names of all error kinds. */
   kinds: Array<string>;
+  /** The names of all kinds of lock. */
+  lockKinds: Array<string>;
 }

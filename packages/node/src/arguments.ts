@@ -10,6 +10,12 @@ export function number(value: unknown, what: string): number | undefined {
   throw wrong(what, 'a number of milliseconds', value);
 }
 
+/** A count. */
+export function count(value: unknown, what: string): number {
+  if (typeof value === 'number') return value;
+  throw wrong(what, 'a number', value);
+}
+
 /** A boolean, or nothing. */
 export function boolean(value: unknown, what: string): boolean | undefined {
   if (value === undefined || typeof value === 'boolean') return value;

@@ -1,9 +1,12 @@
-import { object } from './arguments.js';
+import { lockName, object } from './arguments.js';
 import { Engine } from './engine.js';
 import { InvalidArgumentError } from './errors.js';
+import { addressOf, multiAddress, type NamedKind } from './kinds.js';
 import type { Lease } from './lease.js';
 import { Lock } from './lock.js';
-import type { ConnectOptions, LockOptions, UsingOptions } from './options.js';
+import type { AcquireOptions, CallOptions, ConnectOptions, LockOptions, UsingOptions } from './options.js';
+import { ReadWriteLock } from './read-write-lock.js';
+import { Semaphore } from './semaphore.js';
 
 /** What runs while a lock is held. `signal` aborts when the lease is lost. */
 export type Body<T> = (lease: Lease, signal: AbortSignal) => T | PromiseLike<T>;
@@ -40,30 +43,121 @@ export class Client {
   }
 
   /**
-   * A lock object. Nothing is sent.
+   * The lock of this name, reentrant by `within`. Nothing is sent.
    *
    * @param name 1 to 512 bytes of UTF-8; every client that uses it means the same lock
    * @param options what its calls use unless they say otherwise
    * @throws InvalidArgumentError for a name or option of the wrong type
    */
   lock(name: string, options?: LockOptions): Lock {
-    return new Lock(this.#engine, name, options);
+    return this.#named('lock', name, options);
   }
 
   /**
-   * Runs `body` while holding the lock, and returns what it returns.
+   * The simple lock of this name, in the layout of most other lock libraries: it
+   * excludes those of the same key, so that a team can move one service at a
+   * time. Not reentrant. A name is a lock's or a mutex's: each finds the other's
+   * record to be `MisconfiguredError`. Nothing is sent.
    *
+   * @param name as for `lock`
+   * @param options what its calls use unless they say otherwise
+   * @throws InvalidArgumentError for a name or option of the wrong type
+   */
+  mutex(name: string, options?: LockOptions): Lock {
+    return this.#named('mutex', name, options);
+  }
+
+  /**
+   * The lock of this name whose waiters are served in order of arrival, whatever
+   * their process. Reentrant by `within`. It excludes `lock(name)`, whose waiters
+   * may overtake. Nothing is sent.
+   *
+   * @param name as for `lock`
+   * @param options what its calls use unless they say otherwise
+   * @throws InvalidArgumentError for a name or option of the wrong type
+   */
+  fairLock(name: string, options?: LockOptions): Lock {
+    return this.#named('fair_lock', name, options);
+  }
+
+  /**
+   * The read-write lock of this name: `read` and `write` are its two sides, each
+   * a lock object. Nothing is sent.
+   *
+   * @param name as for `lock`
+   * @param options what the calls of both sides use unless they say otherwise
+   * @throws InvalidArgumentError for a name or option of the wrong type
+   */
+  readWriteLock(name: string, options?: LockOptions): ReadWriteLock {
+    return new ReadWriteLock(this.#named('read_lock', name, options), this.#named('write_lock', name, options));
+  }
+
+  /**
+   * The semaphore of this name. Nothing is sent.
+   *
+   * @param name as for `lock`
+   * @param limit how many permits there are, 1 to 1,000,000, checked when it is used; all clients give the same
+   * @param options what its calls use unless they say otherwise
+   * @throws InvalidArgumentError for a name, limit or option of the wrong type
+   */
+  semaphore(name: string, limit: number, options?: AcquireOptions): Semaphore {
+    return new Semaphore(this.#engine, lockName(name), limit, options);
+  }
+
+  /**
+   * Several locks as one lock object: its lease holds all of them, and when one
+   * is lost, all are. Kinds may be mixed; a semaphore counts as one permit of
+   * it. They are taken in the order of their keys, so that two clients never
+   * wait for each other. The lease has no token. The locks' own options do not
+   * count. Nothing is sent; that no lock is named, or one twice, or one that is
+   * several itself, is refused when it is used.
+   *
+   * @param locks lock objects of this client
+   * @param options what its calls use unless they say otherwise
+   * @throws InvalidArgumentError for something else than lock objects of this client
+   */
+  multiLock(locks: Iterable<Lock | Semaphore>, options?: AcquireOptions): Lock {
+    const members = Array.from(object(locks, 'the locks') ?? [], (lock) => this.#own(lock));
+    const names = members.map(({ lock }) => lock.name);
+    const addresses = members.map(({ address }) => address);
+    return new Lock(this.#engine, names.join(', '), multiAddress(addresses), options);
+  }
+
+  /**
+   * Takes a lock from whoever holds it; of a semaphore, all permits; of a read
+   * side, from all readers. For operators: a holder goes on until its next
+   * renewal tells it of the loss.
+   *
+   * @param lock a lock object of this client, not several as one
+   * @returns whether anybody held it
+   * @throws UnavailableError if the server did not answer; look then whether it is still held
+   * @throws InvalidArgumentError for something else than a lock object of this client; nothing was sent
+   */
+  async forceRelease(lock: Lock | Semaphore): Promise<boolean> {
+    return this.#engine.forceRelease(this.#own(lock).address);
+  }
+
+  /**
+   * Runs `body` while holding a lock, and returns what it returns.
+   *
+   * @param target a name, for the lock of that name, or a lock object of this client; of a semaphore, one permit
    * @throws what `body` throws, whatever became of the lock
    * @throws LockLostError if `body` ended well, but the lock was lost meanwhile
    * @throws whatever `lock()` throws, if the lock was not granted; `body` did not run then
    */
-  using<T>(name: string, body: Body<T>): Promise<T>;
-  using<T>(name: string, options: UsingOptions | undefined, body: Body<T>): Promise<T>;
-  async using<T>(name: string, optionsOrBody: UsingOptions | undefined | Body<T>, maybeBody?: Body<T>): Promise<T> {
+  using<T>(target: string | Lock | Semaphore, body: Body<T>): Promise<T>;
+  using<T>(target: string, options: UsingOptions | undefined, body: Body<T>): Promise<T>;
+  using<T>(target: Lock | Semaphore, options: CallOptions | undefined, body: Body<T>): Promise<T>;
+  async using<T>(
+    target: string | Lock | Semaphore,
+    optionsOrBody: UsingOptions | undefined | Body<T>,
+    maybeBody?: Body<T>,
+  ): Promise<T> {
     const body = typeof optionsOrBody === 'function' ? optionsOrBody : maybeBody;
     const options = typeof optionsOrBody === 'function' ? undefined : object(optionsOrBody, 'the options');
     if (typeof body !== 'function') throw new InvalidArgumentError('using needs a function to run');
-    const lease = await this.lock(name, options).lock({ signal: options?.signal, within: options?.within });
+    const lock = typeof target === 'string' ? this.lock(target, options) : this.#own(target).lock;
+    const lease = await lock.lock(options);
     let result: T;
     try {
       result = await body(lease, lease.signal);
@@ -88,5 +182,17 @@ export class Client {
   /** Closes at the end of an `await using` block. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  #named(kind: NamedKind, name: string, options: LockOptions | undefined): Lock {
+    const checked = lockName(name);
+    return new Lock(this.#engine, checked, addressOf(kind, checked), options);
+  }
+
+  #own(lock: Lock | Semaphore): { lock: Lock; address: string } {
+    const one = lock instanceof Semaphore ? lock.permit : lock;
+    const address = one instanceof Lock ? one.addressIn(this.#engine) : undefined;
+    if (address === undefined) throw new InvalidArgumentError('what is locked must be a lock object of this client');
+    return { lock: one, address };
   }
 }

@@ -24,7 +24,8 @@ export interface Held {
 
 /** What an acquisition asks for. */
 export interface Acquisition {
-  readonly name: string;
+  /** The lock's address. */
+  readonly lock: string;
   readonly waitMs: number | undefined;
   readonly leaseMs: number | undefined;
   readonly maxHoldMs: number | undefined;
@@ -100,8 +101,8 @@ export class Engine {
     signal: AbortSignal | undefined,
   ): Promise<L | Failure> {
     signal?.throwIfAborted();
-    const { name, waitMs, leaseMs, maxHoldMs, within, token } = wanted;
-    const request = this.#native.acquire(name, waitMs, leaseMs, maxHoldMs, within, token);
+    const { lock, waitMs, leaseMs, maxHoldMs, within, token } = wanted;
+    const request = this.#native.acquire(lock, waitMs, leaseMs, maxHoldMs, within, token);
     const settled = (id: number, token: number, failure: Failure | undefined): L | Failure => {
       if (failure) return failure;
       const lease = grant(id, token);
@@ -123,16 +124,22 @@ export class Engine {
 
   /** Makes a lease last longer. */
   async extend(lease: number, byMs: number | undefined): Promise<void> {
-    const failure = await this.#answer(this.#native.extend(lease, byMs), (_a, _b, failure) => failure);
-    if (failure) throw failure.error();
+    await this.#ask(this.#native.extend(lease, byMs), () => {});
   }
 
-  /** Whether anybody holds the lock, by the server's answer. */
-  async isLocked(name: string): Promise<boolean> {
-    const request = this.#native.inspect(name);
-    const answer = await this.#answer(request, (held, _b, failure) => failure ?? held === 1);
-    if (answer instanceof Failure) throw answer.error();
-    return answer;
+  /** Whether anybody holds the lock of this address, by the server's answer. */
+  isLocked(lock: string): Promise<boolean> {
+    return this.#ask(this.#native.inspect(lock), (held) => held === 1);
+  }
+
+  /** How many permits of a semaphore are free, by the server's answer; `undefined` if none is held. */
+  freePermits(lock: string): Promise<number | undefined> {
+    return this.#ask(this.#native.inspect(lock), (_held, free) => (free < 0 ? undefined : free));
+  }
+
+  /** Takes the lock of this address from whoever holds it; says whether anybody did. */
+  forceRelease(lock: string): Promise<boolean> {
+    return this.#ask(this.#native.forceRelease(lock), (wasHeld) => wasHeld === 1);
   }
 
   remainingMs(lease: number): number {
@@ -154,6 +161,13 @@ export class Engine {
       forgetAtExit(this.#native);
     });
     return this.#closed;
+  }
+
+  /** The answer, or the error of the request. */
+  async #ask<T>(request: number, read: (a: number, b: number) => T): Promise<T> {
+    const answer = await this.#answer(request, (a, b, failure) => failure ?? read(a, b));
+    if (answer instanceof Failure) throw answer.error();
+    return answer as T;
   }
 
   #answer<T>(request: number, settled: (a: number, b: number, failure: Failure | undefined) => T): Promise<T> {

@@ -21,4 +21,13 @@ export {
 } from './errors.js';
 export type { Lease } from './lease.js';
 export type { Lock } from './lock.js';
-export type { AcquireOptions, CallOptions, ConnectOptions, LockOptions, UsingOptions } from './options.js';
+export type {
+  AcquireOptions,
+  CallOptions,
+  ConnectOptions,
+  LockOptions,
+  PermitOptions,
+  UsingOptions,
+} from './options.js';
+export type { ReadWriteLock } from './read-write-lock.js';
+export type { Semaphore } from './semaphore.js';

@@ -2,8 +2,18 @@ import { number } from './arguments.js';
 import type { Engine, ReleaseOutcome } from './engine.js';
 import { LockLostError, type LostReason, NotOwnerError } from './errors.js';
 
+/** @internal The lock object that a lease was taken through. */
+export interface Origin {
+  readonly engine: Engine;
+  readonly lockName: string;
+  readonly address: string;
+  /** Its leases that nobody has released. */
+  readonly unsettled: Lease[];
+}
+
 /**
- * The right to a lock for a limited time, from `lock.lock()` or `lock.tryLock()`.
+ * The right to a lock for a limited time, from `lock()` or `tryLock()` of a lock,
+ * or from `acquire()` or `tryAcquire()` of a semaphore.
  *
  * It is valid until a deadline that counts from before the server was asked.
  * Unless it was taken with `leaseMs`, the library renews it until it is
@@ -11,31 +21,31 @@ import { LockLostError, type LostReason, NotOwnerError } from './errors.js';
  * releases it.
  */
 export class Lease {
-  /** The lock's name. */
+  /** The lock's name; of several locks as one, all names. */
   readonly lockName: string;
   readonly #engine: Engine;
+  readonly #origin: Origin;
   readonly #id: number;
   readonly #token: number;
-  /** The leases of one lock object that nobody has released. */
-  readonly #unsettled: Lease[];
   #released: Promise<ReleaseOutcome> | undefined;
   #lost: LostReason | undefined;
   #controller: AbortController | undefined;
 
   /** @internal */
-  constructor(engine: Engine, lockName: string, id: number, token: number, unsettled: Lease[]) {
-    this.lockName = lockName;
-    this.#engine = engine;
+  constructor(origin: Origin, id: number, token: number) {
+    this.lockName = origin.lockName;
+    this.#engine = origin.engine;
+    this.#origin = origin;
     this.#id = id;
     this.#token = token;
-    this.#unsettled = unsettled;
-    unsettled.push(this);
+    origin.unsettled.push(this);
   }
 
   /**
    * The fencing token: higher than that of every earlier grant of this lock.
    * Hand it to the resource, which refuses a lower one than it has seen.
-   * `null` if the lock was made with `token: false`.
+   * `null` if the lock was made with `token: false`, and for the read side of a
+   * read-write lock, for semaphores, and for several locks as one.
    */
   get token(): bigint | null {
     return this.#token < 0 ? null : BigInt(this.#token);
@@ -104,7 +114,8 @@ export class Lease {
       // Read now: the engine forgets a lease that is given back.
       this.#lost ??= this.#engine.lostReason(this.#id) ?? undefined;
       // From the end: leases that lapsed and were never released stay before it.
-      this.#unsettled.splice(this.#unsettled.lastIndexOf(this), 1);
+      const { unsettled } = this.#origin;
+      unsettled.splice(unsettled.lastIndexOf(this), 1);
       this.#released = this.#engine.release(this.#id);
     }
     return this.#released;
@@ -138,6 +149,11 @@ export class Lease {
   /** @internal Its number in the engine, if the engine is this one. */
   idIn(engine: Engine): number | undefined {
     return engine === this.#engine ? this.#id : undefined;
+  }
+
+  /** @internal Whether it is of the lock that this lock object means. */
+  isOf(lock: Origin): boolean {
+    return lock.engine === this.#engine && lock.address === this.#origin.address;
   }
 
   get #given(): boolean {

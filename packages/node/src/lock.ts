@@ -1,29 +1,28 @@
-import { acquireOptions, boolean, lockName, signal } from './arguments.js';
+import { acquireOptions, boolean, signal } from './arguments.js';
 import { type Acquisition, type Engine, Failure, type ReleaseOutcome } from './engine.js';
 import { InvalidArgumentError, NotOwnerError } from './errors.js';
-import { Lease } from './lease.js';
+import { Lease, type Origin } from './lease.js';
 import type { CallOptions, LockOptions } from './options.js';
 
 /**
- * A lock by its name, from `client.lock(name)`. Cheap to make, and never changes.
+ * A lock by its kind and name, from a client. Cheap to make, and never changes.
  *
  * Two calls on one object exclude each other like calls on two: Node has no
  * notion of who is calling. To enter a lock again that is held already, pass
  * the held lease as `within`.
  */
 export class Lock {
-  /** The lock's name. */
+  /** The lock's name; of several locks as one, all names. */
   readonly name: string;
-  readonly #engine: Engine;
   readonly #options: LockOptions;
-  readonly #unsettled: Lease[] = [];
+  readonly #origin: Origin;
 
   /** @internal */
-  constructor(engine: Engine, name: string, options: LockOptions | undefined) {
-    this.name = lockName(name);
-    this.#engine = engine;
+  constructor(engine: Engine, name: string, address: string, options: LockOptions | undefined) {
+    this.name = name;
     this.#options = { ...acquireOptions(options) };
     boolean(this.#options.token, 'token');
+    this.#origin = { engine, lockName: name, address, unsettled: [] };
   }
 
   /**
@@ -34,11 +33,12 @@ export class Lock {
    * @throws UnavailableError if the server did not answer
    * @throws InvalidArgumentError for a name or number out of range; nothing was sent
    * @throws LockLostError if `within` is lost
+   * @throws MisconfiguredError if the key holds something else, such as a lock of another kind
    * @throws `signal.reason` if `signal` aborts; the lock is then not held
    */
   lock(options?: CallOptions): Promise<Lease> {
     // Never null: a refusal is thrown.
-    return this.#acquire(options, false) as Promise<Lease>;
+    return this.acquire(this.#origin.address, options, false) as Promise<Lease>;
   }
 
   /**
@@ -49,10 +49,11 @@ export class Lock {
    * @throws UnavailableError if the server did not answer
    * @throws InvalidArgumentError for a name or number out of range; nothing was sent
    * @throws LockLostError if `within` is lost
+   * @throws MisconfiguredError if the key holds something else, such as a lock of another kind
    * @throws `signal.reason` if `signal` aborts; the lock is then not held
    */
   tryLock(options?: CallOptions): Promise<Lease | null> {
-    return this.#acquire(options, true);
+    return this.acquire(this.#origin.address, options, true);
   }
 
   /**
@@ -71,38 +72,46 @@ export class Lock {
    * Whether anybody holds the lock. Asks the server; the answer may be old when it arrives.
    *
    * @throws UnavailableError if the server did not answer
+   * @throws InvalidArgumentError for several locks as one: ask each of them
    */
   isLocked(): Promise<boolean> {
-    return this.#engine.isLocked(this.name);
+    return this.#origin.engine.isLocked(this.#origin.address);
   }
 
   /** Whether a lease that was taken through this object is valid now. Asks nobody. */
   isHeld(): boolean {
-    for (const lease of this.#unsettled) {
+    for (const lease of this.#origin.unsettled) {
       if (lease.isValid) return true;
     }
     return false;
   }
 
-  async #acquire(options: CallOptions | undefined, orNull: boolean): Promise<Lease | null> {
+  /** @internal Takes what the address says, which may be more permits than this object's own. */
+  async acquire(address: string, options: CallOptions | undefined, orNull: boolean): Promise<Lease | null> {
     const given = acquireOptions(options);
     const wanted: Acquisition = {
-      name: this.name,
+      lock: address,
       waitMs: given?.waitMs ?? (orNull ? 0 : this.#options.waitMs),
       leaseMs: given?.leaseMs ?? this.#options.leaseMs,
       maxHoldMs: given?.maxHoldMs ?? this.#options.maxHoldMs,
       within: given?.within === undefined ? undefined : this.#within(given.within),
       token: this.#options.token ?? true,
     };
-    const grant = (id: number, token: number) => new Lease(this.#engine, this.name, id, token, this.#unsettled);
-    const answer = await this.#engine.acquire(wanted, grant, signal(given?.signal));
+    const origin = this.#origin;
+    const grant = (id: number, token: number) => new Lease(origin, id, token);
+    const answer = await origin.engine.acquire(wanted, grant, signal(given?.signal));
     if (!(answer instanceof Failure)) return answer;
     if (answer.refused && orNull) return null;
     throw answer.error();
   }
 
+  /** @internal Its address, if the engine is this one. */
+  addressIn(engine: Engine): string | undefined {
+    return engine === this.#origin.engine ? this.#origin.address : undefined;
+  }
+
   #within(lease: Lease): number {
-    const id = lease instanceof Lease ? lease.idIn(this.#engine) : undefined;
+    const id = lease instanceof Lease ? lease.idIn(this.#origin.engine) : undefined;
     if (id !== undefined) return id;
     throw new InvalidArgumentError('within must be a lease of this client', {
       lockName: this.name,
@@ -113,18 +122,15 @@ export class Lock {
   #ownLease(lease: Lease | undefined): Lease {
     const details = { lockName: this.name, operation: 'release' };
     if (lease === undefined) {
-      const [only, ...others] = this.#unsettled;
+      const [only, ...others] = this.#origin.unsettled;
       if (only !== undefined && others.length === 0) return only;
       const count = only === undefined ? 'no lease' : `${others.length + 1} leases`;
-      throw new InvalidArgumentError(
-        `this lock object has ${count} to release; pass the one that lock() returned`,
-        details,
-      );
+      throw new InvalidArgumentError(`this lock object has ${count} to release; pass the one that you have`, details);
     }
     if (!(lease instanceof Lease)) {
-      throw new InvalidArgumentError('unlock takes a lease that lock() returned', details);
+      throw new InvalidArgumentError('what is released is a lease of this lock; pass one', details);
     }
-    if (lease.idIn(this.#engine) === undefined || lease.lockName !== this.name) {
+    if (!lease.isOf(this.#origin)) {
       throw new NotOwnerError(`the lease is of another lock, ${JSON.stringify(lease.lockName)}`, details);
     }
     return lease;

@@ -19,8 +19,9 @@ export interface ConnectOptions {
 /** How long to wait for a lock, and how long to hold it. */
 export interface AcquireOptions {
   /**
-   * How long to wait, in milliseconds. 0 tries once. Left out, `lock()` waits
-   * as long as the server answers, and `tryLock()` tries once.
+   * How long to wait, in milliseconds. 0 tries once. Left out, `lock()` and
+   * `acquire()` wait as long as the server answers. `tryLock()` and
+   * `tryAcquire()` try once unless the call itself says otherwise.
    */
   readonly waitMs?: number | undefined;
   /**
@@ -34,17 +35,21 @@ export interface AcquireOptions {
 
 /** The defaults of one lock object. */
 export interface LockOptions extends AcquireOptions {
-  /** Whether each grant has a fencing token. Default true. */
+  /** Whether each grant has a fencing token, where its kind has any. Default true. */
   readonly token?: boolean | undefined;
 }
 
-/** One call of `lock()` or `tryLock()`. What is left out is the lock object's. */
-export interface CallOptions extends AcquireOptions {
+/** One call of a semaphore's `acquire()` or `tryAcquire()`. What is left out is the semaphore object's. */
+export interface PermitOptions extends AcquireOptions {
   /**
    * Gives up waiting when it aborts: the promise rejects with `signal.reason`,
-   * and a lock that was granted meanwhile is released.
+   * and what was granted meanwhile is released.
    */
   readonly signal?: AbortSignal | undefined;
+}
+
+/** One call of `lock()` or `tryLock()`. What is left out is the lock object's. */
+export interface CallOptions extends PermitOptions {
   /** A lease on the same lock that the caller holds and enters again, without asking the server. */
   readonly within?: Lease | undefined;
 }

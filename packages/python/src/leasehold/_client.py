@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 from leasehold import _native, _process
 from leasehold._context import this_thread
 from leasehold._events import Events
+from leasehold._factories import Factories
 from leasehold._holds import Holds
 from leasehold._lease import Lease
 from leasehold._lock import Lock
@@ -58,7 +59,7 @@ def connect(
     return Client(native)
 
 
-class Client:
+class Client(Factories[Lock]):
     """One connection to one server. Made by `connect`; used by any number of threads.
 
     As a context manager it closes itself. After a `fork` it works in the child too,
@@ -70,26 +71,6 @@ class Client:
         self._closed = False
         self._start()
         _process.register(self)
-
-    def lock(
-        self,
-        name: str,
-        *,
-        wait: Duration | None = None,
-        lease: Duration | None = None,
-        max_hold: Duration | None = None,
-        token: bool = True,
-    ) -> Lock:
-        """The lock of that name: 1 to 512 bytes of UTF-8, at most one `{tag}`.
-
-        `wait` bounds every wait for it (default: none, as long as the server answers).
-        `lease` is a fixed length of 100 ms to 24 h that nothing renews (default: the
-        client's, renewed until release). `max_hold` ends every hold, renewed or not.
-        Without `token` no fencing token is drawn. Each call may have its own.
-
-        Nothing is sent, and nothing is checked yet: that is `acquire`'s business.
-        """
-        return Lock(self, LockSettings.of(name, wait, lease, max_hold, token))
 
     def synchronized(
         self,
@@ -116,7 +97,7 @@ class Client:
 
             @functools.wraps(function)
             def synchronized(*args: P.args, **kwargs: P.kwargs) -> R:
-                settings = LockSettings.of(template.name_for(args, kwargs), wait, lease, max_hold, token)
+                settings = LockSettings.of("lock", template.name_for(args, kwargs), wait, lease, max_hold, token)
                 with Lock(self, settings):
                     return function(*args, **kwargs)
 
@@ -174,7 +155,7 @@ class Client:
         try:
             self._native.acquire(
                 granted,
-                settings.name,
+                settings.address,
                 owner.number,
                 settings.wait,
                 settings.lease,
@@ -182,7 +163,7 @@ class Client:
                 settings.token,
                 owner.interruptible,
             )
-            lease = Lease(self, granted[0], owner)
+            lease = Lease(self, granted[0], owner, settings.key)
             self._holds.add(lease)
             entered.append(lease)
         except BaseException:
@@ -190,7 +171,7 @@ class Client:
             # not get must not stay.
             for native in granted:
                 self._native.release_later(native.id)
-                self._holds.discard(native.id, settings.name, owner.number)
+                self._holds.discard(native.id, settings.key, owner.number)
                 entered[:] = [lease for lease in entered if lease._native is not native]
             raise
         return lease
@@ -199,6 +180,9 @@ class Client:
         """The lease is being given back."""
         self._holds.remove(lease)
         self._events.unwatch(lease)
+
+    def _lock_of(self, settings: LockSettings) -> Lock:
+        return Lock(self, settings)
 
     def _start(self) -> None:
         self._holds: Holds[Lease] = Holds()

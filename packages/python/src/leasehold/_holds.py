@@ -5,21 +5,25 @@ from __future__ import annotations
 import threading
 from typing import Generic, Protocol, TypeVar
 
+from leasehold import _native
+
 
 class _Lease(Protocol):
     @property
     def id(self) -> int: ...
     @property
-    def name(self) -> str: ...
-    @property
     def context(self) -> int | None: ...
+    @property
+    def _key(self) -> str: ...
+    @property
+    def _native(self) -> _native.Lease: ...
 
 
 L = TypeVar("L", bound=_Lease)
 
 
 class Holds(Generic[L]):
-    """The leases that were not given back yet, by lock and owner.
+    """The leases that were not given back yet, by lock (`LockSettings.key`) and owner.
 
     The core decides who holds what; this only finds the Python object again.
     """
@@ -31,30 +35,35 @@ class Holds(Generic[L]):
 
     def add(self, lease: L) -> None:
         with self._mutex:
-            self._leases.setdefault((lease.name, lease.context), []).append(lease)
+            self._leases.setdefault((lease._key, lease.context), []).append(lease)
 
     def remove(self, lease: L) -> None:
         """Forgets a lease. Twice is harmless."""
-        self.discard(lease.id, lease.name, lease.context)
+        self.discard(lease.id, lease._key, lease.context)
 
-    def discard(self, number: int, name: str, context: int | None) -> None:
+    def discard(self, number: int, key: str, context: int | None) -> None:
         """Forgets a lease by its number. Twice is harmless."""
         with self._mutex:
-            leases = self._leases.get((name, context))
+            leases = self._leases.get((key, context))
             if leases is None:
                 return
             left = [lease for lease in leases if lease.id != number]
             if left:
-                self._leases[name, context] = left
+                self._leases[key, context] = left
             else:
-                del self._leases[name, context]
+                del self._leases[key, context]
 
-    def innermost(self, name: str, context: int) -> L | None:
+    def innermost(self, key: str, context: int) -> L | None:
         """What the owner took last of this lock."""
         with self._mutex:
-            leases = self._leases.get((name, context))
+            leases = self._leases.get((key, context))
             return leases[-1] if leases else None
 
     def all(self) -> list[L]:
         with self._mutex:
             return [lease for leases in self._leases.values() for lease in leases]
+
+    def released(self) -> list[L]:
+        """What the core gave back by itself: it knows that `lock` and `fair_lock` of a
+        name, or the same locks in another order, have the same holders."""
+        return [lease for lease in self.all() if lease._native.is_released]

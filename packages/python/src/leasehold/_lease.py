@@ -40,10 +40,11 @@ class Lease:
     It may be used from any thread.
     """
 
-    __slots__ = ("__weakref__", "_callbacks", "_client", "_event", "_native", "_owner")
+    __slots__ = ("__weakref__", "_callbacks", "_client", "_event", "_key", "_native", "_owner")
 
-    def __init__(self, client: Client, native: _native.Lease, owner: ThreadOwner) -> None:
+    def __init__(self, client: Client, native: _native.Lease, owner: ThreadOwner, key: str) -> None:
         self._client = client
+        self._key = key
         self._native = native
         self._owner = owner
         self._event: threading.Event | None = None
@@ -61,7 +62,10 @@ class Lease:
 
     @property
     def token(self) -> int | None:
-        """The fencing token: each grant's is higher than all before. `None` if none was drawn."""
+        """The fencing token: each grant's is higher than all before.
+
+        `None` if none was drawn, and for readers, semaphores and several locks as one.
+        """
         return self._native.token
 
     def remaining(self) -> float:

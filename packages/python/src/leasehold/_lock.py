@@ -78,16 +78,16 @@ class Lock:
         Raises `NotOwnerError` if it holds nothing of it. See `Lease.release`.
         """
         owner = this_thread()
-        lease = self._client._holds.innermost(self.name, owner.number)
+        lease = self._client._holds.innermost(self._settings.key, owner.number)
         if lease is not None:
             return lease.release()
-        outcome = self._client._native.release_innermost(self.name, owner.number, owner.interruptible)
+        outcome = self._client._native.release_innermost(self._settings.key, owner.number, owner.interruptible)
         return cast(ReleaseOutcome, outcome)
 
     @property
     def lease(self) -> Lease | None:
         """What the calling thread took last of this lock; `None` if it holds nothing of it."""
-        return self._client._holds.innermost(self.name, this_thread().number)
+        return self._client._holds.innermost(self._settings.key, this_thread().number)
 
     def owned(self) -> bool:
         """Whether the calling thread holds the lock now, by a lease that is valid."""
@@ -96,7 +96,8 @@ class Lock:
 
     def locked(self) -> bool:
         """Whether anybody holds the lock. Asks the server."""
-        return self._client._native.inspect(self.name, this_thread().interruptible) is not None
+        holder, _ = self._client._native.inspect(self._settings.address, this_thread().interruptible)
+        return holder is not None
 
     def __enter__(self) -> Lease:
         number = this_thread().number

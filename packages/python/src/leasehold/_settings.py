@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Literal, TypeAlias
 
+from leasehold import _kinds
 from leasehold.errors import InvalidArgumentError
 
 Duration: TypeAlias = float | timedelta
@@ -47,7 +48,12 @@ def optional_milliseconds(duration: Duration | None) -> float | None:
 class LockSettings:
     """What every acquire of one lock object asks for, in milliseconds."""
 
+    address: str
+    """Which lock, for the core."""
+    key: str
+    """Which lock, for `Holds`: the address, which for a semaphore is that of one permit."""
     name: str
+    """Which lock, for people."""
     wait: float | None
     lease: float | None
     max_hold: float | None
@@ -56,14 +62,31 @@ class LockSettings:
     @classmethod
     def of(
         cls,
+        kind: str,
         name: str,
         wait: Duration | None,
         lease: Duration | None,
         max_hold: Duration | None,
         token: bool,
     ) -> LockSettings:
+        """The settings of a lock of any kind but the semaphore."""
+        return cls.at(_kinds.address(kind, checked_name(name)), name, wait, lease, max_hold, token)
+
+    @classmethod
+    def at(
+        cls,
+        address: str,
+        name: str,
+        wait: Duration | None,
+        lease: Duration | None,
+        max_hold: Duration | None,
+        token: bool = True,
+    ) -> LockSettings:
+        """The settings of what has that address."""
         return cls(
-            checked_name(name),
+            address,
+            address,
+            name,
             optional_milliseconds(wait),
             optional_milliseconds(lease),
             optional_milliseconds(max_hold),
@@ -78,6 +101,8 @@ class LockSettings:
     ) -> LockSettings:
         """The same, with what one call asks for instead."""
         return LockSettings(
+            self.address,
+            self.key,
             self.name,
             self.wait if wait is INHERIT else optional_milliseconds(wait),
             self.lease if lease is INHERIT else optional_milliseconds(lease),

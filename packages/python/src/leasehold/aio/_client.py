@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 from leasehold import _native, _process
 from leasehold._client import open_native
 from leasehold._context import TaskOwner
+from leasehold._factories import Factories
 from leasehold._holds import Holds
 from leasehold._lease import ReleaseOutcome
 from leasehold._settings import Duration, LockSettings
@@ -85,7 +86,7 @@ class Connecting:
         return Client(native, mailbox)
 
 
-class Client:
+class Client(Factories[Lock]):
     """One connection to one server, for the tasks of one event loop. Made by `connect`.
 
     As a context manager it closes itself. After a `fork` it works in the child's own
@@ -98,26 +99,6 @@ class Client:
         self._holds: Holds[Lease] = Holds()
         self._closed = False
         _process.register(self)
-
-    def lock(
-        self,
-        name: str,
-        *,
-        wait: Duration | None = None,
-        lease: Duration | None = None,
-        max_hold: Duration | None = None,
-        token: bool = True,
-    ) -> Lock:
-        """The lock of that name: 1 to 512 bytes of UTF-8, at most one `{tag}`.
-
-        `wait` bounds every wait for it (default: none, as long as the server answers).
-        `lease` is a fixed length of 100 ms to 24 h that nothing renews (default: the
-        client's, renewed until release). `max_hold` ends every hold, renewed or not.
-        Without `token` no fencing token is drawn. Each call may have its own.
-
-        Nothing is sent, and nothing is checked yet: that is `acquire`'s business.
-        """
-        return Lock(self, LockSettings.of(name, wait, lease, max_hold, token))
 
     def synchronized(
         self,
@@ -146,7 +127,7 @@ class Client:
 
             @functools.wraps(function)
             async def synchronized(*args: P.args, **kwargs: P.kwargs) -> R:
-                settings = LockSettings.of(template.name_for(args, kwargs), wait, lease, max_hold, token)
+                settings = LockSettings.of("lock", template.name_for(args, kwargs), wait, lease, max_hold, token)
                 async with Lock(self, settings):
                     return await function(*args, **kwargs)
 
@@ -198,7 +179,7 @@ class Client:
         """Takes a lock, or raises `LockTimeoutError`."""
         request = self._mailbox.post(
             self._native.submit_acquire,
-            settings.name,
+            settings.address,
             None if owner is None else owner.number,
             settings.wait,
             settings.lease,
@@ -212,7 +193,7 @@ class Client:
             raise
         if isinstance(got, LockTimeoutError):
             raise got
-        lease = Lease(self, got, owner)
+        lease = Lease(self, got, owner, settings.key)
         self._holds.add(lease)
         return lease
 
@@ -239,6 +220,9 @@ class Client:
         """The lease is being given back."""
         self._holds.remove(lease)
         self._mailbox.unwatch(lease.id)
+
+    def _lock_of(self, settings: LockSettings) -> Lock:
+        return Lock(self, settings)
 
     # What `_process` asks for.
 

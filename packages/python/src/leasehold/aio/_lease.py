@@ -22,10 +22,11 @@ class Lease:
     It may be used by any task of its loop.
     """
 
-    __slots__ = ("__weakref__", "_callbacks", "_client", "_event", "_native", "_owner", "_scope")
+    __slots__ = ("__weakref__", "_callbacks", "_client", "_event", "_key", "_native", "_owner", "_scope")
 
-    def __init__(self, client: Client, native: _native.Lease, owner: TaskOwner | None) -> None:
+    def __init__(self, client: Client, native: _native.Lease, owner: TaskOwner | None, key: str) -> None:
         self._client = client
+        self._key = key
         self._native = native
         self._owner = owner
         self._event: asyncio.Event | None = None
@@ -44,7 +45,10 @@ class Lease:
 
     @property
     def token(self) -> int | None:
-        """The fencing token: each grant's is higher than all before. `None` if none was drawn."""
+        """The fencing token: each grant's is higher than all before.
+
+        `None` if none was drawn, and for readers, semaphores and several locks as one.
+        """
         return self._native.token
 
     def remaining(self) -> float:

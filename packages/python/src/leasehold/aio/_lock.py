@@ -87,7 +87,7 @@ class Lock:
     def lease(self) -> Lease | None:
         """What the calling task took last of this lock; `None` if it holds nothing of it."""
         owner = this_task()
-        return None if owner is None else self._client._holds.innermost(self.name, owner.number)
+        return None if owner is None else self._client._holds.innermost(self._settings.key, owner.number)
 
     def owned(self) -> bool:
         """Whether the calling task holds the lock now, by a lease that is valid."""
@@ -97,7 +97,8 @@ class Lock:
     async def locked(self) -> bool:
         """Whether anybody holds the lock. Asks the server."""
         client = self._client
-        return await client._mailbox.outcome(client._native.submit_inspect, self.name) is not None
+        holder, _ = await client._mailbox.outcome(client._native.submit_inspect, self._settings.address)
+        return holder is not None
 
     def __aenter__(self) -> Coroutine[Any, Any, Lease]:
         return Hold(self._client, self._settings)._enter(self._entered)
@@ -134,11 +135,13 @@ class Lock:
                 lock=self.name,
                 operation="release",
             )
-        lease = self._client._holds.innermost(self.name, owner.number)
+        lease = self._client._holds.innermost(self._settings.key, owner.number)
         if lease is not None:
             return await lease.release()
         submit = self._client._native.submit_release_innermost
-        outcome = await self._client._mailbox.outcome(submit, self.name, owner.number)
+        outcome = await self._client._mailbox.outcome(submit, self._settings.address, owner.number)
+        for lease in self._client._holds.released():
+            self._client._forget(lease)
         return cast(ReleaseOutcome, outcome)
 
 

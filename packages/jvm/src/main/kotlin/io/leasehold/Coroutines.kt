@@ -5,6 +5,7 @@ import io.leasehold.internal.Engine
 import io.leasehold.internal.LockKey
 import io.leasehold.internal.Reply
 import io.leasehold.internal.Request
+import io.leasehold.internal.ThreadLock
 import io.leasehold.internal.expect
 import io.leasehold.internal.millis
 import kotlinx.coroutines.CancellableContinuation
@@ -47,21 +48,65 @@ public suspend fun <T> LeaseholdClient.withLock(
     lease: Duration? = null,
     within: Lease? = null,
     block: suspend (Lease) -> T,
+): T = withLock(lock(name), wait, lease, within, block)
+
+/**
+ * Runs [block] while holding [lock], of any kind, and releases it in the end, however [block] ends. As the other
+ * [withLock].
+ *
+ * A lease of a write side re-enters its read side. A mutex, and several locks as one, are not re-entered.
+ *
+ * @param lock of this client; its own options count where the arguments say nothing
+ * @throws InvalidArgumentException also if [lock] is not of this client
+ */
+public suspend fun <T> LeaseholdClient.withLock(
+    lock: DistributedLock,
+    wait: Duration? = null,
+    lease: Duration? = null,
+    within: Lease? = null,
+    block: suspend (Lease) -> T,
 ): T {
-    val enclosing = currentCoroutineContext()[Held]
-    if (within == null && enclosing.holds(this, name)) {
-        val message =
-            "acquire of lock \"$name\": an enclosing withLock holds it, so this would wait for itself; " +
-                "pass its lease as within to re-enter"
-        throw InvalidArgumentException(message, name, "acquire")
-    }
+    val own = own(lock, "acquire")
     val options =
         LockOptions.DEFAULT.copy(
             waitMs = wait?.takeIf(Duration::isFinite)?.millis(),
             leaseMs = lease?.millis(),
             within = within,
         )
-    val held = engine.acquireSuspending(LockKey(name), options)
+    return own.holding(options.over(own.options), block)
+}
+
+/**
+ * Runs [block] while holding [permits] permits of [semaphore], and releases them in the end, however [block] ends. As
+ * [withLock], but a call inside another one takes new permits.
+ *
+ * @param semaphore of this client; its own options count where the arguments say nothing
+ * @param permits 1 to 1,000, and no more than the limit
+ * @param wait how long to wait; null waits as long as the server answers, zero tries once
+ * @param lease a fixed lease, 100 ms to 24 h; null for the client's, renewed until the end of [block]
+ * @throws LockTimeoutException if the permits are not granted within [wait]
+ * @throws InvalidArgumentException if an argument is out of its range, or [semaphore] is not of this client
+ * @throws MisconfiguredException if permits are held that agreed on another limit
+ * @throws UnavailableException if the server does not answer
+ * @throws ClosedException if the client was closed
+ */
+public suspend fun <T> LeaseholdClient.withPermits(
+    semaphore: DistributedSemaphore,
+    permits: Int = 1,
+    wait: Duration? = null,
+    lease: Duration? = null,
+    block: suspend (Lease) -> T,
+): T = withLock(semaphore.permits(permits), wait, lease, null, block)
+
+private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend (Lease) -> T): T {
+    val enclosing = currentCoroutineContext()[Held]
+    if (options.within == null && enclosing.meets(this)) {
+        val message =
+            "acquire of lock \"$name\": an enclosing withLock holds it, so this would wait for itself; " +
+                "pass its lease as within to re-enter"
+        throw InvalidArgumentException(message, name, "acquire")
+    }
+    val held = engine.acquireSuspending(key, options)
     val result =
         try {
             withContext(Held(this, held, enclosing)) { held.cancelling(currentCoroutineContext(), block) }
@@ -121,14 +166,14 @@ private fun Request.resume(waiting: CancellableContinuation<Reply>, drop: (Reply
 }
 
 /** The locks that the enclosing calls of [withLock] hold; children of a scope inherit it, as the scope waits for them. */
-private class Held(val client: LeaseholdClient, val lease: Lease, val enclosing: Held?) :
+private class Held(val lock: ThreadLock, val lease: Lease, val enclosing: Held?) :
     AbstractCoroutineContextElement(Held) {
     companion object Key : CoroutineContext.Key<Held>
 }
 
-private fun Held?.holds(client: LeaseholdClient, name: String): Boolean =
+private fun Held?.meets(lock: ThreadLock): Boolean =
     generateSequence(this) { it.enclosing }.any {
-        it.client === client && it.lease.name == name && !it.lease.isReleased
+        it.lock.engine === lock.engine && it.lock.key.meets(lock.key) && !it.lease.isReleased
     }
 
 private val undispatched = Callbacks(null)

@@ -1,27 +1,105 @@
 package io.leasehold
 
 import io.leasehold.internal.Engine
+import io.leasehold.internal.Kind
 import io.leasehold.internal.LockKey
+import io.leasehold.internal.Reply
 import io.leasehold.internal.ThreadLock
+import io.leasehold.internal.ThreadSemaphore
+import io.leasehold.internal.expect
 
 /**
  * A connection to one Redis or Valkey, through which locks are taken. Make one per process and share it: it is safe
  * for use by several threads, and a lock object costs next to nothing.
  *
+ * A lock's name is 1 to 512 bytes of UTF-8 without NUL, checked when the lock is taken; braces only as one non-empty
+ * `{tag}`; not beginning with `leasehold:` or `redisson_`. Locks of different kinds with one name are different locks,
+ * but for [lock] and [fairLock], which exclude each other.
+ *
  * An idle client, and also one that holds locks, does not keep the JVM from ending. When it ends, holds of threads
  * that have ended are released; threads that still run keep theirs until the process is gone.
  */
 public class LeaseholdClient internal constructor(internal val engine: Engine) : AutoCloseable {
-    /**
-     * The lock of that name.
-     *
-     * @param name 1 to 512 bytes of UTF-8 without NUL, checked when the lock is taken; braces only as one non-empty
-     * `{tag}`; not beginning with `leasehold:` or `redisson_`
-     */
+    /** The reentrant lock of that name. */
     public fun lock(name: String): DistributedLock = lock(name, LockOptions.DEFAULT)
 
-    /** The lock of that name, taken with [options] unless a call says otherwise. */
-    public fun lock(name: String, options: LockOptions): DistributedLock = ThreadLock(engine, LockKey(name), options)
+    /** The reentrant lock of that name, taken with [options] unless a call says otherwise. */
+    public fun lock(name: String, options: LockOptions): DistributedLock = lockOf(Kind.LOCK, name, options)
+
+    /**
+     * The simple lock of that name, in the layout of most other lock libraries: it excludes those of the same key, so
+     * that a team can move one service at a time. Not reentrant: a thread that holds it and asks again waits for
+     * itself.
+     */
+    public fun mutex(name: String): DistributedLock = mutex(name, LockOptions.DEFAULT)
+
+    /** The simple lock of that name, taken with [options] unless a call says otherwise. */
+    public fun mutex(name: String, options: LockOptions): DistributedLock = lockOf(Kind.MUTEX, name, options)
+
+    /**
+     * The reentrant lock of that name whose waiters are served in order of arrival, whatever their process. It
+     * excludes [lock] of the name, whose waiters may overtake.
+     */
+    public fun fairLock(name: String): DistributedLock = fairLock(name, LockOptions.DEFAULT)
+
+    /** The fair lock of that name, taken with [options] unless a call says otherwise. */
+    public fun fairLock(name: String, options: LockOptions): DistributedLock = lockOf(Kind.FAIR, name, options)
+
+    /** The read-write lock of that name. */
+    public fun readWriteLock(name: String): DistributedReadWriteLock = readWriteLock(name, LockOptions.DEFAULT)
+
+    /** The read-write lock of that name, both sides taken with [options] unless a call says otherwise. */
+    public fun readWriteLock(name: String, options: LockOptions): DistributedReadWriteLock =
+        DistributedReadWriteLock(lockOf(Kind.READ, name, options), lockOf(Kind.WRITE, name, options))
+
+    /**
+     * The semaphore of that name.
+     *
+     * @param limit how many permits there are, 1 to 1,000,000, checked when permits are taken
+     */
+    public fun semaphore(name: String, limit: Int): DistributedSemaphore = semaphore(name, limit, LockOptions.DEFAULT)
+
+    /** The semaphore of that name, whose permits are taken with [options] unless a call says otherwise. */
+    public fun semaphore(name: String, limit: Int, options: LockOptions): DistributedSemaphore =
+        ThreadSemaphore(engine, name, limit, options)
+
+    /** Several locks as one. See the other [multiLock]. */
+    public fun multiLock(vararg locks: DistributedLock): DistributedLock = multiLock(locks.asList())
+
+    /** Several locks as one, with all defaults. See the other [multiLock]. */
+    public fun multiLock(locks: Collection<DistributedLock>): DistributedLock = multiLock(locks, LockOptions.DEFAULT)
+
+    /**
+     * Several locks as one, all or none. They are taken in the order of their keys, so that two programs never wait
+     * for each other; kinds may be mixed, a semaphore by [DistributedSemaphore.permits]. Its lease has no token, and
+     * is lost if one of the locks is. Whether somebody holds it cannot be asked: [DistributedLock.isLocked] throws
+     * [InvalidArgumentException].
+     *
+     * Taking it throws [InvalidArgumentException] for no locks, for one that is named twice or is itself several.
+     *
+     * @param locks of this client; their own options do not count
+     * @param options how the whole is taken unless a call says otherwise
+     * @throws InvalidArgumentException if a lock is not of this client
+     */
+    public fun multiLock(locks: Collection<DistributedLock>, options: LockOptions): DistributedLock =
+        ThreadLock(engine, LockKey.several(locks.map { own(it, "acquire").key }), options)
+
+    /**
+     * Takes a lock from whoever holds it; of a read side, from all readers. For operators: the holder goes on until
+     * its next renewal tells it of the loss. One call to the server.
+     *
+     * @param lock of this client; not several as one
+     * @return whether anybody held it
+     * @throws InvalidArgumentException if the name is bad, or [lock] is several as one or not of this client
+     * @throws UnavailableException if the answer did not come: look whether it is still held
+     * @throws MisconfiguredException if a key of another type is in the lock's place
+     * @throws ClosedException if the client was closed
+     */
+    public fun forceRelease(lock: DistributedLock): Boolean =
+        engine.forceRelease(own(lock, "release").key).await().expect<Reply.Forced>().wasHeld
+
+    /** Takes all permits of [semaphore] from whoever holds them. See the other [forceRelease]. */
+    public fun forceRelease(semaphore: DistributedSemaphore): Boolean = forceRelease(semaphore.permits(1))
 
     /** Whether [close] was called. */
     public val isClosed: Boolean
@@ -34,4 +112,15 @@ public class LeaseholdClient internal constructor(internal val engine: Engine) :
     override fun close() {
         engine.close()
     }
+
+    /** [lock] as this client made it. */
+    internal fun own(lock: DistributedLock, operation: String): ThreadLock {
+        if (lock is ThreadLock && lock.engine === engine) {
+            return lock
+        }
+        val message = "$operation of lock \"${lock.name}\": it is not of this client; give one that this client made"
+        throw InvalidArgumentException(message, lock.name, operation)
+    }
+
+    private fun lockOf(kind: Kind, name: String, options: LockOptions) = ThreadLock(engine, kind.key(name), options)
 }

@@ -1,6 +1,7 @@
 package io.leasehold
 
 import io.leasehold.internal.Failure
+import io.leasehold.internal.Kind
 import io.leasehold.internal.NativeFace
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Test
@@ -25,5 +26,10 @@ class VocabularyTest {
     @Test
     fun `every reason of a loss is known`() {
         assertEquals(words.lostReasons.sorted(), LostReason.entries.map { it.name.lowercase() }.sorted())
+    }
+
+    @Test
+    fun `every kind of lock is known`() {
+        assertEquals(words.kinds, Kind.entries.map(Kind::word))
     }
 }

@@ -36,12 +36,12 @@ internal class Engine private constructor(
         get() = closing.get()
 
     /** Starts to take a lock; [owner] is who may re-enter implicitly. */
-    fun acquire(name: LockKey, owner: Owner?, options: LockOptions): Request =
-        start("acquire", name.text, owner) { tag ->
+    fun acquire(lock: LockKey, owner: Owner?, options: LockOptions): Request =
+        start("acquire", lock.name, owner) { tag ->
             face.acquire(
                 client = handle,
                 tag = tag,
-                name = name.bytes,
+                lock = lock.bytes,
                 context = owner?.context ?: NONE,
                 within = options.within?.id ?: NONE,
                 waitMs = options.waitMs ?: Double.NaN,
@@ -53,16 +53,19 @@ internal class Engine private constructor(
 
     fun release(lease: Lease): Request = start("release", lease.name) { face.release(handle, it, lease.id) }
 
-    fun releaseInnermost(name: LockKey, owner: Owner): Request =
-        start("release", name.text) { face.releaseInnermost(handle, it, name.bytes, owner.context) }
+    fun releaseInnermost(lock: LockKey, owner: Owner): Request =
+        start("release", lock.name) { face.releaseInnermost(handle, it, lock.bytes, owner.context) }
 
     fun extend(lease: Lease, byMs: Double?): Request =
         start("extend", lease.name) { face.extend(handle, it, lease.id, byMs) }
 
-    fun inspect(name: LockKey): Request = start("inspect", name.text) { face.inspect(handle, it, name.text) }
+    fun inspect(lock: LockKey): Request = start("inspect", lock.name) { face.inspect(handle, it, lock.address) }
 
-    fun held(name: LockKey, owner: Owner): Request =
-        start("inspect", name.text) { face.held(handle, it, name.bytes, owner.context) }
+    fun forceRelease(lock: LockKey): Request =
+        start("release", lock.name) { face.forceRelease(handle, it, lock.address) }
+
+    fun held(lock: LockKey, owner: Owner): Request =
+        start("inspect", lock.name) { face.held(handle, it, lock.bytes, owner.context) }
 
     fun remainingNanos(lease: Lease): Long = face.remaining(handle, lease.id)
 
@@ -124,7 +127,7 @@ internal class Engine private constructor(
     fun letTheJvmEnd() {
         longestWaitMs = ENDING_MS
         // Any event wakes it; this one needs no server.
-        start("inspect", null) { face.held(handle, it, ANY_NAME, 0) }
+        start("inspect", null) { face.held(handle, it, ANY_LOCK.bytes, 0) }
     }
 
     override fun granted(tag: Long, lease: Long, token: Long?) {
@@ -248,7 +251,7 @@ internal class Engine private constructor(
         private const val IDLE_MS = 3_600_000L
         private const val SWEEP_MS = 1_000L
         private const val ENDING_MS = 5L
-        private val ANY_NAME = "-".encodeToByteArray()
+        private val ANY_LOCK = Kind.LOCK.key("-")
 
         /** The core's own limit is 500 ms; this one is for the case that its answer is lost. */
         private const val CLOSE_LIMIT_MS = 1_000L

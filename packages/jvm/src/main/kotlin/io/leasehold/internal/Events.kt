@@ -38,10 +38,11 @@ internal class EventReader(private val buffer: ByteBuffer) {
             FAILED -> sink.replied(number, Reply.Failed(failure()))
             RELEASED -> sink.released(number, ReleaseOutcome.valueOf(text().uppercase()), optional())
             EXTENDED -> sink.replied(number, Reply.Extended)
-            STATE -> sink.replied(number, Reply.State(holder()))
+            STATE -> sink.replied(number, Reply.State(holder(), permits()))
             HELD -> sink.held(number, buffer.getInt(), optional())
             CLOSED -> sink.replied(number, Reply.Closed)
             LOST -> sink.lost(number, LostReason.valueOf(text().uppercase()))
+            FORCED -> sink.replied(number, Reply.Forced(buffer.get().toInt() == 1))
             else -> error("the native part sent an event of kind $kind, which this library does not know")
         }
     }
@@ -69,6 +70,12 @@ internal class EventReader(private val buffer: ByteBuffer) {
         return Holder(text(), optional()?.let(Duration::ofMillis))
     }
 
+    private fun permits(): Permits? {
+        val held = optional()
+        val limit = optional()
+        return if (held == null || limit == null) null else Permits(held.toInt(), limit.toInt())
+    }
+
     private companion object {
         const val CONNECTED = 1
         const val GRANTED = 2
@@ -80,5 +87,6 @@ internal class EventReader(private val buffer: ByteBuffer) {
         const val HELD = 8
         const val CLOSED = 9
         const val LOST = 10
+        const val FORCED = 11
     }
 }

@@ -7,6 +7,7 @@ import io.leasehold.internal.uniffi.cancel as uniffiCancel
 import io.leasehold.internal.uniffi.close as uniffiClose
 import io.leasehold.internal.uniffi.dropClient as uniffiDropClient
 import io.leasehold.internal.uniffi.extend as uniffiExtend
+import io.leasehold.internal.uniffi.forceRelease as uniffiForceRelease
 import io.leasehold.internal.uniffi.inspect as uniffiInspect
 import io.leasehold.internal.uniffi.open as uniffiOpen
 import io.leasehold.internal.uniffi.releaseNow as uniffiReleaseNow
@@ -38,7 +39,7 @@ internal class JnaFace : NativeFace {
     override fun acquire(
         client: Long,
         tag: Long,
-        name: ByteArray,
+        lock: ByteArray,
         context: Long,
         within: Long,
         waitMs: Double,
@@ -49,8 +50,8 @@ internal class JnaFace : NativeFace {
         HotFunctions.leasehold_acquire(
             client,
             tag,
-            name,
-            name.size,
+            lock,
+            lock.size,
             context,
             within,
             waitMs,
@@ -62,8 +63,8 @@ internal class JnaFace : NativeFace {
     override fun release(client: Long, tag: Long, lease: Long): Long =
         HotFunctions.leasehold_release(client, tag, lease)
 
-    override fun releaseInnermost(client: Long, tag: Long, name: ByteArray, context: Long): Long =
-        HotFunctions.leasehold_release_innermost(client, tag, name, name.size, context)
+    override fun releaseInnermost(client: Long, tag: Long, lock: ByteArray, context: Long): Long =
+        HotFunctions.leasehold_release_innermost(client, tag, lock, lock.size, context)
 
     override fun next(client: Long, timeoutMs: Long, buffer: ByteBuffer): Int =
         // JNA passes the address of the buffer's position, not of its start.
@@ -74,11 +75,14 @@ internal class JnaFace : NativeFace {
     override fun extend(client: Long, tag: Long, lease: Long, byMs: Double?): Long =
         started(uniffiExtend(client.toULong(), tag.toULong(), lease.toULong(), byMs))
 
-    override fun inspect(client: Long, tag: Long, name: String): Long =
-        started(uniffiInspect(client.toULong(), tag.toULong(), name))
+    override fun inspect(client: Long, tag: Long, lock: String): Long =
+        started(uniffiInspect(client.toULong(), tag.toULong(), lock))
 
-    override fun held(client: Long, tag: Long, name: ByteArray, context: Long): Long =
-        HotFunctions.leasehold_held(client, tag, name, name.size, context)
+    override fun forceRelease(client: Long, tag: Long, lock: String): Long =
+        started(uniffiForceRelease(client.toULong(), tag.toULong(), lock))
+
+    override fun held(client: Long, tag: Long, lock: ByteArray, context: Long): Long =
+        HotFunctions.leasehold_held(client, tag, lock, lock.size, context)
 
     override fun close(client: Long, tag: Long): Long = started(uniffiClose(client.toULong(), tag.toULong()))
 
@@ -90,7 +94,7 @@ internal class JnaFace : NativeFace {
     override fun dropClient(client: Long) = uniffiDropClient(client.toULong())
 
     override fun vocabulary(): Vocabulary =
-        uniffiVocabulary().let { Vocabulary(it.errorKinds, it.releaseOutcomes, it.lostReasons) }
+        uniffiVocabulary().let { Vocabulary(it.errorKinds, it.releaseOutcomes, it.lostReasons, it.kinds) }
 
     /** These are not cancelled, so their native number is not needed. */
     private fun started(yes: Boolean): Long = if (yes) 0 else NativeFace.DROPPED
@@ -109,7 +113,7 @@ internal object HotFunctions {
     external fun leasehold_acquire(
         client: Long,
         tag: Long,
-        name: ByteArray,
+        lock: ByteArray,
         length: Int,
         context: Long,
         within: Long,
@@ -124,12 +128,12 @@ internal object HotFunctions {
     external fun leasehold_release_innermost(
         client: Long,
         tag: Long,
-        name: ByteArray,
+        lock: ByteArray,
         length: Int,
         context: Long,
     ): Long
 
-    external fun leasehold_held(client: Long, tag: Long, name: ByteArray, length: Int, context: Long): Long
+    external fun leasehold_held(client: Long, tag: Long, lock: ByteArray, length: Int, context: Long): Long
 
     external fun leasehold_next(client: Long, timeoutMs: Long, buffer: ByteBuffer, capacity: Int): Int
 

@@ -13,12 +13,12 @@ internal interface NativeFace {
     /** Checks the options and starts to connect; the first event, of tag 0, says how that went. */
     fun open(options: ClientOptions): Opened
 
-    /** -1 and NaN stand for "none". */
+    /** [lock] is the address of a [LockKey], here and below. -1 and NaN stand for "none". */
     @Suppress("LongParameterList")
     fun acquire(
         client: Long,
         tag: Long,
-        name: ByteArray,
+        lock: ByteArray,
         context: Long,
         within: Long,
         waitMs: Double,
@@ -29,13 +29,15 @@ internal interface NativeFace {
 
     fun release(client: Long, tag: Long, lease: Long): Long
 
-    fun releaseInnermost(client: Long, tag: Long, name: ByteArray, context: Long): Long
+    fun releaseInnermost(client: Long, tag: Long, lock: ByteArray, context: Long): Long
 
     fun extend(client: Long, tag: Long, lease: Long, byMs: Double?): Long
 
-    fun inspect(client: Long, tag: Long, name: String): Long
+    fun inspect(client: Long, tag: Long, lock: String): Long
 
-    fun held(client: Long, tag: Long, name: ByteArray, context: Long): Long
+    fun forceRelease(client: Long, tag: Long, lock: String): Long
+
+    fun held(client: Long, tag: Long, lock: ByteArray, context: Long): Long
 
     fun close(client: Long, tag: Long): Long
 
@@ -87,4 +89,5 @@ internal class Vocabulary(
     val errorKinds: List<String>,
     val releaseOutcomes: List<String>,
     val lostReasons: List<String>,
+    val kinds: List<String>,
 )

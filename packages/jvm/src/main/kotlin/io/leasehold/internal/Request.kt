@@ -58,7 +58,10 @@ internal sealed interface Reply {
 
     data object Extended : Reply
 
-    class State(val holder: Holder?) : Reply
+    /** [permits] is a semaphore's, if any are held. */
+    class State(val holder: Holder?, val permits: Permits?) : Reply
+
+    class Forced(val wasHeld: Boolean) : Reply
 
     class Held(val levels: Int, val lease: Lease?) : Reply
 
@@ -78,6 +81,9 @@ internal inline fun <reified T : Reply> Reply.expect(): T {
     val reply = orThrow()
     return reply as? T ?: error("the native part answered ${reply::class.simpleName}, not ${T::class.simpleName}")
 }
+
+/** A semaphore's permits on the server. */
+internal class Permits(val held: Int, val limit: Int)
 
 /** An error as plain data; it becomes an exception where it is thrown, so that the stack is the caller's. */
 internal class Failure(

@@ -14,12 +14,12 @@ import java.util.concurrent.TimeUnit
 
 /** A [DistributedLock] on an [Engine]. Holds no state of its own. */
 internal class ThreadLock(
-    private val engine: Engine,
-    private val key: LockKey,
-    private val options: LockOptions,
+    val engine: Engine,
+    val key: LockKey,
+    val options: LockOptions,
 ) : DistributedLock {
     override val name: String
-        get() = key.text
+        get() = key.name
 
     override fun lock() {
         take(options)
@@ -28,20 +28,19 @@ internal class ThreadLock(
     override fun lock(lease: Duration): Lease = take(options.withLease(lease))
 
     override fun lockInterruptibly() {
-        askInterruptibly(options).expect<Reply.Granted>()
+        acquireInterruptibly()
     }
 
-    override fun tryLock(): Boolean =
-        isGranted(engine.acquire(key, Owner.current(), options.copy(waitMs = 0.0)).await())
+    override fun tryLock(): Boolean = tryNow() != null
 
     // A Lock that is given a negative time does not wait.
     override fun tryLock(time: Long, unit: TimeUnit): Boolean =
         tryLock(Duration.of(time.coerceAtLeast(0), unit.toChronoUnit()))
 
-    override fun tryLock(wait: Duration): Boolean = takeInterruptibly(options.withWait(wait))
+    override fun tryLock(wait: Duration): Boolean = tryInterruptibly(options.withWait(wait)) != null
 
     override fun tryLock(wait: Duration, lease: Duration): Boolean =
-        takeInterruptibly(options.withWait(wait).withLease(lease))
+        tryInterruptibly(options.withWait(wait).withLease(lease)) != null
 
     override fun unlock() {
         val outcome =
@@ -79,7 +78,7 @@ internal class ThreadLock(
     override fun <T> withLock(action: LockedAction<T>): T = take(options).use(action::run)
 
     override val isLocked: Boolean
-        get() = engine.inspect(key).await().expect<Reply.State>().holder != null
+        get() = inspect().holder != null
 
     override val isHeldByCurrentThread: Boolean
         get() = holdCount > 0
@@ -93,12 +92,22 @@ internal class ThreadLock(
             return held().lease ?: throw notHeld(NotOwnerException(message, name, "inspect"))
         }
 
+    /** Asks the server. */
+    fun inspect(): Reply.State = engine.inspect(key).await().expect()
+
+    /** The lease, with the lock's own options. */
+    fun acquireInterruptibly(): Lease = askInterruptibly(options).expect<Reply.Granted>().lease
+
+    /** The lease, or null if it was not granted. */
+    fun tryInterruptibly(options: LockOptions): Lease? = grantOf(askInterruptibly(options))
+
+    /** The lease, or null if it is not free. */
+    fun tryNow(): Lease? = grantOf(engine.acquire(key, Owner.current(), options.copy(waitMs = 0.0)).await())
+
     private fun held(): Reply.Held = engine.held(key, Owner.current()).await().expect()
 
     private fun take(options: LockOptions): Lease =
         engine.acquire(key, Owner.current(), options).await().expect<Reply.Granted>().lease
-
-    private fun takeInterruptibly(options: LockOptions): Boolean = isGranted(askInterruptibly(options))
 
     private fun askInterruptibly(options: LockOptions): Reply {
         if (Thread.interrupted()) {
@@ -107,13 +116,8 @@ internal class ThreadLock(
         return engine.awaitInterruptibly(engine.acquire(key, Owner.current(), options))
     }
 
-    private fun isGranted(reply: Reply): Boolean {
-        if (reply is Reply.NotGranted) {
-            return false
-        }
-        reply.expect<Reply.Granted>()
-        return true
-    }
+    private fun grantOf(reply: Reply): Lease? =
+        if (reply is Reply.NotGranted) null else reply.expect<Reply.Granted>().lease
 
     private fun notHeld(cause: RuntimeException): IllegalMonitorStateException =
         IllegalMonitorStateException(cause.message).apply { initCause(cause) }

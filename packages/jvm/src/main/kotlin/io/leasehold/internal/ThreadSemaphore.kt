@@ -1,0 +1,44 @@
+package io.leasehold.internal
+
+import io.leasehold.DistributedSemaphore
+import io.leasehold.Lease
+import io.leasehold.LockOptions
+import io.leasehold.LockedAction
+import java.time.Duration
+import java.util.concurrent.CompletionStage
+
+/** A [DistributedSemaphore] on an [Engine]. Holds no state of its own. */
+internal class ThreadSemaphore(
+    private val engine: Engine,
+    override val name: String,
+    override val limit: Int,
+    private val options: LockOptions,
+) : DistributedSemaphore {
+    private val one = lockOf(1)
+
+    override fun acquire(permits: Int): Lease = permits(permits).acquireInterruptibly()
+
+    override fun tryAcquire(permits: Int): Lease? = permits(permits).tryNow()
+
+    override fun tryAcquire(permits: Int, wait: Duration): Lease? =
+        permits(permits).tryInterruptibly(options.withWait(wait))
+
+    override fun tryAcquire(permits: Int, wait: Duration, lease: Duration): Lease? =
+        permits(permits).tryInterruptibly(options.withWait(wait).withLease(lease))
+
+    override fun acquireAsync(permits: Int, options: LockOptions): CompletionStage<Lease> =
+        permits(permits).lockAsync(options)
+
+    // The core finds what the thread took last, however many permits that were.
+    override fun release() = one.unlock()
+
+    override fun <T> withPermits(permits: Int, action: LockedAction<T>): T = permits(permits).withLock(action)
+
+    override fun available(): Int = one.inspect().permits?.let { it.limit - it.held } ?: limit
+
+    override fun permits(permits: Int): ThreadLock = if (permits == 1) one else lockOf(permits)
+
+    private fun lockOf(permits: Int) = ThreadLock(engine, Kind.SEMAPHORE.key(name, permits, limit), options)
+
+    override fun toString(): String = "DistributedSemaphore(name=$name, limit=$limit)"
+}

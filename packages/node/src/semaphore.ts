@@ -1,0 +1,94 @@
+import { count } from './arguments.js';
+import type { Engine, ReleaseOutcome } from './engine.js';
+import { permitsAddress } from './kinds.js';
+import type { Lease } from './lease.js';
+import { Lock } from './lock.js';
+import type { AcquireOptions, PermitOptions } from './options.js';
+
+/**
+ * A semaphore, from `client.semaphore(name, limit)`: so many permits, each held
+ * by a lease.
+ *
+ * The limit is agreed on the server while any permit is held. Permits of a
+ * process that died come back when their lease ends. Not reentrant: every call
+ * takes new permits. Its leases have no token.
+ */
+export class Semaphore {
+  /** The semaphore's name. */
+  readonly name: string;
+  /** How many permits there are. */
+  readonly limit: number;
+  /** @internal One permit, as a lock. */
+  readonly permit: Lock;
+  readonly #engine: Engine;
+  readonly #address: string;
+
+  /** @internal */
+  constructor(engine: Engine, name: string, limit: number, options: AcquireOptions | undefined) {
+    this.name = name;
+    this.limit = count(limit, 'the limit');
+    this.#engine = engine;
+    this.#address = permitsAddress(1, this.limit, name);
+    this.permit = new Lock(engine, name, this.#address, options);
+  }
+
+  /**
+   * Waits for permits and takes them, all or none, by one lease.
+   *
+   * @param permits how many: 1 to 1,000, and no more than the limit; 1 unless said
+   * @returns the lease of all of them together
+   * @throws LockTimeoutError if too few were free for `waitMs`
+   * @throws MisconfiguredError while permits are held that agreed on another limit
+   * @throws UnavailableError if the server did not answer
+   * @throws InvalidArgumentError for a name or number out of range; nothing was sent
+   * @throws `signal.reason` if `signal` aborts; no permit is then held
+   */
+  acquire(permits?: number, options?: PermitOptions): Promise<Lease> {
+    // Never null: a refusal is thrown.
+    return this.#take(permits, options, false) as Promise<Lease>;
+  }
+
+  /**
+   * Takes permits, all or none, if they are free, or become free within
+   * `waitMs`, which is 0 unless this call gives it.
+   *
+   * @param permits how many: 1 to 1,000, and no more than the limit; 1 unless said
+   * @returns the lease of all of them together, or `null` if too few are free
+   * @throws MisconfiguredError while permits are held that agreed on another limit
+   * @throws UnavailableError if the server did not answer
+   * @throws InvalidArgumentError for a name or number out of range; nothing was sent
+   * @throws `signal.reason` if `signal` aborts; no permit is then held
+   */
+  tryAcquire(permits?: number, options?: PermitOptions): Promise<Lease | null> {
+    return this.#take(permits, options, true);
+  }
+
+  /**
+   * Gives the permits of `lease` back; without one, those of the only lease that
+   * was taken through this object and not released.
+   *
+   * @returns how the release ended: see `Lease.release`
+   * @throws InvalidArgumentError without a lease, if there is none or more than one
+   * @throws NotOwnerError if the lease is of another semaphore or lock
+   */
+  release(lease?: Lease): Promise<ReleaseOutcome> {
+    return this.permit.unlock(lease);
+  }
+
+  /**
+   * How many permits are free. Asks the server; the answer may be old when it
+   * arrives. While permits are held, their limit counts, not this object's.
+   *
+   * @throws UnavailableError if the server did not answer
+   * @throws InvalidArgumentError for a name or limit out of range; nothing was sent
+   */
+  async available(): Promise<number> {
+    return (await this.#engine.freePermits(this.#address)) ?? this.limit;
+  }
+
+  async #take(permits: number | undefined, options: PermitOptions | undefined, orNull: boolean): Promise<Lease | null> {
+    const wanted = permits === undefined ? 1 : count(permits, 'permits');
+    const address = wanted === 1 ? this.#address : permitsAddress(wanted, this.limit, this.name);
+    return this.permit.acquire(address, options, orNull);
+  }
+}
