@@ -23,6 +23,15 @@ const outcome: 'released' | 'expired' | 'stolen' | 'unknown' = await lock.unlock
 const reason: LostReason | null = lease.lostReason;
 const answer: number = await client.using('name', { waitMs: 5 }, async (held: Lease, signal: AbortSignal) => 42);
 const direct: string = await client.using('name', (held) => held.lockName);
+const both: ReadWriteLock = client.readWriteLock('name', { leaseMs: 1_000 });
+const sides: Lock[] = [both.read, both.write, client.mutex('name'), client.fairLock('name', { token: false })];
+const semaphore: Semaphore = client.semaphore('name', 5, { waitMs: 100 });
+const permits: Lease = await semaphore.acquire(2, { signal: AbortSignal.timeout(5) });
+const permit: Lease | null = await semaphore.tryAcquire();
+const free: number = (await semaphore.available()) + semaphore.limit;
+const all: Lock = client.multiLock([...sides, semaphore], { maxHoldMs: 1_000 });
+const forced: boolean = await client.forceRelease(semaphore);
+const scoped: number = await client.using(all, { waitMs: 5, signal: AbortSignal.timeout(5) }, () => 42);
 const locked: boolean = (await lock.isLocked()) || lock.isHeld();
 if (lease.isValid && lease.remainingMs > 5 && !lease.signal.aborted) await lease.extend(5_000);
 try {
@@ -38,9 +47,13 @@ try {
 await client.close();
 // @ts-expect-error a wait is a number of milliseconds
 await lock.lock({ waitMs: '5' });
+// @ts-expect-error a lock object has its token, or not, already
+await client.using(all, { token: false }, () => 42);
+// @ts-expect-error a lock object of the client's own
+client.multiLock(['name']);
 // @ts-expect-error a lease comes from a lock only
 new Lease();
-console.log(none, token, outcome, reason, answer, direct, locked);
+console.log(permits, permit, free, forced, scoped, none, token, outcome, reason, answer, direct, locked);
 `;
 
 describe('the package', () => {
@@ -50,7 +63,7 @@ describe('the package', () => {
 
   it('has types for import and for require', () => {
     const names = 'connect, LeaseholdError, LockTimeoutError';
-    const types = 'Client, Lease, Lock, LostReason';
+    const types = 'Client, Lease, Lock, LostReason, ReadWriteLock, Semaphore';
     writeFileSync(
       join(folder, 'esm.mts'),
       `import { ${names} } from 'leasehold';\nimport type { ${types} } from 'leasehold';\n${SAMPLE}`,
@@ -100,6 +113,16 @@ describe('the package', () => {
       if (kind === 'Cancelled') continue;
       assert.equal(error.constructor, exported[`${kind}Error`], kind);
       assert.equal(error.name, `${kind}Error`);
+    }
+  });
+
+  it('makes locks of each kind that the core knows', async () => {
+    const { native } = createRequire(__filename)(join(ROOT, 'dist', 'native.js'));
+    const { FACTORIES } = createRequire(__filename)(join(ROOT, 'dist', 'kinds.js'));
+    assert.deepEqual(Object.keys(FACTORIES), native.vocabulary().lockKinds);
+    await using client = await leasehold.connect('memory://');
+    for (const factory of Object.values(FACTORIES) as 'lock'[]) {
+      assert.equal(typeof client[factory], 'function', factory);
     }
   });
 

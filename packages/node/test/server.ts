@@ -1,8 +1,10 @@
-// A redis-server for tests: on a free port, with nothing saved, to be paused, killed and looked into.
+// Servers for tests. A redis-server: on a free port, with nothing saved, to be paused, killed and looked into;
+// and the embedded one, `leasehold serve`.
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { type AddressInfo, createServer, connect as dial } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -77,6 +79,32 @@ export class RedisServer implements AsyncDisposable {
     this.store.disconnect();
     await this.kill();
     await rm(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** `leasehold serve` on a free port. */
+export class EmbeddedServer implements AsyncDisposable {
+  private constructor(
+    readonly url: string,
+    readonly process: ChildProcess,
+  ) {}
+
+  static async start(): Promise<EmbeddedServer> {
+    const command = join(__dirname, '..', '..', '..', '..', 'target', 'release', 'leasehold');
+    assert.ok(existsSync(command), `${command} is not built: run ./ci/just build-cli`);
+    const child = spawn(command, ['serve', '--port', '0'], { stdio: ['ignore', 'pipe', 'ignore'] });
+    let banner = '';
+    for await (const text of child.stdout) {
+      banner += text;
+      const [url] = banner.match(/redis:\S+(?=\n)/) ?? [];
+      if (url !== undefined) return new EmbeddedServer(url, child);
+    }
+    return assert.fail(`leasehold serve ended: ${banner}`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.process.kill();
+    await once(this.process, 'exit');
   }
 }
 

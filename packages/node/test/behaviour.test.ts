@@ -1,0 +1,267 @@
+// What every kind of lock does: the scenarios that all languages share, on each transport.
+//
+// See ci/behaviour/README.md for the steps. LEASEHOLD_BEHAVIOUR=memory,serve,redis picks transports.
+
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  type AcquireOptions,
+  type Client,
+  connect,
+  type Lease,
+  LeaseholdError,
+  type Lock,
+  type LockOptions,
+  type Semaphore,
+} from 'leasehold';
+import { EmbeddedServer, eventually, RedisServer } from './server.js';
+
+/** A scenario of the file. */
+interface Scenario {
+  readonly name: string;
+  readonly kinds: readonly string[];
+  readonly lease_ms?: number;
+  readonly limit?: number;
+  readonly skip_without_implicit_owner?: readonly string[];
+  readonly steps: readonly Step[];
+}
+
+/** A step, with all that any step may say. */
+interface Step {
+  readonly do: string;
+  readonly client?: number;
+  readonly kind?: string;
+  readonly task?: string;
+  readonly as?: string;
+  readonly lease?: string;
+  readonly within?: string;
+  readonly call?: string;
+  readonly error?: string;
+  readonly is?: unknown;
+  readonly above?: number | string;
+  readonly below?: number;
+  readonly wait_ms?: number;
+  readonly lease_ms?: number;
+  readonly max_hold_ms?: number;
+  readonly by_ms?: number;
+  readonly within_ms?: number;
+  readonly ms?: number;
+  readonly token?: boolean;
+  readonly permits?: number;
+  readonly limit?: number;
+}
+
+/** A call in the background. */
+interface Call {
+  readonly lease: Promise<Lease>;
+  readonly controller: AbortController;
+}
+
+const SUITE = join(__dirname, '..', '..', '..', '..', 'ci', 'behaviour', 'scenarios.json');
+const { kinds, scenarios } = JSON.parse(readFileSync(SUITE, 'utf8')) as {
+  kinds: string[];
+  scenarios: Scenario[];
+};
+const PATIENCE_MS = 5_000;
+const TRANSPORTS = (process.env.LEASEHOLD_BEHAVIOUR ?? 'memory,serve,redis').split(',');
+
+/** Makes the lock of a kind. */
+const FACTORIES: Record<
+  string,
+  (client: Client, name: string, options: LockOptions, limit: number) => Lock | Semaphore
+> = {
+  lock: (client, name, options) => client.lock(name, options),
+  mutex: (client, name, options) => client.mutex(name, options),
+  fair_lock: (client, name, options) => client.fairLock(name, options),
+  read_lock: (client, name, options) => client.readWriteLock(name, options).read,
+  write_lock: (client, name, options) => client.readWriteLock(name, options).write,
+  semaphore: (client, name, options, limit) => client.semaphore(name, limit, options),
+  multi: (client, name, options) => client.multiLock([client.lock(`${name}:a`), client.mutex(`${name}:b`)], options),
+  member: (client, name, options) => client.lock(`${name}:a`, options),
+};
+
+/** One scenario for one kind while it runs. */
+class Run {
+  readonly #name = `behaviour-${randomUUID()}`;
+  readonly #leases = new Map<string, Lease>();
+  readonly #calls = new Map<string, Call>();
+
+  constructor(
+    readonly kind: string,
+    readonly limit: number,
+    readonly clients: readonly Client[],
+  ) {}
+
+  /** Each step by its name. A task is nobody here: Node has no implicit owner. */
+  readonly steps: Record<string, (step: Step) => Promise<void>> = {
+    acquire: (step) => this.#settle(step, this.#acquire(step)),
+    reenter: (step) => this.#settle(step, this.#acquire(step)),
+    try: async (step) => {
+      const options = { ...optionsOf(step), waitMs: step.wait_ms ?? 0 };
+      const lock = this.#lock(step);
+      const asked = isSemaphore(lock) ? lock.tryAcquire(step.permits, options) : lock.tryLock(options);
+      if (step.is !== 'refused') return this.#settle(step, asked as Promise<Lease>);
+      assert.equal(await asked, null);
+    },
+    start: async (step) => {
+      const controller = new AbortController();
+      const lease = this.#acquire(step, controller.signal);
+      lease.catch(() => {});
+      this.#calls.set(said(step.as), { lease, controller });
+    },
+    await: (step) => {
+      const { lease } = this.#call(step);
+      const late = sleep(step.within_ms ?? PATIENCE_MS, undefined, { ref: false }).then(() =>
+        assert.fail('the call is still waiting'),
+      );
+      return this.#settle({ ...step, as: said(step.call) }, Promise.race([lease, late]));
+    },
+    cancel: async (step) => {
+      const { lease, controller } = this.#call(step);
+      controller.abort('cancelled');
+      await assert.rejects(lease, (reason) => reason === 'cancelled');
+    },
+    release: async (step) => {
+      const allowed: unknown[] = Array.isArray(step.is) ? step.is : [step.is ?? 'released'];
+      const outcome = await this.#lease(step.lease).release();
+      assert.ok(allowed.includes(outcome), `${outcome}`);
+    },
+    extend: (step) => fails(step, this.#lease(step.lease).extend(step.by_ms)),
+    valid: async (step) => assert.equal(this.#lease(step.lease).isValid, step.is),
+    remaining: async (step) => {
+      const { remainingMs } = this.#lease(step.lease);
+      assert.ok(remainingMs >= Number(step.above) && remainingMs <= (step.below as number), `${remainingMs}`);
+    },
+    token: async (step) => {
+      const { token } = this.#lease(step.lease);
+      if (step.is === 'none') return assert.equal(token, null);
+      assert.equal(typeof token, 'bigint');
+      if (typeof step.above === 'string') {
+        assert.ok((token as bigint) > (this.#lease(step.above).token as bigint));
+      }
+    },
+    locked: async (step) => {
+      const lock = this.#lock(step);
+      const locked = isSemaphore(lock) ? (await lock.available()) < lock.limit : await lock.isLocked();
+      assert.equal(locked, step.is);
+    },
+    available: async (step) => assert.equal(await (this.#lock(step) as Semaphore).available(), step.is),
+    force: async (step) => assert.equal(await this.#client(step).forceRelease(this.#lock(step)), step.is),
+    lost: async (step) => {
+      const lease = this.#lease(step.lease);
+      const { signal } = lease;
+      await eventually(step.within_ms ?? PATIENCE_MS, () => signal.aborted);
+      assert.ok((step.is as unknown[]).includes(lease.lostReason), `${lease.lostReason}`);
+      assert.equal(signal.reason.reason, lease.lostReason);
+    },
+    pause: (step) => sleep(step.ms),
+    close: (step) => this.#client(step).close(),
+  };
+
+  #acquire(step: Step, signal?: AbortSignal): Promise<Lease> {
+    const options = { ...optionsOf(step), signal };
+    const lock = this.#lock(step);
+    if (isSemaphore(lock)) return lock.acquire(step.permits, options);
+    return lock.lock({ ...options, within: step.within === undefined ? undefined : this.#lease(step.within) });
+  }
+
+  /** The lease that is asked for, or the error that the step wants. */
+  async #settle(step: Step, asked: Promise<Lease | null>): Promise<void> {
+    await fails(step, asked);
+    if (step.error !== undefined) return;
+    const lease = await asked;
+    assert.ok(lease, 'it was refused');
+    this.#leases.set(said(step.as), lease);
+  }
+
+  #client(step: Step): Client {
+    return this.clients[step.client ?? 0] as Client;
+  }
+
+  #lock(step: Step): Lock | Semaphore {
+    const factory = FACTORIES[step.kind ?? this.kind];
+    assert.ok(factory, `no lock is of the kind ${step.kind ?? this.kind}`);
+    return factory(this.#client(step), this.#name, { token: step.token }, step.limit ?? this.limit);
+  }
+
+  #lease(name: string | undefined): Lease {
+    return this.#leases.get(said(name)) ?? assert.fail(`there is no lease ${name}`);
+  }
+
+  #call(step: Step): Call {
+    return this.#calls.get(said(step.call)) ?? assert.fail(`there is no call ${step.call}`);
+  }
+}
+
+for (const transport of TRANSPORTS) {
+  describe(`on ${transport}`, { concurrency: 4 }, () => {
+    let server: RedisServer | EmbeddedServer | undefined;
+    let url: string;
+    let passed = 0;
+
+    before(async () => {
+      if (transport === 'redis') server = await RedisServer.start();
+      else if (transport === 'serve') server = await EmbeddedServer.start();
+      else assert.equal(transport, 'memory', 'LEASEHOLD_BEHAVIOUR names memory, serve and redis');
+      url = server?.url ?? `memory://${randomUUID()}`;
+    });
+
+    after(async () => {
+      await server?.[Symbol.asyncDispose]();
+      console.log(`behaviour on ${transport}: ${passed} scenarios passed`);
+    });
+
+    for (const scenario of scenarios) {
+      for (const kind of scenario.kinds) {
+        assert.ok(kinds.includes(kind), `${scenario.name}: ${kind}`);
+        if (scenario.skip_without_implicit_owner?.includes(kind)) continue;
+        it(`${scenario.name} (${kind})`, { timeout: 60_000 }, async () => {
+          await play(scenario, kind, url);
+          passed += 1;
+        });
+      }
+    }
+  });
+}
+
+async function play(scenario: Scenario, kind: string, url: string): Promise<void> {
+  const options = { leaseMs: scenario.lease_ms };
+  await using first = await connect(url, options);
+  await using second = await connect(url, options);
+  const run = new Run(kind, scenario.limit ?? 1, [first, second]);
+  for (const [index, step] of scenario.steps.entries()) {
+    const act = run.steps[step.do];
+    assert.ok(act, `there is no step ${step.do}`);
+    try {
+      await act(step);
+    } catch (cause) {
+      throw new Error(`step ${index + 1}, ${JSON.stringify(step)}: ${cause}`, { cause });
+    }
+  }
+}
+
+/** It ends well, or with the kind of error that the step wants. */
+async function fails(step: Step, asked: Promise<unknown>): Promise<void> {
+  if (step.error === undefined) return void (await asked);
+  const error = await asked.then(
+    () => assert.fail(`no ${step.error}`),
+    (reason) => reason,
+  );
+  assert.ok(error instanceof LeaseholdError && error.kind === step.error, `${error}`);
+}
+
+function optionsOf(step: Step): AcquireOptions {
+  return { waitMs: step.wait_ms, leaseMs: step.lease_ms, maxHoldMs: step.max_hold_ms };
+}
+
+function isSemaphore(lock: Lock | Semaphore): lock is Semaphore {
+  return 'limit' in lock;
+}
+
+function said(name: string | undefined): string {
+  return name ?? assert.fail('the step names nothing');
+}
