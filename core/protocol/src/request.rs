@@ -245,8 +245,10 @@ impl Session {
         result: Result<Reply, CallError>,
         now: Instant,
     ) {
-        let Some(request) = self.requests.get_mut(&ticket) else {
-            // Granted by another try, or gone: what it may have got is in doubt there.
+        let asked = |request: &&mut Request| request.doubt.open.contains(&id);
+        let Some(request) = self.requests.get_mut(&ticket).filter(asked) else {
+            // Granted by another try, asked under an id that was given up, or gone: what
+            // it may have got is in doubt there.
             self.doubt_answered(id, call, &result, now);
             return;
         };

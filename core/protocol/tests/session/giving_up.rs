@@ -106,6 +106,26 @@ fn a_late_grant_without_any_time_left_is_given_back() {
 }
 
 #[test]
+fn an_answer_to_an_owner_that_was_given_up_grants_nothing() {
+    let mut world = World::with(1, |config| config.command_timeout = ms(60));
+    world.server.stopped = true;
+    let ticket = world.acquire(
+        0,
+        AcquireRequest {
+            lease: fixed(100),
+            ..wants("a")
+        },
+    );
+    // Both attempts are granted: the first too late, so that its owner is released,
+    // the second in time, but for the same owner.
+    world.run_for(ms(100));
+    world.server.stopped = false;
+    let grant = granted(world.outcome(0, ticket));
+    world.run_for(2 * LATENCY);
+    assert_eq!(grant.token.map(|token| token.get()), Some(world.server.tokens["a"]));
+}
+
+#[test]
 fn a_timed_out_attempt_that_was_applied_is_removed() {
     let mut world = World::new(1);
     world.server.stopped = true;
