@@ -55,14 +55,12 @@ impl Defect {
         Self::ReleaseForgets,
     ];
 
-    /// The defective text of a script, if this defect is in it.
-    pub(crate) fn patch(self, script: Script) -> Option<String> {
-        let (defective, right, wrong) = self.change();
-        (defective == script).then(|| {
-            let text = script.text();
-            assert_eq!(text.matches(right).count(), 1, "{} has {right:?} once", script.file());
-            text.replace(right, wrong)
-        })
+    /// The script that it is in, and its defective text.
+    pub(crate) fn patch(self) -> (Script, String) {
+        let (script, right, wrong) = self.change();
+        let text = script.text();
+        assert_eq!(text.matches(right).count(), 1, "{} has {right:?} once", script.file());
+        (script, text.replace(right, wrong))
     }
 
     /// The script, what it says, and what it says wrongly.

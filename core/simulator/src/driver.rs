@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leasehold_protocol::{Call, CallError, CallId, Lane, Reply, Transmit};
 
-use crate::checks::{Checked, check_ttl};
+use crate::checks::{Broken, Checked, check_answer, check_ttl};
 use crate::client::{Line, Route};
 use crate::fault::Fault;
 use crate::kinds::{self, Role, granted_token, role};
@@ -193,47 +193,38 @@ impl World {
     }
 
     /// Runs a call's script and checks what it did.
-    fn run(&mut self, route: Route, call: &Call) -> Result<Result<Reply, CallError>, crate::checks::Broken> {
+    fn run(&mut self, route: Route, call: &Call) -> Result<Result<Reply, CallError>, Broken> {
         let Route { client, node, .. } = route;
-        let id = kinds::owner(call);
+        let (id, role) = (kinds::owner(call), role(call.script).0);
         let owner = id.map_or(usize::MAX, |id| self.owner(id));
-        let is_attempt = role(call.script).0 == Role::Acquire;
-        let is_again = is_attempt && std::mem::replace(&mut self.attempted[owner], true);
+        let record = call.keys.first().map(|key| &**key);
         let name = self
             .names
             .iter()
-            .position(|name| Some(name.as_str().as_bytes()) == call.keys.first().map(|key| &**key));
-        let mut had_it = false;
-        if is_again {
+            .position(|name| Some(name.as_str().as_bytes()) == record);
+        let holders = name.filter(|_| id.is_some()).map(|name| self.holders(node, name));
+        let had_it = holders.is_some_and(|holders| holders.iter().any(|of| Some(of.as_slice()) == id));
+        if had_it && role == Role::Acquire {
             self.struck(Fault::Resent, client);
-            had_it = name.is_some_and(|name| self.holders(node, name).iter().any(|of| Some(of.as_slice()) == id));
         }
         let result = self.nodes[node].run(call, self.now);
         self.script_runs += 1;
-        let reply = match &result {
-            Ok(Reply::Array(parts)) => parts.first().map_or(-1, |first| match first {
-                Reply::Int(number) => *number,
-                _ => -2,
-            }),
-            Ok(_) => -3,
-            Err(_) => -4,
-        };
+        let is_yes = result.as_ref().is_ok_and(kinds::is_yes);
         self.note(trace::Line::Runs {
             client,
             node,
             call: call.id,
             script: call.script,
             owner,
-            reply,
+            is_yes,
         });
         check_ttl(&mut self.nodes[node], &call.keys, self.now)?;
-        if let (true, Some(name), Ok(reply)) = (is_attempt, name, &result) {
-            if had_it && !kinds::is_granted(reply) {
-                crate::checks::broken("I2", format!("owner {owner} has name {name} and is refused: {reply:?}"))?;
-            }
-            if let Some(token) = granted_token(reply) {
-                self.fencing.granted(name, owner, token, had_it)?;
-            }
+        if result.is_ok() {
+            check_answer(role, owner, had_it, is_yes)?;
+        }
+        let token = result.as_ref().ok().and_then(granted_token);
+        if let (Role::Acquire, Some(name), Some(token)) = (role, name, token) {
+            self.fencing.granted(name, owner, token, had_it)?;
         }
         Ok(result)
     }

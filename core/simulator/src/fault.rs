@@ -34,7 +34,7 @@ faults! {
     DelayedCall = "delayed call",
     /// A reply took long, perhaps longer than the command timeout.
     DelayedReply = "delayed reply",
-    /// The server ran a second attempt of one owner.
+    /// The server ran one more attempt of an owner that had the record already.
     Resent = "resent call",
     /// A published message did not reach a listener.
     DroppedMessage = "dropped message",

@@ -60,8 +60,8 @@ pub(crate) fn owner(call: &Call) -> Option<&[u8]> {
     call.args.get(position?).map(|owner| &**owner)
 }
 
-/// Whether an attempt was granted.
-pub(crate) fn is_granted(reply: &Reply) -> bool {
+/// Whether a call had its way: granted, renewed, released.
+pub(crate) fn is_yes(reply: &Reply) -> bool {
     matches!(reply, Reply::Array(parts) if parts.first() == Some(&Reply::Int(1)))
 }
 

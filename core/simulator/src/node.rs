@@ -30,7 +30,8 @@ pub(crate) struct Node {
     /// What its replica has heard.
     pub(crate) snapshot: Option<Snapshot>,
     listeners: BTreeSet<(usize, Arc<[u8]>)>,
-    defect: Option<Defect>,
+    /// A script's defective text.
+    defective: Option<(Script, String)>,
 }
 
 /// The state of a server at one time, as commands that bring it back.
@@ -47,7 +48,7 @@ impl Node {
             trouble: None,
             snapshot: None,
             listeners: BTreeSet::new(),
-            defect,
+            defective: defect.map(Defect::patch),
         }
     }
 
@@ -60,14 +61,14 @@ impl Node {
     /// Runs a call's script.
     pub(crate) fn run(&mut self, call: &Call, now: Micros) -> Result<Reply, CallError> {
         let clock = self.clock(now);
-        let reply = match self.defect.and_then(|defect| defect.patch(call.script)) {
-            None => self.store.run_script(call.script, &call.keys, &call.args, clock),
-            Some(text) => {
+        let reply = match &self.defective {
+            Some((script, text)) if *script == call.script => {
                 let count = call.keys.len().to_string();
                 let mut words: Vec<&[u8]> = vec![b"EVAL", text.as_bytes(), count.as_bytes()];
                 words.extend(call.keys.iter().chain(&call.args).map(|word| &**word));
                 self.store.execute(&words, clock)
             }
+            _ => self.store.run_script(call.script, &call.keys, &call.args, clock),
         };
         Ok(reply.into_result()?.into())
     }

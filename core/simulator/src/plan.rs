@@ -125,7 +125,7 @@ impl Plan {
                 tasks: (0..random.between(1, 3)).map(|_| random.chance(600)).collect(),
             })
             .collect();
-        let faults_until = random.between(2_000, 5_000) * MS;
+        let faults_until = random.between(1_500, 4_000) * MS;
         let mut often = |of: &[u64]| if random.chance(500) { random.pick(of) } else { 0 };
         let odds = Odds {
             lost_call: often(&[5, 20, 60]),
@@ -158,6 +158,12 @@ impl Plan {
             work_until: faults_until + 3 * SECOND,
             think: random.pick(&[5, 50, 200]) * MS,
         }
+    }
+
+    /// How long after the last fault it is felt: what was delayed may take three
+    /// timeouts, and a connection that is lost a while.
+    pub(crate) fn settles_in(&self) -> Micros {
+        3 * self.timeout() + 500 * MS
     }
 
     /// The command timeout in true time.

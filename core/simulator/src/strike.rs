@@ -222,9 +222,7 @@ impl World {
     /// Somebody looks at the locks.
     pub(crate) fn observe(&mut self) -> Checked {
         self.schedule(LOOK, Event::Observe);
-        // What was sent before the calm may take three timeouts, and its answer as long.
-        let settled = self.calm_since + 8 * self.plan.timeout() + 500 * MS;
-        if self.is_rough || self.now < settled {
+        if self.is_rough || self.now < self.calm_since + self.plan.settles_in() {
             return Ok(());
         }
         for name in 0..self.names.len() {

@@ -71,7 +71,7 @@ pub(crate) enum Line {
         call: CallId,
         script: Script,
         owner: usize,
-        reply: i64,
+        is_yes: bool,
     },
     Refuses {
         client: usize,

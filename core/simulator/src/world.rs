@@ -130,9 +130,8 @@ pub(crate) struct World {
     pub(crate) is_ending: bool,
     pub(crate) grants: u64,
     pub(crate) script_runs: u64,
-    /// Owner ids by the order in which they were seen; whether an attempt was run.
+    /// Owner ids by the order in which they were seen.
     owners: BTreeMap<Arc<[u8]>, usize>,
-    pub(crate) attempted: Vec<bool>,
     queue: BTreeMap<(Micros, u64), Event>,
     queued: u64,
     pub(crate) steps: u64,
@@ -172,7 +171,6 @@ impl World {
             grants: 0,
             script_runs: 0,
             owners: BTreeMap::new(),
-            attempted: Vec::new(),
             queue: BTreeMap::new(),
             queued: 0,
             steps: 0,
@@ -248,7 +246,6 @@ impl World {
         }
         let number = self.owners.len();
         self.owners.insert(id.into(), number);
-        self.attempted.push(false);
         number
     }
 

@@ -5,7 +5,7 @@
 //! | I1 | holders that exclude one another never believe at the same time | `exclusion` |
 //! | I2 | tokens rise with every grant; a resource that looks at them takes no stale write | `fencing` |
 //! | I3 | no key without TTL | `remains` |
-//! | I4 | nothing is renewed or asked for once its release was sent | `renewal` |
+//! | I4 | nothing is renewed or asked for once its release was sent; only who has the lock renews it | `renewal`, `answers` |
 //! | I5 | what was cancelled, failed or released leaves no record | `remains` |
 //! | I6 | a free lock is granted to a connected waiter within a poll and a few round trips | `progress` |
 //! | I8 | levels are grants less releases | `levels` |
@@ -17,6 +17,7 @@
 //! with their kinds: who may hold beside whom is `kinds::admits`. I14 is the
 //! circuit breaker's, which is outside of the session.
 
+mod answers;
 mod exclusion;
 mod fencing;
 mod levels;
@@ -25,6 +26,7 @@ mod remains;
 mod renewal;
 mod signals;
 
+pub(crate) use answers::check_answer;
 pub(crate) use exclusion::{Exclusion, is_believed};
 pub(crate) use fencing::Fencing;
 pub(crate) use levels::check_levels;
