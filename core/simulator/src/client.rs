@@ -15,6 +15,8 @@ use crate::world::Event;
 pub(crate) struct Client {
     /// `None` once it crashed.
     pub(crate) session: Option<Session>,
+    /// When its session wants to be called, in true time.
+    pub(crate) due: Option<Micros>,
     /// The first part of its owner ids.
     pub(crate) id: String,
     pub(crate) clock: Clock,
@@ -101,6 +103,7 @@ impl Client {
         let lease = micros(of.lease.get());
         Self {
             session: Some(Session::new(config, Box::new(draw))),
+            due: None,
             id: id.to_string(),
             clock: of.clock,
             lease,

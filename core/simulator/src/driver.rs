@@ -32,6 +32,9 @@ impl World {
                 self.told(client, event)?;
             }
             if is_done {
+                let of = &mut self.clients[client];
+                let due = of.session.as_ref().and_then(|session| session.poll_timeout());
+                of.due = due.map(|due| of.clock.when(due));
                 return Ok(());
             }
         }

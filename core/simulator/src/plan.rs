@@ -125,7 +125,7 @@ impl Plan {
                 tasks: (0..random.between(1, 3)).map(|_| random.chance(600)).collect(),
             })
             .collect();
-        let faults_until = random.between(1_500, 4_000) * MS;
+        let faults_until = random.between(1_000, 3_000) * MS;
         let mut often = |of: &[u64]| if random.chance(500) { random.pick(of) } else { 0 };
         let odds = Odds {
             lost_call: often(&[5, 20, 60]),
@@ -155,8 +155,8 @@ impl Plan {
             odds,
             timed,
             faults_until,
-            work_until: faults_until + 3 * SECOND,
-            think: random.pick(&[5, 50, 200]) * MS,
+            work_until: faults_until + 3 * micros(command_timeout) + 2 * SECOND,
+            think: random.pick(&[10, 50, 200]) * MS,
         }
     }
 

@@ -199,6 +199,7 @@ impl World {
             }
         }
         self.clients[client].session = None;
+        self.clients[client].due = None;
         self.ledger.forget(client);
         self.signals.forget(client);
     }

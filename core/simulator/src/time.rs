@@ -22,9 +22,8 @@ pub(crate) struct Clock {
 impl Clock {
     /// What it shows at a true time.
     pub(crate) fn at(self, time: Micros) -> Instant {
-        let error = i128::from(time) * i128::from(self.drift_ppm) / 1_000_000;
-        let shown = i128::from(self.origin) + i128::from(time) + error;
-        Instant::from_micros(u64::try_from(shown).unwrap_or(u64::MAX))
+        let error = time.cast_signed() * self.drift_ppm / 1_000_000;
+        Instant::from_micros((self.origin + time).saturating_add_signed(error))
     }
 
     /// The first true time at which it shows `instant` or more.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leasehold_protocol::{Call, CallError, CallId, NodeId, Reply};
 
-use crate::checks::{Broken, Checked, Exclusion, Fencing, Progress, Renewal, Signals, broken};
+use crate::checks::{Broken, Checked, Exclusion, Fencing, Progress, Renewal, Signals, broken, check_is_told};
 use crate::client::{Client, Route};
 use crate::defect::Defect;
 use crate::fault::{Fault, FaultCounts};
@@ -262,10 +262,8 @@ impl World {
     /// Goes on to the next thing that happens, at most to `end`. False when there is none.
     fn step(&mut self, end: Micros) -> Result<bool, Broken> {
         let event = self.queue.first_key_value().map(|((at, _), _)| *at);
-        let timer = self.clients.iter().enumerate().filter(|(_, client)| !client.paused);
-        let timer = timer
-            .filter_map(|(number, client)| Some((client.clock.when(client.session.as_ref()?.poll_timeout()?), number)))
-            .min();
+        let awake = self.clients.iter().enumerate().filter(|(_, client)| !client.paused);
+        let timer = awake.filter_map(|(number, client)| Some((client.due?, number))).min();
         let next = [event, timer.map(|(at, _)| at)].into_iter().flatten().min();
         let Some(next) = next.map(|next| next.max(self.now)).filter(|next| *next <= end) else {
             self.now = end;
@@ -283,11 +281,10 @@ impl World {
         } else if let Some((_, client)) = timer {
             self.time_passes(client)?;
         }
-        for client in 0..self.clients.len() {
+        for ((client, lease), held) in self.ledger.live() {
             let of = &self.clients[client];
-            if of.session.is_some() && !of.paused {
-                self.signals
-                    .is_told(client, of.awake_since, &self.ledger, of.clock, self.now)?;
+            if !of.paused {
+                check_is_told(client, lease, held, of.awake_since, of.clock, self.now)?;
             }
         }
         Ok(true)

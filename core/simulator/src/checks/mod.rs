@@ -33,7 +33,7 @@ pub(crate) use levels::check_levels;
 pub(crate) use progress::{Progress, Sight};
 pub(crate) use remains::{check_nothing_remains, check_only_crashed_remain, check_session_is_empty, check_ttl};
 pub(crate) use renewal::Renewal;
-pub(crate) use signals::Signals;
+pub(crate) use signals::{Signals, check_is_told};
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_protocol::{LeaseId, Ticket};
+use leasehold_protocol::{Instant, LeaseId, Ticket};
 
 use super::{Checked, broken};
-use crate::ledger::Ledger;
+use crate::ledger::{Lease, Ledger};
 use crate::time::{Clock, Micros};
 
 /// How late by its own clock a client may be: time comes in whole microseconds.
@@ -71,26 +71,6 @@ impl Signals {
         }
     }
 
-    /// A client that is awake since `awake_since` has been told of every loss that its
-    /// clock shows.
-    pub(crate) fn is_told(
-        &self,
-        client: usize,
-        awake_since: Micros,
-        ledger: &Ledger,
-        clock: Clock,
-        now: Micros,
-    ) -> Checked {
-        let shown = clock.at(now).as_micros();
-        let awake_since = clock.at(awake_since).as_micros();
-        for (id, lease) in ledger.of(client) {
-            if !lease.lost && shown > lease.deadline.as_micros().max(awake_since) + ROUNDING {
-                return broken("I9", format!("client {client} was not told that {id:?} is lost"));
-            }
-        }
-        Ok(())
-    }
-
     /// All callers must have their answer.
     pub(crate) fn all_completed(&self) -> Checked {
         match self.tickets.iter().find(|(_, state)| **state == State::Open) {
@@ -98,4 +78,21 @@ impl Signals {
             Some(((client, ticket), _)) => broken("I9", format!("client {client}: {ticket:?} was never completed")),
         }
     }
+}
+
+/// A client that is awake since `awake_since` has been told of a loss that its clock
+/// shows.
+pub(crate) fn check_is_told(
+    client: usize,
+    id: LeaseId,
+    lease: &Lease,
+    awake_since: Micros,
+    clock: Clock,
+    now: Micros,
+) -> Checked {
+    let is_over = |since: Instant| clock.at(now).as_micros() > since.as_micros() + ROUNDING;
+    if lease.lost || !is_over(lease.deadline) || !is_over(clock.at(awake_since)) {
+        return Ok(());
+    }
+    broken("I9", format!("client {client} was not told that {id:?} is lost"))
 }
