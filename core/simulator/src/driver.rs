@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use leasehold_protocol::{Call, CallError, CallId, Lane, Reply, Transmit};
+use leasehold_protocol::{Call, CallError, CallId, Event as Told, Lane, Reply, Ticket, Transmit};
 
 use crate::checks::{Broken, Checked, check_answer, check_ttl};
 use crate::client::{Line, Route};
@@ -11,25 +11,30 @@ use crate::fault::Fault;
 use crate::kinds::{self, Role, granted_token, role};
 use crate::time::{MS, Micros};
 use crate::trace;
+use crate::workload::Task;
 use crate::world::{Event, World};
 
 impl World {
     /// Keeps the law: after any input, drain both polls.
     pub(crate) fn drain(&mut self, client: usize) -> Checked {
         loop {
-            let mut is_done = true;
-            while let Some(transmit) = self.clients[client].session.as_mut().and_then(|of| of.poll_transmit()) {
-                is_done = false;
+            let Some(session) = &mut self.clients[client].session else {
+                return Ok(());
+            };
+            let transmits: Vec<Transmit> = std::iter::from_fn(|| session.poll_transmit()).collect();
+            let events: Vec<Told> = std::iter::from_fn(|| session.poll_event()).collect();
+            let is_done = transmits.is_empty() && events.is_empty();
+            // What is sent may be for the one behind the caller that is told.
+            for event in events {
+                self.told(client, event)?;
+            }
+            for transmit in transmits {
                 self.accept(client, transmit)?;
             }
             for node in 0..self.nodes.len() {
                 for line in [Line::Commands, Line::Renewals] {
                     self.flush(client, node, line);
                 }
-            }
-            while let Some(event) = self.clients[client].session.as_mut().and_then(|of| of.poll_event()) {
-                is_done = false;
-                self.told(client, event)?;
             }
             if is_done {
                 let of = &mut self.clients[client];
@@ -55,7 +60,12 @@ impl World {
             Transmit::Call(call) => {
                 if let Some(owner) = kinds::owner(&call) {
                     let owner = self.owner(owner);
-                    self.renewal.handed_out(client, role(call.script).0, owner)?;
+                    let role = role(call.script).0;
+                    self.renewal.handed_out(client, role, owner)?;
+                    if role == Role::Acquire {
+                        let wanted = self.wanted_by(client, &call);
+                        self.owned.asks(client, owner, wanted, self.now);
+                    }
                 }
                 let route = self.route(client, usize::from(call.node.0), Line::of(call.lane));
                 let id = call.id;
@@ -79,6 +89,21 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// The caller that an attempt is for: of those that wait, the first one asks.
+    fn wanted_by(&self, client: usize, call: &Call) -> Option<Ticket> {
+        let name = self.name_of(call);
+        let tasks = self.clients[client].tasks.iter().filter(|task| Some(task.name) == name);
+        tasks.filter_map(Task::wants).min()
+    }
+
+    /// The name that a call is about.
+    fn name_of(&self, call: &Call) -> Option<usize> {
+        let record = call.keys.first().map(|key| &**key);
+        self.names
+            .iter()
+            .position(|name| Some(name.as_str().as_bytes()) == record)
     }
 
     /// Sends what waits for an open connection.
@@ -200,11 +225,7 @@ impl World {
         let Route { client, node, .. } = route;
         let (id, role) = (kinds::owner(call), role(call.script).0);
         let owner = id.map_or(usize::MAX, |id| self.owner(id));
-        let record = call.keys.first().map(|key| &**key);
-        let name = self
-            .names
-            .iter()
-            .position(|name| Some(name.as_str().as_bytes()) == record);
+        let name = self.name_of(call);
         let holders = name.filter(|_| id.is_some()).map(|name| self.holders(node, name));
         let had_it = holders.is_some_and(|holders| holders.iter().any(|of| Some(of.as_slice()) == id));
         if had_it && role == Role::Acquire {

@@ -69,11 +69,12 @@ impl Ledger {
         self.live.get_mut(&(client, lease))
     }
 
-    /// The caller gives a lease back: from here on it relies on nothing.
-    pub(crate) fn release(&mut self, client: usize, lease: LeaseId) {
-        if self.live.remove(&(client, lease)).is_some() {
-            self.released.insert((client, lease));
-        }
+    /// The caller gives a lease back: from here on it relies on nothing. The hold, if
+    /// that was its last level.
+    pub(crate) fn release(&mut self, client: usize, lease: LeaseId) -> Option<u64> {
+        let hold = self.live.remove(&(client, lease))?.hold;
+        self.released.insert((client, lease));
+        self.of(client).all(|(_, lease)| lease.hold != hold).then_some(hold)
     }
 
     pub(crate) fn was_released(&self, client: usize, lease: LeaseId) -> bool {

@@ -3,7 +3,7 @@
 use crate::checks::Sight;
 use crate::checks::is_believed;
 use crate::checks::{Broken, Checked, broken};
-use crate::client::{Line, Route};
+use crate::client::{Client, Line, Route};
 use crate::fault::Fault;
 use crate::time::{MS, Micros, SECOND};
 use crate::trace;
@@ -172,7 +172,7 @@ impl World {
         self.tell(client, |session, now| session.close(now))?;
         let left: Vec<_> = self.ledger.of(client).map(|(lease, _)| lease).collect();
         for lease in left {
-            self.ledger.release(client, lease);
+            self.lets_go(client, lease);
         }
         for task in &mut self.clients[client].tasks {
             task.leases.clear();
@@ -227,8 +227,27 @@ impl World {
             return Ok(());
         }
         for name in 0..self.names.len() {
+            self.look_at_records(name)?;
             let sight = self.sight(name)?;
             self.progress.observed(name, sight, self.now)?;
+        }
+        Ok(())
+    }
+
+    /// I5 of every owner on record whose client is there to release it.
+    fn look_at_records(&mut self, name: usize) -> Checked {
+        if self.plan.tier.keeps_records() {
+            return Ok(());
+        }
+        let settled = self.calm_since + self.plan.settles_in();
+        for node in 0..self.nodes.len() {
+            for id in self.holders(node, name) {
+                let is_there = |client: &Client| client.is_connected() && id.starts_with(client.id.as_bytes());
+                if self.clients.iter().any(is_there) {
+                    let owner = self.owner(&id);
+                    self.owned.seen(owner, settled, self.plan.timeout(), self.now)?;
+                }
+            }
         }
         Ok(())
     }
@@ -236,7 +255,7 @@ impl World {
     fn sight(&mut self, name: usize) -> Result<Sight, Broken> {
         let connected = self.clients.iter().filter(|client| client.is_connected());
         let tasks = connected.flat_map(|client| &client.tasks);
-        let waiters = tasks.filter(|task| task.wants() && task.name == name).count();
+        let waiters = tasks.filter(|task| task.wants().is_some() && task.name == name).count();
         let mut sight = Sight {
             waiters,
             records: self.holders(0, name).len(),

@@ -56,16 +56,25 @@ impl Task {
         self.waits.is_none() && self.leases.is_empty()
     }
 
-    /// Whether it waits for a hold.
-    pub(crate) fn wants(&self) -> bool {
-        matches!(self.waits, Some((_, Wish::Acquire { inside: None, .. })))
+    /// The ticket of the hold that it waits for.
+    pub(crate) fn wants(&self) -> Option<Ticket> {
+        match self.waits? {
+            (ticket, Wish::Acquire { inside: None, .. }) => Some(ticket),
+            _ => None,
+        }
     }
 }
 
 impl World {
     /// Lets a task do its next thing after it has thought for a while.
     fn think(&mut self, client: usize, task: usize) {
-        let after = self.random.between(0, self.plan.think);
+        // Now and then it takes longer than most leases last.
+        let longest = if self.random.chance(60) {
+            3 * SECOND
+        } else {
+            self.plan.think
+        };
+        let after = self.random.between(0, longest);
         self.schedule(after, Event::Task { client, task });
     }
 
@@ -210,7 +219,7 @@ impl World {
         let lease = of.leases.remove(place);
         of.given_back = Some(lease);
         // From here on the caller relies on nothing.
-        self.ledger.release(client, lease);
+        self.lets_go(client, lease);
         let now = self.clients[client].clock.at(self.now);
         let Some(session) = &mut self.clients[client].session else {
             return Ok(());
@@ -241,11 +250,18 @@ impl World {
         self.waits(client, task, ticket, Wish::Other)
     }
 
+    /// A lease is relied on no more.
+    pub(crate) fn lets_go(&mut self, client: usize, lease: LeaseId) {
+        if let Some(hold) = self.ledger.release(client, lease) {
+            self.owned.released(hold, self.now);
+        }
+    }
+
     /// A task waits for a ticket, perhaps not to the end.
     fn waits(&mut self, client: usize, task: usize, ticket: Ticket, wish: Wish) -> Checked {
         self.clients[client].tasks[task].waits = Some((ticket, wish));
         self.signals.opened(client, ticket)?;
-        if self.is_rough && self.random.chance(self.plan.odds.cancel) {
+        if !self.is_ending && self.random.chance(self.plan.odds.cancel) {
             let longest = self.random.pick(&[MS, 20 * MS, 500 * MS]);
             let after = self.random.between(0, longest);
             self.schedule(after, Event::Impatient { client, task, ticket });
@@ -263,6 +279,7 @@ impl World {
         self.struck(Fault::Cancel, client);
         self.note(Line::Cancels { client, task, ticket });
         self.signals.cancelled(client, ticket);
+        self.owned.refused(client, ticket, self.now);
         self.think(client, task);
         self.tell(client, |session, now| session.cancel(ticket, now))
     }
@@ -346,7 +363,7 @@ impl World {
                     levels: grant.levels,
                 });
                 if let (Some(task), Some((_, Wish::Acquire { inside, watched }))) = (task, wish) {
-                    self.is_granted(client, task, &grant, inside, watched)?;
+                    self.is_granted(client, (task, ticket), &grant, inside, watched)?;
                 }
             }
             Outcome::NotGranted(_) => self.note(Line::NotGranted { client, ticket }),
@@ -366,6 +383,7 @@ impl World {
                 kind: error.kind(),
             }),
         }
+        self.owned.refused(client, ticket, self.now);
         if let Some(task) = task {
             self.think(client, task);
         }
@@ -375,7 +393,7 @@ impl World {
     fn is_granted(
         &mut self,
         client: usize,
-        task: usize,
+        (task, ticket): (usize, Ticket),
         grant: &Grant,
         inside: Option<LeaseId>,
         watched: bool,
@@ -384,7 +402,8 @@ impl World {
         let what = (of.name, of.kind, watched);
         of.leases.push(grant.lease);
         let levels = of.leases.len();
-        self.ledger.granted(client, grant, inside, what);
+        let hold = self.ledger.granted(client, grant, inside, what).hold;
+        self.owned.granted(client, ticket, hold);
         self.grants += 1;
         self.progress.granted(what.0);
         self.believes(client, grant.lease)?;

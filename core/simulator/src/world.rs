@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leasehold_protocol::{Call, CallError, CallId, NodeId, Reply};
 
-use crate::checks::{Broken, Checked, Exclusion, Fencing, Progress, Renewal, Signals, broken, check_is_told};
+use crate::checks::{Broken, Checked, Exclusion, Fencing, Owners, Progress, Renewal, Signals, broken, check_is_told};
 use crate::client::{Client, Route};
 use crate::defect::Defect;
 use crate::fault::{Fault, FaultCounts};
@@ -120,6 +120,7 @@ pub(crate) struct World {
     pub(crate) exclusion: Exclusion,
     pub(crate) fencing: Fencing,
     pub(crate) renewal: Renewal,
+    pub(crate) owned: Owners,
     pub(crate) signals: Signals,
     pub(crate) progress: Progress,
     /// Faults may strike.
@@ -163,6 +164,7 @@ impl World {
             },
             fencing: Fencing::default(),
             renewal: Renewal::default(),
+            owned: Owners::default(),
             signals: Signals::default(),
             progress: Progress::default(),
             is_rough: true,

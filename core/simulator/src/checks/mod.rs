@@ -6,7 +6,7 @@
 //! | I2 | tokens rise with every grant; a resource that looks at them takes no stale write | `fencing` |
 //! | I3 | no key without TTL | `remains` |
 //! | I4 | nothing is renewed or asked for once its release was sent; only who has the lock renews it | `renewal`, `answers` |
-//! | I5 | what was cancelled, failed or released leaves no record | `remains` |
+//! | I5 | what was cancelled, failed or released leaves no record | `owners`, `remains` |
 //! | I6 | a free lock is granted to a connected waiter within a poll and a few round trips | `progress` |
 //! | I8 | levels are grants less releases | `levels` |
 //! | I9 | a loss is told once, in time, never after release; a ticket is completed once | `signals` |
@@ -21,6 +21,7 @@ mod answers;
 mod exclusion;
 mod fencing;
 mod levels;
+mod owners;
 mod progress;
 mod remains;
 mod renewal;
@@ -30,6 +31,7 @@ pub(crate) use answers::check_answer;
 pub(crate) use exclusion::{Exclusion, is_believed};
 pub(crate) use fencing::Fencing;
 pub(crate) use levels::check_levels;
+pub(crate) use owners::Owners;
 pub(crate) use progress::{Progress, Sight};
 pub(crate) use remains::{check_nothing_remains, check_only_crashed_remain, check_session_is_empty, check_ttl};
 pub(crate) use renewal::Renewal;
