@@ -401,7 +401,10 @@ impl Session {
         if patience > now {
             self.timers.set(Timer::Silence(ticket), patience);
         } else {
-            self.give_up(ticket, now);
+            // Whatever was said before: who waits without bound is not told "held".
+            let outcome = Outcome::Failed(self.no_answer(request, now));
+            self.complete(ticket, outcome);
+            self.remove_request(ticket, now);
         }
     }
 
@@ -525,9 +528,17 @@ impl Session {
             }
             _ => None,
         });
-        if let Some(holder) = held {
-            return held_error(&request.keys, waited, holder);
+        match held {
+            Some(holder) => held_error(&request.keys, waited, holder),
+            None => self.no_answer(request, now),
         }
+    }
+
+    /// Why a caller hears that the server did not answer.
+    fn no_answer(&self, request: &Request, now: Instant) -> Error {
+        let waited = now.saturating_since(request.started);
+        let queue = self.queues.get(request.queue);
+        let last_answer = queue.and_then(|queue| queue.last_answer.as_ref());
         let cause = match last_answer {
             _ if !self.is_connected() => self.outage(),
             Some((at, LastAnswer::Failed(cause))) if *at >= request.started => cause.clone(),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::world::*;
-use leasehold_protocol::{AcquireRequest, CallError, Outcome, ReleaseOutcome};
+use leasehold_protocol::{AcquireRequest, CallError, ErrorKind, Outcome, ReleaseOutcome};
 
 #[test]
 fn cancelling_at_any_instant_leaves_no_key_one_round_trip_later() {
@@ -123,6 +123,19 @@ fn an_answer_to_an_owner_that_was_given_up_grants_nothing() {
     let grant = granted(world.outcome(0, ticket));
     world.run_for(2 * LATENCY);
     assert_eq!(grant.token.map(|token| token.get()), Some(world.server.tokens["a"]));
+}
+
+#[test]
+fn a_wait_without_bound_ends_as_unavailable_though_the_last_answer_was_held() {
+    let mut world = World::with(2, watched(1_000));
+    world.hold(0, wants("a"));
+    let waiter = world.acquire(1, wants("a"));
+    world.run_for(ms(10));
+    world.server.stopped = true;
+    match world.outcome(1, waiter) {
+        Outcome::Failed(error) => assert_eq!(error.kind(), ErrorKind::Unavailable),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
