@@ -220,10 +220,15 @@ impl World {
         Ok(())
     }
 
+    /// Whether no fault is felt any more.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.is_rough && self.now >= self.calm_since + self.plan.settles_in()
+    }
+
     /// Somebody looks at the locks.
     pub(crate) fn observe(&mut self) -> Checked {
         self.schedule(LOOK, Event::Observe);
-        if self.is_rough || self.now < self.calm_since + self.plan.settles_in() {
+        if !self.is_settled() {
             return Ok(());
         }
         for name in 0..self.names.len() {

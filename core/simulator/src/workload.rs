@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use leasehold_protocol::{
-    AcquireRequest, Context, Event as Told, Grant, Kind, LeaseDuration, LeaseId, Outcome, Ticket, Token,
+    AcquireRequest, Context, ErrorKind, Event as Told, Grant, Kind, LeaseDuration, LeaseId, Outcome, Ticket, Token,
 };
 
-use crate::checks::{Checked, check_levels};
+use crate::checks::{Checked, broken, check_levels};
 use crate::fault::Fault;
 use crate::plan::{ClientPlan, Plan, micros};
 use crate::time::{MS, SECOND};
@@ -18,7 +18,11 @@ use crate::world::{Event, World};
 #[derive(Clone, Copy, Debug)]
 enum Wish {
     /// A hold, or with `inside` one more level.
-    Acquire { inside: Option<LeaseId>, watched: bool },
+    Acquire {
+        inside: Option<LeaseId>,
+        watched: bool,
+        bounded: bool,
+    },
     /// The end of a release, an extension or a question.
     Other,
 }
@@ -150,6 +154,7 @@ impl World {
         let wish = Wish::Acquire {
             inside,
             watched: lease.is_none(),
+            bounded: wait.is_some(),
         };
         let (wait, lease) = (wait.map(micros), lease.map(|lease| micros(lease.get())));
         self.note(Line::Acquires {
@@ -362,11 +367,19 @@ impl World {
                     deadline: grant.deadline,
                     levels: grant.levels,
                 });
-                if let (Some(task), Some((_, Wish::Acquire { inside, watched }))) = (task, wish) {
+                if let (Some(task), Some((_, Wish::Acquire { inside, watched, .. }))) = (task, wish) {
                     self.is_granted(client, (task, ticket), &grant, inside, watched)?;
                 }
             }
-            Outcome::NotGranted(_) => self.note(Line::NotGranted { client, ticket }),
+            Outcome::NotGranted(_) => {
+                self.note(Line::NotGranted { client, ticket });
+                if let Some((_, Wish::Acquire { bounded: false, .. })) = wish {
+                    broken(
+                        "I9",
+                        format!("client {client}: {ticket:?} waits without bound and is told: held"),
+                    )?;
+                }
+            }
             Outcome::Released(how) => self.note(Line::released(client, ticket, how)),
             Outcome::Extended(deadline) => self.note(Line::Extended {
                 client,
@@ -377,11 +390,17 @@ impl World {
                 let held = state.holder.is_some();
                 self.note(Line::Inspected { client, ticket, held });
             }
-            Outcome::Failed(error) => self.note(Line::Failed {
-                client,
-                ticket,
-                kind: error.kind(),
-            }),
+            Outcome::Failed(error) => {
+                let kind = error.kind();
+                self.note(Line::Failed { client, ticket, kind });
+                let is_unbounded = matches!(wish, Some((_, Wish::Acquire { bounded: false, .. })));
+                if is_unbounded && kind == ErrorKind::Unavailable && self.is_settled() {
+                    broken(
+                        "I6",
+                        format!("client {client}: {ticket:?} is told that the server is silent; it is not"),
+                    )?;
+                }
+            }
         }
         self.owned.refused(client, ticket, self.now);
         if let Some(task) = task {
