@@ -121,7 +121,7 @@ impl Session {
         match request.wait {
             Some(wait) if wait.is_zero() => self.timers.set(Timer::Wait(ticket), now + self.config.command_timeout),
             Some(wait) => self.timers.set(Timer::Wait(ticket), now + wait),
-            None => self.timers.set(Timer::Silence(ticket), now + self.config.lease.get()),
+            None => self.timers.set(Timer::Silence(ticket), now + self.longest_silence()),
         }
         self.requests.insert(
             ticket,
@@ -397,7 +397,7 @@ impl Session {
             Some((at, LastAnswer::Held(_))) => (*at).max(request.started),
             _ => request.started,
         };
-        let patience = heard + self.config.lease.get();
+        let patience = heard + self.longest_silence();
         if patience > now {
             self.timers.set(Timer::Silence(ticket), patience);
         } else {
@@ -406,6 +406,13 @@ impl Session {
             self.complete(ticket, outcome);
             self.remove_request(ticket, now);
         }
+    }
+
+    /// How long a caller without a bound bears to hear nothing: one lease, but no less
+    /// than it takes to ask again and be answered.
+    fn longest_silence(&self) -> Duration {
+        let asked_again = self.config.poll.1.saturating_add(self.config.command_timeout);
+        self.config.lease.get().max(asked_again)
     }
 
     fn give_up(&mut self, ticket: Ticket, now: Instant) {

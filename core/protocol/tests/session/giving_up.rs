@@ -139,6 +139,17 @@ fn a_wait_without_bound_ends_as_unavailable_though_the_last_answer_was_held() {
 }
 
 #[test]
+fn a_wait_without_bound_outlasts_the_poll_when_the_lease_is_shorter() {
+    let mut world = World::with(2, watched(300));
+    let held = world.hold(0, wants("a"));
+    let waiter = world.acquire(1, wants("a"));
+    world.run_for(Duration::from_secs(10));
+    assert!(world.clients[1].events.is_empty(), "{:?}", world.clients[1].events);
+    world.release(0, held.lease);
+    granted(world.outcome_within(1, waiter, ms(10)).expect("next in line").0);
+}
+
+#[test]
 fn a_timed_out_attempt_that_was_applied_is_removed() {
     let mut world = World::new(1);
     world.server.stopped = true;
