@@ -9,7 +9,8 @@
 --          {0, pttl, holder}    held; pttl in milliseconds (-1: no TTL)
 --
 -- Invariant: a lock key written here has a TTL, and asking again with the same
--- owner gives the same hold and the same token, never a second one.
+-- owner gives the same hold and the same token, never a second one and never a
+-- shorter one: an attempt that was cut off may run after later renewals.
 
 -- Decimal texts are compared as texts, by length first: to read them as numbers
 -- would cost more.
@@ -62,7 +63,10 @@ end
 if not mine then
   redis.call('HSET', lock, owner, '1')
 end
-local expire = redis.pcall('PEXPIRE', lock, lease)
+local expire = 1
+if not mine or pttl < tonumber(lease) then
+  expire = redis.pcall('PEXPIRE', lock, lease)
+end
 if type(expire) == 'table' and expire.err then
   if not mine then
     redis.call('DEL', lock)

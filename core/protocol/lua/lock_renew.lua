@@ -1,4 +1,4 @@
--- Sets a held lock's TTL again. Never creates a record.
+-- Makes a held lock last for a lease from now. Never creates a record.
 --
 -- KEYS[1]  the lock: HASH {owner -> 1}
 -- ARGV[1]  lease in milliseconds, 1 to 86400000
@@ -8,7 +8,8 @@
 --          {0}                  the record is gone
 --          {2}                  the record is another owner's
 --
--- Invariant: no record is created, and nobody else's TTL changes.
+-- Invariant: no record is created, nobody else's TTL changes, and none gets
+-- shorter: a renewal that was cut off may run after later ones that ask for more.
 
 local lock = KEYS[1]
 local lease, owner = ARGV[1], ARGV[2]
@@ -18,7 +19,9 @@ if not string.find(lease, '^[1-9]%d*$') or tonumber(lease) > 86400000 then
 end
 
 if redis.call('HEXISTS', lock, owner) == 1 then
-  redis.call('PEXPIRE', lock, lease)
+  if redis.call('PTTL', lock) < tonumber(lease) then
+    redis.call('PEXPIRE', lock, lease)
+  end
   return {1}
 end
 if redis.call('EXISTS', lock) == 1 then

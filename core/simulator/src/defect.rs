@@ -19,6 +19,8 @@ pub enum Defect {
     ResendIsRefused,
     /// A second attempt of one owner gets another token.
     ResendDrawsToken,
+    /// A second attempt of one owner can make its record shorter.
+    ResendShortens,
     /// Tokens forget the last one that was given.
     TokenForgets,
     /// The last token vanishes at once.
@@ -31,6 +33,8 @@ pub enum Defect {
     RenewalOfAnyOwner,
     /// Renewing says that it worked, and does nothing.
     RenewalForgets,
+    /// Renewing can make a record shorter.
+    RenewalShortens,
     /// Releasing takes away whatever record there is.
     ReleaseOfAnyOwner,
     /// Releasing says that it worked, and does nothing.
@@ -45,12 +49,14 @@ impl Defect {
         Self::AcquireForEver,
         Self::ResendIsRefused,
         Self::ResendDrawsToken,
+        Self::ResendShortens,
         Self::TokenForgets,
         Self::TokenVanishes,
         Self::TokenCounts,
         Self::RenewalCreates,
         Self::RenewalOfAnyOwner,
         Self::RenewalForgets,
+        Self::RenewalShortens,
         Self::ReleaseOfAnyOwner,
         Self::ReleaseForgets,
     ];
@@ -73,6 +79,11 @@ impl Defect {
                 "redis.pcall('PEXPIRE', lock, math.ceil(lease / 2))",
             ),
             Self::AcquireForEver => (Script::LockAcquire, "redis.pcall('PEXPIRE', lock, lease)", "1"),
+            Self::ResendShortens => (
+                Script::LockAcquire,
+                "if not mine or pttl < tonumber(lease) then",
+                "if true then",
+            ),
             Self::ResendIsRefused => (
                 Script::LockAcquire,
                 "mine = redis.call('HEXISTS', lock, owner) == 1",
@@ -101,6 +112,11 @@ impl Defect {
                 "redis.call('EXISTS', lock) == 1",
             ),
             Self::RenewalForgets => (Script::LockRenew, "redis.call('PEXPIRE', lock, lease)", ""),
+            Self::RenewalShortens => (
+                Script::LockRenew,
+                "if redis.call('PTTL', lock) < tonumber(lease) then",
+                "if true then",
+            ),
             Self::ReleaseOfAnyOwner => (
                 Script::LockRelease,
                 "redis.call('HDEL', lock, owner) == 0",
