@@ -255,6 +255,9 @@ impl Session {
         request.doubt.answered(id);
         let is_current = request.state == State::Trying(id);
         let queue = request.queue;
+        if let Some(queue) = self.queues.get_mut(queue).filter(|_| result.is_ok()) {
+            queue.heard = Some(now);
+        }
         match result {
             Ok(reply) => match parse_answer(&reply) {
                 Some(Answer::Granted(token)) => {
@@ -392,10 +395,10 @@ impl Session {
         let Some(queue) = self.queues.get(request.queue) else {
             return;
         };
-        let heard = match &queue.last_answer {
+        let heard = match queue.heard {
             _ if queue.holding.is_some() => now,
-            Some((at, LastAnswer::Held(_))) => (*at).max(request.started),
-            _ => request.started,
+            Some(at) => at.max(request.started),
+            None => request.started,
         };
         let patience = heard + self.longest_silence();
         if patience > now {

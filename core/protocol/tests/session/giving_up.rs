@@ -150,6 +150,20 @@ fn a_wait_without_bound_outlasts_the_poll_when_the_lease_is_shorter() {
 }
 
 #[test]
+fn a_wait_without_bound_goes_on_between_two_holders_of_its_own_client() {
+    // Patience ends after 3,750 ms, and a second time while the next attempt is on its way.
+    let mut world = World::with(1, watched(300));
+    let first = world.hold(0, wants("a"));
+    let second = world.acquire(0, wants("a"));
+    let third = world.acquire(0, wants("a"));
+    world.run_for(2 * (ms(3_750) - LATENCY));
+    world.release(0, first.lease);
+    let second = granted(world.outcome_within(0, second, ms(10)).expect("its turn").0);
+    world.release(0, second.lease);
+    granted(world.outcome_within(0, third, ms(10)).expect("its turn").0);
+}
+
+#[test]
 fn a_timed_out_attempt_that_was_applied_is_removed() {
     let mut world = World::new(1);
     world.server.stopped = true;
