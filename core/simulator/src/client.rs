@@ -97,6 +97,7 @@ impl Client {
         let config = Config {
             client: id,
             lease: of.lease,
+            primaries: 1,
             command_timeout: plan.command_timeout,
             poll: plan.poll,
         };

@@ -380,6 +380,8 @@ impl World {
                     )?;
                 }
             }
+            // Nobody here forces a release.
+            Outcome::Forced(_) => {}
             Outcome::Released(how) => self.note(Line::released(client, ticket, how)),
             Outcome::Extended(deadline) => self.note(Line::Extended {
                 client,
