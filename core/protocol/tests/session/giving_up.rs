@@ -164,6 +164,39 @@ fn a_wait_without_bound_goes_on_between_two_holders_of_its_own_client() {
 }
 
 #[test]
+fn a_release_outlasts_an_extension_that_was_not_confirmed() {
+    let mut world = World::with(1, |config| config.command_timeout = ms(60));
+    let request = AcquireRequest {
+        lease: fixed(300),
+        ..wants("a")
+    };
+    let held = world.hold(0, request);
+    world.cut_after_execution = 1;
+    let now = world.now;
+    world.clients[0].session.extend(held.lease, fixed(5_000), now);
+    world.drain(0);
+    world.run_for(ms(1));
+    world.release(0, held.lease);
+    world.run_for(ms(2_000));
+    assert!(world.server.records.contains_key("a"));
+    world.connect(0);
+    world.run_for(ms(1));
+    assert!(world.server.records.is_empty());
+}
+
+#[test]
+fn a_release_that_no_server_ever_answers_leaves_nothing_in_the_client() {
+    let mut world = World::with(1, watched(300));
+    world.hold(0, from(7, "a"));
+    world.disconnect(0);
+    let now = world.now;
+    world.clients[0].session.close(now);
+    world.drain(0);
+    world.run_for(Duration::from_secs(10));
+    assert!(world.clients[0].session.is_empty());
+}
+
+#[test]
 fn a_timed_out_attempt_that_was_applied_is_removed() {
     let mut world = World::new(1);
     world.server.stopped = true;
