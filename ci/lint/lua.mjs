@@ -1,9 +1,11 @@
 // Checks the Lua files that a server runs: syntax of Lua 5.1, no global but what Redis offers a script, no
-// unused local, and a head comment that says what the script promises.
+// unused local, and a head comment that says what the script promises. A script is checked together with the parts
+// that it says it uses.
 //
 //   node ci/lint/lua.mjs FILE…
 
 import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import luaparse from 'luaparse';
 
 const MAX_WIDTH = 120;
@@ -26,12 +28,11 @@ for (const file of process.argv.slice(2)) {
   for (const part of HEAD) {
     if (!part.test(text)) report(file, 1, `the head comment has no line that matches ${part}`);
   }
-  text.split('\n').forEach((line, index) => {
-    if (line.length > MAX_WIDTH) report(file, index + 1, `longer than ${MAX_WIDTH} characters`);
-    if (/\s$/.test(line) || line.includes('\t')) report(file, index + 1, 'a tab or trailing space');
-  });
+  const uses = text.match(/^-- Uses (.*)$/m)?.[1].split(', ') ?? [];
+  for (const part of uses) checkForm(join(dirname(file), part));
+  checkForm(file);
   try {
-    checkNames(file, text);
+    checkNames(file, text, uses.map((part) => readFileSync(join(dirname(file), part), 'utf8')).join(''));
   } catch (error) {
     report(file, error.line ?? 1, error.message);
   }
@@ -39,10 +40,19 @@ for (const file of process.argv.slice(2)) {
 console.log(`${process.argv.length - 2} Lua files checked, ${failed} complaints`);
 process.exitCode = failed === 0 ? 0 : 1;
 
-/** Parses the file and looks at each name that is read or written. */
-function checkNames(file, text) {
+/** Looks at the lines of a file. */
+function checkForm(file) {
+  const lines = readFileSync(file, 'utf8').split('\n');
+  lines.forEach((line, index) => {
+    if (line.length > MAX_WIDTH) report(file, index + 1, `longer than ${MAX_WIDTH} characters`);
+    if (/\s$/.test(line) || line.includes('\t')) report(file, index + 1, 'a tab or trailing space');
+  });
+}
+
+/** Parses a script behind its parts, and looks at each name of its own that is read or written. */
+function checkNames(file, text, parts) {
   const locals = new Set();
-  const tree = luaparse.parse(text, {
+  const tree = luaparse.parse(parts + text, {
     luaVersion: '5.1',
     locations: true,
     scope: true,
@@ -51,9 +61,13 @@ function checkNames(file, text) {
   for (const name of tree.globals) {
     if (!GLOBALS.has(name.name)) report(file, lineOf(text, name.name), `${name.name} is no global of a script`);
   }
+  const code = (parts + text).replace(/--.*$/gm, '');
   for (const name of locals) {
-    const uses = text.replace(/--.*$/gm, '').match(new RegExp(`\\b${name}\\b`, 'g')) ?? [];
-    if (uses.length < 2 && name !== '_') report(file, lineOf(text, name), `the local ${name} is never read`);
+    const uses = code.match(new RegExp(`\\b${name}\\b`, 'g')) ?? [];
+    // What a part offers, not every script that uses the part needs.
+    const isOffered = new RegExp(`^local (function )?${name}\\b`, 'm').test(parts);
+    if (uses.length < 2 && name !== '_' && !isOffered)
+      report(file, lineOf(text, name), `the local ${name} is never read`);
   }
 }
 

@@ -11,7 +11,8 @@
 -- Uses parts/lease.lua, parts/token.lua
 --
 -- Invariant: a lock key written here has a TTL, and asking again with the same
--- owner gives the same hold and the same token, never a second one.
+-- owner gives the same hold and the same token, never a second one and never a
+-- shorter one: an attempt that was cut off may run after later renewals.
 
 local lock, token_key = KEYS[1], KEYS[2]
 local lease, owner = ARGV[1], ARGV[2]

@@ -10,7 +10,8 @@
 --
 -- Uses parts/lease.lua, parts/keep.lua
 --
--- Invariant: no record is created, and nobody else's TTL changes.
+-- Invariant: no record is created, nobody else's TTL changes, and none gets
+-- shorter: a renewal that was cut off may run after later ones that ask for more.
 
 local lock = KEYS[1]
 local lease, owner = ARGV[1], ARGV[2]

@@ -471,6 +471,7 @@ impl Session {
     pub(crate) fn step_aside(&mut self, queue: QueueId, id: HoldId, now: Instant) {
         if let Some(queue) = self.queues.get_mut(queue).filter(|queue| queue.holding == Some(id)) {
             queue.holding = None;
+            queue.heard = Some(now);
             queue.turn.released(now);
         }
         self.advance(queue, now);

@@ -125,6 +125,9 @@ impl Session {
         let (Some(state), Some(sent)) = (state, call.sent) else {
             return;
         };
+        if let Some(queue) = self.queues.get_mut(queue) {
+            queue.heard = Some(now);
+        }
         if state.holder.is_empty() {
             return;
         }

@@ -42,6 +42,9 @@ pub(crate) struct Queue {
     pub(crate) turn: Turn,
     /// The last thing the server said of this lock, and when.
     pub(crate) last_answer: Option<(Instant, LastAnswer)>,
+    /// When the server last answered an attempt, or the lock was last held here, so
+    /// that nobody had to ask.
+    pub(crate) heard: Option<Instant>,
     /// Whether we hear of releases.
     pub(crate) subscription: Subscription,
 }
@@ -168,6 +171,7 @@ impl Queues {
                 holding: None,
                 turn: Turn::default(),
                 last_answer: None,
+                heard: None,
                 subscription: Subscription::None,
             },
         );

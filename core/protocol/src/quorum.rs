@@ -288,7 +288,7 @@ impl Session {
             self.discard_lease(lease, now);
         }
         self.timers.stop(Timer::Share(ticket));
-        let is_silent = !is_bounded && now.saturating_since(heard) >= self.config.lease.get();
+        let is_silent = !is_bounded && now.saturating_since(heard) >= self.longest_silence();
         if once || is_fatal || is_silent {
             self.reject(ticket, now);
         } else {

@@ -45,17 +45,27 @@ impl Session {
         let Some(queue) = self.queues.get(request.queue) else {
             return;
         };
-        let heard = match &queue.last_answer {
+        let heard = match queue.heard {
             _ if queue.holding.is_some() => now,
-            Some((at, LastAnswer::Held(_))) => (*at).max(request.started),
-            _ => request.started,
+            Some(at) => at.max(request.started),
+            None => request.started,
         };
-        let patience = heard + self.config.lease.get();
+        let patience = heard + self.longest_silence();
         if patience > now {
             self.timers.set(Timer::Silence(ticket), patience);
         } else {
-            self.give_up(ticket, now);
+            // Whatever was said before: who waits without bound is not told "held".
+            let outcome = Outcome::Failed(self.no_answer(request, now));
+            self.complete(ticket, outcome);
+            self.remove_request(ticket, now);
         }
+    }
+
+    /// How long a caller without a bound bears to hear nothing: one lease, but no less
+    /// than it takes to ask again and be answered.
+    pub(crate) fn longest_silence(&self) -> Duration {
+        let asked_again = self.config.poll.1.saturating_add(self.config.command_timeout);
+        self.config.lease.get().max(asked_again)
     }
 
     pub(crate) fn give_up(&mut self, ticket: Ticket, now: Instant) {
@@ -104,9 +114,17 @@ impl Session {
             }
             _ => None,
         });
-        if let Some(holder) = held {
-            return held_error(&request.keys, waited, holder);
+        match held {
+            Some(holder) => held_error(&request.keys, waited, holder),
+            None => self.no_answer(request, now),
         }
+    }
+
+    /// Why a caller hears that the server did not answer.
+    fn no_answer(&self, request: &Request, now: Instant) -> Error {
+        let waited = now.saturating_since(request.started);
+        let queue = self.queues.get(request.queue);
+        let last_answer = queue.and_then(|queue| queue.last_answer.as_ref());
         let cause = match last_answer {
             Some((at, LastAnswer::Failed(cause))) if *at >= request.started && self.is_connected(request.keys.node) => {
                 cause.clone()

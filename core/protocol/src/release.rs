@@ -97,7 +97,8 @@ impl Session {
             owner: hold.owner,
             ticket,
             deadline: Some(hold.deadline),
-            until: hold.record_until.max(now) + hold.plan.length,
+            // An extension that was not confirmed may have been made all the same.
+            until: hold.record_until.max(hold.wanted_until).max(now) + hold.plan.length + self.config.command_timeout,
             call: None,
             first_sent: None,
             unanswered: false,
@@ -143,7 +144,7 @@ impl Session {
         let node = release.keys.node;
         let connected = self.connected.contains(&node);
         if now >= release.until {
-            self.settle_release(id, ReleaseOutcome::Unknown);
+            self.settle_release(id, ReleaseOutcome::Unknown, now);
             return;
         }
         if release.call.is_some() {
@@ -280,7 +281,7 @@ impl Session {
             self.timers
                 .set(Timer::ReleaseAgain(id), now + self.config.command_timeout);
         } else {
-            self.settle_release(id, ReleaseOutcome::Unknown);
+            self.settle_release(id, ReleaseOutcome::Unknown, now);
         }
     }
 
@@ -297,9 +298,11 @@ impl Session {
         }
     }
 
-    fn settle_release(&mut self, id: ReleaseId, outcome: ReleaseOutcome) {
+    fn settle_release(&mut self, id: ReleaseId, outcome: ReleaseOutcome, now: Instant) {
         self.answer_release(id, outcome);
         self.timers.stop(Timer::ReleaseAgain(id));
-        self.releases.by_id.remove(&id);
+        if let Some(release) = self.releases.by_id.remove(&id) {
+            self.tidy(release.queue, now);
+        }
     }
 }

@@ -188,7 +188,7 @@ impl Session {
         match request.wait {
             Some(wait) if wait.is_zero() => self.timers.set(Timer::Wait(ticket), now + self.config.command_timeout),
             Some(wait) => self.timers.set(Timer::Wait(ticket), now + wait),
-            None => self.timers.set(Timer::Silence(ticket), now + self.config.lease.get()),
+            None => self.timers.set(Timer::Silence(ticket), now + self.longest_silence()),
         }
         self.requests.insert(
             ticket,
@@ -333,14 +333,19 @@ impl Session {
         result: Result<Reply, CallError>,
         now: Instant,
     ) {
-        let Some(request) = self.requests.get_mut(&ticket) else {
-            // Granted by another try, or gone: what it may have got is in doubt there.
+        let asked = |request: &&mut Request| request.doubt.open.contains(&id);
+        let Some(request) = self.requests.get_mut(&ticket).filter(asked) else {
+            // Granted by another try, asked under an id that was given up, or gone: what
+            // it may have got is in doubt there.
             self.doubt_answered(id, call, &result, now);
             return;
         };
         request.doubt.answered(id);
         let is_current = request.state == State::Trying(id);
         let queue = request.queue;
+        if let Some(queue) = self.queues.get_mut(queue).filter(|_| result.is_ok()) {
+            queue.heard = Some(now);
+        }
         match result {
             Ok(reply) => match parse_answer(&reply) {
                 Some(Answer::Granted(token)) => {

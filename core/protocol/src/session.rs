@@ -270,8 +270,11 @@ impl Session {
             self.cancel(ticket, now);
         }
         let waiting: Vec<Ticket> = self.requests.keys().chain(self.inspections.keys()).copied().collect();
-        for ticket in waiting {
-            self.fail_if_closed(ticket, Operation::Acquire);
+        for ticket in &waiting {
+            self.fail_if_closed(*ticket, Operation::Acquire);
+        }
+        // The last ones first: whoever stood behind a waiter that goes would ask the server.
+        for ticket in waiting.into_iter().rev() {
             self.cancel(ticket, now);
         }
         for id in self.holds.ids() {

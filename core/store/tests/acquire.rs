@@ -76,6 +76,21 @@ fn asking_again_gives_the_same_token() {
 }
 
 #[test]
+fn neither_asking_again_nor_renewing_makes_a_record_shorter() {
+    let (mut store, _) = acquire(None);
+    let now = ServerTime::from_micros(NOW);
+    let run = |store: &mut Store, script, lease| {
+        store.run_script(script, &["lock"], &[lease, "me"], now);
+        store.execute(&["PTTL", "lock"], now)
+    };
+    for script in [Script::LockAcquire, Script::LockRenew] {
+        assert_eq!(run(&mut store, script, "500"), Reply::Int(30_000), "{script:?}");
+    }
+    assert_eq!(run(&mut store, Script::LockAcquire, "31000"), Reply::Int(31_000));
+    assert_eq!(run(&mut store, Script::LockRenew, "32000"), Reply::Int(32_000));
+}
+
+#[test]
 fn a_lease_out_of_range_is_refused_and_nothing_is_written() {
     for lease in ["0", "-1", "007", "1.5", "x", "", "86400001", "100000000", "9e4"] {
         let mut store = Store::new();

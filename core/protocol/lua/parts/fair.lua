@@ -56,7 +56,8 @@ local function advance(stored, time, asking)
       redis.call('HSET', KEYS[1], owner, '1')
       redis.call('PEXPIRE', KEYS[1], PROVISIONAL)
       if owner ~= asking then
-        redis.pcall('PUBLISH', 'leasehold:client:' .. string.match(owner, '^[^:]*'), owner .. ' ' .. seen .. ' ' .. token)
+        local client = string.match(owner, '^[^:]*')
+        redis.pcall('PUBLISH', 'leasehold:client:' .. client, owner .. ' ' .. seen .. ' ' .. token)
       end
       return owner, token
     end

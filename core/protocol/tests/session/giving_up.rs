@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::world::*;
-use leasehold_protocol::{AcquireRequest, CallError, Outcome, ReleaseOutcome};
+use leasehold_protocol::{AcquireRequest, CallError, ErrorKind, Outcome, ReleaseOutcome};
 
 #[test]
 fn cancelling_at_any_instant_leaves_no_key_one_round_trip_later() {
@@ -103,6 +103,97 @@ fn a_late_grant_without_any_time_left_is_given_back() {
     let start = world.now;
     let grant = granted(world.outcome(0, ticket));
     assert!(grant.deadline > start + ms(70), "a fresh grant, not the stale one");
+}
+
+#[test]
+fn an_answer_to_an_owner_that_was_given_up_grants_nothing() {
+    let mut world = World::with(1, |config| config.command_timeout = ms(60));
+    world.server.stopped = true;
+    let ticket = world.acquire(
+        0,
+        AcquireRequest {
+            lease: fixed(100),
+            ..wants("a")
+        },
+    );
+    // Both attempts are granted: the first too late, so that its owner is released,
+    // the second in time, but for the same owner.
+    world.run_for(ms(100));
+    world.server.stopped = false;
+    let grant = granted(world.outcome(0, ticket));
+    world.run_for(2 * LATENCY);
+    assert_eq!(grant.token.map(|token| token.get()), Some(world.server.tokens["a"]));
+}
+
+#[test]
+fn a_wait_without_bound_ends_as_unavailable_though_the_last_answer_was_held() {
+    let mut world = World::with(2, watched(1_000));
+    world.hold(0, wants("a"));
+    let waiter = world.acquire(1, wants("a"));
+    world.run_for(ms(10));
+    world.server.stopped = true;
+    match world.outcome(1, waiter) {
+        Outcome::Failed(error) => assert_eq!(error.kind(), ErrorKind::Unavailable),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_wait_without_bound_outlasts_the_poll_when_the_lease_is_shorter() {
+    let mut world = World::with(2, watched(300));
+    let held = world.hold(0, wants("a"));
+    let waiter = world.acquire(1, wants("a"));
+    world.run_for(Duration::from_secs(10));
+    assert!(world.clients[1].events.is_empty(), "{:?}", world.clients[1].events);
+    world.release(0, held.lease);
+    granted(world.outcome_within(1, waiter, ms(10)).expect("next in line").0);
+}
+
+#[test]
+fn a_wait_without_bound_goes_on_between_two_holders_of_its_own_client() {
+    // Patience ends after 3,750 ms, and a second time while the next attempt is on its way.
+    let mut world = World::with(1, watched(300));
+    let first = world.hold(0, wants("a"));
+    let second = world.acquire(0, wants("a"));
+    let third = world.acquire(0, wants("a"));
+    world.run_for(2 * (ms(3_750) - LATENCY));
+    world.release(0, first.lease);
+    let second = granted(world.outcome_within(0, second, ms(10)).expect("its turn").0);
+    world.release(0, second.lease);
+    granted(world.outcome_within(0, third, ms(10)).expect("its turn").0);
+}
+
+#[test]
+fn a_release_outlasts_an_extension_that_was_not_confirmed() {
+    let mut world = World::with(1, |config| config.command_timeout = ms(60));
+    let request = AcquireRequest {
+        lease: fixed(300),
+        ..wants("a")
+    };
+    let held = world.hold(0, request);
+    world.cut_after_execution = 1;
+    let now = world.now;
+    world.clients[0].session.extend(held.lease, fixed(5_000), now);
+    world.drain(0);
+    world.run_for(ms(1));
+    world.release(0, held.lease);
+    world.run_for(ms(2_000));
+    assert!(world.server.records.contains_key("a"));
+    world.connect(0);
+    world.run_for(ms(1));
+    assert!(world.server.records.is_empty());
+}
+
+#[test]
+fn a_release_that_no_server_ever_answers_leaves_nothing_in_the_client() {
+    let mut world = World::with(1, watched(300));
+    world.hold(0, from(7, "a"));
+    world.disconnect(0);
+    let now = world.now;
+    world.clients[0].session.close(now);
+    world.drain(0);
+    world.run_for(Duration::from_secs(10));
+    assert!(world.clients[0].session.is_empty());
 }
 
 #[test]

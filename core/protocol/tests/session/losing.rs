@@ -218,6 +218,23 @@ fn closing_loses_and_then_releases_what_is_held() {
 }
 
 #[test]
+fn closing_with_several_waiters_asks_for_nothing_more() {
+    let mut world = World::new(2);
+    world.hold(1, wants("a"));
+    let waiters: Vec<_> = (0..3).map(|_| world.acquire(0, wants("a"))).collect();
+    world.run_for(ms(10));
+    let before = world.calls(Script::LockAcquire);
+    let now = world.now;
+    world.clients[0].session.close(now);
+    world.drain(0);
+    for waiter in waiters {
+        assert_eq!(error(world.outcome(0, waiter)).kind(), ErrorKind::Closed);
+    }
+    world.run_for(ms(10));
+    assert_eq!(world.calls(Script::LockAcquire), before);
+}
+
+#[test]
 fn a_deadline_counts_from_before_the_request_not_from_its_answer() {
     let mut world = World::with(1, watched(3_000));
     world.reply_latency = ms(200);

@@ -64,7 +64,8 @@ impl Server {
                     Some(record) if record.owner != owner => (held(record, now), None),
                     found => {
                         let mine = found.is_some();
-                        let expires = now + ttl(0);
+                        let until = found.map_or(Instant::ZERO, |record| record.expires);
+                        let expires = until.max(now + ttl(0));
                         self.records.insert(key.clone(), Record { owner, expires });
                         let token = self.tokens.entry(key).or_insert(0);
                         if !mine {
@@ -78,7 +79,7 @@ impl Server {
             Script::LockRenew => {
                 let reply = match self.records.get_mut(&key) {
                     Some(record) if record.owner == text(&call.args[1]) => {
-                        record.expires = now + ttl(0);
+                        record.expires = record.expires.max(now + ttl(0));
                         1
                     }
                     Some(_) => 2,

@@ -1,0 +1,23 @@
+//! I4, on the server's side: what a script says of an owner's record is so. An
+//! owner that has the lock gets it again when it asks again, and only who has it
+//! can renew or release it.
+
+use super::{Checked, broken};
+use crate::kinds::Role;
+
+/// Compares a script's answer with what was on record before it ran.
+pub(crate) fn check_answer(role: Role, owner: usize, had_it: bool, is_yes: bool) -> Checked {
+    let is_right = match role {
+        Role::Acquire => is_yes || !had_it,
+        Role::Renew | Role::Release => is_yes == had_it,
+        Role::Inspect => true,
+    };
+    if is_right {
+        return Ok(());
+    }
+    let answer = if is_yes { "yes" } else { "no" };
+    broken(
+        "I4",
+        format!("{role:?} of owner {owner} was answered {answer}; had it the lock? {had_it}"),
+    )
+}

@@ -1,0 +1,58 @@
+//! What must be true after every step, a file for each concern.
+//!
+//! | | promise | file |
+//! |---|---|---|
+//! | I1 | holders that exclude one another never believe at the same time | `exclusion` |
+//! | I2 | tokens rise with every grant; a resource that looks at them takes no stale write | `fencing` |
+//! | I3 | no key without TTL | `remains` |
+//! | I4 | nothing is renewed or asked for once its release was sent; only who has the lock renews it | `renewal`, `answers` |
+//! | I5 | what was cancelled, failed or released leaves no record | `owners`, `remains` |
+//! | I6 | a free lock is granted to a connected waiter within a poll and a few round trips | `progress` |
+//! | I8 | levels are grants less releases | `levels` |
+//! | I9 | a loss is told once, in time, never after release; a ticket is completed once | `signals` |
+//! | I12 | a closed session comes to keep nothing | `remains` |
+//! | I13 | one seed gives one trace | the trace's hash |
+//!
+//! I7 (order of fair waiters), I10 (readers and writers) and I11 (permits) come
+//! with their kinds: who may hold beside whom is `kinds::admits`. I14 is the
+//! circuit breaker's, which is outside of the session.
+
+mod answers;
+mod exclusion;
+mod fencing;
+mod levels;
+mod owners;
+mod progress;
+mod remains;
+mod renewal;
+mod signals;
+
+pub(crate) use answers::check_answer;
+pub(crate) use exclusion::{Exclusion, is_believed};
+pub(crate) use fencing::Fencing;
+pub(crate) use levels::check_levels;
+pub(crate) use owners::Owners;
+pub(crate) use progress::{Progress, Sight};
+pub(crate) use remains::{check_nothing_remains, check_only_crashed_remain, check_session_is_empty, check_ttl};
+pub(crate) use renewal::Renewal;
+pub(crate) use signals::{Signals, check_is_told};
+
+/// A promise that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// Its number.
+    pub invariant: &'static str,
+    /// What happened.
+    pub what: String,
+}
+
+/// What a check says.
+pub(crate) type Checked = Result<(), Broken>;
+
+/// A check that failed.
+pub(crate) fn broken(invariant: &'static str, what: impl Into<String>) -> Checked {
+    Err(Broken {
+        invariant,
+        what: what.into(),
+    })
+}

@@ -1,0 +1,98 @@
+//! I9: a loss is told once for each lease, by its deadline, and never after its
+//! release. And every ticket is completed once, a cancelled one never.
+
+use std::collections::BTreeMap;
+
+use leasehold_protocol::{Instant, LeaseId, Ticket};
+
+use super::{Checked, broken};
+use crate::ledger::{Lease, Ledger};
+use crate::time::{Clock, Micros};
+
+/// How late by its own clock a client may be: time comes in whole microseconds.
+const ROUNDING: u64 = 5;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    Completed,
+    Cancelled,
+}
+
+/// The check of I9.
+#[derive(Debug, Default)]
+pub(crate) struct Signals {
+    tickets: BTreeMap<(usize, Ticket), State>,
+}
+
+impl Signals {
+    /// A session gave out a ticket.
+    pub(crate) fn opened(&mut self, client: usize, ticket: Ticket) -> Checked {
+        match self.tickets.insert((client, ticket), State::Open) {
+            None => Ok(()),
+            Some(_) => broken("I9", format!("client {client} was given {ticket:?} twice")),
+        }
+    }
+
+    /// A ticket was completed.
+    pub(crate) fn completed(&mut self, client: usize, ticket: Ticket) -> Checked {
+        match self.tickets.insert((client, ticket), State::Completed) {
+            Some(State::Open) => Ok(()),
+            before => broken(
+                "I9",
+                format!("client {client}: {ticket:?} was completed when it was {before:?}"),
+            ),
+        }
+    }
+
+    /// A caller went away.
+    pub(crate) fn cancelled(&mut self, client: usize, ticket: Ticket) {
+        self.tickets.insert((client, ticket), State::Cancelled);
+    }
+
+    /// A client crashed: nobody is told any more.
+    pub(crate) fn forget(&mut self, client: usize) {
+        self.tickets.retain(|(of, _), _| *of != client);
+    }
+
+    /// A lease was told to be lost.
+    pub(crate) fn lost(&self, client: usize, lease: LeaseId, ledger: &Ledger) -> Checked {
+        match ledger.get(client, lease) {
+            Some(held) if !held.lost => Ok(()),
+            Some(_) => broken("I9", format!("client {client} was told twice that {lease:?} is lost")),
+            None if ledger.was_released(client, lease) => broken(
+                "I9",
+                format!("client {client} was told that {lease:?} is lost after its release"),
+            ),
+            None => broken(
+                "I9",
+                format!("client {client} was told that {lease:?} is lost; it never had it"),
+            ),
+        }
+    }
+
+    /// All callers must have their answer.
+    pub(crate) fn all_completed(&self) -> Checked {
+        match self.tickets.iter().find(|(_, state)| **state == State::Open) {
+            None => Ok(()),
+            Some(((client, ticket), _)) => broken("I9", format!("client {client}: {ticket:?} was never completed")),
+        }
+    }
+}
+
+/// A client that is awake since `awake_since` has been told of a loss that its clock
+/// shows.
+pub(crate) fn check_is_told(
+    client: usize,
+    id: LeaseId,
+    lease: &Lease,
+    awake_since: Micros,
+    clock: Clock,
+    now: Micros,
+) -> Checked {
+    let is_over = |since: Instant| clock.at(now).as_micros() > since.as_micros() + ROUNDING;
+    if lease.lost || !is_over(lease.deadline) || !is_over(clock.at(awake_since)) {
+        return Ok(());
+    }
+    broken("I9", format!("client {client} was not told that {id:?} is lost"))
+}

@@ -1,0 +1,155 @@
+//! A client: its session, its connections and its tasks.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use leasehold_protocol::{Call, CallId, ClientId, Config, Lane, Session};
+
+use crate::plan::{ClientPlan, Plan, micros};
+use crate::random::Random;
+use crate::time::{Clock, MS, Micros};
+use crate::workload::Task;
+use crate::world::Event;
+
+/// A client.
+pub(crate) struct Client {
+    /// `None` once it crashed.
+    pub(crate) session: Option<Session>,
+    /// When its session wants to be called, in true time.
+    pub(crate) due: Option<Micros>,
+    /// The first part of its owner ids.
+    pub(crate) id: String,
+    pub(crate) clock: Clock,
+    /// Its watchdog's lease.
+    pub(crate) lease: Micros,
+    /// One for each node.
+    pub(crate) wires: Vec<Wires>,
+    pub(crate) tasks: Vec<Task>,
+    /// It stands still; what reaches it waits.
+    pub(crate) paused: bool,
+    pub(crate) backlog: VecDeque<Event>,
+    /// Since when it does not stand still.
+    pub(crate) awake_since: Micros,
+    pub(crate) closed: bool,
+}
+
+/// A client's connections to one node.
+#[derive(Debug)]
+pub(crate) struct Wires {
+    pub(crate) links: [Link; 3],
+    /// What the session was told last.
+    pub(crate) is_up: bool,
+    /// Channels to listen on, also on the next connection.
+    pub(crate) channels: BTreeSet<Arc<[u8]>>,
+}
+
+/// Which of the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    Commands = 0,
+    Renewals = 1,
+    Messages = 2,
+}
+
+impl Line {
+    pub(crate) const ALL: [Self; 3] = [Self::Commands, Self::Renewals, Self::Messages];
+
+    pub(crate) const fn of(lane: Lane) -> Self {
+        match lane {
+            Lane::Command => Self::Commands,
+            Lane::Renewal => Self::Renewals,
+        }
+    }
+}
+
+/// A connection, or the wish for one. What is sent on it arrives in order.
+#[derive(Debug, Default)]
+pub(crate) struct Link {
+    pub(crate) open: bool,
+    /// Counts connections: what travels on an earlier one does not arrive.
+    pub(crate) epoch: u64,
+    /// The connection is gone, and the client has not seen it yet.
+    pub(crate) cut: bool,
+    /// When the next call and the next reply may arrive at the earliest.
+    pub(crate) busy_until: [Micros; 2],
+    /// Calls that wait for a connection.
+    pub(crate) waiting: VecDeque<Call>,
+    /// Calls that were sent on it and not answered.
+    pub(crate) in_flight: Vec<CallId>,
+    /// How long the client bears a call without answer before it gives up the connection.
+    pub(crate) silence: Micros,
+}
+
+/// Where something travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) client: usize,
+    pub(crate) node: usize,
+    pub(crate) line: Line,
+    pub(crate) epoch: u64,
+}
+
+impl Client {
+    pub(crate) fn new(plan: &Plan, of: &ClientPlan, random: &mut Random) -> Self {
+        let mut entropy = random.fork();
+        let mut draw = move || entropy.next();
+        let id = ClientId::random(&mut draw);
+        let config = Config {
+            client: id,
+            lease: of.lease,
+            primaries: 1,
+            command_timeout: plan.command_timeout,
+            poll: plan.poll,
+        };
+        let lease = micros(of.lease.get());
+        Self {
+            session: Some(Session::new(config, Box::new(draw))),
+            due: None,
+            id: id.to_string(),
+            clock: of.clock,
+            lease,
+            wires: (0..plan.family.nodes)
+                .map(|_| Wires::new(plan.timeout(), lease))
+                .collect(),
+            tasks: Task::all(of, plan),
+            paused: false,
+            backlog: VecDeque::new(),
+            awake_since: 0,
+            closed: false,
+        }
+    }
+
+    pub(crate) fn link(&mut self, route: Route) -> &mut Link {
+        &mut self.wires[route.node].links[route.line as usize]
+    }
+
+    /// Whether it runs and can reach every node.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.session.is_some() && !self.paused && self.wires.iter().all(|wires| wires.is_up)
+    }
+}
+
+impl Wires {
+    fn new(timeout: Micros, lease: Micros) -> Self {
+        let longest = 2 * timeout;
+        let link = |silence| Link {
+            silence,
+            ..Link::default()
+        };
+        Self {
+            links: [
+                link(longest),
+                // A renewal that waits for a dead connection is a lock lost.
+                link(longest.min((lease / 3).max(250 * MS))),
+                link(longest),
+            ],
+            is_up: false,
+            channels: BTreeSet::new(),
+        }
+    }
+
+    /// Whether calls can be sent.
+    pub(crate) fn carries_calls(&self) -> bool {
+        self.links[Line::Commands as usize].open && self.links[Line::Renewals as usize].open
+    }
+}

@@ -1,0 +1,476 @@
+//! What stands between a session and the servers: it keeps the law of
+//! `leasehold-protocol` over connections that take time, close and lose things.
+
+use std::sync::Arc;
+
+use leasehold_protocol::{Call, CallError, CallId, Event as Told, Lane, Reply, Ticket, Transmit};
+
+use crate::checks::{Broken, Checked, check_answer, check_ttl};
+use crate::client::{Line, Route};
+use crate::fault::Fault;
+use crate::kinds::{self, Role, granted_token, role};
+use crate::time::{MS, Micros};
+use crate::trace;
+use crate::workload::Task;
+use crate::world::{Event, World};
+
+impl World {
+    /// Keeps the law: after any input, drain both polls.
+    pub(crate) fn drain(&mut self, client: usize) -> Checked {
+        loop {
+            let Some(session) = &mut self.clients[client].session else {
+                return Ok(());
+            };
+            let transmits: Vec<Transmit> = std::iter::from_fn(|| session.poll_transmit()).collect();
+            let events: Vec<Told> = std::iter::from_fn(|| session.poll_event()).collect();
+            let is_done = transmits.is_empty() && events.is_empty();
+            // What is sent may be for the one behind the caller that is told.
+            for event in events {
+                self.told(client, event)?;
+            }
+            for transmit in transmits {
+                self.accept(client, transmit)?;
+            }
+            for node in 0..self.nodes.len() {
+                for line in [Line::Commands, Line::Renewals] {
+                    self.flush(client, node, line);
+                }
+            }
+            if is_done {
+                let of = &mut self.clients[client];
+                let due = of.session.as_ref().and_then(|session| session.poll_timeout());
+                of.due = due.map(|due| of.clock.when(due));
+                return Ok(());
+            }
+        }
+    }
+
+    fn route(&self, client: usize, node: usize, line: Line) -> Route {
+        let epoch = self.clients[client].wires[node].links[line as usize].epoch;
+        Route {
+            client,
+            node,
+            line,
+            epoch,
+        }
+    }
+
+    fn accept(&mut self, client: usize, transmit: Transmit) -> Checked {
+        match transmit {
+            Transmit::Call(call) => {
+                if let Some(owner) = kinds::owner(&call) {
+                    let owner = self.owner(owner);
+                    let role = role(call.script).0;
+                    self.renewal.handed_out(client, role, owner)?;
+                    if role == Role::Acquire {
+                        let wanted = self.wanted_by(client, &call);
+                        self.owned.asks(client, owner, wanted, self.now);
+                    }
+                }
+                let route = self.route(client, usize::from(call.node.0), Line::of(call.lane));
+                let id = call.id;
+                let link = self.clients[client].link(route);
+                link.waiting.push_back(call);
+                if !link.open {
+                    self.schedule(self.plan.timeout(), Event::Overdue { route, call: id });
+                }
+            }
+            Transmit::Subscribe { node, channel } => {
+                self.clients[client].wires[usize::from(node.0)]
+                    .channels
+                    .insert(Arc::clone(&channel));
+                self.listen(self.route(client, usize::from(node.0), Line::Messages), channel, true);
+            }
+            Transmit::Unsubscribe { node, channel } => {
+                self.clients[client].wires[usize::from(node.0)]
+                    .channels
+                    .remove(&channel);
+                self.listen(self.route(client, usize::from(node.0), Line::Messages), channel, false);
+            }
+        }
+        Ok(())
+    }
+
+    /// The caller that an attempt is for: of those that wait, the first one asks.
+    fn wanted_by(&self, client: usize, call: &Call) -> Option<Ticket> {
+        let name = self.name_of(call);
+        let tasks = self.clients[client].tasks.iter().filter(|task| Some(task.name) == name);
+        tasks.filter_map(Task::wants).min()
+    }
+
+    /// The name that a call is about.
+    fn name_of(&self, call: &Call) -> Option<usize> {
+        let record = call.keys.first().map(|key| &**key);
+        self.names
+            .iter()
+            .position(|name| Some(name.as_str().as_bytes()) == record)
+    }
+
+    /// Sends what waits for an open connection.
+    fn flush(&mut self, client: usize, node: usize, line: Line) {
+        let route = self.route(client, node, line);
+        if !self.clients[client].link(route).open {
+            return;
+        }
+        while let Some(call) = self.clients[client].link(route).waiting.pop_front() {
+            let now = self.clients[client].clock.at(self.now);
+            if let Some(session) = &mut self.clients[client].session {
+                session.on_sent(call.id, now);
+            }
+            let link = self.clients[client].link(route);
+            link.in_flight.push(call.id);
+            let silence = link.silence;
+            self.schedule(silence, Event::Silent { route, call: call.id });
+            let owner = kinds::owner(&call).map_or(usize::MAX, |owner| self.owner(owner));
+            self.note(trace::Line::Sends {
+                client,
+                node,
+                call: call.id,
+                script: call.script,
+                owner,
+            });
+            let delay = self.delay(Fault::DelayedCall, self.plan.odds.delayed_call, client);
+            let at = self.travels(route, 0, delay);
+            let call = Box::new(call);
+            self.schedule_at(
+                at,
+                Event::Call {
+                    route,
+                    call,
+                    survives: false,
+                },
+            );
+        }
+    }
+
+    fn listen(&mut self, route: Route, channel: Arc<[u8]>, on: bool) {
+        if self.clients[route.client].link(route).open {
+            let at = self.travels(route, 0, 0);
+            self.schedule_at(at, Event::Listen { route, channel, on });
+        }
+    }
+
+    /// When something that leaves now arrives, behind what left before it.
+    fn travels(&mut self, route: Route, direction: usize, delay: Micros) -> Micros {
+        let (least, most) = self.plan.latency;
+        let at = self.now + self.random.between(least, most) + delay;
+        let busy = &mut self.clients[route.client].link(route).busy_until[direction];
+        *busy = at.max(*busy + 1);
+        *busy
+    }
+
+    /// By how much a fault delays something, if one strikes.
+    fn delay(&mut self, fault: Fault, odds: u64, client: usize) -> Micros {
+        if !self.is_rough || !self.random.chance(odds) {
+            return 0;
+        }
+        self.struck(fault, client);
+        self.random.between(10 * MS, 3 * self.plan.timeout())
+    }
+
+    /// A call reaches its server.
+    pub(crate) fn call_arrives(&mut self, route: Route, call: &Call, survives: bool) -> Checked {
+        let Route { client, node, .. } = route;
+        let is_current = self.is_current(route);
+        if !is_current && !survives {
+            self.struck(Fault::LostCall, client);
+            return Ok(());
+        }
+        if is_current && self.is_rough && self.random.chance(self.plan.odds.lost_call) {
+            self.struck(Fault::LostCall, client);
+            self.cut(route);
+            return Ok(());
+        }
+        let result = match self.nodes[node].refuses(call.script) {
+            Some(code) => {
+                self.note(trace::Line::Refuses {
+                    client,
+                    node,
+                    call: call.id,
+                    code,
+                });
+                let message = "the server cannot serve for now".into();
+                Err(CallError::Server {
+                    code: code.into(),
+                    message,
+                })
+            }
+            None => self.run(route, call)?,
+        };
+        for (listener, delivery) in self.nodes[node].published() {
+            self.publish(listener, node, &delivery.channel, &delivery.payload);
+        }
+        if !is_current || (self.is_rough && self.random.chance(self.plan.odds.lost_reply)) {
+            self.struck(Fault::LostReply, client);
+            if is_current {
+                self.cut(route);
+            }
+            return Ok(());
+        }
+        let delay = self.delay(Fault::DelayedReply, self.plan.odds.delayed_reply, client);
+        let at = self.travels(route, 1, delay);
+        self.schedule_at(
+            at,
+            Event::Reply {
+                route,
+                call: call.id,
+                result,
+            },
+        );
+        Ok(())
+    }
+
+    /// Runs a call's script and checks what it did.
+    fn run(&mut self, route: Route, call: &Call) -> Result<Result<Reply, CallError>, Broken> {
+        let Route { client, node, .. } = route;
+        let (id, role) = (kinds::owner(call), role(call.script).0);
+        let owner = id.map_or(usize::MAX, |id| self.owner(id));
+        let name = self.name_of(call);
+        let holders = name.filter(|_| id.is_some()).map(|name| self.holders(node, name));
+        let had_it = holders.is_some_and(|holders| holders.iter().any(|of| Some(of.as_slice()) == id));
+        if had_it && role == Role::Acquire {
+            self.struck(Fault::Resent, client);
+        }
+        let result = self.nodes[node].run(call, self.now);
+        self.script_runs += 1;
+        let is_yes = result.as_ref().is_ok_and(kinds::is_yes);
+        self.note(trace::Line::Runs {
+            client,
+            node,
+            call: call.id,
+            script: call.script,
+            owner,
+            is_yes,
+        });
+        check_ttl(&mut self.nodes[node], &call.keys, self.now)?;
+        if result.is_ok() {
+            check_answer(role, owner, had_it, is_yes)?;
+        }
+        let token = result.as_ref().ok().and_then(granted_token);
+        if let (Role::Acquire, Some(name), Some(token)) = (role, name, token) {
+            self.fencing.granted(name, owner, token, had_it)?;
+        }
+        Ok(result)
+    }
+
+    /// The owners that a server has on record.
+    pub(crate) fn holders(&mut self, node: usize, name: usize) -> Vec<Vec<u8>> {
+        let node = &mut self.nodes[node];
+        let clock = node.clock(self.now);
+        kinds::holders(&mut node.store, self.plan.family, self.names[name].as_str(), clock)
+    }
+
+    fn publish(&mut self, client: usize, node: usize, channel: &Arc<[u8]>, payload: &Arc<[u8]>) {
+        if self.is_rough && self.random.chance(self.plan.odds.dropped_message) {
+            self.struck(Fault::DroppedMessage, client);
+            return;
+        }
+        let route = self.route(client, node, Line::Messages);
+        let at = self.travels(route, 1, 0);
+        let (channel, payload) = (Arc::clone(channel), Arc::clone(payload));
+        self.schedule_at(
+            at,
+            Event::Message {
+                route,
+                channel,
+                payload,
+            },
+        );
+    }
+
+    /// Whether the connection lives that something travels on.
+    fn is_current(&mut self, route: Route) -> bool {
+        let client = &mut self.clients[route.client];
+        let is_alive = client.session.is_some();
+        let link = client.link(route);
+        is_alive && link.open && !link.cut && link.epoch == route.epoch
+    }
+
+    /// A wish to listen, or not to, reaches its server.
+    pub(crate) fn listen_arrives(&mut self, route: Route, channel: Arc<[u8]>, on: bool) {
+        if !self.is_current(route) {
+            return;
+        }
+        if on {
+            self.nodes[route.node].subscribe(route.client, &channel);
+            let at = self.travels(route, 1, 0);
+            self.schedule_at(at, Event::Listening { route, channel });
+        } else {
+            self.nodes[route.node].unsubscribe(route.client, &channel);
+        }
+    }
+
+    /// A reply reaches its client.
+    pub(crate) fn reply_arrives(&mut self, route: Route, call: CallId, result: Result<Reply, CallError>) -> Checked {
+        if !self.is_current(route) {
+            self.struck(Fault::LostReply, route.client);
+            return Ok(());
+        }
+        let client = &mut self.clients[route.client];
+        client.link(route).in_flight.retain(|of| *of != call);
+        self.tell(route.client, |session, now| session.on_reply(call, result, now))
+    }
+
+    /// Gives a session an input, and drains it.
+    pub(crate) fn tell(
+        &mut self,
+        client: usize,
+        input: impl FnOnce(&mut leasehold_protocol::Session, leasehold_protocol::Instant),
+    ) -> Checked {
+        let now = self.clients[client].clock.at(self.now);
+        if let Some(session) = &mut self.clients[client].session {
+            input(session, now);
+        }
+        self.drain(client)
+    }
+
+    /// A confirmation reaches its client.
+    pub(crate) fn confirmation_arrives(&mut self, route: Route, channel: &Arc<[u8]>) -> Checked {
+        let Route { client, node, .. } = route;
+        if !self.is_current(route) || !self.clients[client].wires[node].channels.contains(channel) {
+            return Ok(());
+        }
+        self.note(trace::Line::Subscribed { client, node });
+        self.tell(client, |session, now| {
+            session.on_subscribed(Self::node_id(node), channel, now)
+        })
+    }
+
+    /// A message reaches its client.
+    pub(crate) fn message_arrives(&mut self, route: Route, channel: &[u8], payload: &[u8]) -> Checked {
+        let Route { client, node, .. } = route;
+        if !self.is_current(route) {
+            return Ok(());
+        }
+        self.note(trace::Line::Hears { client, node });
+        self.tell(client, |session, now| {
+            session.on_message(Self::node_id(node), channel, payload, now);
+        })
+    }
+
+    /// The network cuts a connection. A few of the calls on it may still arrive, in order.
+    pub(crate) fn cut(&mut self, route: Route) {
+        self.break_off(route);
+        let after = self.random.between(0, 2 * MS);
+        self.schedule(after, Event::Closed { route });
+    }
+
+    pub(crate) fn break_off(&mut self, route: Route) {
+        self.clients[route.client].link(route).cut = true;
+        if route.line == Line::Messages {
+            self.nodes[route.node].forget_listener(route.client);
+            return;
+        }
+        let on_it = self.take_queued(|event| matches!(event, Event::Call { route: of, .. } if *of == route));
+        let survivors = match self.random.between(0, 2) {
+            0 => 0,
+            1 => on_it.len(),
+            _ => self.random.index(on_it.len() + 1),
+        };
+        let latest = self.now + self.plan.timeout() / 2;
+        for (place, (at, event)) in on_it.into_iter().enumerate() {
+            if let Event::Call { route, call, .. } = event {
+                let survives = place < survivors;
+                self.schedule_at(at.min(latest), Event::Call { route, call, survives });
+            }
+        }
+        // What lies in a server that stands still has arrived.
+        for event in &mut self.nodes[route.node].backlog {
+            if let Event::Call {
+                route: of, survives, ..
+            } = event
+                && *of == route
+            {
+                *survives = true;
+            }
+        }
+    }
+
+    /// A client sees that a connection is gone.
+    pub(crate) fn closed(&mut self, route: Route) -> Checked {
+        let Route { client, node, .. } = route;
+        let link = self.clients[client].link(route);
+        if !link.open || link.epoch != route.epoch {
+            return Ok(());
+        }
+        link.open = false;
+        link.epoch += 1;
+        let cut_off = std::mem::take(&mut link.in_flight);
+        self.note(trace::Line::Closed { client, node });
+        let next = self.route(client, node, route.line);
+        let back_off = self.random.between(MS, 200 * MS);
+        self.schedule(back_off, Event::Opened { route: next });
+        if route.line == Line::Messages {
+            return Ok(());
+        }
+        if std::mem::take(&mut self.clients[client].wires[node].is_up) {
+            self.tell(client, |session, now| {
+                session.on_disconnected(Self::node_id(node), "the connection closed", now);
+            })?;
+        }
+        for call in cut_off {
+            let cause = CallError::Disconnected("the connection closed".into());
+            self.tell(client, |session, now| session.on_reply(call, Err(cause), now))?;
+        }
+        Ok(())
+    }
+
+    /// A connection is there, unless the server stands still.
+    pub(crate) fn opened(&mut self, route: Route) -> Checked {
+        let Route { client, node, .. } = route;
+        if self.nodes[node].stopped {
+            let again = self.random.between(20 * MS, 100 * MS);
+            self.schedule(again, Event::Opened { route });
+            return Ok(());
+        }
+        let link = self.clients[client].link(route);
+        if link.open || link.epoch != route.epoch {
+            return Ok(());
+        }
+        link.open = true;
+        link.cut = false;
+        link.busy_until = [0; 2];
+        if route.line == Line::Messages {
+            self.note(trace::Line::OpenedForMessages { client, node });
+            for channel in self.clients[client].wires[node].channels.clone() {
+                self.listen(route, channel, true);
+            }
+            return Ok(());
+        }
+        let lane = if route.line == Line::Renewals {
+            Lane::Renewal
+        } else {
+            Lane::Command
+        };
+        self.note(trace::Line::Opened { client, node, lane });
+        let wires = &mut self.clients[client].wires[node];
+        if wires.carries_calls() && !std::mem::replace(&mut wires.is_up, true) {
+            return self.tell(client, |session, now| session.on_connected(Self::node_id(node), now));
+        }
+        self.drain(client)
+    }
+
+    /// A call has waited too long for a connection.
+    pub(crate) fn overdue(&mut self, route: Route, call: CallId) -> Checked {
+        let link = self.clients[route.client].link(route);
+        let before = link.waiting.len();
+        link.waiting.retain(|waiting| waiting.id != call);
+        if link.waiting.len() == before {
+            return Ok(());
+        }
+        let cause = CallError::Disconnected("not connected".into());
+        self.tell(route.client, |session, now| session.on_reply(call, Err(cause), now))
+    }
+
+    /// A call has waited too long for its answer: the client gives up the connection.
+    pub(crate) fn silent(&mut self, route: Route, call: CallId) -> Checked {
+        let link = self.clients[route.client].link(route);
+        if link.epoch != route.epoch || !link.in_flight.contains(&call) {
+            return Ok(());
+        }
+        if !link.cut {
+            self.break_off(route);
+        }
+        self.closed(route)
+    }
+}

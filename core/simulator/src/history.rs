@@ -1,0 +1,138 @@
+//! One history from its seed to its end: rough time, calm work, and an end in
+//! which everything is released, closed and gone.
+
+use crate::checks::{
+    Broken, Checked, check_nothing_remains, check_only_crashed_remain, check_session_is_empty, check_ttl,
+};
+use crate::defect::Defect;
+use crate::fault::FaultCounts;
+use crate::time::{Micros, SECOND};
+use crate::trace::Line;
+use crate::world::World;
+
+/// What became of a history.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Its seed.
+    pub seed: u64,
+    /// The promise that was broken, if one was.
+    pub violation: Option<Violation>,
+    /// The hash of everything that happened in it; the same in every run.
+    pub trace_hash: u64,
+    /// How many things happened.
+    pub steps: u64,
+    /// How much time passed in it, in microseconds.
+    pub virtual_micros: u64,
+    /// How often each kind of fault has struck.
+    pub faults: FaultCounts,
+    /// How many leases were granted.
+    pub grants: u64,
+    /// How many scripts the servers ran.
+    pub script_runs: u64,
+}
+
+/// A promise that was broken in a history.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// The promise, and how it was broken.
+    pub broken: Broken,
+    /// At which step.
+    pub step: u64,
+    /// The conditions under which the history ran.
+    pub tier: String,
+    /// The last lines of its trace.
+    pub trace: Vec<String>,
+}
+
+/// Runs the history of a seed.
+#[must_use]
+pub fn run(seed: u64, defect: Option<Defect>, print: bool) -> Report {
+    let mut world = World::new(seed, defect, print);
+    if print {
+        println!("{:#?}", world.plan);
+    }
+    let violation = play(&mut world).err().map(|broken| Violation {
+        broken,
+        step: world.steps,
+        tier: format!("{:?}, {}", world.plan.tier, world.plan.family.title),
+        trace: world.trace.last(),
+    });
+    Report {
+        seed,
+        violation,
+        trace_hash: world.trace.hash(),
+        steps: world.steps,
+        virtual_micros: world.now,
+        faults: world.faults,
+        grants: world.grants,
+        script_runs: world.script_runs,
+    }
+}
+
+/// The longest that a record can last after its client is gone: a lease that a caller
+/// asked for, and by how much clocks differ.
+const LONGEST_LEASE: Micros = 32 * SECOND;
+/// How long a token is kept after its grant.
+const TOKEN_KEPT: Micros = 61 * SECOND;
+
+fn play(world: &mut World) -> Checked {
+    world.run_until(world.plan.faults_until, |_| false)?;
+    world.calm_down()?;
+    world.run_until(world.plan.work_until, |_| false)?;
+
+    world.note(Line::TasksEnd);
+    world.is_ending = true;
+    // A waiter may wait for what a crashed client left, one after another.
+    let latest = world.now + 2 * LONGEST_LEASE + 10 * SECOND;
+    world.run_until(latest, |world| {
+        let alive = world.clients.iter().filter(|client| client.session.is_some());
+        alive
+            .flat_map(|client| &client.tasks)
+            .all(crate::workload::Task::is_idle)
+    })?;
+    world.signals.all_completed()?;
+
+    // What is still owed is sent again a timeout later, and once more.
+    let settled = world.now + 4 * world.plan.timeout() + SECOND;
+    world.run_until(settled, |_| false)?;
+    if !world.plan.tier.keeps_records() {
+        only_crashed_remain(world)?;
+    }
+
+    for client in 0..world.clients.len() {
+        world.close(client)?;
+    }
+    world.note(Line::AllClosed);
+    let drained = world.now + 4 * world.plan.timeout() + 3 * SECOND;
+    world.run_until(drained, |_| false)?;
+    for (number, client) in world.clients.iter().enumerate() {
+        if let Some(session) = &client.session {
+            check_session_is_empty(number, session)?;
+        }
+    }
+
+    let lapsed = world.now + LONGEST_LEASE + TOKEN_KEPT;
+    let now = lapsed;
+    world.now = lapsed;
+    world.note(Line::AllLapsed);
+    for node in &mut world.nodes {
+        let keys = node.keys(now);
+        check_ttl(node, &keys, now)?;
+        // A clock that was put back keeps keys for as much longer.
+        node.step += node.set_back;
+        check_nothing_remains(node, now)?;
+    }
+    Ok(())
+}
+
+fn only_crashed_remain(world: &mut World) -> Checked {
+    let crashed = world.clients.iter().filter(|client| client.session.is_none());
+    let crashed: Vec<String> = crashed.map(|client| client.id.clone()).collect();
+    for node in 0..world.nodes.len() {
+        for name in 0..world.names.len() {
+            let owners = world.holders(node, name);
+            check_only_crashed_remain(name, &owners, &crashed)?;
+        }
+    }
+    Ok(())
+}

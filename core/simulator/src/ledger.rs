@@ -1,0 +1,99 @@
+//! The leases as their holders know them: what was granted, until when it may be
+//! relied on, and what became of it. The checks compare this with what the
+//! sessions and the servers do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use leasehold_protocol::{Grant, Instant, Kind, LeaseId, Token};
+
+/// A lease of a client.
+pub(crate) type LeaseKey = (usize, LeaseId);
+
+/// One lease that was granted and not released.
+#[derive(Clone, Debug)]
+pub(crate) struct Lease {
+    pub(crate) name: usize,
+    pub(crate) kind: Kind,
+    /// The hold that it is a level of.
+    pub(crate) hold: u64,
+    pub(crate) token: Option<Token>,
+    /// Until when it may be relied on, by its client's clock.
+    pub(crate) deadline: Instant,
+    pub(crate) lost: bool,
+    /// Whether the watchdog renews its hold.
+    pub(crate) watched: bool,
+}
+
+/// The leases of all clients.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    live: BTreeMap<LeaseKey, Lease>,
+    released: BTreeSet<LeaseKey>,
+    holds: u64,
+}
+
+impl Ledger {
+    /// A grant: a new hold, or one more level of `inside`.
+    pub(crate) fn granted(
+        &mut self,
+        client: usize,
+        grant: &Grant,
+        inside: Option<LeaseId>,
+        (name, kind, watched): (usize, Kind, bool),
+    ) -> &Lease {
+        let inside = inside.and_then(|lease| self.live.get(&(client, lease)));
+        let (hold, was_watched) = match inside {
+            Some(lease) => (lease.hold, lease.watched),
+            None => {
+                self.holds += 1;
+                (self.holds, false)
+            }
+        };
+        let lease = Lease {
+            name,
+            kind,
+            hold,
+            token: grant.token,
+            deadline: grant.deadline,
+            lost: false,
+            watched: watched || was_watched,
+        };
+        self.live.entry((client, grant.lease)).or_insert(lease)
+    }
+
+    pub(crate) fn get(&self, client: usize, lease: LeaseId) -> Option<&Lease> {
+        self.live.get(&(client, lease))
+    }
+
+    pub(crate) fn get_mut(&mut self, client: usize, lease: LeaseId) -> Option<&mut Lease> {
+        self.live.get_mut(&(client, lease))
+    }
+
+    /// The caller gives a lease back: from here on it relies on nothing. The hold, if
+    /// that was its last level.
+    pub(crate) fn release(&mut self, client: usize, lease: LeaseId) -> Option<u64> {
+        let hold = self.live.remove(&(client, lease))?.hold;
+        self.released.insert((client, lease));
+        self.of(client).all(|(_, lease)| lease.hold != hold).then_some(hold)
+    }
+
+    pub(crate) fn was_released(&self, client: usize, lease: LeaseId) -> bool {
+        self.released.contains(&(client, lease))
+    }
+
+    /// A client is gone, and everything it believed with it.
+    pub(crate) fn forget(&mut self, client: usize) {
+        self.live.retain(|(of, _), _| *of != client);
+    }
+
+    pub(crate) fn live(&self) -> impl Iterator<Item = (LeaseKey, &Lease)> {
+        self.live.iter().map(|(key, lease)| (*key, lease))
+    }
+
+    /// The leases of a client.
+    pub(crate) fn of(&self, client: usize) -> impl Iterator<Item = (LeaseId, &Lease)> {
+        let first = (client, LeaseId::from_u64(0));
+        let last = (client, LeaseId::from_u64(u64::MAX));
+        self.live.range(first..=last).map(|((_, id), lease)| (*id, lease))
+    }
+}

@@ -1,0 +1,39 @@
+//! Leasehold's simulator: whole histories of clients and servers in virtual time.
+//!
+//! A seed decides everything: how many clients there are, what their callers do,
+//! how long each message takes, and which faults strike when. The sessions are
+//! those that users run, and the servers run the shipped scripts. After every
+//! step the promises are checked (see `checks`); the first one that is broken ends
+//! the history, and its seed shows it again.
+//!
+//! Which faults a history has depends on its tier, so that every promise is checked
+//! exactly where it is made: that there is at most one holder is not promised when
+//! strangers delete records, clocks of servers are set, or a replica takes over that
+//! has not heard the last of it. That a guarded resource takes no stale write is
+//! promised in all of them.
+
+#![forbid(unsafe_code)]
+
+mod checks;
+mod client;
+mod defect;
+mod driver;
+mod fault;
+mod history;
+mod kinds;
+mod ledger;
+mod many;
+mod node;
+mod plan;
+mod random;
+mod strike;
+mod time;
+mod trace;
+mod workload;
+mod world;
+
+pub use checks::Broken;
+pub use defect::Defect;
+pub use fault::{Fault, FaultCounts};
+pub use history::{Report, Violation, run};
+pub use many::{Summary, run_many};

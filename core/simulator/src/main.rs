@@ -1,0 +1,60 @@
+//! Runs histories: one by its seed, or many with a table at the end.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use leasehold_simulator::{run, run_many};
+
+/// Simulates clients and servers of Leasehold in virtual time, with faults, and
+/// checks what is promised after every step.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Runs the history of this seed
+    #[arg(long, conflicts_with_all = ["histories", "start"])]
+    seed: Option<u64>,
+    /// Prints everything that happens in it
+    #[arg(long, requires = "seed")]
+    trace: bool,
+    /// How many histories to run
+    #[arg(long, default_value_t = 10_000)]
+    histories: u64,
+    /// The seed of the first of them
+    #[arg(long, default_value_t = 0)]
+    start: u64,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let is_good = match arguments.seed {
+        Some(seed) => one(seed, arguments.trace),
+        None => many(arguments.start, arguments.histories),
+    };
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn one(seed: u64, trace: bool) -> bool {
+    let report = run(seed, None, trace);
+    match &report.violation {
+        Some(violation) => println!("{}", violation.report(seed)),
+        None => println!(
+            "seed {seed}: nothing is broken; {} steps, {} grants, trace {:016x}",
+            report.steps, report.grants, report.trace_hash
+        ),
+    }
+    report.violation.is_none()
+}
+
+fn many(start: u64, histories: u64) -> bool {
+    let summary = run_many(start, histories, None);
+    for (seed, violation) in &summary.first {
+        println!("{}\n", violation.report(*seed));
+    }
+    println!("{summary}");
+    let missing = summary.faults.missing();
+    for fault in &missing {
+        println!("no history had a {}", fault.name());
+    }
+    summary.violations == 0 && missing.is_empty()
+}

@@ -1,0 +1,134 @@
+//! Many histories, on all processors, and the table of what they had.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::defect::Defect;
+use crate::fault::{Fault, FaultCounts};
+use crate::history::{Report, Violation, run};
+
+/// Violations that a summary keeps.
+const KEPT: usize = 10;
+
+/// What many histories had.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// How many there were.
+    pub histories: u64,
+    /// How many of them broke a promise.
+    pub violations: u64,
+    /// The violations of the lowest seeds.
+    pub first: Vec<(u64, Violation)>,
+    /// How often each kind of fault has struck.
+    pub faults: FaultCounts,
+    /// How much time passed in them.
+    pub virtual_time: Duration,
+    /// How much time passed outside.
+    pub real_time: Duration,
+    /// How many things happened.
+    pub steps: u64,
+    /// How many leases were granted.
+    pub grants: u64,
+    /// How many scripts the servers ran.
+    pub script_runs: u64,
+}
+
+/// Runs the histories of `count` seeds from `start` on.
+#[must_use]
+pub fn run_many(start: u64, count: u64, defect: Option<Defect>) -> Summary {
+    let began = Instant::now();
+    let next = AtomicU64::new(0);
+    let summary = Mutex::new(Summary::default());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let mut own = Summary::default();
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        break;
+                    }
+                    own.add(run(start.wrapping_add(number), defect, false));
+                }
+                summary.lock().unwrap_or_else(PoisonError::into_inner).merge(own);
+            });
+        }
+    });
+    let mut summary = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
+    summary.real_time = began.elapsed();
+    summary
+}
+
+impl Summary {
+    fn add(&mut self, report: Report) {
+        self.histories += 1;
+        self.faults += &report.faults;
+        self.virtual_time += Duration::from_micros(report.virtual_micros);
+        self.steps += report.steps;
+        self.grants += report.grants;
+        self.script_runs += report.script_runs;
+        if let Some(violation) = report.violation {
+            self.violations += 1;
+            self.keep(report.seed, violation);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.histories += other.histories;
+        self.violations += other.violations;
+        self.faults += &other.faults;
+        self.virtual_time += other.virtual_time;
+        self.steps += other.steps;
+        self.grants += other.grants;
+        self.script_runs += other.script_runs;
+        for (seed, violation) in other.first {
+            self.keep(seed, violation);
+        }
+    }
+
+    fn keep(&mut self, seed: u64, violation: Violation) {
+        let place = self.first.partition_point(|(before, _)| *before < seed);
+        self.first.insert(place, (seed, violation));
+        self.first.truncate(KEPT);
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (shown, real) = (self.virtual_time.as_secs_f64(), self.real_time.as_secs_f64());
+        writeln!(f, "{:<18} {:>12}", "histories", self.histories)?;
+        writeln!(f, "{:<18} {:>12}", "violations", self.violations)?;
+        writeln!(f, "{:<18} {:>12}", "steps", self.steps)?;
+        writeln!(f, "{:<18} {:>12}", "script runs", self.script_runs)?;
+        writeln!(f, "{:<18} {:>12}", "leases granted", self.grants)?;
+        for fault in Fault::ALL {
+            writeln!(f, "{:<18} {:>12}", fault.name(), self.faults.of(*fault))?;
+        }
+        writeln!(f, "{:<18} {:>12.0}", "virtual seconds", shown)?;
+        writeln!(f, "{:<18} {:>12.1}", "real seconds", real)?;
+        write!(f, "{:<18} {:>12.0}", "virtual : real", shown / real)
+    }
+}
+
+impl Violation {
+    /// All of it as text, with the command that shows it again.
+    #[must_use]
+    pub fn report(&self, seed: u64) -> String {
+        let Self {
+            broken,
+            step,
+            tier,
+            trace,
+        } = self;
+        format!(
+            "seed {seed} ({tier}), step {step}: {} is broken: {}\n{}\nagain: \
+             cargo run --release --package leasehold-simulator -- --seed {seed} --trace",
+            broken.invariant,
+            broken.what,
+            trace.join("\n")
+        )
+    }
+}

@@ -1,0 +1,183 @@
+//! A server: the embedded store with a clock that may step, that may stand
+//! still, refuse for a while, or come back with an older state.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use leasehold_protocol::{Call, CallError, Reply, Script};
+use leasehold_store::{Delivery, Reply as StoreReply, ServerTime, Store, SubscriberId};
+
+use crate::defect::Defect;
+use crate::kinds::{Role, role};
+use crate::time::Micros;
+use crate::world::Event;
+
+/// What every server's clock shows when a history begins.
+const EPOCH: i64 = 1_795_000_000_000_000;
+
+/// A server.
+pub(crate) struct Node {
+    pub(crate) store: Store,
+    /// By how much its clock is wrong.
+    pub(crate) step: i64,
+    /// By how much it was put back in all.
+    pub(crate) set_back: i64,
+    /// It stands still; what arrives waits.
+    pub(crate) stopped: bool,
+    pub(crate) backlog: VecDeque<Event>,
+    /// It refuses calls with this error.
+    pub(crate) trouble: Option<&'static str>,
+    /// What its replica has heard.
+    pub(crate) snapshot: Option<Snapshot>,
+    listeners: BTreeSet<(usize, Arc<[u8]>)>,
+    /// A script's defective text.
+    defective: Option<(Script, String)>,
+}
+
+/// The state of a server at one time, as commands that bring it back.
+pub(crate) struct Snapshot(Vec<Vec<Vec<u8>>>);
+
+impl Node {
+    pub(crate) fn new(defect: Option<Defect>) -> Self {
+        Self {
+            store: Store::new(),
+            step: 0,
+            set_back: 0,
+            stopped: false,
+            backlog: VecDeque::new(),
+            trouble: None,
+            snapshot: None,
+            listeners: BTreeSet::new(),
+            defective: defect.map(Defect::patch),
+        }
+    }
+
+    /// Its own time.
+    pub(crate) fn clock(&self, now: Micros) -> ServerTime {
+        let shown = EPOCH + now.cast_signed() + self.step;
+        ServerTime::from_micros(shown.cast_unsigned())
+    }
+
+    /// Runs a call's script.
+    pub(crate) fn run(&mut self, call: &Call, now: Micros) -> Result<Reply, CallError> {
+        let clock = self.clock(now);
+        let reply = match &self.defective {
+            Some((script, text)) if *script == call.script => {
+                let count = call.keys.len().to_string();
+                let mut words: Vec<&[u8]> = vec![b"EVAL", text.as_bytes(), count.as_bytes()];
+                words.extend(call.keys.iter().chain(&call.args).map(|word| &**word));
+                self.store.execute(&words, clock)
+            }
+            _ => self.store.run_script(call.script, &call.keys, &call.args, clock),
+        };
+        Ok(reply.into_result()?.into())
+    }
+
+    /// The error of a call that it refuses without running it.
+    pub(crate) fn refuses(&self, script: Script) -> Option<&'static str> {
+        // A full server refuses only what would take memory.
+        self.trouble
+            .filter(|code| *code != "OOM" || role(script).0 == Role::Acquire)
+    }
+
+    pub(crate) fn subscribe(&mut self, client: usize, channel: &Arc<[u8]>) {
+        self.listeners.insert((client, Arc::clone(channel)));
+        self.store.subscribe(SubscriberId(client as u64), channel);
+    }
+
+    pub(crate) fn unsubscribe(&mut self, client: usize, channel: &Arc<[u8]>) {
+        self.listeners.remove(&(client, Arc::clone(channel)));
+        self.store.unsubscribe(SubscriberId(client as u64), channel);
+    }
+
+    /// A client's connection for messages is gone.
+    pub(crate) fn forget_listener(&mut self, client: usize) {
+        let (gone, left) = std::mem::take(&mut self.listeners)
+            .into_iter()
+            .partition(|(listener, _)| *listener == client);
+        self.listeners = left;
+        let gone: BTreeSet<(usize, Arc<[u8]>)> = gone;
+        for (_, channel) in gone {
+            self.store.unsubscribe(SubscriberId(client as u64), &channel);
+        }
+    }
+
+    /// What was published and has not been taken, with the client that is to hear it.
+    pub(crate) fn published(&mut self) -> Vec<(usize, Delivery)> {
+        let deliveries = self.store.take_deliveries().into_iter();
+        deliveries
+            .filter_map(|delivery| Some((usize::try_from(delivery.subscriber.0).ok()?, delivery)))
+            .collect()
+    }
+
+    /// What is left of a key's TTL, in milliseconds; -1 without TTL, -2 without key.
+    pub(crate) fn pttl(&mut self, key: &[u8], now: Micros) -> i64 {
+        let clock = self.clock(now);
+        match self.store.execute(&[b"PTTL", key], clock) {
+            StoreReply::Int(left) => left,
+            other => unreachable!("PTTL replied {other:?}"),
+        }
+    }
+
+    /// Every key.
+    pub(crate) fn keys(&mut self, now: Micros) -> Vec<Vec<u8>> {
+        let clock = self.clock(now);
+        texts(self.store.execute(&["KEYS", "*"], clock))
+    }
+
+    /// Lets the replica hear everything up to now.
+    pub(crate) fn replicate(&mut self, now: Micros) {
+        let clock = self.clock(now);
+        let mut commands = vec![vec![b"FLUSHALL".to_vec()]];
+        for key in self.keys(now) {
+            let kind = self.store.execute(&[b"TYPE", key.as_slice()], clock);
+            let (read, write): (&[&[u8]], &str) = match &kind {
+                StoreReply::Status(kind) if kind == "string" => (&[b"GET", &key], "SET"),
+                StoreReply::Status(kind) if kind == "hash" => (&[b"HGETALL", &key], "HSET"),
+                StoreReply::Status(kind) if kind == "set" => (&[b"SMEMBERS", &key], "SADD"),
+                StoreReply::Status(kind) if kind == "list" => (&[b"LRANGE", &key, b"0", b"-1"], "RPUSH"),
+                StoreReply::Status(kind) if kind == "zset" => (&[b"ZRANGE", &key, b"0", b"-1", b"WITHSCORES"], "ZADD"),
+                other => unreachable!("a key is {other:?}"),
+            };
+            let mut values = texts(self.store.execute(read, clock));
+            if write == "ZADD" {
+                for pair in values.chunks_mut(2) {
+                    pair.reverse();
+                }
+            }
+            commands.push([vec![write.into(), key.clone()], values].concat());
+            let left = self.pttl(&key, now);
+            if left >= 0 {
+                let until = i64::try_from(clock.as_micros() / 1_000).unwrap_or(i64::MAX) + left;
+                commands.push(vec![b"PEXPIREAT".to_vec(), key, until.to_string().into_bytes()]);
+            }
+        }
+        self.snapshot = Some(Snapshot(commands));
+    }
+
+    /// The replica takes over with what it has heard.
+    pub(crate) fn fail_over(&mut self, now: Micros) {
+        let clock = self.clock(now);
+        let Some(Snapshot(commands)) = self.snapshot.take() else {
+            return;
+        };
+        for command in commands {
+            let reply = self.store.execute(&command, clock);
+            assert!(!matches!(reply, StoreReply::Error(_)), "{reply:?}");
+        }
+    }
+}
+
+/// The strings of a reply.
+fn texts(reply: StoreReply) -> Vec<Vec<u8>> {
+    match reply {
+        StoreReply::Bytes(text) => vec![text],
+        StoreReply::Double(score) => vec![score.to_string().into_bytes()],
+        StoreReply::Array(items) | StoreReply::Set(items) => items.into_iter().flat_map(texts).collect(),
+        StoreReply::Map(pairs) | StoreReply::Pairs(pairs) => pairs
+            .into_iter()
+            .flat_map(|(key, value)| [texts(key), texts(value)].concat())
+            .collect(),
+        other => unreachable!("not a string: {other:?}"),
+    }
+}

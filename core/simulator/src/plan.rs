@@ -1,0 +1,178 @@
+//! What a seed decides before a history begins: its tier, its lock, its clients
+//! and which faults may strike how often.
+
+use std::time::Duration;
+
+use leasehold_protocol::LeaseDuration;
+
+use crate::fault::Fault;
+use crate::kinds::{FAMILIES, Family};
+use crate::random::Random;
+use crate::time::{Clock, MS, Micros, SECOND};
+
+/// Under which conditions a history runs. What is promised depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Tier {
+    /// One primary that keeps what it was told: at most one holder, whatever
+    /// becomes of clients, connections and messages.
+    Sound,
+    /// Strangers delete records or empty the server.
+    Tampered,
+    /// The server's clock is put forward and back.
+    Stepped,
+    /// A replica takes over that has not heard the last of it.
+    Failover,
+}
+
+impl Tier {
+    /// Whether at most one holder is promised.
+    pub(crate) const fn is_exclusive(self) -> bool {
+        matches!(self, Self::Sound)
+    }
+
+    /// Whether a record that was released may come back, or outlive its TTL by
+    /// clients' clocks.
+    pub(crate) const fn keeps_records(self) -> bool {
+        matches!(self, Self::Stepped | Self::Failover)
+    }
+
+    /// The faults that only this tier has.
+    const fn faults(self) -> &'static [Fault] {
+        match self {
+            Self::Sound => &[],
+            Self::Tampered => &[Fault::RecordRemoved, Fault::Flush],
+            Self::Stepped => &[Fault::ClockForward, Fault::ClockBack],
+            Self::Failover => &[Fault::Failover],
+        }
+    }
+}
+
+/// Faults that every tier has and that come at times of their own.
+const TIMED: &[Fault] = &[
+    Fault::Disconnect,
+    Fault::NodeStop,
+    Fault::TemporaryError,
+    Fault::ClientPause,
+    Fault::ClientCrash,
+    Fault::ClientClose,
+];
+
+/// How often what is sent meets a fault, in a thousand.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Odds {
+    pub(crate) lost_call: u64,
+    pub(crate) lost_reply: u64,
+    pub(crate) delayed_call: u64,
+    pub(crate) delayed_reply: u64,
+    pub(crate) dropped_message: u64,
+    /// How often a caller that waits goes away.
+    pub(crate) cancel: u64,
+}
+
+/// One client.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientPlan {
+    pub(crate) clock: Clock,
+    /// The watchdog's lease.
+    pub(crate) lease: LeaseDuration,
+    /// For each task, whether it has a context.
+    pub(crate) tasks: Vec<bool>,
+}
+
+/// A history before it begins.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) tier: Tier,
+    pub(crate) family: &'static Family,
+    /// The locks that tasks contend for.
+    pub(crate) names: usize,
+    pub(crate) clients: Vec<ClientPlan>,
+    pub(crate) command_timeout: Duration,
+    pub(crate) poll: (Duration, Duration),
+    /// How long a message takes if nothing is wrong.
+    pub(crate) latency: (Micros, Micros),
+    pub(crate) odds: Odds,
+    /// Faults that strike at times of their own, and the mean time between two.
+    pub(crate) timed: Vec<(Fault, Micros)>,
+    /// When the last fault may strike.
+    pub(crate) faults_until: Micros,
+    /// When tasks start nothing new.
+    pub(crate) work_until: Micros,
+    /// The longest pause between two things that a task does.
+    pub(crate) think: Micros,
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub(crate) fn new(random: &mut Random) -> Self {
+        let tier = match random.between(0, 9) {
+            0..=5 => Tier::Sound,
+            6 | 7 => Tier::Tampered,
+            8 => Tier::Stepped,
+            _ => Tier::Failover,
+        };
+        let family = &FAMILIES[random.index(FAMILIES.len())];
+        let command_timeout = Duration::from_millis(random.pick(&[60, 150, 400]));
+        let leases: &[u64] = &[300, 300, 500, 1_000, 2_500];
+        let clients = (0..random.between(2, 4))
+            .map(|_| ClientPlan {
+                clock: Clock {
+                    origin: random.between(0, 1_000) * SECOND,
+                    drift_ppm: i64::try_from(random.between(0, 8_000)).unwrap_or(0) - 4_000,
+                },
+                lease: LeaseDuration::watched(Duration::from_millis(random.pick(leases)))
+                    .unwrap_or(LeaseDuration::DEFAULT),
+                tasks: (0..random.between(1, 3)).map(|_| random.chance(600)).collect(),
+            })
+            .collect();
+        let faults_until = random.between(1_000, 3_000) * MS;
+        let mut often = |of: &[u64]| if random.chance(500) { random.pick(of) } else { 0 };
+        let odds = Odds {
+            lost_call: often(&[5, 20, 60]),
+            lost_reply: often(&[5, 20, 60]),
+            delayed_call: often(&[5, 30, 100]),
+            delayed_reply: often(&[5, 30, 100]),
+            dropped_message: often(&[100, 500, 1_000]),
+            cancel: often(&[30, 100, 300]),
+        };
+        let mut timed = Vec::new();
+        for fault in TIMED {
+            if random.chance(300) {
+                timed.push((*fault, random.between(400, 3_000) * MS));
+            }
+        }
+        for fault in tier.faults() {
+            timed.push((*fault, random.between(300, 2_000) * MS));
+        }
+        Self {
+            tier,
+            family,
+            names: if random.chance(250) { 2 } else { 1 },
+            clients,
+            command_timeout,
+            poll: (Duration::from_millis(500), Duration::from_millis(750)),
+            latency: (50, random.pick(&[200, 2_000, 10_000])),
+            odds,
+            timed,
+            faults_until,
+            work_until: faults_until + 3 * micros(command_timeout) + 2 * SECOND,
+            think: random.pick(&[10, 50, 200]) * MS,
+        }
+    }
+
+    /// How long after the last fault it is felt: what was delayed may take three
+    /// timeouts, and a connection that is lost a while.
+    pub(crate) fn settles_in(&self) -> Micros {
+        3 * self.timeout() + 500 * MS
+    }
+
+    /// The command timeout in true time.
+    pub(crate) fn timeout(&self) -> Micros {
+        micros(self.command_timeout)
+    }
+}
+
+/// A duration in true time.
+pub(crate) fn micros(duration: Duration) -> Micros {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

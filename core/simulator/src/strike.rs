@@ -1,0 +1,288 @@
+//! Faults that come at times of their own: what each does, and how it ends.
+
+use crate::checks::Sight;
+use crate::checks::is_believed;
+use crate::checks::{Broken, Checked, broken};
+use crate::client::{Client, Line, Route};
+use crate::fault::Fault;
+use crate::time::{MS, Micros, SECOND};
+use crate::trace;
+use crate::world::{Event, World};
+
+/// How often the observer looks.
+const LOOK: Micros = 50 * MS;
+
+impl World {
+    /// A fault strikes, and will again.
+    pub(crate) fn strike(&mut self, fault: Fault, every: Micros) -> Checked {
+        if !self.is_rough {
+            return Ok(());
+        }
+        let again = self.random.between(every / 2, 2 * every);
+        self.schedule(again, Event::Strike { fault, every });
+        let client = self.random.index(self.clients.len());
+        let node = self.random.index(self.nodes.len());
+        match fault {
+            Fault::Disconnect => self.disconnect(client, node),
+            Fault::NodeStop => {
+                if !std::mem::replace(&mut self.nodes[node].stopped, true) {
+                    self.struck(fault, node);
+                    let longest = self.random.pick(&[50 * MS, 500 * MS, 2 * SECOND]);
+                    self.ends(fault, node, longest);
+                }
+            }
+            Fault::TemporaryError => {
+                let code = self.random.pick(&["LOADING", "BUSY", "OOM"]);
+                if self.nodes[node].trouble.replace(code).is_none() {
+                    self.struck(fault, node);
+                    self.ends(fault, node, 600 * MS);
+                }
+            }
+            Fault::ClientPause => {
+                let longest = self.random.pick(&[30 * MS, 500 * MS, 3 * SECOND]);
+                let of = &mut self.clients[client];
+                if of.session.is_some() && !std::mem::replace(&mut of.paused, true) {
+                    self.struck(fault, client);
+                    self.ends(fault, client, longest);
+                }
+            }
+            Fault::ClientCrash => self.crash(client),
+            Fault::ClientClose => {
+                let of = &self.clients[client];
+                if of.session.is_some() && !of.paused && !of.closed {
+                    self.struck(fault, client);
+                    return self.close(client);
+                }
+            }
+            Fault::RecordRemoved => {
+                let name = self.random.index(self.names.len());
+                let clock = self.nodes[node].clock(self.now);
+                let name = self.names[name].as_str();
+                self.nodes[node].store.execute(&["DEL", name], clock);
+                self.struck(fault, node);
+            }
+            Fault::Flush => {
+                let clock = self.nodes[node].clock(self.now);
+                self.nodes[node].store.execute(&["FLUSHALL"], clock);
+                self.struck(fault, node);
+            }
+            Fault::ClockForward => {
+                let by = self.random.between(MS, 20 * SECOND);
+                self.nodes[node].step += by.cast_signed();
+                self.struck(fault, node);
+            }
+            Fault::ClockBack => {
+                // The last token outlives its grant by a minute. Only a clock put back by
+                // more than that could meet a name whose last token is forgotten.
+                let by = self.random.between(MS, 5 * SECOND).cast_signed();
+                if self.nodes[node].set_back + by < 55 * SECOND.cast_signed() {
+                    self.nodes[node].set_back += by;
+                    self.nodes[node].step -= by;
+                    self.struck(fault, node);
+                }
+            }
+            Fault::Failover => {
+                self.nodes[node].replicate(self.now);
+                self.ends(fault, node, 800 * MS);
+            }
+            // Those strike what is sent.
+            Fault::LostCall
+            | Fault::LostReply
+            | Fault::DelayedCall
+            | Fault::DelayedReply
+            | Fault::Resent
+            | Fault::DroppedMessage
+            | Fault::Cancel => {}
+        }
+        Ok(())
+    }
+
+    fn ends(&mut self, fault: Fault, whom: usize, longest: Micros) {
+        let after = self.random.between(MS, longest);
+        self.schedule(after, Event::Over { fault, whom });
+    }
+
+    /// A fault is over.
+    pub(crate) fn strike_over(&mut self, fault: Fault, whom: usize) -> Checked {
+        self.note(trace::Line::Over { fault, whom });
+        match fault {
+            Fault::NodeStop => {
+                self.nodes[whom].stopped = false;
+                for event in std::mem::take(&mut self.nodes[whom].backlog) {
+                    self.happen(event)?;
+                }
+            }
+            Fault::TemporaryError => self.nodes[whom].trouble = None,
+            Fault::ClientPause => return self.resume(whom),
+            Fault::Failover => {
+                self.nodes[whom].fail_over(self.now);
+                self.struck(fault, whom);
+                for client in 0..self.clients.len() {
+                    self.disconnect(client, whom);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A client goes on: everything that reached it meanwhile comes at once, before or
+    /// after it looks at its clock.
+    fn resume(&mut self, client: usize) -> Checked {
+        let of = &mut self.clients[client];
+        if !std::mem::replace(&mut of.paused, false) {
+            return Ok(());
+        }
+        of.awake_since = self.now;
+        let backlog = std::mem::take(&mut of.backlog);
+        let looks_first = self.random.chance(500);
+        if looks_first {
+            self.time_passes(client)?;
+        }
+        for event in backlog {
+            self.happen(event)?;
+        }
+        self.time_passes(client)
+    }
+
+    fn disconnect(&mut self, client: usize, node: usize) {
+        let mut was_open = false;
+        for line in Line::ALL {
+            let epoch = self.clients[client].wires[node].links[line as usize].epoch;
+            let route = Route {
+                client,
+                node,
+                line,
+                epoch,
+            };
+            let link = self.clients[client].link(route);
+            if link.open && !link.cut {
+                was_open = true;
+                self.cut(route);
+            }
+        }
+        if was_open {
+            self.struck(Fault::Disconnect, client);
+        }
+    }
+
+    /// A client is closed: what its tasks had, the session gives back by itself.
+    pub(crate) fn close(&mut self, client: usize) -> Checked {
+        self.clients[client].closed = true;
+        self.tell(client, |session, now| session.close(now))?;
+        let left: Vec<_> = self.ledger.of(client).map(|(lease, _)| lease).collect();
+        for lease in left {
+            self.lets_go(client, lease);
+        }
+        for task in &mut self.clients[client].tasks {
+            task.leases.clear();
+        }
+        Ok(())
+    }
+
+    /// A client is gone without a word; what it sent may still arrive.
+    fn crash(&mut self, client: usize) {
+        let alive = self.clients.iter().filter(|client| client.session.is_some()).count();
+        if alive < 2 || self.clients[client].session.is_none() {
+            return;
+        }
+        self.struck(Fault::ClientCrash, client);
+        for node in 0..self.nodes.len() {
+            for line in Line::ALL {
+                let epoch = self.clients[client].wires[node].links[line as usize].epoch;
+                self.break_off(Route {
+                    client,
+                    node,
+                    line,
+                    epoch,
+                });
+            }
+        }
+        self.clients[client].session = None;
+        self.clients[client].due = None;
+        self.ledger.forget(client);
+        self.signals.forget(client);
+    }
+
+    /// No fault strikes any more, and those that last are over.
+    pub(crate) fn calm_down(&mut self) -> Checked {
+        self.is_rough = false;
+        self.calm_since = self.now;
+        self.progress.disturbed();
+        self.note(trace::Line::FaultsEnd);
+        for node in 0..self.nodes.len() {
+            self.strike_over(Fault::TemporaryError, node)?;
+            self.strike_over(Fault::NodeStop, node)?;
+        }
+        for client in 0..self.clients.len() {
+            self.resume(client)?;
+        }
+        Ok(())
+    }
+
+    /// Whether no fault is felt any more.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.is_rough && self.now >= self.calm_since + self.plan.settles_in()
+    }
+
+    /// Somebody looks at the locks.
+    pub(crate) fn observe(&mut self) -> Checked {
+        self.schedule(LOOK, Event::Observe);
+        if !self.is_settled() {
+            return Ok(());
+        }
+        for name in 0..self.names.len() {
+            self.look_at_records(name)?;
+            let sight = self.sight(name)?;
+            self.progress.observed(name, sight, self.now)?;
+        }
+        Ok(())
+    }
+
+    /// I5 of every owner on record whose client is there to release it.
+    fn look_at_records(&mut self, name: usize) -> Checked {
+        if self.plan.tier.keeps_records() {
+            return Ok(());
+        }
+        let settled = self.calm_since + self.plan.settles_in();
+        for node in 0..self.nodes.len() {
+            for id in self.holders(node, name) {
+                let is_there = |client: &Client| client.is_connected() && id.starts_with(client.id.as_bytes());
+                if self.clients.iter().any(is_there) {
+                    let owner = self.owner(&id);
+                    self.owned.seen(owner, settled, self.plan.timeout(), self.now)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn sight(&mut self, name: usize) -> Result<Sight, Broken> {
+        let connected = self.clients.iter().filter(|client| client.is_connected());
+        let tasks = connected.flat_map(|client| &client.tasks);
+        let waiters = tasks.filter(|task| task.wants().is_some() && task.name == name).count();
+        let mut sight = Sight {
+            waiters,
+            records: self.holders(0, name).len(),
+            believed: 0,
+            watched: 0,
+            longest_lease: 0,
+        };
+        let mut holds = Vec::new();
+        for ((client, _), lease) in self.ledger.live() {
+            let is_new = lease.name == name && !holds.contains(&lease.hold);
+            if is_new && is_believed(lease, self.clocks[client], self.now) {
+                holds.push(lease.hold);
+                sight.believed += 1;
+                if lease.watched {
+                    sight.watched += 1;
+                    sight.longest_lease = sight.longest_lease.max(self.clients[client].lease);
+                }
+            }
+        }
+        if sight.records == 0 && self.nodes[0].pttl(self.names[name].as_str().as_bytes(), self.now) != -2 {
+            broken("I3", format!("name {name} has a record without owner"))?;
+        }
+        Ok(sight)
+    }
+}

@@ -1,0 +1,255 @@
+//! What happened in a history, line by line, and the hash of all lines.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use leasehold_protocol::{CallId, Instant, Lane, LeaseId, LostReason, ReleaseOutcome, Script, Ticket};
+
+use crate::fault::Fault;
+use crate::time::Micros;
+
+/// Lines that a report of a violation shows.
+const SHOWN: usize = 40;
+
+/// One thing that happened. Clients, tasks, nodes and owners go by number.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(crate) enum Line {
+    Opened {
+        client: usize,
+        node: usize,
+        lane: Lane,
+    },
+    OpenedForMessages {
+        client: usize,
+        node: usize,
+    },
+    Closed {
+        client: usize,
+        node: usize,
+    },
+    Acquires {
+        client: usize,
+        task: usize,
+        ticket: Ticket,
+        wait: Option<Micros>,
+        lease: Option<Micros>,
+        within: bool,
+    },
+    Releases {
+        client: usize,
+        task: usize,
+        ticket: Ticket,
+        lease: LeaseId,
+    },
+    Extends {
+        client: usize,
+        task: usize,
+        ticket: Ticket,
+        lease: LeaseId,
+    },
+    Inspects {
+        client: usize,
+        task: usize,
+        ticket: Ticket,
+    },
+    Cancels {
+        client: usize,
+        task: usize,
+        ticket: Ticket,
+    },
+    Sends {
+        client: usize,
+        node: usize,
+        call: CallId,
+        script: Script,
+        owner: usize,
+    },
+    Runs {
+        client: usize,
+        node: usize,
+        call: CallId,
+        script: Script,
+        owner: usize,
+        is_yes: bool,
+    },
+    Refuses {
+        client: usize,
+        node: usize,
+        call: CallId,
+        code: &'static str,
+    },
+    Hears {
+        client: usize,
+        node: usize,
+    },
+    Subscribed {
+        client: usize,
+        node: usize,
+    },
+    Granted {
+        client: usize,
+        ticket: Ticket,
+        lease: LeaseId,
+        token: Option<u64>,
+        deadline: Instant,
+        levels: u32,
+    },
+    NotGranted {
+        client: usize,
+        ticket: Ticket,
+    },
+    Failed {
+        client: usize,
+        ticket: Ticket,
+        kind: leasehold_protocol::ErrorKind,
+    },
+    Released {
+        client: usize,
+        ticket: Ticket,
+        how: &'static str,
+    },
+    Extended {
+        client: usize,
+        ticket: Ticket,
+        deadline: Instant,
+    },
+    Inspected {
+        client: usize,
+        ticket: Ticket,
+        held: bool,
+    },
+    Renewed {
+        client: usize,
+        lease: LeaseId,
+        deadline: Instant,
+    },
+    Lost {
+        client: usize,
+        lease: LeaseId,
+        why: &'static str,
+    },
+    Writes {
+        client: usize,
+        token: u64,
+        accepted: bool,
+    },
+    Faulty {
+        fault: Fault,
+        whom: usize,
+    },
+    Over {
+        fault: Fault,
+        whom: usize,
+    },
+    FaultsEnd,
+    TasksEnd,
+    AllClosed,
+    AllLapsed,
+}
+
+impl Line {
+    pub(crate) fn released(client: usize, ticket: Ticket, how: ReleaseOutcome) -> Self {
+        let how = how.as_str();
+        Self::Released { client, ticket, how }
+    }
+
+    pub(crate) fn lost(client: usize, lease: LeaseId, why: LostReason) -> Self {
+        let why = why.as_str();
+        Self::Lost { client, lease, why }
+    }
+}
+
+/// The lines of a history.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    hash: Fnv,
+    last: VecDeque<(Micros, Line)>,
+    print: bool,
+}
+
+impl Trace {
+    /// An empty trace; `print` shows each line as it comes.
+    pub(crate) fn new(print: bool) -> Self {
+        Self {
+            hash: Fnv(0xCBF2_9CE4_8422_2325),
+            last: VecDeque::with_capacity(SHOWN),
+            print,
+        }
+    }
+
+    pub(crate) fn push(&mut self, time: Micros, line: Line) {
+        (time, line).hash(&mut self.hash);
+        if self.print {
+            println!("{}", Shown(time, &line));
+        }
+        if self.last.len() == SHOWN {
+            self.last.pop_front();
+        }
+        self.last.push_back((time, line));
+    }
+
+    /// The same for every run of one seed.
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash.finish()
+    }
+
+    /// The last lines, as text.
+    pub(crate) fn last(&self) -> Vec<String> {
+        self.last
+            .iter()
+            .map(|(time, line)| Shown(*time, line).to_string())
+            .collect()
+    }
+}
+
+struct Shown<'a>(Micros, &'a Line);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>5}.{:06} {:?}", self.0 / 1_000_000, self.0 % 1_000_000, self.1)
+    }
+}
+
+/// FNV-1a over words: the standard library's hasher may change between releases.
+#[derive(Debug)]
+struct Fnv(u64);
+
+impl Fnv {
+    fn word(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x0000_0100_0000_01B3);
+        self.0 ^= self.0 >> 29;
+    }
+}
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.word(u64::from(*byte));
+        }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.word(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.word(number);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.word(number as u64);
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.word(number.cast_unsigned() as u64);
+    }
+
+    fn write_i64(&mut self, number: i64) {
+        self.word(number.cast_unsigned());
+    }
+}

@@ -1,0 +1,355 @@
+//! One history: the queue of what is to happen, and who it happens to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use leasehold_protocol::{Call, CallError, CallId, NodeId, Reply};
+
+use crate::checks::{Broken, Checked, Exclusion, Fencing, Owners, Progress, Renewal, Signals, broken, check_is_told};
+use crate::client::{Client, Route};
+use crate::defect::Defect;
+use crate::fault::{Fault, FaultCounts};
+use crate::ledger::Ledger;
+use crate::node::Node;
+use crate::plan::{Plan, micros};
+use crate::random::Random;
+use crate::time::{Clock, MS, Micros};
+use crate::trace::{self, Trace};
+
+/// A history that goes on for longer does not come to rest.
+const MOST_STEPS: u64 = 300_000;
+
+/// Something that is to happen.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A call reaches its server. `survives` says that it does so though its connection was cut.
+    Call {
+        route: Route,
+        call: Box<Call>,
+        survives: bool,
+    },
+    /// A wish to listen, or not to, reaches its server.
+    Listen { route: Route, channel: Arc<[u8]>, on: bool },
+    /// A reply reaches its client.
+    Reply {
+        route: Route,
+        call: CallId,
+        result: Result<Reply, CallError>,
+    },
+    /// A confirmation reaches its client.
+    Listening { route: Route, channel: Arc<[u8]> },
+    /// A message reaches its client.
+    Message {
+        route: Route,
+        channel: Arc<[u8]>,
+        payload: Arc<[u8]>,
+    },
+    /// A connection is there.
+    Opened { route: Route },
+    /// A connection is seen to be gone.
+    Closed { route: Route },
+    /// A call has waited long for a connection.
+    Overdue { route: Route, call: CallId },
+    /// A call has waited long for its answer.
+    Silent { route: Route, call: CallId },
+    /// A task does the next thing.
+    Task { client: usize, task: usize },
+    /// A task's patience is over.
+    Impatient {
+        client: usize,
+        task: usize,
+        ticket: leasehold_protocol::Ticket,
+    },
+    /// What a task wrote reaches the guarded resource.
+    Write {
+        client: usize,
+        name: usize,
+        hold: u64,
+        token: leasehold_protocol::Token,
+    },
+    /// A fault strikes.
+    Strike { fault: Fault, every: Micros },
+    /// A fault is over.
+    Over { fault: Fault, whom: usize },
+    /// Somebody looks at the locks.
+    Observe,
+}
+
+impl Event {
+    /// The client that it happens to.
+    fn client(&self) -> Option<usize> {
+        match self {
+            Self::Reply { route, .. }
+            | Self::Listening { route, .. }
+            | Self::Message { route, .. }
+            | Self::Opened { route }
+            | Self::Closed { route }
+            | Self::Overdue { route, .. }
+            | Self::Silent { route, .. } => Some(route.client),
+            Self::Task { client, .. } | Self::Impatient { client, .. } => Some(*client),
+            Self::Call { .. }
+            | Self::Listen { .. }
+            | Self::Write { .. }
+            | Self::Strike { .. }
+            | Self::Over { .. }
+            | Self::Observe => None,
+        }
+    }
+
+    /// The server that it happens to.
+    fn node(&self) -> Option<usize> {
+        match self {
+            Self::Call { route, .. } | Self::Listen { route, .. } => Some(route.node),
+            _ => None,
+        }
+    }
+}
+
+/// Everything in one history.
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    pub(crate) now: Micros,
+    pub(crate) random: Random,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) clocks: Vec<Clock>,
+    pub(crate) names: Vec<leasehold_protocol::LockName>,
+    pub(crate) ledger: Ledger,
+    pub(crate) trace: Trace,
+    pub(crate) faults: FaultCounts,
+    pub(crate) exclusion: Exclusion,
+    pub(crate) fencing: Fencing,
+    pub(crate) renewal: Renewal,
+    pub(crate) owned: Owners,
+    pub(crate) signals: Signals,
+    pub(crate) progress: Progress,
+    /// Faults may strike.
+    pub(crate) is_rough: bool,
+    /// Since when, if they may not.
+    pub(crate) calm_since: Micros,
+    /// Tasks start nothing new.
+    pub(crate) is_ending: bool,
+    pub(crate) grants: u64,
+    pub(crate) script_runs: u64,
+    /// Owner ids by the order in which they were seen.
+    owners: BTreeMap<Arc<[u8]>, usize>,
+    queue: BTreeMap<(Micros, u64), Event>,
+    queued: u64,
+    pub(crate) steps: u64,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, defect: Option<Defect>, print: bool) -> Self {
+        let mut random = Random::new(seed);
+        let plan = Plan::new(&mut random);
+        let clients: Vec<Client> = plan
+            .clients
+            .iter()
+            .map(|client| Client::new(&plan, client, &mut random))
+            .collect();
+        let names = ["alpha", "beta"].iter().take(plan.names);
+        let mut world = Self {
+            now: 0,
+            nodes: (0..plan.family.nodes).map(|_| Node::new(defect)).collect(),
+            clocks: clients.iter().map(|client| client.clock).collect(),
+            clients,
+            names: names
+                .filter_map(|name| leasehold_protocol::LockName::parse(name).ok())
+                .collect(),
+            ledger: Ledger::default(),
+            trace: Trace::new(print),
+            faults: FaultCounts::default(),
+            exclusion: Exclusion {
+                is_promised: plan.tier.is_exclusive(),
+            },
+            fencing: Fencing::default(),
+            renewal: Renewal::default(),
+            owned: Owners::default(),
+            signals: Signals::default(),
+            progress: Progress::default(),
+            is_rough: true,
+            calm_since: 0,
+            is_ending: false,
+            grants: 0,
+            script_runs: 0,
+            owners: BTreeMap::new(),
+            queue: BTreeMap::new(),
+            queued: 0,
+            steps: 0,
+            plan,
+            random,
+        };
+        // A poll, the pause after an error, the gap and the turn's pause, and some round trips.
+        world.progress.bound = micros(world.plan.poll.1) + 210 * MS + 8 * world.plan.latency.1 + 50 * MS;
+        world.begin();
+        world
+    }
+
+    fn begin(&mut self) {
+        for client in 0..self.clients.len() {
+            for node in 0..self.nodes.len() {
+                for line in crate::client::Line::ALL {
+                    let route = Route {
+                        client,
+                        node,
+                        line,
+                        epoch: 0,
+                    };
+                    let at = self.random.between(0, 3 * MS);
+                    self.schedule(at, Event::Opened { route });
+                }
+            }
+            for task in 0..self.clients[client].tasks.len() {
+                let at = self.random.between(0, self.plan.think);
+                self.schedule(at, Event::Task { client, task });
+            }
+        }
+        for (fault, every) in self.plan.timed.clone() {
+            let after = self.random.between(1, 2 * every);
+            self.schedule(after, Event::Strike { fault, every });
+        }
+        self.schedule(50 * MS, Event::Observe);
+    }
+
+    /// Lets something happen after a while.
+    pub(crate) fn schedule(&mut self, after: Micros, event: Event) {
+        self.schedule_at(self.now + after, event);
+    }
+
+    pub(crate) fn schedule_at(&mut self, at: Micros, event: Event) {
+        self.queued += 1;
+        self.queue.insert((at, self.queued), event);
+    }
+
+    /// Takes what is to happen out of the queue where `take` says so, in order.
+    pub(crate) fn take_queued(&mut self, take: impl Fn(&Event) -> bool) -> Vec<(Micros, Event)> {
+        let wanted = self.queue.iter().filter(|(_, event)| take(event));
+        let wanted: Vec<(Micros, u64)> = wanted.map(|(key, _)| *key).collect();
+        let taken = wanted.into_iter();
+        taken
+            .filter_map(|key| Some((key.0, self.queue.remove(&key)?)))
+            .collect()
+    }
+
+    pub(crate) fn note(&mut self, line: trace::Line) {
+        self.trace.push(self.now, line);
+    }
+
+    /// A fault has struck.
+    pub(crate) fn struck(&mut self, fault: Fault, whom: usize) {
+        self.faults.count(fault);
+        self.note(trace::Line::Faulty { fault, whom });
+    }
+
+    /// The number of an owner id.
+    pub(crate) fn owner(&mut self, id: &[u8]) -> usize {
+        if let Some(number) = self.owners.get(id) {
+            return *number;
+        }
+        let number = self.owners.len();
+        self.owners.insert(id.into(), number);
+        number
+    }
+
+    /// Runs until `end`, or until `done` says so; whether it did.
+    pub(crate) fn run_until(&mut self, end: Micros, done: impl Fn(&Self) -> bool) -> Result<bool, Broken> {
+        while !done(self) {
+            if !self.step(end)? {
+                return Ok(done(self));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Goes on to the next thing that happens, at most to `end`. False when there is none.
+    fn step(&mut self, end: Micros) -> Result<bool, Broken> {
+        let event = self.queue.first_key_value().map(|((at, _), _)| *at);
+        let awake = self.clients.iter().enumerate().filter(|(_, client)| !client.paused);
+        let timer = awake.filter_map(|(number, client)| Some((client.due?, number))).min();
+        let next = [event, timer.map(|(at, _)| at)].into_iter().flatten().min();
+        let Some(next) = next.map(|next| next.max(self.now)).filter(|next| *next <= end) else {
+            self.now = end;
+            return Ok(false);
+        };
+        self.steps += 1;
+        if self.steps > MOST_STEPS {
+            broken("I6", "the history does not come to rest")?;
+        }
+        self.now = next;
+        if event.is_some_and(|at| at <= next) {
+            if let Some((_, event)) = self.queue.pop_first() {
+                self.happen(event)?;
+            }
+        } else if let Some((_, client)) = timer {
+            self.time_passes(client)?;
+        }
+        for ((client, lease), held) in self.ledger.live() {
+            let of = &self.clients[client];
+            if !of.paused {
+                check_is_told(client, lease, held, of.awake_since, of.clock, self.now)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// A client's session wanted to be called.
+    pub(crate) fn time_passes(&mut self, client: usize) -> Checked {
+        let now = self.clients[client].clock.at(self.now);
+        if let Some(session) = &mut self.clients[client].session {
+            session.on_timeout(now);
+        }
+        self.drain(client)
+    }
+
+    /// Lets something happen, unless whom it happens to stands still.
+    pub(crate) fn happen(&mut self, event: Event) -> Checked {
+        if let Some(client) = event.client() {
+            let client = &mut self.clients[client];
+            if client.session.is_none() {
+                return Ok(());
+            }
+            if client.paused {
+                client.backlog.push_back(event);
+                return Ok(());
+            }
+        }
+        if let Some(node) = event.node().filter(|node| self.nodes[*node].stopped) {
+            self.nodes[node].backlog.push_back(event);
+            return Ok(());
+        }
+        match event {
+            Event::Call { route, call, survives } => self.call_arrives(route, &call, survives),
+            Event::Listen { route, channel, on } => {
+                self.listen_arrives(route, channel, on);
+                Ok(())
+            }
+            Event::Reply { route, call, result } => self.reply_arrives(route, call, result),
+            Event::Listening { route, channel } => self.confirmation_arrives(route, &channel),
+            Event::Message {
+                route,
+                channel,
+                payload,
+            } => self.message_arrives(route, &channel, &payload),
+            Event::Opened { route } => self.opened(route),
+            Event::Closed { route } => self.closed(route),
+            Event::Overdue { route, call } => self.overdue(route, call),
+            Event::Silent { route, call } => self.silent(route, call),
+            Event::Task { client, task } => self.task_goes_on(client, task),
+            Event::Impatient { client, task, ticket } => self.task_gives_up(client, task, ticket),
+            Event::Write {
+                client,
+                name,
+                hold,
+                token,
+            } => self.write_arrives(client, name, hold, token),
+            Event::Strike { fault, every } => self.strike(fault, every),
+            Event::Over { fault, whom } => self.strike_over(fault, whom),
+            Event::Observe => self.observe(),
+        }
+    }
+
+    /// A node's name in the protocol.
+    pub(crate) fn node_id(node: usize) -> NodeId {
+        NodeId(u16::try_from(node).unwrap_or(u16::MAX))
+    }
+}

@@ -1,0 +1,41 @@
+//! Thousands of histories, none of which breaks a promise.
+//!
+//! `LEASEHOLD_HISTORIES` says how many, `LEASEHOLD_SEED` which seed is the first.
+
+use std::env;
+
+use leasehold_simulator::{run, run_many};
+
+/// A number from the environment.
+fn number(name: &str, otherwise: u64) -> u64 {
+    match env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text:?}")),
+        Err(_) => otherwise,
+    }
+}
+
+#[test]
+fn no_history_breaks_a_promise_and_every_fault_strikes() {
+    let (start, count) = (number("LEASEHOLD_SEED", 0), number("LEASEHOLD_HISTORIES", 10_000));
+    let summary = run_many(start, count, None);
+    println!("{summary}");
+    let reports: Vec<String> = summary.first.iter().map(|(seed, of)| of.report(*seed)).collect();
+    assert_eq!(summary.violations, 0, "{}", reports.join("\n\n"));
+    if count >= 1_000 {
+        assert_eq!(summary.faults.missing(), [], "these faults never struck");
+    }
+}
+
+#[test]
+fn a_seed_gives_one_history() {
+    for seed in 0..50 {
+        let (first, second) = (run(seed, None, false), run(seed, None, false));
+        assert_eq!(first.trace_hash, second.trace_hash, "seed {seed}");
+        assert_eq!(first.steps, second.steps, "seed {seed}");
+    }
+}
+
+#[test]
+fn two_seeds_give_two_histories() {
+    assert_ne!(run(1, None, false).trace_hash, run(2, None, false).trace_hash);
+}
