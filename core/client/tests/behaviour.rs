@@ -1,0 +1,368 @@
+//! The behaviour suite that every language runs: `ci/behaviour/scenarios.json`.
+
+mod support;
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::process::{Child, Command, Stdio};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, Error, Lease, Lock, LostReason, ReleaseOutcome};
+use serde_json::Value;
+use support::{Redis, free_port};
+use tokio::task::JoinHandle;
+
+const SCENARIOS: &str = include_str!("../../../ci/behaviour/scenarios.json");
+const PATIENCE: u64 = 5_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_scenario_holds_for_every_kind_on_every_transport() {
+    let suite: Value = serde_json::from_str(SCENARIOS).expect("JSON");
+    let wanted = std::env::var("LEASEHOLD_BEHAVIOUR").unwrap_or_else(|_| "memory,serve,redis".into());
+    for transport in wanted.split(',') {
+        let server = Server::start(transport);
+        let mut count = 0;
+        for scenario in suite["scenarios"].as_array().expect("scenarios") {
+            for kind in scenario["kinds"].as_array().expect("kinds") {
+                let kind = kind.as_str().expect("a kind");
+                let skipped = scenario["skip_without_implicit_owner"].as_array();
+                if skipped.is_some_and(|kinds| kinds.iter().any(|skipped| skipped == kind)) {
+                    continue;
+                }
+                count += 1;
+                let mut run = Run::new(&server.url(), scenario, kind, count).await;
+                for step in scenario["steps"].as_array().expect("steps") {
+                    run.step(step).await;
+                }
+                for client in run.clients {
+                    client.close().await;
+                }
+            }
+        }
+        println!("behaviour suite, rust, {transport}: {count} scenarios");
+        assert!(count >= 150, "{count} scenarios");
+    }
+}
+
+/// A server of one transport.
+enum Server {
+    Memory,
+    Serve(Child, u16),
+    Redis(Redis),
+}
+
+impl Server {
+    fn start(transport: &str) -> Self {
+        match transport {
+            "memory" => Self::Memory,
+            "redis" => Self::Redis(Redis::start()),
+            "serve" => {
+                let port = free_port();
+                let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+                let built = Command::new(cargo)
+                    .args(["build", "--quiet", "--package", "leasehold-cli"])
+                    .status()
+                    .expect("cargo");
+                assert!(built.success());
+                // Next to this test's own folder `deps`.
+                let own = std::env::current_exe().expect("a path");
+                let command = own
+                    .parent()
+                    .and_then(|deps| deps.parent())
+                    .expect("a folder")
+                    .join("leasehold");
+                let child = Command::new(command)
+                    .args(["serve", "--port", &port.to_string()])
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null())
+                    .spawn()
+                    .expect("leasehold serve");
+                let start = Instant::now();
+                while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+                    assert!(
+                        start.elapsed() < Duration::from_secs(10),
+                        "leasehold serve does not start"
+                    );
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                Self::Serve(child, port)
+            }
+            other => panic!("no transport {other:?}"),
+        }
+    }
+
+    fn url(&self) -> String {
+        match self {
+            Self::Memory => format!("memory://behaviour-{}", std::process::id()),
+            Self::Serve(_, port) => format!("redis://127.0.0.1:{port}"),
+            Self::Redis(redis) => redis.url(),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Self::Serve(child, _) = self {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// One scenario for one kind.
+struct Run {
+    /// Where it fails, for messages.
+    at: String,
+    kind: String,
+    name: String,
+    limit: u32,
+    clients: Vec<Client>,
+    leases: HashMap<String, Held>,
+    tokens: HashMap<String, Option<u64>>,
+    calls: HashMap<String, JoinHandle<Result<Lease, Error>>>,
+}
+
+/// A lease, or what is left of one that was released.
+enum Held {
+    Lease(Lease),
+    Released,
+}
+
+impl Run {
+    async fn new(url: &str, scenario: &Value, kind: &str, number: usize) -> Self {
+        let mut clients = Vec::new();
+        for _ in 0..2 {
+            let mut options = Client::builder().url(url);
+            if let Some(lease) = scenario["lease_ms"].as_u64() {
+                options = options.lease(Duration::from_millis(lease));
+            }
+            clients.push(options.connect().await.expect("connected"));
+        }
+        Self {
+            at: format!("{} ({kind})", scenario["name"]),
+            kind: kind.into(),
+            name: format!("behaviour-{number}"),
+            limit: number_of(&scenario["limit"]).unwrap_or(1),
+            clients,
+            leases: HashMap::new(),
+            tokens: HashMap::new(),
+            calls: HashMap::new(),
+        }
+    }
+
+    async fn step(&mut self, step: &Value) {
+        let at = format!("{}: {step}", self.at);
+        let what = step["do"].as_str().expect("a step");
+        match what {
+            "acquire" | "try" | "reenter" => {
+                let result = self.take(what, step).await;
+                self.settle(step, result, &at);
+            }
+            "start" => {
+                let lock = self.lock(step);
+                let lock = wait(lock, step, None);
+                let mut call = Box::pin(async move { lock.acquire().await });
+                // The first poll makes the call, so that it comes before the next step's.
+                let mut early = None;
+                poll_fn(|context| {
+                    if let Poll::Ready(result) = call.as_mut().poll(context) {
+                        early = Some(result);
+                    }
+                    Poll::Ready(())
+                })
+                .await;
+                let call = async move {
+                    match early {
+                        Some(result) => result,
+                        None => call.await,
+                    }
+                };
+                self.calls.insert(text(step, "as"), tokio::spawn(call));
+            }
+            "await" => {
+                let call = self.calls.remove(&text(step, "call")).expect("a call");
+                let limit = Duration::from_millis(step["within_ms"].as_u64().unwrap_or(PATIENCE));
+                let result = tokio::time::timeout(limit, call).await;
+                let result = result
+                    .unwrap_or_else(|_| panic!("not in time: {at}"))
+                    .expect("no panic");
+                match step["error"].as_str() {
+                    Some(kind) => assert_eq!(result.err().map(|error| error.kind().name()), Some(kind), "{at}"),
+                    None => {
+                        let lease = result.unwrap_or_else(|error| panic!("{at}: {error}"));
+                        self.hold(text(step, "call"), lease);
+                    }
+                }
+            }
+            "cancel" => {
+                let call = self.calls.remove(&text(step, "call")).expect("a call");
+                call.abort();
+                assert!(call.await.is_err_and(|error| error.is_cancelled()), "{at}");
+            }
+            "release" => self.release(step, &at).await,
+            "extend" => {
+                let by = Duration::from_millis(step["by_ms"].as_u64().expect("by_ms"));
+                match (&self.leases[&text(step, "lease")], step["error"].as_str()) {
+                    // Releasing takes the lease, so that nothing is left to extend.
+                    (Held::Released, Some("NotOwner")) => {}
+                    (Held::Lease(lease), None) => lease
+                        .extend(Some(by))
+                        .await
+                        .unwrap_or_else(|error| panic!("{at}: {error}")),
+                    _ => panic!("{at}"),
+                }
+            }
+            "valid" => {
+                let is_valid = matches!(&self.leases[&text(step, "lease")], Held::Lease(lease) if lease.is_valid());
+                assert_eq!(Some(is_valid), step["is"].as_bool(), "{at}");
+            }
+            "remaining" => {
+                let left = self.lease(step).remaining();
+                let bound = |name| Duration::from_millis(step[name].as_u64().expect("a bound"));
+                assert!(left >= bound("above") && left <= bound("below"), "{at}: {left:?}");
+            }
+            "token" => {
+                let token = self.lease(step).token();
+                match (step["is"].as_str(), step["above"].as_str()) {
+                    (Some("none"), _) => assert_eq!(token, None, "{at}"),
+                    (_, Some(other)) => assert!(token > self.tokens[other], "{at}"),
+                    _ => assert!(token.is_some(), "{at}"),
+                }
+            }
+            "locked" => {
+                let is_locked = self.lock(step).is_locked().await.expect("an answer");
+                assert_eq!(Some(is_locked), step["is"].as_bool(), "{at}");
+            }
+            "available" => {
+                let semaphore = self.client(step).semaphore(&self.name, self.limit);
+                let available = semaphore.available().await.expect("an answer");
+                assert_eq!(Some(available), number_of(&step["is"]), "{at}");
+            }
+            "force" => {
+                let was_held = self
+                    .client(step)
+                    .force_release(&self.lock(step))
+                    .await
+                    .expect("an answer");
+                assert_eq!(Some(was_held), step["is"].as_bool(), "{at}");
+            }
+            "lost" => {
+                let limit = Duration::from_millis(step["within_ms"].as_u64().unwrap_or(PATIENCE));
+                let reason = tokio::time::timeout(limit, self.lease(step).lost()).await;
+                let reason: LostReason = reason.unwrap_or_else(|_| panic!("not lost in time: {at}"));
+                assert!(is_one_of(step, reason.as_str()), "{at}: {reason:?}");
+            }
+            "pause" => tokio::time::sleep(Duration::from_millis(step["ms"].as_u64().expect("ms"))).await,
+            "close" => self.client(step).close().await,
+            other => panic!("no step {other:?}: {at}"),
+        }
+    }
+
+    /// Takes the lock as a step says; `None` if it is another's.
+    async fn take(&mut self, what: &str, step: &Value) -> Result<Option<Lease>, Error> {
+        let mut lock = self.lock(step);
+        if what == "reenter" {
+            lock = match &self.leases[&text(step, "within")] {
+                Held::Lease(lease) => lock.within(lease),
+                Held::Released => panic!("{}: a released lease is entered", self.at),
+            };
+        }
+        match what {
+            "try" => wait(lock, step, Some(0)).try_acquire().await,
+            _ => wait(lock, step, None).acquire().await.map(Some),
+        }
+    }
+
+    fn settle(&mut self, step: &Value, result: Result<Option<Lease>, Error>, at: &str) {
+        match (step["error"].as_str(), step["is"].as_str(), result) {
+            (Some(kind), _, Err(error)) => assert_eq!(error.kind().name(), kind, "{at}: {error}"),
+            (None, Some("refused"), Ok(None)) => {}
+            (None, None, Ok(Some(lease))) => self.hold(text(step, "as"), lease),
+            (.., other) => panic!("{at}: {other:?}"),
+        }
+    }
+
+    fn hold(&mut self, name: String, lease: Lease) {
+        self.tokens.insert(name.clone(), lease.token());
+        self.leases.insert(name, Held::Lease(lease));
+    }
+
+    async fn release(&mut self, step: &Value, at: &str) {
+        let held = self.leases.insert(text(step, "lease"), Held::Released);
+        let outcome = match held.expect("a lease") {
+            Held::Lease(lease) => lease.release().await.unwrap_or_else(|error| panic!("{at}: {error}")),
+            // The type has no second release.
+            Held::Released => ReleaseOutcome::Released,
+        };
+        if step["is"].is_null() {
+            assert_eq!(outcome, ReleaseOutcome::Released, "{at}");
+        } else {
+            assert!(is_one_of(step, outcome.as_str()), "{at}: {outcome:?}");
+        }
+    }
+
+    fn client(&self, step: &Value) -> &Client {
+        let number = number_of(&step["client"]).unwrap_or(0) as usize;
+        &self.clients[number]
+    }
+
+    fn lease(&self, step: &Value) -> &Lease {
+        match &self.leases[&text(step, "lease")] {
+            Held::Lease(lease) => lease,
+            Held::Released => panic!("{}: {step}: a released lease", self.at),
+        }
+    }
+
+    fn lock(&self, step: &Value) -> Lock {
+        let client = self.client(step);
+        let member = || client.lock(format!("{}:a", self.name));
+        let name = &self.name;
+        let lock = match step["kind"].as_str().unwrap_or(&self.kind) {
+            "lock" => client.lock(name),
+            "mutex" => client.mutex(name),
+            "fair_lock" => client.fair_lock(name),
+            "read_lock" => client.read_write_lock(name).read,
+            "write_lock" => client.read_write_lock(name).write,
+            "semaphore" => {
+                let limit = number_of(&step["limit"]).unwrap_or(self.limit);
+                let permits = number_of(&step["permits"]).unwrap_or(1);
+                client.semaphore(name, limit).permits(permits)
+            }
+            "multi" => client.multi_lock([&member(), &client.mutex(format!("{name}:b"))]),
+            "member" => member(),
+            other => panic!("no kind {other:?}"),
+        };
+        let millis = |name| step[name].as_u64().map(Duration::from_millis);
+        let lock = millis("lease_ms").map_or(lock.clone(), |lease| lock.lease(lease));
+        let lock = millis("max_hold_ms").map_or(lock.clone(), |most| lock.max_hold(most));
+        match step["token"].as_bool() {
+            Some(false) => lock.without_token(),
+            _ => lock,
+        }
+    }
+}
+
+fn wait(lock: Lock, step: &Value, unless_said: Option<u64>) -> Lock {
+    let millis = step["wait_ms"].as_u64().or(unless_said);
+    millis.map_or(lock.clone(), |millis| lock.wait(Duration::from_millis(millis)))
+}
+
+fn text(step: &Value, name: &str) -> String {
+    step[name]
+        .as_str()
+        .unwrap_or_else(|| panic!("{step} has no {name}"))
+        .into()
+}
+
+fn number_of(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|number| number.try_into().ok())
+}
+
+/// Whether a word is what a step says, or one of the words.
+fn is_one_of(step: &Value, word: &str) -> bool {
+    match &step["is"] {
+        Value::Array(words) => words.iter().any(|known| known == word),
+        known => known == word,
+    }
+}
