@@ -21,7 +21,8 @@ async fn every_scenario_holds_for_every_kind_on_every_transport() {
     let suite: Value = serde_json::from_str(SCENARIOS).expect("JSON");
     let wanted = std::env::var("LEASEHOLD_BEHAVIOUR").unwrap_or_else(|_| "memory,serve,redis".into());
     for transport in wanted.split(',') {
-        let server = Server::start(transport);
+        let servers = [(); 3].map(|()| Server::start(transport));
+        let urls: Vec<String> = servers.iter().enumerate().map(|(at, server)| server.url(at)).collect();
         let mut count = 0;
         for scenario in suite["scenarios"].as_array().expect("scenarios") {
             for kind in scenario["kinds"].as_array().expect("kinds") {
@@ -31,7 +32,7 @@ async fn every_scenario_holds_for_every_kind_on_every_transport() {
                     continue;
                 }
                 count += 1;
-                let mut run = Run::new(&server.url(), scenario, kind, count).await;
+                let mut run = Run::new(&urls, scenario, kind, count).await;
                 for step in scenario["steps"].as_array().expect("steps") {
                     run.step(step).await;
                 }
@@ -92,9 +93,9 @@ impl Server {
         }
     }
 
-    fn url(&self) -> String {
+    fn url(&self, number: usize) -> String {
         match self {
-            Self::Memory => format!("memory://behaviour-{}", std::process::id()),
+            Self::Memory => format!("memory://behaviour-{}-{number}", std::process::id()),
             Self::Serve(_, port) => format!("redis://127.0.0.1:{port}"),
             Self::Redis(redis) => redis.url(),
         }
@@ -130,10 +131,13 @@ enum Held {
 }
 
 impl Run {
-    async fn new(url: &str, scenario: &Value, kind: &str, number: usize) -> Self {
+    async fn new(urls: &[String], scenario: &Value, kind: &str, number: usize) -> Self {
         let mut clients = Vec::new();
         for _ in 0..2 {
-            let mut options = Client::builder().url(url);
+            let mut options = match kind {
+                "redlock" => Client::builder().primaries(urls),
+                _ => Client::builder().url(&urls[0]),
+            };
             if let Some(lease) = scenario["lease_ms"].as_u64() {
                 options = options.lease(Duration::from_millis(lease));
             }
@@ -319,7 +323,7 @@ impl Run {
         let member = || client.lock(format!("{}:a", self.name));
         let name = &self.name;
         let lock = match step["kind"].as_str().unwrap_or(&self.kind) {
-            "lock" => client.lock(name),
+            "lock" | "redlock" => client.lock(name),
             "mutex" => client.mutex(name),
             "fair_lock" => client.fair_lock(name),
             "read_lock" => client.read_write_lock(name).read,
