@@ -111,6 +111,19 @@ abstract class CoroutineBehaviour {
         }
 
     @Test
+    fun `an endless wait goes before a bounded one of the lock`() =
+        runBlocking {
+            client.lock(name).lock()
+            val bounded = client.lock(name, LockOptions.DEFAULT.withWait(java.time.Duration.ZERO))
+            val waiting = launch(start = CoroutineStart.UNDISPATCHED) {
+                client.withLock(bounded, wait = Duration.INFINITE) { }
+            }
+            client.lock(name).unlock()
+            waiting.join()
+            assertFalse(waiting.isCancelled)
+        }
+
+    @Test
     fun `a nested call that would wait for itself fails at once, whatever its kind`() {
         val both = client.readWriteLock(name)
         val nested =
