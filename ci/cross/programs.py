@@ -69,6 +69,21 @@ class Server:
     def port(self) -> int:
         return int(self.url.rpartition(":")[2])
 
+    def time(self) -> float:
+        """In seconds, by its own clock."""
+        seconds, microseconds = self.store.time()
+        return float(seconds + microseconds / 1_000_000)
+
+    def listeners(self, name: str) -> int:
+        """How many connections listen for releases of that name."""
+        channels = self.store.pubsub_channels(f"*{{{name}}}")
+        return sum(count for _, count in self.store.pubsub_numsub(*channels)) if channels else 0
+
+    def script_calls(self) -> int:
+        """How many scripts its clients have called since its statistics were reset."""
+        statistics = self.store.info("commandstats")
+        return sum(int(statistics.get(f"cmdstat_{name}", {"calls": 0})["calls"]) for name in ("evalsha", "eval"))
+
 
 class Contender:
     """One contender as a child process, until its context is left."""

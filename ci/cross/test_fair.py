@@ -80,7 +80,7 @@ def test_a_hand_over_costs_two_calls_beside_the_polls(server: Server) -> None:
         go(ready)
         hand_overs = sum(sum(turns(line).grants) for line in finish(ready))
         seconds = time.monotonic() - started
-    calls = script_calls(server)
+    calls = server.script_calls()
     print(f"{calls} calls for {hand_overs} hand-overs in {seconds:.1f} s")
     assert hand_overs > 100
     assert calls <= 2 * hand_overs + 2 * seconds * len(contenders) + 30
@@ -149,8 +149,3 @@ def waiting(server: Server, name: str, *languages: str) -> Iterator[list[Contend
 
 def queued(server: Server, name: str, count: int) -> None:
     wait_until(f"{count} wait", lambda: server.store.zcard(f"leasehold:fair:{{{name}}}") == count)
-
-
-def script_calls(server: Server) -> int:
-    statistics = server.store.info("commandstats")
-    return sum(int(statistics.get(f"cmdstat_{name}", {"calls": 0})["calls"]) for name in ("evalsha", "eval"))

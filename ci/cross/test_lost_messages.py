@@ -22,8 +22,8 @@ def test_without_any_message_a_waiter_gets_it_within_a_second(server: Server, ki
         lease = hold_against(holder, kind, name)
         with together(Contender(language, "turns", deaf, name, **options) for language in PROCESSES) as ready:
             go(ready)
-            wait_until("all wait", lambda: listeners(server, name) == len(ready))
-            free_since = server_time(server)
+            wait_until("all wait", lambda: server.listeners(name) == len(ready))
+            free_since = server.time()
             lease.release()
             said = [turns(line) for line in finish(ready)]
     assert [one.grants for one in said] == [[ROUNDS] * WORKERS] * len(PROCESSES)
@@ -70,14 +70,3 @@ def hold_against(client: leasehold.Client, kind: str, name: str) -> leasehold.Le
     lease = lock.try_acquire()
     assert lease
     return lease
-
-
-def listeners(server: Server, name: str) -> int:
-    """How many connections listen for releases of that name."""
-    channels = server.store.pubsub_channels(f"*{{{name}}}")
-    return sum(count for _, count in server.store.pubsub_numsub(*channels)) if channels else 0
-
-
-def server_time(server: Server) -> float:
-    seconds, microseconds = server.store.time()
-    return float(seconds + microseconds / 1_000_000)
