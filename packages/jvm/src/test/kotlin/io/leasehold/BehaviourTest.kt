@@ -47,15 +47,17 @@ class BehaviourTest {
 
     private fun test(transport: String, callers: String, kind: String, scenario: JsonObject): DynamicNode =
         dynamicTest("$transport, $callers, $kind: ${scenario.text("name")}") {
+            val count = counts.computeIfAbsent("$transport, $callers") { Count() }
+            count.run.incrementAndGet()
             val acting = if (callers == "Threads") Threads() else Stages()
             Scenario(scenario, kind, URLS.getValue(transport)(), acting).use(Scenario::run)
-            counts.computeIfAbsent("$transport, $callers") { AtomicInteger() }.incrementAndGet()
+            count.passed.incrementAndGet()
         }
 
     companion object {
         private val SCENARIOS = Path.of("../../ci/behaviour/scenarios.json")
         private val CALLERS: List<KClass<out Callers>> = listOf(Threads::class, Stages::class)
-        private val counts = ConcurrentHashMap<String, AtomicInteger>()
+        private val counts = ConcurrentHashMap<String, Count>()
         private val memory = "memory://${UUID.randomUUID()}"
         private val serve = lazy(::ServeProcess)
         private val redis = lazy { RedisServer() }
@@ -74,10 +76,15 @@ class BehaviourTest {
         fun close() {
             listOf(serve, redis).filter { it.isInitialized() }.forEach { it.value.close() }
             counts.toSortedMap().forEach { (where, count) ->
-                println("behaviour suite, $where: $count scenarios passed")
+                println("behaviour suite, $where: ${count.run} scenarios run, ${count.passed} passed")
             }
         }
     }
+}
+
+private class Count {
+    val run = AtomicInteger()
+    val passed = AtomicInteger()
 }
 
 /** `leasehold serve` on a free port. */

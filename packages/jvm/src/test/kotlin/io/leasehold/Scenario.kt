@@ -29,7 +29,8 @@ class Scenario(
             try {
                 take(step)
             } catch (failure: Throwable) {
-                throw AssertionError("step ${number + 1}, $step: $failure", failure)
+                val where = "$kind on $url: ${scenario.text("name")}: step ${number + 1}, $step"
+                throw AssertionError("$where: $failure", failure)
             }
         }
     }
