@@ -67,9 +67,9 @@ class Pair:
         assert said.startswith("refused")
         return said
 
-    def wait(self, peer: Peer) -> None:
-        """Begins to wait for the lock; returns once the server has refused it."""
-        self.server.waits(self.key, lambda: peer.tell("lock", self._name_for(peer), 30_000))
+    def wait(self, peer: Peer, tries: int = 2) -> None:
+        """Begins to wait for the lock; returns once the server has refused it, a few times."""
+        self.server.waits(lambda: peer.tell("lock", self._name_for(peer), 30_000), tries)
         assert peer.is_silent()
 
     def release(self, peer: Peer) -> None:
