@@ -22,7 +22,7 @@ demo *options: build
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint build test-core test-wasm test-python test-node test-jvm test-cross test-demo test-timing
+test: lint build test-core test-wasm test-python test-node test-jvm test-cross test-interop test-demo test-timing
 
 # What the demo and the tests need
 [group('build')]
@@ -58,6 +58,12 @@ build-example: build-jvm
 build-contender:
     cargo build --release --locked --package leasehold-contender
 
+# The other lock libraries that ours is set beside
+[group('build')]
+build-interop: build-jvm
+    npm ci --prefix ci/interop/node --no-audit --no-fund --loglevel=error
+    {{ maven }} --quiet --file ci/interop/jvm/pom.xml package
+
 # The Rust crates: virtual time, the embedded store, a real redis-server
 [group('test')]
 test-core *options:
@@ -89,6 +95,11 @@ test-jvm *options:
 test-cross *options: build build-contender
     cd ci/cross && {{ python }} -m pytest -m "not timing" "$@"
 
+# Other lock libraries on the same locks, and the programs of docs/migrate
+[group('test')]
+test-interop *options: build build-interop
+    cd ci/interop && {{ python }} -m pytest -m "not timing" "$@"
+
 # The demo, on the embedded server and on a real redis-server
 [group('test')]
 test-demo *options: build
@@ -96,12 +107,13 @@ test-demo *options: build
 
 # All tests that assert milliseconds, one after another: leave the machine alone meanwhile
 [group('test')]
-test-timing: build build-contender
+test-timing: build build-contender build-interop
     cargo test --locked {{ core }} --test timing -- --test-threads=1
     cd packages/python && {{ python }} -m pytest -m timing
     npm run --silent --prefix packages/node test:timing
     {{ maven }} --file packages/jvm/pom.xml verify -Ptiming
     cd ci/cross && {{ python }} -m pytest -m timing
+    cd ci/interop && {{ python }} -m pytest -m timing
 
 # All lints, changing nothing
 [group('lint')]
@@ -123,6 +135,7 @@ lint-python: build-python
     {{ venv }}/ruff format --quiet --check .
     cd packages/python && {{ venv }}/mypy
     cd ci/cross && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
+    cd ci/interop && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
     cd examples/seckill && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
 
 [group('lint')]

@@ -1,10 +1,21 @@
 """Starts the contenders and talks to them."""
 
+import atexit
+import functools
 import os
+import queue
+import shutil
 import subprocess
 import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import redis
 
@@ -12,21 +23,39 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 CONTENDERS = HERE / "contenders"
 JARS = ROOT / "examples" / "seckill" / "jvm" / "target" / "lib"
+LANGUAGES = ["rust", "python-threads", "python-asyncio", "node", "jvm"]
+# How long a contender may take to say something that it is to say at once: a JVM starts slowly on a busy machine.
+PATIENCE = 60.0
 
 
-def java() -> str:
+def java(tool: str = "java") -> str:
     home = os.environ.get("JAVA_HOME")
-    return str(Path(home) / "bin" / "java") if home else "java"
+    return str(Path(home) / "bin" / tool) if home else tool
 
 
-PROGRAMS: dict[str, list[str]] = {
-    "rust": [str(ROOT / "target" / "release" / "leasehold-contender")],
-    "python-threads": [sys.executable, str(CONTENDERS / "threads.py")],
-    "python-asyncio": [sys.executable, str(CONTENDERS / "tasks.py")],
-    "node": ["node", str(CONTENDERS / "node.mjs")],
-    "jvm": [java(), "-cp", f"{JARS}{os.sep}*", str(CONTENDERS / "Contender.java")],
-}
-LANGUAGES = list(PROGRAMS)
+def program(language: str) -> list[str]:
+    """The command that runs a language's contender."""
+    return {
+        "rust": lambda: [str(ROOT / "target" / "release" / "leasehold-contender")],
+        "python-threads": lambda: [sys.executable, str(CONTENDERS / "threads.py")],
+        "python-asyncio": lambda: [sys.executable, str(CONTENDERS / "tasks.py")],
+        "node": lambda: ["node", str(CONTENDERS / "node.mjs")],
+        "jvm": lambda: [java(), *JVM_FLAGS, "-cp", f"{JARS}{os.sep}*{os.pathsep}{java_classes()}", "Contender"],
+    }[language]()
+
+
+# Contenders live for seconds: what makes a JVM fast later on only keeps two cores busy.
+JVM_FLAGS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+
+
+@functools.cache
+def java_classes() -> Path:
+    """The Java contender, compiled once for all tests."""
+    folder = Path(tempfile.mkdtemp(prefix="contender-"))
+    atexit.register(shutil.rmtree, folder)
+    command = [java("javac"), "-cp", f"{JARS}{os.sep}*", "-d", str(folder), str(CONTENDERS / "Contender.java")]
+    subprocess.run(command, check=True)
+    return folder
 
 
 @dataclass(frozen=True)
@@ -36,23 +65,53 @@ class Server:
     url: str
     store: "redis.Redis"
 
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    def time(self) -> float:
+        """In seconds, by its own clock."""
+        seconds, microseconds = self.store.time()
+        return float(seconds + microseconds / 1_000_000)
+
+    def listeners(self, name: str) -> int:
+        """How many connections listen for releases of that name."""
+        channels = self.store.pubsub_channels(f"*{{{name}}}")
+        return sum(count for _, count in self.store.pubsub_numsub(*channels)) if channels else 0
+
+    def script_calls(self) -> int:
+        """How many scripts its clients have called since its statistics were reset."""
+        statistics = self.store.info("commandstats")
+        return sum(int(statistics.get(f"cmdstat_{name}", {"calls": 0})["calls"]) for name in ("evalsha", "eval"))
+
 
 class Contender:
-    """One contender as a child process."""
+    """One contender as a child process, until its context is left."""
 
-    def __init__(self, language: str, command: str, server: Server, name: str, *numbers: int) -> None:
-        arguments = [command, server.url, name, *map(str, numbers)]
+    def __init__(self, language: str, command: str, server: Server, name: str, **options: object) -> None:
+        words = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", str(value))]
         self.language = language
         self.process = subprocess.Popen(
-            PROGRAMS[language] + arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*program(language), command, server.url, name, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._listen)
+        self._reader.start()
 
-    def expect(self, line: str) -> None:
-        assert self.read() == line, f"{self.language} did not say {line!r}"
+    def expect(self, line: str, within: float = PATIENCE) -> None:
+        assert self.read(within) == line, f"{self.language} did not say {line!r}"
 
-    def read(self) -> str:
-        assert self.process.stdout
-        return self.process.stdout.readline().strip()
+    def read(self, within: float = PATIENCE) -> str:
+        try:
+            return self._lines.get(timeout=within)
+        except queue.Empty:
+            raise AssertionError(f"{self.language} said nothing for {within} s") from None
+
+    def has_spoken(self) -> bool:
+        return not self._lines.empty()
 
     def go(self) -> None:
         assert self.process.stdin
@@ -60,24 +119,80 @@ class Contender:
         self.process.stdin.flush()
 
     def finish(self) -> None:
-        assert self.process.wait(timeout=60) == 0, f"{self.language} failed"
+        assert self.process.wait(timeout=PATIENCE) == 0, f"{self.language} failed"
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
+        self._reader.join()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe
+            pipe.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    def _listen(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self._lines.put(line.strip())
+        self._lines.put("")
 
 
-def contend(contenders: list[Contender]) -> list[str]:
-    """Starts them together, waits for all, and returns what each said last."""
+@contextmanager
+def together(contenders: Iterable[Contender]) -> Iterator[list[Contender]]:
+    """Contenders that say `ready` first: yields them ready to go, and kills them at the end."""
+    started = list(contenders)
     try:
-        for contender in contenders:
+        for contender in started:
             contender.expect("ready")
-        for contender in contenders:
-            contender.go()
-        said = [contender.read() for contender in contenders]
-        for contender in contenders:
-            contender.finish()
-        return said
+        yield started
     finally:
-        for contender in contenders:
+        for contender in started:
             contender.kill()
+
+
+def go(contenders: list[Contender]) -> None:
+    for contender in contenders:
+        contender.go()
+
+
+def finish(contenders: list[Contender]) -> list[str]:
+    """Waits for all, and returns what each said last."""
+    said = [contender.read() for contender in contenders]
+    for contender in contenders:
+        contender.finish()
+    return said
+
+
+def contend(contenders: Iterable[Contender]) -> list[str]:
+    """Starts them together, waits for all, and returns what each said last."""
+    with together(contenders) as ready:
+        go(ready)
+        return finish(ready)
+
+
+@dataclass(frozen=True)
+class Turns:
+    """What a contender says after `turns`: how long it held the lock, in seconds, and each worker's grants."""
+
+    held: float
+    grants: list[int]
+
+
+def turns(line: str) -> Turns:
+    held_ms, *grants = map(int, line.split())
+    return Turns(held_ms / 1000, grants)
+
+
+def wait_until(what: str, condition: Callable[[], object], within: float = PATIENCE) -> None:
+    """Polls until it is so."""
+    deadline = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {within} s: {what}"
+        time.sleep(0.005)

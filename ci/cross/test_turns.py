@@ -5,7 +5,7 @@ import time
 import pytest
 
 import leasehold
-from programs import LANGUAGES, Contender, Server, contend
+from programs import LANGUAGES, Contender, Server, contend, turns
 
 pytestmark = pytest.mark.timing
 
@@ -16,15 +16,15 @@ LEASE_MS = 1000
 @pytest.mark.parametrize(("one", "other"), [(language, language) for language in LANGUAGES] + RING)
 def test_two_processes_take_turns(server: Server, one: str, other: str) -> None:
     name = f"turns-{one}-{other}"
-    said = contend([Contender(language, "turns", server, name, 8, 5) for language in (one, other)])
-    first, second = (int(grants) for grants in said)
+    said = contend(Contender(language, "turns", server, name, workers=8, seconds=5) for language in (one, other))
+    first, second = (sum(turns(line).grants) for line in said)
     assert 0.35 <= first / (first + second) <= 0.65, f"{one} had {first} grants and {other} {second}"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_killed_holder_is_followed_within_its_lease(server: Server, language: str) -> None:
     name = f"killed-{language}"
-    holder = Contender(language, "hold", server, name, LEASE_MS)
+    holder = Contender(language, "hold", server, name, lease_ms=LEASE_MS)
     try:
         holder.expect("held")
         with leasehold.connect(server.url) as client:

@@ -6,8 +6,21 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import redis
+
+
+@dataclass(frozen=True)
+class RedisProcess:
+    """A redis-server, its port and its process."""
+
+    port: int
+    process: "subprocess.Popen[bytes]"
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
 
 
 def free_port() -> int:
@@ -19,15 +32,23 @@ def free_port() -> int:
 @contextlib.contextmanager
 def redis_server() -> Iterator[str]:
     """Yields its URL once it answers."""
+    with redis_process() as server:
+        yield server.url
+
+
+@contextlib.contextmanager
+def redis_process(*options: str) -> Iterator[RedisProcess]:
+    """Yields the server once it answers. It may be stopped or dead at the end."""
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
-        command = ["redis-server", "--port", str(port), "--save", "", "--appendonly", "no", "--dir", folder]
+        command = ["redis-server", "--port", str(port), "--save", "", "--appendonly", "no", "--dir", folder, *options]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
             _wait_until_up(port)
-            yield f"redis://127.0.0.1:{port}"
+            yield RedisProcess(port, process)
         finally:
-            process.terminate()
+            # Unlike SIGTERM this also ends a server that is stopped.
+            process.kill()
             process.wait()
 
 

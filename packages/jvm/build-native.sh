@@ -3,7 +3,7 @@
 #
 # usage: build-native.sh TARGET     TARGET is Maven's build directory
 #
-# TARGET/native/<os>-<arch>/        the library, where JNA looks for it in a jar
+# TARGET/classes/<os>-<arch>/       the library, where JNA looks for it, in a jar too
 # TARGET/generated-sources/uniffi/  the Kotlin
 set -euo pipefail
 
@@ -29,10 +29,13 @@ cargo build --quiet --locked --release --package leasehold-jvm
 # The generator runs once: building it fast is worth more than a fast generator.
 cargo build --quiet --locked --package leasehold-uniffi-bindgen
 
-# Written aside and renamed: a JVM may have the old one mapped.
-mkdir -p "$target/native/$platform"
-cp "$built/release/$library" "$target/native/$platform/$library.new"
-mv -f "$target/native/$platform/$library.new" "$target/native/$platform/$library"
+# Written aside and renamed, as a JVM may have the old one mapped. Maven copies resources onto the old file, so this
+# one is no resource.
+classes=$target/classes/$platform
+aside=$target/$library.new
+mkdir -p "$classes"
+cp "$built/release/$library" "$aside"
+mv -f "$aside" "$classes/$library"
 
 generated=$target/generated-sources/uniffi
 rm -rf "$generated"

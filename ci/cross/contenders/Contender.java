@@ -1,34 +1,66 @@
 import io.leasehold.DistributedLock;
+import io.leasehold.Lease;
 import io.leasehold.Leasehold;
+import io.leasehold.LeaseholdBuilder;
 import io.leasehold.LeaseholdClient;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.concurrent.Callable;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicLongArray;
+import java.util.stream.Collectors;
+import java.util.stream.LongStream;
+import java.util.stream.Stream;
 import redis.clients.jedis.RedisClient;
+import redis.clients.jedis.StreamEntryID;
 
-/** The contender on the JVM. Run as a single source file with the jars of the seckill service. */
+/** The contender on the JVM, compiled against the jars of the seckill service. */
 public final class Contender {
+    private static final BufferedReader INPUT = new BufferedReader(new InputStreamReader(System.in));
+
+    private final Map<String, String> options = new HashMap<>();
+    private final String url;
+    private final String name;
+    private final int workers;
+    private final long rounds;
+    private final long seconds;
+
     public static void main(String[] args) throws Exception {
-        String url = args[1];
-        String name = args[2];
+        var contender = new Contender(args);
         switch (args[0]) {
-            case "count" -> count(url, name, Integer.parseInt(args[3]), Integer.parseInt(args[4]));
-            case "turns" -> turns(url, name, Integer.parseInt(args[3]), Long.parseLong(args[4]));
-            case "hold" -> hold(url, name, Long.parseLong(args[3]));
+            case "count" -> contender.count();
+            case "turns" -> contender.turns();
+            case "hold" -> contender.hold();
+            case "downgrade" -> contender.downgrade();
             default -> throw new IllegalArgumentException(args[0]);
         }
     }
 
-    private static void count(String url, String name, int workers, int rounds) throws Exception {
-        try (LeaseholdClient client = Leasehold.connect(url);
+    private Contender(String[] args) {
+        url = args[1];
+        name = args[2];
+        for (int i = 3; i < args.length; i += 2) {
+            options.put(args[i], args[i + 1]);
+        }
+        workers = (int) option("--workers", 1);
+        rounds = option("--rounds", 1_000_000_000);
+        seconds = option("--seconds", 1_000_000);
+    }
+
+    private void count() throws Exception {
+        try (LeaseholdClient client = connect();
                 RedisClient store = RedisClient.create(url)) {
-            DistributedLock lock = client.lock(name);
-            run(workers, () -> {
-                for (int round = 0; round < rounds; round++) {
+            DistributedLock lock = lockOf(client);
+            run(worker -> {
+                for (long round = 0; round < rounds; round++) {
                     lock.lock();
                     try {
                         String value = store.get(name + ":count");
@@ -39,50 +71,152 @@ public final class Contender {
                         lock.unlock();
                     }
                 }
-                return null;
             });
         }
     }
 
-    private static void turns(String url, String name, int workers, long seconds) throws Exception {
-        var grants = new AtomicLong();
-        try (LeaseholdClient client = Leasehold.connect(url)) {
-            DistributedLock lock = client.lock(name);
-            run(workers, () -> {
+    private void turns() throws Exception {
+        var grants = new AtomicLongArray(workers);
+        var heldNanos = new AtomicLong();
+        try (LeaseholdClient client = connect();
+                RedisClient store = RedisClient.create(url)) {
+            DistributedLock lock = lockOf(client);
+            long holdMs = option("--hold-ms", 0);
+            run(worker -> {
                 long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
-                while (System.nanoTime() < until) {
+                while (grants.get(worker) < rounds && System.nanoTime() < until) {
                     lock.lock();
                     try {
-                        grants.incrementAndGet();
+                        long taken = System.nanoTime();
+                        String id = ProcessHandle.current().pid() + "/" + worker + "/" + grants.get(worker);
+                        note(store, "enter", id, lock.getLease());
+                        Thread.sleep(holdMs);
+                        note(store, "exit", id, null);
+                        heldNanos.addAndGet(System.nanoTime() - taken);
+                        grants.incrementAndGet(worker);
                     } finally {
                         lock.unlock();
                     }
                 }
-                return null;
             });
         }
-        System.out.println(grants);
+        Stream<Long> numbers = Stream.concat(
+                Stream.of(TimeUnit.NANOSECONDS.toMillis(heldNanos.get())),
+                LongStream.range(0, workers).mapToObj(worker -> grants.get((int) worker)));
+        System.out.println(numbers.map(String::valueOf).collect(Collectors.joining(" ")));
     }
 
-    private static void hold(String url, String name, long leaseMs) throws Exception {
-        LeaseholdClient client = Leasehold.builder().url(url).lease(Duration.ofMillis(leaseMs)).connect();
-        client.lock(name).lock();
-        System.out.println("held");
-        Thread.currentThread().join();
+    private void hold() throws Exception {
+        var allHold = new CountDownLatch(workers);
+        var over = new CountDownLatch(1);
+        try (LeaseholdClient client = connect()) {
+            DistributedLock lock = lockOf(client);
+            var threads = new ArrayList<Thread>();
+            for (int worker = 0; worker < workers; worker++) {
+                var thread = new Thread(() -> {
+                    lock.lock();
+                    allHold.countDown();
+                    try {
+                        over.await();
+                    } catch (InterruptedException e) {
+                        throw new IllegalStateException(e);
+                    }
+                    lock.unlock();
+                });
+                thread.start();
+                threads.add(thread);
+            }
+            allHold.await();
+            System.out.println("held");
+            waitForWord();
+            over.countDown();
+            for (Thread thread : threads) {
+                thread.join();
+            }
+            System.out.println("released");
+        }
+    }
+
+    private void downgrade() throws Exception {
+        try (LeaseholdClient client = connect()) {
+            var lock = client.readWriteLock(name);
+            lock.writeLock().lock();
+            System.out.println("held");
+            waitForWord();
+            lock.readLock().lock();
+            lock.writeLock().unlock();
+            System.out.println("reading");
+            waitForWord();
+            lock.readLock().unlock();
+            System.out.println("released");
+        }
+    }
+
+    private LeaseholdClient connect() {
+        LeaseholdBuilder builder = Leasehold.builder().url(url);
+        if (options.containsKey("--lease-ms")) {
+            builder.lease(Duration.ofMillis(option("--lease-ms", 0)));
+        }
+        return builder.connect();
+    }
+
+    private DistributedLock lockOf(LeaseholdClient client) {
+        String kind = options.getOrDefault("--kind", "lock");
+        return switch (kind) {
+            case "lock" -> client.lock(name);
+            case "mutex" -> client.mutex(name);
+            case "fair" -> client.fairLock(name);
+            case "read" -> client.readWriteLock(name).readLock();
+            case "write" -> client.readWriteLock(name).writeLock();
+            case "semaphore" -> client.semaphore(name, (int) option("--limit", 1))
+                    .permits((int) option("--permits", 1));
+            case "multi" -> client.multiLock(
+                    Stream.of(name.split(",")).map(client::lock).toList());
+            default -> throw new IllegalArgumentException(kind);
+        };
+    }
+
+    /** Writes into `NAME:log` that a worker comes in, with the lease that it has, or goes out. */
+    private void note(RedisClient store, String step, String id, Lease lease) {
+        if (option("--log", 0) == 0) {
+            return;
+        }
+        // Both clocks are this machine's, so the server can compare.
+        long until = System.currentTimeMillis() + (lease == null ? 0 : lease.getRemaining().toMillis());
+        store.xadd(
+                name + ":log",
+                StreamEntryID.NEW_ENTRY,
+                Map.of("step", step, "id", id, "until", Long.toString(until)));
+    }
+
+    private long option(String key, long preset) {
+        return Long.parseLong(options.getOrDefault(key, Long.toString(preset)));
+    }
+
+    private interface Work {
+        void of(int worker) throws Exception;
     }
 
     /** Says `ready`, waits for the word, and runs `work` on that many threads. */
-    private static void run(int workers, Callable<Void> work) throws Exception {
+    private void run(Work work) throws Exception {
         System.out.println("ready");
-        System.in.read();
+        waitForWord();
         var pool = Executors.newFixedThreadPool(workers);
-        var tasks = new ArrayList<Future<Void>>();
-        for (int worker = 0; worker < workers; worker++) {
-            tasks.add(pool.submit(work));
+        var tasks = new ArrayList<Future<?>>();
+        for (int i = 0; i < workers; i++) {
+            int worker = i;
+            tasks.add(pool.submit(() -> {
+                work.of(worker);
+                return null;
+            }));
         }
-        for (Future<Void> task : tasks) {
+        for (Future<?> task : tasks) {
             task.get();
         }
         pool.shutdown();
+    }
+
+    private static void waitForWord() throws IOException {
+        INPUT.readLine();
     }
 }

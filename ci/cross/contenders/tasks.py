@@ -1,63 +1,125 @@
 """The contender in Python with asyncio tasks."""
 
 import asyncio
-import sys
+import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 
 import redis.asyncio as redis
+from settings import Settings, entry, parse
 
 import leasehold.aio
 
 
-async def run(workers: int, work: Callable[[], Awaitable[None]]) -> None:
+async def run(workers: int, work: Callable[[int], Awaitable[None]]) -> None:
     """Says `ready`, waits for the word, and runs `work` in that many tasks."""
     print("ready", flush=True)
+    await word()
+    await asyncio.gather(*(work(worker) for worker in range(workers)))
+
+
+async def word() -> None:
     await asyncio.to_thread(input)
-    await asyncio.gather(*(work() for _ in range(workers)))
 
 
-async def count(url: str, name: str, workers: int, rounds: int) -> None:
-    store = redis.from_url(url, decode_responses=True)
-    async with leasehold.aio.connect(url) as client:
-        lock = client.lock(name)
+def taker(client: leasehold.aio.Client, settings: Settings) -> Callable[[], Awaitable[leasehold.aio.Lease]]:
+    """What takes the lock, however long that lasts."""
+    if settings.kind == "semaphore":
+        semaphore = client.semaphore(settings.name, settings.limit)
+        return lambda: semaphore.acquire(settings.permits)
+    lock = {
+        "lock": lambda: client.lock(settings.name),
+        "mutex": lambda: client.mutex(settings.name),
+        "fair": lambda: client.fair_lock(settings.name),
+        "read": lambda: client.read_write_lock(settings.name).read,
+        "write": lambda: client.read_write_lock(settings.name).write,
+        "multi": lambda: client.multi_lock(client.lock(name) for name in settings.names),
+    }[settings.kind]()
 
-        async def work() -> None:
-            for _ in range(rounds):
-                async with lock as lease:
-                    value = int(await store.get(f"{name}:count") or 0)
-                    await asyncio.sleep(0.001)
-                    await store.set(f"{name}:count", value + 1)
-                    await store.rpush(f"{name}:tokens", lease.token or 0)
+    async def take() -> leasehold.aio.Lease:
+        lease = await lock.try_acquire(wait=None)
+        assert lease is not None
+        return lease
 
-        await run(workers, work)
+    return take
+
+
+async def count(settings: Settings) -> None:
+    name = settings.name
+    store = redis.from_url(settings.url, decode_responses=True)
+    async with leasehold.aio.connect(settings.url) as client:
+        take = taker(client, settings)
+
+        async def work(_worker: int) -> None:
+            for _ in range(settings.rounds):
+                lease = await take()
+                value = int(await store.get(f"{name}:count") or 0)
+                await asyncio.sleep(0.001)
+                await store.set(f"{name}:count", value + 1)
+                await store.rpush(f"{name}:tokens", lease.token or 0)
+                await lease.release()
+
+        await run(settings.workers, work)
     await store.aclose()
 
 
-async def turns(url: str, name: str, workers: int, seconds: float) -> None:
-    grants = 0
-    async with leasehold.aio.connect(url) as client:
-        lock = client.lock(name)
+async def turns(settings: Settings) -> None:
+    store = redis.from_url(settings.url, decode_responses=True)
+    log = f"{settings.name}:log"
+    grants = [0] * settings.workers
+    held = [0.0] * settings.workers
+    async with leasehold.aio.connect(settings.url, lease=settings.lease) as client:
+        take = taker(client, settings)
 
-        async def work() -> None:
-            nonlocal grants
-            until = time.monotonic() + seconds
-            while time.monotonic() < until:
-                async with lock:
-                    grants += 1
+        async def work(worker: int) -> None:
+            started = time.monotonic()
+            while settings.goes_on(grants[worker], started):
+                lease = await take()
+                taken = time.monotonic()
+                identity = f"{os.getpid()}/{worker}/{grants[worker]}"
+                if settings.log:
+                    await store.xadd(log, entry("enter", identity, lease.remaining()))
+                await asyncio.sleep(settings.hold_ms / 1000)
+                if settings.log:
+                    await store.xadd(log, entry("exit", identity, 0))
+                held[worker] += time.monotonic() - taken
+                await lease.release()
+                grants[worker] += 1
 
-        await run(workers, work)
-    print(grants, flush=True)
+        await run(settings.workers, work)
+    await store.aclose()
+    print(int(sum(held) * 1000), *grants, flush=True)
 
 
-async def hold(url: str, name: str, lease_ms: int) -> None:
-    client = await leasehold.aio.connect(url, lease=lease_ms / 1000)
-    await client.lock(name).acquire()
-    print("held", flush=True)
-    await asyncio.Event().wait()
+async def hold(settings: Settings) -> None:
+    async with leasehold.aio.connect(settings.url, lease=settings.lease) as client:
+        take = taker(client, settings)
+
+        async def one() -> leasehold.aio.Lease:
+            return await take()
+
+        leases = await asyncio.gather(*(asyncio.create_task(one()) for _ in range(settings.workers)))
+        print("held", flush=True)
+        await word()
+        for lease in leases:
+            await lease.release()
+        print("released", flush=True)
+
+
+async def downgrade(settings: Settings) -> None:
+    async with leasehold.aio.connect(settings.url, lease=settings.lease) as client:
+        lock = client.read_write_lock(settings.name)
+        await lock.write.acquire()
+        print("held", flush=True)
+        await word()
+        await lock.read.acquire()
+        await lock.write.release()
+        print("reading", flush=True)
+        await word()
+        await lock.read.release()
+        print("released", flush=True)
 
 
 if __name__ == "__main__":
-    command, url, name, *numbers = sys.argv[1:]
-    commands: dict[str, Callable[..., Coroutine[None, None, None]]] = {"count": count, "turns": turns, "hold": hold}
-    asyncio.run(commands[command](url, name, *map(int, numbers)))
+    settings = parse()
+    asyncio.run({"count": count, "turns": turns, "hold": hold, "downgrade": downgrade}[settings.command](settings))

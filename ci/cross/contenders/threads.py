@@ -1,65 +1,132 @@
 """The contender in Python with threads."""
 
-import sys
+import os
 import threading
 import time
 from collections.abc import Callable
 
 import redis
+from settings import Settings, entry, parse
 
 import leasehold
 
 
-def run(workers: int, work: Callable[[], None]) -> None:
+def run(workers: int, work: Callable[[int], None]) -> None:
     """Says `ready`, waits for the word, and runs `work` on that many threads."""
     print("ready", flush=True)
     input()
-    threads = [threading.Thread(target=work) for _ in range(workers)]
+    threads = [threading.Thread(target=work, args=(worker,)) for worker in range(workers)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
 
 
-def count(url: str, name: str, workers: int, rounds: int) -> None:
-    store = redis.Redis.from_url(url, decode_responses=True)
-    with leasehold.connect(url) as client:
-        lock = client.lock(name)
+def taker(client: leasehold.Client, settings: Settings) -> Callable[[], leasehold.Lease]:
+    """What takes the lock, however long that lasts."""
+    if settings.kind == "semaphore":
+        semaphore = client.semaphore(settings.name, settings.limit)
+        return lambda: semaphore.acquire(settings.permits)
+    lock = {
+        "lock": lambda: client.lock(settings.name),
+        "mutex": lambda: client.mutex(settings.name),
+        "fair": lambda: client.fair_lock(settings.name),
+        "read": lambda: client.read_write_lock(settings.name).read,
+        "write": lambda: client.read_write_lock(settings.name).write,
+        "multi": lambda: client.multi_lock(client.lock(name) for name in settings.names),
+    }[settings.kind]()
+
+    def take() -> leasehold.Lease:
+        lease = lock.try_acquire(wait=None)
+        assert lease is not None
+        return lease
+
+    return take
+
+
+def count(settings: Settings) -> None:
+    name = settings.name
+    store = redis.Redis.from_url(settings.url, decode_responses=True)
+    with leasehold.connect(settings.url) as client:
+        take = taker(client, settings)
+
+        def work(_worker: int) -> None:
+            for _ in range(settings.rounds):
+                lease = take()
+                value = int(store.get(f"{name}:count") or 0)
+                time.sleep(0.001)
+                store.set(f"{name}:count", value + 1)
+                store.rpush(f"{name}:tokens", lease.token or 0)
+                lease.release()
+
+        run(settings.workers, work)
+
+
+def turns(settings: Settings) -> None:
+    store = redis.Redis.from_url(settings.url, decode_responses=True)
+    log = f"{settings.name}:log"
+    grants = [0] * settings.workers
+    held = [0.0] * settings.workers
+    with leasehold.connect(settings.url, lease=settings.lease) as client:
+        take = taker(client, settings)
+
+        def work(worker: int) -> None:
+            started = time.monotonic()
+            while settings.goes_on(grants[worker], started):
+                lease = take()
+                taken = time.monotonic()
+                identity = f"{os.getpid()}/{worker}/{grants[worker]}"
+                if settings.log:
+                    store.xadd(log, entry("enter", identity, lease.remaining()))
+                time.sleep(settings.hold_ms / 1000)
+                if settings.log:
+                    store.xadd(log, entry("exit", identity, 0))
+                held[worker] += time.monotonic() - taken
+                lease.release()
+                grants[worker] += 1
+
+        run(settings.workers, work)
+    print(int(sum(held) * 1000), *grants, flush=True)
+
+
+def hold(settings: Settings) -> None:
+    with leasehold.connect(settings.url, lease=settings.lease) as client:
+        take = taker(client, settings)
+        all_hold = threading.Barrier(settings.workers + 1)
+        over = threading.Event()
 
         def work() -> None:
-            for _ in range(rounds):
-                with lock as lease:
-                    value = int(store.get(f"{name}:count") or 0)
-                    time.sleep(0.001)
-                    store.set(f"{name}:count", value + 1)
-                    store.rpush(f"{name}:tokens", lease.token or 0)
+            lease = take()
+            all_hold.wait()
+            over.wait()
+            lease.release()
 
-        run(workers, work)
-
-
-def turns(url: str, name: str, workers: int, seconds: float) -> None:
-    grants = [0]
-    with leasehold.connect(url) as client:
-        lock = client.lock(name)
-
-        def work() -> None:
-            until = time.monotonic() + seconds
-            while time.monotonic() < until:
-                with lock:
-                    grants[0] += 1
-
-        run(workers, work)
-    print(grants[0], flush=True)
+        threads = [threading.Thread(target=work) for _ in range(settings.workers)]
+        for thread in threads:
+            thread.start()
+        all_hold.wait()
+        print("held", flush=True)
+        input()
+        over.set()
+        for thread in threads:
+            thread.join()
+        print("released", flush=True)
 
 
-def hold(url: str, name: str, lease_ms: int) -> None:
-    client = leasehold.connect(url, lease=lease_ms / 1000)
-    client.lock(name).acquire()
-    print("held", flush=True)
-    threading.Event().wait()
+def downgrade(settings: Settings) -> None:
+    with leasehold.connect(settings.url, lease=settings.lease) as client:
+        lock = client.read_write_lock(settings.name)
+        lock.write.acquire()
+        print("held", flush=True)
+        input()
+        lock.read.acquire()
+        lock.write.release()
+        print("reading", flush=True)
+        input()
+        lock.read.release()
+        print("released", flush=True)
 
 
 if __name__ == "__main__":
-    command, url, name, *numbers = sys.argv[1:]
-    commands: dict[str, Callable[..., None]] = {"count": count, "turns": turns, "hold": hold}
-    commands[command](url, name, *map(int, numbers))
+    settings = parse()
+    {"count": count, "turns": turns, "hold": hold, "downgrade": downgrade}[settings.command](settings)

@@ -108,8 +108,8 @@ export class Client {
    * Several locks as one lock object: its lease holds all of them, and when one
    * is lost, all are. Kinds may be mixed; a semaphore counts as one permit of
    * it. They are taken in the order of their keys, so that two clients never
-   * wait for each other. The lease has no token. The locks' own options do not
-   * count. Nothing is sent; that no lock is named, or one twice, or one that is
+   * wait for each other. The lease has no token, and cannot be entered again. The
+   * locks' own options do not count. Nothing is sent; that no lock is named, or one twice, or one that is
    * several itself, is refused when it is used.
    *
    * @param locks lock objects of this client

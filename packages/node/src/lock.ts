@@ -9,7 +9,8 @@ import type { CallOptions, LockOptions } from './options.js';
  *
  * Two calls on one object exclude each other like calls on two: Node has no
  * notion of who is calling. To enter a lock again that is held already, pass
- * the held lease as `within`.
+ * the held lease as `within`; a mutex, and several locks as one, cannot be
+ * entered again.
  */
 export class Lock {
   /** The lock's name; of several locks as one, all names. */

@@ -3,7 +3,6 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type Client,
   ClosedError,
@@ -84,7 +83,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
     it('a mutex and a semaphore cannot be entered again', async () => {
       const mutex = client.mutex('not-again');
       const lease = await mutex.lock();
-      await assert.rejects(mutex.lock({ within: lease, waitMs: 20 }));
+      await assert.rejects(mutex.lock({ within: lease }), InvalidArgumentError);
       assert.ok(lease.isValid);
       await lease.release();
       const semaphore = client.semaphore('not-again', 1);
@@ -99,15 +98,16 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       const served: number[] = [];
       const waiters: Promise<unknown>[] = [];
       for (let number = 0; number < 6; number++) {
-        const waiter = (number % 2 ? client : other).fairLock('arrival').lock({ waitMs: 10_000 });
+        const lock = (number % 2 ? client : other).fairLock('arrival');
+        const waiter = lock.lock({ waitMs: 10_000 });
         waiters.push(
           waiter.then((granted) => {
             served.push(number);
             return granted.release();
           }),
         );
-        // Arrival is when the server hears of it.
-        await sleep(30);
+        // Arrival is when the server hears of it; it answers one client in order.
+        assert.equal(await lock.isLocked(), true);
       }
       await lease.release();
       await Promise.all(waiters);
@@ -263,7 +263,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       await closed.close();
       for (const lock of [...locks, all]) {
         await assert.rejects(take(lock, {}), ClosedError);
-        await assert.rejects(closed.forceRelease(lock), (error) => error instanceof Error && 'kind' in error);
+        if (lock !== all) await assert.rejects(closed.forceRelease(lock), ClosedError);
       }
       await assert.rejects(closed.semaphore('c', 1).available(), ClosedError);
     });

@@ -130,7 +130,7 @@ describe('the package', () => {
     await using server = await RedisServer.start();
     const readme = readFileSync(join(ROOT, 'README.md'), 'utf8');
     const programs = [...readme.matchAll(/```js\n([\s\S]*?)```/g)].map(([, program]) => program as string);
-    assert.equal(programs.length, 3);
+    assert.equal(programs.length, 4);
     for (const program of programs) {
       const ended = await run(program.replace('redis://localhost:6379', server.url), server.url);
       assert.equal(ended.errors, '');

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -56,3 +57,12 @@ def client(url: str) -> Iterator[leasehold.Client]:
 async def aclient(url: str) -> AsyncIterator[leasehold.aio.Client]:
     async with leasehold.aio.connect(url) as client:
         yield client
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says how many scenarios of the behaviour suite ran."""
+    ran = [*terminalreporter.stats.get("passed", []), *terminalreporter.stats.get("failed", [])]
+    counts = Counter(dict(report.user_properties).get("transport") for report in ran)
+    del counts[None]
+    for transport, count in counts.items():
+        terminalreporter.write_line(f"behaviour suite on {transport}: {count} scenarios in threads and in tasks")

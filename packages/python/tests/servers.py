@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -71,6 +72,22 @@ class RedisServer:
     ) -> None:
         self.kill()
         self._folder.cleanup()
+
+
+@contextlib.contextmanager
+def development_server() -> Iterator[str]:
+    """Runs `leasehold serve` and gives its URL."""
+    command = Path(__file__).parents[3] / "target" / "release" / "leasehold"
+    assert command.exists(), f"{command} is missing; build it by `just build-cli`"
+    process = subprocess.Popen(
+        [command, "serve", "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().split()[-1]
+        finally:
+            process.terminate()
 
 
 Store = redis.Redis

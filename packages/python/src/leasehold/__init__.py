@@ -12,8 +12,9 @@
 from leasehold import aio as aio
 from leasehold._client import Client, connect
 from leasehold._lease import Lease, LostReason, ReleaseOutcome
-from leasehold._lock import Hold, Lock
+from leasehold._lock import Hold, Lock, ReadWriteLock
 from leasehold._native import __version__ as __version__
+from leasehold._semaphore import Semaphore
 from leasehold._settings import INHERIT, Duration
 from leasehold.errors import (
     ClosedError,
@@ -45,7 +46,9 @@ __all__ = [
     "LostReason",
     "MisconfiguredError",
     "NotOwnerError",
+    "ReadWriteLock",
     "ReleaseOutcome",
+    "Semaphore",
     "UnavailableError",
     "aio",
     "connect",

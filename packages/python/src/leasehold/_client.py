@@ -18,7 +18,8 @@ from leasehold._events import Events
 from leasehold._factories import Factories
 from leasehold._holds import Holds
 from leasehold._lease import Lease
-from leasehold._lock import Lock
+from leasehold._lock import Lock, ReadWriteLock
+from leasehold._semaphore import Semaphore
 from leasehold._settings import Duration, LockSettings, milliseconds, optional_milliseconds
 from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold.errors import LockTimeoutError
@@ -59,7 +60,7 @@ def connect(
     return Client(native)
 
 
-class Client(Factories[Lock]):
+class Client(Factories[Lock, ReadWriteLock, Semaphore]):
     """One connection to one server. Made by `connect`; used by any number of threads.
 
     As a context manager it closes itself. After a `fork` it works in the child too,
@@ -104,6 +105,19 @@ class Client(Factories[Lock]):
             return synchronized
 
         return decorate
+
+    def force_release(self, lock: Lock | Semaphore) -> bool:
+        """Takes a lock from whoever holds it; says whether anybody did. For operators.
+
+        The holder goes on until its next renewal tells it of the loss. From a semaphore
+        all permits are taken, from the read side of a lock all readers.
+
+        Raises `InvalidArgumentError` for several locks as one and for a lock of another
+        client, `UnavailableError` if the answer did not come: then look whether it is
+        still held; `MisconfiguredError`, `ClosedError`. After an interrupt it goes on.
+        """
+        settings = self._settings_of(lock, "release")
+        return self._native.force_release(settings.address, this_thread().interruptible)
 
     def close(self) -> None:
         """Closes the connection, within 0.5 s. Twice is harmless.
@@ -183,6 +197,12 @@ class Client(Factories[Lock]):
 
     def _lock_of(self, settings: LockSettings) -> Lock:
         return Lock(self, settings)
+
+    def _read_write_of(self, read: Lock, write: Lock) -> ReadWriteLock:
+        return ReadWriteLock(read, write)
+
+    def _semaphore_of(self, settings: LockSettings, limit: int) -> Semaphore:
+        return Semaphore(self, settings, limit)
 
     def _start(self) -> None:
         self._holds: Holds[Lease] = Holds()

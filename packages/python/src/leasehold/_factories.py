@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from collections.abc import Iterable
+from typing import Generic, Protocol, TypeVar
 
-from leasehold._settings import Duration, LockSettings
+from leasehold import _kinds
+from leasehold._settings import Duration, LockSettings, checked_name
+from leasehold.errors import InvalidArgumentError
 
-LockT = TypeVar("LockT")
+
+class Lockable(Protocol):
+    """A lock or a semaphore, of threads or of tasks."""
+
+    @property
+    def _client(self) -> object: ...
+    @property
+    def _settings(self) -> LockSettings: ...
 
 
-class Factories(ABC, Generic[LockT]):
+LockT = TypeVar("LockT", bound=Lockable)
+ReadWriteT = TypeVar("ReadWriteT")
+SemaphoreT = TypeVar("SemaphoreT", bound=Lockable)
+
+
+class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT]):
     """Makes the locks of one client."""
 
     def lock(
@@ -67,5 +82,77 @@ class Factories(ABC, Generic[LockT]):
         """
         return self._lock_of(LockSettings.of("fair_lock", name, wait, lease, max_hold, token))
 
+    def read_write_lock(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        max_hold: Duration | None = None,
+        token: bool = True,
+    ) -> ReadWriteT:
+        """The read-write lock of that name: many may hold its `read` side, or one its
+        `write` side. Only the writer's leases have a token. Arguments as for `lock`, for
+        both sides.
+        """
+        sides = ("read_lock", "write_lock")
+        read, write = (self._lock_of(LockSettings.of(side, name, wait, lease, max_hold, token)) for side in sides)
+        return self._read_write_of(read, write)
+
+    def semaphore(
+        self,
+        name: str,
+        limit: int,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        max_hold: Duration | None = None,
+    ) -> SemaphoreT:
+        """The semaphore of that name, of which there are `limit` permits: 1 to 1,000,000.
+
+        The limit is agreed on the server while any permit is held; who asks for another
+        one meanwhile gets `MisconfiguredError`. The other arguments are those of `lock`.
+        """
+        address = _kinds.semaphore_address(1, limit, checked_name(name))
+        return self._semaphore_of(LockSettings.at(address, name, wait, lease, max_hold), limit)
+
+    def multi_lock(
+        self,
+        locks: Iterable[LockT | SemaphoreT],
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        max_hold: Duration | None = None,
+    ) -> LockT:
+        """Several locks of this client as one, all or none; of a semaphore, one permit.
+
+        They are taken in the order of their keys, so that two clients never wait for
+        each other; kinds may be mixed. When one is lost, all are. The lease has no
+        token. The locks' own `wait`, `lease` and `max_hold` do not count, these do.
+        `locked()` of several is refused as `InvalidArgumentError`: ask each of them.
+
+        Raises `InvalidArgumentError` for a lock of another client; `acquire` does for no
+        lock at all, for one that is named twice, and for several as one among them.
+        """
+        members = [self._settings_of(lock, "acquire") for lock in locks]
+        address = _kinds.multi_address(member.address for member in members)
+        name = ", ".join(member.name for member in members)
+        return self._lock_of(LockSettings.at(address, name, wait, lease, max_hold))
+
+    def _settings_of(self, lock: Lockable, operation: str) -> LockSettings:
+        """What a lock of this client was made with."""
+        settings = lock._settings
+        if lock._client is not self:
+            raise InvalidArgumentError(
+                f"{operation} of lock {settings.name!r}: another client made it; make it by this one",
+                lock=settings.name,
+                operation=operation,
+            )
+        return settings
+
     @abstractmethod
     def _lock_of(self, settings: LockSettings) -> LockT: ...
+    @abstractmethod
+    def _read_write_of(self, read: LockT, write: LockT) -> ReadWriteT: ...
+    @abstractmethod
+    def _semaphore_of(self, settings: LockSettings, limit: int) -> SemaphoreT: ...

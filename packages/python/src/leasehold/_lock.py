@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
@@ -14,16 +15,8 @@ if TYPE_CHECKING:
     from leasehold._client import Client
 
 
-class Lock:
-    """A lock by name. Made by `Client.lock`; cheap, and shared by threads as they like.
-
-    The thread that took it may take it again without asking the server; every other
-    thread waits, first come, first served. Use it as a context manager, which gives
-    the `Lease`, or like a `threading.RLock`:
-
-        with client.lock("report") as lease:
-            write_report(fencing_token=lease.token)
-    """
+class BaseLock:
+    """What a lock and a semaphore have in common."""
 
     __slots__ = ("_client", "_entered", "_settings")
 
@@ -34,8 +27,74 @@ class Lock:
 
     @property
     def name(self) -> str:
-        """The lock's name."""
+        """Its name; of several locks as one, all names."""
         return self._settings.name
+
+    def release(self) -> ReleaseOutcome:
+        """Gives back what the calling thread took last of this name.
+
+        Raises `NotOwnerError` if it holds nothing of it. See `Lease.release`.
+        """
+        owner = this_thread()
+        lease = self._client._holds.innermost(self._settings.key, owner.number)
+        if lease is not None:
+            return lease.release()
+        outcome = self._client._native.release_innermost(self._settings.address, owner.number, owner.interruptible)
+        for released in self._client._holds.released():
+            self._client._forget(released)
+        return cast(ReleaseOutcome, outcome)
+
+    @property
+    def lease(self) -> Lease | None:
+        """What the calling thread took last of this name; `None` if it holds nothing of it."""
+        return self._client._holds.innermost(self._settings.key, this_thread().number)
+
+    def __enter__(self) -> Lease:
+        number = this_thread().number
+        entered = self._entered.setdefault(number, [])
+        try:
+            return self._client._enter(self._settings, entered)
+        except BaseException:
+            if not entered:
+                del self._entered[number]
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        number = this_thread().number
+        entered = self._entered.get(number)
+        if entered:
+            lease = entered.pop()
+            if not entered:
+                del self._entered[number]
+            lease._leave(kind is not None)
+        elif kind is None:
+            raise NotOwnerError(
+                f"release of lock {self.name!r}: another thread entered this scope; leave it there",
+                lock=self.name,
+                operation="release",
+            )
+
+    def __repr__(self) -> str:
+        return f"<leasehold.{type(self).__name__} {self.name!r}>"
+
+
+class Lock(BaseLock):
+    """A lock by name. Made by a `Client`; cheap, and shared by threads as they like.
+
+    The thread that took it may take it again without asking the server, unless it is a
+    mutex; every other thread waits, first come, first served. Use it as a context
+    manager, which gives the `Lease`, or like a `threading.RLock`:
+
+        with client.lock("report") as lease:
+            write_report(fencing_token=lease.token)
+    """
+
+    __slots__ = ()
 
     def acquire(self, blocking: bool = True, timeout: Duration = -1) -> bool:
         """Takes the lock; says whether it did. Use `lease` for the grant.
@@ -72,23 +131,6 @@ class Lock:
         `with lock.hold(wait=5) as lease:`. Raises `LockTimeoutError` after `wait`."""
         return Hold(self._client, self._settings.but(wait, lease, max_hold))
 
-    def release(self) -> ReleaseOutcome:
-        """Gives back what the calling thread took last of this lock.
-
-        Raises `NotOwnerError` if it holds nothing of it. See `Lease.release`.
-        """
-        owner = this_thread()
-        lease = self._client._holds.innermost(self._settings.key, owner.number)
-        if lease is not None:
-            return lease.release()
-        outcome = self._client._native.release_innermost(self._settings.key, owner.number, owner.interruptible)
-        return cast(ReleaseOutcome, outcome)
-
-    @property
-    def lease(self) -> Lease | None:
-        """What the calling thread took last of this lock; `None` if it holds nothing of it."""
-        return self._client._holds.innermost(self._settings.key, this_thread().number)
-
     def owned(self) -> bool:
         """Whether the calling thread holds the lock now, by a lease that is valid."""
         lease = self.lease
@@ -99,42 +141,34 @@ class Lock:
         holder, _ = self._client._native.inspect(self._settings.address, this_thread().interruptible)
         return holder is not None
 
-    def __enter__(self) -> Lease:
-        number = this_thread().number
-        entered = self._entered.setdefault(number, [])
-        try:
-            return self._client._enter(self._settings, entered)
-        except BaseException:
-            if not entered:
-                del self._entered[number]
-            raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        number = this_thread().number
-        entered = self._entered.get(number)
-        if entered:
-            lease = entered.pop()
-            if not entered:
-                del self._entered[number]
-            lease._leave(kind is not None)
-        elif kind is None:
-            raise NotOwnerError(
-                f"release of lock {self.name!r}: another thread entered this scope; leave it there",
-                lock=self.name,
-                operation="release",
-            )
+@dataclass(frozen=True, slots=True)
+class ReadWriteLock:
+    """A lock with two sides, of which many may hold `read`, or one `write`. Made by a `Client`.
 
-    def __repr__(self) -> str:
-        return f"<leasehold.Lock {self.name!r}>"
+    A waiting writer keeps new readers out, for two seconds at a time, so that neither
+    side starves. The thread that holds the write side may take the read side too, and
+    keeps it when it releases the write side. The other way round is refused as
+    `InvalidArgumentError`, since it would wait for itself.
+
+        catalogue = client.read_write_lock("catalogue")
+        with catalogue.read:
+            look_up()
+    """
+
+    read: Lock
+    """The side that many may hold. Its leases have no token."""
+    write: Lock
+    """The side that one holds alone."""
+
+    @property
+    def name(self) -> str:
+        """The lock's name."""
+        return self.write.name
 
 
 class Hold:
-    """One `with` of a lock. Made by `Lock.hold`; used once."""
+    """One `with` of a lock or semaphore. Made by their `hold`; used once."""
 
     __slots__ = ("_client", "_entered", "_settings")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, Literal, TypeAlias
 
@@ -109,6 +109,10 @@ class LockSettings:
             self.max_hold if max_hold is INHERIT else optional_milliseconds(max_hold),
             self.token,
         )
+
+    def asking(self, permits: int, limit: int) -> LockSettings:
+        """The same, for so many permits of a semaphore."""
+        return replace(self, address=_kinds.semaphore_address(permits, limit, self.name))
 
     def blocking(self, blocking: bool, timeout: Duration) -> LockSettings:
         """The same, with the wait that `acquire(blocking, timeout)` means, as in `threading`."""

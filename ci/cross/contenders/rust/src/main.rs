@@ -1,34 +1,43 @@
 //! The contender in Rust with threads.
 
+mod settings;
+
 use std::error::Error;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io::stdin;
+use std::process;
+use std::sync::{Barrier, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use leasehold::blocking::Client;
+use leasehold::blocking::{Client, Lease, Lock};
 use redis::Commands;
+use settings::Settings;
 
-type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> Outcome {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    match args[..] {
-        ["count", url, name, workers, rounds] => count(url, name, workers.parse()?, rounds.parse()?),
-        ["turns", url, name, workers, seconds] => turns(url, name, workers.parse()?, seconds.parse()?),
-        ["hold", url, name, lease_ms] => hold(url, name, lease_ms.parse()?),
+    let mut args = std::env::args().skip(1);
+    let command = args.next().unwrap_or_default();
+    let settings = Settings::parse(args)?;
+    match command.as_str() {
+        "count" => count(&settings),
+        "turns" => turns(&settings),
+        "hold" => hold(&settings),
+        "downgrade" => downgrade(&settings),
         _ => Err("usage: see ../README.md".into()),
     }
 }
 
-fn count(url: &str, name: &str, workers: usize, rounds: usize) -> Outcome {
-    let client = Client::connect(url)?;
-    let server = redis::Client::open(url)?;
+fn count(settings: &Settings) -> Outcome {
+    let client = connect(settings)?;
+    let server = redis::Client::open(settings.url.as_str())?;
+    let name = &settings.name;
     let (counter, tokens) = (format!("{name}:count"), format!("{name}:tokens"));
-    run(workers, || {
+    run(settings.workers, |_| {
+        let lock = lock_of(&client, settings)?;
         let mut store = server.get_connection()?;
-        for _ in 0..rounds {
-            let lease = client.lock(name).acquire()?;
+        for _ in 0..settings.rounds {
+            let lease = lock.acquire()?;
             let value: Option<u64> = store.get(&counter)?;
             thread::sleep(Duration::from_millis(1));
             store.set::<_, _, ()>(&counter, value.unwrap_or(0) + 1)?;
@@ -41,44 +50,160 @@ fn count(url: &str, name: &str, workers: usize, rounds: usize) -> Outcome {
     Ok(())
 }
 
-fn turns(url: &str, name: &str, workers: usize, seconds: u64) -> Outcome {
-    let client = Client::connect(url)?;
-    let grants = AtomicU64::new(0);
-    run(workers, || {
-        let lock = client.lock(name);
+fn turns(settings: &Settings) -> Outcome {
+    let client = connect(settings)?;
+    let grants = Mutex::new(vec![0_u64; settings.workers]);
+    let held = Mutex::new(Duration::ZERO);
+    run(settings.workers, |worker| {
+        let lock = lock_of(&client, settings)?;
+        let mut log = Log::open(settings, worker)?;
         let started = Instant::now();
-        while started.elapsed() < Duration::from_secs(seconds) {
+        let mut count = 0;
+        let mut sum = Duration::ZERO;
+        while settings.goes_on(count, started) {
             let lease = lock.acquire()?;
-            grants.fetch_add(1, Ordering::Relaxed);
+            let taken = Instant::now();
+            log.enter(count, &lease)?;
+            thread::sleep(settings.hold);
+            log.exit(count)?;
+            sum += taken.elapsed();
             lease.release()?;
+            count += 1;
         }
+        *held.lock().unwrap() += sum;
+        grants.lock().unwrap()[worker] = count;
         Ok(())
     })?;
     client.close();
-    println!("{}", grants.into_inner());
+    let grants: Vec<String> = grants.into_inner()?.iter().map(u64::to_string).collect();
+    println!("{} {}", held.into_inner()?.as_millis(), grants.join(" "));
     Ok(())
 }
 
-fn hold(url: &str, name: &str, lease_ms: u64) -> Outcome {
-    let client = Client::builder()
-        .url(url)
-        .lease(Duration::from_millis(lease_ms))
-        .connect_blocking()?;
-    let _lease = client.lock(name).acquire()?;
+fn hold(settings: &Settings) -> Outcome {
+    let client = connect(settings)?;
+    let lock = lock_of(&client, settings)?;
+    let leases = thread::scope(|scope| {
+        let threads: Vec<_> = (0..settings.workers).map(|_| scope.spawn(|| lock.acquire())).collect();
+        let join = threads
+            .into_iter()
+            .map(|thread| Ok(thread.join().map_err(|_| "a worker panicked")??));
+        join.collect::<Outcome<Vec<Lease>>>()
+    })?;
     println!("held");
-    loop {
-        thread::park();
+    wait_for_word()?;
+    for lease in leases {
+        lease.release()?;
     }
+    println!("released");
+    client.close();
+    Ok(())
+}
+
+fn downgrade(settings: &Settings) -> Outcome {
+    let client = connect(settings)?;
+    let lock = client.read_write_lock(&settings.name);
+    let writing = lock.write.acquire()?;
+    println!("held");
+    wait_for_word()?;
+    let reading = lock.read.within(&writing).acquire()?;
+    writing.release()?;
+    println!("reading");
+    wait_for_word()?;
+    reading.release()?;
+    println!("released");
+    client.close();
+    Ok(())
+}
+
+fn connect(settings: &Settings) -> Outcome<Client> {
+    let mut builder = leasehold::Client::builder().url(&settings.url);
+    if let Some(lease) = settings.lease {
+        builder = builder.lease(lease);
+    }
+    Ok(builder.connect_blocking()?)
+}
+
+fn lock_of(client: &Client, settings: &Settings) -> Outcome<Lock> {
+    let name = &settings.name;
+    Ok(match settings.kind.as_str() {
+        "lock" => client.lock(name),
+        "mutex" => client.mutex(name),
+        "fair" => client.fair_lock(name),
+        "read" => client.read_write_lock(name).read,
+        "write" => client.read_write_lock(name).write,
+        "semaphore" => client.semaphore(name, settings.limit).permits(settings.permits),
+        "multi" => {
+            let members: Vec<Lock> = name.split(',').map(|name| client.lock(name)).collect();
+            client.multi_lock(&members)
+        }
+        other => return Err(format!("no kind {other}").into()),
+    })
 }
 
 /// Says `ready`, waits for the word, and runs `work` on that many threads.
-fn run(workers: usize, work: impl Fn() -> Outcome + Sync) -> Outcome {
+fn run(workers: usize, work: impl Fn(usize) -> Outcome + Sync) -> Outcome {
     println!("ready");
-    std::io::stdin().read_line(&mut String::new())?;
+    wait_for_word()?;
+    let (work, start) = (&work, &Barrier::new(workers));
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(&work)).collect();
+        let threads: Vec<_> = (0..workers)
+            .map(|worker| {
+                scope.spawn(move || {
+                    start.wait();
+                    work(worker)
+                })
+            })
+            .collect();
         threads
             .into_iter()
             .try_for_each(|thread| thread.join().map_err(|_| "a worker panicked")?)
     })
+}
+
+fn wait_for_word() -> Outcome {
+    stdin().read_line(&mut String::new())?;
+    Ok(())
+}
+
+/// Writes into `NAME:log` when a worker is inside, if that is wanted.
+struct Log {
+    store: Option<redis::Connection>,
+    key: String,
+    worker: String,
+}
+
+impl Log {
+    fn open(settings: &Settings, worker: usize) -> Outcome<Self> {
+        let server = redis::Client::open(settings.url.as_str())?;
+        Ok(Self {
+            store: settings.log.then(|| server.get_connection()).transpose()?,
+            key: format!("{}:log", settings.name),
+            worker: format!("{}/{worker}", process::id()),
+        })
+    }
+
+    fn enter(&mut self, round: u64, lease: &Lease) -> Outcome {
+        if self.store.is_none() {
+            return Ok(());
+        }
+        // Both clocks are this machine's, so the server can compare.
+        let until = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)? + lease.remaining();
+        self.add("enter", round, until.as_millis())
+    }
+
+    fn exit(&mut self, round: u64) -> Outcome {
+        self.add("exit", round, 0)
+    }
+
+    fn add(&mut self, step: &str, round: u64, until: u128) -> Outcome {
+        let Some(store) = &mut self.store else { return Ok(()) };
+        let id = format!("{}/{round}", self.worker);
+        let mut command = redis::cmd("XADD");
+        command.arg(&self.key).arg("*");
+        command.arg("step").arg(step).arg("id").arg(id);
+        command.arg("until").arg(until.to_string());
+        command.exec(store)?;
+        Ok(())
+    }
 }

@@ -11,6 +11,7 @@ leaves the block as `LockLostError`. A client belongs to one event loop at a tim
 
 from leasehold.aio._client import Client, Connecting, connect
 from leasehold.aio._lease import Lease
-from leasehold.aio._lock import Hold, Lock
+from leasehold.aio._lock import Hold, Lock, ReadWriteLock
+from leasehold.aio._semaphore import Semaphore
 
-__all__ = ["Client", "Connecting", "Hold", "Lease", "Lock", "connect"]
+__all__ = ["Client", "Connecting", "Hold", "Lease", "Lock", "ReadWriteLock", "Semaphore", "connect"]

@@ -20,8 +20,9 @@ from leasehold._lease import ReleaseOutcome
 from leasehold._settings import Duration, LockSettings
 from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold.aio._lease import Lease
-from leasehold.aio._lock import Lock
+from leasehold.aio._lock import Lock, ReadWriteLock
 from leasehold.aio._mailbox import Mailbox
+from leasehold.aio._semaphore import Semaphore
 from leasehold.errors import LockTimeoutError
 
 P = ParamSpec("P")
@@ -86,7 +87,7 @@ class Connecting:
         return Client(native, mailbox)
 
 
-class Client(Factories[Lock]):
+class Client(Factories[Lock, ReadWriteLock, Semaphore]):
     """One connection to one server, for the tasks of one event loop. Made by `connect`.
 
     As a context manager it closes itself. After a `fork` it works in the child's own
@@ -134,6 +135,21 @@ class Client(Factories[Lock]):
             return synchronized
 
         return decorate
+
+    async def force_release(self, lock: Lock | Semaphore) -> bool:
+        """Takes a lock from whoever holds it; says whether anybody did. For operators.
+
+        The holder goes on until its next renewal tells it of the loss. From a semaphore
+        all permits are taken, from the read side of a lock all readers.
+
+        Raises `InvalidArgumentError` for several locks as one and for a lock of another
+        client, `UnavailableError` if the answer did not come: then look whether it is
+        still held; `MisconfiguredError`, `ClosedError`. It goes on when its caller is
+        cancelled.
+        """
+        settings = self._settings_of(lock, "release")
+        was_held: bool = await self._mailbox.outcome(self._native.submit_force_release, settings.address)
+        return was_held
 
     async def close(self) -> None:
         """Closes the connection, within 0.5 s. Twice is harmless.
@@ -223,6 +239,12 @@ class Client(Factories[Lock]):
 
     def _lock_of(self, settings: LockSettings) -> Lock:
         return Lock(self, settings)
+
+    def _read_write_of(self, read: Lock, write: Lock) -> ReadWriteLock:
+        return ReadWriteLock(read, write)
+
+    def _semaphore_of(self, settings: LockSettings, limit: int) -> Semaphore:
+        return Semaphore(self, settings, limit)
 
     # What `_process` asks for.
 

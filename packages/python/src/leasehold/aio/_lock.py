@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -18,17 +19,8 @@ if TYPE_CHECKING:
     from leasehold.aio._client import Client
 
 
-class Lock:
-    """A lock by name. Made by `Client.lock`; cheap, and shared by tasks as they like.
-
-    The task that took it may take it again without asking the server; every other task
-    waits, first come, first served. The owner is the task that *calls* a method, not the
-    one that awaits it: `asyncio.wait_for(lock.acquire(), 5)` works. Use it as a context
-    manager, which gives the `Lease`:
-
-        async with client.lock("report") as lease:
-            await write_report(fencing_token=lease.token)
-    """
+class BaseLock:
+    """What a lock and a semaphore have in common."""
 
     __slots__ = ("_client", "_entered", "_settings")
 
@@ -39,8 +31,77 @@ class Lock:
 
     @property
     def name(self) -> str:
-        """The lock's name."""
+        """Its name; of several locks as one, all names."""
         return self._settings.name
+
+    def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:
+        """Gives back what the calling task took last of this name.
+
+        Raises `NotOwnerError` if it holds nothing of it. See `Lease.release`.
+        """
+        return self._release(this_task())
+
+    @property
+    def lease(self) -> Lease | None:
+        """What the calling task took last of this name; `None` if it holds nothing of it."""
+        owner = this_task()
+        return None if owner is None else self._client._holds.innermost(self._settings.key, owner.number)
+
+    def __aenter__(self) -> Coroutine[Any, Any, Lease]:
+        return Hold(self._client, self._settings)._enter(self._entered)
+
+    def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> Coroutine[Any, Any, None]:
+        entered = self._entered.get(asyncio.current_task())
+        if entered is None:
+            return self._refuse_to_leave(kind is not None)
+        return entered[-1]._leave(kind, raised, self._entered)
+
+    def __repr__(self) -> str:
+        return f"<leasehold.aio.{type(self).__name__} {self.name!r}>"
+
+    async def _refuse_to_leave(self, body_raised: bool) -> None:
+        if not body_raised:
+            raise NotOwnerError(
+                f"release of lock {self.name!r}: another task entered this scope; leave it there",
+                lock=self.name,
+                operation="release",
+            )
+
+    async def _release(self, owner: TaskOwner | None) -> ReleaseOutcome:
+        if owner is None:
+            raise NotOwnerError(
+                f"release of lock {self.name!r}: no task is running here; use lease.release()",
+                lock=self.name,
+                operation="release",
+            )
+        lease = self._client._holds.innermost(self._settings.key, owner.number)
+        if lease is not None:
+            return await lease.release()
+        submit = self._client._native.submit_release_innermost
+        outcome = await self._client._mailbox.outcome(submit, self._settings.address, owner.number)
+        for released in self._client._holds.released():
+            self._client._forget(released)
+        return cast(ReleaseOutcome, outcome)
+
+
+class Lock(BaseLock):
+    """A lock by name. Made by a `Client`; cheap, and shared by tasks as they like.
+
+    The task that took it may take it again without asking the server, unless it is a
+    mutex; every other task waits, first come, first served. The owner is the task that
+    *calls* a method, not the one that awaits it: `asyncio.wait_for(lock.acquire(), 5)`
+    works. Use it as a context manager, which gives the `Lease`:
+
+        async with client.lock("report") as lease:
+            await write_report(fencing_token=lease.token)
+    """
+
+    __slots__ = ()
 
     def acquire(self, blocking: bool = True, timeout: Duration = -1) -> Coroutine[Any, Any, bool]:
         """Takes the lock; says whether it did. Use `lease` for the grant.
@@ -76,19 +137,6 @@ class Lock:
         `async with lock.hold(wait=5) as lease:`. Raises `LockTimeoutError` after `wait`."""
         return Hold(self._client, self._settings.but(wait, lease, max_hold))
 
-    def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:
-        """Gives back what the calling task took last of this lock.
-
-        Raises `NotOwnerError` if it holds nothing of it. See `Lease.release`.
-        """
-        return self._release(this_task())
-
-    @property
-    def lease(self) -> Lease | None:
-        """What the calling task took last of this lock; `None` if it holds nothing of it."""
-        owner = this_task()
-        return None if owner is None else self._client._holds.innermost(self._settings.key, owner.number)
-
     def owned(self) -> bool:
         """Whether the calling task holds the lock now, by a lease that is valid."""
         lease = self.lease
@@ -100,53 +148,37 @@ class Lock:
         holder, _ = await client._mailbox.outcome(client._native.submit_inspect, self._settings.address)
         return holder is not None
 
-    def __aenter__(self) -> Coroutine[Any, Any, Lease]:
-        return Hold(self._client, self._settings)._enter(self._entered)
-
-    def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        raised: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> Coroutine[Any, Any, None]:
-        entered = self._entered.get(asyncio.current_task())
-        if entered is None:
-            return self._refuse_to_leave(kind is not None)
-        return entered[-1]._leave(kind, raised, self._entered)
-
-    def __repr__(self) -> str:
-        return f"<leasehold.aio.Lock {self.name!r}>"
-
-    async def _refuse_to_leave(self, body_raised: bool) -> None:
-        if not body_raised:
-            raise NotOwnerError(
-                f"release of lock {self.name!r}: another task entered this scope; leave it there",
-                lock=self.name,
-                operation="release",
-            )
-
     async def _acquire(self, settings: LockSettings, owner: TaskOwner | None) -> bool:
         return await self._client._take(settings, owner) is not None
 
-    async def _release(self, owner: TaskOwner | None) -> ReleaseOutcome:
-        if owner is None:
-            raise NotOwnerError(
-                f"release of lock {self.name!r}: no task is running here; use lease.release()",
-                lock=self.name,
-                operation="release",
-            )
-        lease = self._client._holds.innermost(self._settings.key, owner.number)
-        if lease is not None:
-            return await lease.release()
-        submit = self._client._native.submit_release_innermost
-        outcome = await self._client._mailbox.outcome(submit, self._settings.address, owner.number)
-        for lease in self._client._holds.released():
-            self._client._forget(lease)
-        return cast(ReleaseOutcome, outcome)
+
+@dataclass(frozen=True, slots=True)
+class ReadWriteLock:
+    """A lock with two sides, of which many may hold `read`, or one `write`. Made by a `Client`.
+
+    A waiting writer keeps new readers out, for two seconds at a time, so that neither
+    side starves. The task that holds the write side may take the read side too, and
+    keeps it when it releases the write side. The other way round is refused as
+    `InvalidArgumentError`, since it would wait for itself.
+
+        catalogue = client.read_write_lock("catalogue")
+        async with catalogue.read:
+            await look_up()
+    """
+
+    read: Lock
+    """The side that many may hold. Its leases have no token."""
+    write: Lock
+    """The side that one holds alone."""
+
+    @property
+    def name(self) -> str:
+        """The lock's name."""
+        return self.write.name
 
 
 class Hold:
-    """One `async with` of a lock. Made by `Lock.hold`; used once."""
+    """One `async with` of a lock or semaphore. Made by their `hold`; used once."""
 
     __slots__ = ("_cancelled", "_cancelling", "_client", "_lease", "_settings", "_task")
 

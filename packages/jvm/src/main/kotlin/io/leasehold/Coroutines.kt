@@ -69,11 +69,12 @@ public suspend fun <T> LeaseholdClient.withLock(
     val own = own(lock, "acquire")
     val options =
         LockOptions.DEFAULT.copy(
-            waitMs = wait?.takeIf(Duration::isFinite)?.millis(),
+            waitMs = wait?.millis(),
             leaseMs = lease?.millis(),
             within = within,
-        )
-    return own.holding(options.over(own.options), block)
+        ).over(own.options)
+    // An endless wait is none, also where the lock's own options bound it.
+    return own.holding(if (wait?.isInfinite() == true) options.copy(waitMs = null) else options, block)
 }
 
 /**

@@ -10,7 +10,8 @@ import java.util.concurrent.locks.Lock
  * A lock that programs in all languages of Leasehold share by its name.
  *
  * Owned by threads, platform or virtual, as [java.util.concurrent.locks.ReentrantLock] is: the thread that holds it
- * may take it again without asking the server, and only that thread may [unlock] it. The hold of a thread that ended
+ * may take it again without asking the server (unless it is a [LeaseholdClient.mutex]), and only that thread may
+ * [unlock] it. The hold of a thread that ended
  * is released within about a second. Waiting threads park in Java, so virtual threads do not pin their carrier.
  *
  * Without a lease of your own the lock is renewed until it is unlocked. If it is lost all the same (the server lost

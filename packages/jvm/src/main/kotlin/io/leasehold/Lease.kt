@@ -48,14 +48,14 @@ public enum class LostReason {
 }
 
 /**
- * One grant of a lock, or one re-entry. Safe for use by several threads.
+ * One grant of a lock or of permits, or one re-entry. Safe for use by several threads.
  *
  * A lease taken by a thread through [DistributedLock.lock] and the like belongs to that thread, and is released if the
  * thread ends. One taken by [DistributedLock.lockAsync] or a coroutine belongs to nobody, and can be handed on.
  *
  * @property name the lock's name
  * @property token the fencing token: rises with each grant of the lock, so that a resource can refuse a holder that
- * was paused too long. Null if the lock draws none
+ * was paused too long. Null if the lock draws none; readers, permits and several locks as one never do
  */
 public class Lease internal constructor(
     private val engine: Engine,

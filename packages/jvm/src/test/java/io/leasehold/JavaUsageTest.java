@@ -15,6 +15,7 @@ import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.Lock;
+import java.util.concurrent.locks.ReadWriteLock;
 import org.junit.jupiter.api.Test;
 
 /** The library as a Java program uses it. */
@@ -43,6 +44,47 @@ class JavaUsageTest {
             lock.unlock();
             lock.unlock();
             assertThrows(IllegalMonitorStateException.class, lock::unlock);
+        }
+    }
+
+    @Test
+    void a_read_write_lock_is_one_of_the_jdk() {
+        try (LeaseholdClient client = Leasehold.connect("memory://")) {
+            ReadWriteLock lock = client.readWriteLock("name");
+            lock.readLock().lock();
+            assertThrows(InvalidArgumentException.class, lock.writeLock()::tryLock);
+            lock.readLock().unlock();
+            DistributedLock write = client.readWriteLock("name").writeLock();
+            long token = write.withLock(Lease::getToken);
+            assertTrue(token > 0);
+        }
+    }
+
+    @Test
+    void a_semaphore_has_default_permits_and_leases_to_close() throws InterruptedException {
+        try (LeaseholdClient client = Leasehold.connect("memory://")) {
+            DistributedSemaphore semaphore = client.semaphore("name", 2);
+            try (Lease lease = semaphore.acquire()) {
+                assertNull(lease.getToken());
+                assertNotNull(semaphore.tryAcquire());
+                assertNull(semaphore.tryAcquire(1, Duration.ofMillis(10)));
+            }
+            semaphore.release();
+            int free = semaphore.withPermits(2, lease -> semaphore.available());
+            assertEquals(0, free);
+            assertEquals(2, semaphore.available());
+        }
+    }
+
+    @Test
+    void several_locks_are_one_lock_of_the_jdk() {
+        try (LeaseholdClient client = Leasehold.connect("memory://")) {
+            DistributedLock one = client.lock("one");
+            Lock both = client.multiLock(one, client.semaphore("two", 1).permits(1));
+            both.lock();
+            assertTrue(client.forceRelease(one));
+            assertFalse(one.isLocked());
+            assertThrows(IllegalMonitorStateException.class, both::unlock);
         }
     }
 

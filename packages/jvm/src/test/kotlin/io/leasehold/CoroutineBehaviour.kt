@@ -94,6 +94,86 @@ abstract class CoroutineBehaviour {
         }
 
     @Test
+    fun `a block runs under a lock of every kind`() =
+        runBlocking {
+            for ((kind, lockOf) in LOCKS) {
+                val lock = lockOf(client, "$name-$kind", LockOptions.DEFAULT)
+                client.withLock(lock) { lease -> assertTrue(lease.isValid && lease.name == lock.name) }
+            }
+            assertThrows(InvalidArgumentException::class.java) {
+                Leasehold.connect(url).use { runBlocking { client.withLock(it.lock(name)) { } } }
+            }
+            val bounded = client.mutex(name, LockOptions.DEFAULT.withWait(java.time.Duration.ZERO))
+            client.withLock(bounded) {
+                assertThrows(LockTimeoutException::class.java) { bounded.lock() }
+                assertTrue(it.isValid)
+            }
+        }
+
+    @Test
+    fun `an endless wait goes before a bounded one of the lock`() =
+        runBlocking {
+            client.lock(name).lock()
+            val bounded = client.lock(name, LockOptions.DEFAULT.withWait(java.time.Duration.ZERO))
+            val waiting = launch(start = CoroutineStart.UNDISPATCHED) {
+                client.withLock(bounded, wait = Duration.INFINITE) { }
+            }
+            client.lock(name).unlock()
+            waiting.join()
+            assertFalse(waiting.isCancelled)
+        }
+
+    @Test
+    fun `a nested call that would wait for itself fails at once, whatever its kind`() {
+        val both = client.readWriteLock(name)
+        val nested =
+            listOf(
+                client.lock(name) to client.fairLock(name),
+                client.mutex(name) to client.mutex(name),
+                both.read to both.write,
+                client.lock(name) to client.multiLock(client.mutex("$name-other"), client.fairLock(name)),
+                client.multiLock(client.lock(name)) to client.lock(name),
+            )
+        for ((outer, inner) in nested) {
+            assertThrows(InvalidArgumentException::class.java) {
+                runBlocking { client.withLock(outer) { client.withLock(inner) { } } }
+            }
+        }
+    }
+
+    @Test
+    fun `a nested call of another lock waits for nobody`() =
+        runBlocking {
+            client.withLock(client.mutex("$name-mutex")) {
+                client.withLock(client.readWriteLock("$name-both").read) { client.withLock(name) { } }
+            }
+        }
+
+    @Test
+    fun `a read inside a write names the write's lease`() =
+        runBlocking {
+            val both = client.readWriteLock(name)
+            client.withLock(both.write) { writing ->
+                client.withLock(both.read, within = writing) { reading -> assertTrue(reading.isValid) }
+            }
+        }
+
+    @Test
+    fun `a block runs under permits, and another one inside takes new ones`() =
+        runBlocking {
+            val semaphore = client.semaphore(name, 3)
+            client.withPermits(semaphore, 2) {
+                client.withPermits(semaphore) { assertEquals(0, semaphore.available()) }
+                assertThrows(LockTimeoutException::class.java) {
+                    runBlocking { client.withPermits(semaphore, 2, wait = 50.milliseconds) { } }
+                }
+                val waiting = launch(start = CoroutineStart.UNDISPATCHED) { client.withPermits(semaphore, 3) { } }
+                waiting.cancelAndJoin()
+            }
+            assertEquals(3, semaphore.available())
+        }
+
+    @Test
     fun `a cancelled wait leaves nothing behind`() =
         runBlocking {
             client.lock(name).lock()

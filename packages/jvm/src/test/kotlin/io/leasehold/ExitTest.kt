@@ -65,7 +65,7 @@ class ExitTest {
         val java = Path.of(System.getProperty("java.home"), "bin", "java").toString()
         val classPath = System.getProperty("surefire.test.class.path") ?: System.getProperty("java.class.path")
         val program =
-            ProcessBuilder(java, "-cp", classPath, "io.leasehold.ExitProgram", how, server.url)
+            ProcessBuilder(java, NATIVE_ACCESS, "-cp", classPath, "io.leasehold.ExitProgram", how, server.url)
                 .redirectError(ProcessBuilder.Redirect.INHERIT)
                 .start()
         programs.add(program)
@@ -80,5 +80,6 @@ class ExitTest {
 
     private companion object {
         const val END_MS = 500L
+        const val NATIVE_ACCESS = "--enable-native-access=ALL-UNNAMED"
     }
 }

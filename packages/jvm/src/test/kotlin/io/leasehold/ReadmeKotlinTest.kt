@@ -22,15 +22,35 @@ class ReadmeKotlinTest {
         }
 
     @Test
+    fun `the snippet of the other kinds runs`() =
+        Leasehold.connect("memory://").use { client ->
+            // README
+            client.mutex("report").withLock { println("one at a time, also beside other lock libraries") }
+            client.fairLock("counter").withLock { println("in order of arrival") }
+
+            val catalogue = client.readWriteLock("catalogue") // a java.util.concurrent.locks.ReadWriteLock
+            catalogue.read.withLock { println("with other readers") }
+            catalogue.write.withLock { lease -> println("alone, with fencing token ${lease.token}") }
+
+            val printers = client.semaphore("printers", limit = 3)
+            printers.withPermits(2) { println("${printers.available()} is left") }
+
+            client.multiLock(client.lock("from"), client.lock("to")).withLock { println("both or none") }
+            // README
+        }
+
+    @Test
     fun `README shows what the tests run`() {
         assertEquals(shown("kotlin"), run(Path.of("src/test/kotlin/io/leasehold/ReadmeKotlinTest.kt")))
         assertEquals(shown("java"), run(Path.of("src/test/java/io/leasehold/JavaUsageTest.java")))
     }
 
-    private fun shown(language: String): String =
-        Files.readString(Path.of("README.md")).substringAfter("```$language\n").substringBefore("```").trimEnd()
+    private fun shown(language: String): List<String> =
+        Files.readString(Path.of("README.md")).split("```$language\n").drop(1).map {
+            it.substringBefore("```").trimEnd()
+        }
 
-    private fun run(file: Path): String =
-        Files.readString(file).substringAfter("// README\n").substringBefore("// README").trimEnd().trimIndent()
-            .replace("memory://", "redis://localhost:6379")
+    private fun run(file: Path): List<String> =
+        Files.readString(file).split("// README\n").filterIndexed { part, _ -> part % 2 == 1 }
+            .map { it.trimEnd().trimIndent().replace("memory://", "redis://localhost:6379") }
 }

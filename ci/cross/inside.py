@@ -1,0 +1,57 @@
+"""Who was inside when, as the contenders noted it in `NAME:log`, in the order and by the clock of the server."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from programs import Server
+
+
+@dataclass(frozen=True)
+class Step:
+    """A worker that came in, or went out: when, in seconds of the server's clock, and until when its lease lasts."""
+
+    at: float
+    is_enter: bool
+    id: str
+    until: float
+
+    @property
+    def process(self) -> str:
+        return self.id.partition("/")[0]
+
+
+def steps(server: Server, name: str) -> list[Step]:
+    entries: list[tuple[str, dict[str, str]]] = cast("Any", server.store.xrange(f"{name}:log"))
+    return [
+        Step(int(time.partition("-")[0]) / 1000, entry["step"] == "enter", entry["id"], int(entry["until"]) / 1000)
+        for time, entry in entries
+    ]
+
+
+def most_inside(steps: list[Step]) -> int:
+    """How many were inside at once at most. One that never went out counts until the end of its lease."""
+    inside: dict[str, float] = {}
+    most = 0
+    for step in steps:
+        inside = {who: until for who, until in inside.items() if until > step.at}
+        if step.is_enter:
+            inside[step.id] = step.until
+        else:
+            inside.pop(step.id, None)
+        most = max(most, len(inside))
+    return most
+
+
+def longest_gap(steps: list[Step], free_since: float) -> float:
+    """The longest time in seconds, from `free_since` to the last one to come in, during which nobody was inside."""
+    inside: set[str] = set()
+    longest = 0.0
+    for step in steps:
+        if step.is_enter:
+            if not inside:
+                longest = max(longest, step.at - free_since)
+            inside.add(step.id)
+        else:
+            inside.discard(step.id)
+            free_since = step.at
+    return longest

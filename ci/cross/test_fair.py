@@ -1,0 +1,151 @@
+"""The fair lock serves waiters in order of arrival, whatever their language, and goes on when they die."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from monitor import Command, Monitor
+
+import leasehold
+from programs import Contender, Server, Turns, finish, go, together, turns, wait_until
+
+WAITERS = 16
+CONTEST = ["python-asyncio", "node", "jvm"]
+RING = [("python-threads", "node"), ("node", "jvm"), ("jvm", "rust")]
+LEASE_MS = 1000
+
+
+def contest(server: Server, name: str, release: Callable[[], object]) -> list[Turns]:
+    """16 waiters in each of three languages take turns of 10 ms for 10 s. The test holds the fair lock until all
+    are in the queue."""
+    contenders = (
+        Contender(language, "turns", server, name, kind="fair", workers=WAITERS, seconds=10, hold_ms=10)
+        for language in CONTEST
+    )
+    with together(contenders) as ready:
+        go(ready)
+        queued(server, name, WAITERS * len(ready))
+        release()
+        return [turns(line) for line in finish(ready)]
+
+
+def test_grants_follow_arrivals_across_languages_and_everyone_gets_as_many(server: Server) -> None:
+    with Monitor(server.port) as monitor, leasehold.connect(server.url) as client:
+        own = client.fair_lock("contest")
+        own.acquire()
+        said = contest(server, "contest", own.release)
+        commands = [command for command in monitor.commands() if command.by_script]
+    granted = [command.words[2] for command in matching(commands, "HSET", "contest")]
+    arrived = [command.words[3] for command in matching(commands, "ZADD", "leasehold:fair:{contest}")]
+    # The first grant is the test's own.
+    assert granted[1:] == arrived
+    grants = [count for one in said for count in one.grants]
+    assert len(arrived) == sum(grants)
+    assert max(grants) / min(grants) <= 1.1, grants
+
+
+@pytest.mark.timing
+def test_a_fair_lock_that_is_wanted_is_held_94_percent_of_the_time(server: Server) -> None:
+    started = 0.0
+
+    def release() -> None:
+        nonlocal started
+        own.release()
+        started = time.monotonic()
+
+    with leasehold.connect(server.url) as client:
+        own = client.fair_lock("utilisation")
+        own.acquire()
+        said = contest(server, "utilisation", release)
+    elapsed = time.monotonic() - started
+    held = sum(one.held for one in said)
+    print(f"held for {held:.2f} of {elapsed:.2f} s: {held / elapsed:.1%}")
+    assert held / elapsed >= 0.94
+
+
+def matching(commands: list[Command], *words: str) -> list[Command]:
+    return [command for command in commands if command.words[: len(words)] == words]
+
+
+def test_a_hand_over_costs_two_calls_beside_the_polls(server: Server) -> None:
+    contenders = [
+        Contender(language, "turns", server, "calls", kind="fair", workers=25, seconds=5, hold_ms=5)
+        for language in ("rust", "python-asyncio", "node", "jvm")
+    ]
+    with together(contenders) as ready:
+        server.store.config_resetstat()
+        started = time.monotonic()
+        go(ready)
+        hand_overs = sum(sum(turns(line).grants) for line in finish(ready))
+        seconds = time.monotonic() - started
+    calls = server.script_calls()
+    print(f"{calls} calls for {hand_overs} hand-overs in {seconds:.1f} s")
+    assert hand_overs > 100
+    assert calls <= 2 * hand_overs + 2 * seconds * len(contenders) + 30
+
+
+@pytest.mark.parametrize(("head", "second"), RING)
+def test_a_killed_head_is_passed_over_within_5_seconds(server: Server, head: str, second: str) -> None:
+    name = f"killed-head-{head}"
+    with leasehold.connect(server.url) as client:
+        lease = client.fair_lock(name).try_acquire()
+        assert lease
+        with waiting(server, name, head, second) as (first, then):
+            first.kill()
+            lease.release()
+            then.expect("held", within=5)
+
+
+@pytest.mark.parametrize("language", ["python-asyncio", "node", "jvm"])
+def test_the_release_of_a_plain_lock_lets_the_fair_queue_go_on(server: Server, language: str) -> None:
+    name = f"plain-then-fair-{language}"
+    with leasehold.connect(server.url) as client:
+        lease = client.lock(name).try_acquire()
+        assert lease
+        with waiting(server, name, language) as (waiter,):
+            lease.release()
+            waiter.expect("held", within=4)
+
+
+@pytest.mark.parametrize("kind", ["lock", "fair"])
+@pytest.mark.parametrize(("holder", "waiter"), RING)
+def test_a_lease_that_expires_lets_the_fair_queue_go_on(server: Server, kind: str, holder: str, waiter: str) -> None:
+    name = f"expired-{kind}-{holder}"
+    with Contender(holder, "hold", server, name, kind=kind, lease_ms=LEASE_MS) as dying:
+        dying.expect("held")
+        with waiting(server, name, waiter) as (next_one,):
+            dying.kill()
+            next_one.expect("held", within=LEASE_MS / 1000 + 4)
+
+
+@pytest.mark.parametrize(("head", "second"), RING)
+def test_a_head_that_dies_when_it_was_granted_is_passed_over(server: Server, head: str, second: str) -> None:
+    name = f"granted-then-killed-{head}"
+    with leasehold.connect(server.url) as client:
+        lease = client.fair_lock(name).try_acquire()
+        assert lease
+        with waiting(server, name, head, second) as (first, then):
+            # It cannot hear of its grant, and so not confirm it.
+            first.process.send_signal(signal.SIGSTOP)
+            lease.release()
+            assert server.store.exists(name), "it was not granted to the head"
+            assert server.store.zcard(f"leasehold:fair:{{{name}}}") == 1
+            first.kill()
+            then.expect("held", within=4)
+
+
+@contextmanager
+def waiting(server: Server, name: str, *languages: str) -> Iterator[list[Contender]]:
+    """Contenders that stand in the queue of the fair lock, in this order."""
+    with ExitStack() as stack:
+        line = []
+        for place, language in enumerate(languages, 1):
+            line.append(stack.enter_context(Contender(language, "hold", server, name, kind="fair")))
+            queued(server, name, place)
+        yield line
+
+
+def queued(server: Server, name: str, count: int) -> None:
+    wait_until(f"{count} wait", lambda: server.store.zcard(f"leasehold:fair:{{{name}}}") == count)

@@ -1,0 +1,72 @@
+"""No waiter depends on a message: with all of them lost it gets the lock within a poll."""
+
+import pytest
+from deaf_proxy import deaf_proxy, end_of_reply, is_message
+from inside import longest_gap, most_inside, steps
+
+import leasehold
+from programs import Contender, Server, finish, go, together, turns, wait_until
+
+PROCESSES = ["python-threads", "node", "jvm"]
+WORKERS, ROUNDS, LIMIT = 2, 2, 2
+# The longest poll is 750 ms.
+STALL = 1.0
+
+
+@pytest.mark.parametrize("kind", ["lock", "mutex", "fair", "read", "write", "semaphore"])
+def test_without_any_message_a_waiter_gets_it_within_a_second(server: Server, kind: str) -> None:
+    name = f"deaf-{kind}"
+    with deaf_proxy(server.port) as proxy, leasehold.connect(server.url) as holder:
+        deaf = Server(proxy.url, server.store)
+        options = {"kind": kind, "workers": WORKERS, "rounds": ROUNDS, "hold_ms": 20, "limit": LIMIT, "log": 1}
+        lease = hold_against(holder, kind, name)
+        with together(Contender(language, "turns", deaf, name, **options) for language in PROCESSES) as ready:
+            go(ready)
+            wait_until("all wait", lambda: server.listeners(name) == len(ready))
+            free_since = server.time()
+            lease.release()
+            said = [turns(line) for line in finish(ready)]
+    assert [one.grants for one in said] == [[ROUNDS] * WORKERS] * len(PROCESSES)
+    seen = steps(server, name)
+    first = {step.process: step.at for step in reversed(seen) if step.is_enter}
+    gap = longest_gap(seen, free_since)
+    print(f"{kind}: {proxy.dropped} messages dropped, nobody inside for {gap:.3f} s at most")
+    assert proxy.dropped > 0
+    assert gap < STALL
+    if kind == "read":
+        assert max(first.values()) - free_since < STALL, "each reader finds out by itself"
+    else:
+        assert most_inside(seen) <= (LIMIT if kind == "semaphore" else 1)
+
+
+@pytest.mark.parametrize(
+    ("reply", "dropped"),
+    [
+        (b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n0\r\n", True),
+        (b"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n0\r\n", True),
+        (b">3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n", False),
+        (b"*2\r\n:1\r\n$-1\r\n", False),
+        (b"%1\r\n+mode\r\n_\r\n", False),
+    ],
+)
+def test_the_proxy_knows_messages_from_replies(reply: bytes, dropped: bool) -> None:
+    assert is_message(reply) is dropped
+    assert end_of_reply(reply + b"+OK\r\n", 0) == len(reply)
+    assert all(end_of_reply(reply[:cut], 0) is None for cut in range(len(reply)))
+
+
+def hold_against(client: leasehold.Client, kind: str, name: str) -> leasehold.Lease:
+    """Holds what keeps such waiters out."""
+    if kind == "semaphore":
+        return client.semaphore(name, LIMIT).acquire(LIMIT)
+    sides = client.read_write_lock(name)
+    lock = {
+        "lock": client.lock(name),
+        "mutex": client.mutex(name),
+        "fair": client.fair_lock(name),
+        "read": sides.write,
+        "write": sides.read,
+    }[kind]
+    lease = lock.try_acquire()
+    assert lease
+    return lease

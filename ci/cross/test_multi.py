@@ -1,0 +1,21 @@
+"""Several locks as one: two programs that name them in opposite orders never wait for each other."""
+
+import pytest
+
+import leasehold
+from programs import Contender, Server, contend, turns
+
+ROUNDS = 500
+
+
+@pytest.mark.parametrize(("one", "other"), [("python-threads", "node"), ("jvm", "rust"), ("node", "jvm")])
+def test_opposite_orders_do_not_deadlock_and_leave_nothing_behind(server: Server, one: str, other: str) -> None:
+    a, b = f"multi-a-{one}-{other}", f"multi-b-{one}-{other}"
+    said = contend(
+        Contender(language, "turns", server, names, kind="multi", rounds=ROUNDS)
+        for language, names in ((one, f"{a},{b}"), (other, f"{b},{a}"))
+    )
+    assert [turns(line).grants for line in said] == [[ROUNDS], [ROUNDS]]
+    assert server.store.exists(a, b) == 0, "a hold was left behind"
+    with leasehold.connect(server.url) as client:
+        assert client.multi_lock([client.lock(b), client.lock(a)]).try_acquire()

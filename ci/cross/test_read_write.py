@@ -1,0 +1,87 @@
+"""Readers and writers of several languages let each other in, whoever dies."""
+
+import time
+from contextlib import ExitStack
+
+import pytest
+from inside import longest_gap, steps
+from monitor import Monitor
+
+import leasehold
+from programs import LANGUAGES, Contender, Server, finish, go, together, turns, wait_until
+
+LEASE_MS = 2000
+RING = list(zip(LANGUAGES, LANGUAGES[1:] + LANGUAGES[:1], strict=True))
+
+
+@pytest.mark.parametrize("language", ["python-threads", "node", "jvm"])
+def test_a_writer_gets_in_within_2_seconds_though_readers_retake_at_once(server: Server, language: str) -> None:
+    name = f"hammered-{language}"
+    readers = [
+        Contender(one, "turns", server, name, kind="read", workers=2, seconds=6, hold_ms=2)
+        for one in ("rust", "python-asyncio", "node", "jvm")
+    ]
+    with (
+        together(readers) as ready,
+        together([Contender(language, "turns", server, name, kind="write", rounds=5, log=1)]) as (writer,),
+    ):
+        go(ready)
+        wait_until("they read", lambda: server.store.zcard(f"leasehold:rw-readers:{{{name}}}") > 0)
+        wanted_since = server.time()
+        writer.go()
+        assert turns(writer.read()).grants == [5]
+        said = [turns(line) for line in finish(ready)]
+    waited = longest_gap(steps(server, name), wanted_since)
+    print(f"{language} waited {waited:.3f} s at most to write, {[sum(one.grants) for one in said]} reads")
+    assert waited < 2
+    assert all(count > 0 for one in said for count in one.grants), "a reader was kept out"
+
+
+def test_a_writer_follows_20_killed_reader_processes_within_a_lease(server: Server) -> None:
+    name = "killed-readers"
+    with ExitStack() as stack, leasehold.connect(server.url) as client:
+        readers = [
+            stack.enter_context(Contender(language, "hold", server, name, kind="read", workers=3, lease_ms=LEASE_MS))
+            for language in LANGUAGES * 4
+        ]
+        for reader in readers:
+            reader.expect("held")
+        lock = client.read_write_lock(name).write
+        assert lock.try_acquire() is None
+        for reader in readers:
+            reader.process.kill()
+        killed = time.monotonic()
+        assert lock.try_acquire(wait=10)
+        waited = time.monotonic() - killed
+    print(f"the writer came {waited:.2f} s after them")
+    assert waited < LEASE_MS / 1000 + 0.5
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize(("writer", "reader"), RING)
+def test_a_downgrade_lets_waiting_readers_in_within_100_ms(server: Server, writer: str, reader: str) -> None:
+    name = f"downgrade-{writer}"
+    readers = f"leasehold:rw-readers:{{{name}}}"
+    with (
+        Monitor(server.port) as monitor,
+        Contender(writer, "downgrade", server, name) as downgrading,
+        leasehold.connect(server.url) as client,
+    ):
+        downgrading.expect("held")
+        with Contender(reader, "hold", server, name, kind="read", workers=3) as waiting:
+            wait_until("the readers wait", lambda: server.listeners(name) == 1)
+            downgrading.go()
+            downgrading.expect("reading")
+            waiting.expect("held", within=5)
+            assert client.read_write_lock(name).write.try_acquire() is None
+            waiting.go()
+            waiting.expect("released")
+            assert client.read_write_lock(name).write.try_acquire() is None, "the downgraded read goes on"
+            downgrading.go()
+            downgrading.expect("released")
+            commands = [command for command in monitor.commands() if command.by_script]
+    released = next(one.at for one in commands if one.words[0] == "HDEL" and "writer" in one.words)
+    let_in = [one.at for one in commands if one.words[:2] == ("ZADD", readers) and one.at > released]
+    print(f"{reader} reads {(let_in[-1] - released) * 1000:.1f} ms after {writer} stopped writing")
+    assert len(let_in) == 3
+    assert let_in[-1] - released < 0.1

@@ -1,0 +1,45 @@
+"""A semaphore keeps its limit across languages, whoever dies."""
+
+import random
+import time
+
+from inside import most_inside, steps
+
+import leasehold
+from programs import Contender, Server, go, together, wait_until
+
+LIMIT, LEASE_MS, SECONDS = 5, 1500, 12
+# Five processes of ten workers each.
+PROCESSES = ["python-threads", "node", "jvm", "python-asyncio", "node"]
+
+
+def contender(server: Server, language: str) -> Contender:
+    options = {"kind": "semaphore", "limit": LIMIT, "workers": 10, "hold_ms": 20, "lease_ms": LEASE_MS, "log": 1}
+    return Contender(language, "turns", server, "permits", **options)
+
+
+def test_50_contenders_that_are_killed_at_random_never_exceed_the_limit(server: Server) -> None:
+    kills = 0
+    with together(contender(server, language) for language in PROCESSES) as running:
+        go(running)
+        until = time.monotonic() + SECONDS
+        while time.monotonic() < until:
+            time.sleep(random.uniform(0.2, 1.0))
+            victim = random.randrange(len(running))
+            assert all(one.process.poll() is None for one in running), "one ended by itself"
+            running[victim].kill()
+            kills += 1
+            running[victim] = contender(server, running[victim].language)
+            running[victim].expect("ready")
+            running[victim].go()
+        for one in running:
+            one.kill()
+    killed = time.monotonic()
+    seen = steps(server, "permits")
+    print(f"{kills} processes killed, {len(seen) // 2} holds by {len({step.process for step in seen})} processes")
+    assert most_inside(seen) == LIMIT
+    assert len({step.process for step in seen}) > len(PROCESSES), "none that was started later got a permit"
+    with leasehold.connect(server.url) as client:
+        semaphore = client.semaphore("permits", LIMIT)
+        wait_until("all permits are back", lambda: semaphore.available() == LIMIT, within=LEASE_MS / 1000 + 1)
+        print(f"all permits back after {time.monotonic() - killed:.2f} s")

@@ -1,0 +1,32 @@
+"""Leasehold beside other lock libraries, on one redis-server. README.md says how."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import redis
+
+from peers import Library, Peer
+from redis_server import redis_server
+from server import Server
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    with redis_server() as url, redis.Redis.from_url(url, decode_responses=True) as store:
+        yield Server(url, store)
+
+
+@pytest.fixture(scope="session")
+def start(server: Server) -> Iterator[Callable[[Library], Peer]]:
+    """Starts a library's peer, once for all tests."""
+    running: dict[Library, Peer] = {}
+
+    def start(library: Library) -> Peer:
+        if library not in running:
+            running[library] = Peer(library, server.url)
+            assert running[library].answer(within=60) == "ready"
+        return running[library]
+
+    yield start
+    for peer in running.values():
+        peer.stop()

@@ -1,0 +1,94 @@
+import io.leasehold.Leasehold;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.Map;
+import org.redisson.Redisson;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
+
+/** The libraries of the JVM: `Peer LIBRARY URL`, with the line protocol of ../README.md. */
+public final class Peer {
+    private static final Duration PATIENCE = Duration.ofMinutes(1);
+
+    /** One lock of one library, as its own type does it. */
+    interface Handle {
+        /** Takes it within `wait`; `lease` is null for the library's own default. Says why not, or null. */
+        String take(Duration wait, Duration lease) throws Exception;
+
+        void unlock();
+    }
+
+    /** Makes the handle of a name. */
+    interface Library {
+        Handle lock(String name);
+    }
+
+    private final Library library;
+    private final Map<String, Handle> locks = new HashMap<>();
+
+    private Peer(Library library) {
+        this.library = library;
+    }
+
+    public static void main(String[] args) throws Exception {
+        var peer = new Peer(library(args[0], args[1]));
+        System.out.println("ready");
+        var input = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = input.readLine(); line != null; line = input.readLine()) {
+            System.out.println(peer.answer(line.split(" ")).replace('\n', ' '));
+        }
+        System.exit(0);
+    }
+
+    private String answer(String[] words) {
+        try {
+            var lock = locks.computeIfAbsent(words[1], library::lock);
+            if (words[0].equals("unlock")) {
+                return unlock(lock);
+            }
+            long leaseMs = Long.parseLong(words[2]);
+            var refused = lock.take(
+                    words[0].equals("lock") ? PATIENCE : Duration.ZERO,
+                    leaseMs == 0 ? null : Duration.ofMillis(leaseMs));
+            return refused == null ? "held" : "refused " + refused;
+        } catch (Exception error) {
+            return "error " + error;
+        }
+    }
+
+    /** All three libraries throw, each its own, when the record is not the caller's any more. */
+    private static String unlock(Handle lock) {
+        try {
+            lock.unlock();
+            return "released";
+        } catch (IllegalMonitorStateException | java.util.ConcurrentModificationException error) {
+            return "gone " + error.getMessage();
+        }
+    }
+
+    private static Library library(String name, String url) {
+        return switch (name) {
+            case "leasehold-mutex" -> LeaseholdHandle.mutexes(Leasehold.connect(url));
+            case "leasehold-lock" -> LeaseholdHandle.locks(Leasehold.connect(url));
+            case "redisson" -> {
+                var client = redisson(url);
+                yield lock -> new RedissonHandle(client.getLock(lock));
+            }
+            case "redisson-spin" -> {
+                var client = redisson(url);
+                yield lock -> new RedissonHandle(client.getSpinLock(lock));
+            }
+            case "spring" -> SpringHandle.library(url, false);
+            case "spring-pubsub" -> SpringHandle.library(url, true);
+            default -> throw new IllegalArgumentException(name);
+        };
+    }
+
+    private static RedissonClient redisson(String url) {
+        var config = new Config();
+        config.useSingleServer().setAddress(url).setConnectionMinimumIdleSize(1);
+        return Redisson.create(config);
+    }
+}

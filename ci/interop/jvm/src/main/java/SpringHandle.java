@@ -1,0 +1,31 @@
+import java.time.Duration;
+import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
+import org.springframework.integration.redis.util.RedisLockRegistry;
+import org.springframework.integration.redis.util.RedisLockRegistry.RedisLockType;
+import org.springframework.integration.support.locks.DistributedLock;
+
+/** `RedisLockRegistry` of Spring Integration, with the registry key `orders`. */
+record SpringHandle(DistributedLock lock) implements Peer.Handle {
+    private static final Duration OWN_LEASE = Duration.ofMinutes(1);
+
+    static Peer.Library library(String url, boolean waitsForMessages) {
+        var server = java.net.URI.create(url);
+        var connections = new LettuceConnectionFactory(server.getHost(), server.getPort());
+        connections.afterPropertiesSet();
+        connections.start();
+        var registry = new RedisLockRegistry(connections, "orders", OWN_LEASE);
+        registry.setIdleBetweenTries(Duration.ofMillis(20));
+        registry.setRedisLockType(waitsForMessages ? RedisLockType.PUB_SUB_LOCK : RedisLockType.SPIN_LOCK);
+        return name -> new SpringHandle(registry.obtain(name));
+    }
+
+    @Override
+    public String take(Duration wait, Duration lease) throws Exception {
+        return lock.tryLock(wait, lease == null ? OWN_LEASE : lease) ? null : "";
+    }
+
+    @Override
+    public void unlock() {
+        lock.unlock();
+    }
+}

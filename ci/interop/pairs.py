@@ -1,0 +1,90 @@
+"""Which libraries stand beside which lock of ours, and one such pair at work."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from peers import Library, Peer
+from server import Server
+
+REDIS_PY = Library("redis-py", "python")
+REDLOCK = Library("redlock", "node")
+REDLOCK_UNIVERSAL = Library("redlock-universal", "node")
+REDIS_SEMAPHORE = Library("redis-semaphore", "node", prefix="mutex:", tells=False)
+SPRING = Library("spring", "jvm", prefix="orders:")
+REDISSON = Library("redisson", "jvm")
+REDISSON_SPIN = Library("redisson-spin", "jvm")
+
+MUTEXES = [REDIS_PY, REDLOCK, REDLOCK_UNIVERSAL, REDIS_SEMAPHORE, SPRING]
+LOCKS = [REDISSON, REDISSON_SPIN]
+
+
+def ours(kind: str, language: str) -> Library:
+    return Library(f"leasehold-{kind}", language)
+
+
+def _with(theirs: Library) -> list[Library]:
+    """Ours in Python, and in the language of the other."""
+    kind = "lock" if theirs in LOCKS else "mutex"
+    return [ours(kind, language) for language in dict.fromkeys(["python", theirs.language])]
+
+
+PAIRS = [(theirs, own) for theirs in MUTEXES + LOCKS for own in _with(theirs)]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Their library and ours on one lock of a new name."""
+
+    theirs: Peer
+    ours: Peer
+    server: Server
+    name: str
+
+    @classmethod
+    def of(cls, theirs: Library, own: Library, server: Server, start: Callable[[Library], Peer]) -> "Pair":
+        return cls(start(theirs), start(own), server, server.new_name())
+
+    @property
+    def key(self) -> str:
+        return self.theirs.library.prefix + self.name
+
+    @property
+    def record(self) -> object:
+        return self.server.record(self.key)
+
+    @property
+    def owner(self) -> str:
+        """Who holds the lock, as the record has it."""
+        record = self.record
+        assert record, "nobody holds the lock"
+        return str(next(iter(record)) if isinstance(record, dict) else record)
+
+    def take(self, peer: Peer, lease_ms: int = 30_000) -> None:
+        assert peer.ask("try", self._name_for(peer), lease_ms) == "held"
+
+    def try_in_vain(self, peer: Peer) -> str:
+        said = peer.ask("try", self._name_for(peer), 30_000)
+        assert said.startswith("refused")
+        return said
+
+    def wait(self, peer: Peer, tries: int = 2) -> None:
+        """Begins to wait for the lock; returns once the server has refused it, a few times."""
+        self.server.waits(lambda: peer.tell("lock", self._name_for(peer), 30_000), tries)
+        assert peer.is_silent()
+
+    def release(self, peer: Peer) -> None:
+        assert peer.ask("unlock", self._name_for(peer)) == "released"
+
+    def release_late(self, peer: Peer) -> None:
+        """Gives back what is not its own any more."""
+        said = peer.ask("unlock", self._name_for(peer))
+        assert said.startswith("gone") or not peer.library.tells
+
+    def turn(self, peer: Peer, inside: Callable[[], None]) -> None:
+        """Waits for the lock, does something, and gives it back."""
+        assert peer.ask("lock", self._name_for(peer), 30_000) == "held"
+        inside()
+        self.release(peer)
+
+    def _name_for(self, peer: Peer) -> str:
+        return self.name if peer is self.theirs else self.key

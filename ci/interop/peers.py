@@ -1,0 +1,83 @@
+"""Starts the peers and talks to them: README.md has the protocol."""
+
+import os
+import queue
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+JVM = HERE / "jvm" / "target"
+CLASS_PATH = f"{JVM / 'classes'}{os.pathsep}{JVM / 'lib'}{os.sep}*"
+
+
+def java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin" / "java") if home else "java"
+
+
+PROGRAMS: dict[str, list[str]] = {
+    "python": [sys.executable, str(HERE / "python" / "peer.py")],
+    "node": ["node", str(HERE / "node" / "peer.mjs")],
+    "jvm": [java(), "-XX:TieredStopAtLevel=1", "-cp", CLASS_PATH, "Peer"],
+}
+
+
+@dataclass(frozen=True)
+class Library:
+    """A lock library. What it calls `NAME` is the key `prefix + NAME` on the server."""
+
+    name: str
+    language: str
+    prefix: str = ""
+    #: Whether its unlock says that the record was not its own any more.
+    tells: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.name}({self.language})" if self.name.startswith("leasehold") else self.name
+
+
+class Peer:
+    """One library in a process of its own."""
+
+    def __init__(self, library: Library, url: str) -> None:
+        self.library = library
+        self.process = subprocess.Popen(
+            [*PROGRAMS[library.language], library.name, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._said: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def tell(self, command: str, name: str, *numbers: int) -> None:
+        """Sends a command and does not wait for its answer."""
+        assert self.process.stdin
+        print(command, name, *numbers, file=self.process.stdin, flush=True)
+
+    def answer(self, within: float = 30) -> str:
+        try:
+            said = self._said.get(timeout=within)
+        except queue.Empty:
+            raise AssertionError(f"{self.library} did not answer within {within} s") from None
+        assert not said.startswith("error"), f"{self.library}: {said}"
+        return said
+
+    def ask(self, command: str, name: str, *numbers: int) -> str:
+        self.tell(command, name, *numbers)
+        return self.answer()
+
+    def is_silent(self) -> bool:
+        """Whether it still owes its answer."""
+        return self._said.empty()
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def _listen(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self._said.put(line.rstrip("\n"))
+        self._said.put("error it ended")

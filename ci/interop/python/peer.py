@@ -1,0 +1,98 @@
+"""The libraries of Python: `peer.py LIBRARY URL`, with the line protocol of ../README.md."""
+
+import sys
+from collections.abc import Callable
+from typing import Protocol
+
+import redis
+from redis.exceptions import LockError
+from redis.lock import Lock as RedisPyLock
+
+import leasehold
+
+PATIENCE = 60
+
+
+class Library(Protocol):
+    """What a lock library is asked to do."""
+
+    def take(self, name: str, lease_ms: int, wait: float) -> str: ...
+
+    def unlock(self, name: str) -> str: ...
+
+
+class RedisPy:
+    """`Lock` of redis-py. Its default lease is none at all."""
+
+    def __init__(self, url: str) -> None:
+        self.store = redis.Redis.from_url(url)
+        self.held: dict[str, RedisPyLock] = {}
+
+    def take(self, name: str, lease_ms: int, wait: float) -> str:
+        timeout = lease_ms / 1000 if lease_ms else None
+        lock = self.store.lock(name, timeout=timeout, sleep=0.02)
+        if not lock.acquire(blocking=wait > 0, blocking_timeout=wait or None):
+            return "refused"
+        self.held[name] = lock
+        return "held"
+
+    def unlock(self, name: str) -> str:
+        try:
+            self.held.pop(name).release()
+        except LockError as error:
+            return f"gone {error}"
+        return "released"
+
+
+class Leasehold:
+    """A lock or a mutex of ours."""
+
+    def __init__(self, kind: str, url: str) -> None:
+        client = leasehold.connect(url)
+        self.lock = client.lock if kind == "lock" else client.mutex
+        self.held: dict[str, leasehold.Lease] = {}
+
+    def take(self, name: str, lease_ms: int, wait: float) -> str:
+        lease = lease_ms / 1000 if lease_ms else None
+        try:
+            self.held[name] = self.lock(name).hold(wait=wait, lease=lease).__enter__()
+        except leasehold.LockTimeoutError as error:
+            return f"refused {error}"
+        return "held"
+
+    def unlock(self, name: str) -> str:
+        outcome = self.held.pop(name).release()
+        return "released" if outcome == "released" else f"gone {outcome}"
+
+
+LIBRARIES: dict[str, Callable[[str], Library]] = {
+    "redis-py": RedisPy,
+    "leasehold-mutex": lambda url: Leasehold("mutex", url),
+    "leasehold-lock": lambda url: Leasehold("lock", url),
+}
+
+
+def answer(library: Library, words: list[str]) -> str:
+    match words:
+        case ["try", name, lease_ms]:
+            return library.take(name, int(lease_ms), 0)
+        case ["lock", name, lease_ms]:
+            return library.take(name, int(lease_ms), PATIENCE)
+        case ["unlock", name]:
+            return library.unlock(name)
+    return "error unknown command"
+
+
+def main() -> None:
+    library = LIBRARIES[sys.argv[1]](sys.argv[2])
+    print("ready", flush=True)
+    for line in sys.stdin:
+        try:
+            said = answer(library, line.split())
+        except Exception as error:  # whatever it is, the test hears of it
+            said = f"error {type(error).__name__}: {error}"
+        print(said.replace("\n", " "), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""The redis-server of the tests: what is on it, and what it was asked."""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import redis
+
+ASKING = {"set", "get", "eval", "evalsha", "exists"}
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where the redis-server is, and a connection to it."""
+
+    url: str
+    store: "redis.Redis"
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def new_name(self) -> str:
+        return f"stock-{next(self._numbers)}"
+
+    def record(self, key: str) -> object:
+        """What a lock has written: its owner and no more, of either layout; `None` if it is free."""
+        if self.store.type(key) == "hash":
+            return self.store.hgetall(key)
+        return self.store.get(key)
+
+    def waits(self, begin: Callable[[], None], tries: int = 2) -> None:
+        """Begins a wait, and returns when it has asked the server a few times."""
+        before = self.asked()
+        begin()
+        self.until(lambda: self.asked() >= before + tries, "nobody asks for the lock")
+
+    def asked(self) -> int:
+        """How often the server was asked for a lock: commands from programs and in scripts."""
+        stats = self.store.info("commandstats")
+        return sum(entry["calls"] for name, entry in stats.items() if name.removeprefix("cmdstat_") in ASKING)
+
+    def listeners(self, channel: str) -> int:
+        return int(self.store.pubsub_numsub(channel)[0][1])
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < deadline, what
+            time.sleep(0.005)

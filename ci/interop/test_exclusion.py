@@ -1,0 +1,121 @@
+"""Each library beside a lock of ours on one key: they exclude each other and hand over, both ways."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from pairs import PAIRS, Pair
+from peers import Library, Peer
+from server import Server
+
+TURNS = 20
+
+
+@pytest.fixture(params=PAIRS, ids=lambda pair: f"{pair[0]}-{pair[1]}")
+def pair(request: pytest.FixtureRequest, server: Server, start: Callable[[Library], Peer]) -> Pair:
+    theirs, own = request.param
+    return Pair.of(theirs, own, server, start)
+
+
+def test_while_theirs_is_held_ours_is_refused_and_says_who_holds_it(pair: Pair) -> None:
+    pair.take(pair.theirs)
+    record = pair.record
+    assert pair.owner in pair.try_in_vain(pair.ours)
+    assert pair.record == record
+    pair.release(pair.theirs)
+    assert pair.record is None
+
+
+def test_while_ours_is_held_theirs_is_refused(pair: Pair) -> None:
+    pair.take(pair.ours)
+    record = pair.record
+    pair.try_in_vain(pair.theirs)
+    assert pair.record == record
+    pair.release(pair.ours)
+    assert pair.record is None
+
+
+def test_theirs_has_it_once_ours_is_released(pair: Pair) -> None:
+    pair.take(pair.ours)
+    pair.wait(pair.theirs)
+    pair.release(pair.ours)
+    assert pair.theirs.answer(within=10) == "held"
+    pair.try_in_vain(pair.ours)
+    pair.release(pair.theirs)
+
+
+def test_ours_has_it_once_theirs_is_released(pair: Pair) -> None:
+    pair.take(pair.theirs)
+    pair.wait(pair.ours)
+    pair.release(pair.theirs)
+    assert pair.ours.answer(within=10) == "held"
+    pair.try_in_vain(pair.theirs)
+    pair.release(pair.ours)
+
+
+def test_an_expired_lease_of_theirs_lets_ours_in_and_their_late_unlock_leaves_our_record(pair: Pair) -> None:
+    pair.take(pair.theirs, lease_ms=300)
+    pair.wait(pair.ours)
+    assert pair.ours.answer(within=10) == "held"
+    record = pair.record
+    pair.release_late(pair.theirs)
+    assert pair.record == record
+    assert pair.server.store.pttl(pair.key) > 10_000
+    pair.release(pair.ours)
+
+
+def test_an_expired_lease_of_ours_lets_theirs_in_and_our_late_release_leaves_their_record(pair: Pair) -> None:
+    pair.take(pair.ours, lease_ms=300)
+    pair.wait(pair.theirs)
+    assert pair.theirs.answer(within=10) == "held"
+    record = pair.record
+    pair.release_late(pair.ours)
+    assert pair.record == record
+    assert pair.server.store.pttl(pair.key) > 10_000
+    pair.release(pair.theirs)
+
+
+def test_both_have_their_turns_and_never_at_once(pair: Pair) -> None:
+    room = Room()
+
+    def turns(peer: Peer) -> None:
+        for _ in range(TURNS):
+            pair.turn(peer, room.visit)
+
+    threads = [threading.Thread(target=turns, args=[peer]) for peer in (pair.theirs, pair.ours)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (room.visits, room.met) == (2 * TURNS, 0)
+    assert pair.record is None
+
+
+class Room:
+    """A place for one at a time, which counts who met another there."""
+
+    def __init__(self) -> None:
+        self.visits = self.met = 0
+        self._door = threading.Lock()
+
+    def visit(self) -> None:
+        alone = self._door.acquire(blocking=False)
+        visits = self.visits
+        time.sleep(0.002)
+        self.visits = visits + 1
+        if alone:
+            self._door.release()
+        else:
+            self.met += 1
+
+
+def test_a_room_notices_two_at_once() -> None:
+    room = Room()
+    threads = [threading.Thread(target=room.visit) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert room.met > 0

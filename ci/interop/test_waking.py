@@ -1,0 +1,103 @@
+"""Whoever waits for a message is woken by a release: Redisson's waiters by ours, ours by Redisson's."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+import leasehold
+from pairs import REDISSON, Pair, ours
+from peers import Library, Peer
+from server import Server
+
+#: So long that only a message can be in time.
+FAR_OFF = (20.0, 25.0)
+ROUNDS = 5
+
+
+@pytest.fixture
+def pair(server: Server, start: Callable[[Library], Peer]) -> Pair:
+    return Pair.of(REDISSON, ours("lock", "python"), server, start)
+
+
+@pytest.fixture(params=["python", "jvm", "node"])
+def any_pair(request: pytest.FixtureRequest, server: Server, start: Callable[[Library], Peer]) -> Pair:
+    return Pair.of(REDISSON, ours("lock", request.param), server, start)
+
+
+def channel(pair: Pair) -> str:
+    return f"redisson_lock__channel:{{{pair.key}}}"
+
+
+def wait_for_a_message(pair: Pair, peer: Peer) -> None:
+    pair.wait(peer)
+    pair.server.until(lambda: pair.server.listeners(channel(pair)) == 1, f"{peer.library} does not listen")
+
+
+def woken_by_ours(pair: Pair) -> float:
+    """Seconds from our release to their grant, while our lease had 30 s to go."""
+    pair.take(pair.ours)
+    wait_for_a_message(pair, pair.theirs)
+    begin = time.monotonic()
+    pair.release(pair.ours)
+    assert pair.theirs.answer() == "held"
+    took = time.monotonic() - begin
+    pair.release(pair.theirs)
+    pair.server.until(lambda: pair.server.listeners(channel(pair)) == 0, "somebody still listens")
+    return took
+
+
+def woken_by_theirs(pair: Pair, poll: tuple[float, float] | None) -> float:
+    """Seconds from their release to our grant."""
+    granted = threading.Event()
+    pair.take(pair.theirs)
+    with leasehold.connect(pair.server.url, poll=poll) as client:
+        lock = client.lock(pair.key)
+
+        def work() -> None:
+            with lock:
+                granted.set()
+
+        waiter = threading.Thread(target=work)
+        pair.server.waits(waiter.start)
+        pair.server.until(lambda: pair.server.listeners(channel(pair)) == 1, "ours does not listen")
+        begin = time.monotonic()
+        pair.release(pair.theirs)
+        assert granted.wait(60)
+        took = time.monotonic() - begin
+        waiter.join()
+    return took
+
+
+def test_our_release_wakes_a_waiter_of_redisson_s_long_before_the_lease_ends(any_pair: Pair) -> None:
+    assert woken_by_ours(any_pair) < 10
+
+
+def test_a_release_of_redisson_s_wakes_our_waiter_long_before_it_would_ask_again(pair: Pair) -> None:
+    assert woken_by_theirs(pair, poll=FAR_OFF) < 10
+
+
+@pytest.mark.timing
+def test_our_release_wakes_a_waiter_of_redisson_s_within_a_second(any_pair: Pair) -> None:
+    assert max(woken_by_ours(any_pair) for _ in range(ROUNDS)) < 1
+
+
+@pytest.mark.timing
+def test_a_release_of_redisson_s_wakes_our_waiter_within_300_ms(pair: Pair) -> None:
+    assert max(woken_by_theirs(pair, poll=None) for _ in range(ROUNDS)) < 0.3
+
+
+def test_a_waiter_of_spring_s_for_messages_is_woken_by_a_message_of_its_channel(
+    server: Server, start: Callable[[Library], Peer]
+) -> None:
+    """Ours does not send it: docs/migrate/spring-redis-lock-registry.md says who does."""
+    spring = Library("spring-pubsub", "jvm", prefix="orders:")
+    pair = Pair.of(spring, ours("mutex", "python"), server, start)
+    pair.take(pair.ours)
+    pair.wait(pair.theirs, tries=4)
+    server.until(lambda: server.store.pubsub_numpat() == 1, "Spring does not listen")
+    pair.release(pair.ours)
+    server.store.publish(f"orders-channel:{pair.key}", pair.key)
+    assert pair.theirs.answer(within=20) == "held"
+    pair.release(pair.theirs)

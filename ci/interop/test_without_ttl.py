@@ -1,0 +1,81 @@
+"""redis-py's `Lock` writes a record without TTL unless it is told a timeout: ours waits for it, and leaves it alone."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import leasehold
+from pairs import REDIS_PY, Pair, ours
+from peers import Library, Peer
+from server import Server
+
+POLLS = 3
+#: What one poll of a mutex shows up as in the server's count of commands: EVALSHA and its GET.
+COMMANDS_OF_A_POLL = 2
+
+
+@pytest.fixture(params=["python", "node", "jvm"])
+def pair(request: pytest.FixtureRequest, server: Server, start: Callable[[Library], Peer]) -> Pair:
+    return Pair.of(REDIS_PY, ours("mutex", request.param), server, start)
+
+
+@contextlib.contextmanager
+def events(pair: Pair) -> Iterator[list[str]]:
+    """The writes to the lock's key, complete at the end of the block."""
+    store, seen = pair.server.store, list[str]()
+    store.config_set("notify-keyspace-events", "KA")
+    with store.pubsub(ignore_subscribe_messages=True) as listener:
+        channel = f"__keyspace@0__:{pair.key}"
+        listener.subscribe(channel)
+        pair.server.until(lambda: pair.server.listeners(channel) == 1, "no subscription")
+        yield seen
+        store.publish(channel, "end")
+        while "end" not in seen:
+            message = listener.get_message(timeout=1)
+            seen.extend([message["data"]] if message else [])
+        seen.remove("end")
+    store.config_set("notify-keyspace-events", "")
+
+
+def test_ours_is_refused_and_told_that_there_is_no_ttl(pair: Pair) -> None:
+    pair.take(pair.theirs, lease_ms=0)
+    assert pair.server.store.pttl(pair.key) == -1
+    refused = pair.try_in_vain(pair.ours)
+    assert pair.owner in refused
+    assert "without TTL" in refused
+    assert pair.server.store.pttl(pair.key) == -1
+    pair.release(pair.theirs)
+
+
+def test_ours_polls_for_it_never_writes_to_it_and_has_it_after_its_release(pair: Pair) -> None:
+    pair.take(pair.theirs, lease_ms=0)
+    with events(pair) as waiting:
+        pair.wait(pair.ours, tries=(2 + POLLS) * COMMANDS_OF_A_POLL)
+        assert pair.ours.is_silent()
+    assert waiting == []
+    with events(pair) as handing_over:
+        pair.release(pair.theirs)
+        assert pair.ours.answer(within=10) == "held"
+    assert handing_over[0] == "del"
+    assert "set" in handing_over
+    pair.release(pair.ours)
+
+
+def test_an_error_after_a_wait_says_who_holds_it_and_that_it_never_expires(pair: Pair) -> None:
+    pair.take(pair.theirs, lease_ms=0)
+    with leasehold.connect(pair.server.url) as client:
+        with pytest.raises(leasehold.LockTimeoutError, match="without TTL") as refused, client.mutex(pair.key, wait=1):
+            pass
+        assert refused.value.holder == leasehold.Holder(pair.owner, None)
+    pair.release(pair.theirs)
+
+
+def test_lock_and_mutex_of_one_name_never_mix(pair: Pair) -> None:
+    """A reentrant lock finds a STRING under its name, and says so instead of waiting for it."""
+    pair.take(pair.theirs, lease_ms=0)
+    record = pair.record
+    with leasehold.connect(pair.server.url) as client, pytest.raises(leasehold.MisconfiguredError):
+        client.lock(pair.key).try_acquire()
+    assert pair.record == record
+    pair.release(pair.theirs)

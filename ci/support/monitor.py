@@ -1,0 +1,69 @@
+"""What a redis-server does, in its own order: the lines of MONITOR, those of scripts' commands among them."""
+
+import re
+import socket
+import threading
+import uuid
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import redis
+
+_LINE = re.compile(rb"\+(\d+\.\d+) \[\d+ (\S+)\] (.*)")
+_WORD = re.compile(rb'"((?:[^"\\]|\\.)*)"')
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command: when the server ran it, in seconds of its clock, whether a script did, and its words."""
+
+    at: float
+    by_script: bool
+    words: tuple[str, ...]
+
+
+class Monitor:
+    """Listens from entering the context on. Reading does not hold up the test's own thread."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._seen = bytearray()
+        self._news = threading.Condition()
+
+    def __enter__(self) -> Self:
+        self._socket = socket.create_connection(("127.0.0.1", self._port))
+        self._socket.sendall(b"MONITOR\r\n")
+        self._thread = threading.Thread(target=self._listen)
+        self._thread.start()
+        with self._news:
+            assert self._news.wait_for(lambda: self._seen.startswith(b"+OK\r\n"), timeout=5)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._socket.close()
+
+    def commands(self) -> list[Command]:
+        """All that the server has run until now."""
+        end = f"end of {uuid.uuid4()}"
+        with redis.Redis(port=self._port) as store:
+            store.echo(end)
+        with self._news:
+            assert self._news.wait_for(lambda: self._seen.find(end.encode()) >= 0, timeout=20)
+            lines = bytes(self._seen).split(b"\r\n")
+        return [_command(match) for match in map(_LINE.match, lines) if match]
+
+    def _listen(self) -> None:
+        while news := self._socket.recv(1 << 16):
+            with self._news:
+                self._seen += news
+                self._news.notify_all()
+
+
+def _command(match: re.Match[bytes]) -> Command:
+    words = (word.decode(errors="replace") for word in _WORD.findall(match[3]))
+    return Command(float(match[1]), match[2] == b"lua", tuple(words))

@@ -1,0 +1,110 @@
+package io.leasehold
+
+import com.google.gson.JsonObject
+import com.google.gson.JsonParser
+import org.junit.jupiter.api.AfterAll
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.DynamicContainer.dynamicContainer
+import org.junit.jupiter.api.DynamicNode
+import org.junit.jupiter.api.DynamicTest.dynamicTest
+import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.TestFactory
+import java.nio.file.Files
+import java.nio.file.Path
+import java.util.UUID
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.atomic.AtomicInteger
+import kotlin.reflect.KClass
+
+/**
+ * The behaviour suite of all languages: every scenario of `ci/behaviour` for every kind of lock, on every transport
+ * that `LEASEHOLD_BEHAVIOUR` names, by threads that own their locks and by stages that own nothing.
+ */
+class BehaviourTest {
+    private val suite = JsonParser.parseString(Files.readString(SCENARIOS)).asJsonObject
+    private val kinds = suite.texts("kinds")
+
+    @TestFactory
+    fun scenarios(): List<DynamicNode> =
+        transports().map { transport ->
+            dynamicContainer(transport, CALLERS.map { callers -> of(transport, checkNotNull(callers.simpleName)) })
+        }
+
+    @Test
+    fun `the suite names every kind there is`() {
+        assertEquals(kinds.toSet(), LOCKS.keys)
+    }
+
+    private fun of(transport: String, callers: String): DynamicNode {
+        val tests =
+            suite.objects("scenarios").flatMap { scenario ->
+                val skipped = if (callers == "Threads") emptyList() else scenario.texts("skip_without_implicit_owner")
+                (scenario.texts("kinds") - skipped.toSet()).map { kind -> test(transport, callers, kind, scenario) }
+            }
+        return dynamicContainer("$transport, $callers", tests)
+    }
+
+    private fun test(transport: String, callers: String, kind: String, scenario: JsonObject): DynamicNode =
+        dynamicTest("$transport, $callers, $kind: ${scenario.text("name")}") {
+            val count = counts.computeIfAbsent("$transport, $callers") { Count() }
+            count.run.incrementAndGet()
+            val acting = if (callers == "Threads") Threads() else Stages()
+            Scenario(scenario, kind, URLS.getValue(transport)(), acting).use(Scenario::run)
+            count.passed.incrementAndGet()
+        }
+
+    companion object {
+        private val SCENARIOS = Path.of("../../ci/behaviour/scenarios.json")
+        private val CALLERS: List<KClass<out Callers>> = listOf(Threads::class, Stages::class)
+        private val counts = ConcurrentHashMap<String, Count>()
+        private val memory = "memory://${UUID.randomUUID()}"
+        private val serve = lazy(::ServeProcess)
+        private val redis = lazy { RedisServer() }
+        private val URLS: Map<String, () -> String> =
+            mapOf("memory" to { memory }, "serve" to { serve.value.url }, "redis" to { redis.value.url })
+
+        private fun transports(): List<String> {
+            val wanted = System.getenv("LEASEHOLD_BEHAVIOUR") ?: return URLS.keys.toList()
+            val named = wanted.split(',').map(String::trim).filter(String::isNotEmpty)
+            check(URLS.keys.containsAll(named)) { "LEASEHOLD_BEHAVIOUR is \"$wanted\"; give some of ${URLS.keys}" }
+            return named
+        }
+
+        @JvmStatic
+        @AfterAll
+        fun close() {
+            listOf(serve, redis).filter { it.isInitialized() }.forEach { it.value.close() }
+            counts.toSortedMap().forEach { (where, count) ->
+                println("behaviour suite, $where: ${count.run} scenarios run, ${count.passed} passed")
+            }
+        }
+    }
+}
+
+private class Count {
+    val run = AtomicInteger()
+    val passed = AtomicInteger()
+}
+
+/** `leasehold serve` on a free port. */
+private class ServeProcess : AutoCloseable {
+    private val process: Process = ProcessBuilder(command(), "serve", "--port", "0").start()
+    val url: String = process.inputReader().readLine().orEmpty().substringAfter("listening on ")
+
+    init {
+        check(url.startsWith("redis://")) { "leasehold serve did not start: ${process.errorReader().readText()}" }
+    }
+
+    override fun close() {
+        process.destroy()
+        check(process.waitFor(5, TimeUnit.SECONDS)) { "leasehold serve does not end" }
+    }
+
+    private fun command(): String {
+        val built = System.getenv("CARGO_TARGET_DIR")?.let(Path::of) ?: Path.of("../../target")
+        val command = built.resolve("release/leasehold")
+        check(Files.isExecutable(command)) { "$command is missing; `just build-cli` makes it" }
+        return command.toString()
+    }
+}

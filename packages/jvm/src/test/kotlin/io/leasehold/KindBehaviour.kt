@@ -1,0 +1,275 @@
+package io.leasehold
+
+import org.junit.jupiter.api.AfterEach
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
+import org.junit.jupiter.api.Assertions.assertInstanceOf
+import org.junit.jupiter.api.Assertions.assertNotNull
+import org.junit.jupiter.api.Assertions.assertNull
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.time.Duration
+import java.util.UUID
+import java.util.concurrent.CompletableFuture
+import java.util.concurrent.CopyOnWriteArrayList
+import java.util.concurrent.TimeUnit
+
+/** What the locks of the other kinds do on every transport, beyond what the behaviour suite of all languages says. */
+abstract class KindBehaviour {
+    protected abstract val url: String
+    private val name = "kind-${UUID.randomUUID()}"
+    private val client by lazy { Leasehold.connect(url) }
+    private val other by lazy { Leasehold.connect(url) }
+
+    @AfterEach
+    fun close() {
+        client.close()
+        other.close()
+    }
+
+    @Test
+    fun `every kind knows its name, with and without options`() {
+        val options = LockOptions.DEFAULT.withWait(Duration.ofSeconds(1))
+        val locks =
+            listOf(
+                client.mutex(name),
+                client.mutex(name, options),
+                client.fairLock(name),
+                client.fairLock(name, options),
+            )
+        assertTrue(locks.all { it.name == name })
+        val both = client.readWriteLock(name)
+        assertEquals(listOf(name, name, name), listOf(both.name, both.read.name, both.write.name))
+        val semaphore = client.semaphore(name, 3, options)
+        assertEquals(name to 3, semaphore.name to semaphore.limit)
+        assertEquals("$name, other", client.multiLock(client.lock(name), client.mutex("other")).name)
+    }
+
+    @Test
+    fun `a mutex is held once, also by its own thread`() {
+        val mutex = client.mutex(name)
+        mutex.lock()
+        assertFalse(mutex.tryLock())
+        assertEquals(1, mutex.holdCount)
+        assertNotNull(mutex.lease.token)
+        mutex.unlock()
+        assertFalse(mutex.isLocked)
+    }
+
+    @Test
+    fun `a lock and the fair lock of its name have the same holder`() {
+        val (plain, fair) = client.lock(name) to client.fairLock(name)
+        plain.lock()
+        assertTrue(fair.isHeldByCurrentThread && fair.tryLock())
+        assertEquals(2, plain.holdCount)
+        assertFalse(other.fairLock(name).tryLock())
+        fair.unlock()
+        fair.unlock()
+        assertFalse(plain.isLocked)
+    }
+
+    @Test
+    fun `an unlock gives back what the thread took last, whatever it was taken by`() {
+        val (plain, fair) = client.lock(name) to client.fairLock(name)
+        fair.lock()
+        val first = fair.lease
+        plain.lock()
+        val last = plain.lease
+        fair.unlock()
+        assertFalse(last.isValid)
+        assertTrue(first.isValid)
+        assertEquals(ReleaseOutcome.RELEASED, last.release())
+        assertEquals(1, plain.holdCount)
+        plain.unlock()
+        assertFalse(first.isValid)
+        assertFalse(fair.isLocked)
+    }
+
+    @Test
+    fun `waiters of a fair lock are served in order of arrival across clients`() {
+        val fair = client.fairLock(name)
+        fair.lock()
+        val served = CopyOnWriteArrayList<Int>()
+        val waiting =
+            List(6) { number ->
+                val from = if (number % 2 == 0) other else client
+                Thread { from.fairLock(name).withLock { served.add(number) } }.also { thread ->
+                    thread.start()
+                    awaitTrue("it waits") { thread.state == Thread.State.WAITING }
+                    // The server answers a client's calls in order: it has the waiter in its queue before it says this.
+                    assertTrue(from.fairLock(name).isLocked)
+                }
+            }
+        fair.unlock()
+        waiting.forEach { it.join(10_000) }
+        assertEquals(List(6) { it }, served)
+    }
+
+    @Test
+    fun `readers share, and a writer is alone`() {
+        val (here, there) = client.readWriteLock(name) to other.readWriteLock(name)
+        here.readLock().lock()
+        assertNull(here.read.lease.token)
+        assertTrue(there.read.tryLock())
+        assertFalse(onAnotherThread { there.write.tryLock() })
+        there.read.unlock()
+        here.read.unlock()
+        there.writeLock().lock()
+        assertNotNull(there.write.lease.token)
+        assertFalse(here.read.tryLock())
+        there.write.unlock()
+    }
+
+    @Test
+    fun `a writer reads inside its write and keeps the read, but a reader does not write`() {
+        val both = client.readWriteLock(name)
+        both.write.lock()
+        both.read.lock()
+        both.write.unlock()
+        assertTrue(both.read.lease.isValid)
+        assertTrue(other.readWriteLock(name).read.tryLock(Duration.ofSeconds(5)))
+        assertThrows(InvalidArgumentException::class.java) { both.write.tryLock(Duration.ofSeconds(5)) }
+        both.read.unlock()
+    }
+
+    @Test
+    fun `a semaphore grants as many permits as it has`() {
+        val semaphore = client.semaphore(name, 3)
+        val two = semaphore.acquire(2)
+        assertNull(two.token)
+        assertEquals(name, two.name)
+        assertEquals(1, other.semaphore(name, 3).available())
+        assertNull(other.semaphore(name, 3).tryAcquire(2))
+        val one = checkNotNull(other.semaphore(name, 3).tryAcquire())
+        assertNull(semaphore.tryAcquire(1, Duration.ofMillis(50)))
+        assertNull(semaphore.tryAcquire(1, Duration.ofMillis(50), Duration.ofSeconds(5)))
+        assertEquals(ReleaseOutcome.RELEASED, two.release())
+        assertTrue(semaphore.withPermits(2) { it.isValid })
+        assertEquals(2, semaphore.withPermit { semaphore.available() } + 1)
+        one.release()
+        assertEquals(3, semaphore.available())
+    }
+
+    @Test
+    fun `a semaphore takes back what the thread took last`() {
+        val semaphore = client.semaphore(name, 5)
+        val two = semaphore.acquire(2)
+        val one = semaphore.acquire()
+        semaphore.release()
+        assertTrue(two.isValid && !one.isValid)
+        assertEquals(ReleaseOutcome.RELEASED, one.release())
+        assertEquals(3, semaphore.available())
+        onAnotherThread {
+            val refused = assertThrows(IllegalMonitorStateException::class.java) { semaphore.release() }
+            assertInstanceOf(NotOwnerException::class.java, refused.cause)
+        }
+        semaphore.release()
+        assertFalse(two.isValid)
+        assertEquals(5, semaphore.available())
+        assertThrows(IllegalMonitorStateException::class.java) { semaphore.release() }
+    }
+
+    @Test
+    fun `a wait for permits ends in LockTimeout, by an interrupt, or in a grant`() {
+        val held = client.semaphore(name, 1).acquire()
+        val bounded = other.semaphore(name, 1, LockOptions.DEFAULT.withWait(Duration.ofMillis(50)))
+        assertThrows(LockTimeoutException::class.java) { bounded.acquire() }
+        val semaphore = other.semaphore(name, 1)
+        val interrupted = CompletableFuture<Throwable?>()
+        val waiting = Thread { interrupted.complete(runCatching { semaphore.acquire() }.exceptionOrNull()) }
+        waiting.start()
+        awaitTrue("the thread waits") { waiting.state == Thread.State.WAITING }
+        waiting.interrupt()
+        assertInstanceOf(InterruptedException::class.java, interrupted.get(5, TimeUnit.SECONDS))
+        val cancelled = semaphore.acquireAsync().toCompletableFuture()
+        cancelled.cancel(true)
+        val granted = semaphore.acquireAsync().toCompletableFuture()
+        held.release()
+        assertEquals(ReleaseOutcome.RELEASED, granted.get(5, TimeUnit.SECONDS).release())
+        assertEquals(1, semaphore.available())
+    }
+
+    @Test
+    fun `permits of a thread that ended come back`() {
+        onAnotherThread { client.semaphore(name, 2).acquire(2) }
+        checkNotNull(client.semaphore(name, 2).tryAcquire(2, Duration.ofSeconds(10))).release()
+    }
+
+    @Test
+    fun `numbers that make no semaphore are refused, and so is another limit`() {
+        for ((permits, limit) in listOf(0 to 1, -1 to 1, 2 to 1, 1 to 0, 1 to -1, 1_001 to 2_000, 1 to Int.MAX_VALUE)) {
+            val semaphore = client.semaphore(name, limit)
+            assertThrows(InvalidArgumentException::class.java, { semaphore.tryAcquire(permits) }, "$permits of $limit")
+        }
+        client.semaphore(name, 2).acquire()
+        assertThrows(MisconfiguredException::class.java) { other.semaphore(name, 3).tryAcquire() }
+    }
+
+    @Test
+    fun `several locks are held together or not at all`() {
+        val members = { from: LeaseholdClient ->
+            listOf(from.lock("$name:b"), from.fairLock("$name:a"), from.semaphore("$name:c", 2).permits(2))
+        }
+        val several = client.multiLock(members(client))
+        several.lock()
+        assertTrue(several.isHeldByCurrentThread && several.lease.isValid)
+        assertNull(several.lease.token)
+        assertTrue(members(other).none { it.tryLock() })
+        several.lease.extend(Duration.ofSeconds(40))
+        assertTrue(several.lease.remaining > Duration.ofSeconds(35))
+        several.unlock()
+        assertThrows(IllegalMonitorStateException::class.java) { several.unlock() }
+        other.semaphore("$name:c", 2).acquire()
+        assertFalse(several.tryLock())
+        assertTrue(members(other).take(2).all { it.tryLock(Duration.ofSeconds(5)) })
+    }
+
+    @Test
+    fun `several locks that cannot be one are refused`() {
+        val lock = client.lock(name)
+        val wrong =
+            listOf(
+                client.multiLock(),
+                client.multiLock(lock, client.lock(name)),
+                client.multiLock(client.multiLock(lock), client.lock("$name:other")),
+            )
+        for (several in wrong) {
+            assertThrows(InvalidArgumentException::class.java) { several.tryLock() }
+        }
+        assertThrows(InvalidArgumentException::class.java) { client.multiLock(other.lock(name)) }
+        assertThrows(InvalidArgumentException::class.java) { client.multiLock(lock).isLocked }
+        assertThrows(InvalidArgumentException::class.java) { client.forceRelease(client.multiLock(lock)) }
+        assertFalse(lock.isLocked)
+    }
+
+    @Test
+    fun `a forced release takes a lock from its holder and says whether there was one`() {
+        val semaphore = client.semaphore("$name:semaphore", 2)
+        assertFalse(other.forceRelease(other.semaphore("$name:semaphore", 2)))
+        semaphore.acquire()
+        semaphore.acquire()
+        assertTrue(other.forceRelease(other.semaphore("$name:semaphore", 2)))
+        assertEquals(2, semaphore.available())
+        for (kind in LOCKS.keys - "semaphore" - "multi") {
+            val lockOf = { from: LeaseholdClient -> LOCKS.getValue(kind)(from, "$name:$kind", LockOptions.DEFAULT) }
+            val lease = lockOf(client).lock(Duration.ofSeconds(10))
+            assertTrue(other.forceRelease(lockOf(other)), kind)
+            assertFalse(other.forceRelease(lockOf(other)), kind)
+            assertTrue(lockOf(other).tryLock(), kind)
+            assertTrue(lease.release() in listOf(ReleaseOutcome.EXPIRED, ReleaseOutcome.STOLEN), kind)
+        }
+        assertThrows(InvalidArgumentException::class.java) { client.forceRelease(other.lock(name)) }
+    }
+
+    @Test
+    fun `a closed client refuses every operation on every kind`() {
+        val locks = LOCKS.values.map { it(client, name, LockOptions.DEFAULT) }
+        client.close()
+        for (lock in locks) {
+            assertThrows(ClosedException::class.java) { lock.lock() }
+        }
+        assertThrows(ClosedException::class.java) { client.semaphore(name, 1).available() }
+        assertThrows(ClosedException::class.java) { client.forceRelease(client.lock(name)) }
+    }
+}

@@ -1,0 +1,430 @@
+"""Runs the scenarios of ci/behaviour: their steps are taken in threads, or in asyncio tasks.
+
+A scenario is read in a thread of its own. Its tasks, which own the locks, are `Actor`s:
+they do what they are told, one thing after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import json
+import queue
+import signal
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import pytest
+
+import leasehold
+from leasehold import _native, aio
+
+Step: TypeAlias = dict[str, Any]
+Work: TypeAlias = Callable[[], Any]
+"""Something to do: it gives its result, or what to await for it."""
+
+PATIENCE = 20
+"""Seconds after which a step hangs."""
+
+
+def scenarios() -> list[tuple[dict[str, Any], str]]:
+    """Each scenario with each kind it holds for."""
+    file = Path(__file__).parents[3] / "ci" / "behaviour" / "scenarios.json"
+    suite = json.loads(file.read_text())
+    pairs = [(scenario, kind) for scenario in suite["scenarios"] for kind in scenario["kinds"]]
+    assert {kind for _, kind in pairs} == {*suite["kinds"]}
+    return pairs
+
+
+def run_in_threads(url: str, scenario: dict[str, Any], kind: str) -> None:
+    """Each task of the scenario is a thread.
+
+    One that is cancelled is the main thread: Ctrl-C is how Python cancels a blocking call.
+    """
+    main_thread = ThreadActor()
+    done: Future[None] = Future()
+
+    def read() -> None:
+        try:
+            Run(Threads(main_thread), url, scenario, kind).run()
+            done.set_result(None)
+        except BaseException as error:
+            done.set_exception(error)
+        finally:
+            main_thread.stop()
+
+    threading.Thread(target=read).start()
+    main_thread.run()
+    done.result(PATIENCE)
+
+
+def run_in_tasks(url: str, scenario: dict[str, Any], kind: str) -> None:
+    """Each task of the scenario is an asyncio task."""
+
+    async def run() -> None:
+        face = Tasks(asyncio.get_running_loop())
+        await asyncio.to_thread(Run(face, url, scenario, kind).run)
+
+    asyncio.run(run())
+
+
+class Actor(Protocol):
+    """A task of a scenario."""
+
+    def submit(self, work: Work) -> Future[Any]: ...
+    def cancel(self) -> None:
+        """Cancels what it is doing."""
+        ...
+
+    def stop(self) -> None: ...
+
+
+class Face(Protocol):
+    """Threads, or asyncio."""
+
+    cancelled: type[BaseException]
+
+    def connect(self, url: str, lease: float | None) -> Any: ...
+    def actor(self, is_cancelled: bool) -> Actor: ...
+    def take(self, lock: Any) -> Any:
+        """Acquires a lock, and gives the lease."""
+        ...
+
+    def announced(self, made: threading.Event, work: Work) -> Any:
+        """Does `work`, and sets `made` once the call that waits is on its way."""
+        ...
+
+    def lost(self, lease: Any, seconds: float) -> Any:
+        """Waits until the lease is lost."""
+        ...
+
+
+class Run:
+    """One scenario with one kind of lock."""
+
+    def __init__(self, face: Face, url: str, scenario: dict[str, Any], kind: str) -> None:
+        self._face = face
+        self._url = url
+        self._scenario = scenario
+        self._kind = kind
+        self._name = f"behaviour:{uuid.uuid4()}"
+        steps: list[Step] = scenario["steps"]
+        calls = [step["call"] for step in steps if step["do"] == "cancel"]
+        self._cancelled = {task_of(step) for step in steps if step["do"] == "start" and step["as"] in calls}
+        self._actors: dict[tuple[int, str], Actor] = {}
+        self._leases: dict[str, Any] = {}
+        self._calls: dict[str, Future[Any]] = {}
+        self._owners: dict[str, Actor] = {}
+
+    def run(self) -> None:
+        # Of its own: another one may hang.
+        keeper = self._face.actor(is_cancelled=False)
+        lease = seconds(self._scenario.get("lease_ms"))
+        self._clients: list[Any] = []
+        try:
+            for _ in range(2):
+                self._clients.append(keeper.submit(lambda: self._face.connect(self._url, lease)).result(PATIENCE))
+            for number, step in enumerate(self._scenario["steps"]):
+                try:
+                    getattr(self, f"_do_{step['do']}")(step)
+                except BaseException as error:
+                    error.add_note(f"in step {number}: {json.dumps(step)}")
+                    raise
+        finally:
+            for client in self._clients:
+                keeper.submit(client.close).result(PATIENCE)
+            for actor in (keeper, *self._actors.values()):
+                actor.stop()
+
+    def _do_acquire(self, step: Step) -> None:
+        self._granted(step, self._actor(step), self._acquiring(step))
+
+    def _do_try(self, step: Step) -> None:
+        lock = self._lock(step)
+        permits = [step["permits"]] if "permits" in step else []
+        lease = self._granted(
+            step,
+            self._actor(step),
+            lambda: lock.try_acquire(*permits, wait=seconds(step.get("wait_ms", 0))),
+        )
+        if "error" not in step:
+            assert (lease is None) == (step.get("is") == "refused")
+
+    def _do_reenter(self, step: Step) -> None:
+        self._granted(step, self._owners[step["within"]], self._acquiring(step))
+
+    def _do_start(self, step: Step) -> None:
+        made = threading.Event()
+        actor, acquiring = self._actor(step), self._acquiring(step)
+        self._calls[step["as"]] = actor.submit(lambda: self._face.announced(made, acquiring))
+        self._owners[step["as"]] = actor
+        assert made.wait(PATIENCE)
+
+    def _do_await(self, step: Step) -> None:
+        lease = outcome(self._calls[step["call"]], step, step.get("within_ms", 5000) / 1000)
+        self._leases[step["call"]] = lease
+
+    def _do_cancel(self, step: Step) -> None:
+        self._owners[step["call"]].cancel()
+        with pytest.raises(self._face.cancelled):
+            self._calls[step["call"]].result(PATIENCE)
+
+    def _do_release(self, step: Step) -> None:
+        assert self._ask(step, self._lease(step).release) in one_or_many(step.get("is", "released"))
+
+    def _do_extend(self, step: Step) -> None:
+        self._ask(step, lambda: self._lease(step).extend(seconds(step["by_ms"])))
+
+    def _do_valid(self, step: Step) -> None:
+        assert self._lease(step).is_valid() is step["is"]
+
+    def _do_remaining(self, step: Step) -> None:
+        assert step["above"] <= self._lease(step).remaining() * 1000 <= step["below"]
+
+    def _do_token(self, step: Step) -> None:
+        token = self._lease(step).token
+        if step.get("is") == "none":
+            assert token is None
+        else:
+            assert token > (self._leases[step["above"]].token if "above" in step else 0)
+
+    def _do_locked(self, step: Step) -> None:
+        lock = self._lock(step)
+        if isinstance(lock, leasehold.Semaphore | aio.Semaphore):
+            is_locked = self._ask(step, lock.available) < lock.limit
+        else:
+            is_locked = self._ask(step, lock.locked)
+        assert is_locked is step["is"]
+
+    def _do_available(self, step: Step) -> None:
+        assert self._ask(step, self._lock(step).available) == step["is"]
+
+    def _do_force(self, step: Step) -> None:
+        assert self._ask(step, lambda: self._client(step).force_release(self._lock(step))) is step["is"]
+
+    def _do_lost(self, step: Step) -> None:
+        lease = self._lease(step)
+        assert self._ask(step, lambda: self._face.lost(lease, step.get("within_ms", 5000) / 1000))
+        assert lease.lost_reason in one_or_many(step["is"])
+
+    def _do_pause(self, step: Step) -> None:
+        time.sleep(step["ms"] / 1000)
+
+    def _do_close(self, step: Step) -> None:
+        self._ask(step, self._client(step).close)
+
+    def _acquiring(self, step: Step) -> Work:
+        lock = self._lock(step)
+        if isinstance(lock, leasehold.Semaphore | aio.Semaphore):
+            return lambda: lock.acquire(step.get("permits", 1))
+        return lambda: self._face.take(lock)
+
+    def _granted(self, step: Step, actor: Actor, acquiring: Work) -> Any:
+        lease = outcome(actor.submit(acquiring), step, PATIENCE)
+        if lease is not None:
+            self._leases[step["as"]] = lease
+            self._owners[step["as"]] = actor
+        return lease
+
+    def _ask(self, step: Step, work: Work) -> Any:
+        return outcome(self._actor(step).submit(work), step, PATIENCE)
+
+    def _actor(self, step: Step) -> Actor:
+        task = task_of(step)
+        if task not in self._actors:
+            self._actors[task] = self._face.actor(task in self._cancelled)
+        return self._actors[task]
+
+    def _lease(self, step: Step) -> Any:
+        return self._leases[step["lease"]]
+
+    def _client(self, step: Step) -> Any:
+        return self._clients[step.get("client", 0)]
+
+    def _lock(self, step: Step) -> Any:
+        client, name = self._client(step), self._name
+        options: dict[str, Any] = {
+            "wait": seconds(step.get("wait_ms")),
+            "lease": seconds(step.get("lease_ms")),
+            "max_hold": seconds(step.get("max_hold_ms")),
+        }
+        token = step.get("token", True)
+        match step.get("kind", self._kind):
+            case "lock" | "mutex" | "fair_lock" as kind:
+                return getattr(client, kind)(name, **options, token=token)
+            case "read_lock":
+                return client.read_write_lock(name, **options, token=token).read
+            case "write_lock":
+                return client.read_write_lock(name, **options, token=token).write
+            case "semaphore":
+                limit = step.get("limit", self._scenario.get("limit", 1))
+                return client.semaphore(name, limit, **options)
+            case "multi":
+                return client.multi_lock([client.lock(f"{name}:a"), client.mutex(f"{name}:b")], **options)
+            case "member":
+                return client.lock(f"{name}:a", **options)
+            case unknown:
+                pytest.fail(f"no lock of the kind {unknown}")
+
+
+class Threads:
+    """Tasks are threads."""
+
+    cancelled: type[BaseException] = KeyboardInterrupt
+
+    def __init__(self, main_thread: ThreadActor) -> None:
+        self._main_thread = main_thread
+
+    def connect(self, url: str, lease: float | None) -> leasehold.Client:
+        return leasehold.connect(url, lease=lease)
+
+    def actor(self, is_cancelled: bool) -> ThreadActor:
+        if is_cancelled:
+            return self._main_thread
+        actor = ThreadActor()
+        threading.Thread(target=actor.run).start()
+        return actor
+
+    def take(self, lock: leasehold.Lock) -> leasehold.Lease | None:
+        if not lock.acquire():
+            raise leasehold.LockTimeoutError("acquire() said no")
+        return lock.lease
+
+    def announced(self, made: threading.Event, work: Work) -> Any:
+        def see(frame: object, event: str, called: Any) -> None:
+            # The native call keeps the GIL until the engine has the request.
+            if event == "c_call" and isinstance(getattr(called, "__self__", None), _native.Client):
+                made.set()
+
+        sys.setprofile(see)
+        try:
+            return work()
+        finally:
+            sys.setprofile(None)
+
+    def lost(self, lease: leasehold.Lease, seconds: float) -> bool:
+        return lease.lost.wait(seconds)
+
+
+class ThreadActor:
+    """A thread that does what it is told."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[tuple[Work, Future[Any]] | None] = queue.SimpleQueue()
+
+    def run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            work, future = job
+            try:
+                future.set_result(work())
+            except BaseException as error:
+                future.set_exception(error)
+
+    def submit(self, work: Work) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._jobs.put((work, future))
+        return future
+
+    def cancel(self) -> None:
+        ident = threading.main_thread().ident
+        assert ident is not None
+        signal.pthread_kill(ident, signal.SIGINT)
+
+    def stop(self) -> None:
+        self._jobs.put(None)
+
+
+class Tasks:
+    """Tasks are those of asyncio."""
+
+    cancelled: type[BaseException] = asyncio.CancelledError
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def connect(self, url: str, lease: float | None) -> aio.Connecting:
+        return aio.connect(url, lease=lease)
+
+    def actor(self, is_cancelled: bool) -> TaskActor:
+        return TaskActor(self._loop)
+
+    async def take(self, lock: aio.Lock) -> aio.Lease | None:
+        if not await lock.acquire():
+            raise leasehold.LockTimeoutError("acquire() said no")
+        return lock.lease
+
+    def announced(self, made: threading.Event, work: Work) -> Any:
+        # The loop does nothing else before the task waits.
+        made.set()
+        return work()
+
+    async def lost(self, lease: aio.Lease, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            return await asyncio.wait_for(lease.lost.wait(), seconds)
+        return False
+
+
+class TaskActor:
+    """An asyncio task that does what it is told."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._jobs: asyncio.Queue[tuple[Work, Future[Any]] | None] = asyncio.Queue()
+        self._task = asyncio.run_coroutine_threadsafe(self._start(), loop).result(PATIENCE)
+
+    async def _start(self) -> asyncio.Task[None]:
+        return asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        while (job := await self._jobs.get()) is not None:
+            work, future = job
+            try:
+                result = work()
+                future.set_result(await result if inspect.isawaitable(result) else result)
+            except asyncio.CancelledError as error:
+                future.set_exception(error)
+                raise
+            except Exception as error:
+                future.set_exception(error)
+
+    def submit(self, work: Work) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._loop.call_soon_threadsafe(self._jobs.put_nowait, (work, future))
+        return future
+
+    def cancel(self) -> None:
+        self._loop.call_soon_threadsafe(self._task.cancel)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._jobs.put_nowait, None)
+
+
+def outcome(future: Future[Any], step: Step, patience: float) -> Any:
+    """What a call came to, which must be the error that the step names, if it does."""
+    error = step.get("error")
+    if error is None:
+        return future.result(patience)
+    with pytest.raises(leasehold.LeaseholdError) as caught:
+        future.result(patience)
+    assert type(caught.value).__name__ == f"{error}Error"
+    return None
+
+
+def task_of(step: Step) -> tuple[int, str]:
+    """Which task does a step."""
+    return step.get("client", 0), step.get("task", "main")
+
+
+def seconds(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
+
+
+def one_or_many(expected: str | list[str]) -> list[str]:
+    return [expected] if isinstance(expected, str) else expected
