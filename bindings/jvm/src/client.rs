@@ -251,7 +251,9 @@ impl State {
             return;
         };
         if let Some(taken) = self.by_context.get_mut(context) {
-            taken.retain(|taken| taken.lease.id() != lease);
+            if let Some(newest) = taken.iter().rposition(|taken| taken.lease.id() == lease) {
+                taken.remove(newest);
+            }
             if taken.is_empty() {
                 self.by_context.remove(context);
             }
