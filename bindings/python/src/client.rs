@@ -49,6 +49,7 @@ impl Client {
     ) -> PyResult<Self> {
         let options = Options {
             url,
+            primaries: Vec::new(),
             lease_ms,
             command_timeout_ms,
             connect_timeout_ms,
