@@ -27,7 +27,7 @@ class Server:
             return self.store.hgetall(key)
         return self.store.get(key)
 
-    def waits(self, begin: Callable[[], None], tries: int = 2) -> None:
+    def waits(self, begin: Callable[[], object], tries: int = 2) -> None:
         """Begins a wait, and returns when it has asked the server a few times."""
         before = self.asked()
         begin()

@@ -25,7 +25,7 @@ def events(pair: Pair) -> Iterator[list[str]]:
     """The writes to the lock's key, complete at the end of the block."""
     store, seen = pair.server.store, list[str]()
     store.config_set("notify-keyspace-events", "KA")
-    with store.pubsub(ignore_subscribe_messages=True) as listener:
+    with store.pubsub(ignore_subscribe_messages=True) as listener:  # type: ignore[no-untyped-call]
         channel = f"__keyspace@0__:{pair.key}"
         listener.subscribe(channel)
         pair.server.until(lambda: pair.server.listeners(channel) == 1, "no subscription")

@@ -1,0 +1,100 @@
+"""Records that are not everyday ones, names that are not, and what an operator may do about a record."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import pytest
+import redis.asyncio
+
+import leasehold
+import leasehold.aio
+from pairs import REDISSON, ours
+from peers import Library, Peer
+from server import Server
+
+BYTES = bytes(range(256))
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[leasehold.Client]:
+    with leasehold.connect(server.url) as client:
+        yield client
+
+
+@pytest.mark.parametrize("owner", [b"", b"0", BYTES, b"long" * 5000], ids=["empty", "short", "any bytes", "long"])
+def test_whatever_another_library_writes_is_a_holder(server: Server, client: leasehold.Client, owner: bytes) -> None:
+    key = server.new_name()
+    with redis.Redis.from_url(server.url) as store:
+        theirs = store.lock(key, timeout=30)
+        assert theirs.acquire(token=owner)
+        with pytest.raises(leasehold.LockTimeoutError) as refused, client.mutex(key, wait=0):
+            pass
+        assert refused.value.holder is not None
+        assert client.mutex(key).locked()
+        assert store.get(key) == owner
+        theirs.release()
+        assert client.mutex(key).try_acquire()
+
+
+def test_an_operator_removes_a_record_without_ttl(server: Server, client: leasehold.Client) -> None:
+    key = server.new_name()
+    server.store.lock(key).acquire()
+    assert server.store.pttl(key) == -1
+    assert client.force_release(client.mutex(key))
+    assert client.mutex(key).try_acquire()
+
+
+@pytest.mark.parametrize("kinds", [("lock", "mutex"), ("mutex", "lock")], ids=" beside ".join)
+def test_a_lock_and_a_mutex_of_one_name_notice_each_other(
+    server: Server, client: leasehold.Client, kinds: tuple[str, str]
+) -> None:
+    key = server.new_name()
+    held, other = (getattr(client, kind)(key) for kind in kinds)
+    lease = held.try_acquire()
+    with pytest.raises(leasehold.MisconfiguredError):
+        other.try_acquire()
+    assert lease.release() == "released"
+
+
+@pytest.mark.parametrize(("prefix", "name"), [("", "order:{7}:item"), ("", "{all}"), ("shop:", "order")])
+def test_redisson_is_woken_whatever_the_name(
+    server: Server, start: Callable[[Library], Peer], prefix: str, name: str
+) -> None:
+    """Its keys and channels have their own rule for names with braces."""
+    redisson = start(REDISSON)
+    whole = prefix + name
+    with leasehold.connect(server.url, key_prefix=prefix or None) as client:
+        lease = client.lock(name).try_acquire()
+        assert lease
+        server.waits(lambda: redisson.tell("lock", whole, 30_000))
+        channel = f"redisson_lock__channel:{whole if '{' in whole else f'{{{whole}}}'}"
+        server.until(lambda: server.listeners(channel) == 1, "Redisson does not listen")
+        lease.release()
+        assert redisson.answer(within=10) == "held"
+        assert client.lock(name).try_acquire() is None
+        assert redisson.ask("unlock", whole) == "released"
+
+
+def test_a_counted_hold_of_redisson_s_is_one_holder(server: Server, start: Callable[[Library], Peer]) -> None:
+    redisson, own, name = start(REDISSON), start(ours("lock", "python")), server.new_name()
+    assert redisson.ask("try", name, 30_000) == "held"
+    assert redisson.ask("try", name, 30_000) == "held"
+    assert redisson.ask("unlock", name) == "released"
+    assert own.ask("try", name, 30_000).startswith("refused")
+    assert redisson.ask("unlock", name) == "released"
+    assert own.ask("try", name, 30_000) == "held"
+    assert own.ask("unlock", name) == "released"
+
+
+def test_redis_py_s_asyncio_lock_and_ours_exclude_each_other(server: Server) -> None:
+    key = server.new_name()
+
+    async def program() -> None:
+        async with redis.asyncio.Redis.from_url(server.url) as store, leasehold.aio.connect(server.url) as client:
+            async with store.lock(key, timeout=30):
+                assert await client.mutex(key).try_acquire() is None
+            async with client.mutex(key):
+                assert not await store.lock(key, timeout=30).acquire(blocking=False)
+            assert await store.lock(key, timeout=30).acquire(blocking=False)
+
+    asyncio.run(program())
