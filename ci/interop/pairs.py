@@ -68,7 +68,7 @@ class Pair:
         return said
 
     def wait(self, peer: Peer, tries: int = 2) -> None:
-        """Begins to wait for the lock; returns once the server has refused it, a few times."""
+        """Begins to wait for the lock; returns once the server has refused it so often."""
         self.server.waits(lambda: peer.tell("lock", self._name_for(peer), 30_000), tries)
         assert peer.is_silent()
 

@@ -2,6 +2,7 @@ import io.leasehold.Leasehold;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.time.Duration;
+import java.util.ConcurrentModificationException;
 import java.util.HashMap;
 import java.util.Map;
 import org.redisson.Redisson;
@@ -63,7 +64,7 @@ public final class Peer {
         try {
             lock.unlock();
             return "released";
-        } catch (IllegalMonitorStateException | java.util.ConcurrentModificationException error) {
+        } catch (IllegalMonitorStateException | ConcurrentModificationException error) {
             return "gone " + error.getMessage();
         }
     }

@@ -1,3 +1,4 @@
+import java.net.URI;
 import java.time.Duration;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
 import org.springframework.integration.redis.util.RedisLockRegistry;
@@ -9,7 +10,7 @@ record SpringHandle(DistributedLock lock) implements Peer.Handle {
     private static final Duration OWN_LEASE = Duration.ofMinutes(1);
 
     static Peer.Library library(String url, boolean waitsForMessages) {
-        var server = java.net.URI.create(url);
+        var server = URI.create(url);
         var connections = new LettuceConnectionFactory(server.getHost(), server.getPort());
         connections.afterPropertiesSet();
         connections.start();

@@ -1,0 +1,38 @@
+"""A hold of ours that is renewed keeps the others out beyond its first lease, and hands over when it is released."""
+
+from collections.abc import Callable
+
+import pytest
+
+import leasehold
+from pairs import LOCKS, MUTEXES
+from peers import Library, Peer
+from server import Server
+
+LEASE = 0.5
+RENEWALS = 4
+
+
+@pytest.mark.parametrize("library", MUTEXES + LOCKS, ids=str)
+def test_our_watchdog_keeps_theirs_out(server: Server, start: Callable[[Library], Peer], library: Library) -> None:
+    theirs, name = start(library), server.new_name()
+    key = library.prefix + name
+    with leasehold.connect(server.url, lease=LEASE) as client:
+        lease = (client.lock(key) if library in LOCKS else client.mutex(key)).try_acquire()
+        assert lease
+        server.waits(lambda: theirs.tell("lock", name, 30_000))
+        left, renewals = server.store.pttl(key), 0
+
+        def renewed() -> bool:
+            nonlocal left, renewals
+            before, left = left, server.store.pttl(key)
+            renewals += left > before
+            return renewals == RENEWALS
+
+        server.until(renewed, "nothing was renewed")
+        assert theirs.is_silent()
+        assert lease.is_valid()
+        assert lease.release() == "released"
+    assert theirs.answer(within=10) == "held"
+    assert server.store.pttl(key) > 10_000
+    assert theirs.ask("unlock", name) == "released"
