@@ -27,7 +27,7 @@ demo-fencing: build-cli build-python
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint build test-core test-wasm test-python test-node test-jvm test-cross test-interop test-demo test-timing
+test: lint build test-core test-wasm test-python test-node test-jvm test-api test-cross test-interop test-demo test-timing
 
 # What the demo and the tests need
 [group('build')]
@@ -95,6 +95,16 @@ test-node: build-node
 test-jvm *options:
     {{ maven }} --file packages/jvm/pom.xml verify "$@"
 
+# The public names of every language, beside the one table of them
+[group('test')]
+test-api *options: build-python build-node build-jvm
+    cd ci/api && {{ python }} -m pytest "$@"
+
+# Writes the tables of ci/api into docs/
+[group('build')]
+api-tables:
+    {{ python }} ci/api/tables.py
+
 # Several languages on one lock
 [group('test')]
 test-cross *options: build build-contender
@@ -140,6 +150,7 @@ lint-python: build-python
     {{ venv }}/ruff check --quiet .
     {{ venv }}/ruff format --quiet --check .
     cd packages/python && {{ venv }}/mypy
+    cd ci/api && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/cross && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
     cd ci/interop && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
     cd examples/seckill && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .

@@ -1,0 +1,171 @@
+"""The public names of each language, read out of its source or of what was built.
+
+A surface is a map from a type to its public names. Types are called as in api.json; `connect()` and `lock()` are the
+parameters of that function in Python.
+"""
+
+import inspect
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import leasehold
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+RUST = ROOT / "core" / "client" / "src"
+NODE = ROOT / "packages" / "node" / "dist"
+JVM = ROOT / "packages" / "jvm" / "target" / "classes"
+
+Surface = dict[str, set[str]]
+
+
+def rust() -> Surface:
+    """The async API of the crate `leasehold`."""
+    return _rust("client.rs", "kinds.rs", "lease.rs", "lock.rs")
+
+
+def rust_blocking() -> Surface:
+    """Its blocking twin."""
+    return _rust("blocking.rs")
+
+
+def _rust(*files: str) -> Surface:
+    surface: Surface = {}
+    for file in files:
+        text = (RUST / file).read_text()
+        for kind, name, body in re.findall(r"^(impl|pub struct) (\w+) \{\n(.*?)^\}", text, re.DOTALL | re.MULTILINE):
+            pattern = r"^    pub (?:const )?(?:async )?fn (\w+)" if kind == "impl" else r"^    pub (\w+):"
+            surface.setdefault(name, set()).update(re.findall(pattern, body, re.MULTILINE))
+        for name in re.findall(r"^impl Drop for (\w+)", text, re.MULTILINE):
+            surface.setdefault(name, set()).add("drop")
+    return surface
+
+
+def python() -> Surface:
+    """The package for threads."""
+    return _python(leasehold, "__enter__")
+
+
+def python_aio() -> Surface:
+    """The package for asyncio."""
+    return _python(leasehold.aio, "__aenter__")
+
+
+def _python(module: ModuleType, scope: str) -> Surface:
+    def members(type_: type) -> set[str]:
+        names = {name for name in dir(type_) if not name.startswith("_")}
+        names.update(getattr(type_, "__dataclass_fields__", ()))
+        return names | ({"with"} if hasattr(type_, scope) else set())
+
+    surface = {
+        name: members(getattr(module, name)) for name in ("Client", "Lock", "ReadWriteLock", "Semaphore", "Lease")
+    }
+    public = {name: getattr(module, name) for name in module.__all__}
+    surface["leasehold"] = {name for name, value in public.items() if inspect.isfunction(value)}
+    surface["connect()"] = _parameters(module.connect)
+    surface["lock()"] = _parameters(module.Client.lock) - {"self", "name"}
+    return surface
+
+
+def python_factories(module: ModuleType) -> dict[str, set[str]]:
+    """What each method that makes a lock can be told, beside what names the lock."""
+    names = ("lock", "mutex", "fair_lock", "read_write_lock", "semaphore", "multi_lock")
+    subjects = {"self", "name", "limit", "locks"}
+    return {name: _parameters(getattr(module.Client, name)) - subjects for name in names}
+
+
+def _parameters(function: Callable[..., Any]) -> set[str]:
+    return set(inspect.signature(function).parameters)
+
+
+def node() -> Surface:
+    """The built package, by its declarations."""
+    surface: Surface = {}
+    parents: dict[str, str] = {}
+    for file in sorted(NODE.glob("*.d.ts")):
+        text = re.sub(r"/\*.*?\*/", "", file.read_text(), flags=re.DOTALL)
+        for name, extends, body in re.findall(
+            r"^export (?:declare class|interface) (\w+)(?: extends (\w+))?[^{]*\{\n(.*?)^\}",
+            text,
+            re.DOTALL | re.MULTILINE,
+        ):
+            members = re.findall(r"^ {4}(?:readonly |get )*(\w+)\??[(<:]", body, re.MULTILINE)
+            surface[name] = set(members) - {"constructor"}
+            if "[Symbol.asyncDispose]" in body:
+                surface[name].add("await using")
+            parents[name] = extends
+    for name, parent in parents.items():
+        surface[name] |= surface.get(parent, set())
+    index = (NODE / "index.d.ts").read_text()
+    exported = {word for words in re.findall(r"export (?:type )?\{([^}]*)\}", index) for word in _exports(words)}
+    functions = re.findall(r"^export declare function (\w+)", (NODE / "client.d.ts").read_text(), re.MULTILINE)
+    surface["leasehold"] = set(functions) & exported
+    return surface
+
+
+def _exports(words: str) -> Iterable[str]:
+    return (word.strip().removeprefix("type ") for word in words.split(",") if word.strip())
+
+
+def node_declaration(name: str) -> str:
+    """The text of an exported type of the Node package."""
+    for file in sorted(NODE.glob("*.d.ts")):
+        if found := re.search(rf"^export type {name} =(.*?);", file.read_text(), re.DOTALL | re.MULTILINE):
+            return found[1]
+    raise LookupError(name)
+
+
+def node_exports() -> set[str]:
+    """The names that `import` and `require` of the Node package give at run time."""
+    program = "import * as leasehold from 'leasehold'; console.log(Object.keys(leasehold).join(' '))"
+    command = ["node", "--input-type=module", "--eval", program]
+    return set(subprocess.check_output(command, cwd=ROOT / "packages" / "node", text=True).split())
+
+
+def jvm() -> Surface:
+    """The built classes, as Kotlin names them; extension functions are names of the type they extend."""
+    types = [
+        "DistributedLock",
+        "DistributedReadWriteLock",
+        "DistributedSemaphore",
+        "Lease",
+        "Leasehold",
+        "LeaseholdBuilder",
+        "LeaseholdClient",
+        "LockOptions",
+    ]
+    surface = {name: jvm_members(name) for name in types}
+    for name, first in _methods("CoroutinesKt"):
+        receiver = first.rpartition(".")[2]
+        if receiver in surface:
+            surface[receiver].add(name)
+    return surface
+
+
+def jvm_members(name: str) -> set[str]:
+    """The public methods, properties and constants of a class."""
+    members = {_kotlin_name(method) for method, _ in _methods(name)} - {"toString"}
+    constants = re.findall(r"^  public static final \S+ ([A-Z_]+);", _javap(name), re.MULTILINE)
+    return members | set(constants) - {"INSTANCE"}
+
+
+def _methods(name: str) -> list[tuple[str, str]]:
+    """The public methods of a class, each with the type of its first parameter."""
+    methods = re.findall(r"^  public .*?([\w$-]+)\(([^,)]*).*;?$", _javap(name), re.MULTILINE)
+    # Internal names have a `$`; a name after a dash is Kotlin's own, for inline classes. Constructors are not public.
+    return [(method.split("-")[0], first) for method, first in methods if "$" not in method and method != name]
+
+
+def _kotlin_name(method: str) -> str:
+    getter = re.fullmatch(r"get([A-Z])(\w*)", method)
+    return getter[1].lower() + getter[2] if getter else method
+
+
+def _javap(name: str) -> str:
+    home = os.environ.get("JAVA_HOME")
+    javap = str(Path(home) / "bin" / "javap") if home else "javap"
+    return subprocess.check_output([javap, "-public", "-cp", str(JVM), f"io.leasehold.{name}"], text=True)

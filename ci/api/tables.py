@@ -1,0 +1,105 @@
+"""The tables of docs/, made of api.json and times.json.
+
+`python tables.py` writes them between their markers, `<!-- api:NAME -->` and `<!-- /api:NAME -->`.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+DOCS = HERE.parent.parent / "docs"
+PAGES = (DOCS / "api.md", DOCS / "guarantees.md")
+LANGUAGES = {"rust": "Rust", "python": "Python", "node": "Node", "jvm": "Kotlin, Java"}
+
+API: dict[str, Any] = json.loads((HERE / "api.json").read_text())
+TIMES: dict[str, Any] = json.loads((HERE / "times.json").read_text())
+
+
+def cell(concept: dict[str, Any], language: str) -> str:
+    names = concept[language]
+    if isinstance(names, str):
+        return f"*{names}*"
+    text = ", ".join(f"`{name}`" for name in names)
+    if twin := concept.get(f"{language}_blocking"):
+        text += f"; blocking: {', '.join(f'`{name}`' for name in twin)}"
+    return text
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    lines = [list(head)]
+    lines.append(["---"] * len(lines[0]))
+    lines.extend(list(row) for row in rows)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def group(title: str) -> str:
+    """The side-by-side table of one group."""
+    found = next(one for one in API["groups"] if one["title"] == title)
+    defaults = found.get("has_defaults", False)
+    heads = (f"{LANGUAGES[language]}: `{name}`" for language, name in found["types"].items())
+    head = ["", *(["default"] if defaults else []), *heads]
+    rows = (
+        [one["what"], *([one["default"]] if defaults else []), *(cell(one, language) for language in LANGUAGES)]
+        for one in found["concepts"]
+    )
+    return table(head, rows)
+
+
+def groups() -> str:
+    parts = []
+    for one in API["groups"]:
+        parts.append(f"## {one['title']}\n\n{group(one['title'])}")
+        parts.extend(concept["note"] for concept in one["concepts"] if "note" in concept)
+    return "\n\n".join(parts)
+
+
+def options() -> str:
+    found = next(one for one in API["groups"] if one["title"] == "Options")
+    taking = next(one for one in API["groups"] if one["title"] == "How a lock is taken")
+    both = [*found["concepts"], *taking["concepts"]]
+    return table(["what", "default"], ([one["what"], one["default"]] for one in both if one["default"]))
+
+
+def constants() -> str:
+    return table(["what", "how much"], ([one["what"], one["value"]] for one in TIMES["constants"]))
+
+
+def words() -> str:
+    rows = ([one["title"], ", ".join(f"`{word}`" for word in one["words"])] for one in API["words"])
+    return table(["", "words; on the JVM constants in capitals"], rows)
+
+
+def errors() -> str:
+    def row(one: dict[str, str]) -> list[str]:
+        kind = one["kind"]
+        if "python_base" in one:
+            hosts = [f"`{kind}Error` (a `{one['python_base']}`)", f"`{kind}Error`", f"`{kind}Exception`"]
+        else:
+            hosts = [", ".join(f"`{word}`" for word in one[host].split(", ")) for host in ("python", "node", "jvm")]
+        return [one["what"], f"`{kind}`", *hosts]
+
+    return table(["", *LANGUAGES.values()], map(row, API["errors"]))
+
+
+MAKERS = {"groups": groups, "words": words, "errors": errors, "options": options, "constants": constants}
+
+
+def filled(text: str) -> str:
+    """A page with its tables as they should be."""
+
+    def fill(found: re.Match[str]) -> str:
+        return f"{found[1]}\n\n{MAKERS[found[2]]()}\n\n{found[3]}"
+
+    return re.sub(r"(<!-- api:(\w+) -->)\n.*?(<!-- /api:\2 -->)", fill, text, flags=re.DOTALL)
+
+
+def main() -> None:
+    for page in PAGES:
+        page.write_text(filled(page.read_text()))
+
+
+if __name__ == "__main__":
+    main()
