@@ -60,7 +60,9 @@ def options() -> str:
     found = next(one for one in API["groups"] if one["title"] == "Options")
     taking = next(one for one in API["groups"] if one["title"] == "How a lock is taken")
     both = [*found["concepts"], *taking["concepts"]]
-    return table(["what", "default"], ([one["what"], one["default"]] for one in both if one["default"]))
+    return table(
+        ["what", "default"], ([one["what"], one["default"]] for one in both if one["default"] not in ("", "none"))
+    )
 
 
 def constants() -> str:
