@@ -9,6 +9,7 @@ use leasehold_protocol::{
 
 use crate::checks::{Checked, broken, check_levels};
 use crate::fault::Fault;
+use crate::kinds;
 use crate::plan::{ClientPlan, Plan, micros};
 use crate::time::{MS, SECOND};
 use crate::trace::Line;
@@ -347,9 +348,17 @@ impl World {
         }
     }
 
-    fn believes(&self, client: usize, lease: LeaseId) -> Checked {
+    /// A lease was granted, or may be relied on for longer.
+    fn believes(&mut self, client: usize, lease: LeaseId) -> Checked {
         self.exclusion
-            .believes(client, lease, &self.ledger, &self.clocks, self.now)
+            .believes(client, lease, &self.ledger, &self.clocks, self.now)?;
+        let Some(held) = self.ledger.get(client, lease) else {
+            return Ok(());
+        };
+        let relied_on_until = self.clocks[client].when(held.deadline);
+        let record = self.names[held.name].as_str().as_bytes();
+        let left = kinds::lasts(&mut self.nodes[0], record, self.now);
+        self.exclusion.outlasts(client, lease, relied_on_until, self.now + left)
     }
 
     fn completed(&mut self, client: usize, ticket: Ticket, outcome: Outcome) -> Checked {
