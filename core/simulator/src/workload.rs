@@ -7,7 +7,7 @@ use leasehold_protocol::{
     AcquireRequest, Context, ErrorKind, Event as Told, Grant, Kind, LeaseDuration, LeaseId, Outcome, Ticket, Token,
 };
 
-use crate::checks::{Checked, broken, check_levels};
+use crate::checks::{Checked, broken, check_levels, is_believed};
 use crate::fault::Fault;
 use crate::kinds;
 use crate::plan::{ClientPlan, Plan, micros};
@@ -352,13 +352,24 @@ impl World {
     fn believes(&mut self, client: usize, lease: LeaseId) -> Checked {
         self.exclusion
             .believes(client, lease, &self.ledger, &self.clocks, self.now)?;
-        let Some(held) = self.ledger.get(client, lease) else {
-            return Ok(());
-        };
-        let relied_on_until = self.clocks[client].when(held.deadline);
-        let record = self.names[held.name].as_str().as_bytes();
+        match self.ledger.get(client, lease) {
+            Some(held) => self.records_outlast(held.name),
+            None => Ok(()),
+        }
+    }
+
+    /// Whoever relies on a lock of this name has a record that lasts as long.
+    pub(crate) fn records_outlast(&mut self, name: usize) -> Checked {
+        let record = self.names[name].as_str().as_bytes();
         let left = kinds::lasts(&mut self.nodes[0], record, self.now);
-        self.exclusion.outlasts(client, lease, relied_on_until, self.now + left)
+        for ((client, id), held) in self.ledger.live() {
+            let clock = self.clocks[client];
+            if held.name == name && is_believed(held, clock, self.now) {
+                let relied_on = clock.when(held.deadline);
+                self.exclusion.outlasts(client, id, relied_on, self.now + left)?;
+            }
+        }
+        Ok(())
     }
 
     fn completed(&mut self, client: usize, ticket: Ticket, outcome: Outcome) -> Checked {
