@@ -20,6 +20,11 @@ default:
 demo *options: build
     {{ python }} examples/seckill/run.py "$@"
 
+# What a fencing token is for: a late write, without it and with it
+[group('main')]
+demo-fencing: build-cli build-python
+    {{ python }} examples/fencing/run.py
+
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
 test: lint build test-core test-wasm test-python test-node test-jvm test-cross test-interop test-demo test-timing
@@ -106,10 +111,11 @@ test-cross *options: build build-contender
 test-interop *options: build build-interop
     cd ci/interop && {{ python }} -m pytest -m "not timing" "$@"
 
-# The demo, on the embedded server and on a real redis-server
+# The demos, on the embedded server and on a real redis-server
 [group('test')]
 test-demo *options: build
     cd examples/seckill && {{ python }} -m pytest "$@"
+    cd examples/fencing && {{ python }} -m pytest "$@"
 
 # All tests that assert milliseconds, one after another: leave the machine alone meanwhile
 [group('test')]
@@ -143,6 +149,7 @@ lint-python: build-python
     cd ci/cross && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
     cd ci/interop && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
     cd examples/seckill && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
+    cd examples/fencing && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
 
 [group('lint')]
 lint-node:

@@ -72,6 +72,10 @@ class Pair:
         self.server.waits(lambda: peer.tell("lock", self._name_for(peer), 30_000), tries)
         assert peer.is_silent()
 
+    def take_in_time(self, peer: Peer) -> None:
+        """Waits for the lock, and takes it."""
+        assert peer.ask("lock", self._name_for(peer), 30_000) == "held"
+
     def release(self, peer: Peer) -> None:
         assert peer.ask("unlock", self._name_for(peer)) == "released"
 
@@ -82,7 +86,7 @@ class Pair:
 
     def turn(self, peer: Peer, inside: Callable[[], None]) -> None:
         """Waits for the lock, does something, and gives it back."""
-        assert peer.ask("lock", self._name_for(peer), 30_000) == "held"
+        self.take_in_time(peer)
         inside()
         self.release(peer)
 

@@ -44,7 +44,7 @@ class Server:
         return int(self.store.pubsub_numsub(channel)[0][1])
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not condition():
             assert time.monotonic() < deadline, what
             time.sleep(0.005)

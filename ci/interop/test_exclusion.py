@@ -57,8 +57,7 @@ def test_ours_has_it_once_theirs_is_released(pair: Pair) -> None:
 
 def test_an_expired_lease_of_theirs_lets_ours_in_and_their_late_unlock_leaves_our_record(pair: Pair) -> None:
     pair.take(pair.theirs, lease_ms=300)
-    pair.wait(pair.ours)
-    assert pair.ours.answer(within=10) == "held"
+    pair.take_in_time(pair.ours)
     record = pair.record
     pair.release_late(pair.theirs)
     assert pair.record == record
@@ -68,8 +67,7 @@ def test_an_expired_lease_of_theirs_lets_ours_in_and_their_late_unlock_leaves_ou
 
 def test_an_expired_lease_of_ours_lets_theirs_in_and_our_late_release_leaves_their_record(pair: Pair) -> None:
     pair.take(pair.ours, lease_ms=300)
-    pair.wait(pair.theirs)
-    assert pair.theirs.answer(within=10) == "held"
+    pair.take_in_time(pair.theirs)
     record = pair.record
     pair.release_late(pair.ours)
     assert pair.record == record

@@ -78,14 +78,14 @@ class Program:
         return not self._said.empty()
 
     def enters(self) -> None:
-        assert self._said.get(timeout=30) == "inside"
+        assert self._said.get(timeout=60) == "inside"
 
     def leave(self) -> None:
         assert self.process.stdin
         print(file=self.process.stdin, flush=True)
 
     def ends_well(self) -> None:
-        assert self.process.wait(timeout=30) == 0
+        assert self.process.wait(timeout=60) == 0
 
     def stop(self) -> None:
         self.process.kill()
@@ -108,7 +108,7 @@ def _command(language: str, source: str, folder: Path) -> list[str]:
     imports = [line for line in lines if line.startswith("import ")]
     body = "\n".join(line for line in lines if line not in imports)
     (folder / "Snippet.java").write_text("\n".join(imports) + JAVA.format(body=body))
-    return [java(), "-cp", CLASS_PATH, str(folder / "Snippet.java")]
+    return [java(), "-XX:TieredStopAtLevel=1", "-cp", CLASS_PATH, str(folder / "Snippet.java")]
 
 
 @pytest.mark.parametrize("order", ["old_first", "new_first"])

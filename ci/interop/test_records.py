@@ -8,7 +8,7 @@ import redis.asyncio
 
 import leasehold
 import leasehold.aio
-from pairs import REDISSON, ours
+from pairs import LOCKS, MUTEXES, REDISSON, ours
 from peers import Library, Peer
 from server import Server
 
@@ -42,6 +42,23 @@ def test_an_operator_removes_a_record_without_ttl(server: Server, client: leaseh
     assert server.store.pttl(key) == -1
     assert client.force_release(client.mutex(key))
     assert client.mutex(key).try_acquire()
+
+
+@pytest.mark.parametrize("library", MUTEXES + LOCKS, ids=str)
+def test_an_operator_takes_a_lock_from_any_library(
+    server: Server, client: leasehold.Client, start: Callable[[Library], Peer], library: Library
+) -> None:
+    theirs, name = start(library), server.new_name()
+    key = library.prefix + name
+    lock = client.lock(key) if library in LOCKS else client.mutex(key)
+    assert theirs.ask("try", name, 30_000) == "held"
+    assert client.force_release(lock)
+    assert not client.force_release(lock)
+    lease = lock.try_acquire()
+    assert lease
+    said = theirs.ask("unlock", name)
+    assert said.startswith("gone") or not library.tells
+    assert lease.release() == "released"
 
 
 @pytest.mark.parametrize("kinds", [("lock", "mutex"), ("mutex", "lock")], ids=" beside ".join)

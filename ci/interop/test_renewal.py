@@ -9,7 +9,7 @@ from pairs import LOCKS, MUTEXES
 from peers import Library, Peer
 from server import Server
 
-LEASE = 0.5
+LEASE = 1.2
 RENEWALS = 4
 
 

@@ -30,7 +30,10 @@ Step: TypeAlias = dict[str, Any]
 Work: TypeAlias = Callable[[], Any]
 """Something to do: it gives its result, or what to await for it."""
 
-PATIENCE = 20
+NOT_YET = {"redlock"}
+"""Kinds of the suite that this package does not have yet."""
+
+PATIENCE = 10
 """Seconds after which a step hangs."""
 
 
@@ -40,7 +43,7 @@ def scenarios() -> list[tuple[dict[str, Any], str]]:
     suite = json.loads(file.read_text())
     pairs = [(scenario, kind) for scenario in suite["scenarios"] for kind in scenario["kinds"]]
     assert {kind for _, kind in pairs} == {*suite["kinds"]}
-    return pairs
+    return [(scenario, kind) for scenario, kind in pairs if kind not in NOT_YET]
 
 
 def run_in_threads(url: str, scenario: dict[str, Any], kind: str) -> None:

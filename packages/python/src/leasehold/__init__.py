@@ -6,7 +6,8 @@
         with client.lock("stock") as lease:
             sell(fencing_token=lease.token)
 
-`leasehold.aio` has the same for asyncio. Durations are seconds or `timedelta`.
+Besides `lock`, a client has `mutex`, `fair_lock`, `read_write_lock`, `semaphore` and
+`multi_lock`. `leasehold.aio` has the same for asyncio. Durations are seconds or `timedelta`.
 """
 
 from leasehold import aio as aio

@@ -18,7 +18,7 @@ from leasehold._events import Events
 from leasehold._factories import Factories
 from leasehold._holds import Holds
 from leasehold._lease import Lease
-from leasehold._lock import Lock, ReadWriteLock
+from leasehold._lock import BaseLock, Lock, ReadWriteLock
 from leasehold._semaphore import Semaphore
 from leasehold._settings import Duration, LockSettings, milliseconds, optional_milliseconds
 from leasehold._synchronized import NameTemplate, refuse_generators
@@ -60,7 +60,7 @@ def connect(
     return Client(native)
 
 
-class Client(Factories[Lock, ReadWriteLock, Semaphore]):
+class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
     """One connection to one server. Made by `connect`; used by any number of threads.
 
     As a context manager it closes itself. After a `fork` it works in the child too,
@@ -106,7 +106,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore]):
 
         return decorate
 
-    def force_release(self, lock: Lock | Semaphore) -> bool:
+    def force_release(self, lock: BaseLock) -> bool:
         """Takes a lock from whoever holds it; says whether anybody did. For operators.
 
         The holder goes on until its next renewal tells it of the loss. From a semaphore

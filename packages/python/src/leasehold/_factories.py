@@ -20,12 +20,14 @@ class Lockable(Protocol):
     def _settings(self) -> LockSettings: ...
 
 
-LockT = TypeVar("LockT", bound=Lockable)
+LockT = TypeVar("LockT")
 ReadWriteT = TypeVar("ReadWriteT")
-SemaphoreT = TypeVar("SemaphoreT", bound=Lockable)
+SemaphoreT = TypeVar("SemaphoreT")
+MemberT = TypeVar("MemberT", bound=Lockable)
+"""What locks and semaphores have in common."""
 
 
-class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT]):
+class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
     """Makes the locks of one client."""
 
     def lock(
@@ -118,7 +120,7 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT]):
 
     def multi_lock(
         self,
-        locks: Iterable[LockT | SemaphoreT],
+        locks: Iterable[MemberT],
         *,
         wait: Duration | None = None,
         lease: Duration | None = None,
@@ -139,7 +141,7 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT]):
         name = ", ".join(member.name for member in members)
         return self._lock_of(LockSettings.at(address, name, wait, lease, max_hold))
 
-    def _settings_of(self, lock: Lockable, operation: str) -> LockSettings:
+    def _settings_of(self, lock: MemberT, operation: str) -> LockSettings:
         """What a lock of this client was made with."""
         settings = lock._settings
         if lock._client is not self:

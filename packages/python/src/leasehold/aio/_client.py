@@ -20,7 +20,7 @@ from leasehold._lease import ReleaseOutcome
 from leasehold._settings import Duration, LockSettings
 from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold.aio._lease import Lease
-from leasehold.aio._lock import Lock, ReadWriteLock
+from leasehold.aio._lock import BaseLock, Lock, ReadWriteLock
 from leasehold.aio._mailbox import Mailbox
 from leasehold.aio._semaphore import Semaphore
 from leasehold.errors import LockTimeoutError
@@ -87,7 +87,7 @@ class Connecting:
         return Client(native, mailbox)
 
 
-class Client(Factories[Lock, ReadWriteLock, Semaphore]):
+class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
     """One connection to one server, for the tasks of one event loop. Made by `connect`.
 
     As a context manager it closes itself. After a `fork` it works in the child's own
@@ -136,7 +136,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore]):
 
         return decorate
 
-    async def force_release(self, lock: Lock | Semaphore) -> bool:
+    async def force_release(self, lock: BaseLock) -> bool:
         """Takes a lock from whoever holds it; says whether anybody did. For operators.
 
         The holder goes on until its next renewal tells it of the loss. From a semaphore

@@ -1,0 +1,118 @@
+"""Shows what a fencing token is for: a worker that is stopped too long writes late, once without and once with it.
+
+Exit status 0 if the late write did damage without the token, and was refused with it; else 1.
+"""
+
+import contextlib
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+LEASEHOLD = HERE.parent.parent / "target" / "release" / "leasehold"
+START, A_ADDS, B_ADDS = 100, 10, 25
+PATIENCE = 60.0
+
+Tell = Callable[[str], object]
+
+
+@contextlib.contextmanager
+def embedded_server() -> Iterator[str]:
+    """The URL of `leasehold serve`, which lives as long as the block."""
+    if not LEASEHOLD.exists():
+        raise SystemExit("the leasehold command is not built: run ./ci/just demo-fencing")
+    command = [str(LEASEHOLD), "serve", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        try:
+            assert server.stdout
+            yield server.stdout.readline().split()[-1]
+        finally:
+            server.terminate()
+
+
+class Worker:
+    """A worker as a child process. `tell` hears each of its lines."""
+
+    def __init__(self, name: str, url: str, database: Path, amount: int, options: list[str], tell: Tell) -> None:
+        command = [sys.executable, str(HERE / "worker.py"), url, str(database), str(amount), *options]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.reading = threading.Event()
+        self.reader = threading.Thread(target=self._read, args=(name, tell))
+        self.reader.start()
+
+    def _read(self, name: str, tell: Tell) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            tell(f"{name} {line.strip()}")
+            self.reading.set()
+
+    def finish(self) -> None:
+        """Waits for its end."""
+        assert self.process.stdin
+        self.process.stdin.close()
+        status = self.process.wait(PATIENCE)
+        self.reader.join()
+        if status:
+            raise RuntimeError(f"a worker ended with status {status}")
+
+    def stop(self) -> None:
+        """Ends it, whatever it does."""
+        self.process.kill()
+        self.process.wait()
+        self.reader.join()
+
+
+def play(url: str, fenced: bool, tell: Tell) -> int:
+    """Both workers on a new account; gives the balance at the end."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as workers:
+        database = Path(folder) / "account"
+        with contextlib.closing(sqlite3.connect(database)) as account:
+            account.execute("CREATE TABLE account (id INTEGER PRIMARY KEY, balance INTEGER, fence INTEGER)")
+            account.execute("INSERT INTO account VALUES (7, ?, 0)", (START,))
+            account.commit()
+
+            options = ["--fenced"] if fenced else []
+            a = Worker("A", url, database, A_ADDS, [*options, "--hold-back"], tell)
+            workers.callback(a.stop)
+            if not a.reading.wait(PATIENCE):
+                raise RuntimeError("worker A did not get the lock")
+            os.kill(a.process.pid, signal.SIGSTOP)
+            tell("A is stopped")
+
+            b = Worker("B", url, database, B_ADDS, options, tell)
+            workers.callback(b.stop)
+            b.finish()
+
+            tell("A goes on")
+            os.kill(a.process.pid, signal.SIGCONT)
+            a.finish()
+            (balance,) = account.execute("SELECT balance FROM account").fetchone()
+            return int(balance)
+
+
+def main() -> int:
+    balances = []
+    for fenced in (False, True):
+        print("with the token" if fenced else "without a fencing token", flush=True)
+        started = time.monotonic()
+
+        def tell(line: str, started: float = started) -> None:
+            print(f"  {time.monotonic() - started:4.1f} s  {line}", flush=True)
+
+        with embedded_server() as url:
+            balances.append(play(url, fenced, tell))
+        missing = START + A_ADDS + B_ADDS - balances[-1]
+        verdict = f"{missing} are lost" if missing else "nothing is lost"
+        print(f"  {START} and {A_ADDS} and {B_ADDS} came to {balances[-1]}: {verdict}\n")
+    return 0 if balances == [START + A_ADDS, START + A_ADDS + B_ADDS] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

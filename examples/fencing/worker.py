@@ -1,0 +1,66 @@
+"""One worker: takes the lock, reads the balance, and writes it back with its amount added.
+
+    python worker.py URL DATABASE AMOUNT [--fenced] [--hold-back]
+
+With --fenced its writes carry the fencing token, and are refused if a higher one was seen. With --hold-back it waits
+for a line on standard input between its last look at the clock and its first write. It says on standard output what
+it does.
+"""
+
+import argparse
+import sqlite3
+import sys
+
+import leasehold
+
+READ = "SELECT balance FROM account WHERE id = 7"
+WRITE = "UPDATE account SET balance = :balance WHERE id = 7"
+FENCED_WRITE = "UPDATE account SET balance = :balance, fence = :token WHERE id = 7 AND fence <= :token"
+
+
+class RefusedError(Exception):
+    """The account has seen a higher token."""
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def deposit(lock: leasehold.Lock, database: sqlite3.Connection, amount: int, *, fenced: bool, hold_back: bool) -> None:
+    """Adds the amount, once."""
+    with lock as lease:
+        (balance,) = database.execute(READ).fetchone()
+        valid = "valid" if lease.is_valid() else "not valid"
+        say(f"has the lock with token {lease.token}, reads {balance}; its lease is {valid}")
+        if hold_back:
+            sys.stdin.readline()
+        values = {"balance": balance + amount, "token": lease.token}
+        with database:
+            written = database.execute(FENCED_WRITE if fenced else WRITE, values).rowcount
+        if not written:
+            raise RefusedError
+        say(f"writes {balance + amount}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("url")
+    parser.add_argument("database")
+    parser.add_argument("amount", type=int)
+    parser.add_argument("--fenced", action="store_true")
+    parser.add_argument("--hold-back", action="store_true")
+    given = parser.parse_args()
+    # A lease of one second, renewed by the watchdog: it ends only because the whole process is stopped.
+    with leasehold.connect(given.url, lease=1) as client:
+        lock, database = client.lock("account:7"), sqlite3.connect(given.database)
+        try:
+            deposit(lock, database, given.amount, fenced=given.fenced, hold_back=given.hold_back)
+        except RefusedError:
+            say("is refused: a higher token was here; begins again")
+            deposit(lock, database, given.amount, fenced=given.fenced, hold_back=False)
+        except leasehold.LockLostError:
+            say("hears that its lease was lost, too late")
+
+
+if __name__ == "__main__":
+    main()

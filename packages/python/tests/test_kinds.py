@@ -1,0 +1,295 @@
+"""The other kinds of lock as threads see them. What all languages have in common is in test_behaviour.py."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from servers import RedisServer, Store
+from test_threads import in_another_thread
+
+import leasehold
+from leasehold import _kinds, _native, aio
+
+
+def test_every_kind_of_the_core_has_its_factory(client: leasehold.Client) -> None:
+    assert [*_kinds.FACTORIES] == _native.LOCK_KINDS
+    made = {
+        "lock": client.lock("door"),
+        "mutex": client.mutex("door"),
+        "fair_lock": client.fair_lock("door"),
+        "read_lock": client.read_write_lock("door").read,
+        "write_lock": client.read_write_lock("door").write,
+        "semaphore": client.semaphore("door", 3),
+    }
+    assert made.keys() == _kinds.FACTORIES.keys()
+    for kind, lock in made.items():
+        assert lock._settings.address.split("\0")[0] == kind
+        assert callable(getattr(leasehold.Client, _kinds.FACTORIES[kind]))
+        assert callable(getattr(aio.Client, _kinds.FACTORIES[kind]))
+        assert lock.name == "door"
+
+
+def test_the_length_of_a_member_is_counted_in_bytes(client: leasehold.Client) -> None:
+    both = client.multi_lock([client.lock("tür"), client.lock("fenêtre")])
+    with both as lease:
+        assert both.name == lease.name == "tür, fenêtre"
+        assert client.lock("tür").locked()
+        assert client.lock("fenêtre").locked()
+
+
+@pytest.mark.parametrize("kind", ["mutex", "fair_lock"])
+def test_mutex_and_fair_lock_are_used_like_a_lock(client: leasehold.Client, kind: str) -> None:
+    lock: leasehold.Lock = getattr(client, kind)("door", wait=0.02)
+    with lock as lease:
+        assert lock.lease is lease
+        assert lock.owned()
+        assert lock.locked()
+        assert lease.token is not None
+        assert in_another_thread(lock.try_acquire) is None
+        with pytest.raises(leasehold.LockTimeoutError):
+            in_another_thread(lock.__enter__)
+    assert not lock.locked()
+    with lock.hold(lease=5) as lease:
+        assert lease.remaining() <= 5
+    assert lock.acquire()
+    assert lock.release() == "released"
+    without: leasehold.Lock = getattr(client, kind)("door", token=False)
+    with without as lease:
+        assert lease.token is None
+
+
+def test_a_mutex_is_not_entered_again(client: leasehold.Client) -> None:
+    mutex = client.mutex("door")
+    with mutex:
+        assert mutex.try_acquire() is None
+        assert mutex.acquire(timeout=0.05) is False
+
+
+def test_locks_of_one_name_and_several_kinds_are_kept_apart(client: leasehold.Client) -> None:
+    with client.read_write_lock("door").write as writing, client.semaphore("door", 2) as permit:
+        assert client.read_write_lock("door").write.lease is writing
+        assert client.semaphore("door", 2).lease is permit
+        assert client.lock("door").lease is None
+        with client.lock("door") as lease:
+            assert client.lock("door").lease is lease
+            assert client.mutex("door").lease is None
+
+
+def test_a_fair_lock_is_entered_inside_of_a_plain_one_and_may_release_it(client: leasehold.Client) -> None:
+    plain, fair = client.lock("door"), client.fair_lock("door")
+    with plain, fair as inner:
+        assert fair.lease is inner
+    assert not plain.locked()
+    assert plain.acquire()
+    assert fair.release() == "released"
+    assert not plain.locked()
+    assert plain.lease is None
+    for lock in (plain, fair):
+        with pytest.raises(leasehold.NotOwnerError):
+            lock.release()
+
+
+def test_readers_share_and_a_writer_is_alone(client: leasehold.Client) -> None:
+    door = client.read_write_lock("door", wait=0.02)
+    assert door.name == door.read.name == door.write.name == "door"
+    with door.read as lease:
+        assert lease.token is None
+        other = in_another_thread(door.read.try_acquire)
+        assert other is not None
+        assert in_another_thread(door.write.acquire) is False
+        other.release()
+    with door.write as lease:
+        assert lease.token is not None
+        assert in_another_thread(door.read.try_acquire) is None
+
+
+def test_a_writer_reads_and_keeps_the_read_when_it_stops_writing(client: leasehold.Client) -> None:
+    door = client.read_write_lock("door")
+    assert door.write.acquire()
+    with door.read as reading:
+        assert door.write.release() == "released"
+        assert reading.is_valid()
+        assert not door.write.owned()
+        assert in_another_thread(door.write.try_acquire) is None
+        with pytest.raises(leasehold.InvalidArgumentError):
+            door.write.acquire()
+    assert in_another_thread(door.write.acquire)
+
+
+def test_a_semaphore_counts_permits(client: leasehold.Client) -> None:
+    seats = client.semaphore("seats", 3, wait=0.02)
+    assert (seats.name, seats.limit, seats.available()) == ("seats", 3, 3)
+    two = seats.acquire(2)
+    assert two.token is None
+    assert two.name == "seats"
+    assert seats.available() == 1
+    assert seats.try_acquire(2) is None
+    with pytest.raises(leasehold.LockTimeoutError) as caught:
+        seats.acquire(2)
+    assert caught.value.lock == "seats"
+    with seats as one:
+        assert one is not two
+        assert seats.lease is one
+        assert seats.available() == 0
+    assert seats.available() == 1
+    assert two.release() == "released"
+    with seats.hold(permits=3, lease=5) as all_of_them:
+        assert all_of_them.remaining() <= 5
+        assert seats.available() == 0
+    assert seats.available() == 3
+
+
+def test_a_semaphore_releases_what_the_thread_took_last(client: leasehold.Client) -> None:
+    seats = client.semaphore("seats", 5)
+    first, second = seats.acquire(2), seats.acquire(3)
+    assert seats.lease is second
+    with pytest.raises(leasehold.NotOwnerError):
+        in_another_thread(seats.release)
+    assert seats.release() == "released"
+    assert (first.is_valid(), second.is_valid()) == (True, False)
+    assert seats.release() == "released"
+    with pytest.raises(leasehold.NotOwnerError):
+        seats.release()
+    assert seats.available() == 5
+
+
+def test_a_thread_waits_for_a_permit(client: leasehold.Client) -> None:
+    seats = client.semaphore("seats", 1)
+    entered = threading.Event()
+
+    def work() -> None:
+        with seats:
+            entered.set()
+
+    with seats:
+        thread = threading.Thread(target=work)
+        thread.start()
+        assert not entered.wait(0.05)
+    assert entered.wait(5)
+    thread.join(5)
+
+
+@pytest.mark.parametrize("permits", [0, -1, 4, 10**20, 1.5])
+def test_bad_counts_of_permits_are_refused(client: leasehold.Client, permits: Any) -> None:
+    with pytest.raises(leasehold.InvalidArgumentError):
+        client.semaphore("seats", 3).acquire(permits)
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1_000_001, 1.5])
+def test_bad_limits_are_refused(client: leasehold.Client, limit: Any) -> None:
+    with pytest.raises(leasehold.InvalidArgumentError):
+        client.semaphore("seats", limit).acquire()
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "leasehold:x", "a\ud800b"], ids=ascii)
+def test_bad_names_are_refused_of_every_kind(client: leasehold.Client, name: str) -> None:
+    for work in (
+        lambda: client.mutex(name).acquire(),
+        lambda: client.fair_lock(name).acquire(),
+        lambda: client.read_write_lock(name).read.acquire(),
+        lambda: client.read_write_lock(name).write.acquire(),
+        lambda: client.semaphore(name, 1).acquire(),
+        lambda: client.multi_lock([client.lock(name)]).acquire(),
+    ):
+        with pytest.raises(leasehold.InvalidArgumentError):
+            work()
+
+
+def test_several_locks_are_held_as_one(client: leasehold.Client) -> None:
+    members = [client.lock("b"), client.mutex("a"), client.semaphore("c", 2)]
+    all_of_them = client.multi_lock(members, wait=0.02)
+    assert all_of_them.name == "b, a, c"
+    with all_of_them as lease:
+        assert lease.token is None
+        assert all_of_them.lease is lease
+        assert all_of_them.owned()
+        assert client.semaphore("c", 2).available() == 1
+        assert in_another_thread(client.lock("b").try_acquire) is None
+        assert in_another_thread(all_of_them.acquire) is False
+        lease.extend(40)
+        assert lease.remaining() > 35
+    with client.mutex("a"):
+        assert in_another_thread(all_of_them.try_acquire) is None
+        assert not client.lock("b").locked()
+    with client.multi_lock(members, lease=5, max_hold=2) as lease:
+        assert lease.remaining() <= 2
+
+
+def test_several_locks_are_entered_again_in_any_order(client: leasehold.Client) -> None:
+    one, two = client.lock("a"), client.fair_lock("b")
+    with client.multi_lock([one, two]) as outer, client.multi_lock([two, one]) as inner:
+        assert inner is not outer
+        assert in_another_thread(one.try_acquire) is None
+    assert not one.locked()
+    assert client.multi_lock([one, two]).acquire()
+    assert client.multi_lock([two, one]).release() == "released"
+    assert client.multi_lock([one, two]).lease is None
+    assert not two.locked()
+
+
+def test_several_locks_that_are_none_are_refused(client: leasehold.Client) -> None:
+    lock = client.lock("a")
+    both = client.multi_lock([lock, client.lock("b")])
+    for wrong in ([], [lock, lock], [both, client.lock("c")]):
+        with pytest.raises(leasehold.InvalidArgumentError):
+            client.multi_lock(wrong).acquire()
+    with pytest.raises(leasehold.InvalidArgumentError):
+        both.locked()
+    with pytest.raises(leasehold.InvalidArgumentError):
+        client.force_release(both)
+    assert not lock.locked()
+
+
+def test_locks_of_another_client_are_refused(client: leasehold.Client) -> None:
+    with leasehold.connect("memory://") as other:
+        lock = other.lock("door")
+        with pytest.raises(leasehold.InvalidArgumentError) as caught:
+            client.multi_lock([client.lock("a"), lock])
+        assert (caught.value.lock, caught.value.operation) == ("door", "acquire")
+        with pytest.raises(leasehold.InvalidArgumentError) as caught:
+            client.force_release(lock)
+        assert (caught.value.lock, caught.value.operation) == ("door", "release")
+
+
+def test_a_forced_release_takes_a_lock_from_its_holder(url: str) -> None:
+    with leasehold.connect(url, lease=0.9) as client:
+        for lock in (client.lock("door"), client.semaphore("seats", 2), client.read_write_lock("book").read):
+            assert client.force_release(lock) is False
+            lease = in_another_thread(lock.try_acquire)
+            assert lease is not None
+            assert client.force_release(lock) is True
+            assert client.force_release(lock) is False
+            assert lease.lost.wait(5), lock
+            assert lease.lost_reason == "removed"
+            assert lease.release() == "expired"
+
+
+def test_a_closed_client_refuses_every_kind(url: str) -> None:
+    client = leasehold.connect(url)
+    lock, seats = client.fair_lock("door"), client.semaphore("seats", 2)
+    both = client.multi_lock([lock, seats])
+    client.close()
+    for operation in (lock.acquire, seats.acquire, seats.available, both.acquire, lambda: client.force_release(lock)):
+        with pytest.raises(leasehold.ClosedError):
+            operation()
+
+
+def test_a_mutex_is_in_the_layout_of_other_libraries(server: RedisServer, store: Store) -> None:
+    with leasehold.connect(server.url) as client:
+        with client.mutex("door"):
+            assert store.type("door") == "string"
+            assert store.lock("door", blocking=False).acquire() is False
+        theirs = store.lock("door", timeout=5)
+        assert theirs.acquire(blocking=False)
+        assert client.mutex("door").try_acquire() is None
+        theirs.release()
+        assert client.mutex("door").acquire()
+        assert client.mutex("door").release() == "released"
+
+
+def test_reprs_say_what_things_are(client: leasehold.Client) -> None:
+    assert repr(client.mutex("door")) == "<leasehold.Lock 'door'>"
+    assert repr(client.semaphore("seats", 3)) == "<leasehold.Semaphore 'seats'>"
+    assert "'door'" in repr(client.read_write_lock("door"))

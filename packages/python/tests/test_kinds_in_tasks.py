@@ -1,0 +1,139 @@
+"""The other kinds of lock as asyncio tasks see them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import pytest
+
+import leasehold
+from leasehold import aio
+
+T = TypeVar("T")
+
+
+async def in_another_task(work: Callable[[], Awaitable[T]]) -> T:
+    """Calls `work` in a task of its own, and gives or raises what it came to."""
+
+    async def run() -> T:
+        return await work()
+
+    return await asyncio.wait_for(asyncio.create_task(run()), 20)
+
+
+@pytest.mark.parametrize("kind", ["mutex", "fair_lock"])
+async def test_mutex_and_fair_lock_are_used_like_a_lock(aclient: aio.Client, kind: str) -> None:
+    lock: aio.Lock = getattr(aclient, kind)("door", wait=0.02)
+    async with lock as lease:
+        assert lock.lease is lease
+        assert lock.owned()
+        assert await lock.locked()
+        assert lease.token is not None
+        assert await in_another_task(lock.acquire) is False
+    assert not await lock.locked()
+
+
+async def test_a_mutex_is_not_entered_again(aclient: aio.Client) -> None:
+    async with aclient.mutex("door"):
+        assert await aclient.mutex("door").try_acquire() is None
+
+
+async def test_a_fair_lock_may_release_what_was_taken_through_a_plain_one(aclient: aio.Client) -> None:
+    plain, fair = aclient.lock("door"), aclient.fair_lock("door")
+    assert await plain.acquire()
+    assert await fair.release() == "released"
+    assert plain.lease is None
+    with pytest.raises(leasehold.NotOwnerError):
+        await plain.release()
+
+
+async def test_readers_share_and_a_writer_reads(aclient: aio.Client) -> None:
+    door = aclient.read_write_lock("door", wait=0.02)
+    assert door.name == "door"
+    async with door.read as lease:
+        assert lease.token is None
+        other = await in_another_task(door.read.try_acquire)
+        assert other is not None
+        assert await in_another_task(door.write.acquire) is False
+        with pytest.raises(leasehold.InvalidArgumentError):
+            await door.write.acquire()
+        await other.release()
+    assert await door.write.acquire()
+    async with door.read as reading:
+        await door.write.release()
+        assert reading.is_valid()
+        assert await in_another_task(door.write.try_acquire) is None
+
+
+async def test_a_semaphore_counts_permits(aclient: aio.Client) -> None:
+    seats = aclient.semaphore("seats", 3, wait=0.02)
+    assert (seats.name, seats.limit, await seats.available()) == ("seats", 3, 3)
+    two = await seats.acquire(2)
+    assert await seats.available() == 1
+    assert await seats.try_acquire(2) is None
+    with pytest.raises(leasehold.LockTimeoutError):
+        await seats.acquire(2)
+    async with seats as one:
+        assert seats.lease is one
+        assert one.token is None
+        assert await seats.available() == 0
+    assert await two.release() == "released"
+    async with seats.hold(permits=3):
+        assert await seats.available() == 0
+    assert await seats.available() == 3
+
+
+async def test_a_semaphore_releases_what_the_task_took_last(aclient: aio.Client) -> None:
+    seats = aclient.semaphore("seats", 5)
+    first, second = await seats.acquire(2), await seats.acquire(3)
+    with pytest.raises(leasehold.NotOwnerError):
+        await in_another_task(seats.release)
+    assert await seats.release() == "released"
+    assert (first.is_valid(), second.is_valid()) == (True, False)
+    assert await seats.release() == "released"
+    assert await seats.available() == 5
+
+
+async def test_a_cancelled_wait_for_permits_leaves_nothing(aclient: aio.Client) -> None:
+    seats = aclient.semaphore("seats", 2)
+    async with seats.hold(permits=2):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(seats.acquire(2), 0.05)
+    assert await seats.available() == 2
+
+
+async def test_a_scope_on_several_locks_is_cancelled_when_one_is_lost(url: str) -> None:
+    async with aio.connect(url, lease=0.9) as client:
+        one, two = client.lock("a"), client.mutex("b")
+        both = client.multi_lock([one, two])
+        assert both.name == "a, b"
+
+        async def work() -> None:
+            async with both as lease:
+                assert lease.token is None
+                assert await client.force_release(two) is True
+                await asyncio.sleep(20)
+
+        with pytest.raises(leasehold.LockLostError) as caught:
+            await in_another_task(work)
+        assert caught.value.reason == "removed"
+        assert await client.lock("a").try_acquire(wait=5) is not None
+        with pytest.raises(leasehold.InvalidArgumentError):
+            await both.locked()
+        with pytest.raises(leasehold.InvalidArgumentError):
+            await client.force_release(both)
+
+
+async def test_locks_of_another_client_are_refused(aclient: aio.Client) -> None:
+    async with aio.connect("memory://") as other:
+        with pytest.raises(leasehold.InvalidArgumentError):
+            aclient.multi_lock([other.lock("door")])
+        with pytest.raises(leasehold.InvalidArgumentError):
+            await aclient.force_release(other.lock("door"))
+
+
+async def test_reprs_say_what_things_are(aclient: aio.Client) -> None:
+    assert repr(aclient.fair_lock("door")) == "<leasehold.aio.Lock 'door'>"
+    assert repr(aclient.semaphore("seats", 3)) == "<leasehold.aio.Semaphore 'seats'>"
