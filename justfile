@@ -73,6 +73,12 @@ build-interop: build-jvm
 [group('test')]
 test-core *options:
     cargo test --locked {{ core }} "$@"
+    cargo test --locked --package leasehold-simulator --features defects --test defects
+
+# Many simulated histories, with a table; `--seed N --trace` shows one of them
+[group('test')]
+simulate *options:
+    cargo run --release --locked --quiet --package leasehold-simulator -- "$@"
 
 # The protocol as WebAssembly, driven from Node
 [group('test')]

@@ -396,3 +396,73 @@ fn odd_options_are_refused_before_anything_starts() {
     };
     assert_eq!(refuse(short), ErrorKind::InvalidArgument);
 }
+
+/// Two locks as one, of which the second is not reentrant by itself.
+fn several() -> LockRef {
+    LockRef::All(vec![(Kind::Lock, "part".into()), (Kind::Mutex, "other".into())])
+}
+
+fn by(context: u64, lock: LockRef) -> Acquire {
+    Acquire {
+        lock,
+        context: Some(context),
+        wait_ms: Some(0.0),
+        ..Acquire::default()
+    }
+}
+
+#[test]
+fn several_locks_are_entered_again_as_a_whole() {
+    let mut client = Client::connect("memory://");
+    let outer = client.lock(by(1, several()));
+    let inner = client.lock(by(1, several()));
+    assert!(matches!(
+        client.run(Op::Acquire(by(2, several()))),
+        Ok(Completion::NotGranted(_))
+    ));
+    client.run(Op::Release { lease: outer.id() }).unwrap();
+    assert!(inner.is_valid());
+    assert!(matches!(
+        client.run(Op::Acquire(by(2, several()))),
+        Ok(Completion::NotGranted(_))
+    ));
+    client
+        .run(Op::ReleaseInnermost {
+            lock: several(),
+            context: 1,
+        })
+        .unwrap();
+    assert!(!inner.is_valid());
+    client.lock(by(2, several()));
+}
+
+#[test]
+fn a_part_of_a_whole_is_given_back_with_the_whole_alone() {
+    let mut client = Client::connect("memory://");
+    let whole = client.lock(by(1, several()));
+    let part = || LockRef::One(Kind::Lock, "part".into());
+    let refused = client.run(Op::ReleaseInnermost {
+        lock: part(),
+        context: 1,
+    });
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotOwner);
+    assert!(matches!(
+        client.run(Op::Acquire(by(2, part()))),
+        Ok(Completion::NotGranted(_))
+    ));
+    let held = client.run(Op::Held {
+        lock: part(),
+        context: 1,
+    });
+    assert!(matches!(held, Ok(Completion::Held { levels: 0, lease: None })));
+
+    let around = client.lock(by(1, part()));
+    client.run(Op::Release { lease: whole.id() }).unwrap();
+    assert!(around.is_valid(), "what was entered by itself stays");
+    assert!(matches!(
+        client.run(Op::Acquire(by(2, part()))),
+        Ok(Completion::NotGranted(_))
+    ));
+    client.run(Op::Release { lease: around.id() }).unwrap();
+    client.lock(by(2, part()));
+}

@@ -365,6 +365,14 @@ impl Session {
         }
     }
 
+    /// A part of a whole that is entered again is renewed if the new level says so.
+    pub(crate) fn watch_part(&mut self, lease: LeaseId, plan: LeasePlan, now: Instant) {
+        let Some(id) = self.holds.of_lease(lease) else { return };
+        if self.holds.get_mut(id).is_some_and(|hold| hold.watch(plan)) {
+            self.schedule_hold(id, now, now);
+        }
+    }
+
     /// A caller has waited long enough for its extension.
     pub(crate) fn extension_over(&mut self, ticket: Ticket) {
         let Some(extension) = self.extensions.remove(&ticket) else {

@@ -10,7 +10,8 @@
 //! The locks are taken one after the other in the order of their keys, the same
 //! in every client, so that two clients never wait for each other. Meanwhile those
 //! that are held already are renewed, also for a fixed lease. When one is lost,
-//! all are.
+//! all are. Who holds the whole enters it as a whole, whatever its locks are; a
+//! lock that is held as a part is given back with the whole alone.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -29,7 +30,10 @@ use crate::session::{
 #[derive(Debug, Default)]
 pub(crate) struct Multis {
     gatherings: BTreeMap<Ticket, Gathering>,
+    /// By the lease of the first level.
     held: BTreeMap<LeaseId, Multi>,
+    /// The leases of all levels, and the first level's.
+    levels: BTreeMap<LeaseId, LeaseId>,
     endings: BTreeMap<Ticket, Ending>,
 }
 
@@ -54,12 +58,17 @@ struct Gathering {
     until: Option<Instant>,
     context: Option<Context>,
     locks: Locks,
+    /// The whole that is entered again.
+    again: Option<LeaseId>,
 }
 
 /// Several leases as one.
 #[derive(Debug)]
 struct Multi {
+    /// The parts.
     leases: Vec<LeaseId>,
+    /// The leases that were given and not released, outermost first.
+    levels: Vec<LeaseId>,
     context: Option<Context>,
     locks: Locks,
     lost: Option<LostReason>,
@@ -109,13 +118,27 @@ impl Session {
             self.complete(ticket, Outcome::Failed(error));
             return ticket;
         };
+        let locks: Locks = requests
+            .iter()
+            .map(|request| (request.kind, request.name.clone()))
+            .collect();
+        let again = first.context.and_then(|context| self.multi_of(&locks, context));
+        let held = again.and_then(|whole| self.composites.multis.held.get(&whole));
+        if held.is_some_and(|held| held.lost.is_some() || held.deadline <= now) {
+            let message = "the lease was lost; release it and acquire the locks again";
+            let error = Error::new(ErrorKind::LockLost, Operation::Acquire, message);
+            self.complete(ticket, Outcome::Failed(error));
+            return ticket;
+        }
         let gathering = Gathering {
-            locks: requests
-                .iter()
-                .map(|request| (request.kind, request.name.clone()))
-                .collect(),
-            todo: requests.into(),
-            leases: Vec::new(),
+            leases: held.map_or_else(Vec::new, |held| held.leases.clone()),
+            todo: if again.is_some() {
+                VecDeque::new()
+            } else {
+                requests.into()
+            },
+            again,
+            locks,
             under_way: Vec::new(),
             plan: LeasePlan::of(first.lease, &self.config),
             until: first.wait.map(|wait| now + wait),
@@ -130,25 +153,30 @@ impl Session {
     /// The innermost lease of `context` on these locks together, in any order.
     #[must_use]
     pub fn innermost_of_all(&self, locks: &[(Kind, LockName)], context: Context) -> Option<LeaseId> {
-        self.multis_of(locks, context).last()
+        let whole = self.multi_of(locks, context)?;
+        self.composites.multis.held.get(&whole)?.levels.last().copied()
     }
 
     /// How often `context` holds these locks together.
     #[must_use]
     pub fn levels_of_all(&self, locks: &[(Kind, LockName)], context: Context) -> u32 {
-        u32::try_from(self.multis_of(locks, context).count()).unwrap_or(u32::MAX)
+        let whole = self
+            .multi_of(locks, context)
+            .and_then(|whole| self.composites.multis.held.get(&whole));
+        whole.map_or(0, |whole| u32::try_from(whole.levels.len()).unwrap_or(u32::MAX))
     }
 
-    fn multis_of(&self, locks: &[(Kind, LockName)], context: Context) -> impl Iterator<Item = LeaseId> {
+    /// The whole of these locks that `context` holds, by its first lease.
+    fn multi_of(&self, locks: &[(Kind, LockName)], context: Context) -> Option<LeaseId> {
         let mut wanted = locks.to_vec();
         wanted.sort();
-        let is_it = move |multi: &Multi| {
+        let is_it = |multi: &Multi| {
             let mut locks = multi.locks.to_vec();
             locks.sort();
             multi.context == Some(context) && locks == wanted
         };
         let held = self.composites.multis.held.iter();
-        held.filter(move |(_, multi)| is_it(multi)).map(|(lease, _)| *lease)
+        held.filter(|(_, multi)| is_it(multi)).map(|(lease, _)| *lease).last()
     }
 
     /// Takes the next lock, or renews all once the last one is held.
@@ -177,16 +205,16 @@ impl Session {
         let Some(gathering) = self.composites.multis.gatherings.get(&ticket) else {
             return;
         };
-        let (leases, plan) = (gathering.leases.clone(), gathering.plan);
+        let (leases, plan, is_new) = (gathering.leases.clone(), gathering.plan, gathering.again.is_none());
         let slack = plan.length.checked_div(10).unwrap_or_default();
         let mut under_way = Vec::new();
         for lease in leases {
             let Some(id) = self.holds.of_lease(lease) else { continue };
             if let Some(hold) = self.holds.get_mut(id) {
-                if hold.levels.len() == 1 {
+                if is_new && hold.levels.len() == 1 {
                     hold.plan = plan;
                 }
-                if hold.record_until + slack >= hold.capped(now + plan.length) {
+                if (plan.watched && hold.plan.watched) || hold.record_until + slack >= hold.capped(now + plan.length) {
                     continue;
                 }
             }
@@ -209,6 +237,10 @@ impl Session {
             return;
         };
         let deadline = self.earliest_deadline(&gathering.leases);
+        if let Some(whole) = gathering.again {
+            self.enter_whole(ticket, whole, gathering.plan, now);
+            return;
+        }
         if deadline <= now {
             // One was lost while the last renewals were under way.
             self.give_back(&gathering.leases, now);
@@ -224,26 +256,57 @@ impl Session {
         for part in &gathering.leases {
             self.composites.include(*part, lease);
         }
+        self.composites.multis.levels.insert(lease, lease);
         self.composites.multis.held.insert(
             lease,
             Multi {
                 leases: gathering.leases,
+                levels: vec![lease],
                 context: gathering.context,
                 locks: Arc::clone(&gathering.locks),
                 lost: None,
                 deadline,
             },
         );
-        let levels = gathering
-            .context
-            .map_or(1, |context| self.levels_of_all(&gathering.locks, context));
         self.complete(
             ticket,
             Outcome::Granted(Grant {
                 lease,
                 token: None,
                 deadline,
-                levels,
+                levels: 1,
+            }),
+        );
+    }
+
+    /// Gives one more lease of a whole that is held.
+    fn enter_whole(&mut self, ticket: Ticket, whole: LeaseId, plan: LeasePlan, now: Instant) {
+        let lease = self.holds.next_lease();
+        let Some(multi) = self
+            .composites
+            .multis
+            .held
+            .get_mut(&whole)
+            .filter(|multi| multi.lost.is_none())
+        else {
+            let message = "the lease was lost; release it and acquire the locks again";
+            let error = Error::new(ErrorKind::LockLost, Operation::Acquire, message);
+            self.complete(ticket, Outcome::Failed(error));
+            return;
+        };
+        multi.levels.push(lease);
+        let (levels, deadline, leases) = (multi.levels.len(), multi.deadline, multi.leases.clone());
+        self.composites.multis.levels.insert(lease, whole);
+        for part in leases {
+            self.watch_part(part, plan, now);
+        }
+        self.complete(
+            ticket,
+            Outcome::Granted(Grant {
+                lease,
+                token: None,
+                deadline,
+                levels: u32::try_from(levels).unwrap_or(u32::MAX),
             }),
         );
     }
@@ -284,7 +347,9 @@ impl Session {
             self.forget_part(part);
             self.cancel_one(part, now);
         }
-        self.give_back(&gathering.leases, now);
+        if gathering.again.is_none() {
+            self.give_back(&gathering.leases, now);
+        }
     }
 
     fn give_back(&mut self, leases: &[LeaseId], now: Instant) {
@@ -307,7 +372,20 @@ impl Session {
 
     /// Releases a lease made of leases, in reverse order. False if it is none.
     pub(crate) fn release_whole(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) -> bool {
-        let Some(multi) = self.composites.multis.held.remove(&lease) else {
+        let Some(whole) = self.composites.multis.levels.remove(&lease) else {
+            return false;
+        };
+        if let Some(multi) = self.composites.multis.held.get_mut(&whole) {
+            multi.levels.retain(|level| *level != lease);
+            if !multi.levels.is_empty() {
+                let outcome = multi
+                    .lost
+                    .map_or(ReleaseOutcome::Released, crate::hold::outcome_of_lost);
+                self.complete(ticket, Outcome::Released(outcome));
+                return true;
+            }
+        }
+        let Some(multi) = self.composites.multis.held.remove(&whole) else {
             return false;
         };
         let mut under_way = Vec::new();
@@ -337,7 +415,8 @@ impl Session {
         by: Option<LeaseDuration>,
         now: Instant,
     ) -> bool {
-        let Some(multi) = self.composites.multis.held.get(&lease) else {
+        let whole = self.composites.multis.levels.get(&lease);
+        let Some(multi) = whole.and_then(|whole| self.composites.multis.held.get(whole)) else {
             return false;
         };
         let leases = multi.leases.clone();
@@ -378,8 +457,10 @@ impl Session {
             return;
         }
         multi.lost = Some(reason);
-        let leases = multi.leases.clone();
-        self.tell(Event::Lost { lease: whole, reason });
+        let (leases, levels) = (multi.leases.clone(), multi.levels.clone());
+        for lease in levels {
+            self.tell(Event::Lost { lease, reason });
+        }
         for lease in leases {
             // A lock that is held around the whole, too, stays.
             let alone = |id: &crate::hold::HoldId| self.holds.get(id).is_some_and(|hold| hold.levels.len() == 1);
@@ -400,7 +481,9 @@ impl Session {
             && deadline > multi.deadline
         {
             multi.deadline = deadline;
-            self.tell(Event::Renewed { lease: whole, deadline });
+            for lease in multi.levels.clone() {
+                self.tell(Event::Renewed { lease, deadline });
+            }
         }
     }
 
@@ -420,6 +503,7 @@ impl Session {
 
     /// The client is closed: wholes are no longer told of their parts.
     pub(crate) fn dissolve(&mut self) {
+        self.composites.multis.levels.clear();
         for (_, multi) in std::mem::take(&mut self.composites.multis.held) {
             for part in multi.leases {
                 self.composites.exclude(part);

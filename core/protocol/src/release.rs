@@ -59,6 +59,8 @@ pub(crate) struct Release {
     unanswered: bool,
     /// Attempts of the same owner that are not settled.
     doubt: Doubt,
+    /// When it is sent once more, since an attempt that was cut off may yet run.
+    once_more: Option<Instant>,
 }
 
 /// The releases of a client.
@@ -103,6 +105,7 @@ impl Session {
             first_sent: None,
             unanswered: false,
             doubt: hold.doubt,
+            once_more: None,
         };
         self.add_release(release, now);
     }
@@ -121,6 +124,7 @@ impl Session {
             first_sent: None,
             unanswered: false,
             doubt,
+            once_more: None,
         };
         self.add_release(release, now);
     }
@@ -148,6 +152,11 @@ impl Session {
             return;
         }
         if release.call.is_some() {
+            return;
+        }
+        if let Some(at) = release.once_more.filter(|at| now < *at) {
+            // Also a new connection does not send it before.
+            self.timers.set(Timer::ReleaseAgain(id), at);
             return;
         }
         if !connected {
@@ -278,8 +287,9 @@ impl Session {
             return;
         };
         if std::mem::take(&mut release.doubt.cut) || !std::mem::take(&mut release.doubt.open).is_empty() {
-            self.timers
-                .set(Timer::ReleaseAgain(id), now + self.config.command_timeout);
+            let at = now + self.config.command_timeout;
+            release.once_more = Some(at);
+            self.timers.set(Timer::ReleaseAgain(id), at);
         } else {
             self.settle_release(id, ReleaseOutcome::Unknown, now);
         }

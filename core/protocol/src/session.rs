@@ -301,9 +301,7 @@ impl Session {
         if self.votes() {
             return u32::try_from(self.votes_of(name, context).count()).unwrap_or(u32::MAX);
         }
-        let holds = self.holds_of(kind, name, context);
-        let levels = holds.map(|hold| hold.levels.len()).fold(0, usize::saturating_add);
-        u32::try_from(levels).unwrap_or(u32::MAX)
+        u32::try_from(self.leases_of(kind, name, context).count()).unwrap_or(u32::MAX)
     }
 
     /// The innermost lease of `context` on the lock.
@@ -312,7 +310,14 @@ impl Session {
         if self.votes() {
             return self.votes_of(name, context).last();
         }
-        self.holds_of(kind, name, context).last()?.levels.last().copied()
+        self.leases_of(kind, name, context).last()
+    }
+
+    /// The leases of `context` on the lock, outermost first. What it has as a part
+    /// of several locks is the whole's.
+    fn leases_of(&self, kind: Kind, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
+        let leases = self.holds_of(kind, name, context).flat_map(|hold| &hold.levels);
+        leases.copied().filter(|lease| self.composites.whole(*lease).is_none())
     }
 
     fn holds_of(&self, kind: Kind, name: &LockName, context: Context) -> impl Iterator<Item = &Hold> {

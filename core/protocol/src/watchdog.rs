@@ -36,7 +36,8 @@ impl Session {
         self.timers.set(Timer::Deadline(id), hold.deadline);
         if hold.record_until + MILLISECOND < hold.wanted_until {
             self.renew(id, now);
-        } else if hold.plan.watched && !hold.lasts_to_its_end() {
+        } else if hold.plan.watched {
+            // Also when the record lasts to the end of `max_hold`: it may be taken away before.
             let third = hold.plan.length.checked_div(3).unwrap_or_default();
             self.timers.set(Timer::Renew(id), sent + third);
         }
@@ -150,7 +151,7 @@ impl Session {
             let Some(hold) = self.holds.get(&id) else { continue };
             let is_short = hold.record_until + MILLISECOND < hold.wanted_until;
             // A failover may have lost the record: a watched hold asks at once.
-            if is_short || (hold.plan.watched && !hold.lasts_to_its_end()) {
+            if is_short || hold.plan.watched {
                 self.renew(id, now);
             }
         }

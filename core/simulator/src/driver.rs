@@ -246,6 +246,9 @@ impl World {
         if result.is_ok() {
             check_answer(role, owner, had_it, is_yes)?;
         }
+        if let Some(name) = name.filter(|_| role != Role::Inspect) {
+            self.records_outlast(name)?;
+        }
         let token = result.as_ref().ok().and_then(granted_token);
         if let (Role::Acquire, Some(name), Some(token)) = (role, name, token) {
             self.fencing.granted(name, owner, token, had_it)?;
@@ -367,11 +370,14 @@ impl World {
             1 => on_it.len(),
             _ => self.random.index(on_it.len() + 1),
         };
+        // They may lie about for a while, and meet what the next connection carries.
+        let linger = self.random.pick(&[0, self.plan.timeout() / 2]);
         let latest = self.now + self.plan.timeout() / 2;
+        let earliest = self.now + self.random.between(0, linger);
         for (place, (at, event)) in on_it.into_iter().enumerate() {
             if let Event::Call { route, call, .. } = event {
                 let survives = place < survivors;
-                self.schedule_at(at.min(latest), Event::Call { route, call, survives });
+                self.schedule_at(at.clamp(earliest, latest), Event::Call { route, call, survives });
             }
         }
         // What lies in a server that stands still has arrived.
@@ -398,7 +404,8 @@ impl World {
         let cut_off = std::mem::take(&mut link.in_flight);
         self.note(trace::Line::Closed { client, node });
         let next = self.route(client, node, route.line);
-        let back_off = self.random.between(MS, 200 * MS);
+        let longest = self.random.pick(&[3 * MS, 200 * MS]);
+        let back_off = self.random.between(MS, longest);
         self.schedule(back_off, Event::Opened { route: next });
         if route.line == Line::Messages {
             return Ok(());

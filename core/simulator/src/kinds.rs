@@ -5,6 +5,9 @@
 use leasehold_protocol::{Call, Kind, Reply, Script, Token};
 use leasehold_store::{Reply as StoreReply, ServerTime, Store};
 
+use crate::node::Node;
+use crate::time::{MS, Micros};
+
 /// Locks of one name that exclude one another, for a history to contend for.
 #[derive(Debug)]
 pub(crate) struct Family {
@@ -74,6 +77,13 @@ pub(crate) fn granted_token(reply: &Reply) -> Option<Token> {
         },
         _ => None,
     }
+}
+
+/// How long a record lasts from now.
+pub(crate) fn lasts(node: &mut Node, record: &[u8], now: Micros) -> Micros {
+    // A key lives through the millisecond in which it expires.
+    let left = node.pttl(record, now);
+    u64::try_from(left).map_or(0, |left| (left + 1) * MS)
 }
 
 /// The owners that a server has on record for a name.

@@ -15,7 +15,9 @@ const LOOK: Micros = 50 * MS;
 impl World {
     /// A fault strikes, and will again.
     pub(crate) fn strike(&mut self, fault: Fault, every: Micros) -> Checked {
-        if !self.is_rough {
+        // Strangers do not care whether all is calm.
+        let is_strangers = matches!(fault, Fault::RecordRemoved | Fault::Flush) && !self.is_ending;
+        if !self.is_rough && !is_strangers {
             return Ok(());
         }
         let again = self.random.between(every / 2, 2 * every);
@@ -59,11 +61,13 @@ impl World {
                 let clock = self.nodes[node].clock(self.now);
                 let name = self.names[name].as_str();
                 self.nodes[node].store.execute(&["DEL", name], clock);
+                self.progress.disturbed();
                 self.struck(fault, node);
             }
             Fault::Flush => {
                 let clock = self.nodes[node].clock(self.now);
                 self.nodes[node].store.execute(&["FLUSHALL"], clock);
+                self.progress.disturbed();
                 self.struck(fault, node);
             }
             Fault::ClockForward => {

@@ -7,8 +7,9 @@ use leasehold_protocol::{
     AcquireRequest, Context, ErrorKind, Event as Told, Grant, Kind, LeaseDuration, LeaseId, Outcome, Ticket, Token,
 };
 
-use crate::checks::{Checked, broken, check_levels};
+use crate::checks::{Checked, broken, check_levels, is_believed};
 use crate::fault::Fault;
+use crate::kinds;
 use crate::plan::{ClientPlan, Plan, micros};
 use crate::time::{MS, SECOND};
 use crate::trace::Line;
@@ -347,9 +348,28 @@ impl World {
         }
     }
 
-    fn believes(&self, client: usize, lease: LeaseId) -> Checked {
+    /// A lease was granted, or may be relied on for longer.
+    fn believes(&mut self, client: usize, lease: LeaseId) -> Checked {
         self.exclusion
-            .believes(client, lease, &self.ledger, &self.clocks, self.now)
+            .believes(client, lease, &self.ledger, &self.clocks, self.now)?;
+        match self.ledger.get(client, lease) {
+            Some(held) => self.records_outlast(held.name),
+            None => Ok(()),
+        }
+    }
+
+    /// Whoever relies on a lock of this name has a record that lasts as long.
+    pub(crate) fn records_outlast(&mut self, name: usize) -> Checked {
+        let record = self.names[name].as_str().as_bytes();
+        let left = kinds::lasts(&mut self.nodes[0], record, self.now);
+        for ((client, id), held) in self.ledger.live() {
+            let clock = self.clocks[client];
+            if held.name == name && is_believed(held, clock, self.now) {
+                let relied_on = clock.when(held.deadline);
+                self.exclusion.outlasts(client, id, relied_on, self.now + left)?;
+            }
+        }
+        Ok(())
     }
 
     fn completed(&mut self, client: usize, ticket: Ticket, outcome: Outcome) -> Checked {

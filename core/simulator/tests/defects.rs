@@ -4,7 +4,7 @@
 use leasehold_simulator::{Defect, run};
 
 /// Within so many seeds a defect is to be found.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 5_000;
 
 #[test]
 fn every_known_defect_is_found() {

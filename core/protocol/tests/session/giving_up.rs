@@ -197,6 +197,30 @@ fn a_release_that_no_server_ever_answers_leaves_nothing_in_the_client() {
 }
 
 #[test]
+fn a_new_connection_does_not_send_the_second_compensation_early() {
+    let mut world = World::new(1);
+    world.cut_after_execution = 1;
+    let ticket = world.acquire(
+        0,
+        AcquireRequest {
+            wait: Some(ms(50)),
+            ..wants("a")
+        },
+    );
+    world.run_for(ms(200));
+    error(world.outcome(0, ticket));
+    world.connect(0);
+    world.run_for(ms(10));
+    world.disconnect(0);
+    world.connect(0);
+    world.run_for(ms(10));
+    assert_eq!(world.calls(leasehold_protocol::Script::LockRelease), 1);
+    world.run_for(Duration::from_secs(4));
+    assert_eq!(world.calls(leasehold_protocol::Script::LockRelease), 2);
+    assert!(world.clients[0].session.is_empty());
+}
+
+#[test]
 fn a_timed_out_attempt_that_was_applied_is_removed() {
     let mut world = World::new(1);
     world.server.stopped = true;

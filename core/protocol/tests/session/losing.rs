@@ -201,6 +201,19 @@ fn extending_a_lost_lease_fails() {
 }
 
 #[test]
+fn a_record_that_is_taken_away_is_noticed_also_when_it_lasts_to_the_end_of_max_hold() {
+    let mut world = World::with(1, watched(3_000));
+    let request = AcquireRequest {
+        max_hold: Some(ms(2_500)),
+        ..wants("a")
+    };
+    world.hold(0, request);
+    world.server.records.clear();
+    world.run_for(ms(1_500));
+    assert_eq!(world.lost(0)[0].2, LostReason::Removed);
+}
+
+#[test]
 fn closing_loses_and_then_releases_what_is_held() {
     let mut world = World::new(2);
     world.hold(0, wants("a"));

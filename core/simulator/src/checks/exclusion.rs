@@ -2,7 +2,7 @@
 //!
 //! A holder believes from the moment it is told of its grant until it starts the
 //! release of its last level, is told of the loss, or its own clock shows the
-//! deadline, whichever is first.
+//! deadline, whichever is first. And what it relies on ends before its record does.
 
 use leasehold_protocol::{Kind, LeaseId};
 
@@ -57,6 +57,21 @@ impl Exclusion {
                 "client {client} relies on {lease:?} of name {}, and so do {whose:?}",
                 newcomer.name
             ),
+        )
+    }
+}
+
+impl Exclusion {
+    /// Two holders are only a matter of time if one of them relies on its lease for
+    /// longer than its record lasts.
+    pub(crate) fn outlasts(&self, client: usize, lease: LeaseId, relied_on: Micros, lasts: Micros) -> Checked {
+        if !self.is_promised || relied_on <= lasts {
+            return Ok(());
+        }
+        let more = relied_on - lasts;
+        broken(
+            "I1",
+            format!("client {client} relies on {lease:?} for {more} µs longer than its record lasts"),
         )
     }
 }

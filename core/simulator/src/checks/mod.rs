@@ -5,7 +5,7 @@
 //! | I1 | holders that exclude one another never believe at the same time | `exclusion` |
 //! | I2 | tokens rise with every grant; a resource that looks at them takes no stale write | `fencing` |
 //! | I3 | no key without TTL | `remains` |
-//! | I4 | nothing is renewed or asked for once its release was sent; only who has the lock renews it | `renewal`, `answers` |
+//! | I4 | nothing is renewed or asked for after its release; only its owner renews it | `renewal`, `answers` |
 //! | I5 | what was cancelled, failed or released leaves no record | `owners`, `remains` |
 //! | I6 | a free lock is granted to a connected waiter within a poll and a few round trips | `progress` |
 //! | I8 | levels are grants less releases | `levels` |

@@ -37,7 +37,7 @@ impl Progress {
         self.free_since.remove(&name);
     }
 
-    /// A fault has struck: what was seen before says nothing.
+    /// A fault struck: what was seen before says nothing.
     pub(crate) fn disturbed(&mut self) {
         self.free_since.clear();
         self.unbacked_since.clear();
