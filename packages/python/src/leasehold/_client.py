@@ -80,12 +80,13 @@ def redlock(
     `urls` is an odd number of them, 3 to 15, each as for `connect` and each another server
     that replicates from none of the others; `memory://` needs a name. `LEASEHOLD_URL` does
     not count. The other arguments and their defaults are those of `connect`, for each
-    primary. A waiter tries again after 10 to 200 ms.
+    primary; but a waiter asks again after 10 to 200 ms, whatever `poll` says.
 
     `lock(name)` and `mutex(name)` are the same lock here, in the records of other RedLock
     libraries. It is not reentrant: its holder waits for itself. Its leases have no token.
-    Other kinds are refused by `acquire` as `InvalidArgumentError`. While no majority can be
-    reached, `acquire` raises `UnavailableError`, after `wait` at the latest.
+    Other kinds are refused by `acquire` as `InvalidArgumentError`. If no majority can be
+    reached, `acquire` raises `UnavailableError` after `wait`, which without a bound is one
+    `lease`, and at once for a single try.
 
     The promise holds while a primary that restarts without its data stays away for as long
     as the longest lease.
