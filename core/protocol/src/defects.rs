@@ -19,6 +19,7 @@ use crate::timers::Timer;
 
 /// A mistake that a session can be made to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "defects"), allow(unreachable_pub))]
 pub enum Defect {
     /// A waiter sleeps for the holder's whole TTL unless a message comes.
     WaiterTrustsMessages,
