@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Holder, Operation};
 use crate::instant::Instant;
 use crate::kinds::Keys;
@@ -274,6 +275,9 @@ impl Session {
     /// Lets a holder in again. The server is asked only if the hold has to last
     /// longer than it does.
     pub(crate) fn reenter(&mut self, ticket: Ticket, id: HoldId, plan: LeasePlan, now: Instant) {
+        if self.has(Defect::ReentryShortens) {
+            self.shorten(id, plan, now);
+        }
         let Some(hold) = self.holds.get_mut(id) else { return };
         if !hold.is_valid(now) {
             let error = lost_error(hold, Operation::Acquire);
@@ -327,7 +331,9 @@ impl Session {
             return;
         }
         let until = hold.capped(now + by.map_or(hold.plan.length, LeaseDuration::get));
-        if until <= hold.record_until {
+        if self.has(Defect::ExtendIsStale) {
+            self.extend_behind(ticket, id, until, now);
+        } else if until <= hold.record_until {
             let outcome = Outcome::Extended(hold.deadline);
             self.complete(ticket, outcome);
         } else {
@@ -440,9 +446,13 @@ impl Session {
             self.complete(ticket, Outcome::Released(lost.unwrap_or(ReleaseOutcome::Released)));
             return;
         }
+        if self.has(Defect::RenewalOutlivesUnlock) {
+            return self.release_and_renew(ticket, id, now);
+        }
         let Some(hold) = self.end_hold(id) else { return };
         let queue = hold.queue;
         match lost {
+            Some(_) if self.has(Defect::ReleaseFails) => self.fail_release(ticket, &hold),
             Some(outcome) => {
                 self.complete(ticket, Outcome::Released(outcome));
                 self.owe_release(hold, None, now);

@@ -37,6 +37,7 @@
 
 mod calls;
 mod composite;
+mod defects;
 mod error;
 mod hold;
 mod inspection;
@@ -62,6 +63,8 @@ mod token;
 mod types;
 mod watchdog;
 
+#[cfg(feature = "defects")]
+pub use defects::Defect;
 pub use error::{Error, ErrorKind, Holder, Operation};
 pub use instant::Instant;
 pub use kinds::{Kind, Permits};

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::calls::{InFlight, Purpose};
+use crate::defects::Defect;
 use crate::error::{ErrorKind, Holder};
 use crate::hold::LeasePlan;
 use crate::instant::Instant;
@@ -350,7 +351,7 @@ impl Session {
             Ok(reply) => match parse_answer(&reply) {
                 Some(Answer::Granted(token)) => {
                     let sent = call.sent.or(request.last_try).unwrap_or(request.started);
-                    if deadline(sent, ttl) > now {
+                    if deadline(sent, ttl) > now || self.has(Defect::ExpiredGrantIsHeld) {
                         let granted = Granted {
                             token,
                             sent,
@@ -452,8 +453,12 @@ impl Session {
             self.attempt_after_gap(ticket, now);
             return;
         }
+        if self.has(Defect::WaiterParks) {
+            return;
+        }
         let poll = self.between(self.config.poll);
         let sleep = match remaining {
+            Some(ttl) if self.has(Defect::WaiterTrustsMessages) => ttl,
             Some(ttl) if !ttl.is_zero() => ttl.saturating_add(Duration::from_millis(1)).min(poll),
             Some(_) => MIN_GAP,
             None => poll,
@@ -477,7 +482,9 @@ impl Session {
 
     /// Takes a request out; what it may have been granted is owed a release.
     pub(crate) fn remove_request(&mut self, ticket: Ticket, now: Instant) {
-        self.renounce(ticket, false, now);
+        if !self.has(Defect::CancelLeavesRecord) {
+            self.renounce(ticket, false, now);
+        }
         let Some(request) = self.requests.remove(&ticket) else {
             return;
         };
