@@ -1,17 +1,18 @@
 //! What stands between a session and the servers: it keeps the law of
 //! `leasehold-protocol` over connections that take time, close and lose things.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use leasehold_protocol::{Call, CallError, CallId, Event as Told, Lane, Reply, Ticket, Transmit};
+use leasehold_protocol::{Call, CallError, CallId, Event as Told, Lane, LockName, Reply, Ticket, Transmit};
 
 use crate::checks::{Broken, Checked, check_answer, check_ttl};
 use crate::client::{Line, Route};
 use crate::fault::Fault;
 use crate::kinds::{self, Role, granted_token, role};
+use crate::records::{OnRecord, Record};
 use crate::time::{MS, Micros};
 use crate::trace;
-use crate::workload::Task;
 use crate::world::{Event, World};
 
 impl World {
@@ -62,9 +63,13 @@ impl World {
                     let owner = self.owner(owner);
                     let role = role(call.script).0;
                     self.renewal.handed_out(client, role, owner)?;
-                    if role == Role::Acquire {
-                        let wanted = self.wanted_by(client, &call);
-                        self.owned.asks(client, owner, wanted, self.now);
+                    match role {
+                        Role::Acquire if kinds::writer_around(&call).is_none() => {
+                            let wanted = self.wanted_by(client, &call);
+                            self.owned.asks(client, owner, wanted, self.now);
+                        }
+                        Role::Release => self.owned.gives_back(owner, self.now),
+                        _ => {}
                     }
                 }
                 let route = self.route(client, usize::from(call.node.0), Line::of(call.lane));
@@ -93,17 +98,24 @@ impl World {
 
     /// The caller that an attempt is for: of those that wait, the first one asks.
     fn wanted_by(&self, client: usize, call: &Call) -> Option<Ticket> {
-        let name = self.name_of(call);
-        let tasks = self.clients[client].tasks.iter().filter(|task| Some(task.name) == name);
-        tasks.filter_map(Task::wants).min()
+        let (name, record) = (self.name_of(call)?, role(call.script).1);
+        let tasks = self.clients[client].tasks.iter();
+        tasks
+            .filter_map(|task| task.wants())
+            .filter(|(_, wanted)| {
+                wanted
+                    .iter()
+                    .any(|(of, kind)| *of == name && Record::of(*kind) == record)
+            })
+            .map(|(ticket, _)| ticket)
+            .min()
     }
 
     /// The name that a call is about.
     fn name_of(&self, call: &Call) -> Option<usize> {
-        let record = call.keys.first().map(|key| &**key);
-        self.names
-            .iter()
-            .position(|name| Some(name.as_str().as_bytes()) == record)
+        let (key, record) = (call.keys.first()?, role(call.script).1);
+        let is_it = |name: &LockName| record.keys(name.as_str()).iter().any(|own| own.as_bytes() == &**key);
+        self.names.iter().position(is_it)
     }
 
     /// Sends what waits for an open connection.
@@ -223,11 +235,13 @@ impl World {
     /// Runs a call's script and checks what it did.
     fn run(&mut self, route: Route, call: &Call) -> Result<Result<Reply, CallError>, Broken> {
         let Route { client, node, .. } = route;
-        let (id, role) = (kinds::owner(call), role(call.script).0);
+        let (id, (role, record)) = (kinds::owner(call), role(call.script));
         let owner = id.map_or(usize::MAX, |id| self.owner(id));
         let name = self.name_of(call);
-        let holders = name.filter(|_| id.is_some()).map(|name| self.holders(node, name));
-        let had_it = holders.is_some_and(|holders| holders.iter().any(|of| Some(of.as_slice()) == id));
+        let holders = name
+            .filter(|_| id.is_some())
+            .map(|name| self.holders_of(node, name, record));
+        let had_it = holders.is_some_and(|holders| holders.iter().any(|(of, _)| Some(of.as_slice()) == id));
         if had_it && role == Role::Acquire {
             self.struck(Fault::Resent, client);
         }
@@ -254,14 +268,35 @@ impl World {
     }
 
     /// The owners that a server has on record.
-    pub(crate) fn holders(&mut self, node: usize, name: usize) -> Vec<Vec<u8>> {
+    pub(crate) fn holders(&mut self, node: usize, name: usize) -> Vec<OnRecord> {
+        let records = self.records(name).into_iter();
+        records.flat_map(|record| self.holders_of(node, name, record)).collect()
+    }
+
+    /// The kinds of records that a name can have.
+    pub(crate) fn records(&self, name: usize) -> BTreeSet<Record> {
+        self.plan.names[name].iter().map(|kind| Record::of(*kind)).collect()
+    }
+
+    /// The owners that a server has on one kind of record.
+    pub(crate) fn holders_of(&mut self, node: usize, name: usize, record: Record) -> Vec<OnRecord> {
         let node = &mut self.nodes[node];
         let clock = node.clock(self.now);
-        kinds::holders(&mut node.store, self.plan.family, self.names[name].as_str(), clock)
+        record.holders(&mut node.store, self.names[name].as_str(), clock)
+    }
+
+    /// The owners that wait on a server.
+    pub(crate) fn waiters(&mut self, node: usize, name: usize) -> Vec<Vec<u8>> {
+        let records = self.records(name).into_iter();
+        let node = &mut self.nodes[node];
+        let clock = node.clock(self.now);
+        records
+            .flat_map(|record| record.waiters(&mut node.store, self.names[name].as_str(), clock))
+            .collect()
     }
 
     fn publish(&mut self, client: usize, node: usize, channel: &Arc<[u8]>, payload: &Arc<[u8]>) {
-        if self.is_rough && self.random.chance(self.plan.odds.dropped_message) {
+        if self.plan.is_deaf || (self.is_rough && self.random.chance(self.plan.odds.dropped_message)) {
             self.struck(Fault::DroppedMessage, client);
             return;
         }

@@ -147,10 +147,10 @@ impl World {
             .iter()
             .map(|client| Client::new(&plan, client, &mut random))
             .collect();
-        let names = ["alpha", "beta"].iter().take(plan.names);
+        let names = ["alpha", "beta", "gamma"].iter().take(plan.names.len());
         let mut world = Self {
             now: 0,
-            nodes: (0..plan.family.nodes).map(|_| Node::new(defect)).collect(),
+            nodes: (0..plan.nodes).map(|_| Node::new(defect)).collect(),
             clocks: clients.iter().map(|client| client.clock).collect(),
             clients,
             names: names
@@ -180,7 +180,8 @@ impl World {
             random,
         };
         // A poll, the pause after an error, the gap and the turn's pause, and some round trips.
-        world.progress.bound = micros(world.plan.poll.1) + 210 * MS + 8 * world.plan.latency.1 + 50 * MS;
+        let of_family = world.plan.family.longest_detour();
+        world.progress.bound = micros(world.plan.poll.1) + 210 * MS + 8 * world.plan.latency.1 + 50 * MS + of_family;
         world.begin();
         world
     }

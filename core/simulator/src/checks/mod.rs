@@ -2,7 +2,7 @@
 //!
 //! | | promise | file |
 //! |---|---|---|
-//! | I1 | holders that exclude one another never believe at the same time | `exclusion` |
+//! | I1 | holders that exclude one another never believe at the same time | `exclusion`, `backing` |
 //! | I2 | tokens rise with every grant; a resource that looks at them takes no stale write | `fencing` |
 //! | I3 | no key without TTL | `remains` |
 //! | I4 | nothing is renewed or asked for once its release was sent; only who has the lock renews it | `renewal`, `answers` |
@@ -18,6 +18,7 @@
 //! circuit breaker's, which is outside of the session.
 
 mod answers;
+mod backing;
 mod exclusion;
 mod fencing;
 mod levels;
@@ -28,6 +29,7 @@ mod renewal;
 mod signals;
 
 pub(crate) use answers::check_answer;
+pub(crate) use backing::{check_backing, check_refusal};
 pub(crate) use exclusion::{Exclusion, is_believed};
 pub(crate) use fencing::Fencing;
 pub(crate) use levels::check_levels;

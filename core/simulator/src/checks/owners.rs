@@ -32,6 +32,11 @@ impl Owners {
         }
     }
 
+    /// A session gives back what an owner id has, or may have.
+    pub(crate) fn gives_back(&mut self, owner: usize, now: Micros) {
+        self.given_up.entry(owner).or_insert(now);
+    }
+
     /// A ticket was granted as a new hold.
     pub(crate) fn granted(&mut self, client: usize, ticket: Ticket, hold: u64) {
         if let Some(owner) = self.wanted.remove(&(client, ticket)) {
