@@ -527,7 +527,10 @@ impl World {
         if self.clients[client].tasks[task].context.is_none() {
             return Ok(());
         }
-        let leases = self.on_side(client, task, &locks);
+        // A read inside a write may be a hold beside another read of the same context.
+        let is_of_it = |lease: &LeaseId| self.ledger.get(client, *lease).is_some_and(|lease| lease.hold == hold);
+        let leases = self.clients[client].tasks[task].leases.iter().copied();
+        let leases: Vec<LeaseId> = leases.filter(is_of_it).collect();
         check_levels(client, task, (grant.levels, Some(grant.lease)), &leases)
     }
 
