@@ -181,7 +181,9 @@ impl Session {
         }
         if keys.kind.queues_on_server() {
             queue.line.waiting.insert(ticket);
-        } else if !at_the_server {
+        } else if inside.is_some() {
+            queue.inside.insert(ticket);
+        } else {
             queue.waiting.push_back(ticket);
         }
         let owner = OwnerId::random(self.config.client, &mut *self.entropy);
@@ -501,6 +503,7 @@ impl Session {
         }
         if let Some(queue) = self.queues.get_mut(request.queue) {
             queue.waiting.retain(|waiting| *waiting != ticket);
+            queue.inside.remove(&ticket);
         }
         self.leave_line(ticket, request.queue);
         self.advance(request.queue, now);
@@ -533,6 +536,7 @@ impl Session {
         }
         if let Some(queue) = self.queues.get_mut(request.queue) {
             queue.waiting.retain(|waiting| *waiting != ticket);
+            queue.inside.remove(&ticket);
             queue.turn.granted(now);
         }
         self.leave_line(ticket, request.queue);
