@@ -4,15 +4,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use leasehold_protocol::{Call, CallError, CallId, Event as Told, Lane, LockName, Reply, Ticket, Transmit};
+use leasehold_protocol::{Call, CallError, CallId, Event as Told, Kind, Lane, LockName, Reply, Ticket, Transmit};
 
-use crate::checks::{Broken, Checked, check_answer, check_ttl};
+use crate::checks::{Broken, Checked, Standing, check_answer, check_ttl};
 use crate::client::{Line, Route};
 use crate::fault::Fault;
 use crate::kinds::{self, Role, granted_token, role};
-use crate::records::{OnRecord, Record};
+use crate::ledger::Lock;
+use crate::records::{OnRecord, Record, standing};
 use crate::time::{MS, Micros};
 use crate::trace;
+use crate::workload::Task;
 use crate::world::{Event, World};
 
 impl World {
@@ -59,11 +61,23 @@ impl World {
     fn accept(&mut self, client: usize, transmit: Transmit) -> Checked {
         match transmit {
             Transmit::Call(call) => {
+                if role(call.script).0 == Role::Poll {
+                    for owner in kinds::callers(&call) {
+                        let owner = self.owner(&owner);
+                        self.renewal.handed_out(client, Role::Poll, owner)?;
+                    }
+                }
                 if let Some(owner) = kinds::owner(&call) {
                     let owner = self.owner(owner);
                     let role = role(call.script).0;
                     self.renewal.handed_out(client, role, owner)?;
                     match role {
+                        Role::Acquire if kinds::is_fair(call.script) => {
+                            let waiting = self.waiting_for(client, &call);
+                            if let Some(ticket) = self.owned.who_asks(client, owner, &waiting) {
+                                self.owned.asks(client, owner, Some(ticket), self.now);
+                            }
+                        }
                         Role::Acquire if kinds::writer_around(&call).is_none() => {
                             let wanted = self.wanted_by(client, &call);
                             self.owned.asks(client, owner, wanted, self.now);
@@ -98,17 +112,21 @@ impl World {
 
     /// The caller that an attempt is for: of those that wait, the first one asks.
     fn wanted_by(&self, client: usize, call: &Call) -> Option<Ticket> {
-        let (name, record) = (self.name_of(call)?, role(call.script).1);
-        let tasks = self.clients[client].tasks.iter();
-        tasks
-            .filter_map(|task| task.wants())
-            .filter(|(_, wanted)| {
-                wanted
-                    .iter()
-                    .any(|(of, kind)| *of == name && Record::of(*kind) == record)
-            })
+        self.waiting_for(client, call).into_iter().min()
+    }
+
+    /// The callers that wait for what a call asks for.
+    fn waiting_for(&self, client: usize, call: &Call) -> Vec<Ticket> {
+        let (name, record) = (self.name_of(call), role(call.script).1);
+        let is_it = |(of, kind): &Lock| {
+            let is_fair = *kind == Kind::Fair;
+            Some(*of) == name && Record::of(*kind) == record && is_fair == kinds::is_fair(call.script)
+        };
+        let waiting = self.clients[client].tasks.iter().filter_map(Task::wants);
+        waiting
+            .filter(|(_, wanted)| wanted.iter().any(is_it))
             .map(|(ticket, _)| ticket)
-            .min()
+            .collect()
     }
 
     /// The name that a call is about.
@@ -245,6 +263,8 @@ impl World {
         if had_it && role == Role::Acquire {
             self.struck(Fault::Resent, client);
         }
+        let in_line = name.filter(|_| kinds::is_fair(call.script));
+        let before = in_line.map(|name| self.standing(node, name));
         let result = self.nodes[node].run(call, self.now);
         self.script_runs += 1;
         let is_yes = result.as_ref().is_ok_and(kinds::is_yes);
@@ -260,7 +280,12 @@ impl World {
         if result.is_ok() {
             check_answer(role, owner, had_it, is_yes)?;
         }
+        if let (Some(name), Some(before)) = (in_line, before) {
+            self.line_moved(node, name, call, &before)?;
+        }
         let token = result.as_ref().ok().and_then(granted_token);
+        // What the line came to was looked at.
+        let token = token.filter(|_| in_line.is_none() || had_it);
         if let (Role::Acquire, Some(name), Some(token)) = (role, name, token) {
             self.fencing.granted(name, owner, token, had_it)?;
         }
@@ -283,6 +308,29 @@ impl World {
         let node = &mut self.nodes[node];
         let clock = node.clock(self.now);
         record.holders(&mut node.store, self.names[name].as_str(), clock)
+    }
+
+    /// How a fair lock stands.
+    fn standing(&mut self, node: usize, name: usize) -> Standing {
+        let node = &mut self.nodes[node];
+        let clock = node.clock(self.now);
+        standing(&mut node.store, self.names[name].as_str(), clock)
+    }
+
+    /// A script of the fair lock ran: whom it granted the lock, and whether in turn.
+    fn line_moved(&mut self, node: usize, name: usize, call: &Call, before: &Standing) -> Checked {
+        let after = self.standing(node, name);
+        let callers = (kinds::callers(call), role(call.script).0 == Role::Release);
+        let now = self.nodes[node].clock(self.now).as_micros();
+        let granted = self.line.ran(name, (before, &after), (&callers.0, callers.1), now)?;
+        let token = after.token.filter(|token| Some(*token) != before.token);
+        match (granted, token) {
+            (Some(owner), Some(token)) => {
+                let owner = self.owner(&owner);
+                self.fencing.granted(name, owner, token, false)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The owners that wait on a server.

@@ -20,10 +20,18 @@ pub enum Family {
     Semaphore,
     /// Readers and writers.
     ReadWrite,
+    /// The lock that is served in order, in some histories beside the plain one.
+    Fair,
 }
 
 /// What the histories choose from.
-pub(crate) const FAMILIES: &[Family] = &[Family::Lock, Family::Mutex, Family::Semaphore, Family::ReadWrite];
+pub(crate) const FAMILIES: &[Family] = &[
+    Family::Lock,
+    Family::Mutex,
+    Family::Semaphore,
+    Family::ReadWrite,
+    Family::Fair,
+];
 
 impl Family {
     /// How the table calls it.
@@ -34,6 +42,7 @@ impl Family {
             Self::Mutex => "mutex",
             Self::Semaphore => "semaphore",
             Self::ReadWrite => "read-write lock",
+            Self::Fair => "fair lock",
         }
     }
 
@@ -50,6 +59,8 @@ impl Family {
             Self::Semaphore => semaphore(random),
             // More readers than writers, so that they meet.
             Self::ReadWrite => vec![Kind::Read, Kind::Read, Kind::Write],
+            Self::Fair if random.chance(400) => vec![Kind::Fair, Kind::Fair, Kind::Lock],
+            Self::Fair => vec![Kind::Fair],
         }
     }
 
@@ -57,7 +68,7 @@ impl Family {
     /// somebody waits for.
     pub(crate) const fn longest_detour(self) -> Micros {
         match self {
-            Self::Lock | Self::Mutex | Self::Semaphore => 0,
+            Self::Lock | Self::Mutex | Self::Semaphore | Self::Fair => 0,
             // A waiting writer keeps new readers out; then readers that waited go first.
             Self::ReadWrite => 2_200 * MS,
         }
@@ -155,6 +166,19 @@ pub(crate) fn owner(call: &Call) -> Option<&[u8]> {
         Role::Poll | Role::Inspect => return None,
     };
     call.args.get(position).map(|owner| &**owner)
+}
+
+/// Whether the waiters of a call's lock queue on the server.
+pub(crate) const fn is_fair(script: Script) -> bool {
+    matches!(script, Script::FairAcquire | Script::FairPoll | Script::FairRelease)
+}
+
+/// The owners that a call is made for, or on behalf of.
+pub(crate) fn callers(call: &Call) -> Vec<Vec<u8>> {
+    match call.script {
+        Script::FairPoll => call.args.iter().step_by(2).map(|owner| owner.to_vec()).collect(),
+        _ => owner(call).map(<[u8]>::to_vec).into_iter().collect(),
+    }
 }
 
 /// The write hold that a call asks to read inside of.

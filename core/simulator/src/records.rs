@@ -1,8 +1,10 @@
 //! Where the servers keep who holds what: how each kind of record is read, and
 //! what else a kind keeps beside it.
 
-use leasehold_protocol::Kind;
+use leasehold_protocol::{Kind, Token};
 use leasehold_store::{Reply, ServerTime, Store};
+
+use crate::checks::Standing;
 
 /// A kind of record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,8 +116,28 @@ impl Record {
     pub(crate) fn waiters(self, store: &mut Store, name: &str, now: ServerTime) -> Vec<Vec<u8>> {
         match self {
             Self::Writer => texts(store.execute(&["HGET", &self.key(name), "mark"], now)),
+            Self::Hash => {
+                let queue = texts(store.execute(&["ZRANGE", &own("fair", name), "0", "-1"], now));
+                [queue, texts(store.execute(&["HKEYS", &own("alive", name)], now))].concat()
+            }
             _ => Vec::new(),
         }
+    }
+}
+
+/// How a fair lock stands.
+pub(crate) fn standing(store: &mut Store, name: &str, now: ServerTime) -> Standing {
+    let seen = texts(store.execute(&["HGETALL", &own("alive", name)], now));
+    let seen = seen.chunks_exact(2).map(|pair| {
+        let since = pair[1].split(|byte| *byte == b' ').next().unwrap_or_default();
+        (pair[0].clone(), number(since).unsigned_abs())
+    });
+    let token = texts(store.execute(&["GET", &own("token", name)], now)).pop();
+    Standing {
+        seen: seen.collect(),
+        holder: Record::Hash.holders(store, name, now).pop(),
+        queue: texts(store.execute(&["ZRANGE", &own("fair", name), "0", "-1"], now)),
+        token: token.and_then(|token| Token::parse(&token)),
     }
 }
 

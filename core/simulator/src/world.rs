@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use leasehold_protocol::{Call, CallError, CallId, NodeId, Reply};
 
-use crate::checks::{Broken, Checked, Exclusion, Fencing, Owners, Progress, Renewal, Signals, broken, check_is_told};
+use crate::checks::{
+    Broken, Checked, Exclusion, Fencing, Line, Owners, Progress, Renewal, Signals, broken, check_is_told,
+};
 use crate::client::{Client, Route};
 use crate::defect::Defect;
 use crate::fault::{Fault, FaultCounts};
@@ -123,6 +125,7 @@ pub(crate) struct World {
     pub(crate) owned: Owners,
     pub(crate) signals: Signals,
     pub(crate) progress: Progress,
+    pub(crate) line: Line,
     /// Faults may strike.
     pub(crate) is_rough: bool,
     /// Since when, if they may not.
@@ -167,6 +170,7 @@ impl World {
             owned: Owners::default(),
             signals: Signals::default(),
             progress: Progress::default(),
+            line: Line::default(),
             is_rough: true,
             calm_since: 0,
             is_ending: false,

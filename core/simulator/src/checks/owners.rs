@@ -32,6 +32,17 @@ impl Owners {
         }
     }
 
+    /// Of these tickets, the one that asks under an owner id; `None` if that is not seen.
+    pub(crate) fn who_asks(&self, client: usize, owner: usize, waiting: &[Ticket]) -> Option<Ticket> {
+        let of = |ticket: &&Ticket| self.wanted.get(&(client, **ticket)).copied();
+        if let Some(known) = waiting.iter().find(|ticket| of(ticket) == Some(owner)) {
+            return Some(*known);
+        }
+        let may_be = |ticket: &&Ticket| of(ticket).is_none_or(|before| self.given_up.contains_key(&before));
+        let mut some = waiting.iter().filter(may_be);
+        some.next().copied().filter(|_| some.next().is_none())
+    }
+
     /// A session gives back what an owner id has, or may have.
     pub(crate) fn gives_back(&mut self, owner: usize, now: Micros) {
         self.given_up.entry(owner).or_insert(now);
