@@ -22,6 +22,8 @@ pub enum Family {
     ReadWrite,
     /// The lock that is served in order, in some histories beside the plain one.
     Fair,
+    /// The simple lock, held by a majority of several servers.
+    RedLock,
 }
 
 /// What the histories choose from.
@@ -31,6 +33,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family::Semaphore,
     Family::ReadWrite,
     Family::Fair,
+    Family::RedLock,
 ];
 
 impl Family {
@@ -43,6 +46,7 @@ impl Family {
             Self::Semaphore => "semaphore",
             Self::ReadWrite => "read-write lock",
             Self::Fair => "fair lock",
+            Self::RedLock => "redlock",
         }
     }
 
@@ -55,7 +59,7 @@ impl Family {
     fn kinds(self, random: &mut Random) -> Vec<Kind> {
         match self {
             Self::Lock => vec![Kind::Lock],
-            Self::Mutex => vec![Kind::Mutex],
+            Self::Mutex | Self::RedLock => vec![Kind::Mutex],
             Self::Semaphore => semaphore(random),
             // More readers than writers, so that they meet.
             Self::ReadWrite => vec![Kind::Read, Kind::Read, Kind::Write],
@@ -71,12 +75,27 @@ impl Family {
             Self::Lock | Self::Mutex | Self::Semaphore | Self::Fair => 0,
             // A waiting writer keeps new readers out; then readers that waited go first.
             Self::ReadWrite => 2_200 * MS,
+            // Candidates that split the vote try again after random pauses.
+            Self::RedLock => 3_000 * MS,
         }
     }
 
     /// How many servers it lives on.
-    pub(crate) fn nodes(self, _random: &mut Random) -> usize {
-        1
+    pub(crate) fn nodes(self, random: &mut Random) -> usize {
+        match self {
+            Self::RedLock => random.pick(&[3, 5]),
+            _ => 1,
+        }
+    }
+
+    /// For how much longer than a timeout an owner may be on record that was given up.
+    pub(crate) const fn longest_ghost(self) -> Micros {
+        match self {
+            // A call that says that it lives may run late: it is granted the lock once more,
+            // for as long as anybody who does not answer.
+            Self::Fair => 6_000 * MS,
+            _ => 0,
+        }
     }
 }
 

@@ -183,6 +183,11 @@ impl World {
             plan,
             random,
         };
+        if world.nodes.len() > 1 {
+            for node in &mut world.nodes {
+                node.step = world.random.between(0, 2_000 * MS).cast_signed();
+            }
+        }
         // A poll, the pause after an error, the gap and the turn's pause, and some round trips.
         let of_family = world.plan.family.longest_detour();
         world.progress.bound = micros(world.plan.poll.1) + 210 * MS + 8 * world.plan.latency.1 + 50 * MS + of_family;

@@ -45,6 +45,10 @@ impl Line {
     ) -> Result<Option<Vec<u8>>, super::Broken> {
         let arrived = self.arrived.entry(name).or_default();
         arrived.retain(|owner| before.queue.contains(owner));
+        if arrived.len() < before.queue.len() {
+            // Another server took over, with a queue of its own.
+            arrived.clone_from(&before.queue);
+        }
         for owner in before.queue.iter().chain(callers.iter().filter(|_| !is_release)) {
             let is_new = !arrived.contains(owner);
             let is_holder = after.holder.as_ref().is_some_and(|(holder, _)| holder == owner);
@@ -57,7 +61,7 @@ impl Line {
                 .seen
                 .get(owner)
                 .is_some_and(|seen| *seen <= now && now - seen <= WAITER_LIFE);
-            is_heard || (!is_release && callers.contains(owner))
+            if callers.contains(owner) { !is_release } else { is_heard }
         };
         let was = before.holder.as_ref().map(|(owner, _)| owner);
         let granted = after.holder.as_ref().filter(|(owner, _)| Some(owner) != was);

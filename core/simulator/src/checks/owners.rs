@@ -71,12 +71,12 @@ impl Owners {
 
     /// Somebody sees a record of an owner on a server, while all is calm since `settled`
     /// and its client connected.
-    pub(crate) fn seen(&self, owner: usize, settled: Micros, timeout: Micros, now: Micros) -> Checked {
+    pub(crate) fn seen(&self, owner: usize, settled: Micros, longest: Micros, now: Micros) -> Checked {
         let Some(given_up) = self.given_up.get(&owner) else {
             return Ok(());
         };
         let since = now - settled.max(*given_up);
-        if since > timeout + 200 * MS {
+        if since > longest + 200 * MS {
             return broken(
                 "I5",
                 format!("owner {owner} was given up and is on record for {} ms", since / MS),
