@@ -222,6 +222,7 @@ impl Session {
         let wanted = start + grant.plan.length;
         let is_exclusive = grant.keys.kind.is_exclusive();
         let until = deadline(grant.sent, grant.ttl).min(deadline(start, grant.plan.length));
+        let until = ends.map_or(until, |ends| until.min(ends));
         let id = self.holds.insert(Hold {
             queue: grant.queue,
             keys: grant.keys,
@@ -231,7 +232,7 @@ impl Session {
             plan: grant.plan,
             levels: Vec::new(),
             lost: None,
-            deadline: ends.map_or(until, |ends| until.min(ends)),
+            deadline: until,
             record_until,
             wanted_until: ends.map_or(wanted, |ends| wanted.min(ends)),
             ends,

@@ -482,6 +482,20 @@ impl Session {
         true
     }
 
+    /// A primary's mutex is lost before its round was decided: it does not count.
+    pub(crate) fn candidate_lost(&mut self, part: LeaseId, now: Instant) {
+        let rounds = self.composites.votes.candidates.values_mut();
+        let mut was_granted = false;
+        for round in rounds.filter_map(|candidate| candidate.round.as_mut()) {
+            let before = round.granted.len();
+            round.granted.retain(|(_, lease, _)| *lease != part);
+            was_granted |= round.granted.len() < before;
+        }
+        if was_granted {
+            self.discard_lease(part, now);
+        }
+    }
+
     /// Until when a majority may be relied on.
     fn recount(&mut self, lease: LeaseId, now: Instant) {
         let majority = self.majority();
@@ -515,7 +529,7 @@ impl Session {
         self.tell(Event::Lost { lease, reason });
         for part in parts.keys() {
             // Their records stay until the release: the program may still be inside.
-            self.composites.exclude(*part);
+            self.composites.hush(*part);
             if let Some(id) = self.holds.of_lease(*part) {
                 self.lose(id, reason, now);
             }

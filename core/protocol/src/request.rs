@@ -33,7 +33,7 @@ use crate::owner::OwnerId;
 use crate::queue::{LastAnswer, QueueId};
 use crate::refusal::explain;
 use crate::reply::{CallError, Refusal, Reply};
-use crate::session::{AcquireRequest, CallId, Context, Lane, Outcome, Session, Ticket};
+use crate::session::{AcquireRequest, CallId, Context, Lane, NodeId, Outcome, Session, Ticket};
 use crate::timers::Timer;
 use crate::token::Token;
 
@@ -182,7 +182,9 @@ impl Session {
         }
         if keys.kind.queues_on_server() {
             queue.line.waiting.insert(ticket);
-        } else if !at_the_server {
+        } else if inside.is_some() {
+            queue.inside.insert(ticket);
+        } else {
             queue.waiting.push_back(ticket);
         }
         let owner = OwnerId::random(self.config.client, &mut *self.entropy);
@@ -278,6 +280,21 @@ impl Session {
         let asks = |request: &Request| matches!(request.state, State::Trying(_));
         if !self.requests.get(&ticket).is_some_and(asks) {
             self.attempt(ticket, now);
+        }
+    }
+
+    /// There is a connection again: those ask that stand in no local queue, so that
+    /// nobody else asks for them.
+    pub(crate) fn ask_after_outage(&mut self, node: NodeId, now: Instant) {
+        let is_alone = |request: &Request| {
+            let is_polled = request.keys.kind.queues_on_server() && request.is_queued();
+            let queues_here = request.inside.is_none() && !request.keys.kind.queues_on_server();
+            request.keys.node == node && request.state == State::Sleeping && !is_polled && !queues_here
+        };
+        let alone = self.requests.iter().filter(|(_, request)| is_alone(request));
+        let alone: Vec<Ticket> = alone.map(|(ticket, _)| *ticket).collect();
+        for ticket in alone {
+            self.attempt_after_gap(ticket, now);
         }
     }
 
@@ -493,6 +510,7 @@ impl Session {
         }
         if let Some(queue) = self.queues.get_mut(request.queue) {
             queue.waiting.retain(|waiting| *waiting != ticket);
+            queue.inside.remove(&ticket);
         }
         self.leave_line(ticket, request.queue);
         self.advance(request.queue, now);
@@ -525,6 +543,7 @@ impl Session {
         }
         if let Some(queue) = self.queues.get_mut(request.queue) {
             queue.waiting.retain(|waiting| *waiting != ticket);
+            queue.inside.remove(&ticket);
             queue.turn.granted(now);
         }
         self.leave_line(ticket, request.queue);

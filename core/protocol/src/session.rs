@@ -344,6 +344,7 @@ impl Session {
         for queue in self.queues.ids() {
             self.maybe_free(queue, now);
         }
+        self.ask_after_outage(node, now);
         self.settle_composites(now);
     }
 

@@ -23,6 +23,7 @@ fn no_history_breaks_a_promise_and_every_fault_strikes() {
     assert_eq!(summary.violations, 0, "{}", reports.join("\n\n"));
     if count >= 1_000 {
         assert_eq!(summary.faults.missing(), [], "these faults never struck");
+        assert_eq!(summary.missing_families(), [], "these families had no history");
     }
 }
 
