@@ -177,7 +177,9 @@ impl Session {
             multi.context == Some(context) && locks == wanted
         };
         let held = self.composites.multis.held.iter();
-        held.filter(|(_, multi)| is_it(multi)).map(|(lease, _)| *lease).last()
+        held.filter(|(_, multi)| is_it(multi))
+            .map(|(lease, _)| *lease)
+            .next_back()
     }
 
     /// Takes the next lock, or renews all once the last one is held.

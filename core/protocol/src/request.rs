@@ -235,8 +235,14 @@ impl Session {
         let Some(request) = self.requests.get_mut(&ticket) else {
             return;
         };
-        if request.state != State::Queued {
-            return;
+        match request.state {
+            State::Queued => {}
+            // It asked before the lock was held here, by a waiter of the server's queue.
+            State::Sleeping if !self.timers.is_set(Timer::Wake(ticket)) => {
+                self.attempt_after_gap(ticket, now);
+                return;
+            }
+            State::Sleeping | State::Trying(_) | State::Pausing => return,
         }
         if queue.turn.is_over(now) {
             request.state = State::Pausing;

@@ -1,5 +1,5 @@
 //! The proof that the checks find what they are for: with a known defect switched
-//! on, some history among a few hundred is found to break a promise.
+//! on, some history among a thousand is found to break a promise.
 
 use leasehold_simulator::{Defect, run};
 
