@@ -16,7 +16,7 @@
 -- Uses parts/lease.lua, parts/keep.lua, parts/token.lua, parts/fair.lua
 --
 -- Invariant: granted to the first live waiter, never to a caller out of turn; asking
--- again with the same owner keeps its place, its hold and its token.
+-- again with the same owner keeps its place, its hold and its token, and makes none shorter.
 
 local lock = KEYS[1]
 local lease, owner, wants_token, waits = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'

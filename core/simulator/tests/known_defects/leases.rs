@@ -1,7 +1,7 @@
 //! Defects of leases: one lasts longer or shorter than it was asked to, or than its
 //! holder is told.
 
-use leasehold_protocol::{AcquireRequest, Context, Defect, Kind, Outcome, Script};
+use leasehold_protocol::{AcquireRequest, Context, Defect, Kind, Outcome, Permits, Script};
 
 use crate::known::{Known, Mistake, Switch, ensure};
 use crate::world::{Way, World, ms, seconds, wants, wants_for};
@@ -94,9 +94,59 @@ fn each_call_has_its_own_lease(mistake: Mistake) -> Result<(), String> {
 
 pub(crate) const REENTRY: Known = Known {
     what: "re-entry shortens a lease",
-    switches: &[(Switch::Session(Defect::ReentryShortens), "was lost")],
-    check: a_re_entry_never_shortens,
+    switches: &[
+        (Switch::Session(Defect::ReentryShortens), "was lost"),
+        (
+            Switch::Scripts(&[(Script::LockAcquire, "if pttl < tonumber(lease) then", "if true then")]),
+            "Lock: beside",
+        ),
+        (
+            Switch::Scripts(&[(
+                Script::FairAcquire,
+                "  keep(lock, lease)\n",
+                "  redis.call('PEXPIRE', lock, lease)\n",
+            )]),
+            "Fair: beside",
+        ),
+    ],
+    check: nothing_shortens_a_lease,
 };
+
+fn nothing_shortens_a_lease(mistake: Mistake) -> Result<(), String> {
+    a_re_entry_never_shortens(mistake)?;
+    let one_permit = Kind::Semaphore(Permits::new(1, 1).unwrap());
+    for (kind, script) in [
+        (Kind::Lock, Script::LockAcquire),
+        (Kind::Mutex, Script::MutexAcquire),
+        (Kind::Fair, Script::FairAcquire),
+        (Kind::Read, Script::ReadAcquire),
+        (Kind::Write, Script::WriteAcquire),
+        (one_permit, Script::SemaphoreAcquire),
+    ] {
+        a_late_try_never_shortens(mistake, kind, script)?;
+    }
+    Ok(())
+}
+
+/// To the server, asking again is a re-entry of the same owner. No try asks for more
+/// than 30 s, so one that comes late asks for less than a renewal has made of it.
+fn a_late_try_never_shortens(mistake: Mistake, kind: Kind, script: Script) -> Result<(), String> {
+    let mut world = World::new(mistake, 2);
+    world.hold_up(script, Way::There, seconds(4));
+    world.hold_up(script, Way::There, seconds(5));
+    let start = world.now;
+    let held = world.hold(0, wants_for(seconds(60), kind, "door"))?;
+    world.run_for(seconds(50));
+    let asked = world.ran(script, 0, start);
+    ensure(asked == 2, || format!("{kind:?}: asked {asked} times"))?;
+    ensure(!world.lost(0).contains_key(&held.lease), || {
+        format!("{kind:?}: the lease was lost")
+    })?;
+    let excluded = if kind == Kind::Read { Kind::Write } else { kind };
+    ensure(!world.is_free(1, wants(excluded, "door")), || {
+        format!("{kind:?}: beside a lease of 60 s another was granted after 50 s")
+    })
+}
 
 fn a_re_entry_never_shortens(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 1);
