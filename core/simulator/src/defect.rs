@@ -117,7 +117,7 @@ impl Defect {
             Self::AcquireForEver => (Script::LockAcquire, "redis.pcall('PEXPIRE', lock, lease)", "1"),
             Self::ResendShortens => (
                 Script::LockAcquire,
-                "if not mine or pttl < tonumber(lease) then",
+                "if pttl < tonumber(lease) then",
                 "if true then",
             ),
             Self::ResendIsRefused => (
