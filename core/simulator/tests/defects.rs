@@ -4,7 +4,7 @@
 use leasehold_simulator::{Defect, run};
 
 /// Within so many seeds a defect is to be found.
-const SEEDS: u64 = 8_000;
+const SEEDS: u64 = 2_000;
 
 #[test]
 fn every_known_defect_is_found() {
