@@ -479,7 +479,11 @@ impl Session {
         if self.has(Defect::WaiterParks) {
             return;
         }
-        let poll = self.between(self.config.poll);
+        let poll = if request.marked {
+            self.heartbeat()
+        } else {
+            self.between(self.config.poll)
+        };
         let sleep = match remaining {
             Some(ttl) if self.has(Defect::WaiterTrustsMessages) => ttl,
             Some(ttl) if !ttl.is_zero() => ttl.saturating_add(Duration::from_millis(1)).min(poll),

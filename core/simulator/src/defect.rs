@@ -6,6 +6,9 @@
 
 use leasehold_protocol::Script;
 
+use crate::kinds::{Family, is_fair, role};
+use crate::records::Record;
+
 /// A defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
@@ -61,6 +64,8 @@ pub enum Defect {
     DeadHeadBlocks,
     /// The fair lock goes to the last waiter.
     LineJumps,
+    /// A second attempt of one owner of the fair lock can make its record shorter.
+    FairResendShortens,
     /// A single try overtakes those that wait.
     TryOvertakes,
 }
@@ -94,8 +99,21 @@ impl Defect {
         Self::WriteReleaseForgets,
         Self::DeadHeadBlocks,
         Self::LineJumps,
+        Self::FairResendShortens,
         Self::TryOvertakes,
     ];
+
+    /// The locks that it is found with.
+    pub(crate) fn family(self) -> Family {
+        let script = self.change().0;
+        match role(script).1 {
+            Record::Hash if is_fair(script) => Family::Fair,
+            Record::Hash => Family::Lock,
+            Record::Text => Family::Mutex,
+            Record::Permits => Family::Semaphore,
+            Record::Readers | Record::Writer => Family::ReadWrite,
+        }
+    }
 
     /// The script that it is in, and its defective text.
     pub(crate) fn patch(self) -> (Script, String) {
@@ -115,11 +133,7 @@ impl Defect {
                 "redis.pcall('PEXPIRE', lock, math.ceil(lease / 2))",
             ),
             Self::AcquireForEver => (Script::LockAcquire, "redis.pcall('PEXPIRE', lock, lease)", "1"),
-            Self::ResendShortens => (
-                Script::LockAcquire,
-                "if not mine or pttl < tonumber(lease) then",
-                "if true then",
-            ),
+            Self::ResendShortens => (Script::LockAcquire, "if pttl < tonumber(lease) then", "if true then"),
             Self::ResendIsRefused => (
                 Script::LockAcquire,
                 "mine = redis.call('HEXISTS', lock, owner) == 1",
@@ -213,6 +227,11 @@ impl Defect {
                 Script::FairRelease,
                 "redis.call('ZRANGE', KEYS[3], 0, 0)[1]",
                 "redis.call('ZRANGE', KEYS[3], -1, -1)[1]",
+            ),
+            Self::FairResendShortens => (
+                Script::FairAcquire,
+                "  keep(lock, lease)",
+                "  redis.call('PEXPIRE', lock, lease)",
             ),
             Self::TryOvertakes => (
                 Script::FairAcquire,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use leasehold_protocol::{Call, CallError, CallId, Event as Told, Kind, Lane, LockName, Reply, Ticket, Transmit};
 
-use crate::checks::{Broken, Checked, Standing, check_answer, check_ttl};
+use crate::checks::{Broken, Checked, Standing, check_answer, check_length, check_ttl};
 use crate::client::{Line, Route};
 use crate::fault::Fault;
 use crate::kinds::{self, Role, granted_token, role};
@@ -261,7 +261,9 @@ impl World {
         let holders = name
             .filter(|_| id.is_some())
             .map(|name| self.holders_of(node, name, record));
-        let had_it = holders.is_some_and(|holders| holders.iter().any(|(of, _)| Some(of.as_slice()) == id));
+        let left = |holders: Vec<OnRecord>| holders.into_iter().find(|(of, _)| Some(of.as_slice()) == id);
+        let had = holders.and_then(left);
+        let had_it = had.is_some();
         if had_it && role == Role::Acquire {
             self.struck(Fault::Resent, client);
         }
@@ -284,6 +286,10 @@ impl World {
         }
         if let Some(name) = name.filter(|_| role != Role::Inspect) {
             self.records_outlast(name)?;
+        }
+        if let (Some(name), Some((_, before)), Role::Acquire | Role::Renew) = (name, had, role) {
+            let after = left(self.holders_of(node, name, record)).map(|(_, after)| after);
+            check_length(role, owner, before, after)?;
         }
         if let (Some(name), Some(before)) = (in_line, before) {
             self.line_moved(node, name, call, &before)?;

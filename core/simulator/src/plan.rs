@@ -107,15 +107,16 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The plan of a seed.
-    pub(crate) fn new(random: &mut Random) -> Self {
+    /// The plan of a seed, perhaps for locks of one family only.
+    pub(crate) fn new(random: &mut Random, only: Option<Family>) -> Self {
         let tier = match random.between(0, 9) {
             0..=5 => Tier::Sound,
             6 | 7 => Tier::Tampered,
             8 => Tier::Stepped,
             _ => Tier::Failover,
         };
-        let family = random.pick(FAMILIES);
+        let drawn = random.pick(FAMILIES);
+        let family = only.unwrap_or(drawn);
         let command_timeout = Duration::from_millis(random.pick(&[60, 150, 400]));
         let leases: &[u64] = &[300, 300, 500, 1_000, 2_500];
         let clients = (0..random.between(2, 4))

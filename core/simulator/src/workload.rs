@@ -147,7 +147,7 @@ impl World {
         let context = self.clients[client].tasks[task].context;
         let inside = match context {
             // Its own side's newest hold is entered again, and only else the other side's.
-            Some(_) if !by_lease => inside.and(self.of_context(client, task, &locks)).or(inside),
+            Some(_) if !by_lease => inside.map(|around| self.of_context(client, task, &locks).unwrap_or(around)),
             _ => inside,
         };
         let held_as = inside.and_then(|lease| self.ledger.get(client, lease)?.kind_of(name));

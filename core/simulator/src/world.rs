@@ -144,7 +144,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(seed: u64, defect: Option<Defect>, print: bool) -> Self {
         let mut random = Random::new(seed);
-        let plan = Plan::new(&mut random);
+        let plan = Plan::new(&mut random, defect.map(Defect::family));
         let clients: Vec<Client> = plan
             .clients
             .iter()

@@ -31,6 +31,8 @@ pub(crate) struct Standing {
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     arrived: BTreeMap<usize, Vec<Vec<u8>>>,
+    /// The queue after the last script.
+    last: BTreeMap<usize, Vec<Vec<u8>>>,
 }
 
 impl Line {
@@ -45,7 +47,8 @@ impl Line {
     ) -> Result<Option<Vec<u8>>, super::Broken> {
         let arrived = self.arrived.entry(name).or_default();
         arrived.retain(|owner| before.queue.contains(owner));
-        if arrived.len() < before.queue.len() {
+        let last = self.last.insert(name, after.queue.clone()).unwrap_or_default();
+        if last != before.queue {
             // Another server took over, with a queue of its own.
             arrived.clone_from(&before.queue);
         }

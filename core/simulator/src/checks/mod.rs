@@ -30,7 +30,7 @@ mod remains;
 mod renewal;
 mod signals;
 
-pub(crate) use answers::check_answer;
+pub(crate) use answers::{check_answer, check_length};
 pub(crate) use backing::{check_backing, check_refusal};
 pub(crate) use exclusion::{Exclusion, is_believed};
 pub(crate) use fencing::Fencing;
