@@ -143,7 +143,7 @@ def waiting(server: Server, name: str, *languages: str) -> Iterator[list[Contend
         line = []
         for place, language in enumerate(languages, 1):
             line.append(stack.enter_context(Contender(language, "hold", server, name, kind="fair")))
-            queued(server, name, place)
+            queued(server, name, place, line[-1])
         yield line
 
 
@@ -153,5 +153,8 @@ def granted_within(seconds: float, waiter: Contender) -> None:
     print(f"granted after {time.monotonic() - started:.2f} s")
 
 
-def queued(server: Server, name: str, count: int) -> None:
-    wait_until(f"{count} wait", lambda: server.store.zcard(f"leasehold:fair:{{{name}}}") == count)
+def queued(server: Server, name: str, count: int, newest: Contender | None = None) -> None:
+    """Waits until so many wait; the newest must not have ended instead."""
+    queue = f"leasehold:fair:{{{name}}}"
+    wait_until(f"{count} wait", lambda: server.store.zcard(queue) == count or (newest and newest.has_spoken()))
+    assert not newest or not newest.has_spoken(), f"{newest.language} does not wait"

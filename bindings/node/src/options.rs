@@ -3,10 +3,11 @@
 use leasehold::host::Options;
 use napi_derive::napi;
 
-/// What `connect` was given; what is left out has the core's default.
+/// What `connect` or `redlock` was given; what is left out has the core's default.
 #[napi(object, object_to_js = false)]
 pub struct ClientOptions {
     pub url: Option<String>,
+    pub primaries: Option<Vec<String>>,
     pub lease_ms: Option<f64>,
     pub command_timeout_ms: Option<f64>,
     pub connect_timeout_ms: Option<f64>,
@@ -20,7 +21,7 @@ impl From<ClientOptions> for Options {
     fn from(options: ClientOptions) -> Self {
         Self {
             url: options.url,
-            primaries: Vec::new(),
+            primaries: options.primaries.unwrap_or_default(),
             lease_ms: options.lease_ms,
             command_timeout_ms: options.command_timeout_ms,
             connect_timeout_ms: options.connect_timeout_ms,

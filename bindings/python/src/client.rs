@@ -12,7 +12,7 @@ use crate::bell::Bell;
 use crate::convert;
 use crate::wait::wait;
 
-/// One connection to one server, with its engine thread.
+/// One connection to one server, or one to each of several primaries, with its engine thread.
 ///
 /// Every operation comes twice: `name()` blocks without the GIL and gives the
 /// result, `submit_name()` gives a request number whose result `drain()` brings.
@@ -35,11 +35,14 @@ impl Client {
     const CONNECT: u64 = Host::CONNECT;
 
     #[new]
-    #[pyo3(signature = (*, url, lease_ms, command_timeout_ms, connect_timeout_ms, poll_ms, key_prefix, tls_ca_file))]
+    #[pyo3(signature = (
+        *, url, primaries, lease_ms, command_timeout_ms, connect_timeout_ms, poll_ms, key_prefix, tls_ca_file
+    ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments, checked by the type stub")]
     fn new(
         py: Python<'_>,
         url: Option<String>,
+        primaries: Vec<String>,
         lease_ms: Option<f64>,
         command_timeout_ms: Option<f64>,
         connect_timeout_ms: Option<f64>,
@@ -49,7 +52,7 @@ impl Client {
     ) -> PyResult<Self> {
         let options = Options {
             url,
-            primaries: Vec::new(),
+            primaries,
             lease_ms,
             command_timeout_ms,
             connect_timeout_ms,

@@ -4,6 +4,9 @@
 import { InvalidArgumentError } from './errors.js';
 import type { AcquireOptions, ConnectOptions } from './options.js';
 
+/** Where a client's locks are: on one server, or on several primaries. */
+export type Servers = { readonly url: string | undefined } | { readonly primaries: readonly string[] };
+
 /** A number, or nothing. */
 export function number(value: unknown, what: string): number | undefined {
   if (value === undefined || typeof value === 'number') return value;
@@ -62,13 +65,28 @@ export function acquireOptions<T extends AcquireOptions>(options: T | undefined)
   return given;
 }
 
+/** The server of a client as the native library takes it. */
+export function oneServer(url: unknown): Servers {
+  // Workers have an environment of their own, which only JavaScript sees.
+  return { url: string(url, 'the URL') ?? process.env.LEASEHOLD_URL };
+}
+
+/** The primaries of a client as the native library takes them. How many there are is the core's business. */
+export function severalPrimaries(urls: unknown): Servers {
+  if (!Array.isArray(urls)) throw wrong('the URLs', 'an array of strings', urls);
+  const primaries = Array.from(urls, (url: unknown) => {
+    if (typeof url === 'string') return url;
+    throw wrong('each of the URLs', 'a string', url);
+  });
+  return { primaries };
+}
+
 /** The options of a client as the native library takes them. */
-export function clientOptions(url: unknown, options: ConnectOptions | undefined) {
+export function clientOptions(servers: Servers, options: ConnectOptions | undefined) {
   const given = object(options, 'the options') ?? {};
   const [pollMinMs, pollMaxMs] = pollMs(given.pollMs);
   const checked = {
-    // Workers have an environment of their own, which only JavaScript sees.
-    url: string(url, 'the URL') ?? process.env.LEASEHOLD_URL,
+    ...servers,
     leaseMs: number(given.leaseMs, 'leaseMs'),
     commandTimeoutMs: number(given.commandTimeoutMs, 'commandTimeoutMs'),
     connectTimeoutMs: number(given.connectTimeoutMs, 'connectTimeoutMs'),

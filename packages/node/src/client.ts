@@ -1,4 +1,4 @@
-import { lockName, object } from './arguments.js';
+import { lockName, object, oneServer, severalPrimaries } from './arguments.js';
 import { Engine } from './engine.js';
 import { InvalidArgumentError } from './errors.js';
 import { addressOf, multiAddress, type NamedKind } from './kinds.js';
@@ -24,12 +24,35 @@ export type Body<T> = (lease: Lease, signal: AbortSignal) => T | PromiseLike<T>;
  * @throws InvalidArgumentError for a malformed URL or an option out of range
  */
 export async function connect(url?: string, options?: ConnectOptions): Promise<Client> {
-  return new Client(await Engine.open(url, options));
+  return new Client(await Engine.open(oneServer(url), options));
 }
 
 /**
- * A connection to the locks of one server, from `connect()`. One for each
- * process is enough.
+ * Connects to several independent primaries, an odd number from 3 to 15, none a
+ * replica of another. Every lock of this client is a RedLock: a majority of them
+ * holds it, and it goes on while a minority is down.
+ *
+ * `lock(name)` and `mutex(name)` both give it, and mean the same lock; other
+ * kinds are refused with `InvalidArgumentError` when they are used. It is not
+ * reentrant, and its leases have no token.
+ *
+ * The promise holds while a primary that restarts without its data stays away
+ * for the longest lease. A lock whose wait ends without a majority of answers
+ * rejects with `UnavailableError`.
+ *
+ * @param urls the primaries, each as for `connect`, but none a `memory://` without a name; `LEASEHOLD_URL` does not count
+ * @param options as for `connect`, the same for each primary
+ * @throws UnavailableError if no majority can be reached within `connectTimeoutMs`
+ * @throws MisconfiguredError if a primary is listed twice, or one is not a server that locks can work with
+ * @throws InvalidArgumentError for an even number of primaries, a malformed URL or an option out of range
+ */
+export async function redlock(urls: readonly string[], options?: ConnectOptions): Promise<Client> {
+  return new Client(await Engine.open(severalPrimaries(urls), options));
+}
+
+/**
+ * A connection to the locks of one server, from `connect()`, or of several
+ * primaries, from `redlock()`. One for each process is enough.
  *
  * An idle client does not keep the process alive, nor does a lock that is held.
  * When the process ends normally its locks are released.

@@ -6,7 +6,7 @@
 // for the rows.
 
 import { stopWaiting, wait } from './alive.js';
-import { clientOptions } from './arguments.js';
+import { clientOptions, type Servers } from './arguments.js';
 import { errorOf, type LostReason } from './errors.js';
 import { closeAtExit, forgetAtExit } from './exit.js';
 import { type NativeClient, type NativeFailure, native } from './native.js';
@@ -78,9 +78,9 @@ export class Engine {
   }
 
   /** Connects. Rejects with the error of connecting. */
-  static async open(url: string | undefined, options: ConnectOptions | undefined): Promise<Engine> {
+  static async open(servers: Servers, options: ConnectOptions | undefined): Promise<Engine> {
     let engine: Engine | undefined;
-    const client = native.open(clientOptions(url, options), () => {
+    const client = native.open(clientOptions(servers, options), () => {
       if (engine) engine.#drain();
     });
     if (!('drain' in client)) throw new Failure(client, false).error();

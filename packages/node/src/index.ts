@@ -2,7 +2,7 @@
 
 /** A distributed lock on Redis or Valkey, shared with Python, Kotlin, Java and Rust. */
 
-export { type Body, type Client, connect } from './client.js';
+export { type Body, type Client, connect, redlock } from './client.js';
 export type { ReleaseOutcome } from './engine.js';
 export {
   ClosedError,

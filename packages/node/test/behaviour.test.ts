@@ -16,6 +16,7 @@ import {
   LeaseholdError,
   type Lock,
   type LockOptions,
+  redlock,
   type Semaphore,
 } from 'leasehold';
 import { EmbeddedServer, eventually, RedisServer } from './server.js';
@@ -75,6 +76,7 @@ const FACTORIES: Record<
   (client: Client, name: string, options: LockOptions, limit: number) => Lock | Semaphore
 > = {
   lock: (client, name, options) => client.lock(name, options),
+  redlock: (client, name, options) => client.lock(name, options),
   mutex: (client, name, options) => client.mutex(name, options),
   fair_lock: (client, name, options) => client.fairLock(name, options),
   read_lock: (client, name, options) => client.readWriteLock(name, options).read,
@@ -199,19 +201,21 @@ class Run {
 
 for (const transport of TRANSPORTS) {
   describe(`on ${transport}`, { concurrency: 4 }, () => {
-    let server: RedisServer | EmbeddedServer | undefined;
-    let url: string;
+    let servers: (RedisServer | EmbeddedServer)[] = [];
+    let urls: string[];
     let passed = 0;
 
     before(async () => {
-      if (transport === 'redis') server = await RedisServer.start();
-      else if (transport === 'serve') server = await EmbeddedServer.start();
+      // RedLock has all three; the other kinds have the first.
+      const three = [1, 2, 3];
+      if (transport === 'redis') servers = await Promise.all(three.map(() => RedisServer.start()));
+      else if (transport === 'serve') servers = await Promise.all(three.map(() => EmbeddedServer.start()));
       else assert.equal(transport, 'memory', 'LEASEHOLD_BEHAVIOUR names memory, serve and redis');
-      url = server?.url ?? `memory://${randomUUID()}`;
+      urls = transport === 'memory' ? three.map(() => `memory://${randomUUID()}`) : servers.map(({ url }) => url);
     });
 
     after(async () => {
-      await server?.[Symbol.asyncDispose]();
+      await Promise.all(servers.map((server) => server[Symbol.asyncDispose]()));
       console.log(`behaviour on ${transport}: ${passed} scenarios passed`);
     });
 
@@ -220,7 +224,7 @@ for (const transport of TRANSPORTS) {
         assert.ok(kinds.includes(kind), `${scenario.name}: ${kind}`);
         if (scenario.skip_without_implicit_owner?.includes(kind)) continue;
         it(`${scenario.name} (${kind})`, { timeout: 60_000 }, async () => {
-          await play(scenario, kind, url);
+          await play(scenario, kind, urls);
           passed += 1;
         });
       }
@@ -228,10 +232,11 @@ for (const transport of TRANSPORTS) {
   });
 }
 
-async function play(scenario: Scenario, kind: string, url: string): Promise<void> {
+async function play(scenario: Scenario, kind: string, urls: string[]): Promise<void> {
   const options = { leaseMs: scenario.lease_ms };
-  await using first = await connect(url, options);
-  await using second = await connect(url, options);
+  const open = () => (kind === 'redlock' ? redlock(urls, options) : connect(urls[0], options));
+  await using first = await open();
+  await using second = await open();
   const run = new Run(kind, scenario.limit ?? 1, [first, second]);
   for (const [index, step] of scenario.steps.entries()) {
     const act = run.steps[step.do];

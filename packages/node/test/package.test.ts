@@ -15,6 +15,8 @@ const ROOT = join(__dirname, '..', '..');
 /** What a user may write, in both module systems. */
 const SAMPLE = `
 const client: Client = await connect('memory://', { leaseMs: 10_000, pollMs: [500, 750] });
+const voted: Client = await redlock(['memory://a', 'memory://b', 'memory://c'] as const, { leaseMs: 10_000 });
+await voted.close();
 const lock: Lock = client.lock('name', { leaseMs: 1_000, maxHoldMs: 5_000, waitMs: 100, token: true });
 const lease: Lease = await lock.lock({ waitMs: 5, signal: AbortSignal.timeout(5), within: undefined });
 const none: Lease | null = await lock.tryLock({ within: lease });
@@ -51,6 +53,8 @@ await lock.lock({ waitMs: '5' });
 await client.using(all, { token: false }, () => 42);
 // @ts-expect-error a lock object of the client's own
 client.multiLock(['name']);
+// @ts-expect-error several URLs
+await redlock('memory://');
 // @ts-expect-error a lease comes from a lock only
 new Lease();
 console.log(permits, permit, free, forced, scoped, none, token, outcome, reason, answer, direct, locked);
@@ -62,7 +66,7 @@ describe('the package', () => {
   after(() => rmSync(folder, { recursive: true }));
 
   it('has types for import and for require', () => {
-    const names = 'connect, LeaseholdError, LockTimeoutError';
+    const names = 'connect, LeaseholdError, LockTimeoutError, redlock';
     const types = 'Client, Lease, Lock, LostReason, ReadWriteLock, Semaphore';
     writeFileSync(
       join(folder, 'esm.mts'),
@@ -128,11 +132,18 @@ describe('the package', () => {
 
   it('has a README whose programs run', async () => {
     await using server = await RedisServer.start();
+    await using second = await RedisServer.start();
+    await using third = await RedisServer.start();
+    const servers = { 'localhost:6379': server, 'one:6379': server, 'two:6379': second, 'three:6379': third };
     const readme = readFileSync(join(ROOT, 'README.md'), 'utf8');
     const programs = [...readme.matchAll(/```js\n([\s\S]*?)```/g)].map(([, program]) => program as string);
-    assert.equal(programs.length, 4);
+    assert.equal(programs.length, 5);
     for (const program of programs) {
-      const ended = await run(program.replace('redis://localhost:6379', server.url), server.url);
+      const here = Object.entries(servers).reduce(
+        (text, [address, { url }]) => text.replace(`redis://${address}`, url),
+        program,
+      );
+      const ended = await run(here, server.url);
       assert.equal(ended.errors, '');
       assert.equal(ended.code, 0, program);
     }

@@ -19,6 +19,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Protocol, TypeAlias
 
 import pytest
@@ -30,9 +31,6 @@ Step: TypeAlias = dict[str, Any]
 Work: TypeAlias = Callable[[], Any]
 """Something to do: it gives its result, or what to await for it."""
 
-NOT_YET = {"redlock"}
-"""Kinds of the suite that this package does not have yet."""
-
 PATIENCE = 10
 """Seconds after which a step hangs."""
 
@@ -43,10 +41,10 @@ def scenarios() -> list[tuple[dict[str, Any], str]]:
     suite = json.loads(file.read_text())
     pairs = [(scenario, kind) for scenario in suite["scenarios"] for kind in scenario["kinds"]]
     assert {kind for _, kind in pairs} == {*suite["kinds"]}
-    return [(scenario, kind) for scenario, kind in pairs if kind not in NOT_YET]
+    return pairs
 
 
-def run_in_threads(url: str, scenario: dict[str, Any], kind: str) -> None:
+def run_in_threads(urls: list[str], scenario: dict[str, Any], kind: str) -> None:
     """Each task of the scenario is a thread.
 
     One that is cancelled is the main thread: Ctrl-C is how Python cancels a blocking call.
@@ -56,7 +54,7 @@ def run_in_threads(url: str, scenario: dict[str, Any], kind: str) -> None:
 
     def read() -> None:
         try:
-            Run(Threads(main_thread), url, scenario, kind).run()
+            Run(Threads(main_thread), urls, scenario, kind).run()
             done.set_result(None)
         except BaseException as error:
             done.set_exception(error)
@@ -68,12 +66,12 @@ def run_in_threads(url: str, scenario: dict[str, Any], kind: str) -> None:
     done.result(PATIENCE)
 
 
-def run_in_tasks(url: str, scenario: dict[str, Any], kind: str) -> None:
+def run_in_tasks(urls: list[str], scenario: dict[str, Any], kind: str) -> None:
     """Each task of the scenario is an asyncio task."""
 
     async def run() -> None:
         face = Tasks(asyncio.get_running_loop())
-        await asyncio.to_thread(Run(face, url, scenario, kind).run)
+        await asyncio.to_thread(Run(face, urls, scenario, kind).run)
 
     asyncio.run(run())
 
@@ -94,7 +92,11 @@ class Face(Protocol):
 
     cancelled: type[BaseException]
 
-    def connect(self, url: str, lease: float | None) -> Any: ...
+    @property
+    def library(self) -> ModuleType:
+        """What connects."""
+        ...
+
     def actor(self, is_cancelled: bool) -> Actor: ...
     def take(self, lock: Any) -> Any:
         """Acquires a lock, and gives the lease."""
@@ -112,9 +114,9 @@ class Face(Protocol):
 class Run:
     """One scenario with one kind of lock."""
 
-    def __init__(self, face: Face, url: str, scenario: dict[str, Any], kind: str) -> None:
+    def __init__(self, face: Face, urls: list[str], scenario: dict[str, Any], kind: str) -> None:
         self._face = face
-        self._url = url
+        self._urls = urls
         self._scenario = scenario
         self._kind = kind
         self._name = f"behaviour:{uuid.uuid4()}"
@@ -129,11 +131,10 @@ class Run:
     def run(self) -> None:
         # Of its own: another one may hang.
         keeper = self._face.actor(is_cancelled=False)
-        lease = seconds(self._scenario.get("lease_ms"))
         self._clients: list[Any] = []
         try:
             for _ in range(2):
-                self._clients.append(keeper.submit(lambda: self._face.connect(self._url, lease)).result(PATIENCE))
+                self._clients.append(keeper.submit(self._connect).result(PATIENCE))
             for number, step in enumerate(self._scenario["steps"]):
                 try:
                     getattr(self, f"_do_{step['do']}")(step)
@@ -145,6 +146,12 @@ class Run:
                 keeper.submit(client.close).result(PATIENCE)
             for actor in (keeper, *self._actors.values()):
                 actor.stop()
+
+    def _connect(self) -> Any:
+        lease = seconds(self._scenario.get("lease_ms"))
+        if self._kind == "redlock":
+            return self._face.library.redlock(self._urls, lease=lease)
+        return self._face.library.connect(self._urls[0], lease=lease)
 
     def _do_acquire(self, step: Step) -> None:
         self._granted(step, self._actor(step), self._acquiring(step))
@@ -262,6 +269,8 @@ class Run:
         match step.get("kind", self._kind):
             case "lock" | "mutex" | "fair_lock" as kind:
                 return getattr(client, kind)(name, **options, token=token)
+            case "redlock":
+                return client.lock(name, **options, token=token)
             case "read_lock":
                 return client.read_write_lock(name, **options, token=token).read
             case "write_lock":
@@ -280,13 +289,11 @@ class Run:
 class Threads:
     """Tasks are threads."""
 
+    library = leasehold
     cancelled: type[BaseException] = KeyboardInterrupt
 
     def __init__(self, main_thread: ThreadActor) -> None:
         self._main_thread = main_thread
-
-    def connect(self, url: str, lease: float | None) -> leasehold.Client:
-        return leasehold.connect(url, lease=lease)
 
     def actor(self, is_cancelled: bool) -> ThreadActor:
         if is_cancelled:
@@ -347,13 +354,11 @@ class ThreadActor:
 class Tasks:
     """Tasks are those of asyncio."""
 
+    library = aio
     cancelled: type[BaseException] = asyncio.CancelledError
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-
-    def connect(self, url: str, lease: float | None) -> aio.Connecting:
-        return aio.connect(url, lease=lease)
 
     def actor(self, is_cancelled: bool) -> TaskActor:
         return TaskActor(self._loop)

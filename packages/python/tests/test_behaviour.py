@@ -17,35 +17,35 @@ PAIRS = [pytest.param(scenario, kind, id=f"{kind}: {scenario['name']}") for scen
 
 
 @pytest.fixture(scope="session", params=TRANSPORTS)
-def transport(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
-    """The transport's name, and a URL of it."""
+def transport(request: pytest.FixtureRequest) -> Iterator[tuple[str, list[str]]]:
+    """The transport's name, and the URLs of three servers of it."""
     name: str = request.param
     with contextlib.ExitStack() as stack:
         match name:
             case "memory":
-                url = f"memory://{uuid.uuid4()}"
+                urls = [f"memory://{uuid.uuid4()}" for _ in range(3)]
             case "serve":
-                url = stack.enter_context(development_server())
+                urls = [stack.enter_context(development_server()) for _ in range(3)]
             case "redis":
-                url = stack.enter_context(RedisServer()).url
+                urls = [stack.enter_context(RedisServer()).url for _ in range(3)]
             case _:
                 pytest.fail(f"LEASEHOLD_BEHAVIOUR names {name!r}; it knows memory, serve and redis")
-        yield name, url
+        yield name, urls
 
 
 @pytest.fixture
-def url(transport: tuple[str, str], record_property: Any) -> str:
-    name, url = transport
+def urls(transport: tuple[str, list[str]], record_property: Any) -> list[str]:
+    name, urls = transport
     # For the count at the end; see conftest.py.
     record_property("transport", name)
-    return url
+    return urls
 
 
 @pytest.mark.parametrize(("scenario", "kind"), PAIRS)
-def test_in_threads(url: str, scenario: dict[str, Any], kind: str) -> None:
-    run_in_threads(url, scenario, kind)
+def test_in_threads(urls: list[str], scenario: dict[str, Any], kind: str) -> None:
+    run_in_threads(urls, scenario, kind)
 
 
 @pytest.mark.parametrize(("scenario", "kind"), PAIRS)
-def test_in_tasks(url: str, scenario: dict[str, Any], kind: str) -> None:
-    run_in_tasks(url, scenario, kind)
+def test_in_tasks(urls: list[str], scenario: dict[str, Any], kind: str) -> None:
+    run_in_tasks(urls, scenario, kind)

@@ -7,11 +7,12 @@
             sell(fencing_token=lease.token)
 
 Besides `lock`, a client has `mutex`, `fair_lock`, `read_write_lock`, `semaphore` and
-`multi_lock`. `leasehold.aio` has the same for asyncio. Durations are seconds or `timedelta`.
+`multi_lock`. `redlock` gives one whose locks a majority of several servers holds.
+`leasehold.aio` has the same for asyncio. Durations are seconds or `timedelta`.
 """
 
 from leasehold import aio as aio
-from leasehold._client import Client, connect
+from leasehold._client import Client, connect, redlock
 from leasehold._lease import Lease, LostReason, ReleaseOutcome
 from leasehold._lock import Hold, Lock, ReadWriteLock
 from leasehold._native import __version__ as __version__
@@ -53,4 +54,5 @@ __all__ = [
     "UnavailableError",
     "aio",
     "connect",
+    "redlock",
 ]

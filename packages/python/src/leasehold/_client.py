@@ -8,7 +8,7 @@ import select
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
@@ -55,13 +55,53 @@ def connect(
     refuses the password or is not one that locks can work with, and for no URL at all;
     `InvalidArgumentError` for a malformed URL or an option out of its range.
     """
-    native = open_native(url, lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
+    native = open_native(url, (), lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
+    _wait_connected(native)
+    return Client(native)
+
+
+def redlock(
+    urls: Sequence[str],
+    *,
+    lease: Duration | None = None,
+    command_timeout: Duration | None = None,
+    connect_timeout: Duration | None = None,
+    poll: tuple[Duration, Duration] | None = None,
+    key_prefix: str | None = None,
+    tls_ca_file: str | None = None,
+) -> Client:
+    """Connects to several independent primaries, and gives a client whose locks are RedLocks:
+    each is held by a majority of the primaries, and goes on while a minority fails.
+
+        with leasehold.redlock(["redis://one", "redis://two", "redis://three"]) as client:
+            with client.lock("stock"):
+                sell()
+
+    `urls` is an odd number of them, 3 to 15, each as for `connect` and each another server
+    that replicates from none of the others; `memory://` needs a name. `LEASEHOLD_URL` does
+    not count. The other arguments and their defaults are those of `connect`, for each
+    primary. A waiter tries again after 10 to 200 ms.
+
+    `lock(name)` and `mutex(name)` are the same lock here, in the records of other RedLock
+    libraries. It is not reentrant: its holder waits for itself. Its leases have no token.
+    Other kinds are refused by `acquire` as `InvalidArgumentError`. While no majority can be
+    reached, `acquire` raises `UnavailableError`, after `wait` at the latest.
+
+    The promise holds while a primary that restarts without its data stays away for as long
+    as the longest lease.
+
+    Raises `UnavailableError` if no majority can be reached, `MisconfiguredError` if a
+    primary is listed twice, `InvalidArgumentError` for an even number of URLs; and otherwise
+    what `connect` raises.
+    """
+    native = open_native(None, urls, lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
     _wait_connected(native)
     return Client(native)
 
 
 class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
-    """One connection to one server. Made by `connect`; used by any number of threads.
+    """One connection to one server, or to each of several primaries. Made by `connect` and
+    `redlock`; used by any number of threads.
 
     As a context manager it closes itself. After a `fork` it works in the child too,
     which holds none of its parent's locks.
@@ -225,6 +265,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
 
 def open_native(
     url: str | None,
+    primaries: Sequence[str],
     lease: Duration | None,
     command_timeout: Duration | None,
     connect_timeout: Duration | None,
@@ -235,6 +276,7 @@ def open_native(
     """Starts to connect."""
     return _native.Client(
         url=url,
+        primaries=primaries,
         lease_ms=optional_milliseconds(lease),
         command_timeout_ms=optional_milliseconds(command_timeout),
         connect_timeout_ms=optional_milliseconds(connect_timeout),

@@ -3,6 +3,7 @@
 # Times are milliseconds. Every operation of `Client` comes twice: `name()` blocks
 # without the GIL, `submit_name()` gives a request number whose result `drain()` brings.
 
+from collections.abc import Sequence
 from typing import Final, TypeAlias, final
 
 from leasehold.errors import LeaseholdError, LockTimeoutError
@@ -32,7 +33,7 @@ State: TypeAlias = tuple[tuple[str, float | None] | None, tuple[int, int] | None
 
 Result: TypeAlias = Lease | LockTimeoutError | str | bool | State | None
 
-# One connection to one server, with its engine thread.
+# One connection to one server, or one to each of several primaries, with its engine thread.
 @final
 class Client:
     CONNECT: Final[int]
@@ -40,6 +41,7 @@ class Client:
         cls,
         *,
         url: str | None,
+        primaries: Sequence[str],
         lease_ms: float | None,
         command_timeout_ms: float | None,
         connect_timeout_ms: float | None,

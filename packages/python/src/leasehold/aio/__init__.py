@@ -9,9 +9,9 @@ lease is lost inside of `async with`, the task is cancelled there, and the cance
 leaves the block as `LockLostError`. A client belongs to one event loop at a time.
 """
 
-from leasehold.aio._client import Client, Connecting, connect
+from leasehold.aio._client import Client, Connecting, connect, redlock
 from leasehold.aio._lease import Lease
 from leasehold.aio._lock import Hold, Lock, ReadWriteLock
 from leasehold.aio._semaphore import Semaphore
 
-__all__ = ["Client", "Connecting", "Hold", "Lease", "Lock", "ReadWriteLock", "Semaphore", "connect"]
+__all__ = ["Client", "Connecting", "Hold", "Lease", "Lock", "ReadWriteLock", "Semaphore", "connect", "redlock"]

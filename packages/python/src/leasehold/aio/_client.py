@@ -7,7 +7,7 @@ import functools
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
@@ -46,13 +46,36 @@ def connect(
     """
 
     def start() -> _native.Client:
-        return open_native(url, lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
+        return open_native(url, (), lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
+
+    return Connecting(start)
+
+
+def redlock(
+    urls: Sequence[str],
+    *,
+    lease: Duration | None = None,
+    command_timeout: Duration | None = None,
+    connect_timeout: Duration | None = None,
+    poll: tuple[Duration, Duration] | None = None,
+    key_prefix: str | None = None,
+    tls_ca_file: str | None = None,
+) -> Connecting:
+    """Connects to several independent primaries, of which a majority holds each lock:
+    `client = await redlock(urls)`, or `async with redlock(urls) as client`.
+
+    Arguments, defaults, errors and the promise are those of `leasehold.redlock`; errors
+    come when the result is awaited.
+    """
+
+    def start() -> _native.Client:
+        return open_native(None, urls, lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
 
     return Connecting(start)
 
 
 class Connecting:
-    """A client that is about to connect. Made by `connect`; awaited or entered once."""
+    """A client that is about to connect. Made by `connect` and `redlock`; awaited or entered once."""
 
     __slots__ = ("_client", "_start")
 
@@ -88,7 +111,8 @@ class Connecting:
 
 
 class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
-    """One connection to one server, for the tasks of one event loop. Made by `connect`.
+    """One connection to one server, or to each of several primaries, for the tasks of one
+    event loop. Made by `connect` and `redlock`.
 
     As a context manager it closes itself. After a `fork` it works in the child's own
     loop too, which holds none of its parent's locks.

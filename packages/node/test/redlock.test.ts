@@ -1,0 +1,126 @@
+// A lock that a majority of three redis-servers holds.
+
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, it } from 'node:test';
+import {
+  InvalidArgumentError,
+  LockTimeoutError,
+  MisconfiguredError,
+  NotOwnerError,
+  redlock,
+  UnavailableError,
+} from 'leasehold';
+import { elapsed, eventually, RedisServer } from './server.js';
+
+describe('a lock on a majority of primaries', () => {
+  let servers: [RedisServer, RedisServer, RedisServer];
+  let urls: string[];
+
+  beforeEach(async () => {
+    servers = await Promise.all([RedisServer.start(), RedisServer.start(), RedisServer.start()]);
+    urls = servers.map(({ url }) => url);
+  });
+
+  afterEach(() => Promise.all(servers.map((server) => server[Symbol.asyncDispose]())));
+
+  /** On how many of the servers that run there is anything at all. */
+  async function keys(...running: RedisServer[]): Promise<number> {
+    const sizes = await Promise.all((running.length > 0 ? running : servers).map(({ store }) => store.dbsize()));
+    return sizes.filter((size) => size > 0).length;
+  }
+
+  it('is held by all, refused to others, handed on, and leaves nothing', async () => {
+    await using one = await redlock(urls);
+    await using two = await redlock(urls);
+    const lease = await one.lock('a').lock();
+    assert.equal(lease.token, null);
+    assert.equal(lease.lockName, 'a');
+    assert.ok(lease.remainingMs > 29_000, `${lease.remainingMs}`);
+    await eventually(5_000, async () => (await keys()) === 3);
+    assert.ok(await two.lock('a').isLocked());
+    assert.equal(await two.lock('a').tryLock(), null);
+    // The two names of the one lock.
+    await assert.rejects(two.mutex('a').lock({ waitMs: 50 }), LockTimeoutError);
+    const next = two.lock('a').lock({ waitMs: 5_000 });
+    await lease.extend(40_000);
+    assert.equal(await lease.release(), 'released');
+    assert.equal(await (await next).release(), 'released');
+    assert.equal(await one.using('a', () => 42), 42);
+    await eventually(5_000, async () => (await keys()) === 0);
+    assert.ok(!(await one.lock('a').isLocked()));
+  });
+
+  it('goes on with one server down, and is unavailable within the wait with two', async () => {
+    await using client = await redlock(urls);
+    const held = await client.lock('before').lock();
+    await servers[1].kill();
+    assert.ok(held.isValid);
+    assert.equal(await held.release(), 'released');
+    assert.equal(await (await client.lock('a').lock({ waitMs: 5_000 })).release(), 'released');
+    await using fresh = await redlock(urls);
+    assert.equal(await (await fresh.mutex('b').lock({ waitMs: 5_000 })).release(), 'released');
+    await eventually(5_000, async () => (await keys(servers[0], servers[2])) === 0);
+
+    await servers[2].kill();
+    const refused = client.lock('a').lock({ waitMs: 700 });
+    const took = await elapsed(refused);
+    await assert.rejects(refused, UnavailableError);
+    assert.ok(took < 2_000, `${took}`);
+    await assert.rejects(redlock(urls, { connectTimeoutMs: 1_000 }), UnavailableError);
+    await eventually(5_000, async () => (await keys(servers[0])) === 0);
+  });
+
+  it('leaves nothing when its client closes, or when a waiter gives up', async () => {
+    const [one, two] = [await redlock(urls), await redlock(urls)];
+    const lease = await one.lock('a').lock();
+    await assert.rejects(two.lock('a').lock({ signal: AbortSignal.timeout(50) }), { name: 'TimeoutError' });
+    await one.close();
+    assert.equal(lease.lostReason, 'closed');
+    await two.close();
+    await eventually(5_000, async () => (await keys()) === 0);
+  });
+
+  it('refuses other kinds, and to be entered again', async () => {
+    await using client = await redlock(urls);
+    const { read, write } = client.readWriteLock('a');
+    for (const lock of [client.fairLock('a'), read, write, client.multiLock([client.lock('a'), client.mutex('b')])]) {
+      await assert.rejects(lock.lock(), InvalidArgumentError, lock.name);
+    }
+    await assert.rejects(client.semaphore('a', 1).acquire(), InvalidArgumentError);
+    const lease = await client.lock('a').lock();
+    await assert.rejects(client.lock('a').lock({ within: lease }), InvalidArgumentError);
+    await assert.rejects(client.lock('b').unlock(lease), NotOwnerError);
+    await lease.release();
+  });
+
+  it('needs an odd number of different primaries', async () => {
+    const [a, b] = urls as [string, string];
+    await assert.rejects(redlock([a, b, a]), MisconfiguredError);
+    await assert.rejects(redlock([a, b, a.replace('127.0.0.1', 'localhost')]), MisconfiguredError);
+    await assert.rejects(redlock([a, b]), InvalidArgumentError);
+    await assert.rejects(redlock([a]), InvalidArgumentError);
+    await assert.rejects(redlock([...urls, 'memory://d']), InvalidArgumentError);
+    await assert.rejects(redlock(['memory://', 'memory://', 'memory://']), InvalidArgumentError);
+    await assert.rejects(redlock([a, b, 'nonsense']), InvalidArgumentError);
+  });
+
+  it('refuses what is no array of strings, and options of the wrong type', async () => {
+    for (const value of [undefined, null, urls[0], 5, {}, new Set(urls), [...urls.slice(1), 5], new Array(3)]) {
+      await assert.rejects(redlock(value as never), InvalidArgumentError, `${value}`);
+    }
+    await assert.rejects(redlock(urls, { leaseMs: '5' as never }), InvalidArgumentError);
+    await assert.rejects(redlock(urls, { leaseMs: 0 }), InvalidArgumentError);
+  });
+
+  it('does not ask the environment for a server', async () => {
+    const before = process.env.LEASEHOLD_URL;
+    process.env.LEASEHOLD_URL = urls[0];
+    try {
+      await using client = await redlock(urls);
+      await (await client.lock('a').lock()).release();
+    } finally {
+      if (before === undefined) delete process.env.LEASEHOLD_URL;
+      else process.env.LEASEHOLD_URL = before;
+    }
+  });
+});

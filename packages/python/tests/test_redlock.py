@@ -1,0 +1,209 @@
+"""A lock that a majority of several primaries holds. What all languages have in common is in test_behaviour.py."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from servers import RedisServer, eventually, store_of
+
+import leasehold
+from leasehold import aio
+
+
+@pytest.fixture
+def primaries() -> Iterator[list[RedisServer]]:
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(RedisServer()) for _ in range(3)]
+
+
+@pytest.fixture
+def memories() -> list[str]:
+    return [f"memory://{uuid.uuid4()}" for _ in range(3)]
+
+
+def urls(primaries: list[RedisServer]) -> list[str]:
+    return [server.url for server in primaries]
+
+
+def records(primaries: list[RedisServer]) -> list[object]:
+    """What is on the servers."""
+    found: list[object] = []
+    for server in primaries:
+        with store_of(server) as store:
+            found += store.keys("*")
+    return found
+
+
+def test_every_primary_has_the_record_and_none_after_the_release(primaries: list[RedisServer]) -> None:
+    with leasehold.redlock(urls(primaries)) as one, leasehold.redlock(tuple(urls(primaries))) as two:
+        lock = one.lock("door")
+        with lock as lease:
+            assert lease.token is None
+            assert lock.lease is lease
+            assert lock.owned()
+            assert lock.locked()
+            eventually(5, lambda: records(primaries) == ["door"] * 3)
+            assert two.lock("door").try_acquire() is None
+            assert two.mutex("door").acquire(timeout=0.1) is False
+        assert lock.acquire()
+        assert lock.release() == "released"
+        with two.mutex("door"):
+            assert lock.locked()
+        eventually(5, lambda: records(primaries) == [])
+
+
+def test_one_primary_may_fail_and_two_may_not(primaries: list[RedisServer]) -> None:
+    with leasehold.redlock(urls(primaries)) as client:
+        lock = client.lock("door", wait=1)
+        with lock as before:
+            primaries[0].kill()
+            assert before.is_valid()
+        with lock:
+            assert records(primaries[1:]) == ["door"] * 2
+        with leasehold.redlock(urls(primaries)) as fresh, fresh.lock("door"):
+            pass
+
+        primaries[1].kill()
+        started = time.monotonic()
+        with pytest.raises(leasehold.UnavailableError):
+            lock.acquire()
+        assert time.monotonic() - started < 2
+        with pytest.raises(leasehold.UnavailableError):
+            leasehold.redlock(urls(primaries))
+        eventually(5, lambda: records(primaries[2:]) == [])
+
+
+async def test_one_primary_may_fail_and_two_may_not_in_asyncio(primaries: list[RedisServer]) -> None:
+    async with aio.redlock(urls(primaries)) as client:
+        lock = client.lock("door", wait=1)
+        async with lock as lease:
+            assert lease.token is None
+            primaries[0].kill()
+            assert lease.is_valid()
+        async with lock:
+            assert await lock.locked()
+
+        primaries[1].kill()
+        started = time.monotonic()
+        with pytest.raises(leasehold.UnavailableError):
+            await lock.acquire()
+        assert time.monotonic() - started < 2
+        with pytest.raises(leasehold.UnavailableError):
+            await aio.redlock(urls(primaries))
+        eventually(5, lambda: records(primaries[2:]) == [])
+
+
+def test_a_failed_try_leaves_nothing_behind(primaries: list[RedisServer]) -> None:
+    with leasehold.redlock(urls(primaries)) as client:
+        with store_of(primaries[0]) as one, store_of(primaries[1]) as two:
+            one.set("door", "another")
+            two.set("door", "another")
+            assert client.lock("door").try_acquire() is None
+            assert one.get("door") == two.get("door") == "another"
+        eventually(5, lambda: records(primaries[2:]) == [])
+
+
+def test_it_is_renewed_and_its_loss_is_told(primaries: list[RedisServer]) -> None:
+    with leasehold.redlock(urls(primaries), lease=1) as client:
+        lease = client.lock("door").try_acquire()
+        assert lease is not None
+        eventually(5, lambda: records(primaries) == ["door"] * 3)
+        assert not lease.lost.wait(1.5)
+        assert lease.is_valid()
+        for server in primaries[:2]:
+            with store_of(server) as store:
+                store.delete("door")
+        assert lease.lost.wait(5)
+        assert lease.lost_reason == "removed"
+        lease.release()
+        eventually(5, lambda: records(primaries) == [])
+
+
+def test_a_primary_that_is_listed_twice_is_misconfigured(primaries: list[RedisServer]) -> None:
+    one, two, _ = primaries
+    for twice in ([one.url, one.url, two.url], [one.url, two.url, f"redis://localhost:{one.port}"]):
+        with pytest.raises(leasehold.MisconfiguredError):
+            leasehold.redlock(twice)
+
+
+async def test_a_primary_that_is_listed_twice_is_misconfigured_in_asyncio(primaries: list[RedisServer]) -> None:
+    one, two, _ = primaries
+    with pytest.raises(leasehold.MisconfiguredError):
+        await aio.redlock([one.url, two.url, f"redis://localhost:{one.port}"])
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 17])
+async def test_only_an_odd_number_of_primaries_has_a_majority(count: int) -> None:
+    some = [f"memory://{uuid.uuid4()}" for _ in range(count)]
+    with pytest.raises(leasehold.InvalidArgumentError):
+        leasehold.redlock(some)
+    with pytest.raises(leasehold.InvalidArgumentError):
+        await aio.redlock(some)
+
+
+def test_one_text_is_not_taken_for_a_list_of_letters() -> None:
+    with pytest.raises(TypeError):
+        leasehold.redlock("memory://one")
+
+
+def test_other_kinds_are_refused(memories: list[str]) -> None:
+    with leasehold.redlock(memories) as client:
+        door = client.read_write_lock("door")
+        for lock in (client.fair_lock("door"), door.read, door.write, client.multi_lock([client.mutex("door")])):
+            with pytest.raises(leasehold.InvalidArgumentError):
+                lock.acquire()
+        with pytest.raises(leasehold.InvalidArgumentError):
+            client.semaphore("door", 1).acquire()
+
+
+def test_it_is_not_entered_again(memories: list[str]) -> None:
+    with leasehold.redlock(memories) as client:
+        lock = client.lock("door")
+        with lock:
+            assert lock.try_acquire() is None
+            assert lock.acquire(timeout=0.05) is False
+
+
+def test_an_operator_takes_it_from_its_holder(memories: list[str]) -> None:
+    with leasehold.redlock(memories) as client:
+        lock = client.lock("door")
+        assert not client.force_release(lock)
+        lease = lock.try_acquire()
+        assert lease is not None
+        assert client.force_release(lock)
+        assert not lock.locked()
+        assert lease.release() == "expired"
+        assert not client.force_release(lock)
+
+
+async def test_it_is_not_entered_again_in_asyncio(memories: list[str]) -> None:
+    async with aio.redlock(memories) as client:
+        lock = client.lock("door")
+        async with lock:
+            assert await lock.try_acquire() is None
+            assert await lock.acquire(timeout=0.05) is False
+
+
+def test_the_other_options_are_those_of_connect(memories: list[str]) -> None:
+    client = leasehold.redlock(memories, lease=5, key_prefix="shop:", poll=(0.05, 0.1))
+    with client, leasehold.redlock(memories) as other, client.lock("door") as lease:
+        assert lease.name == "door"
+        assert 4 < lease.remaining() <= 5
+        assert other.lock("shop:door").locked()
+    with pytest.raises(leasehold.InvalidArgumentError):
+        leasehold.redlock(memories, lease=0.1)
+
+
+def test_decorated_functions_run_under_it(memories: list[str]) -> None:
+    with leasehold.redlock(memories) as client:
+
+        @client.synchronized("user:{user_id}")
+        def pay(user_id: int) -> bool:
+            return client.lock(f"user:{user_id}").locked()
+
+        assert pay(7)
+        assert not client.lock("user:7").locked()
