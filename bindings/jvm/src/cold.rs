@@ -71,7 +71,7 @@ pub fn open(options: NativeOptions) -> NativeOpened {
     };
     let opened = Client::open(Options {
         url: options.url,
-        primaries: Vec::new(),
+        primaries: None,
         lease_ms: options.lease_ms,
         command_timeout_ms: options.command_timeout_ms,
         connect_timeout_ms: options.connect_timeout_ms,

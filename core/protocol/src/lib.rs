@@ -61,6 +61,7 @@ mod subscriptions;
 mod timers;
 mod token;
 mod types;
+mod vote;
 mod watchdog;
 
 #[cfg(feature = "defects")]

@@ -462,7 +462,7 @@ impl Session {
             self.give_up(ticket, now);
             return;
         }
-        let (queue, again) = (request.queue, request.again);
+        let (queue, again, marked) = (request.queue, request.again, request.marked);
         request.state = State::Sleeping;
         if request.keys.kind.queues_on_server() {
             let keys = Arc::clone(&request.keys);
@@ -479,7 +479,7 @@ impl Session {
         if self.has(Defect::WaiterParks) {
             return;
         }
-        let poll = if request.marked {
+        let poll = if marked {
             self.heartbeat()
         } else {
             self.between(self.config.poll)

@@ -67,7 +67,11 @@ const DAY_MS: f64 = 86_400_000.0;
 
 impl Settings {
     pub(crate) fn check(options: Options) -> Result<Self, Error> {
-        let targets = targets(options.url, options.primaries.as_deref(), options.tls_ca_file.as_deref())?;
+        let targets = targets(
+            options.url,
+            options.primaries.as_deref(),
+            options.tls_ca_file.as_deref(),
+        )?;
         let poll = match options.poll_ms {
             None => POLL,
             Some((low, high)) => {
