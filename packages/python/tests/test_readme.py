@@ -16,8 +16,14 @@ SNIPPETS = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.DOTALL | 
 
 @pytest.mark.parametrize("snippet", SNIPPETS)
 def test_the_snippets_of_the_readme_run(server: RedisServer, snippet: str) -> None:
-    program = snippet.replace("redis://localhost:6379", server.url)
-    assert server.url in program
+    with RedisServer() as two, RedisServer() as three:
+        servers = {"localhost": server, "one": server, "two": two, "three": three}
+        program = re.sub(r"redis://(\w+):6379", lambda found: servers[found[1]].url, snippet)
+        assert server.url in program
+        run(program)
+
+
+def run(program: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "token" in done.stdout

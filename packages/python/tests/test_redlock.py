@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from servers import RedisServer, eventually, store_of
+from test_forks import in_child
 
 import leasehold
 from leasehold import aio
@@ -120,6 +121,23 @@ def test_it_is_renewed_and_its_loss_is_told(primaries: list[RedisServer]) -> Non
         assert lease.lost.wait(5)
         assert lease.lost_reason == "removed"
         lease.release()
+        eventually(5, lambda: records(primaries) == [])
+
+
+def test_the_child_of_a_fork_takes_locks_of_its_own(primaries: list[RedisServer]) -> None:
+    with leasehold.redlock(urls(primaries)) as client:
+        mine = client.lock("mine")
+        with mine as lease:
+
+            def work() -> None:
+                assert mine.try_acquire(wait=2) is None
+                with client.lock("theirs", wait=5):
+                    assert mine.locked()
+                with pytest.raises(leasehold.ForkedError):
+                    lease.release()
+
+            in_child(work)
+            assert lease.is_valid()
         eventually(5, lambda: records(primaries) == [])
 
 

@@ -22,6 +22,31 @@ public object Leasehold {
     @JvmStatic
     public fun connect(url: String): LeaseholdClient = builder().url(url).connect()
 
+    /** Connects to several independent primaries, with all defaults. See the other [redlock]. */
+    @JvmStatic
+    public fun redlock(vararg urls: String): LeaseholdClient = redlock(urls.asList())
+
+    /**
+     * Connects to several independent primaries, with all defaults; [LeaseholdBuilder.primaries] is for options. Every
+     * lock of this client is a RedLock: a majority of the primaries holds it, so that it goes on while a minority is
+     * down.
+     *
+     * [LeaseholdClient.lock] and [LeaseholdClient.mutex] give it, and with one name both are the same lock, in the
+     * records of other RedLock libraries. Other kinds are refused with [InvalidArgumentException] when they are taken.
+     * It is not reentrant: a thread that holds it and asks again waits for itself. Its leases have no fencing token.
+     * Taking it throws [UnavailableException] while no majority can be reached, at the end of the wait at the latest.
+     *
+     * Two holders never overlap as long as a primary that restarts without its data stays away for the longest lease.
+     *
+     * @param urls 3 to 15 of them, an odd number, each as for [connect] but a `memory://` with a name; none a replica
+     * of another. `LEASEHOLD_URL` does not count
+     * @throws InvalidArgumentException if the number of URLs is even or out of range, or a URL is malformed
+     * @throws MisconfiguredException if a primary is listed twice, or as [connect] does
+     * @throws UnavailableException if no majority of them can be reached within 5 s
+     */
+    @JvmStatic
+    public fun redlock(urls: Collection<String>): LeaseholdClient = builder().primaries(urls).connect()
+
     /** Connects with options. */
     @JvmStatic
     public fun builder(): LeaseholdBuilder = LeaseholdBuilder()

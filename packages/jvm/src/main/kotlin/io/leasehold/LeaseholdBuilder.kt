@@ -16,10 +16,16 @@ public class LeaseholdBuilder internal constructor() {
     /** The server; see [Leasehold.connect]. Default: the environment variable `LEASEHOLD_URL`. */
     public fun url(url: String): LeaseholdBuilder = set { copy(url = url) }
 
+    /** Several independent primaries in place of [url]; see [Leasehold.redlock]. Default: none. */
+    public fun primaries(vararg urls: String): LeaseholdBuilder = primaries(urls.asList())
+
+    /** Several independent primaries in place of [url]; see [Leasehold.redlock]. Default: none. */
+    public fun primaries(urls: Collection<String>): LeaseholdBuilder = set { copy(primaries = urls.toList()) }
+
     /** The lease of locks that are given none, 300 ms to 24 h; renewed every third of it. Default: 30 s. */
     public fun lease(lease: Duration): LeaseholdBuilder = set { copy(leaseMs = lease.millis()) }
 
-    /** How long the server may take to answer. Default: 3 s. */
+    /** How long the server, or each primary, may take to answer. Default: 3 s. */
     public fun commandTimeout(timeout: Duration): LeaseholdBuilder = set { copy(commandTimeoutMs = timeout.millis()) }
 
     /** How long connecting may take. Default: 5 s. */
@@ -44,9 +50,12 @@ public class LeaseholdBuilder internal constructor() {
     /**
      * Connects. Blocks until connected or failed; an interrupt is kept for later.
      *
-     * @throws InvalidArgumentException if an option is out of its range or the URL is malformed
-     * @throws MisconfiguredException if there is no URL, or the server refuses the password or cannot carry locks
-     * @throws UnavailableException if the server cannot be reached within the connect timeout
+     * @throws InvalidArgumentException if an option is out of its range, a URL is malformed, the number of primaries
+     * is even, or there is a [url] beside them
+     * @throws MisconfiguredException if there is no URL, a primary is listed twice, or a server refuses the password
+     * or cannot carry locks
+     * @throws UnavailableException if the server, or a majority of the primaries, cannot be reached within the connect
+     * timeout
      */
     public fun connect(): LeaseholdClient = LeaseholdClient(Engine.connect(options, Callbacks(executor)))
 

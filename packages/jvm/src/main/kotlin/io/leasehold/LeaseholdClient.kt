@@ -9,8 +9,8 @@ import io.leasehold.internal.ThreadSemaphore
 import io.leasehold.internal.expect
 
 /**
- * A connection to one Redis or Valkey, through which locks are taken. Make one per process and share it: it is safe
- * for use by several threads, and a lock object costs next to nothing.
+ * A connection to one Redis or Valkey, or to several primaries ([Leasehold.redlock]), through which locks are taken.
+ * Make one per process and share it: it is safe for use by several threads, and a lock object costs next to nothing.
  *
  * A lock's name is 1 to 512 bytes of UTF-8 without NUL, checked when the lock is taken; braces only as one non-empty
  * `{tag}`; not beginning with `leasehold:` or `redisson_`. Locks of different kinds with one name are different locks,
@@ -20,7 +20,7 @@ import io.leasehold.internal.expect
  * that have ended are released; threads that still run keep theirs until the process is gone.
  */
 public class LeaseholdClient internal constructor(internal val engine: Engine) : AutoCloseable {
-    /** The reentrant lock of that name. */
+    /** The reentrant lock of that name; of [Leasehold.redlock] the one that is not reentrant. */
     public fun lock(name: String): DistributedLock = lock(name, LockOptions.DEFAULT)
 
     /** The reentrant lock of that name, taken with [options] unless a call says otherwise. */

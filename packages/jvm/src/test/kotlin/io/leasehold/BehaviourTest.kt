@@ -33,7 +33,7 @@ class BehaviourTest {
 
     @Test
     fun `the suite names every kind there is`() {
-        assertEquals(kinds.toSet(), LOCKS.keys)
+        assertEquals(kinds.toSet(), LOCKS.keys + REDLOCK)
     }
 
     private fun of(transport: String, callers: String): DynamicNode {
@@ -55,14 +55,20 @@ class BehaviourTest {
         }
 
     companion object {
+        /** As many as a RedLock needs; other kinds use the first. */
+        private const val SERVERS = 3
         private val SCENARIOS = Path.of("../../ci/behaviour/scenarios.json")
         private val CALLERS: List<KClass<out Callers>> = listOf(Threads::class, Stages::class)
         private val counts = ConcurrentHashMap<String, Count>()
-        private val memory = "memory://${UUID.randomUUID()}"
-        private val serve = lazy(::ServeProcess)
-        private val redis = lazy { RedisServer() }
-        private val URLS: Map<String, () -> String> =
-            mapOf("memory" to { memory }, "serve" to { serve.value.url }, "redis" to { redis.value.url })
+        private val memory = List(SERVERS) { "memory://${UUID.randomUUID()}" }
+        private val serve = List(SERVERS) { lazy(::ServeProcess) }
+        private val redis = List(SERVERS) { lazy { RedisServer() } }
+        private val URLS: Map<String, () -> List<String>> =
+            mapOf(
+                "memory" to { memory },
+                "serve" to { serve.map { it.value.url } },
+                "redis" to { redis.map { it.value.url } },
+            )
 
         private fun transports(): List<String> {
             val wanted = System.getenv("LEASEHOLD_BEHAVIOUR") ?: return URLS.keys.toList()
@@ -74,7 +80,7 @@ class BehaviourTest {
         @JvmStatic
         @AfterAll
         fun close() {
-            listOf(serve, redis).filter { it.isInitialized() }.forEach { it.value.close() }
+            (serve + redis).filter { it.isInitialized() }.forEach { it.value.close() }
             counts.toSortedMap().forEach { (where, count) ->
                 println("behaviour suite, $where: ${count.run} scenarios run, ${count.passed} passed")
             }

@@ -40,6 +40,16 @@ class ReadmeKotlinTest {
         }
 
     @Test
+    fun `the snippet of a majority of primaries runs`() =
+        runBlocking {
+            // README
+            Leasehold.redlock("memory://one", "memory://two", "memory://three").use { client ->
+                client.withLock("voucher:42", wait = 5.seconds) { println("two of three say so") }
+            }
+            // README
+        }
+
+    @Test
     fun `README shows what the tests run`() {
         assertEquals(shown("kotlin"), run(Path.of("src/test/kotlin/io/leasehold/ReadmeKotlinTest.kt")))
         assertEquals(shown("java"), run(Path.of("src/test/java/io/leasehold/JavaUsageTest.java")))
@@ -52,5 +62,14 @@ class ReadmeKotlinTest {
 
     private fun run(file: Path): List<String> =
         Files.readString(file).split("// README\n").filterIndexed { part, _ -> part % 2 == 1 }
-            .map { it.trimEnd().trimIndent().replace("memory://", "redis://localhost:6379") }
+            .map {
+                it.trimEnd().trimIndent().replace(
+                    NAMED,
+                    "redis://$1:6379",
+                ).replace("memory://", "redis://localhost:6379")
+            }
+
+    private companion object {
+        val NAMED = Regex("memory://(\\w+)")
+    }
 }

@@ -16,7 +16,7 @@ import java.util.concurrent.TimeUnit
 class Scenario(
     private val scenario: JsonObject,
     private val kind: String,
-    private val url: String,
+    private val urls: List<String>,
     private val callers: Callers,
 ) : AutoCloseable {
     private val name = "behaviour-${UUID.randomUUID()}"
@@ -29,7 +29,7 @@ class Scenario(
             try {
                 take(step)
             } catch (failure: Throwable) {
-                val where = "$kind on $url: ${scenario.text("name")}: step ${number + 1}, $step"
+                val where = "$kind on $urls: ${scenario.text("name")}: step ${number + 1}, $step"
                 throw AssertionError("$where: $failure", failure)
             }
         }
@@ -41,7 +41,8 @@ class Scenario(
     }
 
     private fun connect(): LeaseholdClient {
-        val builder = Leasehold.builder().url(url)
+        val builder = Leasehold.builder()
+        if (kind == REDLOCK) builder.primaries(urls) else builder.url(urls.first())
         return (scenario.millis("lease_ms")?.let(builder::lease) ?: builder).connect()
     }
 
@@ -175,9 +176,13 @@ class Scenario(
         when (val kind = kindOf(step)) {
             "semaphore" -> semaphore(step, options).permits(1)
             "member" -> client(step).lock("$name:a", options)
+            REDLOCK -> client(step).lock(name, options)
             else -> LOCKS.getValue(kind)(client(step), name, options)
         }
 }
+
+/** The kind that is a client's and not a lock's. */
+const val REDLOCK = "redlock"
 
 /** The methods that make locks, by the core's words for the kinds. */
 val LOCKS: Map<String, (LeaseholdClient, String, LockOptions) -> DistributedLock> =

@@ -23,6 +23,7 @@ internal class JnaFace : NativeFace {
             uniffiOpen(
                 NativeOptions(
                     url = options.url,
+                    primaries = options.primaries,
                     leaseMs = options.leaseMs,
                     commandTimeoutMs = options.commandTimeoutMs,
                     connectTimeoutMs = options.connectTimeoutMs,
