@@ -53,6 +53,8 @@ pub(crate) struct Release {
     until: Instant,
     /// The call in flight.
     call: Option<CallId>,
+    /// An attempt was cut off and may yet run: it is sent once more, not before this.
+    not_before: Option<Instant>,
     /// When it was first sent.
     first_sent: Option<Instant>,
     /// One was sent and not answered: it may have worked.
@@ -100,6 +102,7 @@ impl Session {
             // An extension that was not confirmed may have been made all the same.
             until: hold.record_until.max(hold.wanted_until).max(now) + hold.plan.length + self.config.command_timeout,
             call: None,
+            not_before: None,
             first_sent: None,
             unanswered: false,
             doubt: hold.doubt,
@@ -118,6 +121,7 @@ impl Session {
             deadline: None,
             until: now + MAX_ATTEMPT + self.config.command_timeout,
             call: None,
+            not_before: None,
             first_sent: None,
             unanswered: false,
             doubt,
@@ -152,6 +156,10 @@ impl Session {
         }
         if !connected {
             self.timers.set(Timer::ReleaseAgain(id), release.until);
+            return;
+        }
+        if let Some(earliest) = release.not_before.filter(|earliest| now < *earliest) {
+            self.timers.set(Timer::ReleaseAgain(id), earliest);
             return;
         }
         let invocation = release.keys.release(&release.owner);
@@ -281,8 +289,9 @@ impl Session {
             return;
         };
         if std::mem::take(&mut release.doubt.cut) || !std::mem::take(&mut release.doubt.open).is_empty() {
-            self.timers
-                .set(Timer::ReleaseAgain(id), now + self.config.command_timeout);
+            let again = now + self.config.command_timeout;
+            release.not_before = Some(again);
+            self.timers.set(Timer::ReleaseAgain(id), again);
         } else {
             self.settle_release(id, ReleaseOutcome::Unknown, now);
         }
