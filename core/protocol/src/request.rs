@@ -234,6 +234,11 @@ impl Session {
         let Some(request) = self.requests.get_mut(&ticket) else {
             return;
         };
+        if request.state == State::Sleeping && !self.timers.is_set(Timer::Wake(ticket)) {
+            // The connection came back while the lock was held here, so that it did not ask.
+            self.attempt_after_gap(ticket, now);
+            return;
+        }
         if request.state != State::Queued {
             return;
         }
