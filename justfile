@@ -73,7 +73,7 @@ build-interop: build-jvm
 [group('test')]
 test-core *options:
     cargo test --locked {{ core }} "$@"
-    cargo test --locked --package leasehold-simulator --features defects --test defects
+    cargo test --locked --package leasehold-simulator --features defects --test defects --test known_defects
 
 # Many simulated histories, with a table; `--seed N --trace` shows one of them
 [group('test')]
@@ -88,18 +88,21 @@ test-wasm:
 
 # The Python package
 [group('test')]
-test-python *options: build-python
+test-python *options: build-cli build-python
     cd packages/python && {{ python }} -m pytest -m "not timing" "$@"
 
 # The Node package
 [group('test')]
-test-node: build-node
+test-node: build-cli build-node
     npm run --silent --prefix packages/node test
 
-# The JVM package
+# The JVM package, on the JDK that builds it and on a newer one if there is one
 [group('test')]
-test-jvm *options:
+test-jvm *options: build-cli
     {{ maven }} --file packages/jvm/pom.xml verify "$@"
+    if newer=$(packages/jvm/newer-jdk.sh); then \
+      LEASEHOLD_TEST_JAVA_HOME="$newer" {{ maven }} --file packages/jvm/pom.xml verify "$@"; \
+    fi
 
 # The public names of every language, beside the one table of them
 [group('test')]
@@ -172,7 +175,7 @@ lint-jvm:
 
 [group('lint')]
 lint-shell:
-    {{ venv }}/shellcheck ci/just .ci/run packages/jvm/build-native.sh
+    {{ venv }}/shellcheck ci/just .ci/run packages/jvm/build-native.sh packages/jvm/newer-jdk.sh
 
 # Puts all sources into their form
 [group('lint')]

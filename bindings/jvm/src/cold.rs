@@ -73,7 +73,7 @@ pub fn open(options: NativeOptions) -> NativeOpened {
     };
     let opened = Client::open(Options {
         url: options.url,
-        primaries: options.primaries,
+        primaries: Some(options.primaries).filter(|primaries| !primaries.is_empty()),
         lease_ms: options.lease_ms,
         command_timeout_ms: options.command_timeout_ms,
         connect_timeout_ms: options.connect_timeout_ms,

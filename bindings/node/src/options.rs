@@ -21,7 +21,7 @@ impl From<ClientOptions> for Options {
     fn from(options: ClientOptions) -> Self {
         Self {
             url: options.url,
-            primaries: options.primaries.unwrap_or_default(),
+            primaries: options.primaries,
             lease_ms: options.lease_ms,
             command_timeout_ms: options.command_timeout_ms,
             connect_timeout_ms: options.connect_timeout_ms,

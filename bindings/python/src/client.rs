@@ -42,7 +42,7 @@ impl Client {
     fn new(
         py: Python<'_>,
         url: Option<String>,
-        primaries: Vec<String>,
+        primaries: Option<Vec<String>>,
         lease_ms: Option<f64>,
         command_timeout_ms: Option<f64>,
         connect_timeout_ms: Option<f64>,

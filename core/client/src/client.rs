@@ -147,7 +147,7 @@ impl Builder {
     /// Where several independent primaries are, in place of [`Builder::url`]; see
     /// [`Client::redlock`].
     pub fn primaries(mut self, urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.options.primaries = urls.into_iter().map(Into::into).collect();
+        self.options.primaries = Some(urls.into_iter().map(Into::into).collect());
         self
     }
 

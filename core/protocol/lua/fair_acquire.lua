@@ -13,10 +13,10 @@
 --          {0, pttl, holder, now}  held, and queued if it waits; pttl in milliseconds (-1: no TTL),
 --                               now in µs of the server's clock as text
 --
--- Uses parts/lease.lua, parts/token.lua, parts/fair.lua
+-- Uses parts/lease.lua, parts/keep.lua, parts/token.lua, parts/fair.lua
 --
 -- Invariant: granted to the first live waiter, never to a caller out of turn; asking
--- again with the same owner keeps its place, its hold and its token.
+-- again with the same owner keeps its place, its hold and its token, and makes none shorter.
 
 local lock = KEYS[1]
 local lease, owner, wants_token, waits = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
@@ -35,7 +35,7 @@ if wrong then
 end
 
 if redis.call('HEXISTS', lock, owner) == 1 then
-  redis.call('PEXPIRE', lock, lease)
+  keep(lock, lease)
   return {1, wants_token == '1' and stored or ''}
 end
 

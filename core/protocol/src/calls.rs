@@ -77,6 +77,11 @@ impl Calls {
         self.in_flight.remove(&id)
     }
 
+    /// What is in flight.
+    pub(crate) fn purposes(&self) -> impl Iterator<Item = Purpose> {
+        self.in_flight.values().map(|call| call.purpose)
+    }
+
     /// How many are in flight.
     pub(crate) fn len(&self) -> usize {
         self.in_flight.len()

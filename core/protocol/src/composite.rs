@@ -17,8 +17,8 @@ use crate::session::{Event, LeaseId, Outcome, Session, Ticket};
 pub(crate) struct Composites {
     /// A part's ticket, and the whole's; `None` if nobody waits for the part.
     tickets: BTreeMap<Ticket, Option<Ticket>>,
-    /// A part's lease, and the whole's.
-    leases: BTreeMap<LeaseId, LeaseId>,
+    /// A part's lease, and the whole's; `None` if there is no whole yet, or no more.
+    leases: BTreeMap<LeaseId, Option<LeaseId>>,
     /// What happened to parts.
     news: VecDeque<Event>,
     pub(crate) multis: Multis,
@@ -35,7 +35,12 @@ impl Composites {
 
     /// Makes a lease part of another.
     pub(crate) fn include(&mut self, part: LeaseId, whole: LeaseId) {
-        self.leases.insert(part, whole);
+        self.leases.insert(part, Some(whole));
+    }
+
+    /// A lease is a part, and nobody is told of it.
+    pub(crate) fn hush(&mut self, part: LeaseId) {
+        self.leases.insert(part, None);
     }
 
     /// A lease is part of nothing any more.
@@ -45,7 +50,7 @@ impl Composites {
 
     /// The whole that a lease is part of.
     pub(crate) fn whole(&self, part: LeaseId) -> Option<LeaseId> {
-        self.leases.get(&part).copied()
+        self.leases.get(&part).copied().flatten()
     }
 }
 
@@ -88,6 +93,9 @@ impl Session {
             match news {
                 Event::Completed { ticket, outcome } => {
                     let whole = self.composites.tickets.remove(&ticket).flatten();
+                    if let Outcome::Granted(grant) = &outcome {
+                        self.composites.hush(grant.lease);
+                    }
                     match whole {
                         Some(whole) => {
                             if !self.primary_answered(whole, ticket, outcome.clone(), now) {
@@ -97,13 +105,14 @@ impl Session {
                         None => self.unwanted(outcome, now),
                     }
                 }
-                Event::Lost { lease, reason } => {
-                    if let Some(whole) = self.composites.whole(lease)
-                        && !self.primary_lost(whole, lease, reason, now)
-                    {
-                        self.part_lost(whole, lease, reason, now);
+                Event::Lost { lease, reason } => match self.composites.whole(lease) {
+                    Some(whole) => {
+                        if !self.primary_lost(whole, lease, reason, now) {
+                            self.part_lost(whole, lease, reason, now);
+                        }
                     }
-                }
+                    None => self.candidate_lost(lease, now),
+                },
                 Event::Renewed { lease, deadline } => {
                     if let Some(whole) = self.composites.whole(lease)
                         && !self.primary_renewed(whole, lease, deadline, now)
@@ -126,5 +135,6 @@ impl Session {
     pub(crate) fn discard_lease(&mut self, lease: LeaseId, now: Instant) {
         let ticket = self.part_ticket(None);
         self.release_lease(ticket, lease, now);
+        self.composites.exclude(lease);
     }
 }

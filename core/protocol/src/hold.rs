@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Holder, Operation};
 use crate::instant::Instant;
 use crate::kinds::Keys;
@@ -221,6 +222,7 @@ impl Session {
         let wanted = start + grant.plan.length;
         let is_exclusive = grant.keys.kind.is_exclusive();
         let until = deadline(grant.sent, grant.ttl).min(deadline(start, grant.plan.length));
+        let until = ends.map_or(until, |ends| until.min(ends));
         let id = self.holds.insert(Hold {
             queue: grant.queue,
             keys: grant.keys,
@@ -230,7 +232,7 @@ impl Session {
             plan: grant.plan,
             levels: Vec::new(),
             lost: None,
-            deadline: ends.map_or(until, |ends| until.min(ends)),
+            deadline: until,
             record_until,
             wanted_until: ends.map_or(wanted, |ends| wanted.min(ends)),
             ends,
@@ -274,6 +276,9 @@ impl Session {
     /// Lets a holder in again. The server is asked only if the hold has to last
     /// longer than it does.
     pub(crate) fn reenter(&mut self, ticket: Ticket, id: HoldId, plan: LeasePlan, now: Instant) {
+        if self.has(Defect::ReentryShortens) {
+            self.shorten(id, plan, now);
+        }
         let Some(hold) = self.holds.get_mut(id) else { return };
         if !hold.is_valid(now) {
             let error = lost_error(hold, Operation::Acquire);
@@ -327,7 +332,9 @@ impl Session {
             return;
         }
         let until = hold.capped(now + by.map_or(hold.plan.length, LeaseDuration::get));
-        if until <= hold.record_until {
+        if self.has(Defect::ExtendIsStale) {
+            self.extend_behind(ticket, id, until, now);
+        } else if until <= hold.record_until {
             let outcome = Outcome::Extended(hold.deadline);
             self.complete(ticket, outcome);
         } else {
@@ -440,9 +447,13 @@ impl Session {
             self.complete(ticket, Outcome::Released(lost.unwrap_or(ReleaseOutcome::Released)));
             return;
         }
+        if self.has(Defect::RenewalOutlivesUnlock) {
+            return self.release_and_renew(ticket, id, now);
+        }
         let Some(hold) = self.end_hold(id) else { return };
         let queue = hold.queue;
         match lost {
+            Some(_) if self.has(Defect::ReleaseFails) => self.fail_release(ticket, &hold),
             Some(outcome) => {
                 self.complete(ticket, Outcome::Released(outcome));
                 self.owe_release(hold, None, now);

@@ -37,6 +37,7 @@
 
 mod calls;
 mod composite;
+mod defects;
 mod error;
 mod hold;
 mod inspection;
@@ -60,8 +61,11 @@ mod subscriptions;
 mod timers;
 mod token;
 mod types;
+mod vote;
 mod watchdog;
 
+#[cfg(feature = "defects")]
+pub use defects::Defect;
 pub use error::{Error, ErrorKind, Holder, Operation};
 pub use instant::Instant;
 pub use kinds::{Kind, Permits};

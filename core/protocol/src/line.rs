@@ -32,6 +32,8 @@ use crate::token::Token;
 const PROVISIONAL: Duration = Duration::from_secs(3);
 /// What must be left of it to be of use without asking again.
 const WORTH_TAKING: Duration = Duration::from_millis(1_500);
+/// A waiter is dead after 3 s, a waiting writer's mark after 2 s.
+const LONGEST_HEARTBEAT: Duration = Duration::from_secs(1);
 /// So many waiters one call speaks for.
 const MOST_WAITERS: usize = 128;
 
@@ -47,8 +49,8 @@ impl Session {
         queue.line.keys = Some(Arc::clone(keys));
         let node = queue.node;
         if self.timers.get(Timer::Poll(id)).is_none() {
-            let poll = self.between(self.config.poll);
-            self.timers.set(Timer::Poll(id), now + poll);
+            let heartbeat = self.heartbeat();
+            self.timers.set(Timer::Poll(id), now + heartbeat);
         }
         let client = self.client_channel();
         let news_may_be_missed = self.subscribe(id);
@@ -64,6 +66,12 @@ impl Session {
         if queue.line.waiting.remove(&ticket) && queue.line.waiting.is_empty() {
             self.timers.stop(Timer::Poll(id));
         }
+    }
+
+    /// When a waiter that left its mark on the server speaks again: like any poll, but
+    /// before the server takes it for dead.
+    pub(crate) fn heartbeat(&mut self) -> Duration {
+        self.between(self.config.poll).min(LONGEST_HEARTBEAT)
     }
 
     /// Asks how the line stands, at once or as soon as the last time is past.
@@ -88,8 +96,8 @@ impl Session {
         };
         queue.line.last_poll = Some(now);
         let (node, line) = (queue.node, queue.line.waiting.clone());
-        let next = self.between(self.config.poll);
-        self.timers.set(Timer::Poll(id), now + next);
+        let heartbeat = self.heartbeat();
+        self.timers.set(Timer::Poll(id), now + heartbeat);
         if !self.is_connected(node) {
             return;
         }

@@ -16,6 +16,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::hold::LeasePlan;
 use crate::instant::Instant;
@@ -176,7 +177,9 @@ impl Session {
             multi.context == Some(context) && locks == wanted
         };
         let held = self.composites.multis.held.iter();
-        held.filter(|(_, multi)| is_it(multi)).map(|(lease, _)| *lease).last()
+        held.filter(|(_, multi)| is_it(multi))
+            .map(|(lease, _)| *lease)
+            .next_back()
     }
 
     /// Takes the next lock, or renews all once the last one is held.
@@ -207,6 +210,7 @@ impl Session {
         };
         let (leases, plan, is_new) = (gathering.leases.clone(), gathering.plan, gathering.again.is_none());
         let slack = plan.length.checked_div(10).unwrap_or_default();
+        let unit = if self.has(Defect::MultiLockUnits) { 1_000 } else { 1 };
         let mut under_way = Vec::new();
         for lease in leases {
             let Some(id) = self.holds.of_lease(lease) else { continue };
@@ -220,7 +224,7 @@ impl Session {
             }
             let part = self.part_ticket(Some(ticket));
             under_way.push(part);
-            self.extend_lease(part, lease, LeaseDuration::of(plan.length), now);
+            self.extend_lease(part, lease, LeaseDuration::of(plan.length.saturating_mul(unit)), now);
         }
         let is_done = under_way.is_empty();
         if let Some(gathering) = self.composites.multis.gatherings.get_mut(&ticket) {

@@ -35,6 +35,8 @@ pub(crate) struct Queue {
     pub(crate) waiting: VecDeque<Ticket>,
     /// The waiters that stand in the server's queue.
     pub(crate) line: Line,
+    /// Reads that are asked for inside a write: they wait for nobody here.
+    pub(crate) inside: BTreeSet<Ticket>,
     /// The hold that keeps the others waiting, while it is valid; none if the lock
     /// is held by several at a time.
     pub(crate) holding: Option<HoldId>,
@@ -50,9 +52,14 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Whether nothing local refers to it.
+    /// Whether nobody waits or holds here.
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.line.waiting.is_empty() && self.holding.is_none()
+    }
+
+    /// Whether nobody here asks, waits or holds.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.is_idle() && self.inside.is_empty()
     }
 }
 
@@ -168,6 +175,7 @@ impl Queues {
                 channel: Arc::clone(&keys.channel),
                 waiting: VecDeque::new(),
                 line: Line::default(),
+                inside: BTreeSet::new(),
                 holding: None,
                 turn: Turn::default(),
                 last_answer: None,

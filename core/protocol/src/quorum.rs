@@ -21,13 +21,10 @@ use crate::error::{Error, ErrorKind, Holder, Operation};
 use crate::hold::LeasePlan;
 use crate::instant::Instant;
 use crate::kinds::Kind;
-use crate::lease::LeaseDuration;
 use crate::name::LockName;
-use crate::session::{
-    AcquireRequest, Context, Event, Grant, LeaseId, LockState, LostReason, NodeId, Outcome, ReleaseOutcome, Session,
-    Ticket,
-};
+use crate::session::{AcquireRequest, Grant, LeaseId, NodeId, Outcome, Session, Ticket};
 use crate::timers::Timer;
+use crate::vote::{Poll, Vote, last_of_majority};
 
 /// The pause after a round without a majority.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
@@ -37,11 +34,11 @@ const SHARE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_m
 /// Acquisitions, holds and questions of the client that take a majority.
 #[derive(Debug, Default)]
 pub(crate) struct Votes {
-    candidates: BTreeMap<Ticket, Candidate>,
+    pub(crate) candidates: BTreeMap<Ticket, Candidate>,
     /// The waiters of each name, first come, first served; the first one asks.
     queues: BTreeMap<LockName, VecDeque<Ticket>>,
-    held: BTreeMap<LeaseId, Vote>,
-    polls: BTreeMap<Ticket, Poll>,
+    pub(crate) held: BTreeMap<LeaseId, Vote>,
+    pub(crate) polls: BTreeMap<Ticket, Poll>,
 }
 
 impl Votes {
@@ -53,13 +50,13 @@ impl Votes {
 
 /// A caller that wants the lock.
 #[derive(Debug)]
-struct Candidate {
+pub(crate) struct Candidate {
     request: AcquireRequest,
     started: Instant,
     /// When the caller's patience ends.
     until: Option<Instant>,
     once: bool,
-    round: Option<Round>,
+    pub(crate) round: Option<Round>,
     /// What the last full round came to.
     verdict: Verdict,
     /// When a majority last answered.
@@ -68,16 +65,16 @@ struct Candidate {
 
 /// One question to all primaries.
 #[derive(Debug, Default)]
-struct Round {
-    open: BTreeMap<Ticket, NodeId>,
-    granted: Vec<(NodeId, LeaseId, Instant)>,
+pub(crate) struct Round {
+    pub(crate) open: BTreeMap<Ticket, NodeId>,
+    pub(crate) granted: Vec<(NodeId, LeaseId, Instant)>,
     refused: usize,
     verdict: Verdict,
 }
 
 /// Why there was no majority.
 #[derive(Clone, Debug, Default)]
-struct Verdict {
+pub(crate) struct Verdict {
     /// Who held the lock on one of the primaries that answered.
     holder: Option<Holder>,
     /// Whether a majority answered.
@@ -86,37 +83,17 @@ struct Verdict {
     failure: Option<Error>,
 }
 
-/// A hold by majority.
-#[derive(Debug)]
-struct Vote {
-    name: LockName,
-    context: Option<Context>,
-    parts: BTreeMap<LeaseId, Instant>,
-    /// Primaries whose answer is still to come.
-    open: Vec<Ticket>,
-    lost: Option<LostReason>,
-    deadline: Instant,
-}
-
-/// A release, an extension or a question that is decided by a majority.
-#[derive(Debug)]
-struct Poll {
-    name: Option<LockName>,
-    open: Vec<Ticket>,
-    outcomes: Vec<Outcome>,
-}
-
 impl Session {
     /// Whether the client's locks are held by a majority of several primaries.
     pub(crate) const fn votes(&self) -> bool {
         self.config.primaries > 1
     }
 
-    fn majority(&self) -> usize {
+    pub(crate) fn majority(&self) -> usize {
         usize::from(self.config.primaries / 2).saturating_add(1)
     }
 
-    fn primaries(&self) -> impl Iterator<Item = NodeId> + use<> {
+    pub(crate) fn primaries(&self) -> impl Iterator<Item = NodeId> + use<> {
         (0..self.config.primaries).map(NodeId)
     }
 
@@ -171,7 +148,7 @@ impl Session {
         self.composites.votes.queues.get(name)?.front().copied()
     }
 
-    fn is_vote_held(&self, name: &LockName) -> bool {
+    pub(crate) fn is_vote_held(&self, name: &LockName) -> bool {
         let mut held = self.composites.votes.held.values();
         held.any(|vote| vote.name == *name && vote.lost.is_none())
     }
@@ -434,7 +411,7 @@ impl Session {
     }
 
     /// The first candidate of a name asks, if nobody here holds the lock.
-    fn next_candidate(&mut self, name: &LockName, now: Instant) {
+    pub(crate) fn next_candidate(&mut self, name: &LockName, now: Instant) {
         let Some(ticket) = self.first_candidate(name) else {
             return;
         };
@@ -446,294 +423,10 @@ impl Session {
     }
 
     /// Parts that nobody waits for any more.
-    fn call_off(&mut self, parts: &[Ticket], now: Instant) {
+    pub(crate) fn call_off(&mut self, parts: &[Ticket], now: Instant) {
         for part in parts {
             self.forget_part(*part);
             self.cancel_one(*part, now);
         }
-    }
-
-    /// A primary's mutex lasts longer, or shorter than was known. False if it is
-    /// part of no vote.
-    pub(crate) fn primary_renewed(&mut self, whole: LeaseId, part: LeaseId, deadline: Instant, now: Instant) -> bool {
-        let Some(vote) = self.composites.votes.held.get_mut(&whole) else {
-            return false;
-        };
-        vote.parts.insert(part, deadline);
-        self.recount(whole, now);
-        true
-    }
-
-    /// A primary's mutex is lost. False if it is part of no vote.
-    pub(crate) fn primary_lost(&mut self, whole: LeaseId, part: LeaseId, reason: LostReason, now: Instant) -> bool {
-        let majority = self.majority();
-        let Some(vote) = self.composites.votes.held.get_mut(&whole) else {
-            return false;
-        };
-        vote.parts.remove(&part);
-        let is_short = vote.parts.len() < majority;
-        self.composites.exclude(part);
-        self.discard_lease(part, now);
-        if is_short || reason == LostReason::Closed {
-            self.lose_vote(whole, reason, now);
-        } else {
-            self.recount(whole, now);
-        }
-        true
-    }
-
-    /// Until when a majority may be relied on.
-    fn recount(&mut self, lease: LeaseId, now: Instant) {
-        let majority = self.majority();
-        let Some(vote) = self.composites.votes.held.get_mut(&lease) else {
-            return;
-        };
-        let deadlines: Vec<Instant> = vote.parts.values().copied().collect();
-        let deadline = last_of_majority(&deadlines, majority).unwrap_or(now);
-        if vote.lost.is_none() && deadline != vote.deadline {
-            vote.deadline = deadline;
-            self.timers.set(Timer::Majority(lease), deadline);
-            self.tell(Event::Renewed { lease, deadline });
-        }
-    }
-
-    /// A vote's deadline has come.
-    pub(crate) fn majority_over(&mut self, lease: LeaseId, now: Instant) {
-        self.lose_vote(lease, LostReason::Expired, now);
-    }
-
-    fn lose_vote(&mut self, lease: LeaseId, reason: LostReason, now: Instant) {
-        let Some(vote) = self.composites.votes.held.get_mut(&lease) else {
-            return;
-        };
-        if vote.lost.is_some() {
-            return;
-        }
-        vote.lost = Some(reason);
-        let (name, parts) = (vote.name.clone(), vote.parts.clone());
-        self.timers.stop(Timer::Majority(lease));
-        self.tell(Event::Lost { lease, reason });
-        for part in parts.keys() {
-            // Their records stay until the release: the program may still be inside.
-            self.composites.exclude(*part);
-            if let Some(id) = self.holds.of_lease(*part) {
-                self.lose(id, reason, now);
-            }
-        }
-        self.next_candidate(&name, now);
-    }
-
-    /// Gives a vote back on every primary. False if the lease is none.
-    pub(crate) fn release_vote(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) -> bool {
-        let Some(vote) = self.composites.votes.held.remove(&lease) else {
-            return false;
-        };
-        self.timers.stop(Timer::Majority(lease));
-        self.call_off(&vote.open, now);
-        let mut open = Vec::new();
-        for part in vote.parts.keys() {
-            self.composites.exclude(*part);
-            let release = self.part_ticket(Some(ticket));
-            open.push(release);
-            self.release_lease(release, *part, now);
-        }
-        if let Some(reason) = vote.lost {
-            self.call_off(&open, now);
-            let outcome = crate::hold::outcome_of_lost(reason);
-            self.complete(ticket, Outcome::Released(outcome));
-        } else {
-            self.start_poll(ticket, None, open);
-        }
-        self.next_candidate(&vote.name, now);
-        true
-    }
-
-    /// Extends a vote on every primary. False if the lease is none.
-    pub(crate) fn extend_vote(
-        &mut self,
-        ticket: Ticket,
-        lease: LeaseId,
-        by: Option<LeaseDuration>,
-        now: Instant,
-    ) -> bool {
-        let Some(vote) = self.composites.votes.held.get(&lease) else {
-            return false;
-        };
-        let parts: Vec<LeaseId> = vote.parts.keys().copied().collect();
-        let mut open = Vec::new();
-        for part in parts {
-            let extension = self.part_ticket(Some(ticket));
-            open.push(extension);
-            self.extend_lease(extension, part, by, now);
-        }
-        self.start_poll(ticket, None, open);
-        true
-    }
-
-    /// Asks every primary something of one lock.
-    pub(crate) fn ask_every_primary(
-        &mut self,
-        ticket: Ticket,
-        name: &LockName,
-        ask: impl Fn(&mut Self, Ticket, NodeId),
-    ) {
-        let mut open = Vec::new();
-        for node in self.primaries() {
-            let part = self.part_ticket(Some(ticket));
-            open.push(part);
-            ask(self, part, node);
-        }
-        self.start_poll(ticket, Some(name.clone()), open);
-    }
-
-    fn start_poll(&mut self, ticket: Ticket, name: Option<LockName>, open: Vec<Ticket>) {
-        self.composites.votes.polls.insert(
-            ticket,
-            Poll {
-                name,
-                open,
-                outcomes: Vec::new(),
-            },
-        );
-        self.count(ticket);
-    }
-
-    /// Completes a poll once a majority agrees, or all have answered.
-    fn count(&mut self, ticket: Ticket) {
-        let majority = self.majority();
-        let Some(poll) = self.composites.votes.polls.get(&ticket) else {
-            return;
-        };
-        let Some(outcome) = result_of(&poll.outcomes, majority, poll.open.is_empty()) else {
-            return;
-        };
-        if let Some(poll) = self.composites.votes.polls.remove(&ticket) {
-            // What is still under way goes on, and nobody waits for it.
-            for part in poll.open {
-                self.disown_part(part);
-            }
-            let outcome = match (outcome, poll.name) {
-                (Outcome::Failed(error), Some(name)) => Outcome::Failed(error.with_lock(name.as_str())),
-                (outcome, _) => outcome,
-            };
-            self.complete(ticket, outcome);
-        }
-    }
-
-    /// The caller of a candidacy or a poll went away. False if there is none.
-    pub(crate) fn cancel_vote(&mut self, ticket: Ticket, now: Instant) -> bool {
-        self.withdraw(ticket, now);
-        let Some(poll) = self.composites.votes.polls.remove(&ticket) else {
-            return false;
-        };
-        for part in poll.open {
-            self.disown_part(part);
-        }
-        true
-    }
-
-    /// The votes of a context on a lock, newest last.
-    pub(crate) fn votes_of(&self, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
-        let held = self.composites.votes.held.iter();
-        held.filter(move |(_, vote)| vote.name == *name && vote.context == Some(context))
-            .map(|(lease, _)| *lease)
-    }
-
-    /// The tickets of callers that wait for a majority.
-    pub(crate) fn candidates(&self) -> Vec<Ticket> {
-        let waiting = self.composites.votes.candidates.keys();
-        waiting.chain(self.composites.votes.polls.keys()).copied().collect()
-    }
-
-    /// The client is closed: nobody is told of the primaries any more.
-    pub(crate) fn dissolve_votes(&mut self) {
-        for (lease, vote) in std::mem::take(&mut self.composites.votes.held) {
-            self.timers.stop(Timer::Majority(lease));
-            for part in vote.parts.keys() {
-                self.composites.exclude(*part);
-            }
-        }
-    }
-}
-
-/// The deadline of the majority's last member; `None` without a majority.
-fn last_of_majority(deadlines: &[Instant], majority: usize) -> Option<Instant> {
-    let mut latest_first = deadlines.to_vec();
-    latest_first.sort_by(|a, b| b.cmp(a));
-    latest_first.get(majority.checked_sub(1)?).copied()
-}
-
-/// What a majority says, as soon as there is one, or the best that can be said at the end.
-fn result_of(outcomes: &[Outcome], majority: usize, is_all: bool) -> Option<Outcome> {
-    let count = |is_it: fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| is_it(outcome)).count();
-    let first = |is_it: fn(&Outcome) -> bool| outcomes.iter().find(|outcome| is_it(outcome)).cloned();
-    let is_failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed(_));
-    let good = |outcome: &Outcome| {
-        matches!(
-            outcome,
-            Outcome::Released(ReleaseOutcome::Released)
-                | Outcome::Extended(_)
-                | Outcome::State(LockState { holder: Some(_), .. })
-                | Outcome::Forced(true)
-        )
-    };
-    let deadlines: Vec<Instant> = outcomes
-        .iter()
-        .filter_map(|outcome| match outcome {
-            Outcome::Extended(deadline) => Some(*deadline),
-            _ => None,
-        })
-        .collect();
-    if let Some(deadline) = last_of_majority(&deadlines, majority) {
-        return Some(Outcome::Extended(deadline));
-    }
-    if count(good) >= majority {
-        return first(good);
-    }
-    if !is_all {
-        return None;
-    }
-    let answered = outcomes.len().saturating_sub(count(is_failed));
-    let is_bad = |outcome: &Outcome| {
-        matches!(
-            outcome,
-            Outcome::Released(ReleaseOutcome::Expired | ReleaseOutcome::Stolen)
-                | Outcome::State(LockState { holder: None, .. })
-                | Outcome::Forced(false)
-        )
-    };
-    let is_unknown = |outcome: &Outcome| matches!(outcome, Outcome::Released(ReleaseOutcome::Unknown));
-    if let Some(unknown) = first(is_unknown) {
-        return Some(unknown);
-    }
-    if answered >= majority
-        && let Some(bad) = first(is_bad)
-    {
-        return Some(bad);
-    }
-    first(is_failed)
-        .or_else(|| first(|_| true))
-        .or(Some(Outcome::Released(ReleaseOutcome::Expired)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_vote_lasts_as_long_as_the_last_of_its_majority() {
-        let at = |millis: &u64| Instant::ZERO + Duration::from_millis(*millis);
-        let deadlines: Vec<Instant> = [50, 10, 40, 30].iter().map(at).collect();
-        assert_eq!(last_of_majority(&deadlines, 3), Some(at(&30)));
-        assert_eq!(last_of_majority(&deadlines, 5), None);
-    }
-
-    #[test]
-    fn a_release_counts_once_a_majority_has_it() {
-        let released = || Outcome::Released(ReleaseOutcome::Released);
-        let expired = || Outcome::Released(ReleaseOutcome::Expired);
-        assert_eq!(result_of(&[released(), released()], 2, false), Some(released()));
-        assert_eq!(result_of(&[released(), expired()], 2, false), None);
-        assert_eq!(result_of(&[released(), expired(), expired()], 2, true), Some(expired()));
     }
 }

@@ -232,7 +232,7 @@ impl Session {
             Record::Absent => ReleaseOutcome::Expired,
             Record::Others => ReleaseOutcome::Stolen,
         };
-        let queue = release.queue;
+        let (queue, is_asked_again) = (release.queue, release.call.is_some());
         if let Record::Mine { listeners } = record {
             let others = self.others_listening(queue, listeners);
             if let Some(queue) = self.queues.get_mut(queue) {
@@ -240,7 +240,10 @@ impl Session {
             }
         }
         self.answer_release(release_id, outcome);
-        self.repeat_or_settle(release_id, now);
+        if !is_asked_again {
+            // Else the later answer says how it stands.
+            self.repeat_or_settle(release_id, now);
+        }
         self.tidy(queue, now);
     }
 

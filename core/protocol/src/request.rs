@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::calls::{InFlight, Purpose};
+use crate::defects::Defect;
 use crate::error::{ErrorKind, Holder};
 use crate::hold::LeasePlan;
 use crate::instant::Instant;
@@ -32,7 +33,7 @@ use crate::owner::OwnerId;
 use crate::queue::{LastAnswer, QueueId};
 use crate::refusal::explain;
 use crate::reply::{CallError, Refusal, Reply};
-use crate::session::{AcquireRequest, CallId, Context, Lane, Outcome, Session, Ticket};
+use crate::session::{AcquireRequest, CallId, Context, Lane, NodeId, Outcome, Session, Ticket};
 use crate::timers::Timer;
 use crate::token::Token;
 
@@ -181,7 +182,9 @@ impl Session {
         }
         if keys.kind.queues_on_server() {
             queue.line.waiting.insert(ticket);
-        } else if !at_the_server {
+        } else if inside.is_some() {
+            queue.inside.insert(ticket);
+        } else {
             queue.waiting.push_back(ticket);
         }
         let owner = OwnerId::random(self.config.client, &mut *self.entropy);
@@ -232,8 +235,14 @@ impl Session {
         let Some(request) = self.requests.get_mut(&ticket) else {
             return;
         };
-        if request.state != State::Queued {
-            return;
+        match request.state {
+            State::Queued => {}
+            // It asked before the lock was held here, by a waiter of the server's queue.
+            State::Sleeping if !self.timers.is_set(Timer::Wake(ticket)) => {
+                self.attempt_after_gap(ticket, now);
+                return;
+            }
+            State::Sleeping | State::Trying(_) | State::Pausing => return,
         }
         if queue.turn.is_over(now) {
             request.state = State::Pausing;
@@ -277,6 +286,21 @@ impl Session {
         let asks = |request: &Request| matches!(request.state, State::Trying(_));
         if !self.requests.get(&ticket).is_some_and(asks) {
             self.attempt(ticket, now);
+        }
+    }
+
+    /// There is a connection again: those ask that stand in no local queue, so that
+    /// nobody else asks for them.
+    pub(crate) fn ask_after_outage(&mut self, node: NodeId, now: Instant) {
+        let is_alone = |request: &Request| {
+            let is_polled = request.keys.kind.queues_on_server() && request.is_queued();
+            let queues_here = request.inside.is_none() && !request.keys.kind.queues_on_server();
+            request.keys.node == node && request.state == State::Sleeping && !is_polled && !queues_here
+        };
+        let alone = self.requests.iter().filter(|(_, request)| is_alone(request));
+        let alone: Vec<Ticket> = alone.map(|(ticket, _)| *ticket).collect();
+        for ticket in alone {
+            self.attempt_after_gap(ticket, now);
         }
     }
 
@@ -350,7 +374,7 @@ impl Session {
             Ok(reply) => match parse_answer(&reply) {
                 Some(Answer::Granted(token)) => {
                     let sent = call.sent.or(request.last_try).unwrap_or(request.started);
-                    if deadline(sent, ttl) > now {
+                    if deadline(sent, ttl) > now || self.has(Defect::ExpiredGrantIsHeld) {
                         let granted = Granted {
                             token,
                             sent,
@@ -438,7 +462,7 @@ impl Session {
             self.give_up(ticket, now);
             return;
         }
-        let (queue, again) = (request.queue, request.again);
+        let (queue, again, marked) = (request.queue, request.again, request.marked);
         request.state = State::Sleeping;
         if request.keys.kind.queues_on_server() {
             let keys = Arc::clone(&request.keys);
@@ -452,8 +476,16 @@ impl Session {
             self.attempt_after_gap(ticket, now);
             return;
         }
-        let poll = self.between(self.config.poll);
+        if self.has(Defect::WaiterParks) {
+            return;
+        }
+        let poll = if marked {
+            self.heartbeat()
+        } else {
+            self.between(self.config.poll)
+        };
         let sleep = match remaining {
+            Some(ttl) if self.has(Defect::WaiterTrustsMessages) => ttl,
             Some(ttl) if !ttl.is_zero() => ttl.saturating_add(Duration::from_millis(1)).min(poll),
             Some(_) => MIN_GAP,
             None => poll,
@@ -477,7 +509,9 @@ impl Session {
 
     /// Takes a request out; what it may have been granted is owed a release.
     pub(crate) fn remove_request(&mut self, ticket: Ticket, now: Instant) {
-        self.renounce(ticket, false, now);
+        if !self.has(Defect::CancelLeavesRecord) {
+            self.renounce(ticket, false, now);
+        }
         let Some(request) = self.requests.remove(&ticket) else {
             return;
         };
@@ -486,6 +520,7 @@ impl Session {
         }
         if let Some(queue) = self.queues.get_mut(request.queue) {
             queue.waiting.retain(|waiting| *waiting != ticket);
+            queue.inside.remove(&ticket);
         }
         self.leave_line(ticket, request.queue);
         self.advance(request.queue, now);
@@ -518,6 +553,7 @@ impl Session {
         }
         if let Some(queue) = self.queues.get_mut(request.queue) {
             queue.waiting.retain(|waiting| *waiting != ticket);
+            queue.inside.remove(&ticket);
             queue.turn.granted(now);
         }
         self.leave_line(ticket, request.queue);

@@ -78,7 +78,7 @@ scripts! {
     /// Takes it from whoever holds it.
     MutexForce => "mutex_force";
     /// Takes the fair lock, or a place in its queue.
-    FairAcquire => "fair_acquire" uses "lease", "token", "fair";
+    FairAcquire => "fair_acquire" uses "lease", "keep", "token", "fair";
     /// Says that its waiters live.
     FairPoll => "fair_poll" uses "token", "fair";
     /// Gives it back, or the place.

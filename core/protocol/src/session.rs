@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use crate::calls::{Calls, InFlight, Purpose};
 use crate::composite::Composites;
+#[cfg(feature = "defects")]
+use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::hold::{Extension, Hold, HoldId, Holds, LeasePlan, lost_error};
 use crate::inspection::{Inspection, Question};
@@ -45,6 +47,8 @@ pub struct Session {
     pub(crate) timers: Timers,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) events: VecDeque<Event>,
+    #[cfg(feature = "defects")]
+    pub(crate) defect: Option<Defect>,
 }
 
 impl Session {
@@ -71,12 +75,15 @@ impl Session {
             timers: Timers::default(),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
+            #[cfg(feature = "defects")]
+            defect: None,
         }
     }
 
     /// Wants a lock. Completes with [`Outcome::Granted`], [`Outcome::NotGranted`]
     /// (the wait is over and the lock is held), or [`Outcome::Failed`].
-    pub fn acquire(&mut self, request: AcquireRequest, now: Instant) -> Ticket {
+    pub fn acquire(&mut self, mut request: AcquireRequest, now: Instant) -> Ticket {
+        self.misread(&mut request);
         let ticket = self.ticket();
         if !self.fail_if_closed(ticket, Operation::Acquire) {
             let plan = LeasePlan::of(request.lease, &self.config);
@@ -337,6 +344,7 @@ impl Session {
         for queue in self.queues.ids() {
             self.maybe_free(queue, now);
         }
+        self.ask_after_outage(node, now);
         self.settle_composites(now);
     }
 

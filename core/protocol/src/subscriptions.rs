@@ -152,7 +152,7 @@ impl Session {
     /// else after a while.
     pub(crate) fn tidy(&mut self, id: QueueId, now: Instant) {
         let Some(queue) = self.queues.get(id) else { return };
-        if !queue.is_idle() {
+        if !queue.is_unused() {
             return;
         }
         if queue.subscription != Subscription::None || queue.turn.is_shared() {
@@ -165,7 +165,7 @@ impl Session {
     /// A queue has been idle for a while, unless it is in use again.
     pub(crate) fn linger_over(&mut self, id: QueueId) {
         let Some(queue) = self.queues.get_mut(id) else { return };
-        if !queue.is_idle() {
+        if !queue.is_unused() {
             return;
         }
         queue.subscription = Subscription::None;

@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use crate::calls::{InFlight, Purpose};
+use crate::defects::Defect;
 use crate::hold::{Hold, HoldId};
 use crate::instant::Instant;
 use crate::kinds::{Record, parse_record};
@@ -45,6 +46,9 @@ impl Session {
 
     /// Asks the server to let the record last longer, unless it is being asked.
     pub(crate) fn renew(&mut self, id: HoldId, now: Instant) {
+        if self.has(Defect::StuckNodeStopsRenewals) && self.renewal_has_to_wait(id, now) {
+            return;
+        }
         let Some(hold) = self.holds.get_mut(id) else { return };
         let node = hold.keys.node;
         if hold.lost.is_some() || hold.renewal.is_some() {

@@ -97,7 +97,7 @@ impl Client {
         let config = Config {
             client: id,
             lease: of.lease,
-            primaries: 1,
+            primaries: u16::try_from(plan.nodes).unwrap_or(1),
             command_timeout: plan.command_timeout,
             poll: plan.poll,
         };
@@ -108,10 +108,8 @@ impl Client {
             id: id.to_string(),
             clock: of.clock,
             lease,
-            wires: (0..plan.family.nodes)
-                .map(|_| Wires::new(plan.timeout(), lease))
-                .collect(),
-            tasks: Task::all(of, plan),
+            wires: (0..plan.nodes).map(|_| Wires::new(plan.timeout(), lease)).collect(),
+            tasks: Task::all(of),
             paused: false,
             backlog: VecDeque::new(),
             awake_since: 0,

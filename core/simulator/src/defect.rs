@@ -6,6 +6,9 @@
 
 use leasehold_protocol::Script;
 
+use crate::kinds::{Family, is_fair, role};
+use crate::records::Record;
+
 /// A defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
@@ -39,6 +42,32 @@ pub enum Defect {
     ReleaseOfAnyOwner,
     /// Releasing says that it worked, and does nothing.
     ReleaseForgets,
+    /// Releasing a mutex deletes a stranger's.
+    MutexReleaseOfAnyOwner,
+    /// Renewing a mutex takes it again, whoever has it.
+    MutexRenewalCreates,
+    /// A mutex' tokens forget the last one that was given.
+    MutexTokenForgets,
+    /// A semaphore's permits are not given back.
+    PermitsNeverReturn,
+    /// A semaphore gives one permit too many.
+    PermitsBeyondLimit,
+    /// A second attempt of one owner does not find its own permits.
+    ResendTakesMorePermits,
+    /// A writer does not look for readers.
+    WriterBesideReaders,
+    /// A reader does not look for a writer.
+    ReaderBesideWriter,
+    /// Releasing a write keeps the writer.
+    WriteReleaseForgets,
+    /// A dead waiter at the head of the fair queue is not passed over.
+    DeadHeadBlocks,
+    /// The fair lock goes to the last waiter.
+    LineJumps,
+    /// A second attempt of one owner of the fair lock can make its record shorter.
+    FairResendShortens,
+    /// A single try overtakes those that wait.
+    TryOvertakes,
 }
 
 impl Defect {
@@ -59,7 +88,32 @@ impl Defect {
         Self::RenewalShortens,
         Self::ReleaseOfAnyOwner,
         Self::ReleaseForgets,
+        Self::MutexReleaseOfAnyOwner,
+        Self::MutexRenewalCreates,
+        Self::MutexTokenForgets,
+        Self::PermitsNeverReturn,
+        Self::PermitsBeyondLimit,
+        Self::ResendTakesMorePermits,
+        Self::WriterBesideReaders,
+        Self::ReaderBesideWriter,
+        Self::WriteReleaseForgets,
+        Self::DeadHeadBlocks,
+        Self::LineJumps,
+        Self::FairResendShortens,
+        Self::TryOvertakes,
     ];
+
+    /// The locks that it is found with.
+    pub(crate) fn family(self) -> Family {
+        let script = self.change().0;
+        match role(script).1 {
+            Record::Hash if is_fair(script) => Family::Fair,
+            Record::Hash => Family::Lock,
+            Record::Text => Family::Mutex,
+            Record::Permits => Family::Semaphore,
+            Record::Readers | Record::Writer => Family::ReadWrite,
+        }
+    }
 
     /// The script that it is in, and its defective text.
     pub(crate) fn patch(self) -> (Script, String) {
@@ -79,17 +133,17 @@ impl Defect {
                 "redis.pcall('PEXPIRE', lock, math.ceil(lease / 2))",
             ),
             Self::AcquireForEver => (Script::LockAcquire, "redis.pcall('PEXPIRE', lock, lease)", "1"),
-            Self::ResendShortens => (
-                Script::LockAcquire,
-                "if not mine or pttl < tonumber(lease) then",
-                "if true then",
-            ),
+            Self::ResendShortens => (Script::LockAcquire, "if pttl < tonumber(lease) then", "if true then"),
             Self::ResendIsRefused => (
                 Script::LockAcquire,
                 "mine = redis.call('HEXISTS', lock, owner) == 1",
                 "mine = false",
             ),
-            Self::ResendDrawsToken => (Script::LockAcquire, "if mine and stored then", "if false then"),
+            Self::ResendDrawsToken => (
+                Script::LockAcquire,
+                "token = mine and stored or draw_token",
+                "token = draw_token",
+            ),
             Self::TokenForgets => (
                 Script::LockAcquire,
                 "local stored = redis.call('GET', token_key)",
@@ -98,8 +152,8 @@ impl Defect {
             Self::TokenVanishes => (Script::LockAcquire, "-6), '60000'", "-6), '1'"),
             Self::TokenCounts => (
                 Script::LockAcquire,
-                "token, token_ttl = time[1] .. string.sub('00000' .. time[2], -6), '60000'",
-                "token, token_ttl = '1', '60000'",
+                "local token, ttl = time[1] .. string.sub('00000' .. time[2], -6), '60000'",
+                "local token, ttl = '1', '60000'",
             ),
             Self::RenewalCreates => (
                 Script::LockRenew,
@@ -111,10 +165,10 @@ impl Defect {
                 "redis.call('HEXISTS', lock, owner) == 1",
                 "redis.call('EXISTS', lock) == 1",
             ),
-            Self::RenewalForgets => (Script::LockRenew, "redis.call('PEXPIRE', lock, lease)", ""),
+            Self::RenewalForgets => (Script::LockRenew, "keep(lock, lease)", ""),
             Self::RenewalShortens => (
                 Script::LockRenew,
-                "if redis.call('PTTL', lock) < tonumber(lease) then",
+                "if redis.call('PTTL', key) < tonumber(ttl) then",
                 "if true then",
             ),
             Self::ReleaseOfAnyOwner => (
@@ -126,6 +180,63 @@ impl Defect {
                 Script::LockRelease,
                 "redis.call('HDEL', lock, owner) == 0",
                 "redis.call('HEXISTS', lock, owner) == 0",
+            ),
+            Self::MutexReleaseOfAnyOwner => (Script::MutexRelease, "if holder ~= ARGV[1] then", "if false then"),
+            Self::MutexRenewalCreates => (
+                Script::MutexRenew,
+                "if not holder then\n  return {0}\nend\nif holder ~= owner then\n  return {2}\nend\nkeep(lock, lease)",
+                "redis.call('SET', lock, owner, 'PX', lease)",
+            ),
+            Self::MutexTokenForgets => (
+                Script::MutexAcquire,
+                "local stored = redis.call('GET', token_key)",
+                "local stored = holder and redis.call('GET', token_key)",
+            ),
+            Self::PermitsNeverReturn => (
+                Script::SemaphoreRelease,
+                "removed = removed + redis.call('ZREM', permits, owner .. '/' .. i)",
+                "removed = removed + (redis.call('ZSCORE', permits, owner .. '/' .. i) and 1 or 0)",
+            ),
+            Self::PermitsBeyondLimit => (
+                Script::SemaphoreAcquire,
+                "if not mine and held + wanted > limit then",
+                "if not mine and held + wanted > limit + 1 then",
+            ),
+            Self::ResendTakesMorePermits => (
+                Script::SemaphoreAcquire,
+                "local mine = tonumber(redis.call('ZSCORE', permits, owner .. '/1') or 0) > now",
+                "local mine = false",
+            ),
+            Self::WriterBesideReaders => (Script::WriteAcquire, "if left(last[2], now) > 0 then", "if false then"),
+            Self::ReaderBesideWriter => (
+                Script::ReadAcquire,
+                "if writing > 0 and s[1] ~= writer_around then",
+                "if false then",
+            ),
+            Self::WriteReleaseForgets => (
+                Script::WriteRelease,
+                "redis.call('HDEL', state, 'writer', 'writer_until', 'refused')",
+                "redis.call('HDEL', state, 'refused')",
+            ),
+            Self::DeadHeadBlocks => (
+                Script::FairPoll,
+                "    leave_line(owner)\n    if seen and",
+                "    if seen and tonumber(seen) <= now and now - tonumber(seen) <= WAITER_LIFE then leave_line(owner) end\n    if seen and",
+            ),
+            Self::LineJumps => (
+                Script::FairRelease,
+                "redis.call('ZRANGE', KEYS[3], 0, 0)[1]",
+                "redis.call('ZRANGE', KEYS[3], -1, -1)[1]",
+            ),
+            Self::FairResendShortens => (
+                Script::FairAcquire,
+                "  keep(lock, lease)",
+                "  redis.call('PEXPIRE', lock, lease)",
+            ),
+            Self::TryOvertakes => (
+                Script::FairAcquire,
+                "local nobody_waits = redis.call('ZCARD', KEYS[3]) == 0",
+                "local nobody_waits = true",
             ),
         }
     }

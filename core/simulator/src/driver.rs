@@ -1,14 +1,17 @@
 //! What stands between a session and the servers: it keeps the law of
 //! `leasehold-protocol` over connections that take time, close and lose things.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use leasehold_protocol::{Call, CallError, CallId, Event as Told, Lane, Reply, Ticket, Transmit};
+use leasehold_protocol::{Call, CallError, CallId, Event as Told, Kind, Lane, LockName, Reply, Ticket, Transmit};
 
-use crate::checks::{Broken, Checked, check_answer, check_ttl};
+use crate::checks::{Broken, Checked, Standing, check_answer, check_length, check_ttl};
 use crate::client::{Line, Route};
 use crate::fault::Fault;
 use crate::kinds::{self, Role, granted_token, role};
+use crate::ledger::Lock;
+use crate::records::{OnRecord, Record, standing};
 use crate::time::{MS, Micros};
 use crate::trace;
 use crate::workload::Task;
@@ -58,13 +61,31 @@ impl World {
     fn accept(&mut self, client: usize, transmit: Transmit) -> Checked {
         match transmit {
             Transmit::Call(call) => {
+                if role(call.script).0 == Role::Poll {
+                    for owner in kinds::callers(&call) {
+                        let owner = self.owner(&owner);
+                        self.renewal.handed_out(client, Role::Poll, owner)?;
+                    }
+                }
                 if let Some(owner) = kinds::owner(&call) {
                     let owner = self.owner(owner);
                     let role = role(call.script).0;
                     self.renewal.handed_out(client, role, owner)?;
-                    if role == Role::Acquire {
-                        let wanted = self.wanted_by(client, &call);
-                        self.owned.asks(client, owner, wanted, self.now);
+                    match role {
+                        // Each server has an owner of its own.
+                        Role::Acquire if self.nodes.len() > 1 => {}
+                        Role::Acquire if kinds::is_fair(call.script) => {
+                            let waiting = self.waiting_for(client, &call);
+                            if let Some(ticket) = self.owned.who_asks(client, owner, &waiting) {
+                                self.owned.asks(client, owner, Some(ticket), self.now);
+                            }
+                        }
+                        Role::Acquire if kinds::writer_around(&call).is_none() => {
+                            let wanted = self.wanted_by(client, &call);
+                            self.owned.asks(client, owner, wanted, self.now);
+                        }
+                        Role::Release => self.owned.gives_back(owner, self.now),
+                        _ => {}
                     }
                 }
                 let route = self.route(client, usize::from(call.node.0), Line::of(call.lane));
@@ -93,17 +114,28 @@ impl World {
 
     /// The caller that an attempt is for: of those that wait, the first one asks.
     fn wanted_by(&self, client: usize, call: &Call) -> Option<Ticket> {
-        let name = self.name_of(call);
-        let tasks = self.clients[client].tasks.iter().filter(|task| Some(task.name) == name);
-        tasks.filter_map(Task::wants).min()
+        self.waiting_for(client, call).into_iter().min()
+    }
+
+    /// The callers that wait for what a call asks for.
+    fn waiting_for(&self, client: usize, call: &Call) -> Vec<Ticket> {
+        let (name, record) = (self.name_of(call), role(call.script).1);
+        let is_it = |(of, kind): &Lock| {
+            let is_fair = *kind == Kind::Fair;
+            Some(*of) == name && Record::of(*kind) == record && is_fair == kinds::is_fair(call.script)
+        };
+        let waiting = self.clients[client].tasks.iter().filter_map(Task::wants);
+        waiting
+            .filter(|(_, wanted)| wanted.iter().any(is_it))
+            .map(|(ticket, _)| ticket)
+            .collect()
     }
 
     /// The name that a call is about.
     fn name_of(&self, call: &Call) -> Option<usize> {
-        let record = call.keys.first().map(|key| &**key);
-        self.names
-            .iter()
-            .position(|name| Some(name.as_str().as_bytes()) == record)
+        let (key, record) = (call.keys.first()?, role(call.script).1);
+        let is_it = |name: &LockName| record.keys(name.as_str()).iter().any(|own| own.as_bytes() == &**key);
+        self.names.iter().position(is_it)
     }
 
     /// Sends what waits for an open connection.
@@ -223,14 +255,20 @@ impl World {
     /// Runs a call's script and checks what it did.
     fn run(&mut self, route: Route, call: &Call) -> Result<Result<Reply, CallError>, Broken> {
         let Route { client, node, .. } = route;
-        let (id, role) = (kinds::owner(call), role(call.script).0);
+        let (id, (role, record)) = (kinds::owner(call), role(call.script));
         let owner = id.map_or(usize::MAX, |id| self.owner(id));
         let name = self.name_of(call);
-        let holders = name.filter(|_| id.is_some()).map(|name| self.holders(node, name));
-        let had_it = holders.is_some_and(|holders| holders.iter().any(|of| Some(of.as_slice()) == id));
+        let holders = name
+            .filter(|_| id.is_some())
+            .map(|name| self.holders_of(node, name, record));
+        let left = |holders: Vec<OnRecord>| holders.into_iter().find(|(of, _)| Some(of.as_slice()) == id);
+        let had = holders.and_then(left);
+        let had_it = had.is_some();
         if had_it && role == Role::Acquire {
             self.struck(Fault::Resent, client);
         }
+        let in_line = name.filter(|_| kinds::is_fair(call.script));
+        let before = in_line.map(|name| self.standing(node, name));
         let result = self.nodes[node].run(call, self.now);
         self.script_runs += 1;
         let is_yes = result.as_ref().is_ok_and(kinds::is_yes);
@@ -249,7 +287,16 @@ impl World {
         if let Some(name) = name.filter(|_| role != Role::Inspect) {
             self.records_outlast(name)?;
         }
+        if let (Some(name), Some((_, before)), Role::Acquire | Role::Renew) = (name, had, role) {
+            let after = left(self.holders_of(node, name, record)).map(|(_, after)| after);
+            check_length(role, owner, before, after)?;
+        }
+        if let (Some(name), Some(before)) = (in_line, before) {
+            self.line_moved(node, name, call, &before)?;
+        }
         let token = result.as_ref().ok().and_then(granted_token);
+        // What the line came to was looked at.
+        let token = token.filter(|_| in_line.is_none() || had_it);
         if let (Role::Acquire, Some(name), Some(token)) = (role, name, token) {
             self.fencing.granted(name, owner, token, had_it)?;
         }
@@ -257,14 +304,58 @@ impl World {
     }
 
     /// The owners that a server has on record.
-    pub(crate) fn holders(&mut self, node: usize, name: usize) -> Vec<Vec<u8>> {
+    pub(crate) fn holders(&mut self, node: usize, name: usize) -> Vec<OnRecord> {
+        let records = self.records(name).into_iter();
+        records.flat_map(|record| self.holders_of(node, name, record)).collect()
+    }
+
+    /// The kinds of records that a name can have.
+    pub(crate) fn records(&self, name: usize) -> BTreeSet<Record> {
+        self.plan.names[name].iter().map(|kind| Record::of(*kind)).collect()
+    }
+
+    /// The owners that a server has on one kind of record.
+    pub(crate) fn holders_of(&mut self, node: usize, name: usize, record: Record) -> Vec<OnRecord> {
         let node = &mut self.nodes[node];
         let clock = node.clock(self.now);
-        kinds::holders(&mut node.store, self.plan.family, self.names[name].as_str(), clock)
+        record.holders(&mut node.store, self.names[name].as_str(), clock)
+    }
+
+    /// How a fair lock stands.
+    fn standing(&mut self, node: usize, name: usize) -> Standing {
+        let node = &mut self.nodes[node];
+        let clock = node.clock(self.now);
+        standing(&mut node.store, self.names[name].as_str(), clock)
+    }
+
+    /// A script of the fair lock ran: whom it granted the lock, and whether in turn.
+    fn line_moved(&mut self, node: usize, name: usize, call: &Call, before: &Standing) -> Checked {
+        let after = self.standing(node, name);
+        let callers = (kinds::callers(call), role(call.script).0 == Role::Release);
+        let now = self.nodes[node].clock(self.now).as_micros();
+        let granted = self.line.ran(name, (before, &after), (&callers.0, callers.1), now)?;
+        let token = after.token.filter(|token| Some(*token) != before.token);
+        match (granted, token) {
+            (Some(owner), Some(token)) => {
+                let owner = self.owner(&owner);
+                self.fencing.granted(name, owner, token, false)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The owners that wait on a server.
+    pub(crate) fn waiters(&mut self, node: usize, name: usize) -> Vec<Vec<u8>> {
+        let records = self.records(name).into_iter();
+        let node = &mut self.nodes[node];
+        let clock = node.clock(self.now);
+        records
+            .flat_map(|record| record.waiters(&mut node.store, self.names[name].as_str(), clock))
+            .collect()
     }
 
     fn publish(&mut self, client: usize, node: usize, channel: &Arc<[u8]>, payload: &Arc<[u8]>) {
-        if self.is_rough && self.random.chance(self.plan.odds.dropped_message) {
+        if self.plan.is_deaf || (self.is_rough && self.random.chance(self.plan.odds.dropped_message)) {
             self.struck(Fault::DroppedMessage, client);
             return;
         }

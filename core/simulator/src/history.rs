@@ -6,6 +6,7 @@ use crate::checks::{
 };
 use crate::defect::Defect;
 use crate::fault::FaultCounts;
+use crate::kinds::Family;
 use crate::time::{Micros, SECOND};
 use crate::trace::Line;
 use crate::world::World;
@@ -15,6 +16,8 @@ use crate::world::World;
 pub struct Report {
     /// Its seed.
     pub seed: u64,
+    /// What was contended for.
+    pub family: Family,
     /// The promise that was broken, if one was.
     pub violation: Option<Violation>,
     /// The hash of everything that happened in it; the same in every run.
@@ -54,11 +57,12 @@ pub fn run(seed: u64, defect: Option<Defect>, print: bool) -> Report {
     let violation = play(&mut world).err().map(|broken| Violation {
         broken,
         step: world.steps,
-        tier: format!("{:?}, {}", world.plan.tier, world.plan.family.title),
+        tier: format!("{:?}, {}", world.plan.tier, world.plan.family.title()),
         trace: world.trace.last(),
     });
     Report {
         seed,
+        family: world.plan.family,
         violation,
         trace_hash: world.trace.hash(),
         steps: world.steps,
@@ -130,7 +134,8 @@ fn only_crashed_remain(world: &mut World) -> Checked {
     let crashed: Vec<String> = crashed.map(|client| client.id.clone()).collect();
     for node in 0..world.nodes.len() {
         for name in 0..world.names.len() {
-            let owners = world.holders(node, name);
+            let mut owners: Vec<Vec<u8>> = world.holders(node, name).into_iter().map(|(owner, _)| owner).collect();
+            owners.append(&mut world.waiters(node, name));
             check_only_crashed_remain(name, &owners, &crashed)?;
         }
     }

@@ -1,39 +1,141 @@
 //! What the simulator has to know of each kind of lock: who may hold it beside
-//! whom, what its calls and replies look like, and where its records are. A new
-//! kind of lock joins here, by a line in [`FAMILIES`] and an arm in each function.
+//! whom, and what its calls and replies look like. A new kind of lock joins here,
+//! by a line in [`FAMILIES`] and an arm in each function; where its records are is
+//! in `records`.
 
-use leasehold_protocol::{Call, Kind, Reply, Script, Token};
-use leasehold_store::{Reply as StoreReply, ServerTime, Store};
+use leasehold_protocol::{Call, Kind, Permits, Reply, Script, Token};
 
-use crate::node::Node;
+use crate::random::Random;
+use crate::records::Record;
 use crate::time::{MS, Micros};
 
 /// Locks of one name that exclude one another, for a history to contend for.
-#[derive(Debug)]
-pub(crate) struct Family {
-    /// How the table calls it.
-    pub(crate) title: &'static str,
-    /// The kinds that callers choose from.
-    pub(crate) kinds: &'static [Kind],
-    /// How many servers it lives on.
-    pub(crate) nodes: usize,
-    /// Whether a grant can have a fencing token.
-    pub(crate) has_tokens: bool,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Family {
+    /// The reentrant lock.
+    Lock,
+    /// The simple lock.
+    Mutex,
+    /// Permits of a semaphore.
+    Semaphore,
+    /// Readers and writers.
+    ReadWrite,
+    /// The lock that is served in order, in some histories beside the plain one.
+    Fair,
+    /// The simple lock, held by a majority of several servers.
+    RedLock,
 }
 
-/// What the histories go through in turn.
-pub(crate) const FAMILIES: &[Family] = &[Family {
-    title: "lock",
-    kinds: &[Kind::Lock],
-    nodes: 1,
-    has_tokens: true,
-}];
+/// What the histories choose from.
+pub(crate) const FAMILIES: &[Family] = &[
+    Family::Lock,
+    Family::Mutex,
+    Family::Semaphore,
+    Family::ReadWrite,
+    Family::Fair,
+    Family::RedLock,
+];
+
+impl Family {
+    /// How the table calls it.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Mutex => "mutex",
+            Self::Semaphore => "semaphore",
+            Self::ReadWrite => "read-write lock",
+            Self::Fair => "fair lock",
+            Self::RedLock => "redlock",
+        }
+    }
+
+    /// Draws the kinds that callers choose from, for each name of a history.
+    pub(crate) fn names(self, random: &mut Random) -> Vec<Vec<Kind>> {
+        let count = if random.chance(250) { 2 } else { 1 };
+        (0..count).map(|_| self.kinds(random)).collect()
+    }
+
+    fn kinds(self, random: &mut Random) -> Vec<Kind> {
+        match self {
+            Self::Lock => vec![Kind::Lock],
+            Self::Mutex | Self::RedLock => vec![Kind::Mutex],
+            Self::Semaphore => semaphore(random),
+            // More readers than writers, so that they meet.
+            Self::ReadWrite => vec![Kind::Read, Kind::Read, Kind::Write],
+            Self::Fair if random.chance(400) => vec![Kind::Fair, Kind::Fair, Kind::Lock],
+            Self::Fair => vec![Kind::Fair],
+        }
+    }
+
+    /// For how much longer than a poll and some round trips a lock may stay free that
+    /// somebody waits for.
+    pub(crate) const fn longest_detour(self) -> Micros {
+        match self {
+            Self::Lock | Self::Mutex | Self::Semaphore | Self::Fair => 0,
+            // A waiting writer keeps new readers out; then readers that waited go first.
+            Self::ReadWrite => 2_200 * MS,
+            // Candidates that split the vote try again after random pauses.
+            Self::RedLock => 3_000 * MS,
+        }
+    }
+
+    /// How many servers it lives on.
+    pub(crate) fn nodes(self, random: &mut Random) -> usize {
+        match self {
+            Self::RedLock => random.pick(&[3, 5]),
+            _ => 1,
+        }
+    }
+
+    /// For how much longer than a timeout an owner may be on record that was given up.
+    pub(crate) const fn longest_ghost(self) -> Micros {
+        match self {
+            // A call that says that it lives may run late: it is granted the lock once more,
+            // for as long as anybody who does not answer.
+            Self::Fair => 6_000 * MS,
+            _ => 0,
+        }
+    }
+}
+
+/// Some of few permits; now and then somebody is wrong about how many there are.
+fn semaphore(random: &mut Random) -> Vec<Kind> {
+    let limit = u32::try_from(random.between(1, 4)).unwrap_or(1);
+    let mut kinds: Vec<Permits> = Vec::new();
+    for _ in 0..3 {
+        for wanted in 1..=limit.min(3) {
+            kinds.extend(Permits::new(wanted, limit));
+        }
+    }
+    if random.chance(200) {
+        kinds.extend(Permits::new(1, limit + 1));
+    }
+    kinds.into_iter().map(Kind::Semaphore).collect()
+}
 
 /// Whether `newcomer` may hold beside `others`, all of one name.
 pub(crate) fn admits(newcomer: Kind, others: &[Kind]) -> bool {
     match newcomer {
-        Kind::Lock => others.is_empty(),
+        Kind::Lock | Kind::Fair | Kind::Mutex | Kind::Write => others.is_empty(),
+        Kind::Read => others.iter().all(|other| *other == Kind::Read),
+        Kind::Semaphore(permits) => {
+            let of = |other: &Kind| match other {
+                Kind::Semaphore(other) if other.limit() == permits.limit() => other.wanted(),
+                _ => permits.limit(),
+            };
+            others.iter().map(of).sum::<u32>() + permits.wanted() <= permits.limit()
+        }
         other => unreachable!("no rule for {other:?}"),
+    }
+}
+
+/// Whether wanting `kind` inside a hold as `held` is refused at once.
+pub(crate) fn is_refused_inside(kind: Kind, held: Kind) -> bool {
+    match (held, kind) {
+        // An upgrade would wait for itself.
+        (Kind::Read, Kind::Write) => true,
+        _ => Record::of(kind) == Record::of(held) && !kind.is_reentrant(),
     }
 }
 
@@ -43,24 +145,66 @@ pub(crate) enum Role {
     Acquire,
     Renew,
     Release,
+    /// Waiters say that they live.
+    Poll,
     Inspect,
 }
 
-/// What a script is for, and which of its ARGV is the owner id.
-pub(crate) fn role(script: Script) -> (Role, Option<usize>) {
+/// What a script is for, and which record it is about.
+pub(crate) fn role(script: Script) -> (Role, Record) {
     match script {
-        Script::LockAcquire => (Role::Acquire, Some(1)),
-        Script::LockRenew => (Role::Renew, Some(1)),
-        Script::LockRelease => (Role::Release, Some(0)),
-        Script::LockInspect => (Role::Inspect, None),
+        Script::LockAcquire | Script::FairAcquire => (Role::Acquire, Record::Hash),
+        Script::LockRenew => (Role::Renew, Record::Hash),
+        Script::LockRelease | Script::FairRelease => (Role::Release, Record::Hash),
+        Script::FairPoll => (Role::Poll, Record::Hash),
+        Script::LockInspect => (Role::Inspect, Record::Hash),
+        Script::MutexAcquire => (Role::Acquire, Record::Text),
+        Script::MutexRenew => (Role::Renew, Record::Text),
+        Script::MutexRelease => (Role::Release, Record::Text),
+        Script::MutexInspect => (Role::Inspect, Record::Text),
+        Script::SemaphoreAcquire => (Role::Acquire, Record::Permits),
+        Script::SemaphoreRenew => (Role::Renew, Record::Permits),
+        Script::SemaphoreRelease => (Role::Release, Record::Permits),
+        Script::SemaphoreInspect => (Role::Inspect, Record::Permits),
+        Script::ReadAcquire => (Role::Acquire, Record::Readers),
+        Script::ReadRenew => (Role::Renew, Record::Readers),
+        Script::ReadRelease => (Role::Release, Record::Readers),
+        Script::WriteAcquire => (Role::Acquire, Record::Writer),
+        Script::WriteRenew => (Role::Renew, Record::Writer),
+        Script::WriteRelease => (Role::Release, Record::Writer),
+        Script::ReadWriteInspect => (Role::Inspect, Record::Writer),
         other => unreachable!("no role for {other:?}"),
     }
 }
 
 /// The owner that a call is made for.
 pub(crate) fn owner(call: &Call) -> Option<&[u8]> {
-    let (_, position) = role(call.script);
-    call.args.get(position?).map(|owner| &**owner)
+    let position = match role(call.script).0 {
+        Role::Acquire | Role::Renew => 1,
+        Role::Release => 0,
+        Role::Poll | Role::Inspect => return None,
+    };
+    call.args.get(position).map(|owner| &**owner)
+}
+
+/// Whether the waiters of a call's lock queue on the server.
+pub(crate) const fn is_fair(script: Script) -> bool {
+    matches!(script, Script::FairAcquire | Script::FairPoll | Script::FairRelease)
+}
+
+/// The owners that a call is made for, or on behalf of.
+pub(crate) fn callers(call: &Call) -> Vec<Vec<u8>> {
+    match call.script {
+        Script::FairPoll => call.args.iter().step_by(2).map(|owner| owner.to_vec()).collect(),
+        _ => owner(call).map(<[u8]>::to_vec).into_iter().collect(),
+    }
+}
+
+/// The write hold that a call asks to read inside of.
+pub(crate) fn writer_around(call: &Call) -> Option<&[u8]> {
+    let is_read = call.script == Script::ReadAcquire;
+    let writer = call.args.get(3).filter(|_| is_read)?;
+    (!writer.is_empty()).then_some(writer)
 }
 
 /// Whether a call had its way: granted, renewed, released.
@@ -76,30 +220,5 @@ pub(crate) fn granted_token(reply: &Reply) -> Option<Token> {
             _ => None,
         },
         _ => None,
-    }
-}
-
-/// How long a record lasts from now.
-pub(crate) fn lasts(node: &mut Node, record: &[u8], now: Micros) -> Micros {
-    // A key lives through the millisecond in which it expires.
-    let left = node.pttl(record, now);
-    u64::try_from(left).map_or(0, |left| (left + 1) * MS)
-}
-
-/// The owners that a server has on record for a name.
-pub(crate) fn holders(store: &mut Store, family: &Family, name: &str, now: ServerTime) -> Vec<Vec<u8>> {
-    let reply = match family.kinds {
-        [Kind::Lock, ..] => store.execute(&["HKEYS", name], now),
-        other => unreachable!("no record for {other:?}"),
-    };
-    match reply {
-        StoreReply::Array(owners) | StoreReply::Set(owners) => owners
-            .into_iter()
-            .filter_map(|owner| match owner {
-                StoreReply::Bytes(owner) => Some(owner),
-                _ => None,
-            })
-            .collect(),
-        _ => Vec::new(),
     }
 }

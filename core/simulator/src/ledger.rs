@@ -6,14 +6,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_protocol::{Grant, Instant, Kind, LeaseId, Token};
 
+use crate::records::Record;
+
 /// A lease of a client.
 pub(crate) type LeaseKey = (usize, LeaseId);
+
+/// A lock: the number of its name, and its kind.
+pub(crate) type Lock = (usize, Kind);
 
 /// One lease that was granted and not released.
 #[derive(Clone, Debug)]
 pub(crate) struct Lease {
-    pub(crate) name: usize,
-    pub(crate) kind: Kind,
+    /// What it holds: one lock, or several together.
+    pub(crate) locks: Vec<Lock>,
+    /// The write hold that this read was taken inside.
+    pub(crate) beside: Option<u64>,
     /// The hold that it is a level of.
     pub(crate) hold: u64,
     pub(crate) token: Option<Token>,
@@ -22,6 +29,29 @@ pub(crate) struct Lease {
     pub(crate) lost: bool,
     /// Whether the watchdog renews its hold.
     pub(crate) watched: bool,
+}
+
+impl Lease {
+    /// Whether asking for these locks inside it gives one more level of it.
+    pub(crate) fn is_of(&self, locks: &[Lock]) -> bool {
+        let same = |(of, lock): (&Lock, &Lock)| of.0 == lock.0 && Record::of(of.1) == Record::of(lock.1);
+        self.locks.len() == locks.len() && self.locks.iter().zip(locks).all(same)
+    }
+
+    /// The kind as which it holds a name.
+    pub(crate) fn kind_of(&self, name: usize) -> Option<Kind> {
+        self.locks.iter().find(|(of, _)| *of == name).map(|(_, kind)| *kind)
+    }
+
+    /// Whether one of two leases was taken inside the other.
+    fn is_inside(&self, other: &Self) -> bool {
+        self.beside == Some(other.hold) || other.beside == Some(self.hold)
+    }
+
+    /// Whether it and another may be relied on without regard to each other.
+    pub(crate) fn bears(&self, other: &Self) -> bool {
+        self.hold == other.hold || self.is_inside(other)
+    }
 }
 
 /// The leases of all clients.
@@ -33,25 +63,26 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// A grant: a new hold, or one more level of `inside`.
+    /// A grant: a new hold, perhaps inside another one, or one more level of it.
     pub(crate) fn granted(
         &mut self,
         client: usize,
         grant: &Grant,
         inside: Option<LeaseId>,
-        (name, kind, watched): (usize, Kind, bool),
+        locks: Vec<Lock>,
+        watched: bool,
     ) -> &Lease {
         let inside = inside.and_then(|lease| self.live.get(&(client, lease)));
-        let (hold, was_watched) = match inside {
-            Some(lease) => (lease.hold, lease.watched),
-            None => {
+        let (hold, was_watched, beside) = match inside {
+            Some(lease) if lease.is_of(&locks) => (lease.hold, lease.watched, lease.beside),
+            _ => {
                 self.holds += 1;
-                (self.holds, false)
+                (self.holds, false, inside.map(|lease| lease.hold))
             }
         };
         let lease = Lease {
-            name,
-            kind,
+            locks,
+            beside,
             hold,
             token: grant.token,
             deadline: grant.deadline,

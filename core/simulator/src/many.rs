@@ -1,5 +1,6 @@
 //! Many histories, on all processors, and the table of what they had.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::defect::Defect;
 use crate::fault::{Fault, FaultCounts};
 use crate::history::{Report, Violation, run};
+use crate::kinds::{FAMILIES, Family};
 
 /// Violations that a summary keeps.
 const KEPT: usize = 10;
@@ -21,6 +23,8 @@ pub struct Summary {
     pub violations: u64,
     /// The violations of the lowest seeds.
     pub first: Vec<(u64, Violation)>,
+    /// How many there were of each family.
+    pub families: BTreeMap<Family, u64>,
     /// How often each kind of fault has struck.
     pub faults: FaultCounts,
     /// How much time passed in them.
@@ -65,6 +69,7 @@ pub fn run_many(start: u64, count: u64, defect: Option<Defect>) -> Summary {
 impl Summary {
     fn add(&mut self, report: Report) {
         self.histories += 1;
+        *self.families.entry(report.family).or_default() += 1;
         self.faults += &report.faults;
         self.virtual_time += Duration::from_micros(report.virtual_micros);
         self.steps += report.steps;
@@ -78,6 +83,9 @@ impl Summary {
 
     fn merge(&mut self, other: Self) {
         self.histories += other.histories;
+        for (family, count) in other.families {
+            *self.families.entry(family).or_default() += count;
+        }
         self.violations += other.violations;
         self.faults += &other.faults;
         self.virtual_time += other.virtual_time;
@@ -87,6 +95,19 @@ impl Summary {
         for (seed, violation) in other.first {
             self.keep(seed, violation);
         }
+    }
+
+    /// How many there were of a family.
+    #[must_use]
+    pub fn histories_of(&self, family: Family) -> u64 {
+        self.families.get(&family).copied().unwrap_or(0)
+    }
+
+    /// The families that had none.
+    #[must_use]
+    pub fn missing_families(&self) -> Vec<Family> {
+        let all = FAMILIES.iter().copied();
+        all.filter(|family| self.histories_of(*family) == 0).collect()
     }
 
     fn keep(&mut self, seed: u64, violation: Violation) {
@@ -100,6 +121,9 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (shown, real) = (self.virtual_time.as_secs_f64(), self.real_time.as_secs_f64());
         writeln!(f, "{:<18} {:>12}", "histories", self.histories)?;
+        for family in FAMILIES {
+            writeln!(f, "  {:<16} {:>12}", family.title(), self.histories_of(*family))?;
+        }
         writeln!(f, "{:<18} {:>12}", "violations", self.violations)?;
         writeln!(f, "{:<18} {:>12}", "steps", self.steps)?;
         writeln!(f, "{:<18} {:>12}", "script runs", self.script_runs)?;

@@ -9,6 +9,7 @@ use leasehold_store::{Delivery, Reply as StoreReply, ServerTime, Store, Subscrib
 
 use crate::defect::Defect;
 use crate::kinds::{Role, role};
+use crate::records::texts;
 use crate::time::Micros;
 use crate::world::Event;
 
@@ -165,19 +166,5 @@ impl Node {
             let reply = self.store.execute(&command, clock);
             assert!(!matches!(reply, StoreReply::Error(_)), "{reply:?}");
         }
-    }
-}
-
-/// The strings of a reply.
-fn texts(reply: StoreReply) -> Vec<Vec<u8>> {
-    match reply {
-        StoreReply::Bytes(text) => vec![text],
-        StoreReply::Double(score) => vec![score.to_string().into_bytes()],
-        StoreReply::Array(items) | StoreReply::Set(items) => items.into_iter().flat_map(texts).collect(),
-        StoreReply::Map(pairs) | StoreReply::Pairs(pairs) => pairs
-            .into_iter()
-            .flat_map(|(key, value)| [texts(key), texts(value)].concat())
-            .collect(),
-        other => unreachable!("not a string: {other:?}"),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::LeaseDuration;
+use leasehold_protocol::{Kind, LeaseDuration};
 
 use crate::fault::Fault;
 use crate::kinds::{FAMILIES, Family};
@@ -83,15 +83,19 @@ pub(crate) struct ClientPlan {
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) tier: Tier,
-    pub(crate) family: &'static Family,
-    /// The locks that tasks contend for.
-    pub(crate) names: usize,
+    pub(crate) family: Family,
+    /// The locks that tasks contend for: for each name, the kinds that callers choose from.
+    pub(crate) names: Vec<Vec<Kind>>,
+    /// How many servers there are.
+    pub(crate) nodes: usize,
     pub(crate) clients: Vec<ClientPlan>,
     pub(crate) command_timeout: Duration,
     pub(crate) poll: (Duration, Duration),
     /// How long a message takes if nothing is wrong.
     pub(crate) latency: (Micros, Micros),
     pub(crate) odds: Odds,
+    /// No message ever reaches anybody, also when all else is calm.
+    pub(crate) is_deaf: bool,
     /// Faults that strike at times of their own, and the mean time between two.
     pub(crate) timed: Vec<(Fault, Micros)>,
     /// When the last fault may strike.
@@ -103,15 +107,16 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The plan of a seed.
-    pub(crate) fn new(random: &mut Random) -> Self {
+    /// The plan of a seed, perhaps for locks of one family only.
+    pub(crate) fn new(random: &mut Random, only: Option<Family>) -> Self {
         let tier = match random.between(0, 9) {
             0..=5 => Tier::Sound,
             6 | 7 => Tier::Tampered,
             8 => Tier::Stepped,
             _ => Tier::Failover,
         };
-        let family = &FAMILIES[random.index(FAMILIES.len())];
+        let drawn = random.pick(FAMILIES);
+        let family = only.unwrap_or(drawn);
         let command_timeout = Duration::from_millis(random.pick(&[60, 150, 400]));
         let leases: &[u64] = &[300, 300, 500, 1_000, 2_500];
         let clients = (0..random.between(2, 4))
@@ -147,7 +152,9 @@ impl Plan {
         Self {
             tier,
             family,
-            names: if random.chance(250) { 2 } else { 1 },
+            names: family.names(random),
+            nodes: family.nodes(random),
+            is_deaf: random.chance(60),
             clients,
             command_timeout,
             poll: (Duration::from_millis(500), Duration::from_millis(750)),

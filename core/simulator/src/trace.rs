@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use leasehold_protocol::{CallId, Instant, Lane, LeaseId, LostReason, ReleaseOutcome, Script, Ticket};
+use leasehold_protocol::{CallId, Instant, Kind, Lane, LeaseId, LostReason, ReleaseOutcome, Script, Ticket};
 
 use crate::fault::Fault;
 use crate::time::Micros;
@@ -35,6 +35,8 @@ pub(crate) enum Line {
         wait: Option<Micros>,
         lease: Option<Micros>,
         within: bool,
+        name: usize,
+        kind: Kind,
     },
     Releases {
         client: usize,

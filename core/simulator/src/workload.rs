@@ -7,20 +7,25 @@ use leasehold_protocol::{
     AcquireRequest, Context, ErrorKind, Event as Told, Grant, Kind, LeaseDuration, LeaseId, Outcome, Ticket, Token,
 };
 
-use crate::checks::{Checked, broken, check_levels, is_believed};
+use crate::checks::{Checked, broken, check_backing, check_levels, check_refusal, is_believed};
 use crate::fault::Fault;
-use crate::kinds;
-use crate::plan::{ClientPlan, Plan, micros};
+use crate::kinds::{self, Family};
+use crate::ledger::Lock;
+use crate::plan::{ClientPlan, micros};
+use crate::records::Record;
 use crate::time::{MS, SECOND};
 use crate::trace::Line;
 use crate::world::{Event, World};
 
 /// What a task waits for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Wish {
-    /// A hold, or with `inside` one more level.
+    /// A hold, or with `inside` one more level of it or a read inside a write.
     Acquire {
+        locks: Vec<Lock>,
         inside: Option<LeaseId>,
+        /// Set if it can never be granted.
+        is_wrong: bool,
         watched: bool,
         bounded: bool,
     },
@@ -33,9 +38,6 @@ enum Wish {
 pub(crate) struct Task {
     context: Option<Context>,
     waits: Option<(Ticket, Wish)>,
-    /// The lock that it works with.
-    pub(crate) name: usize,
-    kind: Kind,
     /// Its leases, outermost first.
     pub(crate) leases: Vec<LeaseId>,
     /// The last lease that it gave back.
@@ -44,12 +46,10 @@ pub(crate) struct Task {
 
 impl Task {
     /// The tasks of a client.
-    pub(crate) fn all(of: &ClientPlan, plan: &Plan) -> Vec<Self> {
+    pub(crate) fn all(of: &ClientPlan) -> Vec<Self> {
         let task = |(number, has_context): (usize, &bool)| Self {
             context: has_context.then(|| Context::from_u64(1 + number as u64)),
             waits: None,
-            name: 0,
-            kind: plan.family.kinds[0],
             leases: Vec::new(),
             given_back: None,
         };
@@ -61,12 +61,22 @@ impl Task {
         self.waits.is_none() && self.leases.is_empty()
     }
 
-    /// The ticket of the hold that it waits for.
-    pub(crate) fn wants(&self) -> Option<Ticket> {
-        match self.waits? {
-            (ticket, Wish::Acquire { inside: None, .. }) => Some(ticket),
+    /// The hold that it waits for: the ticket and the locks.
+    pub(crate) fn wants(&self) -> Option<(Ticket, &[Lock])> {
+        match self.waits.as_ref()? {
+            (
+                ticket,
+                Wish::Acquire {
+                    inside: None, locks, ..
+                },
+            ) => Some((*ticket, locks)),
             _ => None,
         }
+    }
+
+    /// Whether it waits for this ticket.
+    fn waits_for(&self, ticket: Ticket) -> bool {
+        self.waits.as_ref().is_some_and(|(waited, _)| *waited == ticket)
     }
 }
 
@@ -106,7 +116,7 @@ impl World {
                 self.think(client, task);
                 Ok(())
             }
-            30..=44 if depth < 3 => self.acquires(client, task, true),
+            30..=44 if depth < 4 => self.acquires(client, task, true),
             45..=54 => self.extends(client, task),
             55..=59 => self.inspects(client, task),
             _ => self.releases(client, task),
@@ -114,13 +124,13 @@ impl World {
     }
 
     fn acquires(&mut self, client: usize, task: usize, again: bool) -> Checked {
-        let kinds = self.plan.family.kinds;
-        let (name, kind) = if again {
-            let of = &self.clients[client].tasks[task];
-            (of.name, of.kind)
-        } else {
-            (self.random.index(self.names.len()), self.random.pick(kinds))
+        let around = self.clients[client].tasks[task].leases.last().copied();
+        let inside = around.filter(|_| again);
+        let Some(locks) = self.wanted(client, inside) else {
+            self.think(client, task);
+            return Ok(());
         };
+        let (name, kind) = locks[0];
         let wait = match self.random.between(0, 9) {
             0 | 1 => Some(Duration::ZERO),
             2..=5 => Some(Duration::from_micros(self.random.between(MS, 2 * SECOND))),
@@ -131,17 +141,22 @@ impl World {
             .random
             .chance(150)
             .then(|| Duration::from_millis(self.random.between(100, 1_500)));
-        let fencing = self.plan.family.has_tokens && !self.random.chance(100);
-        let by_lease = self.random.chance(400);
-        let of = &mut self.clients[client].tasks[task];
-        of.name = name;
-        of.kind = kind;
-        let inside = of.leases.last().copied();
+        let fencing = !self.random.chance(100);
+        // Without its lease, who cannot be let in again waits for itself.
+        let by_lease = self.random.chance(400) || !kind.is_reentrant();
+        let context = self.clients[client].tasks[task].context;
+        let inside = match context {
+            // Its own side's newest hold is entered again, and only else the other side's.
+            Some(_) if !by_lease => inside.map(|around| self.of_context(client, task, &locks).unwrap_or(around)),
+            _ => inside,
+        };
+        let held_as = inside.and_then(|lease| self.ledger.get(client, lease)?.kind_of(name));
+        let is_wrong = held_as.is_some_and(|held| kinds::is_refused_inside(kind, held));
         let request = AcquireRequest {
             kind,
             name: self.names[name].clone(),
-            context: of.context,
-            within: inside.filter(|_| by_lease || of.context.is_none()),
+            context,
+            within: inside.filter(|_| by_lease || context.is_none()),
             wait,
             lease,
             max_hold,
@@ -153,7 +168,9 @@ impl World {
         };
         let ticket = session.acquire(request, now);
         let wish = Wish::Acquire {
+            locks,
             inside,
+            is_wrong,
             watched: lease.is_none(),
             bounded: wait.is_some(),
         };
@@ -165,8 +182,34 @@ impl World {
             wait,
             lease,
             within: again,
+            name,
+            kind,
         });
         self.waits(client, task, ticket, wish)
+    }
+
+    /// The locks that a caller wants: of what it holds already if it is inside, and
+    /// `None` if it had better not.
+    fn wanted(&mut self, client: usize, inside: Option<LeaseId>) -> Option<Vec<Lock>> {
+        let held = inside.map(|lease| self.ledger.get(client, lease).map(|lease| lease.locks[0].0));
+        let name = match held {
+            Some(held) => held?,
+            None => self.random.index(self.names.len()),
+        };
+        let kind = self.random.pick(&self.plan.names[name]);
+        Some(vec![(name, kind)])
+    }
+
+    /// The newest lease of a task on the side of these locks.
+    fn of_context(&self, client: usize, task: usize, locks: &[Lock]) -> Option<LeaseId> {
+        self.on_side(client, task, locks).last().copied()
+    }
+
+    /// The leases of a task on the side of these locks, outermost first.
+    fn on_side(&self, client: usize, task: usize, locks: &[Lock]) -> Vec<LeaseId> {
+        let is_on_it = |lease: &&LeaseId| self.ledger.get(client, **lease).is_some_and(|lease| lease.is_of(locks));
+        let leases = self.clients[client].tasks[task].leases.iter();
+        leases.filter(is_on_it).copied().collect()
     }
 
     /// A lease that a caller asks for; `None` for the watchdog's.
@@ -200,8 +243,12 @@ impl World {
     }
 
     fn inspects(&mut self, client: usize, task: usize) -> Checked {
-        let of = &self.clients[client].tasks[task];
-        let (kind, name) = (of.kind, self.names[of.name].clone());
+        let lease = self.clients[client].tasks[task].leases[0];
+        let Some((name, kind)) = self.ledger.get(client, lease).map(|lease| lease.locks[0]) else {
+            self.think(client, task);
+            return Ok(());
+        };
+        let name = self.names[name].clone();
         let now = self.clients[client].clock.at(self.now);
         let Some(session) = &mut self.clients[client].session else {
             return Ok(());
@@ -213,16 +260,22 @@ impl World {
 
     fn releases(&mut self, client: usize, task: usize) -> Checked {
         let draw = self.random.between(0, 9);
-        let of = &mut self.clients[client].tasks[task];
-        let (context, kind, name) = (of.context, of.kind, self.names[of.name].clone());
-        let innermost = of.leases.len() - 1;
+        let of = &self.clients[client].tasks[task];
+        let (context, innermost) = (of.context, of.leases.len() - 1);
         let (place, context) = match (draw, context) {
             (0..=4, Some(context)) => (innermost, Some(context)),
             (5 | 6, _) => (self.random.index(innermost + 1), None),
             _ => (innermost, None),
         };
+        let lease = self.clients[client].tasks[task].leases[place];
+        let locks = self.ledger.get(client, lease).map(|lease| lease.locks.clone());
+        let (name, kind) = locks
+            .and_then(|locks| locks.first().copied())
+            .unwrap_or((0, Kind::Lock));
+        let name = self.names[name].clone();
+        let of = &mut self.clients[client].tasks[task];
         let again = of.given_back.filter(|_| draw == 9);
-        let lease = of.leases.remove(place);
+        of.leases.remove(place);
         of.given_back = Some(lease);
         // From here on the caller relies on nothing.
         self.lets_go(client, lease);
@@ -278,7 +331,7 @@ impl World {
     /// A task goes away from what it waits for.
     pub(crate) fn task_gives_up(&mut self, client: usize, task: usize, ticket: Ticket) -> Checked {
         let of = &mut self.clients[client].tasks[task];
-        if of.waits.is_none_or(|(waited, _)| waited != ticket) {
+        if !of.waits_for(ticket) {
             return Ok(());
         }
         of.waits = None;
@@ -294,7 +347,8 @@ impl World {
     fn writes(&mut self, client: usize, task: usize) {
         let of = &self.clients[client].tasks[task];
         let lease = of.leases.last().and_then(|lease| self.ledger.get(client, *lease));
-        let Some((name, hold, token)) = lease.and_then(|lease| Some((lease.name, lease.hold, lease.token?))) else {
+        let Some((name, hold, token)) = lease.and_then(|lease| Some((lease.locks[0].0, lease.hold, lease.token?)))
+        else {
             return;
         };
         let longest = self.random.pick(&[MS, 100 * MS, 3 * SECOND]);
@@ -343,7 +397,8 @@ impl World {
                 if let Some(held) = self.ledger.get_mut(client, lease) {
                     held.deadline = deadline;
                 }
-                self.believes(client, lease)
+                self.believes(client, lease)?;
+                self.is_backed(client, lease)
             }
         }
     }
@@ -351,30 +406,47 @@ impl World {
     /// A lease was granted, or may be relied on for longer.
     fn believes(&mut self, client: usize, lease: LeaseId) -> Checked {
         self.exclusion
-            .believes(client, lease, &self.ledger, &self.clocks, self.now)?;
-        match self.ledger.get(client, lease) {
-            Some(held) => self.records_outlast(held.name),
-            None => Ok(()),
-        }
+            .believes(client, lease, &self.ledger, &self.clocks, self.now)
     }
 
     /// Whoever relies on a lock of this name has a record that lasts as long.
     pub(crate) fn records_outlast(&mut self, name: usize) -> Checked {
-        let record = self.names[name].as_str().as_bytes();
-        let left = kinds::lasts(&mut self.nodes[0], record, self.now);
-        for ((client, id), held) in self.ledger.live() {
-            let clock = self.clocks[client];
-            if held.name == name && is_believed(held, clock, self.now) {
-                let relied_on = clock.when(held.deadline);
-                self.exclusion.outlasts(client, id, relied_on, self.now + left)?;
+        let of_name: Vec<(usize, LeaseId)> = self
+            .ledger
+            .live()
+            .filter(|(_, held)| held.locks.iter().any(|(of, _)| *of == name))
+            .map(|(whose, _)| whose)
+            .collect();
+        for (client, lease) in of_name {
+            self.is_backed(client, lease)?;
+        }
+        Ok(())
+    }
+
+    /// Every lock of a lease that is relied on is on record for as long.
+    fn is_backed(&mut self, client: usize, lease: LeaseId) -> Checked {
+        let Some(held) = self.ledger.get(client, lease).filter(|_| self.exclusion.is_promised) else {
+            return Ok(());
+        };
+        if !is_believed(held, self.clocks[client], self.now) {
+            return Ok(());
+        }
+        let (until, locks) = (self.clocks[client].when(held.deadline), held.locks.clone());
+        for (name, kind) in locks {
+            let mut left = Vec::new();
+            for node in 0..self.nodes.len() {
+                let owners = self.holders_of(node, name, Record::of(kind)).into_iter();
+                let own = owners.filter(|(owner, _)| owner.starts_with(self.clients[client].id.as_bytes()));
+                left.extend(own.map(|(_, left)| left).max());
             }
+            check_backing((client, lease, name), until - self.now, left, self.nodes.len())?;
         }
         Ok(())
     }
 
     fn completed(&mut self, client: usize, ticket: Ticket, outcome: Outcome) -> Checked {
         self.signals.completed(client, ticket)?;
-        let is_its = |task: &Task| task.waits.is_some_and(|(waited, _)| waited == ticket);
+        let is_its = |task: &Task| task.waits_for(ticket);
         let task = self.clients[client].tasks.iter().position(is_its);
         let wish = task.and_then(|task| self.clients[client].tasks[task].waits.take());
         match outcome {
@@ -387,12 +459,15 @@ impl World {
                     deadline: grant.deadline,
                     levels: grant.levels,
                 });
-                if let (Some(task), Some((_, Wish::Acquire { inside, watched, .. }))) = (task, wish) {
-                    self.is_granted(client, (task, ticket), &grant, inside, watched)?;
+                if let (Some(task), Some((_, wish))) = (task, wish) {
+                    self.is_granted(client, (task, ticket), &grant, wish)?;
                 }
             }
             Outcome::NotGranted(_) => {
                 self.note(Line::NotGranted { client, ticket });
+                if let Some((_, Wish::Acquire { is_wrong: true, .. })) = wish {
+                    broken("I9", format!("client {client}: {ticket:?} waited for itself"))?;
+                }
                 if let Some((_, Wish::Acquire { bounded: false, .. })) = wish {
                     broken(
                         "I9",
@@ -415,6 +490,9 @@ impl World {
             Outcome::Failed(error) => {
                 let kind = error.kind();
                 self.note(Line::Failed { client, ticket, kind });
+                if let Some((_, Wish::Acquire { is_wrong, .. })) = &wish {
+                    check_refusal(client, ticket, kind, *is_wrong, self.plan.family == Family::Semaphore)?;
+                }
                 let is_unbounded = matches!(wish, Some((_, Wish::Acquire { bounded: false, .. })));
                 if is_unbounded && kind == ErrorKind::Unavailable && self.is_settled() {
                     broken(
@@ -431,27 +509,44 @@ impl World {
         Ok(())
     }
 
-    fn is_granted(
-        &mut self,
-        client: usize,
-        (task, ticket): (usize, Ticket),
-        grant: &Grant,
-        inside: Option<LeaseId>,
-        watched: bool,
-    ) -> Checked {
-        let of = &mut self.clients[client].tasks[task];
-        let what = (of.name, of.kind, watched);
-        of.leases.push(grant.lease);
-        let levels = of.leases.len();
-        let hold = self.ledger.granted(client, grant, inside, what).hold;
+    fn is_granted(&mut self, client: usize, (task, ticket): (usize, Ticket), grant: &Grant, wish: Wish) -> Checked {
+        let Wish::Acquire {
+            locks,
+            inside,
+            watched,
+            is_wrong,
+            ..
+        } = wish
+        else {
+            return broken(
+                "I9",
+                format!("client {client}: {ticket:?} asked for no lock and was granted one"),
+            );
+        };
+        if is_wrong {
+            return broken(
+                "I10",
+                format!("client {client}: {ticket:?} waits for itself and was granted"),
+            );
+        }
+        self.clients[client].tasks[task].leases.push(grant.lease);
+        let of = (locks.clone(), watched);
+        let hold = self.ledger.granted(client, grant, inside, of.0, of.1).hold;
         self.owned.granted(client, ticket, hold);
         self.grants += 1;
-        self.progress.granted(what.0);
+        for (name, _) in &locks {
+            self.progress.granted(*name);
+        }
         self.believes(client, grant.lease)?;
-        let said = (grant.levels, Some(grant.lease));
-        let leases = &self.clients[client].tasks[task].leases;
-        debug_assert_eq!(levels, leases.len());
-        check_levels(client, task, said, leases)
+        self.is_backed(client, grant.lease)?;
+        if self.clients[client].tasks[task].context.is_none() {
+            return Ok(());
+        }
+        // A read inside a write may be a hold beside another read of the same context.
+        let is_of_it = |lease: &LeaseId| self.ledger.get(client, *lease).is_some_and(|lease| lease.hold == hold);
+        let leases = self.clients[client].tasks[task].leases.iter().copied();
+        let leases: Vec<LeaseId> = leases.filter(is_of_it).collect();
+        check_levels(client, task, (grant.levels, Some(grant.lease)), &leases)
     }
 
     /// I8, asked of the session.
@@ -460,11 +555,18 @@ impl World {
         let (Some(context), Some(session)) = (of.context, &self.clients[client].session) else {
             return Ok(());
         };
-        let name = &self.names[of.name];
-        let said = (
-            session.levels(of.kind, name, context),
-            session.innermost(of.kind, name, context),
-        );
-        check_levels(client, task, said, &of.leases)
+        for lease in &of.leases {
+            let Some(locks) = self.ledger.get(client, *lease).map(|lease| &lease.locks) else {
+                continue;
+            };
+            let (name, kind) = locks[0];
+            let name = &self.names[name];
+            let said = (
+                session.levels(kind, name, context),
+                session.innermost(kind, name, context),
+            );
+            check_levels(client, task, said, &self.on_side(client, task, locks))?;
+        }
+        Ok(())
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use leasehold_protocol::{Call, CallError, CallId, NodeId, Reply};
 
-use crate::checks::{Broken, Checked, Exclusion, Fencing, Owners, Progress, Renewal, Signals, broken, check_is_told};
+use crate::checks::{
+    Broken, Checked, Exclusion, Fencing, Line, Owners, Progress, Renewal, Signals, broken, check_is_told,
+};
 use crate::client::{Client, Route};
 use crate::defect::Defect;
 use crate::fault::{Fault, FaultCounts};
@@ -123,6 +125,7 @@ pub(crate) struct World {
     pub(crate) owned: Owners,
     pub(crate) signals: Signals,
     pub(crate) progress: Progress,
+    pub(crate) line: Line,
     /// Faults may strike.
     pub(crate) is_rough: bool,
     /// Since when, if they may not.
@@ -141,16 +144,16 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(seed: u64, defect: Option<Defect>, print: bool) -> Self {
         let mut random = Random::new(seed);
-        let plan = Plan::new(&mut random);
+        let plan = Plan::new(&mut random, defect.map(Defect::family));
         let clients: Vec<Client> = plan
             .clients
             .iter()
             .map(|client| Client::new(&plan, client, &mut random))
             .collect();
-        let names = ["alpha", "beta"].iter().take(plan.names);
+        let names = ["alpha", "beta", "gamma"].iter().take(plan.names.len());
         let mut world = Self {
             now: 0,
-            nodes: (0..plan.family.nodes).map(|_| Node::new(defect)).collect(),
+            nodes: (0..plan.nodes).map(|_| Node::new(defect)).collect(),
             clocks: clients.iter().map(|client| client.clock).collect(),
             clients,
             names: names
@@ -167,6 +170,7 @@ impl World {
             owned: Owners::default(),
             signals: Signals::default(),
             progress: Progress::default(),
+            line: Line::default(),
             is_rough: true,
             calm_since: 0,
             is_ending: false,
@@ -179,8 +183,14 @@ impl World {
             plan,
             random,
         };
+        if world.nodes.len() > 1 {
+            for node in &mut world.nodes {
+                node.step = world.random.between(0, 2_000 * MS).cast_signed();
+            }
+        }
         // A poll, the pause after an error, the gap and the turn's pause, and some round trips.
-        world.progress.bound = micros(world.plan.poll.1) + 210 * MS + 8 * world.plan.latency.1 + 50 * MS;
+        let of_family = world.plan.family.longest_detour();
+        world.progress.bound = micros(world.plan.poll.1) + 210 * MS + 8 * world.plan.latency.1 + 50 * MS + of_family;
         world.begin();
         world
     }

@@ -15,7 +15,7 @@ pub struct Options {
     pub url: Option<String>,
     /// Where several independent primaries are, an odd number from 3 to 15: then
     /// every lock is a RedLock, held by a majority of them, and `url` is not given.
-    pub primaries: Vec<String>,
+    pub primaries: Option<Vec<String>>,
     /// The watchdog's lease, 300 ms to 24 h. Default 30,000.
     pub lease_ms: Option<f64>,
     /// How long an answer may take. Default 3,000.
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Options {
         f.debug_struct("Options")
             // A URL may carry a password.
             .field("url", &self.url.as_ref().map(|_| ".."))
-            .field("primaries", &self.primaries.len())
+            .field("primaries", &self.primaries.as_ref().map(Vec::len))
             .field("lease_ms", &self.lease_ms)
             .field("command_timeout_ms", &self.command_timeout_ms)
             .field("connect_timeout_ms", &self.connect_timeout_ms)
@@ -67,7 +67,11 @@ const DAY_MS: f64 = 86_400_000.0;
 
 impl Settings {
     pub(crate) fn check(options: Options) -> Result<Self, Error> {
-        let targets = targets(options.url, &options.primaries, options.tls_ca_file.as_deref())?;
+        let targets = targets(
+            options.url,
+            options.primaries.as_deref(),
+            options.tls_ca_file.as_deref(),
+        )?;
         let poll = match options.poll_ms {
             None => POLL,
             Some((low, high)) => {
@@ -128,15 +132,15 @@ impl Settings {
 }
 
 /// The server that a URL names, or the primaries that several do.
-fn targets(url: Option<String>, primaries: &[String], ca_file: Option<&str>) -> Result<Vec<Target>, Error> {
-    if primaries.is_empty() {
+fn targets(url: Option<String>, primaries: Option<&[String]>, ca_file: Option<&str>) -> Result<Vec<Target>, Error> {
+    let Some(primaries) = primaries else {
         let url = match url {
             Some(url) => url,
             None => std::env::var(URL_VARIABLE)
                 .map_err(|_| misconfigured(format!("no URL was given; pass one, or set {URL_VARIABLE}")))?,
         };
         return Ok(vec![Target::parse(&url, ca_file)?]);
-    }
+    };
     if url.is_some() {
         return Err(invalid(
             "one URL and several primaries are given; give the one or the others",

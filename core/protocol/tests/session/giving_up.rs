@@ -75,6 +75,31 @@ fn an_attempt_given_up_during_an_outage_is_compensated_on_the_next_connection() 
 }
 
 #[test]
+fn a_release_that_is_to_be_sent_once_more_is_not_hurried_by_a_reconnect() {
+    let mut world = World::new(1);
+    world.cut_after_execution = 1;
+    let ticket = world.acquire(
+        0,
+        AcquireRequest {
+            wait: Some(ms(50)),
+            ..wants("a")
+        },
+    );
+    world.run_for(ms(200));
+    error(world.outcome(0, ticket));
+    world.connect(0);
+    world.run_for(ms(5));
+    world.disconnect(0);
+    world.connect(0);
+    world.run_for(ms(5));
+    let release = leasehold_protocol::Script::LockRelease;
+    assert_eq!(world.calls(release), 1, "what was cut off may still be on its way");
+    world.run_for(Duration::from_secs(4));
+    assert_eq!(world.calls(release), 2, "once more a command timeout later");
+    assert!(world.clients[0].session.is_empty());
+}
+
+#[test]
 fn a_late_grant_without_any_time_left_is_given_back() {
     let mut world = World::new(1);
     world.server.stopped = true;

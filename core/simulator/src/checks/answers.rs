@@ -10,7 +10,7 @@ pub(crate) fn check_answer(role: Role, owner: usize, had_it: bool, is_yes: bool)
     let is_right = match role {
         Role::Acquire => is_yes || !had_it,
         Role::Renew | Role::Release => is_yes == had_it,
-        Role::Inspect => true,
+        Role::Poll | Role::Inspect => true,
     };
     if is_right {
         return Ok(());
@@ -20,4 +20,16 @@ pub(crate) fn check_answer(role: Role, owner: usize, had_it: bool, is_yes: bool)
         "I4",
         format!("{role:?} of owner {owner} was answered {answer}; had it the lock? {had_it}"),
     )
+}
+
+/// An owner that had `before` milliseconds of a record has no less of it now, unless it has
+/// none and was told so.
+pub(crate) fn check_length(role: Role, owner: usize, before: i64, after: Option<i64>) -> Checked {
+    match after {
+        Some(after) if after < before => broken(
+            "I4",
+            format!("{role:?} of owner {owner} made its record shorter: from {before} to {after} ms"),
+        ),
+        _ => Ok(()),
+    }
 }

@@ -2,35 +2,40 @@
 //!
 //! | | promise | file |
 //! |---|---|---|
-//! | I1 | holders that exclude one another never believe at the same time | `exclusion` |
+//! | I1 | holders that exclude one another never believe at the same time | `exclusion`, `backing` |
 //! | I2 | tokens rise with every grant; a resource that looks at them takes no stale write | `fencing` |
 //! | I3 | no key without TTL | `remains` |
 //! | I4 | nothing is renewed or asked for after its release; only its owner renews it | `renewal`, `answers` |
 //! | I5 | what was cancelled, failed or released leaves no record | `owners`, `remains` |
 //! | I6 | a free lock is granted to a connected waiter within a poll and a few round trips | `progress` |
+//! | I7 | the fair lock goes to the first live waiter | `line` |
 //! | I8 | levels are grants less releases | `levels` |
 //! | I9 | a loss is told once, in time, never after release; a ticket is completed once | `signals` |
 //! | I12 | a closed session comes to keep nothing | `remains` |
 //! | I13 | one seed gives one trace | the trace's hash |
 //!
-//! I7 (order of fair waiters), I10 (readers and writers) and I11 (permits) come
-//! with their kinds: who may hold beside whom is `kinds::admits`. I14 is the
-//! circuit breaker's, which is outside of the session.
+//! I10 (readers and writers) and I11 (permits) are I1 with another rule of who may
+//! hold beside whom: `kinds::admits`. I14 is the circuit breaker's, which is outside
+//! of the session.
 
 mod answers;
+mod backing;
 mod exclusion;
 mod fencing;
 mod levels;
+mod line;
 mod owners;
 mod progress;
 mod remains;
 mod renewal;
 mod signals;
 
-pub(crate) use answers::check_answer;
+pub(crate) use answers::{check_answer, check_length};
+pub(crate) use backing::{check_backing, check_refusal};
 pub(crate) use exclusion::{Exclusion, is_believed};
 pub(crate) use fencing::Fencing;
 pub(crate) use levels::check_levels;
+pub(crate) use line::{Line, Standing};
 pub(crate) use owners::Owners;
 pub(crate) use progress::{Progress, Sight};
 pub(crate) use remains::{check_nothing_remains, check_only_crashed_remain, check_session_is_empty, check_ttl};

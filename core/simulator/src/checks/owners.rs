@@ -32,6 +32,22 @@ impl Owners {
         }
     }
 
+    /// Of these tickets, the one that asks under an owner id; `None` if that is not seen.
+    pub(crate) fn who_asks(&self, client: usize, owner: usize, waiting: &[Ticket]) -> Option<Ticket> {
+        let of = |ticket: &&Ticket| self.wanted.get(&(client, **ticket)).copied();
+        if let Some(known) = waiting.iter().find(|ticket| of(ticket) == Some(owner)) {
+            return Some(*known);
+        }
+        let may_be = |ticket: &&Ticket| of(ticket).is_none_or(|before| self.given_up.contains_key(&before));
+        let mut some = waiting.iter().filter(may_be);
+        some.next().copied().filter(|_| some.next().is_none())
+    }
+
+    /// A session gives back what an owner id has, or may have.
+    pub(crate) fn gives_back(&mut self, owner: usize, now: Micros) {
+        self.given_up.entry(owner).or_insert(now);
+    }
+
     /// A ticket was granted as a new hold.
     pub(crate) fn granted(&mut self, client: usize, ticket: Ticket, hold: u64) {
         if let Some(owner) = self.wanted.remove(&(client, ticket)) {
@@ -55,12 +71,12 @@ impl Owners {
 
     /// Somebody sees a record of an owner on a server, while all is calm since `settled`
     /// and its client connected.
-    pub(crate) fn seen(&self, owner: usize, settled: Micros, timeout: Micros, now: Micros) -> Checked {
+    pub(crate) fn seen(&self, owner: usize, settled: Micros, longest: Micros, now: Micros) -> Checked {
         let Some(given_up) = self.given_up.get(&owner) else {
             return Ok(());
         };
         let since = now - settled.max(*given_up);
-        if since > timeout + 200 * MS {
+        if since > longest + 200 * MS {
             return broken(
                 "I5",
                 format!("owner {owner} was given up and is on record for {} ms", since / MS),

@@ -11,7 +11,7 @@ use crate::time::{MS, Micros};
 /// What an observer sees of one name at one time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sight {
-    /// Callers whose client is connected wait for it.
+    /// Callers whose client is connected and who could have it.
     pub(crate) waiters: usize,
     /// Owners on the server's record.
     pub(crate) records: usize,
@@ -45,7 +45,7 @@ impl Progress {
 
     /// Somebody looked while all was calm.
     pub(crate) fn observed(&mut self, name: usize, sight: Sight, now: Micros) -> Checked {
-        if sight.waiters > 0 && sight.records == 0 && sight.believed == 0 {
+        if sight.waiters > 0 {
             let since = *self.free_since.entry(name).or_insert(now);
             if now - since > self.bound {
                 return broken(

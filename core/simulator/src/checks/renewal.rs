@@ -19,13 +19,13 @@ impl Renewal {
             Role::Release => {
                 self.released.insert(owner);
             }
-            Role::Acquire | Role::Renew if self.released.contains(&owner) => {
+            Role::Acquire | Role::Renew | Role::Poll if self.released.contains(&owner) => {
                 return broken(
                     "I4",
                     format!("client {client}: {role:?} of owner {owner} after its release"),
                 );
             }
-            Role::Acquire | Role::Renew | Role::Inspect => {}
+            Role::Acquire | Role::Renew | Role::Poll | Role::Inspect => {}
         }
         Ok(())
     }

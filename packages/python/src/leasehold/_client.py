@@ -55,7 +55,7 @@ def connect(
     refuses the password or is not one that locks can work with, and for no URL at all;
     `InvalidArgumentError` for a malformed URL or an option out of its range.
     """
-    native = open_native(url, (), lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
+    native = open_native(url, None, lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
     _wait_connected(native)
     return Client(native)
 
@@ -266,7 +266,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
 
 def open_native(
     url: str | None,
-    primaries: Sequence[str],
+    primaries: Sequence[str] | None,
     lease: Duration | None,
     command_timeout: Duration | None,
     connect_timeout: Duration | None,

@@ -41,7 +41,7 @@ class Client:
         cls,
         *,
         url: str | None,
-        primaries: Sequence[str],
+        primaries: Sequence[str] | None,
         lease_ms: float | None,
         command_timeout_ms: float | None,
         connect_timeout_ms: float | None,

@@ -46,7 +46,7 @@ def connect(
     """
 
     def start() -> _native.Client:
-        return open_native(url, (), lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
+        return open_native(url, None, lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
 
     return Connecting(start)
 

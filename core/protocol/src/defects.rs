@@ -1,0 +1,150 @@
+//! Mistakes that other lock libraries have made, each behind a switch, to prove that
+//! the tests find them.
+//!
+//! The switches exist with the feature `defects` only, which nothing that is shipped
+//! turns on. Without it [`Session::has`] is constantly false, and the compiler leaves
+//! out what stands behind it. A mistake is made where `has` is asked; what takes more
+//! than a line is here. Mistakes of the scripts are not: a test changes their text.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::calls::Purpose;
+use crate::error::Operation;
+use crate::hold::{Hold, HoldId, LeasePlan, lost_error};
+use crate::instant::Instant;
+use crate::lease::deadline;
+use crate::session::{AcquireRequest, Context, Outcome, ReleaseOutcome, Session, Ticket};
+use crate::timers::Timer;
+
+/// A mistake that a session can be made to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "defects"), allow(unreachable_pub))]
+pub enum Defect {
+    /// A waiter sleeps for the holder's whole TTL unless a message comes.
+    WaiterTrustsMessages,
+    /// A waiter sleeps until a message comes.
+    WaiterParks,
+    /// Renewals go out one after the other, and wait for one that is not answered.
+    StuckNodeStopsRenewals,
+    /// The last renewals of several locks take milliseconds for seconds.
+    MultiLockUnits,
+    /// A lock that draws a token gets the client's lease, not the one that is asked for.
+    TokenIgnoresLease,
+    /// A hold that is released is still renewed.
+    RenewalOutlivesUnlock,
+    /// All tasks are let in as the one thread that they run on.
+    OwnerIsTheThread,
+    /// A lease that was asked for once is used for later holds that ask for none.
+    LeaseLeaks,
+    /// A re-entry sets the lease, also to less than was left.
+    ReentryShortens,
+    /// A grant is handed out though it came when nothing was left of it.
+    ExpiredGrantIsHeld,
+    /// Releasing a lost lease fails.
+    ReleaseFails,
+    /// An extension hands out what was known before it.
+    ExtendIsStale,
+    /// What a cancelled attempt is granted is not given back.
+    CancelLeavesRecord,
+}
+
+#[cfg(feature = "defects")]
+impl Defect {
+    /// Every mistake.
+    pub const ALL: &'static [Self] = &[
+        Self::WaiterTrustsMessages,
+        Self::WaiterParks,
+        Self::StuckNodeStopsRenewals,
+        Self::MultiLockUnits,
+        Self::TokenIgnoresLease,
+        Self::RenewalOutlivesUnlock,
+        Self::OwnerIsTheThread,
+        Self::LeaseLeaks,
+        Self::ReentryShortens,
+        Self::ExpiredGrantIsHeld,
+        Self::ReleaseFails,
+        Self::ExtendIsStale,
+        Self::CancelLeavesRecord,
+    ];
+}
+
+impl Session {
+    /// Makes the session make a mistake from now on.
+    #[cfg(feature = "defects")]
+    pub fn switch_on(&mut self, defect: Defect) {
+        self.defect = Some(defect);
+    }
+
+    /// Whether the session makes this mistake.
+    #[cfg(feature = "defects")]
+    pub(crate) fn has(&self, defect: Defect) -> bool {
+        self.defect == Some(defect)
+    }
+
+    /// Whether the session makes this mistake: it makes none.
+    #[cfg(not(feature = "defects"))]
+    #[inline(always)]
+    pub(crate) const fn has(&self, _defect: Defect) -> bool {
+        false
+    }
+
+    /// Mistakes in what a caller asks for.
+    #[inline]
+    pub(crate) fn misread(&mut self, request: &mut AcquireRequest) {
+        if self.has(Defect::OwnerIsTheThread) {
+            request.context = request.context.and(Some(Context::from_u64(0)));
+        }
+        if self.has(Defect::TokenIgnoresLease) && request.fencing {
+            request.lease = None;
+        }
+        if self.has(Defect::LeaseLeaks) {
+            self.config.lease = request.lease.unwrap_or(self.config.lease);
+        }
+    }
+
+    /// Makes a hold end as a re-entry has it, though it may last longer.
+    pub(crate) fn shorten(&mut self, id: HoldId, plan: LeasePlan, now: Instant) {
+        let Some(hold) = self.holds.get_mut(id) else { return };
+        hold.record_until = now + plan.length;
+        hold.wanted_until = now + plan.length;
+        hold.deadline = deadline(now, plan.length);
+        let ends = hold.deadline;
+        self.timers.set(Timer::Deadline(id), ends);
+    }
+
+    /// Extends a hold behind the back of a caller, who gets the deadline from before.
+    pub(crate) fn extend_behind(&mut self, ticket: Ticket, id: HoldId, until: Instant, now: Instant) {
+        let Some(hold) = self.holds.get_mut(id) else { return };
+        hold.wanted_until = hold.wanted_until.max(until);
+        let before = hold.deadline;
+        self.complete(ticket, Outcome::Extended(before));
+        self.renew(id, now);
+    }
+
+    /// Releases the record and keeps the hold, so that it is renewed.
+    pub(crate) fn release_and_renew(&mut self, ticket: Ticket, id: HoldId, now: Instant) {
+        let Some(hold) = self.holds.get(&id) else { return };
+        let (queue, keys) = (hold.queue, Arc::clone(&hold.keys));
+        let (owner, doubt) = (hold.owner.clone(), hold.doubt.clone());
+        self.compensate(queue, keys, owner, doubt, now);
+        self.complete(ticket, Outcome::Released(ReleaseOutcome::Released));
+        self.step_aside(queue, id, now);
+    }
+
+    /// Fails the release of a lost hold.
+    pub(crate) fn fail_release(&mut self, ticket: Ticket, hold: &Hold) {
+        let error = lost_error(hold, Operation::Release);
+        self.complete(ticket, Outcome::Failed(error));
+    }
+
+    /// Whether some renewal is not answered; then this one comes later.
+    pub(crate) fn renewal_has_to_wait(&mut self, id: HoldId, now: Instant) -> bool {
+        let is_renewal = |purpose| matches!(purpose, Purpose::Renew { .. });
+        let is_under_way = self.calls.purposes().any(is_renewal);
+        if is_under_way {
+            self.timers.set(Timer::Renew(id), now + Duration::from_millis(20));
+        }
+        is_under_way
+    }
+}

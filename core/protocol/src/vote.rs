@@ -1,0 +1,333 @@
+//! What a majority holds, and what it says: the deadline of a vote, its loss, its
+//! release, and questions that are put to every primary.
+
+use std::collections::BTreeMap;
+
+use crate::instant::Instant;
+use crate::lease::LeaseDuration;
+use crate::name::LockName;
+use crate::session::{
+    Context, Event, LeaseId, LockState, LostReason, NodeId, Outcome, ReleaseOutcome, Session, Ticket,
+};
+use crate::timers::Timer;
+
+/// A hold by majority.
+#[derive(Debug)]
+pub(crate) struct Vote {
+    pub(crate) name: LockName,
+    pub(crate) context: Option<Context>,
+    pub(crate) parts: BTreeMap<LeaseId, Instant>,
+    /// Primaries whose answer is still to come.
+    pub(crate) open: Vec<Ticket>,
+    pub(crate) lost: Option<LostReason>,
+    pub(crate) deadline: Instant,
+}
+
+/// A release, an extension or a question that is decided by a majority.
+#[derive(Debug)]
+pub(crate) struct Poll {
+    pub(crate) name: Option<LockName>,
+    pub(crate) open: Vec<Ticket>,
+    pub(crate) outcomes: Vec<Outcome>,
+}
+
+impl Session {
+    /// A primary's mutex lasts longer, or shorter than was known. False if it is
+    /// part of no vote.
+    pub(crate) fn primary_renewed(&mut self, whole: LeaseId, part: LeaseId, deadline: Instant, now: Instant) -> bool {
+        let Some(vote) = self.composites.votes.held.get_mut(&whole) else {
+            return false;
+        };
+        vote.parts.insert(part, deadline);
+        self.recount(whole, now);
+        true
+    }
+
+    /// A primary's mutex is lost. False if it is part of no vote.
+    pub(crate) fn primary_lost(&mut self, whole: LeaseId, part: LeaseId, reason: LostReason, now: Instant) -> bool {
+        let majority = self.majority();
+        let Some(vote) = self.composites.votes.held.get_mut(&whole) else {
+            return false;
+        };
+        vote.parts.remove(&part);
+        let is_short = vote.parts.len() < majority;
+        self.composites.exclude(part);
+        self.discard_lease(part, now);
+        if is_short || reason == LostReason::Closed {
+            self.lose_vote(whole, reason, now);
+        } else {
+            self.recount(whole, now);
+        }
+        true
+    }
+
+    /// A primary's mutex is lost before its round was decided: it does not count.
+    pub(crate) fn candidate_lost(&mut self, part: LeaseId, now: Instant) {
+        let rounds = self.composites.votes.candidates.values_mut();
+        let mut was_granted = false;
+        for round in rounds.filter_map(|candidate| candidate.round.as_mut()) {
+            let before = round.granted.len();
+            round.granted.retain(|(_, lease, _)| *lease != part);
+            was_granted |= round.granted.len() < before;
+        }
+        if was_granted {
+            self.discard_lease(part, now);
+        }
+    }
+
+    /// Until when a majority may be relied on.
+    pub(crate) fn recount(&mut self, lease: LeaseId, now: Instant) {
+        let majority = self.majority();
+        let Some(vote) = self.composites.votes.held.get_mut(&lease) else {
+            return;
+        };
+        let deadlines: Vec<Instant> = vote.parts.values().copied().collect();
+        let deadline = last_of_majority(&deadlines, majority).unwrap_or(now);
+        if vote.lost.is_none() && deadline != vote.deadline {
+            vote.deadline = deadline;
+            self.timers.set(Timer::Majority(lease), deadline);
+            self.tell(Event::Renewed { lease, deadline });
+        }
+    }
+
+    /// A vote's deadline has come.
+    pub(crate) fn majority_over(&mut self, lease: LeaseId, now: Instant) {
+        self.lose_vote(lease, LostReason::Expired, now);
+    }
+
+    fn lose_vote(&mut self, lease: LeaseId, reason: LostReason, now: Instant) {
+        let Some(vote) = self.composites.votes.held.get_mut(&lease) else {
+            return;
+        };
+        if vote.lost.is_some() {
+            return;
+        }
+        vote.lost = Some(reason);
+        let (name, parts) = (vote.name.clone(), vote.parts.clone());
+        self.timers.stop(Timer::Majority(lease));
+        self.tell(Event::Lost { lease, reason });
+        for part in parts.keys() {
+            // Their records stay until the release: the program may still be inside.
+            self.composites.hush(*part);
+            if let Some(id) = self.holds.of_lease(*part) {
+                self.lose(id, reason, now);
+            }
+        }
+        self.next_candidate(&name, now);
+    }
+
+    /// Gives a vote back on every primary. False if the lease is none.
+    pub(crate) fn release_vote(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) -> bool {
+        let Some(vote) = self.composites.votes.held.remove(&lease) else {
+            return false;
+        };
+        self.timers.stop(Timer::Majority(lease));
+        self.call_off(&vote.open, now);
+        let mut open = Vec::new();
+        for part in vote.parts.keys() {
+            self.composites.exclude(*part);
+            let release = self.part_ticket(Some(ticket));
+            open.push(release);
+            self.release_lease(release, *part, now);
+        }
+        if let Some(reason) = vote.lost {
+            self.call_off(&open, now);
+            let outcome = crate::hold::outcome_of_lost(reason);
+            self.complete(ticket, Outcome::Released(outcome));
+        } else {
+            self.start_poll(ticket, None, open);
+        }
+        self.next_candidate(&vote.name, now);
+        true
+    }
+
+    /// Extends a vote on every primary. False if the lease is none.
+    pub(crate) fn extend_vote(
+        &mut self,
+        ticket: Ticket,
+        lease: LeaseId,
+        by: Option<LeaseDuration>,
+        now: Instant,
+    ) -> bool {
+        let Some(vote) = self.composites.votes.held.get(&lease) else {
+            return false;
+        };
+        let parts: Vec<LeaseId> = vote.parts.keys().copied().collect();
+        let mut open = Vec::new();
+        for part in parts {
+            let extension = self.part_ticket(Some(ticket));
+            open.push(extension);
+            self.extend_lease(extension, part, by, now);
+        }
+        self.start_poll(ticket, None, open);
+        true
+    }
+
+    /// Asks every primary something of one lock.
+    pub(crate) fn ask_every_primary(
+        &mut self,
+        ticket: Ticket,
+        name: &LockName,
+        ask: impl Fn(&mut Self, Ticket, NodeId),
+    ) {
+        let mut open = Vec::new();
+        for node in self.primaries() {
+            let part = self.part_ticket(Some(ticket));
+            open.push(part);
+            ask(self, part, node);
+        }
+        self.start_poll(ticket, Some(name.clone()), open);
+    }
+
+    fn start_poll(&mut self, ticket: Ticket, name: Option<LockName>, open: Vec<Ticket>) {
+        self.composites.votes.polls.insert(
+            ticket,
+            Poll {
+                name,
+                open,
+                outcomes: Vec::new(),
+            },
+        );
+        self.count(ticket);
+    }
+
+    /// Completes a poll once a majority agrees, or all have answered.
+    pub(crate) fn count(&mut self, ticket: Ticket) {
+        let majority = self.majority();
+        let Some(poll) = self.composites.votes.polls.get(&ticket) else {
+            return;
+        };
+        let Some(outcome) = result_of(&poll.outcomes, majority, poll.open.is_empty()) else {
+            return;
+        };
+        if let Some(poll) = self.composites.votes.polls.remove(&ticket) {
+            // What is still under way goes on, and nobody waits for it.
+            for part in poll.open {
+                self.disown_part(part);
+            }
+            let outcome = match (outcome, poll.name) {
+                (Outcome::Failed(error), Some(name)) => Outcome::Failed(error.with_lock(name.as_str())),
+                (outcome, _) => outcome,
+            };
+            self.complete(ticket, outcome);
+        }
+    }
+
+    /// The caller of a candidacy or a poll went away. False if there is none.
+    pub(crate) fn cancel_vote(&mut self, ticket: Ticket, now: Instant) -> bool {
+        self.withdraw(ticket, now);
+        let Some(poll) = self.composites.votes.polls.remove(&ticket) else {
+            return false;
+        };
+        for part in poll.open {
+            self.disown_part(part);
+        }
+        true
+    }
+
+    /// The votes of a context on a lock, newest last.
+    pub(crate) fn votes_of(&self, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
+        let held = self.composites.votes.held.iter();
+        held.filter(move |(_, vote)| vote.name == *name && vote.context == Some(context))
+            .map(|(lease, _)| *lease)
+    }
+
+    /// The tickets of callers that wait for a majority.
+    pub(crate) fn candidates(&self) -> Vec<Ticket> {
+        let waiting = self.composites.votes.candidates.keys();
+        waiting.chain(self.composites.votes.polls.keys()).copied().collect()
+    }
+
+    /// The client is closed: nobody is told of the primaries any more.
+    pub(crate) fn dissolve_votes(&mut self) {
+        for (lease, vote) in std::mem::take(&mut self.composites.votes.held) {
+            self.timers.stop(Timer::Majority(lease));
+            for part in vote.parts.keys() {
+                self.composites.exclude(*part);
+            }
+        }
+    }
+}
+
+/// The deadline of the majority's last member; `None` without a majority.
+pub(crate) fn last_of_majority(deadlines: &[Instant], majority: usize) -> Option<Instant> {
+    let mut latest_first = deadlines.to_vec();
+    latest_first.sort_by(|a, b| b.cmp(a));
+    latest_first.get(majority.checked_sub(1)?).copied()
+}
+
+/// What a majority says, as soon as there is one, or the best that can be said at the end.
+fn result_of(outcomes: &[Outcome], majority: usize, is_all: bool) -> Option<Outcome> {
+    let count = |is_it: fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| is_it(outcome)).count();
+    let first = |is_it: fn(&Outcome) -> bool| outcomes.iter().find(|outcome| is_it(outcome)).cloned();
+    let is_failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed(_));
+    let good = |outcome: &Outcome| {
+        matches!(
+            outcome,
+            Outcome::Released(ReleaseOutcome::Released)
+                | Outcome::Extended(_)
+                | Outcome::State(LockState { holder: Some(_), .. })
+                | Outcome::Forced(true)
+        )
+    };
+    let deadlines: Vec<Instant> = outcomes
+        .iter()
+        .filter_map(|outcome| match outcome {
+            Outcome::Extended(deadline) => Some(*deadline),
+            _ => None,
+        })
+        .collect();
+    if let Some(deadline) = last_of_majority(&deadlines, majority) {
+        return Some(Outcome::Extended(deadline));
+    }
+    if count(good) >= majority {
+        return first(good);
+    }
+    if !is_all {
+        return None;
+    }
+    let answered = outcomes.len().saturating_sub(count(is_failed));
+    let is_bad = |outcome: &Outcome| {
+        matches!(
+            outcome,
+            Outcome::Released(ReleaseOutcome::Expired | ReleaseOutcome::Stolen)
+                | Outcome::State(LockState { holder: None, .. })
+                | Outcome::Forced(false)
+        )
+    };
+    let is_unknown = |outcome: &Outcome| matches!(outcome, Outcome::Released(ReleaseOutcome::Unknown));
+    if let Some(unknown) = first(is_unknown) {
+        return Some(unknown);
+    }
+    if answered >= majority
+        && let Some(bad) = first(is_bad)
+    {
+        return Some(bad);
+    }
+    first(is_failed)
+        .or_else(|| first(|_| true))
+        .or(Some(Outcome::Released(ReleaseOutcome::Expired)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_vote_lasts_as_long_as_the_last_of_its_majority() {
+        let at = |millis: &u64| Instant::ZERO + Duration::from_millis(*millis);
+        let deadlines: Vec<Instant> = [50, 10, 40, 30].iter().map(at).collect();
+        assert_eq!(last_of_majority(&deadlines, 3), Some(at(&30)));
+        assert_eq!(last_of_majority(&deadlines, 5), None);
+    }
+
+    #[test]
+    fn a_release_counts_once_a_majority_has_it() {
+        let released = || Outcome::Released(ReleaseOutcome::Released);
+        let expired = || Outcome::Released(ReleaseOutcome::Expired);
+        assert_eq!(result_of(&[released(), released()], 2, false), Some(released()));
+        assert_eq!(result_of(&[released(), expired()], 2, false), None);
+        assert_eq!(result_of(&[released(), expired(), expired()], 2, true), Some(expired()));
+    }
+}

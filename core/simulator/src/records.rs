@@ -1,0 +1,168 @@
+//! Where the servers keep who holds what: how each kind of record is read, and
+//! what else a kind keeps beside it.
+
+use leasehold_protocol::{Kind, Token};
+use leasehold_store::{Reply, ServerTime, Store};
+
+use crate::checks::Standing;
+
+/// A kind of record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Record {
+    /// HASH {owner → 1}, its TTL the lease.
+    Hash,
+    /// STRING owner, its TTL the lease.
+    Text,
+    /// ZSET {owner/i → deadline}, and the limit.
+    Permits,
+    /// ZSET {owner → deadline}.
+    Readers,
+    /// HASH with `writer` and `writer_until`.
+    Writer,
+}
+
+/// An owner on record, and how many milliseconds of its hold are left; -1 if it never ends.
+pub(crate) type OnRecord = (Vec<u8>, i64);
+
+impl Record {
+    /// The record of a kind.
+    pub(crate) fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Lock | Kind::Fair => Self::Hash,
+            Kind::Mutex => Self::Text,
+            Kind::Semaphore(_) => Self::Permits,
+            Kind::Read => Self::Readers,
+            Kind::Write => Self::Writer,
+            other => unreachable!("no record for {other:?}"),
+        }
+    }
+
+    /// Its key.
+    pub(crate) fn key(self, name: &str) -> String {
+        match self {
+            Self::Hash | Self::Text => name.to_owned(),
+            Self::Permits => own("semaphore", name),
+            Self::Readers => own("rw-readers", name),
+            Self::Writer => own("rw", name),
+        }
+    }
+
+    /// The keys by which calls about it go.
+    pub(crate) fn keys(self, name: &str) -> Vec<String> {
+        match self {
+            Self::Readers | Self::Writer => vec![Self::Readers.key(name), Self::Writer.key(name)],
+            _ => vec![self.key(name)],
+        }
+    }
+
+    /// Whether its key is there only while somebody holds.
+    pub(crate) const fn is_bare(self) -> bool {
+        matches!(self, Self::Hash | Self::Text)
+    }
+
+    /// The owners on record whose holds have not ended.
+    pub(crate) fn holders(self, store: &mut Store, name: &str, now: ServerTime) -> Vec<OnRecord> {
+        let key = self.key(name);
+        let millis = i64::try_from(now.as_micros() / 1_000).unwrap_or(i64::MAX);
+        match self {
+            Self::Hash | Self::Text => {
+                let read = if self == Self::Hash { "HKEYS" } else { "GET" };
+                let owners = texts(store.execute(&[read, &key], now));
+                let Reply::Int(left) = store.execute(&["PTTL", &key], now) else {
+                    return Vec::new();
+                };
+                owners.into_iter().map(|owner| (owner, left)).collect()
+            }
+            Self::Permits | Self::Readers => {
+                let scored = texts(store.execute(&["ZRANGE", &key, "0", "-1", "WITHSCORES"], now));
+                let mut owners: Vec<OnRecord> = Vec::new();
+                for pair in scored.chunks_exact(2) {
+                    let (member, left) = (&pair[0], number(&pair[1]) - millis);
+                    if left <= 0 || (self == Self::Permits && member == b"limit") {
+                        continue;
+                    }
+                    let id = member.split(|byte| *byte == b'/').next().unwrap_or(member).to_vec();
+                    match owners.iter_mut().find(|(owner, _)| *owner == id) {
+                        Some((_, least)) => *least = left.min(*least),
+                        None => owners.push((id, left)),
+                    }
+                }
+                owners
+            }
+            Self::Writer => {
+                let writer = texts(store.execute(&["HGET", &key, "writer"], now)).pop();
+                let until = texts(store.execute(&["HGET", &key, "writer_until"], now)).pop();
+                let left = number(&until.unwrap_or_default()) - millis;
+                writer
+                    .filter(|_| left > 0)
+                    .map(|owner| (owner, left))
+                    .into_iter()
+                    .collect()
+            }
+        }
+    }
+
+    /// How many permits of a semaphore are held.
+    pub(crate) fn permits(store: &mut Store, name: &str, now: ServerTime) -> u32 {
+        let millis = now.as_micros() / 1_000;
+        let key = Self::Permits.key(name);
+        match store.execute(&["ZCOUNT", &key, &format!("({millis}"), "+inf"], now) {
+            Reply::Int(count) => u32::try_from(count).unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// Owners that a server knows of beside those that hold: who waits there.
+    pub(crate) fn waiters(self, store: &mut Store, name: &str, now: ServerTime) -> Vec<Vec<u8>> {
+        match self {
+            Self::Writer => texts(store.execute(&["HGET", &self.key(name), "mark"], now)),
+            Self::Hash => {
+                let queue = texts(store.execute(&["ZRANGE", &own("fair", name), "0", "-1"], now));
+                [queue, texts(store.execute(&["HKEYS", &own("alive", name)], now))].concat()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// How a fair lock stands.
+pub(crate) fn standing(store: &mut Store, name: &str, now: ServerTime) -> Standing {
+    let seen = texts(store.execute(&["HGETALL", &own("alive", name)], now));
+    let seen = seen.chunks_exact(2).map(|pair| {
+        let since = pair[1].split(|byte| *byte == b' ').next().unwrap_or_default();
+        (pair[0].clone(), number(since).unsigned_abs())
+    });
+    let token = texts(store.execute(&["GET", &own("token", name)], now)).pop();
+    Standing {
+        seen: seen.collect(),
+        holder: Record::Hash.holders(store, name, now).pop(),
+        queue: texts(store.execute(&["ZRANGE", &own("fair", name), "0", "-1"], now)),
+        token: token.and_then(|token| Token::parse(&token)),
+    }
+}
+
+/// A key of ours for a name.
+fn own(prefix: &str, name: &str) -> String {
+    format!("leasehold:{prefix}:{{{name}}}")
+}
+
+/// A number that a server keeps as text; zero if it is none.
+fn number(text: &[u8]) -> i64 {
+    let text = std::str::from_utf8(text).unwrap_or_default();
+    text.parse::<f64>().map_or(0, |number| number as i64)
+}
+
+/// The strings of a reply.
+pub(crate) fn texts(reply: Reply) -> Vec<Vec<u8>> {
+    match reply {
+        Reply::Nil | Reply::NilArray => Vec::new(),
+        Reply::Bytes(text) => vec![text],
+        Reply::Double(score) => vec![score.to_string().into_bytes()],
+        Reply::Array(items) | Reply::Set(items) => items.into_iter().flat_map(texts).collect(),
+        Reply::Map(pairs) | Reply::Pairs(pairs) => pairs
+            .into_iter()
+            .flat_map(|(key, value)| [texts(key), texts(value)].concat())
+            .collect(),
+        other => unreachable!("not a string: {other:?}"),
+    }
+}

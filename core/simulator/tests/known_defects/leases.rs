@@ -1,0 +1,213 @@
+//! Defects of leases: one lasts longer or shorter than it was asked to, or than its
+//! holder is told.
+
+use leasehold_protocol::{AcquireRequest, Context, Defect, Kind, Outcome, Permits, Script};
+
+use crate::known::{Known, Mistake, Switch, ensure};
+use crate::world::{Way, World, ms, seconds, wants, wants_for};
+
+pub(crate) const WRONG_UNITS: Known = Known {
+    what: "multi-lock TTL in wrong units",
+    switches: &[(Switch::Session(Defect::MultiLockUnits), "lasts 9999")],
+    check: several_locks_last_as_long_as_asked,
+};
+
+fn several_locks_last_as_long_as_asked(mistake: Mistake) -> Result<(), String> {
+    let mut world = World::new(mistake, 2);
+    // One of them is taken, and the other is held meanwhile, for longer than its lease has left to go.
+    let other = world.hold(1, wants(Kind::Lock, "right"))?;
+    let both = ["left", "right"].map(|name| wants_for(seconds(10), Kind::Lock, name));
+    let ticket = world.acquire_all(0, both.into());
+    world.run_for(seconds(6));
+    world.release(1, other.lease);
+    world.granted(0, ticket, seconds(1))?;
+    for name in ["left", "right"] {
+        let left = world.left(0, name).ok_or_else(|| format!("{name} is not held"))?;
+        ensure(left > seconds(8) && left <= seconds(10), || {
+            format!("10 s were asked for, and {name} lasts {} s", left.as_secs())
+        })?;
+    }
+    Ok(())
+}
+
+pub(crate) const TOKEN: Known = Known {
+    what: "token ignores lease",
+    switches: &[
+        (Switch::Session(Defect::TokenIgnoresLease), "and the lock lasts"),
+        (
+            Switch::Scripts(&[(
+                Script::LockAcquire,
+                "redis.call('SET', key, token, 'PX', ttl)",
+                "redis.call('SET', key, token, 'PX', ARGV[1])",
+            )]),
+            "does not rise",
+        ),
+    ],
+    check: a_token_and_a_lease_keep_to_themselves,
+};
+
+/// Drawing a token does not change the lease, and the end of a lease does not end
+/// what later tokens have to be above, also for a clock that is put back.
+fn a_token_and_a_lease_keep_to_themselves(mistake: Mistake) -> Result<(), String> {
+    let mut world = World::new(mistake, 2);
+    let first = world.hold(0, wants_for(seconds(2), Kind::Lock, "door"))?;
+    let left = world.left(0, "door").unwrap_or_default();
+    ensure(left <= seconds(2), || {
+        format!("2 s were asked for, and the lock lasts {left:?}")
+    })?;
+    world.kill(0);
+    world.run_for(seconds(5));
+    ensure(world.left(0, "door").is_none(), || "the lease has not ended".into())?;
+    // A server that looks for what has expired finds what it may drop.
+    world.left(0, "leasehold:token:{door}");
+    world.put_back_clock(seconds(30));
+    let second = world.hold(1, wants(Kind::Lock, "door"))?;
+    ensure(first.token.is_some() && second.token > first.token, || {
+        format!("the token does not rise: {:?}, then {:?}", first.token, second.token)
+    })
+}
+
+pub(crate) const LEAK: Known = Known {
+    what: "lease of an earlier call leaks into a later one",
+    switches: &[(Switch::Session(Defect::LeaseLeaks), "leaks")],
+    check: each_call_has_its_own_lease,
+};
+
+fn each_call_has_its_own_lease(mistake: Mistake) -> Result<(), String> {
+    let mut world = World::new(mistake, 1);
+    let short = world.hold(0, wants_for(seconds(1), Kind::Lock, "door"))?;
+    world.release(0, short.lease);
+    world.run_for(ms(10));
+    world.hold(0, wants(Kind::Lock, "door"))?;
+    let left = world.left(0, "door").unwrap_or_default();
+    // The server stands still for longer than the first lease and not for the second.
+    world.stop(0, true);
+    world.run_for(seconds(5));
+    world.stop(0, false);
+    ensure(left > seconds(29) && world.lost(0).is_empty(), || {
+        format!(
+            "the first call's 1 s leaks into the second: {left:?} left, then {:?}",
+            world.lost(0)
+        )
+    })
+}
+
+pub(crate) const REENTRY: Known = Known {
+    what: "re-entry shortens a lease",
+    switches: &[
+        (Switch::Session(Defect::ReentryShortens), "was lost"),
+        (
+            Switch::Scripts(&[(Script::LockAcquire, "if pttl < tonumber(lease) then", "if true then")]),
+            "Lock: beside",
+        ),
+        (
+            Switch::Scripts(&[(
+                Script::FairAcquire,
+                "  keep(lock, lease)\n",
+                "  redis.call('PEXPIRE', lock, lease)\n",
+            )]),
+            "Fair: beside",
+        ),
+    ],
+    check: nothing_shortens_a_lease,
+};
+
+fn nothing_shortens_a_lease(mistake: Mistake) -> Result<(), String> {
+    a_re_entry_never_shortens(mistake)?;
+    let one_permit = Kind::Semaphore(Permits::new(1, 1).unwrap());
+    for (kind, script) in [
+        (Kind::Lock, Script::LockAcquire),
+        (Kind::Mutex, Script::MutexAcquire),
+        (Kind::Fair, Script::FairAcquire),
+        (Kind::Read, Script::ReadAcquire),
+        (Kind::Write, Script::WriteAcquire),
+        (one_permit, Script::SemaphoreAcquire),
+    ] {
+        a_late_try_never_shortens(mistake, kind, script)?;
+    }
+    Ok(())
+}
+
+/// To the server, asking again is a re-entry of the same owner. No try asks for more
+/// than 30 s, so one that comes late asks for less than a renewal has made of it.
+fn a_late_try_never_shortens(mistake: Mistake, kind: Kind, script: Script) -> Result<(), String> {
+    let mut world = World::new(mistake, 2);
+    world.hold_up(script, Way::There, seconds(4));
+    world.hold_up(script, Way::There, seconds(5));
+    let start = world.now;
+    let held = world.hold(0, wants_for(seconds(60), kind, "door"))?;
+    world.run_for(seconds(50));
+    let asked = world.ran(script, 0, start);
+    ensure(asked == 2, || format!("{kind:?}: asked {asked} times"))?;
+    ensure(!world.lost(0).contains_key(&held.lease), || {
+        format!("{kind:?}: the lease was lost")
+    })?;
+    let excluded = if kind == Kind::Read { Kind::Write } else { kind };
+    ensure(!world.is_free(1, wants(excluded, "door")), || {
+        format!("{kind:?}: beside a lease of 60 s another was granted after 50 s")
+    })
+}
+
+fn a_re_entry_never_shortens(mistake: Mistake) -> Result<(), String> {
+    let mut world = World::new(mistake, 1);
+    let here = |lease| AcquireRequest {
+        context: Some(Context::from_u64(1)),
+        ..wants_for(lease, Kind::Lock, "door")
+    };
+    let outer = world.hold(0, here(seconds(10)))?;
+    let inner = world.hold(0, here(seconds(1)))?;
+    ensure(inner.levels == 2, || "the second is no re-entry".into())?;
+    world.release(0, inner.lease);
+    world.run_for(seconds(5));
+    ensure(world.lost(0).is_empty(), || {
+        format!(
+            "10 s were asked for, and after 5 s the outer lease was lost: {:?}",
+            world.lost(0)
+        )
+    })?;
+    ensure(outer.deadline > world.now && inner.deadline >= outer.deadline, || {
+        "a deadline was shortened".into()
+    })?;
+    ensure(world.left(0, "door").is_some(), || "its record is gone".into())
+}
+
+pub(crate) const EXPIRED_GRANT: Known = Known {
+    what: "expired grant returned as held",
+    switches: &[(Switch::Session(Defect::ExpiredGrantIsHeld), "had ended")],
+    check: what_is_granted_is_held,
+};
+
+fn what_is_granted_is_held(mistake: Mistake) -> Result<(), String> {
+    let mut world = World::new(mistake, 1);
+    world.hold_up(Script::LockAcquire, Way::Back, ms(500));
+    let ticket = world.acquire(0, wants_for(ms(300), Kind::Lock, "door"));
+    let grant = world.granted(0, ticket, seconds(5))?;
+    let has_record = world.left(0, "door").is_some();
+    ensure(grant.deadline > world.now && has_record, || {
+        format!("granted at {} what had ended at {}", world.now, grant.deadline)
+    })
+}
+
+pub(crate) const STALE: Known = Known {
+    what: "extend returns a stale object",
+    switches: &[(Switch::Session(Defect::ExtendIsStale), "is stale")],
+    check: an_extension_says_until_when_it_lasts,
+};
+
+fn an_extension_says_until_when_it_lasts(mistake: Mistake) -> Result<(), String> {
+    let mut world = World::new(mistake, 1);
+    let held = world.hold(0, wants_for(seconds(2), Kind::Lock, "door"))?;
+    world.run_for(seconds(1));
+    let extension = world.extend(0, held.lease, seconds(10));
+    let Some((Outcome::Extended(deadline), at)) = world.outcome(0, extension, seconds(1)) else {
+        return Err("not extended".into());
+    };
+    let lasts = deadline.saturating_since(at);
+    ensure(lasts > seconds(9), || {
+        format!("the extension by 10 s is stale: it says that {lasts:?} are left")
+    })?;
+    world.run_for(seconds(5));
+    ensure(world.lost(0).is_empty() && world.left(0, "door").is_some(), || {
+        "it was extended, and did not last".into()
+    })
+}

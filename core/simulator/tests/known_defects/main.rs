@@ -1,0 +1,77 @@
+//! Defects that other lock libraries had, each made again by a switch, and found.
+//!
+//! A check is one small story in virtual time. It passes on the real code, and with
+//! the defect switched on it fails, in the same build: a check that could not fail
+//! would prove nothing. `cargo test --package leasehold-simulator --features defects
+//! --test known_defects -- --nocapture` prints what each found.
+
+mod known;
+mod leases;
+mod owners;
+mod renewing;
+mod waiting;
+mod world;
+
+use leasehold_protocol::Defect;
+
+use crate::known::{Known, Switch};
+
+/// Names each known defect once: in the list of all, and as a test.
+macro_rules! known_defects {
+    ($($name:ident => $known:path,)*) => {
+        const ALL: &[(&str, &Known)] = &[$((stringify!($name), &$known),)*];
+
+        $(
+            #[test]
+            fn $name() {
+                for complaint in $known.prove().unwrap() {
+                    println!("{}: {complaint}", $known.what);
+                }
+            }
+        )*
+    };
+}
+
+known_defects! {
+    double_hold_after_a_resent_acquire_is_found => owners::DOUBLE_HOLD,
+    stall_after_a_lost_message_is_found => waiting::STALL,
+    semaphore_waiter_parked_for_ever_is_found => waiting::PARKED,
+    healthy_nodes_not_renewed_while_one_is_stuck_is_found => renewing::STUCK_NODE,
+    dead_fair_head_that_blocks_is_found => waiting::DEAD_HEAD,
+    multi_lock_ttl_in_wrong_units_is_found => leases::WRONG_UNITS,
+    downgrade_that_wakes_nobody_is_found => waiting::DOWNGRADE,
+    token_that_ignores_the_lease_is_found => leases::TOKEN,
+    renewal_that_outlives_unlock_is_found => renewing::OUTLIVES,
+    ownership_by_thread_that_crosses_coroutines_is_found => owners::ONE_THREAD,
+    lease_of_an_earlier_call_that_leaks_is_found => leases::LEAK,
+    re_entry_that_shortens_a_lease_is_found => leases::REENTRY,
+    expired_grant_that_is_handed_out_is_found => leases::EXPIRED_GRANT,
+    release_error_that_masks_the_programs_own_is_found => owners::RELEASE_FAILS,
+    extend_that_returns_something_stale_is_found => leases::STALE,
+    refresh_that_re_creates_anothers_key_is_found => renewing::RE_CREATED,
+    record_left_by_a_cancelled_acquire_is_found => owners::LEFT_BEHIND,
+    unlock_that_deletes_a_strangers_lock_is_found => owners::STRANGER,
+}
+
+#[test]
+fn every_known_defect_is_found() {
+    let proofs: Vec<_> = ALL.iter().map(|(_, known)| known.prove()).collect();
+    for (number, ((_, known), proof)) in (1..).zip(ALL.iter().zip(&proofs)) {
+        let found = proof
+            .as_ref()
+            .map_or_else(Clone::clone, |complaints| complaints.join("; "));
+        println!("{number:>2}  {:<48} {found}", known.what);
+    }
+    let caught = proofs.iter().filter(|proof| proof.is_ok()).count();
+    println!("{caught} of {} caught", ALL.len());
+    assert_eq!((caught, ALL.len()), (18, 18));
+}
+
+#[test]
+fn every_switch_of_the_session_has_a_check() {
+    let switches = || ALL.iter().flat_map(|(_, known)| known.switches);
+    for defect in Defect::ALL {
+        let is_it = |(switch, _): &(Switch, &str)| matches!(switch, Switch::Session(of) if of == defect);
+        assert!(switches().any(is_it), "{defect:?} has no check");
+    }
+}

@@ -1,0 +1,122 @@
+//! Defects of renewing: what should be renewed is not, or what should not be is.
+
+use leasehold_protocol::{Defect, Kind, LostReason, Script};
+
+use crate::known::{Known, Mistake, Switch, ensure};
+use crate::world::{Way, World, ms, seconds, wants, wants_for};
+
+pub(crate) const STUCK_NODE: Known = Known {
+    what: "healthy nodes not renewed while one is stuck",
+    switches: &[(Switch::Session(Defect::StuckNodeStopsRenewals), "is stuck")],
+    check: a_stuck_node_keeps_nobody_from_the_others,
+};
+
+fn a_stuck_node_keeps_nobody_from_the_others(mistake: Mistake) -> Result<(), String> {
+    let mut world = World::of_a_majority(mistake, 3, seconds(3));
+    world.hold(0, wants(Kind::Mutex, "door"))?;
+    world.run_for(seconds(10));
+    world.stop(0, true);
+    world.run_for(seconds(60));
+    let healthy = [1, 2].map(|node| world.left(node, "door").is_some());
+    ensure(world.lost(0).is_empty() && healthy == [true; 2], || {
+        format!(
+            "node 0 is stuck; held on 1 and 2: {healthy:?}; lost: {:?}",
+            world.lost(0)
+        )
+    })
+}
+
+pub(crate) const OUTLIVES: Known = Known {
+    what: "renewal outlives unlock",
+    switches: &[(Switch::Session(Defect::RenewalOutlivesUnlock), "is renewed")],
+    check: nothing_renews_what_was_released,
+};
+
+/// The release is held up on its way: until it comes the record may last for one
+/// lease, and not be renewed.
+fn nothing_renews_what_was_released(mistake: Mistake) -> Result<(), String> {
+    let lease = seconds(3);
+    let mut world = World::watched(mistake, 2, lease);
+    let held = world.hold(0, wants(Kind::Lock, "door"))?;
+    let waiter = world.acquire(1, wants(Kind::Lock, "door"));
+    world.run_for(ms(10_500));
+    world.hold_up(Script::LockRelease, Way::There, seconds(60));
+    world.release(0, held.lease);
+    let released = world.now;
+    let granted = world.granted(1, waiter, lease + ms(800));
+    let renewals = world.ran(Script::LockRenew, 0, released);
+    ensure(granted.is_ok() && renewals == 0, || {
+        format!("what was released is renewed {renewals} times, and {granted:?}")
+    })
+}
+
+pub(crate) const RE_CREATED: Known = Known {
+    what: "refresh re-creates another's key",
+    switches: &[
+        (
+            Switch::Scripts(&[(
+                Script::LockRenew,
+                "return {0}",
+                "redis.call('HSET', lock, owner, '1')\nredis.call('PEXPIRE', lock, lease)\nreturn {1}",
+            )]),
+            "is there again",
+        ),
+        (
+            Switch::Scripts(&[(
+                Script::MutexRenew,
+                "if not holder then\n  return {0}",
+                "if not holder then\n  redis.call('SET', lock, owner, 'PX', lease)\n  return {1}",
+            )]),
+            "is there again",
+        ),
+        (
+            Switch::Scripts(&[(
+                Script::LockRenew,
+                "return {2}",
+                "redis.call('DEL', lock)\n  redis.call('HSET', lock, owner, '1')
+  redis.call('PEXPIRE', lock, lease)\n  return {1}",
+            )]),
+            "was overwritten",
+        ),
+        (
+            Switch::Scripts(&[(
+                Script::MutexRenew,
+                "return {2}",
+                "redis.call('SET', lock, owner, 'PX', lease)\n  return {1}",
+            )]),
+            "was overwritten",
+        ),
+    ],
+    check: a_renewal_creates_nothing,
+};
+
+fn a_renewal_creates_nothing(mistake: Mistake) -> Result<(), String> {
+    for kind in [Kind::Lock, Kind::Mutex] {
+        let mut world = World::watched(mistake, 2, seconds(3));
+        let held = world.hold(0, wants(kind, "door"))?;
+        world.command(0, &["DEL", "door"]);
+        world.run_for(seconds(2));
+        ensure(world.owners(kind, "door").is_empty(), || {
+            format!("{kind:?}: the record that was removed is there again")
+        })?;
+        let reason = world.lost(0).get(&held.lease).copied();
+        ensure(reason == Some(LostReason::Removed), || {
+            format!("{kind:?}: the holder heard {reason:?}")
+        })?;
+
+        let mut world = World::watched(mistake, 2, seconds(3));
+        let held = world.hold(0, wants(kind, "door"))?;
+        world.command(0, &["DEL", "door"]);
+        world.hold(1, wants_for(seconds(60), kind, "door"))?;
+        let others = world.owners(kind, "door");
+        world.run_for(seconds(2));
+        ensure(world.owners(kind, "door") == others && world.lost(1).is_empty(), || {
+            format!("{kind:?}: the next holder's record was overwritten")
+        })?;
+        let reason = world.lost(0).get(&held.lease).copied();
+        ensure(reason == Some(LostReason::Stolen), || {
+            format!("{kind:?}: the holder heard {reason:?}")
+        })?;
+    }
+    Ok(())
+}

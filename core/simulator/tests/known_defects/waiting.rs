@@ -1,0 +1,115 @@
+//! Defects of waiting: a lock is free, and whoever waits for it does not get it.
+
+use std::time::Duration;
+
+use leasehold_protocol::{AcquireRequest, Context, Defect, Kind, Permits, Script};
+
+use crate::known::{Known, Mistake, Switch, ensure};
+use crate::world::{World, ms, seconds, wants};
+
+/// A poll, and the way there and back.
+const POLL: Duration = ms(800);
+
+pub(crate) const STALL: Known = Known {
+    what: "stall after a lost message",
+    switches: &[(Switch::Session(Defect::WaiterTrustsMessages), "the message was lost")],
+    check: a_lost_message_costs_one_poll,
+};
+
+fn a_lost_message_costs_one_poll(mistake: Mistake) -> Result<(), String> {
+    let mut world = World::new(mistake, 2);
+    let held = world.hold(0, wants(Kind::Lock, "door"))?;
+    let waiter = world.acquire(1, wants(Kind::Lock, "door"));
+    world.run_for(seconds(2));
+    world.loses_messages = true;
+    world.release(0, held.lease);
+    let granted = world.granted(1, waiter, POLL);
+    granted.map_err(|waiting| format!("the message was lost, and the free lock is {waiting}"))?;
+    Ok(())
+}
+
+pub(crate) const PARKED: Known = Known {
+    what: "semaphore waiter parked for ever",
+    switches: &[(Switch::Session(Defect::WaiterParks), "the holder is dead")],
+    check: the_permit_of_a_dead_holder_is_taken,
+};
+
+fn the_permit_of_a_dead_holder_is_taken(mistake: Mistake) -> Result<(), String> {
+    let lease = seconds(3);
+    let mut world = World::watched(mistake, 2, lease);
+    let only_one = AcquireRequest {
+        wait: Some(seconds(3_600)),
+        ..wants(Kind::Semaphore(Permits::new(1, 1).unwrap()), "desk")
+    };
+    world.hold(0, only_one.clone())?;
+    let waiter = world.acquire(1, only_one);
+    world.run_for(seconds(10));
+    // Nobody says that the permit has ended.
+    world.kill(0);
+    let granted = world.granted(1, waiter, lease + POLL);
+    granted.map_err(|waiting| format!("the holder is dead, and its permit {waiting}"))?;
+    Ok(())
+}
+
+pub(crate) const DEAD_HEAD: Known = Known {
+    what: "dead fair head blocks",
+    switches: &[(
+        Switch::Scripts(&[
+            (Script::FairAcquire, HEAD, HEAD_IS_KEPT),
+            (Script::FairPoll, HEAD, HEAD_IS_KEPT),
+            (Script::FairRelease, HEAD, HEAD_IS_KEPT),
+            (Script::FairForce, HEAD, HEAD_IS_KEPT),
+        ]),
+        "behind a dead one",
+    )],
+    check: a_dead_head_is_passed_over,
+};
+
+const HEAD: &str = "    leave_line(owner)\n    if seen and";
+const HEAD_IS_KEPT: &str = "    if not seen or now - tonumber(seen) > WAITER_LIFE then return nil end
+    leave_line(owner)\n    if seen and";
+
+fn a_dead_head_is_passed_over(mistake: Mistake) -> Result<(), String> {
+    let mut world = World::new(mistake, 3);
+    let held = world.hold(0, wants(Kind::Fair, "desk"))?;
+    world.acquire(1, wants(Kind::Fair, "desk"));
+    world.run_for(ms(100));
+    let second = world.acquire(2, wants(Kind::Fair, "desk"));
+    world.run_for(seconds(2));
+    world.kill(1);
+    world.run_for(seconds(10));
+    world.release(0, held.lease);
+    let granted = world.granted(2, second, POLL);
+    granted.map_err(|waiting| format!("the free lock, behind a dead one in the line, is {waiting}"))?;
+    Ok(())
+}
+
+pub(crate) const DOWNGRADE: Known = Known {
+    what: "downgrade wakes nobody",
+    switches: &[(
+        Switch::Scripts(&[(
+            Script::WriteRelease,
+            "local listeners = changed and redis.pcall",
+            "local is_read = redis.call('EXISTS', (string.gsub(state, '^leasehold:rw', 'leasehold:rw-readers'))) == 1
+local listeners = changed and not is_read and redis.pcall",
+        )]),
+        "may read again",
+    )],
+    check: a_downgrade_wakes_the_readers,
+};
+
+fn a_downgrade_wakes_the_readers(mistake: Mistake) -> Result<(), String> {
+    let mut world = World::new(mistake, 2);
+    let by_one = |kind| AcquireRequest {
+        context: Some(Context::from_u64(1)),
+        ..wants(kind, "plan")
+    };
+    let write = world.hold(0, by_one(Kind::Write))?;
+    let reader = world.acquire(1, wants(Kind::Read, "plan"));
+    world.run_for(seconds(2));
+    world.hold(0, by_one(Kind::Read))?;
+    world.release(0, write.lease);
+    let granted = world.granted(1, reader, ms(10));
+    granted.map_err(|waiting| format!("anybody may read again, and the read side is {waiting}"))?;
+    ensure(world.lost(0).is_empty(), || "the read inside the write was lost".into())
+}

@@ -1,0 +1,471 @@
+//! A world in virtual time: sessions, servers that run the shipped scripts, and a
+//! link between each pair, on which calls, replies and messages can be held up or
+//! lost. One mistake may be switched on in all of it. Nothing here sleeps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_protocol::{
+    AcquireRequest, Call, CallError, CallId, ClientId, Config, Entropy, Event, Grant, Instant, Kind, Lane,
+    LeaseDuration, LeaseId, LockName, LostReason, NodeId, Outcome, Reply, Script, Session, Ticket, Transmit,
+};
+use leasehold_store::{Reply as StoreReply, ServerTime, Store, SubscriberId};
+
+use crate::known::{Mistake, Switch};
+
+/// How long anything travels.
+const LATENCY: Duration = Duration::from_micros(500);
+/// What every server's clock shows when a world begins.
+const EPOCH: u64 = 1_795_000_000_000_000;
+
+pub(crate) const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(crate) const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A small seeded generator (xorshift64*).
+struct Seeded(u64);
+
+impl Entropy for Seeded {
+    fn next_u64(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+}
+
+/// Which way something is held up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The call, on its way to the server.
+    There,
+    /// The reply, on its way back.
+    Back,
+}
+
+/// A server.
+struct Node {
+    store: Store,
+    /// By how much its clock was put back.
+    set_back: Duration,
+    /// It stands still; what arrives waits.
+    is_stopped: bool,
+}
+
+/// A client.
+struct Client {
+    session: Session,
+    is_alive: bool,
+    events: Vec<(Instant, Event)>,
+}
+
+/// A script that a server ran.
+struct Ran {
+    at: Instant,
+    client: usize,
+    script: Script,
+}
+
+enum Travelling {
+    Call(Call),
+    Subscribe(NodeId, Arc<[u8]>),
+    Unsubscribe(NodeId, Arc<[u8]>),
+    Reply(CallId, Result<Reply, CallError>),
+    Subscribed(NodeId, Arc<[u8]>),
+    Message(NodeId, Arc<[u8]>, Arc<[u8]>),
+}
+
+impl Travelling {
+    /// The server that it goes to.
+    const fn to(&self) -> Option<NodeId> {
+        match self {
+            Self::Call(call) => Some(call.node),
+            Self::Subscribe(node, _) | Self::Unsubscribe(node, _) => Some(*node),
+            Self::Reply(..) | Self::Subscribed(..) | Self::Message(..) => None,
+        }
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) now: Instant,
+    /// Messages are published and not heard.
+    pub(crate) loses_messages: bool,
+    mistake: Mistake,
+    nodes: Vec<Node>,
+    clients: Vec<Client>,
+    ran: Vec<Ran>,
+    delays: Vec<(Script, Way, Duration)>,
+    /// What leaves later on the same line arrives later.
+    busy_until: BTreeMap<(usize, NodeId, Lane, bool), Instant>,
+    /// In order of arrival; ties in order of departure.
+    travelling: BTreeMap<(Instant, u64), (usize, Travelling)>,
+    departed: u64,
+    lanes: BTreeMap<(usize, CallId), (NodeId, Lane, Script)>,
+}
+
+impl World {
+    /// So many clients of one server, with the watchdog's default lease.
+    pub(crate) fn new(mistake: Mistake, clients: usize) -> Self {
+        Self::with(mistake, clients, 1, LeaseDuration::DEFAULT)
+    }
+
+    /// The same, with the watchdog's lease of so long.
+    pub(crate) fn watched(mistake: Mistake, clients: usize, lease: Duration) -> Self {
+        Self::with(mistake, clients, 1, LeaseDuration::watched(lease).unwrap())
+    }
+
+    /// One client whose locks are held by a majority of several servers.
+    pub(crate) fn of_a_majority(mistake: Mistake, nodes: u16, lease: Duration) -> Self {
+        Self::with(mistake, 1, nodes, LeaseDuration::watched(lease).unwrap())
+    }
+
+    fn with(mistake: Mistake, clients: usize, nodes: u16, lease: LeaseDuration) -> Self {
+        let node = |_| Node {
+            store: Store::new(),
+            set_back: Duration::ZERO,
+            is_stopped: false,
+        };
+        let client = |number| {
+            let mut seed = Seeded(0x9E37_79B9 + number as u64);
+            let config = Config {
+                client: ClientId::random(&mut seed),
+                lease,
+                primaries: nodes,
+                command_timeout: seconds(3),
+                poll: (ms(500), ms(750)),
+            };
+            let mut session = Session::new(config, Box::new(seed));
+            if let Some(Switch::Session(defect)) = mistake {
+                session.switch_on(*defect);
+            }
+            Client {
+                session,
+                is_alive: true,
+                events: Vec::new(),
+            }
+        };
+        let mut world = Self {
+            now: Instant::ZERO + seconds(1_000),
+            loses_messages: false,
+            mistake,
+            nodes: (0..nodes).map(node).collect(),
+            clients: (0..clients).map(client).collect(),
+            ran: Vec::new(),
+            delays: Vec::new(),
+            busy_until: BTreeMap::new(),
+            travelling: BTreeMap::new(),
+            departed: 0,
+            lanes: BTreeMap::new(),
+        };
+        for client in 0..clients {
+            for node in 0..nodes {
+                world.tell(client, |session, now| session.on_connected(NodeId(node), now));
+            }
+        }
+        world
+    }
+
+    // What a test does to the world.
+
+    /// Holds up the next call of a script, or its reply.
+    pub(crate) fn hold_up(&mut self, script: Script, way: Way, by: Duration) {
+        self.delays.push((script, way, by));
+    }
+
+    /// A server stands still from now on, or no longer.
+    pub(crate) fn stop(&mut self, node: usize, is_stopped: bool) {
+        self.nodes[node].is_stopped = is_stopped;
+    }
+
+    /// A server's clock is put back.
+    pub(crate) fn put_back_clock(&mut self, by: Duration) {
+        self.nodes[0].set_back += by;
+    }
+
+    /// A client is gone, without a word.
+    pub(crate) fn kill(&mut self, client: usize) {
+        self.clients[client].is_alive = false;
+    }
+
+    /// Runs a command on a server, as an operator or another program does.
+    pub(crate) fn command(&mut self, node: usize, words: &[&str]) -> StoreReply {
+        let clock = self.clock(node);
+        let reply = self.nodes[node].store.execute(words, clock);
+        self.publish(node);
+        reply
+    }
+
+    // What callers do.
+
+    pub(crate) fn acquire(&mut self, client: usize, request: AcquireRequest) -> Ticket {
+        self.tell(client, |session, now| session.acquire(request, now))
+    }
+
+    pub(crate) fn acquire_all(&mut self, client: usize, requests: Vec<AcquireRequest>) -> Ticket {
+        self.tell(client, |session, now| session.acquire_all(requests, now))
+    }
+
+    pub(crate) fn release(&mut self, client: usize, lease: LeaseId) -> Ticket {
+        self.tell(client, |session, now| session.release(lease, now))
+    }
+
+    pub(crate) fn extend(&mut self, client: usize, lease: LeaseId, by: Duration) -> Ticket {
+        let by = Some(LeaseDuration::fixed(by).unwrap());
+        self.tell(client, |session, now| session.extend(lease, by, now))
+    }
+
+    pub(crate) fn cancel(&mut self, client: usize, ticket: Ticket) {
+        self.tell(client, |session, now| session.cancel(ticket, now));
+    }
+
+    /// Gives a session an input, and keeps the law: drain both polls.
+    fn tell<T>(&mut self, client: usize, input: impl FnOnce(&mut Session, Instant) -> T) -> T {
+        let now = self.now;
+        let result = input(&mut self.clients[client].session, now);
+        while let Some(transmit) = self.clients[client].session.poll_transmit() {
+            match transmit {
+                Transmit::Call(call) => {
+                    self.clients[client].session.on_sent(call.id, now);
+                    self.lanes
+                        .insert((client, call.id), (call.node, call.lane, call.script));
+                    let line = (client, call.node, call.lane, true);
+                    let at = self.arrival(line, call.script, Way::There);
+                    self.depart(at, client, Travelling::Call(call));
+                }
+                Transmit::Subscribe { node, channel } => self.send(client, Travelling::Subscribe(node, channel)),
+                Transmit::Unsubscribe { node, channel } => self.send(client, Travelling::Unsubscribe(node, channel)),
+            }
+        }
+        while let Some(event) = self.clients[client].session.poll_event() {
+            self.clients[client].events.push((now, event));
+        }
+        result
+    }
+
+    // What travels.
+
+    fn send(&mut self, client: usize, what: Travelling) {
+        self.depart(self.now + LATENCY, client, what);
+    }
+
+    fn depart(&mut self, arrival: Instant, client: usize, what: Travelling) {
+        self.departed += 1;
+        self.travelling.insert((arrival, self.departed), (client, what));
+    }
+
+    /// When something arrives that leaves now: behind what left before it.
+    fn arrival(&mut self, line: (usize, NodeId, Lane, bool), script: Script, way: Way) -> Instant {
+        let held_up = |(of, to, _): &(Script, Way, Duration)| *of == script && *to == way;
+        let delay = self.delays.iter().position(held_up).map(|at| self.delays.remove(at).2);
+        let busy = self.busy_until.entry(line).or_default();
+        *busy = (self.now + LATENCY + delay.unwrap_or_default()).max(*busy);
+        *busy
+    }
+
+    fn arrive(&mut self, client: usize, what: Travelling) {
+        match what {
+            Travelling::Call(call) => {
+                let node = usize::from(call.node.0);
+                let (id, script) = (call.id, call.script);
+                let at = self.now;
+                self.ran.push(Ran { at, client, script });
+                let result = self.run(node, &call);
+                self.publish(node);
+                let at = self.arrival((client, call.node, call.lane, false), script, Way::Back);
+                self.depart(at, client, Travelling::Reply(id, result));
+            }
+            Travelling::Subscribe(node, channel) => {
+                let subscriber = SubscriberId(client as u64);
+                self.nodes[usize::from(node.0)].store.subscribe(subscriber, &channel);
+                self.send(client, Travelling::Subscribed(node, channel));
+            }
+            Travelling::Unsubscribe(node, channel) => {
+                let subscriber = SubscriberId(client as u64);
+                self.nodes[usize::from(node.0)].store.unsubscribe(subscriber, &channel);
+            }
+            _ if !self.clients[client].is_alive => {}
+            Travelling::Reply(call, result) => self.tell(client, |session, now| session.on_reply(call, result, now)),
+            Travelling::Subscribed(node, channel) => {
+                self.tell(client, |session, now| session.on_subscribed(node, &channel, now));
+            }
+            Travelling::Message(node, channel, payload) => {
+                self.tell(client, |session, now| session.on_message(node, &channel, &payload, now));
+            }
+        }
+    }
+
+    /// Runs a call's script, or the text that a mistake makes of it.
+    fn run(&mut self, node: usize, call: &Call) -> Result<Reply, CallError> {
+        let clock = self.clock(node);
+        let store = &mut self.nodes[node].store;
+        let reply = match self.mistake.and_then(|switch| switch.text(call.script)) {
+            None => store.run_script(call.script, &call.keys, &call.args, clock),
+            Some(text) => {
+                let count = call.keys.len().to_string();
+                let mut words: Vec<&[u8]> = vec![b"EVAL", text.as_bytes(), count.as_bytes()];
+                words.extend(call.keys.iter().chain(&call.args).map(|word| &**word));
+                store.execute(&words, clock)
+            }
+        };
+        Ok(reply.into_result()?.into())
+    }
+
+    fn publish(&mut self, node: usize) {
+        let of = NodeId(u16::try_from(node).unwrap());
+        for delivery in self.nodes[node].store.take_deliveries() {
+            if !self.loses_messages {
+                let listener = usize::try_from(delivery.subscriber.0).unwrap();
+                self.send(listener, Travelling::Message(of, delivery.channel, delivery.payload));
+            }
+        }
+    }
+
+    fn clock(&self, node: usize) -> ServerTime {
+        let set_back = u64::try_from(self.nodes[node].set_back.as_micros()).unwrap();
+        ServerTime::from_micros(EPOCH + self.now.as_micros() - set_back)
+    }
+
+    // Time.
+
+    /// Goes on to the next thing that happens, at most to `end`. False when there is none.
+    fn step(&mut self, end: Instant) -> bool {
+        let nodes = &self.nodes;
+        let waits = |what: &Travelling| what.to().is_some_and(|node| nodes[usize::from(node.0)].is_stopped);
+        let arrival = self.travelling.iter().find(|(_, (_, what))| !waits(what));
+        let arrival = arrival.map(|(key, _)| *key);
+        let alive = self.clients.iter().enumerate().filter(|(_, client)| client.is_alive);
+        let timeout = alive.filter_map(|(number, client)| Some((client.session.poll_timeout()?, number)));
+        let timeout = timeout.min();
+        let times = [arrival.map(|(at, _)| at), timeout.map(|(at, _)| at)];
+        let next = times.into_iter().flatten().min().map(|next| next.max(self.now));
+        let Some(next) = next.filter(|next| *next <= end) else {
+            self.now = end;
+            return false;
+        };
+        self.now = next;
+        let arrived = arrival.filter(|(at, _)| *at <= next);
+        if let Some((client, what)) = arrived.and_then(|key| self.travelling.remove(&key)) {
+            self.arrive(client, what);
+        } else if let Some((_, client)) = timeout {
+            self.tell(client, Session::on_timeout);
+        }
+        true
+    }
+
+    pub(crate) fn run_for(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.step(end) {}
+    }
+
+    // What came of it.
+
+    /// What a ticket comes to within `limit`, and when.
+    pub(crate) fn outcome(&mut self, client: usize, ticket: Ticket, limit: Duration) -> Option<(Outcome, Instant)> {
+        let end = self.now + limit;
+        loop {
+            let mut events = self.clients[client].events.iter();
+            let done = events.find_map(|(at, event)| match event {
+                Event::Completed { ticket: of, outcome } if *of == ticket => Some((outcome.clone(), *at)),
+                _ => None,
+            });
+            if done.is_some() || !self.step(end) {
+                return done;
+            }
+        }
+    }
+
+    /// The grant of a ticket within `limit`.
+    pub(crate) fn granted(&mut self, client: usize, ticket: Ticket, limit: Duration) -> Result<Grant, String> {
+        match self.outcome(client, ticket, limit) {
+            Some((Outcome::Granted(grant), _)) => Ok(grant),
+            None => Err(format!("not granted to client {client} within {limit:?}")),
+            Some((other, _)) => Err(format!("not granted to client {client}: {other:?}")),
+        }
+    }
+
+    /// Takes a lock that is there to be taken.
+    pub(crate) fn hold(&mut self, client: usize, request: AcquireRequest) -> Result<Grant, String> {
+        let ticket = self.acquire(client, request);
+        self.granted(client, ticket, seconds(120))
+    }
+
+    /// Whether a client gets the lock without waiting.
+    pub(crate) fn is_free(&mut self, client: usize, request: AcquireRequest) -> bool {
+        let once = AcquireRequest {
+            wait: Some(Duration::ZERO),
+            ..request
+        };
+        self.hold(client, once).is_ok()
+    }
+
+    /// The leases that a client was told are lost, and why.
+    pub(crate) fn lost(&self, client: usize) -> BTreeMap<LeaseId, LostReason> {
+        let events = self.clients[client].events.iter();
+        let lost = events.filter_map(|(_, event)| match event {
+            Event::Lost { lease, reason } => Some((*lease, *reason)),
+            _ => None,
+        });
+        lost.collect()
+    }
+
+    /// How often servers ran a script for a client since then.
+    pub(crate) fn ran(&self, script: Script, client: usize, since: Instant) -> usize {
+        let is_it = |ran: &&Ran| ran.script == script && ran.client == client && ran.at >= since;
+        self.ran.iter().filter(is_it).count()
+    }
+
+    /// What is left of a key's TTL: `None` if there is no such key.
+    pub(crate) fn left(&mut self, node: usize, key: &str) -> Option<Duration> {
+        match self.command(node, &["PTTL", key]) {
+            StoreReply::Int(left) => u64::try_from(left).ok().map(ms),
+            other => unreachable!("PTTL replied {other:?}"),
+        }
+    }
+
+    /// The owners of a lock's record.
+    pub(crate) fn owners(&mut self, kind: Kind, name: &str) -> BTreeSet<Vec<u8>> {
+        let reply = match kind {
+            Kind::Mutex => self.command(0, &["GET", name]),
+            _ => self.command(0, &["HKEYS", name]),
+        };
+        match reply {
+            StoreReply::Nil => BTreeSet::new(),
+            StoreReply::Bytes(owner) => BTreeSet::from([owner]),
+            StoreReply::Array(owners) => owners
+                .into_iter()
+                .map(|owner| match owner {
+                    StoreReply::Bytes(owner) => owner,
+                    other => unreachable!("an owner is {other:?}"),
+                })
+                .collect(),
+            other => unreachable!("the owners are {other:?}"),
+        }
+    }
+}
+
+/// A caller who waits for a lock as long as it takes.
+pub(crate) fn wants(kind: Kind, name: &str) -> AcquireRequest {
+    AcquireRequest {
+        kind,
+        name: LockName::parse(name).unwrap(),
+        context: None,
+        within: None,
+        wait: None,
+        lease: None,
+        max_hold: None,
+        fencing: true,
+    }
+}
+
+/// The same, for a lease of so long.
+pub(crate) fn wants_for(lease: Duration, kind: Kind, name: &str) -> AcquireRequest {
+    AcquireRequest {
+        lease: Some(LeaseDuration::fixed(lease).unwrap()),
+        ..wants(kind, name)
+    }
+}

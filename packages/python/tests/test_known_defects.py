@@ -1,0 +1,112 @@
+"""Defects of other lock libraries, each made again and found.
+
+Each check passes on the real code, and fails once the defect is put in. The core proves
+the same for the defects that are its own; here are those that can be in a scope.
+"""
+
+# ruff: noqa: PT012 (the scope that raises is the thing under test)
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+import leasehold
+from leasehold import aio
+from leasehold._context import TaskOwner
+from leasehold.aio import _lock as aio_lock
+
+URL = "memory://"
+
+
+class ProgramError(Exception):
+    """What a program raises of its own."""
+
+
+def the_programs_own_error_comes_out() -> None:
+    """The lease is lost inside of the scope, and then the program fails."""
+    with leasehold.connect(URL) as client, pytest.raises(ProgramError), client.lock("door", lease=0.1) as lease:
+        assert lease.lost.wait(10)
+        raise ProgramError
+
+
+def test_release_error_that_masks_the_programs_own_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    the_programs_own_error_comes_out()
+
+    leave = leasehold.Lease._leave
+    monkeypatch.setattr(leasehold.Lease, "_leave", lambda lease, body_raised: leave(lease, False))
+    with pytest.raises(leasehold.LockLostError):
+        the_programs_own_error_comes_out()
+
+
+async def the_tasks_own_error_comes_out() -> None:
+    async with aio.connect(URL) as client:
+        with pytest.raises(ProgramError):
+            async with client.lock("door", lease=0.1):
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    raise ProgramError from None
+
+
+async def test_release_error_that_masks_the_tasks_own_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    await the_tasks_own_error_comes_out()
+
+    leave = aio_lock.Hold._leave
+
+    async def leave_and_mask(
+        hold: aio_lock.Hold,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        entered: aio_lock.Entered | None,
+    ) -> None:
+        await leave(hold, None, raised, entered)
+
+    monkeypatch.setattr(aio_lock.Hold, "_leave", leave_and_mask)
+    with pytest.raises(leasehold.LockLostError):
+        await the_tasks_own_error_comes_out()
+
+
+async def tasks_of_one_thread_exclude_each_other() -> None:
+    async with aio.connect(URL) as client:
+        lock = client.lock("door")
+
+        async def another_task() -> aio.Lease | None:
+            return await lock.try_acquire()
+
+        async with lock:
+            assert await asyncio.create_task(another_task()) is None, "another task was let in"
+
+
+async def test_ownership_by_thread_that_crosses_tasks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    await tasks_of_one_thread_exclude_each_other()
+
+    the_thread = TaskOwner(asyncio.get_running_loop())
+    monkeypatch.setattr(aio_lock, "this_task", lambda: the_thread)
+    with pytest.raises(AssertionError, match="another task was let in"):
+        await tasks_of_one_thread_exclude_each_other()
+
+
+def an_extended_lease_says_how_long_it_lasts() -> None:
+    with leasehold.connect(URL) as client:
+        lease = client.lock("door", lease=5).try_acquire()
+        assert lease is not None
+        lease.extend(60)
+        assert lease.remaining() > 30, "the lease is stale"
+
+
+def test_extend_that_leaves_a_stale_lease_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    an_extended_lease_says_how_long_it_lasts()
+
+    extend = leasehold.Lease.extend
+
+    def extend_elsewhere(lease: leasehold.Lease, by: float) -> None:
+        until = time.monotonic() + lease.remaining()
+        extend(lease, by)
+        monkeypatch.setattr(leasehold.Lease, "remaining", lambda _: until - time.monotonic())
+
+    monkeypatch.setattr(leasehold.Lease, "extend", extend_elsewhere)
+    with pytest.raises(AssertionError, match="the lease is stale"):
+        an_extended_lease_says_how_long_it_lasts()
