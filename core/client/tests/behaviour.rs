@@ -338,8 +338,14 @@ impl Run {
             other => panic!("no kind {other:?}"),
         };
         let millis = |name| step[name].as_u64().map(Duration::from_millis);
-        let lock = millis("lease_ms").map_or_else(|| lock.clone(), |lease| lock.lease(lease));
-        let lock = millis("max_hold_ms").map_or_else(|| lock.clone(), |most| lock.max_hold(most));
+        let lock = match millis("lease_ms") {
+            Some(lease) => lock.lease(lease),
+            None => lock,
+        };
+        let lock = match millis("max_hold_ms") {
+            Some(most) => lock.max_hold(most),
+            None => lock,
+        };
         match step["token"].as_bool() {
             Some(false) => lock.without_token(),
             _ => lock,
@@ -349,7 +355,10 @@ impl Run {
 
 fn wait(lock: Lock, step: &Value, unless_said: Option<u64>) -> Lock {
     let millis = step["wait_ms"].as_u64().or(unless_said);
-    millis.map_or_else(|| lock.clone(), |millis| lock.wait(Duration::from_millis(millis)))
+    match millis {
+        Some(millis) => lock.wait(Duration::from_millis(millis)),
+        None => lock,
+    }
 }
 
 fn text(step: &Value, name: &str) -> String {
