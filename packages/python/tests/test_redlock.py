@@ -6,6 +6,7 @@ import contextlib
 import time
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from servers import RedisServer, eventually, store_of
@@ -154,8 +155,9 @@ async def test_a_primary_that_is_listed_twice_is_misconfigured_in_asyncio(primar
         await aio.redlock([one.url, two.url, f"redis://localhost:{one.port}"])
 
 
-@pytest.mark.parametrize("count", [1, 2, 4, 17])
-async def test_only_an_odd_number_of_primaries_has_a_majority(count: int) -> None:
+@pytest.mark.parametrize("count", [0, 1, 2, 4, 17])
+async def test_only_an_odd_number_of_primaries_has_a_majority(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setenv("LEASEHOLD_URL", "memory://")
     some = [f"memory://{uuid.uuid4()}" for _ in range(count)]
     with pytest.raises(leasehold.InvalidArgumentError):
         leasehold.redlock(some)
@@ -163,9 +165,19 @@ async def test_only_an_odd_number_of_primaries_has_a_majority(count: int) -> Non
         await aio.redlock(some)
 
 
-def test_one_text_is_not_taken_for_a_list_of_letters() -> None:
+@pytest.mark.parametrize("wrong", [None, "memory://one", [1, 2, 3]])
+async def test_what_is_no_list_of_urls_is_a_type_error(monkeypatch: pytest.MonkeyPatch, wrong: Any) -> None:
+    monkeypatch.setenv("LEASEHOLD_URL", "memory://")
     with pytest.raises(TypeError):
-        leasehold.redlock("memory://one")
+        leasehold.redlock(wrong)
+    with pytest.raises(TypeError):
+        await aio.redlock(wrong)
+
+
+async def test_the_urls_may_come_one_by_one(memories: list[str]) -> None:
+    with leasehold.redlock(url for url in memories) as client, client.lock("door"):
+        async with aio.redlock(url for url in memories) as other:
+            assert await other.lock("door").locked()
 
 
 def test_other_kinds_are_refused(memories: list[str]) -> None:

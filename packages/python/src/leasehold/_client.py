@@ -8,7 +8,7 @@ import select
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
@@ -20,7 +20,7 @@ from leasehold._holds import Holds
 from leasehold._lease import Lease
 from leasehold._lock import BaseLock, Lock, ReadWriteLock
 from leasehold._semaphore import Semaphore
-from leasehold._settings import Duration, LockSettings, milliseconds, optional_milliseconds
+from leasehold._settings import Duration, LockSettings, milliseconds, optional_milliseconds, url_list
 from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold.errors import LockTimeoutError
 
@@ -61,7 +61,7 @@ def connect(
 
 
 def redlock(
-    urls: Sequence[str],
+    urls: Iterable[str],
     *,
     lease: Duration | None = None,
     command_timeout: Duration | None = None,
@@ -95,7 +95,7 @@ def redlock(
     primary is listed twice, `InvalidArgumentError` for an even number of URLs; and otherwise
     what `connect` raises.
     """
-    native = open_native(None, urls, lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
+    native = open_native(None, url_list(urls), lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
     _wait_connected(native)
     return Client(native)
 
@@ -266,7 +266,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
 
 def open_native(
     url: str | None,
-    primaries: Sequence[str] | None,
+    primaries: list[str] | None,
     lease: Duration | None,
     command_timeout: Duration | None,
     connect_timeout: Duration | None,

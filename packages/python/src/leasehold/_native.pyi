@@ -3,7 +3,6 @@
 # Times are milliseconds. Every operation of `Client` comes twice: `name()` blocks
 # without the GIL, `submit_name()` gives a request number whose result `drain()` brings.
 
-from collections.abc import Sequence
 from typing import Final, TypeAlias, final
 
 from leasehold.errors import LeaseholdError, LockTimeoutError
@@ -41,7 +40,7 @@ class Client:
         cls,
         *,
         url: str | None,
-        primaries: Sequence[str] | None,
+        primaries: list[str] | None,
         lease_ms: float | None,
         command_timeout_ms: float | None,
         connect_timeout_ms: float | None,

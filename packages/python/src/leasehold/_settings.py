@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, Literal, TypeAlias
@@ -125,6 +126,13 @@ class LockSettings:
                 operation="acquire",
             )
         return self.but(wait=timeout)
+
+
+def url_list(urls: Iterable[str]) -> list[str]:
+    """The URLs, which one text is not. All other rules are the core's."""
+    if isinstance(urls, str):
+        raise TypeError(f"the URLs of several primaries are a list of str, not {urls!r}")
+    return list(urls)
 
 
 def checked_name(name: str) -> str:

@@ -7,7 +7,7 @@ import functools
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
@@ -17,7 +17,7 @@ from leasehold._context import TaskOwner
 from leasehold._factories import Factories
 from leasehold._holds import Holds
 from leasehold._lease import ReleaseOutcome
-from leasehold._settings import Duration, LockSettings
+from leasehold._settings import Duration, LockSettings, url_list
 from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold.aio._lease import Lease
 from leasehold.aio._lock import BaseLock, Lock, ReadWriteLock
@@ -52,7 +52,7 @@ def connect(
 
 
 def redlock(
-    urls: Sequence[str],
+    urls: Iterable[str],
     *,
     lease: Duration | None = None,
     command_timeout: Duration | None = None,
@@ -69,7 +69,7 @@ def redlock(
     """
 
     def start() -> _native.Client:
-        return open_native(None, urls, lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
+        return open_native(None, url_list(urls), lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
 
     return Connecting(start)
 
