@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool;
@@ -44,6 +45,17 @@ class JavaUsageTest {
             lock.unlock();
             lock.unlock();
             assertThrows(IllegalMonitorStateException.class, lock::unlock);
+        }
+    }
+
+    @Test
+    void redlock_takes_several_urls_or_a_list() {
+        List<String> urls = List.of("memory://java-a", "memory://java-b", "memory://java-c");
+        try (LeaseholdClient one = Leasehold.redlock(urls);
+                LeaseholdClient two = Leasehold.redlock(urls.toArray(String[]::new))) {
+            one.lock("name").lock();
+            assertFalse(two.lock("name").tryLock());
+            one.lock("name").unlock();
         }
     }
 
