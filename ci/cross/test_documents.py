@@ -75,6 +75,35 @@ def test_the_rights_in_security_md_are_enough(server: Server, limited_url: str) 
     assert command(server, "ACL", "LOG") == []
 
 
+def test_the_rights_in_security_md_are_enough_for_every_kind(server: Server, limited_url: str) -> None:
+    command(server, "ACL", "LOG", "RESET")
+    with leasehold.connect(limited_url) as holder, leasehold.connect(limited_url) as other:
+        locks = [
+            (client.mutex("orders:2"), client.fair_lock("orders:3"), client.read_write_lock("orders:4").write)
+            for client in (holder, other)
+        ]
+        for held, waiting in zip(*locks, strict=True):
+            first = held.try_acquire()
+            assert first is not None
+            assert waiting.try_acquire(wait=0.2) is None
+            first.extend()
+            assert waiting.locked()
+            first.release()
+            second = waiting.try_acquire(wait=5)
+            assert second is not None
+            assert other.force_release(waiting)
+            assert second.release() == "expired"
+        read = holder.read_write_lock("orders:4").read
+        with read:
+            assert read.locked()
+        with holder.semaphore("orders:5", 2) as permit:
+            assert other.semaphore("orders:5", 2).available() == 1
+            permit.extend()
+        with holder.multi_lock([holder.lock("orders:6"), holder.mutex("orders:7")]):
+            assert other.lock("orders:6").try_acquire() is None
+    assert command(server, "ACL", "LOG") == []
+
+
 def test_a_name_outside_those_rights_is_refused_with_an_error(limited_url: str) -> None:
     with leasehold.connect(limited_url) as client, pytest.raises(leasehold.LeaseholdError):
         client.lock("payments:1").try_acquire()
