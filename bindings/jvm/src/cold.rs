@@ -14,7 +14,7 @@ pub struct NativeOptions {
     /// The server's URL.
     pub url: Option<String>,
     /// The URLs of several primaries, in place of `url`.
-    pub primaries: Vec<String>,
+    pub primaries: Option<Vec<String>>,
     /// The watchdog's lease.
     pub lease_ms: Option<f64>,
     /// How long an answer may take.
@@ -73,7 +73,7 @@ pub fn open(options: NativeOptions) -> NativeOpened {
     };
     let opened = Client::open(Options {
         url: options.url,
-        primaries: Some(options.primaries).filter(|primaries| !primaries.is_empty()),
+        primaries: options.primaries,
         lease_ms: options.lease_ms,
         command_timeout_ms: options.command_timeout_ms,
         connect_timeout_ms: options.connect_timeout_ms,

@@ -74,7 +74,9 @@ class RedlockTest {
     }
 
     @Test
-    fun `an even number of primaries and one URL beside them are refused`() {
+    fun `an even number of primaries, none, and one URL beside them are refused`() {
+        assertThrows(InvalidArgumentException::class.java) { Leasehold.redlock(emptyList()) }
+        assertThrows(InvalidArgumentException::class.java) { Leasehold.redlock() }
         assertThrows(InvalidArgumentException::class.java) { Leasehold.redlock(urls.take(2)) }
         assertThrows(InvalidArgumentException::class.java) {
             Leasehold.builder().url(urls[0]).primaries(*urls.toTypedArray()).connect()

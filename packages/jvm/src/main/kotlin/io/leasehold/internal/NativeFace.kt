@@ -72,7 +72,7 @@ internal interface NativeFace {
 /** What a client is opened with; null is the core's default. */
 internal data class ClientOptions(
     val url: String? = null,
-    val primaries: List<String> = emptyList(),
+    val primaries: List<String>? = null,
     val leaseMs: Double? = null,
     val commandTimeoutMs: Double? = null,
     val connectTimeoutMs: Double? = null,
