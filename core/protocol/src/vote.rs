@@ -27,6 +27,8 @@ pub(crate) struct Vote {
 #[derive(Debug)]
 pub(crate) struct Poll {
     pub(crate) name: Option<LockName>,
+    /// The vote that is extended.
+    pub(crate) extends: Option<LeaseId>,
     pub(crate) open: Vec<Ticket>,
     pub(crate) outcomes: Vec<Outcome>,
 }
@@ -135,7 +137,7 @@ impl Session {
             let outcome = crate::hold::outcome_of_lost(reason);
             self.complete(ticket, Outcome::Released(outcome));
         } else {
-            self.start_poll(ticket, None, open);
+            self.start_poll(ticket, None, None, open);
         }
         self.next_candidate(&vote.name, now);
         true
@@ -159,7 +161,7 @@ impl Session {
             open.push(extension);
             self.extend_lease(extension, part, by, now);
         }
-        self.start_poll(ticket, None, open);
+        self.start_poll(ticket, None, Some(lease), open);
         true
     }
 
@@ -176,14 +178,15 @@ impl Session {
             open.push(part);
             ask(self, part, node);
         }
-        self.start_poll(ticket, Some(name.clone()), open);
+        self.start_poll(ticket, Some(name.clone()), None, open);
     }
 
-    fn start_poll(&mut self, ticket: Ticket, name: Option<LockName>, open: Vec<Ticket>) {
+    fn start_poll(&mut self, ticket: Ticket, name: Option<LockName>, extends: Option<LeaseId>, open: Vec<Ticket>) {
         self.composites.votes.polls.insert(
             ticket,
             Poll {
                 name,
+                extends,
                 open,
                 outcomes: Vec::new(),
             },
@@ -205,6 +208,12 @@ impl Session {
             for part in poll.open {
                 self.disown_part(part);
             }
+            // The first ones to answer may be those that end first.
+            let vote = poll.extends.and_then(|lease| self.composites.votes.held.get(&lease));
+            let outcome = match (outcome, vote) {
+                (Outcome::Extended(deadline), Some(vote)) => Outcome::Extended(deadline.max(vote.deadline)),
+                (outcome, _) => outcome,
+            };
             let outcome = match (outcome, poll.name) {
                 (Outcome::Failed(error), Some(name)) => Outcome::Failed(error.with_lock(name.as_str())),
                 (outcome, _) => outcome,
