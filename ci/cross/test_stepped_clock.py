@@ -235,9 +235,6 @@ def test_no_fair_waiter_is_forgotten_by_a_release_right_after_a_step(stepped: St
 
 
 @pytest.mark.timing
-@pytest.mark.xfail(
-    reason="not reached yet: readers are kept out until the writer has written", raises=TimeoutError, strict=True
-)
 def test_a_reader_passes_a_waiting_writer_in_its_turn_after_a_step_back(stepped: SteppedServer) -> None:
     """Nobody died: one reads, one waits to write, and another that wants to read has its turn."""
     with held_and_wanted(stepped, "read", "write") as (lease, writer):
@@ -251,9 +248,6 @@ def test_a_reader_passes_a_waiting_writer_in_its_turn_after_a_step_back(stepped:
 
 
 @pytest.mark.timing
-@pytest.mark.xfail(
-    reason="not reached yet: its mark keeps readers out longer by the step", raises=TimeoutError, strict=True
-)
 def test_a_dead_writers_mark_counts_two_seconds_after_a_step_back(stepped: SteppedServer) -> None:
     with leasehold.connect(stepped.url) as client:
         lease = lock_of(client, "read").try_acquire()
@@ -267,7 +261,6 @@ def test_a_dead_writers_mark_counts_two_seconds_after_a_step_back(stepped: Stepp
 
 
 @pytest.mark.timing
-@pytest.mark.xfail(reason="not reached yet: writers are kept out longer by the step", raises=TimeoutError, strict=True)
 def test_readers_that_gave_up_do_not_keep_writers_out_after_a_step_back(stepped: SteppedServer) -> None:
     """Nobody died, and nobody holds it."""
     with leasehold.connect(stepped.url) as client, leasehold.connect(stepped.url) as other:

@@ -468,10 +468,15 @@ impl Engine {
         }
     }
 
-    /// Hands the results of this turn out.
+    /// Hands the results of this turn out: grants first, since a lock stands idle until
+    /// its new holder runs, and nothing waits for the one that gave it back.
     fn deliver(&mut self) {
+        let is_late = |result: &Result<Completion, Error>| !matches!(result, Ok(Completion::Granted(_)));
+        self.events
+            .sort_by_key(|event| !matches!(event, Event::Completed { result, .. } if !is_late(result)));
         self.core.publish(&mut self.events);
         let mut answers = std::mem::take(&mut self.answers);
+        answers.sort_by_key(|(_, result)| is_late(result));
         let mut unwanted = Vec::new();
         for (slot, result) in answers.drain(..) {
             // The caller went away between the grant and now.

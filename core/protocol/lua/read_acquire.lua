@@ -32,8 +32,10 @@ if left(redis.call('ZSCORE', readers, owner), now) <= 0 then
     end
     return {0, writing, s[1]}
   end
-  local marked, blocked = left(s[4], now), left(s[5], now) + PHASE
-  if writing <= 0 and marked > 0 and blocked > 0 and left(s[6], now) <= 0 then
+  local marked = short_left(s[4], now, MARK)
+  -- `blocked_since` is past, unless the clock was set back: then readers may come until it is set again.
+  local blocked = left(s[5], now) <= 0 and left(s[5], now) + PHASE or 0
+  if writing <= 0 and marked > 0 and blocked > 0 and short_left(s[6], now, READERS_FIRST) <= 0 then
     return {0, math.min(marked, blocked), s[3]}
   end
 end

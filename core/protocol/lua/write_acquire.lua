@@ -37,14 +37,15 @@ if not mine then
     local last = redis.call('ZRANGE', readers, -1, -1, 'WITHSCORES')
     if left(last[2], now) > 0 then
       refusal = {0, left(last[2], now), last[1]}
-    elseif left(s[5], now) > 0 then
+    elseif short_left(s[5], now, READERS_FIRST) > 0 then
       refusal = {0, left(s[5], now), 'readers that waited'}
     end
   end
   if refusal then
     if waits then
       redis.call('HSET', state, 'mark', owner, 'mark_until', now + MARK)
-      if left(s[4], now) + 2 * PHASE <= 0 then
+      local since = -left(s[4], now)
+      if since < 0 or since >= 2 * PHASE then
         redis.call('HSET', state, 'blocked_since', now)
       end
       keep(state, 2 * PHASE)

@@ -19,3 +19,9 @@ local READERS_FIRST = 200
 local function left(text, now)
   return (tonumber(text) or 0) - now
 end
+
+-- The same of a time that is set at most `most` ahead. If more is left, the clock was set back since, and it is over.
+local function short_left(text, now, most)
+  local rest = left(text, now)
+  return rest <= most and rest or 0
+end
