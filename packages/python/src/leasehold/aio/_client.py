@@ -249,8 +249,8 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
 
     async def _release(self, lease: Lease) -> ReleaseOutcome:
         """Gives one grant back. That goes on when the caller is cancelled."""
-        self._forget(lease)
         request = self._mailbox.post(self._native.submit_release, lease.id)
+        self._forget(lease)
         try:
             outcome: ReleaseOutcome = await request.future
         except asyncio.CancelledError:

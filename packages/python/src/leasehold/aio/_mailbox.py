@@ -23,22 +23,29 @@ class Mailbox:
         self._fd = native.fd
         self._loop: asyncio.AbstractEventLoop | None = None
         self._outgoing: list[Request] = []
+        # How many were posted in this turn of the loop, and whether tasks come one at a time.
+        self._posted = 0
+        self._one_by_one = True
         self._futures: dict[int, asyncio.Future[Any]] = {}
         self._watched: dict[int, Callable[[], None]] = {}
 
     def post(self, submit: Callable[..., int], *args: Any) -> Request:
         """Asks the engine for something; its result comes in the request's future.
 
-        What all tasks post in one turn of the loop is submitted at once, so that the
-        engine's thread is woken once for it.
+        While tasks come one at a time, each is served at once. Else what all tasks post
+        in one turn of the loop is submitted together, so that the engine's thread is
+        woken once for it.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._attach(loop)
         request = Request(submit, args, loop.create_future())
-        if not self._outgoing:
-            loop.call_soon(self.flush)
         self._outgoing.append(request)
+        self._posted += 1
+        if self._posted == 1:
+            loop.call_soon(self._end_turn)
+            if self._one_by_one:
+                self.flush()
         return request
 
     def flush(self) -> None:
@@ -49,6 +56,12 @@ class Mailbox:
             if request.submit is not None:
                 request.number = number = request.submit(*request.args)
                 futures[number] = request.future
+
+    def _end_turn(self) -> None:
+        """What was posted in one turn of the loop is complete."""
+        self._one_by_one = self._posted == 1
+        self._posted = 0
+        self.flush()
 
     def abandon(self, request: Request) -> None:
         """Nobody waits for the request any more; a lock that it gets is given back."""
@@ -123,6 +136,7 @@ class Mailbox:
         self.detach()
         # Futures of a loop that is gone will not be looked at again.
         self._outgoing.clear()
+        self._posted = 0
         self._futures.clear()
         loop.add_reader(self._fd, self.deliver)
         self._loop = loop
