@@ -29,8 +29,8 @@ import kotlin.time.Duration
  * [block] that holds the same name must re-enter with [within]; without it, it fails at once, as it would wait for
  * itself.
  *
- * If the lock is lost, [block] is cancelled and [LockLostException] is thrown, unless [block] threw something else.
- * Cancelling the caller while it waits leaves nothing behind.
+ * If the lock is lost, [block] is cancelled and [LockLostException] is thrown, unless [block] threw something else:
+ * that comes out then, with the other among its suppressed exceptions. Cancelling the caller while it waits leaves nothing behind.
  *
  * Needs `kotlinx-coroutines-core` on the class path.
  *
@@ -113,9 +113,9 @@ private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend 
             withContext(Held(this, held, enclosing)) { held.cancelling(currentCoroutineContext(), block) }
         } catch (failure: Throwable) {
             held.releaseAfter(failure)
-            val lost = failure is CancellationException && held.lostReason != null
-            if (lost && currentCoroutineContext().isActive) {
-                throw lostException(name, held.lostReason?.name.orEmpty(), failure)
+            val reason = held.lostReason
+            if (failure is CancellationException && reason != null && currentCoroutineContext().isActive) {
+                throw lostException(name, reason, failure)
             }
             throw failure
         }
@@ -130,10 +130,11 @@ private suspend fun <T> Lease.cancelling(context: CoroutineContext, block: suspe
     return registration.use { block(this) }
 }
 
-/** What [failure] says goes before what a release may say. */
+/** What [failure] says goes before what a release may say, or the lease's loss, which ends a block by cancelling it. */
 private suspend fun Lease.releaseAfter(failure: Throwable) {
     try {
-        releaseSuspending()
+        val outcome = releaseSuspending()
+        if (failure !is CancellationException) checkNotLost(outcome)
     } catch (second: LeaseholdException) {
         failure.addSuppressed(second)
     }
@@ -152,7 +153,7 @@ private suspend fun Engine.acquireSuspending(key: LockKey, options: LockOptions)
             waiting.invokeOnCancellation { cancel(request) }
             request.resume(waiting) { undelivered -> (undelivered as? Reply.Granted)?.lease?.startRelease() }
         }
-    return reply.expect<Reply.Granted>().lease
+    return reply.expect<Reply.Granted> { options.within?.lostReason }.lease
 }
 
 /** Resumes [waiting] with the reply, or gives it to [drop] if the coroutine was cancelled meanwhile. */
@@ -174,7 +175,7 @@ private class Held(val lock: ThreadLock, val lease: Lease, val enclosing: Held?)
 
 private fun Held?.meets(lock: ThreadLock): Boolean =
     generateSequence(this) { it.enclosing }.any {
-        it.lock.engine === lock.engine && it.lock.key.meets(lock.key) && !it.lease.isReleased
+        it.lock.engine === lock.engine && it.lock.meets(lock) && !it.lease.isReleased
     }
 
 private val undispatched = Callbacks(null)

@@ -106,12 +106,24 @@ public interface DistributedLock : Lock {
     /**
      * Runs [action] while the calling thread holds the lock.
      *
-     * @throws LockLostException if the lock was lost meanwhile, unless [action] threw
+     * @throws LockLostException if the lock was lost meanwhile, unless [action] threw: what it threw comes out, with
+     * the other among its suppressed exceptions
      */
     public fun <T> withLock(action: LockedAction<T>): T
 
     /** Whether anybody holds the lock, as the server has it. One call to the server. */
     public val isLocked: Boolean
+
+    /**
+     * Who holds the lock, as the server has it, or null if it is free. Of several readers, or of holders of permits,
+     * the one whose record ends last. One call to the server.
+     *
+     * @throws InvalidArgumentException if the name is bad, or this is several locks as one: ask each of them
+     * @throws UnavailableException if the server does not answer within the command timeout
+     * @throws MisconfiguredException if a key of another type is in the lock's place
+     * @throws ClosedException if the client was closed
+     */
+    public fun holder(): Holder?
 
     /** Whether the calling thread holds the lock. Does not ask the server. */
     public val isHeldByCurrentThread: Boolean

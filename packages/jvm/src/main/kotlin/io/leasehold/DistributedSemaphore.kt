@@ -109,7 +109,8 @@ public interface DistributedSemaphore {
      * Runs [action] while the calling thread holds [permits] permits. An interrupt during the wait is kept for later.
      *
      * @param permits 1 to 1,000, and no more than [limit]
-     * @throws LockLostException if the permits were lost meanwhile, unless [action] threw
+     * @throws LockLostException if the permits were lost meanwhile, unless [action] threw: what it threw comes out,
+     * with the other among its suppressed exceptions
      */
     public fun <T> withPermits(permits: Int, action: LockedAction<T>): T
 

@@ -27,6 +27,16 @@ public enum class ReleaseOutcome {
 
     /** The server did not answer in time. The release is tried on in the background. */
     UNKNOWN,
+    ;
+
+    /** Why a lease was lost, by a release that was the first to notice; null if it was not. */
+    internal val lostReason: LostReason?
+        get() =
+            when (this) {
+                EXPIRED -> LostReason.EXPIRED
+                STOLEN -> LostReason.STOLEN
+                RELEASED, UNKNOWN -> null
+            }
 }
 
 /** Why a lease was lost. */
@@ -73,12 +83,16 @@ public class Lease internal constructor(
 
     /**
      * How long the lease may be relied on if nothing renews it; zero if it was lost or released. The deadline behind
-     * it counts from before the server was asked, and on a clock that goes on while the machine sleeps.
+     * it counts from before the server was asked. On Linux its clock goes on while the machine sleeps; on macOS it
+     * stands still, so that the deadline comes later than the record's end by the time slept.
      */
     public val remaining: Duration
         get() = if (isOver) Duration.ZERO else Duration.ofNanos(engine.remainingNanos(this))
 
-    /** Whether the lease may be relied on at this moment. Reads the clock, so it is right at once after a pause. */
+    /**
+     * Whether the lease may be relied on at this moment. Reads the clock, so it is right at once after a pause of the
+     * process; after a sleep of the machine on Linux only, see [remaining].
+     */
     public val isValid: Boolean
         get() = !isOver && engine.remainingNanos(this) > 0
 
@@ -117,7 +131,7 @@ public class Lease internal constructor(
      * @throws ClosedException if the client was closed
      */
     public fun extend() {
-        engine.extend(this, null).await().expect<Reply.Extended>()
+        engine.extend(this, null).await().expect<Reply.Extended> { lostReason }
     }
 
     /**
@@ -131,7 +145,7 @@ public class Lease internal constructor(
      * @throws ClosedException if the client was closed
      */
     public fun extend(by: Duration) {
-        engine.extend(this, by.millis()).await().expect<Reply.Extended>()
+        engine.extend(this, by.millis()).await().expect<Reply.Extended> { lostReason }
     }
 
     /**
@@ -169,10 +183,8 @@ public class Lease internal constructor(
 
     /** Throws if a release had [outcome] because the lease was lost. */
     internal fun checkNotLost(outcome: ReleaseOutcome, cause: Throwable? = null) {
-        val reason = lost.get()?.name ?: outcome.name
-        if (lost.get() != null || outcome == ReleaseOutcome.EXPIRED || outcome == ReleaseOutcome.STOLEN) {
-            throw lostException(name, reason, cause)
-        }
+        val reason = lostReason ?: outcome.lostReason ?: return
+        throw lostException(name, reason, cause)
     }
 
     /** Starts to release, unless that was started before. */

@@ -28,20 +28,26 @@ public class ForkedException internal constructor(message: String, lockName: Str
 public class InvalidArgumentException internal constructor(message: String, lockName: String?, operation: String) :
     LeaseholdException(message, lockName, operation)
 
-/** The lease ended before its holder was done with it. */
+/**
+ * The lease ended before its holder was done with it.
+ *
+ * @property reason why, or null if that is not known; by a release that was the first to notice, [LostReason.EXPIRED]
+ * or [LostReason.STOLEN]
+ */
 public class LockLostException internal constructor(
     message: String,
     lockName: String?,
     operation: String,
+    public val reason: LostReason?,
     cause: Throwable? = null,
 ) : LeaseholdException(message, lockName, operation, cause)
 
 /** A lease of [name] that ended before its release, for [reason]. */
-internal fun lostException(name: String, reason: String, cause: Throwable? = null): LockLostException {
+internal fun lostException(name: String, reason: LostReason, cause: Throwable? = null): LockLostException {
     val message =
-        "release of lock \"$name\": the lease was lost before (${reason.lowercase()}); " +
+        "release of lock \"$name\": the lease was lost before (${reason.name.lowercase()}); " +
             "what was done since may have met another holder"
-    return LockLostException(message, name, "release", cause)
+    return LockLostException(message, name, "release", reason, cause)
 }
 
 /**

@@ -32,7 +32,7 @@ public class LockOptions private constructor(
     public fun within(lease: Lease): LockOptions = copy(within = lease)
 
     /** Draw no fencing token. */
-    public fun withoutFencing(): LockOptions = copy(fencing = false)
+    public fun withoutToken(): LockOptions = copy(fencing = false)
 
     internal fun copy(
         waitMs: Double? = this.waitMs,

@@ -142,6 +142,18 @@ abstract class CoroutineBehaviour {
     }
 
     @Test
+    fun `a lock inside the mutex of its name is Misconfigured, as it is for threads`() {
+        for ((outer, inner) in listOf(
+            client.mutex(name) to client.lock(name),
+            client.lock(name) to client.mutex(name),
+        )) {
+            assertThrows(MisconfiguredException::class.java) {
+                runBlocking { client.withLock(outer) { client.withLock(inner) { } } }
+            }
+        }
+    }
+
+    @Test
     fun `a nested call of another lock waits for nobody`() =
         runBlocking {
             client.withLock(client.mutex("$name-mutex")) {
@@ -245,5 +257,6 @@ abstract class CoroutineBehaviour {
                 }
             }
         assertEquals(name, failed.lockName)
+        assertEquals(LostReason.CLOSED, failed.reason)
     }
 }

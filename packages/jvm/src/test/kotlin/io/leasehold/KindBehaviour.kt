@@ -4,6 +4,7 @@ import org.junit.jupiter.api.AfterEach
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertFalse
 import org.junit.jupiter.api.Assertions.assertInstanceOf
+import org.junit.jupiter.api.Assertions.assertNotEquals
 import org.junit.jupiter.api.Assertions.assertNotNull
 import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Assertions.assertThrows
@@ -207,6 +208,39 @@ abstract class KindBehaviour {
     }
 
     @Test
+    fun `the server says who holds a lock of any kind`() {
+        for (kind in LOCKS.keys - "multi") {
+            val lock = LOCKS.getValue(kind)(client, "$name:$kind", LockOptions.DEFAULT)
+            assertNull(lock.holder(), kind)
+            lock.lock(Duration.ofSeconds(20))
+            val first = checkNotNull(lock.holder()) { kind }
+            assertTrue(checkNotNull(first.remaining) in Duration.ofSeconds(15)..Duration.ofSeconds(20), "$kind $first")
+            lock.unlock()
+            assertNull(lock.holder(), kind)
+            lock.lock()
+            assertNotEquals(first.owner, lock.holder()?.owner, "each grant has an owner id of its own")
+            lock.unlock()
+        }
+        client.mutex(name).lock()
+        val refused =
+            assertThrows(LockTimeoutException::class.java) {
+                other.mutex(name, LockOptions.DEFAULT.withWait(Duration.ofMillis(20))).lock()
+            }
+        assertEquals(other.mutex(name).holder()?.owner, refused.holder?.owner)
+    }
+
+    @Test
+    fun `a name is a lock's or a mutex's`() {
+        val (lock, fair, mutex) = Triple(client.lock(name), client.fairLock(name), client.mutex(name))
+        for ((held, wanted) in listOf(lock to mutex, fair to mutex, mutex to lock, mutex to fair)) {
+            held.withLock {
+                assertThrows(MisconfiguredException::class.java) { wanted.lock() }
+                onAnotherThread { assertThrows(MisconfiguredException::class.java) { wanted.tryLock() } }
+            }
+        }
+    }
+
+    @Test
     fun `several locks are held together or not at all`() {
         val members = { from: LeaseholdClient ->
             listOf(from.lock("$name:b"), from.fairLock("$name:a"), from.semaphore("$name:c", 2).permits(2))
@@ -239,6 +273,7 @@ abstract class KindBehaviour {
         }
         assertThrows(InvalidArgumentException::class.java) { client.multiLock(other.lock(name)) }
         assertThrows(InvalidArgumentException::class.java) { client.multiLock(lock).isLocked }
+        assertThrows(InvalidArgumentException::class.java) { client.multiLock(lock).holder() }
         assertThrows(InvalidArgumentException::class.java) { client.forceRelease(client.multiLock(lock)) }
         assertFalse(lock.isLocked)
     }

@@ -149,9 +149,28 @@ abstract class LockBehaviour {
     }
 
     @Test
-    fun `a lock without fencing has no token`() {
-        val unfenced = client.lock(name, LockOptions.DEFAULT.withoutFencing())
-        assertEquals(null, unfenced.withLock { it.token })
+    fun `a lock without tokens has none`() {
+        val plain = client.lock(name, LockOptions.DEFAULT.withoutToken())
+        assertEquals(null, plain.withLock { it.token })
+    }
+
+    @Test
+    fun `whatever meets a lost lease says why it was lost`() {
+        val bounded = client.lock(name, LockOptions.DEFAULT.withMaxHold(Duration.ofMillis(100)))
+        bounded.lock()
+        val lease = bounded.lease
+        awaitTrue("the lease is lost") { lease.lostReason == LostReason.MAX_HOLD }
+        val async = bounded.lockAsync(LockOptions.DEFAULT.within(lease)).toCompletableFuture()
+        val thrown =
+            listOf(
+                assertThrows(LockLostException::class.java) { lease.extend() },
+                assertThrows(LockLostException::class.java) { bounded.lock() },
+                assertThrows(LockLostException::class.java) { bounded.tryLock() },
+                assertThrows(ExecutionException::class.java) { async.get(5, TimeUnit.SECONDS) }.cause,
+                assertThrows(IllegalMonitorStateException::class.java) { bounded.unlock() }.cause,
+                assertThrows(LockLostException::class.java) { lease.close() },
+            )
+        assertEquals(List(6) { LostReason.MAX_HOLD }, thrown.map { (it as LockLostException).reason })
     }
 
     @Test

@@ -9,6 +9,7 @@ import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import java.time.Duration
+import kotlin.time.Duration.Companion.seconds
 
 /** A lock that a majority of three redis-servers keeps. */
 class RedlockTest {
@@ -121,6 +122,18 @@ class RedlockTest {
                 }
             }
         }
+        awaitNothingLeft(servers)
+    }
+
+    @Test
+    fun `a coroutine that would wait for itself fails at once, by whichever name of the lock`() {
+        val (lock, mutex) = client.lock("name") to client.mutex("name")
+        for ((outer, inner) in listOf(lock to lock, lock to mutex, mutex to lock, mutex to mutex)) {
+            assertThrows(InvalidArgumentException::class.java) {
+                runBlocking { client.withLock(outer) { client.withLock(inner, wait = 5.seconds) { } } }
+            }
+        }
+        runBlocking { client.withLock(lock) { client.withLock(client.mutex("other")) { } } }
         awaitNothingLeft(servers)
     }
 

@@ -153,7 +153,7 @@ class Scenario(
         return if (step["token"]?.asBoolean == false &&
             step.text("do") != "token"
         ) {
-            options.withoutFencing()
+            options.withoutToken()
         } else {
             options
         }

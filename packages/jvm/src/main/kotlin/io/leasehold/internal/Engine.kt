@@ -22,6 +22,8 @@ internal class Engine private constructor(
     private val face: NativeFace,
     private val handle: Long,
     val callbacks: Callbacks,
+    /** Whether each lock is held by a majority of several primaries. */
+    val isRedlock: Boolean,
 ) : EventSink {
     private val tags = AtomicLong(CONNECT)
     private val pending = ConcurrentHashMap<Long, Request>()
@@ -145,8 +147,9 @@ internal class Engine private constructor(
     }
 
     override fun released(tag: Long, outcome: ReleaseOutcome, lease: Long?) {
-        lease?.let(leases::remove)?.markReleased(outcome)
-        replied(tag, Reply.Released(outcome))
+        val released = lease?.let(leases::remove)
+        released?.markReleased(outcome)
+        replied(tag, Reply.Released(outcome, released?.lostReason ?: outcome.lostReason))
     }
 
     override fun held(tag: Long, levels: Int, lease: Long?) {
@@ -229,8 +232,8 @@ internal class Engine private constructor(
         /** Connects; waits as long as the connect timeout says. An interrupt is kept for later. */
         fun connect(options: ClientOptions, callbacks: Callbacks, face: NativeFace = NativeFace.instance): Engine {
             val opened = face.open(options)
-            opened.failure?.let { throw it.toException() }
-            val engine = Engine(face, opened.handle, callbacks)
+            opened.failure?.let { throw it.toException { null } }
+            val engine = Engine(face, opened.handle, callbacks, isRedlock = options.primaries != null)
             val connecting = Request(CONNECT, null, null)
             engine.pending[CONNECT] = connecting
             Thread(engine::fetchEvents, "leasehold-events-${opened.handle}").apply { isDaemon = true }.start()

@@ -47,13 +47,20 @@ internal enum class Kind(val word: String, val record: String?) {
 internal class LockKey(val name: String, val address: String, private val parts: List<Pair<Kind, String>>) {
     val bytes: ByteArray = encode(address)
 
-    /** Whether a holder of this would wait for itself if it asked for [other]. */
-    fun meets(other: LockKey): Boolean {
-        val records = parts.mapNotNull(::recordOf)
-        return other.parts.mapNotNull(::recordOf).any(records::contains)
+    /**
+     * Whether a holder of this would wait for itself if it asked for [other]. On one server the core refuses a
+     * [Kind.LOCK] inside a [Kind.MUTEX] of its name, and the other way round; of a RedLock both are the same lock.
+     */
+    fun meets(other: LockKey, isRedlock: Boolean): Boolean {
+        val records = records(isRedlock)
+        return other.records(isRedlock).any(records::contains)
     }
 
-    private fun recordOf(part: Pair<Kind, String>): Pair<String, String>? = part.first.record?.to(part.second)
+    private fun records(isRedlock: Boolean): List<Pair<String, String>> =
+        parts.mapNotNull { (kind, name) ->
+            val shared = if (isRedlock && kind == Kind.LOCK) Kind.MUTEX else kind
+            shared.record?.to(name)
+        }
 
     companion object {
         /** Several locks as one. */

@@ -8,6 +8,7 @@ import io.leasehold.Lease
 import io.leasehold.LeaseholdException
 import io.leasehold.LockLostException
 import io.leasehold.LockTimeoutException
+import io.leasehold.LostReason
 import io.leasehold.MisconfiguredException
 import io.leasehold.NotOwnerException
 import io.leasehold.ReleaseOutcome
@@ -54,7 +55,8 @@ internal sealed interface Reply {
 
     class Failed(val failure: Failure) : Reply
 
-    class Released(val outcome: ReleaseOutcome) : Reply
+    /** [lostReason] is why the lease was lost, if it was. */
+    class Released(val outcome: ReleaseOutcome, val lostReason: LostReason?) : Reply
 
     data object Extended : Reply
 
@@ -67,18 +69,18 @@ internal sealed interface Reply {
 
     data object Closed : Reply
 
-    /** This reply as a [T], or its failure thrown. */
-    fun orThrow(): Reply =
+    /** This reply, or its failure thrown; [lostReason] is asked why a lease was lost. */
+    fun orThrow(lostReason: () -> LostReason? = { null }): Reply =
         when (this) {
-            is NotGranted -> throw failure.toException()
-            is Failed -> throw failure.toException()
+            is NotGranted -> throw failure.toException(lostReason)
+            is Failed -> throw failure.toException(lostReason)
             else -> this
         }
 }
 
 /** This reply as the [T] that its operation completes with, or its failure thrown with the caller's stack. */
-internal inline fun <reified T : Reply> Reply.expect(): T {
-    val reply = orThrow()
+internal inline fun <reified T : Reply> Reply.expect(noinline lostReason: () -> LostReason? = { null }): T {
+    val reply = orThrow(lostReason)
     return reply as? T ?: error("the native part answered ${reply::class.simpleName}, not ${T::class.simpleName}")
 }
 
@@ -93,12 +95,12 @@ internal class Failure(
     val lock: String?,
     val holder: Holder?,
 ) {
-    fun toException(): LeaseholdException =
+    fun toException(lostReason: () -> LostReason?): LeaseholdException =
         when (kind) {
             "Closed" -> ClosedException(message, lock, operation)
             "Forked" -> ForkedException(message, lock, operation)
             "InvalidArgument" -> InvalidArgumentException(message, lock, operation)
-            "LockLost" -> LockLostException(message, lock, operation)
+            "LockLost" -> LockLostException(message, lock, operation, lostReason())
             "LockTimeout" -> LockTimeoutException(message, lock, operation, holder)
             "Misconfigured" -> MisconfiguredException(message, lock, operation)
             "NotOwner" -> NotOwnerException(message, lock, operation)

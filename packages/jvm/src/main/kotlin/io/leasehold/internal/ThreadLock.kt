@@ -1,11 +1,11 @@
 package io.leasehold.internal
 
 import io.leasehold.DistributedLock
+import io.leasehold.Holder
 import io.leasehold.Lease
 import io.leasehold.LockOptions
 import io.leasehold.LockedAction
 import io.leasehold.NotOwnerException
-import io.leasehold.ReleaseOutcome
 import io.leasehold.lostException
 import java.time.Duration
 import java.util.concurrent.CompletableFuture
@@ -43,26 +43,25 @@ internal class ThreadLock(
         tryInterruptibly(options.withWait(wait).withLease(lease)) != null
 
     override fun unlock() {
-        val outcome =
+        val released =
             try {
-                engine.releaseInnermost(key, Owner.current()).await().expect<Reply.Released>().outcome
+                engine.releaseInnermost(key, Owner.current()).await().expect<Reply.Released>()
             } catch (notOwner: NotOwnerException) {
                 throw notHeld(notOwner)
             }
-        if (outcome == ReleaseOutcome.EXPIRED || outcome == ReleaseOutcome.STOLEN) {
-            throw notHeld(lostException(name, outcome.name))
-        }
+        released.lostReason?.let { throw notHeld(lostException(name, it)) }
     }
 
     override fun lockAsync(): CompletionStage<Lease> = lockAsync(LockOptions.DEFAULT)
 
     override fun lockAsync(options: LockOptions): CompletionStage<Lease> {
         val result = CompletableFuture<Lease>()
-        val request = engine.acquire(key, null, options.over(this.options))
+        val wanted = options.over(this.options)
+        val request = engine.acquire(key, null, wanted)
         request.thenAccept { reply ->
             engine.callbacks.run {
                 try {
-                    val lease = reply.expect<Reply.Granted>().lease
+                    val lease = reply.expect<Reply.Granted> { wanted.within?.lostReason }.lease
                     if (!result.complete(lease)) {
                         lease.startRelease()
                     }
@@ -78,7 +77,9 @@ internal class ThreadLock(
     override fun <T> withLock(action: LockedAction<T>): T = take(options).use(action::run)
 
     override val isLocked: Boolean
-        get() = inspect().holder != null
+        get() = holder() != null
+
+    override fun holder(): Holder? = inspect().holder
 
     override val isHeldByCurrentThread: Boolean
         get() = holdCount > 0
@@ -92,11 +93,14 @@ internal class ThreadLock(
             return held().lease ?: throw notHeld(NotOwnerException(message, name, "inspect"))
         }
 
+    /** Whether a holder of this would wait for itself if it asked for [other]. */
+    fun meets(other: ThreadLock): Boolean = key.meets(other.key, engine.isRedlock)
+
     /** Asks the server. */
     fun inspect(): Reply.State = engine.inspect(key).await().expect()
 
     /** The lease, with the lock's own options. */
-    fun acquireInterruptibly(): Lease = askInterruptibly(options).expect<Reply.Granted>().lease
+    fun acquireInterruptibly(): Lease = leaseOf(askInterruptibly(options))
 
     /** The lease, or null if it was not granted. */
     fun tryInterruptibly(options: LockOptions): Lease? = grantOf(askInterruptibly(options))
@@ -106,8 +110,7 @@ internal class ThreadLock(
 
     private fun held(): Reply.Held = engine.held(key, Owner.current()).await().expect()
 
-    private fun take(options: LockOptions): Lease =
-        engine.acquire(key, Owner.current(), options).await().expect<Reply.Granted>().lease
+    private fun take(options: LockOptions): Lease = leaseOf(engine.acquire(key, Owner.current(), options).await())
 
     private fun askInterruptibly(options: LockOptions): Reply {
         if (Thread.interrupted()) {
@@ -116,8 +119,10 @@ internal class ThreadLock(
         return engine.awaitInterruptibly(engine.acquire(key, Owner.current(), options))
     }
 
-    private fun grantOf(reply: Reply): Lease? =
-        if (reply is Reply.NotGranted) null else reply.expect<Reply.Granted>().lease
+    private fun grantOf(reply: Reply): Lease? = if (reply is Reply.NotGranted) null else leaseOf(reply)
+
+    /** The lease; a re-entry that is refused says why the lock was lost. */
+    private fun leaseOf(reply: Reply): Lease = reply.expect<Reply.Granted> { held().lease?.lostReason }.lease
 
     private fun notHeld(cause: RuntimeException): IllegalMonitorStateException =
         IllegalMonitorStateException(cause.message).apply { initCause(cause) }
