@@ -38,7 +38,7 @@ public class LeaseholdBuilder internal constructor() {
     /** Put before each lock's name. Default: nothing. */
     public fun keyPrefix(prefix: String): LeaseholdBuilder = set { copy(keyPrefix = prefix) }
 
-    /** A PEM file of certificates to trust beside the system's, for `rediss://`. Default: none. */
+    /** A PEM file of the authorities to trust for `rediss://`, instead of the system's. Default: the system's. */
     public fun tlsCaFile(file: Path): LeaseholdBuilder = set { copy(tlsCaFile = file.toString()) }
 
     /** Runs what [Lease.onLost] and [DistributedLock.lockAsync] call. Default: daemon threads, as many as needed. */

@@ -14,7 +14,8 @@ import io.leasehold.internal.expect
  *
  * A lock's name is 1 to 512 bytes of UTF-8 without NUL, checked when the lock is taken; braces only as one non-empty
  * `{tag}`; not beginning with `leasehold:` or `redisson_`. Locks of different kinds with one name are different locks,
- * but for [lock] and [fairLock], which exclude each other.
+ * with two exceptions. [lock] and [fairLock] exclude each other. And [mutex] has the same key as these two, so that a
+ * name is for the one or for the others: taking the one while the other is held throws [MisconfiguredException].
  *
  * An idle client, and also one that holds locks, does not keep the JVM from ending. When it ends, holds of threads
  * that have ended are released; threads that still run keep theirs until the process is gone.
@@ -29,7 +30,8 @@ public class LeaseholdClient internal constructor(internal val engine: Engine) :
     /**
      * The simple lock of that name, in the layout of most other lock libraries: it excludes those of the same key, so
      * that a team can move one service at a time. Not reentrant: a thread that holds it and asks again waits for
-     * itself.
+     * itself. It shares its key with [lock] and [fairLock] of the name: each finds the other's record to be
+     * [MisconfiguredException], and never waits for it.
      */
     public fun mutex(name: String): DistributedLock = mutex(name, LockOptions.DEFAULT)
 
@@ -72,8 +74,8 @@ public class LeaseholdClient internal constructor(internal val engine: Engine) :
     /**
      * Several locks as one, all or none. They are taken in the order of their keys, so that two programs never wait
      * for each other; kinds may be mixed, a semaphore by [DistributedSemaphore.permits]. Its lease has no token, and
-     * is lost if one of the locks is. Whether somebody holds it cannot be asked: [DistributedLock.isLocked] throws
-     * [InvalidArgumentException].
+     * is lost if one of the locks is. Who holds it cannot be asked: [DistributedLock.isLocked] and
+     * [DistributedLock.holder] throw [InvalidArgumentException].
      *
      * Taking it throws [InvalidArgumentException] for no locks, for one that is named twice or is itself several.
      *
