@@ -10,9 +10,11 @@
 //! ```
 //!
 //! Each primary has an ordinary mutex, held and renewed by itself; one that does
-//! not answer keeps nobody from the others. A vote may be relied on while a
-//! majority may, so its deadline is that of the majority's last one. A mutex that
-//! was lost is not taken again: its primary has no say in this vote any more.
+//! not answer keeps nobody from the others. One that is not connected is asked as
+//! soon as it is: a round waits for it while no majority has answered, and no
+//! longer than its share. A vote may be relied on while a majority may, so its
+//! deadline is that of the majority's last one. A mutex that was lost is not taken
+//! again: its primary has no say in this vote any more.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -66,10 +68,18 @@ pub(crate) struct Candidate {
 /// One question to all primaries.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
+    /// Those that have not answered; one without a connection is asked when it has one.
     pub(crate) open: BTreeMap<Ticket, NodeId>,
     pub(crate) granted: Vec<(NodeId, LeaseId, Instant)>,
     refused: usize,
     verdict: Verdict,
+}
+
+impl Round {
+    /// How many said yes or no.
+    fn answered(&self) -> usize {
+        self.granted.len().saturating_add(self.refused)
+    }
 }
 
 /// Why there was no majority.
@@ -181,12 +191,7 @@ impl Session {
             });
         }
         for (part, node) in parts {
-            if self.is_connected(node) {
-                self.acquire_at(part, request.clone(), node, plan, now);
-            } else {
-                let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, self.silence_of(node));
-                self.complete(part, Outcome::Failed(error));
-            }
+            self.acquire_at(part, request.clone(), node, plan, now);
         }
     }
 
@@ -236,7 +241,7 @@ impl Session {
         };
         let Some(round) = &candidate.round else { return };
         let granted: Vec<Instant> = round.granted.iter().map(|(.., deadline)| *deadline).collect();
-        let answered = round.granted.len().saturating_add(round.refused);
+        let answered = round.answered();
         if answered >= majority {
             candidate.heard = now;
         }
@@ -244,8 +249,15 @@ impl Session {
             self.elect(ticket, now);
             return;
         }
-        let can_still_win = round.granted.len().saturating_add(round.open.len()) >= majority;
-        if can_still_win && !is_late {
+        let is_open = if answered < majority {
+            answered.saturating_add(round.open.len()) >= majority
+        } else {
+            // Enough is known to refuse it; nobody waits for a connection to hear more.
+            let connected = &self.connected;
+            let to_come = round.open.values().filter(|node| connected.contains(node)).count();
+            round.granted.len().saturating_add(to_come) >= majority
+        };
+        if is_open && !is_late {
             return;
         }
         let is_fatal = round
@@ -254,10 +266,11 @@ impl Session {
             .as_ref()
             .is_some_and(|error| matches!(error.kind(), ErrorKind::Misconfigured | ErrorKind::InvalidArgument));
         let Some(round) = candidate.round.take() else { return };
-        candidate.verdict = Verdict {
-            is_answered: answered >= majority,
-            ..round.verdict
+        let verdict = self.verdict(&round);
+        let Some(candidate) = self.composites.votes.candidates.get_mut(&ticket) else {
+            return;
         };
+        candidate.verdict = verdict;
         let (once, heard) = (candidate.once, candidate.heard);
         let is_bounded = candidate.until.is_some();
         self.call_off(&round.open.into_keys().collect::<Vec<_>>(), now);
@@ -271,6 +284,23 @@ impl Session {
         } else {
             let pause = self.between(PAUSE);
             self.timers.set(Timer::Wake(ticket), now + pause);
+        }
+    }
+
+    /// What a round without a majority came to.
+    fn verdict(&self, round: &Round) -> Verdict {
+        let silence = || {
+            let mut silent = round.open.values();
+            // Who cannot be asked says more than who has not answered yet.
+            let away = silent.clone().find(|node| !self.is_connected(**node));
+            let node = away.or_else(|| silent.next())?;
+            let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, self.silence_of(*node));
+            Some(error)
+        };
+        Verdict {
+            holder: round.verdict.holder.clone(),
+            is_answered: round.answered() >= self.majority(),
+            failure: round.verdict.failure.clone().or_else(silence),
         }
     }
 
@@ -339,7 +369,6 @@ impl Session {
 
     /// Tells a candidate that it does not get the lock, and why.
     fn reject(&mut self, ticket: Ticket, now: Instant) {
-        let majority = self.majority();
         let Some(candidate) = self.composites.votes.candidates.get(&ticket) else {
             return;
         };
@@ -347,10 +376,10 @@ impl Session {
         let waited = now.saturating_since(candidate.started);
         let mut verdict = candidate.verdict.clone();
         if let Some(round) = &candidate.round {
-            let answered = round.granted.len().saturating_add(round.refused);
-            verdict.is_answered |= answered >= majority;
-            verdict.holder = verdict.holder.or_else(|| round.verdict.holder.clone());
-            verdict.failure = verdict.failure.or_else(|| round.verdict.failure.clone());
+            let so_far = self.verdict(round);
+            verdict.is_answered |= so_far.is_answered;
+            verdict.holder = verdict.holder.or(so_far.holder);
+            verdict.failure = verdict.failure.or(so_far.failure);
         }
         let outcome = match verdict {
             Verdict {

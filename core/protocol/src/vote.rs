@@ -106,7 +106,9 @@ impl Session {
         }
         vote.lost = Some(reason);
         let (name, parts) = (vote.name.clone(), vote.parts.clone());
+        let open = std::mem::take(&mut vote.open);
         self.timers.stop(Timer::Majority(lease));
+        self.call_off(&open, now);
         self.tell(Event::Lost { lease, reason });
         for part in parts.keys() {
             // Their records stay until the release: the program may still be inside.
