@@ -373,7 +373,7 @@ impl Session {
             return;
         };
         let name = candidate.request.name.clone();
-        let waited = now.saturating_since(candidate.started);
+        let (once, waited) = (candidate.once, now.saturating_since(candidate.started));
         let mut verdict = candidate.verdict.clone();
         if let Some(round) = &candidate.round {
             let so_far = self.verdict(round);
@@ -390,16 +390,25 @@ impl Session {
             Verdict {
                 holder, is_answered, ..
             } if is_answered || self.is_vote_held(&name) => {
-                let message = format!(
-                    "not granted after {waited:?}: no majority of the primaries was free; wait longer or try again"
-                );
+                let after = if once {
+                    String::new()
+                } else {
+                    format!(" after {waited:?}")
+                };
+                let message =
+                    format!("not granted{after}: no majority of the primaries was free; wait longer or try again");
                 let error = Error::new(ErrorKind::LockTimeout, Operation::Acquire, message);
                 Outcome::NotGranted(error.with_holder(holder))
             }
             Verdict { failure, .. } => {
                 let cause = failure.map_or_else(|| "no answer".to_owned(), |error| error.message().to_owned());
+                let within = if once {
+                    "in time".into()
+                } else {
+                    format!("within {waited:?}")
+                };
                 let message =
-                    format!("no majority of the primaries answered within {waited:?}: {cause}; check that they are up");
+                    format!("no majority of the primaries answered {within}: {cause}; check that they are up");
                 Outcome::Failed(Error::new(ErrorKind::Unavailable, Operation::Acquire, message))
             }
         };
