@@ -347,10 +347,7 @@ impl Session {
         let Some(gathering) = self.composites.multis.gatherings.remove(&whole) else {
             return;
         };
-        for part in gathering.under_way {
-            self.forget_part(part);
-            self.cancel_one(part, now);
-        }
+        self.call_off(&gathering.under_way, now);
         if gathering.again.is_none() {
             self.give_back(&gathering.leases, now);
         }
@@ -367,10 +364,7 @@ impl Session {
     pub(crate) fn cancel_whole(&mut self, ticket: Ticket, now: Instant) {
         self.stop_gathering(ticket, now);
         if let Some(ending) = self.composites.multis.endings.remove(&ticket) {
-            for part in ending.under_way {
-                self.forget_part(part);
-                self.cancel_one(part, now);
-            }
+            self.call_off(&ending.under_way, now);
         }
     }
 

@@ -69,10 +69,14 @@ pub(crate) struct Candidate {
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     /// Those that have not answered; one without a connection is asked when it has one.
-    pub(crate) open: BTreeMap<Ticket, NodeId>,
-    pub(crate) granted: Vec<(NodeId, LeaseId, Instant)>,
+    open: BTreeMap<Ticket, NodeId>,
+    /// The mutexes it was granted, and until when each may be relied on.
+    pub(crate) granted: BTreeMap<LeaseId, Instant>,
     refused: usize,
-    verdict: Verdict,
+    /// Who holds the lock on one that refused.
+    holder: Option<Holder>,
+    /// What one of the others failed with.
+    failure: Option<Error>,
 }
 
 impl Round {
@@ -205,14 +209,16 @@ impl Session {
         }
         if let Some(candidate) = self.composites.votes.candidates.get_mut(&whole) {
             let Some(round) = &mut candidate.round else { return true };
-            let node = round.open.remove(&part).unwrap_or_default();
+            round.open.remove(&part);
             match outcome {
-                Outcome::Granted(grant) => round.granted.push((node, grant.lease, grant.deadline)),
+                Outcome::Granted(grant) => {
+                    round.granted.insert(grant.lease, grant.deadline);
+                }
                 Outcome::NotGranted(error) => {
                     round.refused = round.refused.saturating_add(1);
-                    round.verdict.holder = error.holder().cloned();
+                    round.holder = error.holder().cloned();
                 }
-                Outcome::Failed(error) => round.verdict.failure = Some(error),
+                Outcome::Failed(error) => round.failure = Some(error),
                 _ => {}
             }
             self.judge(whole, false, now);
@@ -240,12 +246,11 @@ impl Session {
             return;
         };
         let Some(round) = &candidate.round else { return };
-        let granted: Vec<Instant> = round.granted.iter().map(|(.., deadline)| *deadline).collect();
         let answered = round.answered();
         if answered >= majority {
             candidate.heard = now;
         }
-        if last_of_majority(&granted, majority).is_some_and(|deadline| deadline > now) {
+        if last_of_majority(round.granted.values(), majority).is_some_and(|deadline| deadline > now) {
             self.elect(ticket, now);
             return;
         }
@@ -260,11 +265,7 @@ impl Session {
         if is_open && !is_late {
             return;
         }
-        let is_fatal = round
-            .verdict
-            .failure
-            .as_ref()
-            .is_some_and(|error| matches!(error.kind(), ErrorKind::Misconfigured | ErrorKind::InvalidArgument));
+        let is_fatal = round.failure.as_ref().is_some_and(is_fatal);
         let Some(round) = candidate.round.take() else { return };
         let verdict = self.verdict(&round);
         let Some(candidate) = self.composites.votes.candidates.get_mut(&ticket) else {
@@ -273,10 +274,7 @@ impl Session {
         candidate.verdict = verdict;
         let (once, heard) = (candidate.once, candidate.heard);
         let is_bounded = candidate.until.is_some();
-        self.call_off(&round.open.into_keys().collect::<Vec<_>>(), now);
-        for (_, lease, _) in round.granted {
-            self.discard_lease(lease, now);
-        }
+        self.undo(round, now);
         self.timers.stop(Timer::Share(ticket));
         let is_silent = !is_bounded && now.saturating_since(heard) >= self.longest_silence();
         if once || is_fatal || is_silent {
@@ -298,9 +296,9 @@ impl Session {
             Some(error)
         };
         Verdict {
-            holder: round.verdict.holder.clone(),
+            holder: round.holder.clone(),
             is_answered: round.answered() >= self.majority(),
-            failure: round.verdict.failure.clone().or_else(silence),
+            failure: round.failure.clone().or_else(silence),
         }
     }
 
@@ -313,12 +311,11 @@ impl Session {
         self.stop_candidate(ticket, &candidate.request.name);
         let Some(round) = candidate.round else { return };
         let lease = self.holds.next_lease();
-        let parts: BTreeMap<LeaseId, Instant> = round.granted.iter().map(|(_, part, until)| (*part, *until)).collect();
+        let parts = round.granted;
         for part in parts.keys() {
             self.composites.include(*part, lease);
         }
-        let deadlines: Vec<Instant> = parts.values().copied().collect();
-        let deadline = last_of_majority(&deadlines, majority).unwrap_or(now);
+        let deadline = last_of_majority(parts.values(), majority).unwrap_or(now);
         self.composites.votes.held.insert(
             lease,
             Vote {
@@ -384,9 +381,7 @@ impl Session {
         let outcome = match verdict {
             Verdict {
                 failure: Some(error), ..
-            } if matches!(error.kind(), ErrorKind::Misconfigured | ErrorKind::InvalidArgument) => {
-                Outcome::Failed(error)
-            }
+            } if is_fatal(&error) => Outcome::Failed(error),
             Verdict {
                 holder, is_answered, ..
             } if is_answered || self.is_vote_held(&name) => {
@@ -427,13 +422,18 @@ impl Session {
             return;
         };
         if let Some(round) = candidate.round {
-            self.call_off(&round.open.into_keys().collect::<Vec<_>>(), now);
-            for (_, lease, _) in round.granted {
-                self.discard_lease(lease, now);
-            }
+            self.undo(round, now);
         }
         self.stop_candidate(ticket, &candidate.request.name);
         self.next_candidate(&candidate.request.name, now);
+    }
+
+    /// Gives back what a round was granted, and asks nobody more for it.
+    fn undo(&mut self, round: Round, now: Instant) {
+        self.call_off(round.open.keys(), now);
+        for lease in round.granted.into_keys() {
+            self.discard_lease(lease, now);
+        }
     }
 
     fn stop_candidate(&mut self, ticket: Ticket, name: &LockName) {
@@ -459,12 +459,9 @@ impl Session {
             self.ask_all(ticket, now);
         }
     }
+}
 
-    /// Parts that nobody waits for any more.
-    pub(crate) fn call_off(&mut self, parts: &[Ticket], now: Instant) {
-        for part in parts {
-            self.forget_part(*part);
-            self.cancel_one(*part, now);
-        }
-    }
+/// Whether asking again cannot help.
+const fn is_fatal(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Misconfigured | ErrorKind::InvalidArgument)
 }

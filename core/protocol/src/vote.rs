@@ -53,7 +53,6 @@ impl Session {
         };
         vote.parts.remove(&part);
         let is_short = vote.parts.len() < majority;
-        self.composites.exclude(part);
         self.discard_lease(part, now);
         if is_short || reason == LostReason::Closed {
             self.lose_vote(whole, reason, now);
@@ -68,9 +67,7 @@ impl Session {
         let rounds = self.composites.votes.candidates.values_mut();
         let mut was_granted = false;
         for round in rounds.filter_map(|candidate| candidate.round.as_mut()) {
-            let before = round.granted.len();
-            round.granted.retain(|(_, lease, _)| *lease != part);
-            was_granted |= round.granted.len() < before;
+            was_granted |= round.granted.remove(&part).is_some();
         }
         if was_granted {
             self.discard_lease(part, now);
@@ -83,8 +80,7 @@ impl Session {
         let Some(vote) = self.composites.votes.held.get_mut(&lease) else {
             return;
         };
-        let deadlines: Vec<Instant> = vote.parts.values().copied().collect();
-        let deadline = last_of_majority(&deadlines, majority).unwrap_or(now);
+        let deadline = last_of_majority(vote.parts.values(), majority).unwrap_or(now);
         if vote.lost.is_none() && deadline != vote.deadline {
             vote.deadline = deadline;
             self.timers.set(Timer::Majority(lease), deadline);
@@ -261,10 +257,13 @@ impl Session {
 }
 
 /// The deadline of the majority's last member; `None` without a majority.
-pub(crate) fn last_of_majority(deadlines: &[Instant], majority: usize) -> Option<Instant> {
-    let mut latest_first = deadlines.to_vec();
+pub(crate) fn last_of_majority<'a>(
+    deadlines: impl IntoIterator<Item = &'a Instant>,
+    majority: usize,
+) -> Option<Instant> {
+    let mut latest_first: Vec<&Instant> = deadlines.into_iter().collect();
     latest_first.sort_by(|a, b| b.cmp(a));
-    latest_first.get(majority.checked_sub(1)?).copied()
+    latest_first.get(majority.checked_sub(1)?).map(|deadline| **deadline)
 }
 
 /// What a majority says, as soon as there is one, or the best that can be said at the end.
@@ -281,14 +280,11 @@ fn result_of(outcomes: &[Outcome], majority: usize, is_all: bool) -> Option<Outc
                 | Outcome::Forced(true)
         )
     };
-    let deadlines: Vec<Instant> = outcomes
-        .iter()
-        .filter_map(|outcome| match outcome {
-            Outcome::Extended(deadline) => Some(*deadline),
-            _ => None,
-        })
-        .collect();
-    if let Some(deadline) = last_of_majority(&deadlines, majority) {
+    let extended = outcomes.iter().filter_map(|outcome| match outcome {
+        Outcome::Extended(deadline) => Some(deadline),
+        _ => None,
+    });
+    if let Some(deadline) = last_of_majority(extended, majority) {
         return Some(Outcome::Extended(deadline));
     }
     if count(good) >= majority {
