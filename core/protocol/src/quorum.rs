@@ -16,7 +16,7 @@
 //! deadline is that of the majority's last one. A mutex that was lost is not taken
 //! again: its primary has no say in this vote any more.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Holder, Operation};
@@ -55,14 +55,18 @@ impl Votes {
 pub(crate) struct Candidate {
     request: AcquireRequest,
     started: Instant,
-    /// When the caller's patience ends.
-    until: Option<Instant>,
-    once: bool,
     pub(crate) round: Option<Round>,
     /// What the last full round came to.
     verdict: Verdict,
     /// When a majority last answered.
     heard: Instant,
+}
+
+impl Candidate {
+    /// Whether it asks one round and does not wait.
+    fn once(&self) -> bool {
+        self.request.wait.is_some_and(|wait| wait.is_zero())
+    }
 }
 
 /// One question to all primaries.
@@ -84,6 +88,16 @@ impl Round {
     fn answered(&self) -> usize {
         self.granted.len().saturating_add(self.refused)
     }
+
+    /// Whether what is still to come may make a majority, or tell why there is none.
+    fn is_open(&self, majority: usize, connected: &BTreeSet<NodeId>) -> bool {
+        if self.answered() < majority {
+            return self.answered().saturating_add(self.open.len()) >= majority;
+        }
+        // Enough is known to refuse it; nobody waits for a connection to hear more.
+        let to_come = self.open.values().filter(|node| connected.contains(node));
+        self.granted.len().saturating_add(to_come.count()) >= majority
+    }
 }
 
 /// Why there was no majority.
@@ -95,6 +109,28 @@ pub(crate) struct Verdict {
     is_answered: bool,
     /// What one of the others failed with.
     failure: Option<Error>,
+}
+
+impl Verdict {
+    /// What the caller is told who waited so long, or tried once.
+    fn into_error(self, waited: Option<Duration>) -> Error {
+        match self.failure {
+            Some(error) if is_fatal(&error) => error,
+            _ if self.is_answered => {
+                let after = waited.map_or_else(String::new, |waited| format!(" after {waited:?}"));
+                let message =
+                    format!("not granted{after}: no majority of the primaries was free; wait longer or try again");
+                Error::new(ErrorKind::LockTimeout, Operation::Acquire, message).with_holder(self.holder)
+            }
+            failure => {
+                let within = waited.map_or_else(|| "in time".into(), |waited| format!("within {waited:?}"));
+                let cause = failure.as_ref().map_or("no answer", Error::message);
+                let message =
+                    format!("no majority of the primaries answered {within}: {cause}; check that they are up");
+                Error::new(ErrorKind::Unavailable, Operation::Acquire, message)
+            }
+        }
+    }
 }
 
 impl Session {
@@ -123,37 +159,33 @@ impl Session {
             self.complete(ticket, Outcome::Failed(error.with_lock(request.name.as_str())));
             return;
         }
-        let once = request.wait.is_some_and(|wait| wait.is_zero());
         let queue = self.composites.votes.queues.entry(request.name.clone()).or_default();
         queue.push_back(ticket);
         let (name, wait) = (request.name.clone(), request.wait);
         self.composites.votes.candidates.insert(
             ticket,
             Candidate {
-                until: wait.map(|wait| now + wait),
                 request,
                 started: now,
-                once,
                 round: None,
                 verdict: Verdict::default(),
                 heard: now,
             },
         );
-        if self.is_vote_held(&name) || self.first_candidate(&name) != Some(ticket) {
-            if once {
-                let error = Error::new(
-                    ErrorKind::LockTimeout,
-                    Operation::Acquire,
-                    "not granted: this client holds it, or waits for it already; wait longer or try again",
-                );
-                self.withdraw(ticket, now);
-                self.complete(ticket, Outcome::NotGranted(error.with_lock(name.as_str())));
-                return;
-            }
-        } else {
+        let once = wait.is_some_and(|wait| wait.is_zero());
+        if !self.is_vote_held(&name) && self.first_candidate(&name) == Some(ticket) {
             self.ask_all(ticket, now);
+        } else if once {
+            let error = Error::new(
+                ErrorKind::LockTimeout,
+                Operation::Acquire,
+                "not granted: this client holds it, or waits for it already; wait longer or try again",
+            );
+            self.withdraw(ticket, now);
+            self.complete(ticket, Outcome::NotGranted(error.with_lock(name.as_str())));
+            return;
         }
-        if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
+        if let Some(wait) = wait.filter(|_| !once) {
             self.timers.set(Timer::Wait(ticket), now + wait);
         }
     }
@@ -187,14 +219,13 @@ impl Session {
         }
         self.timers
             .set(Timer::Share(ticket), now + share.min(self.config.command_timeout));
-        let parts = open.clone();
         if let Some(candidate) = self.composites.votes.candidates.get_mut(&ticket) {
             candidate.round = Some(Round {
-                open,
+                open: open.clone(),
                 ..Round::default()
             });
         }
-        for (part, node) in parts {
+        for (part, node) in open {
             self.acquire_at(part, request.clone(), node, plan, now);
         }
     }
@@ -246,38 +277,35 @@ impl Session {
             return;
         };
         let Some(round) = &candidate.round else { return };
-        let answered = round.answered();
-        if answered >= majority {
+        if round.answered() >= majority {
             candidate.heard = now;
         }
-        if last_of_majority(round.granted.values(), majority).is_some_and(|deadline| deadline > now) {
+        let deadline = last_of_majority(round.granted.values(), majority);
+        if deadline.is_some_and(|deadline| deadline > now) {
             self.elect(ticket, now);
-            return;
+        } else if is_late || !round.is_open(majority, &self.connected) {
+            self.end_round(ticket, now);
         }
-        let is_open = if answered < majority {
-            answered.saturating_add(round.open.len()) >= majority
-        } else {
-            // Enough is known to refuse it; nobody waits for a connection to hear more.
-            let connected = &self.connected;
-            let to_come = round.open.values().filter(|node| connected.contains(node)).count();
-            round.granted.len().saturating_add(to_come) >= majority
+    }
+
+    /// A round came to no majority. Its candidate asks again after a pause, unless that
+    /// is of no use.
+    fn end_round(&mut self, ticket: Ticket, now: Instant) {
+        let candidates = &mut self.composites.votes.candidates;
+        let Some(round) = candidates.get_mut(&ticket).and_then(|one| one.round.take()) else {
+            return;
         };
-        if is_open && !is_late {
-            return;
-        }
-        let is_fatal = round.failure.as_ref().is_some_and(is_fatal);
-        let Some(round) = candidate.round.take() else { return };
         let verdict = self.verdict(&round);
+        self.undo(round, now);
+        self.timers.stop(Timer::Share(ticket));
+        let longest_silence = self.longest_silence();
         let Some(candidate) = self.composites.votes.candidates.get_mut(&ticket) else {
             return;
         };
+        let is_fatal = verdict.failure.as_ref().is_some_and(is_fatal);
+        let is_silent = candidate.request.wait.is_none() && now.saturating_since(candidate.heard) >= longest_silence;
         candidate.verdict = verdict;
-        let (once, heard) = (candidate.once, candidate.heard);
-        let is_bounded = candidate.until.is_some();
-        self.undo(round, now);
-        self.timers.stop(Timer::Share(ticket));
-        let is_silent = !is_bounded && now.saturating_since(heard) >= self.longest_silence();
-        if once || is_fatal || is_silent {
+        if candidate.once() || is_fatal || is_silent {
             self.reject(ticket, now);
         } else {
             let pause = self.between(PAUSE);
@@ -370,7 +398,7 @@ impl Session {
             return;
         };
         let name = candidate.request.name.clone();
-        let (once, waited) = (candidate.once, now.saturating_since(candidate.started));
+        let waited = (!candidate.once()).then(|| now.saturating_since(candidate.started));
         let mut verdict = candidate.verdict.clone();
         if let Some(round) = &candidate.round {
             let so_far = self.verdict(round);
@@ -378,39 +406,11 @@ impl Session {
             verdict.holder = verdict.holder.or(so_far.holder);
             verdict.failure = verdict.failure.or(so_far.failure);
         }
-        let outcome = match verdict {
-            Verdict {
-                failure: Some(error), ..
-            } if is_fatal(&error) => Outcome::Failed(error),
-            Verdict {
-                holder, is_answered, ..
-            } if is_answered || self.is_vote_held(&name) => {
-                let after = if once {
-                    String::new()
-                } else {
-                    format!(" after {waited:?}")
-                };
-                let message =
-                    format!("not granted{after}: no majority of the primaries was free; wait longer or try again");
-                let error = Error::new(ErrorKind::LockTimeout, Operation::Acquire, message);
-                Outcome::NotGranted(error.with_holder(holder))
-            }
-            Verdict { failure, .. } => {
-                let cause = failure.map_or_else(|| "no answer".to_owned(), |error| error.message().to_owned());
-                let within = if once {
-                    "in time".into()
-                } else {
-                    format!("within {waited:?}")
-                };
-                let message =
-                    format!("no majority of the primaries answered {within}: {cause}; check that they are up");
-                Outcome::Failed(Error::new(ErrorKind::Unavailable, Operation::Acquire, message))
-            }
-        };
-        let outcome = match outcome {
-            Outcome::NotGranted(error) => Outcome::NotGranted(error.with_lock(name.as_str())),
-            Outcome::Failed(error) => Outcome::Failed(error.with_lock(name.as_str())),
-            other => other,
+        verdict.is_answered |= self.is_vote_held(&name);
+        let error = verdict.into_error(waited).with_lock(name.as_str());
+        let outcome = match error.kind() {
+            ErrorKind::LockTimeout => Outcome::NotGranted(error),
+            _ => Outcome::Failed(error),
         };
         self.complete(ticket, outcome);
         self.withdraw(ticket, now);
