@@ -111,7 +111,7 @@ impl Session {
                 Event::Lost { lease, reason } => match self.composites.whole(lease) {
                     Some(whole) => {
                         if !self.primary_lost(whole, lease, reason, now) {
-                            self.part_lost(whole, lease, reason, now);
+                            self.part_lost(whole, reason, now);
                         }
                     }
                     None => self.candidate_lost(lease, now),
