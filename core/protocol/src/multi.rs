@@ -85,7 +85,7 @@ struct Ending {
 }
 
 impl Multi {
-    /// What a release comes to that leaves the servers alone, or goes well on all of them.
+    /// What a release comes to, unless a server says worse.
     fn released(&self) -> Outcome {
         let outcome = self.lost.map_or(ReleaseOutcome::Released, crate::hold::outcome_of_lost);
         Outcome::Released(outcome)

@@ -199,7 +199,7 @@ impl Session {
         held.any(|vote| vote.name == *name && vote.lost.is_none())
     }
 
-    /// Asks every primary at once.
+    /// Asks every primary that is connected at once, the others when they are.
     fn ask_all(&mut self, ticket: Ticket, now: Instant) {
         let Some(candidate) = self.composites.votes.candidates.get(&ticket) else {
             return;
@@ -406,6 +406,7 @@ impl Session {
             verdict.holder = verdict.holder.or(so_far.holder);
             verdict.failure = verdict.failure.or(so_far.failure);
         }
+        // Nobody asks while a lease of this client holds it, and that is an answer.
         verdict.is_answered |= self.is_vote_held(&name);
         let error = verdict.into_error(waited).with_lock(name.as_str());
         let outcome = match error.kind() {

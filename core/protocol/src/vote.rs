@@ -16,16 +16,19 @@ use crate::timers::Timer;
 pub(crate) struct Vote {
     pub(crate) name: LockName,
     pub(crate) context: Option<Context>,
+    /// The primaries' mutexes that it has, and until when each may be relied on.
     pub(crate) parts: BTreeMap<LeaseId, Instant>,
-    /// Primaries whose answer is still to come.
+    /// Primaries whose answer is still to come; what they grant joins the others.
     pub(crate) open: Vec<Ticket>,
     pub(crate) lost: Option<LostReason>,
+    /// Until when a majority may be relied on.
     pub(crate) deadline: Instant,
 }
 
 /// A release, an extension or a question that is decided by a majority.
 #[derive(Debug)]
 pub(crate) struct Poll {
+    /// The lock to name in an error, if the primaries' own errors do not.
     pub(crate) name: Option<LockName>,
     /// The vote that is extended.
     pub(crate) extends: Option<LeaseId>,
@@ -220,16 +223,14 @@ impl Session {
         }
     }
 
-    /// The caller of a candidacy or a poll went away. False if there is none.
-    pub(crate) fn cancel_vote(&mut self, ticket: Ticket, now: Instant) -> bool {
+    /// The caller of a candidacy or a poll went away; what a poll has begun goes on.
+    pub(crate) fn cancel_vote(&mut self, ticket: Ticket, now: Instant) {
         self.withdraw(ticket, now);
-        let Some(poll) = self.composites.votes.polls.remove(&ticket) else {
-            return false;
-        };
-        for part in poll.open {
-            self.disown_part(part);
+        if let Some(poll) = self.composites.votes.polls.remove(&ticket) {
+            for part in poll.open {
+                self.disown_part(part);
+            }
         }
-        true
     }
 
     /// The votes of a context on a lock, newest last.
