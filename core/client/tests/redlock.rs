@@ -4,6 +4,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use leasehold::host::{Acquire, Completion, Host, Kind, LockRef, Op, Options};
 use leasehold::{Client, Error, ErrorKind, LostReason, ReleaseOutcome};
 use leasehold_protocol::Reply;
 use support::{Redis, eventually};
@@ -84,14 +85,44 @@ async fn two_of_five_may_be_down_and_three_may_not() {
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
     let fresh = five.connect().await;
     fresh.lock("b").acquire().await.unwrap().release().await.unwrap();
+    assert!(
+        fresh.lock("before").try_acquire().await.unwrap().is_none(),
+        "the three that are up say who holds it"
+    );
 
     five.servers[4].stop();
     let start = Instant::now();
     let refused = client.lock("a").wait(Duration::from_millis(700)).acquire().await;
     assert_eq!(kind(refused), ErrorKind::Unavailable);
     assert!(start.elapsed() < Duration::from_millis(1_000), "{:?}", start.elapsed());
+    // A single try does not wait for them longer than for an answer.
+    let start = Instant::now();
+    assert_eq!(kind(client.lock("a").try_acquire().await), ErrorKind::Unavailable);
+    assert!(start.elapsed() < Duration::from_millis(900), "{:?}", start.elapsed());
     assert_eq!(kind(Client::redlock(five.urls()).await), ErrorKind::Unavailable);
     drop(held);
+}
+
+#[tokio::test]
+async fn a_single_try_waits_for_the_connections() {
+    let five = Five::start();
+    let options = Options {
+        primaries: Some(five.urls()),
+        ..Options::default()
+    };
+    let host = Host::open(options, Box::new(|| {})).unwrap();
+    let once = Acquire {
+        lock: LockRef::One(Kind::Lock, "a".into()),
+        wait_ms: Some(0.0),
+        ..Acquire::default()
+    };
+    let Completion::Granted(lease) = host.start(Op::Acquire(once)).await.unwrap() else {
+        panic!("nobody else holds it");
+    };
+    eventually("all five hold it", SOON, || five.holders("a") == 5).await;
+    host.start(Op::Release { lease: lease.id() }).await.unwrap();
+    eventually("nothing is left", SOON, || five.holders("a") == 0).await;
+    host.close_blocking();
 }
 
 #[tokio::test]

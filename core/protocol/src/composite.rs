@@ -75,9 +75,12 @@ impl Session {
         ticket
     }
 
-    /// Nobody waits for a part any more; its ticket was cancelled.
-    pub(crate) fn forget_part(&mut self, part: Ticket) {
-        self.composites.tickets.remove(&part);
+    /// Parts that nobody wants any more: what they may yet be granted is given back.
+    pub(crate) fn call_off<'a>(&mut self, parts: impl IntoIterator<Item = &'a Ticket>, now: Instant) {
+        for part in parts {
+            self.composites.tickets.remove(part);
+            self.cancel_one(*part, now);
+        }
     }
 
     /// A part goes on, and nobody waits for it: what it is granted is given back.
@@ -108,7 +111,7 @@ impl Session {
                 Event::Lost { lease, reason } => match self.composites.whole(lease) {
                     Some(whole) => {
                         if !self.primary_lost(whole, lease, reason, now) {
-                            self.part_lost(whole, lease, reason, now);
+                            self.part_lost(whole, reason, now);
                         }
                     }
                     None => self.candidate_lost(lease, now),

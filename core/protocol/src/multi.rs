@@ -20,7 +20,7 @@ use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::hold::LeasePlan;
 use crate::instant::Instant;
-use crate::kinds::{Keys, Kind};
+use crate::kinds::{Gate, Keys, Kind};
 use crate::lease::LeaseDuration;
 use crate::name::LockName;
 use crate::session::{
@@ -59,7 +59,7 @@ struct Gathering {
     until: Option<Instant>,
     context: Option<Context>,
     locks: Locks,
-    /// The whole that is entered again.
+    /// The whole that is entered again, by its first lease; nothing is taken for it.
     again: Option<LeaseId>,
 }
 
@@ -84,8 +84,22 @@ struct Ending {
     outcome: Outcome,
 }
 
-/// The locks of a whole, in order.
+impl Multi {
+    /// What a release comes to, unless a server says worse.
+    fn released(&self) -> Outcome {
+        let outcome = self.lost.map_or(ReleaseOutcome::Released, crate::hold::outcome_of_lost);
+        Outcome::Released(outcome)
+    }
+}
+
+/// The locks of a whole, sorted, so that two wholes of the same locks are seen to be.
 type Locks = Arc<[(Kind, LockName)]>;
+
+fn sorted(locks: impl Iterator<Item = (Kind, LockName)>) -> Locks {
+    let mut locks: Vec<_> = locks.collect();
+    locks.sort();
+    locks.into()
+}
 
 impl Session {
     /// Wants several locks, all or none; of each request the kind and the name
@@ -96,39 +110,20 @@ impl Session {
         if self.fail_if_closed(ticket, Operation::Acquire) {
             return ticket;
         }
-        let keys = |request: &AcquireRequest| {
-            let keys = Keys::new(request.kind, &request.name, NodeId::default());
-            (keys.record, request.kind.gate())
-        };
-        requests.sort_by_key(keys);
-        let wrong = match requests.as_slice() {
-            [] => Some("several locks are wanted, and none is named; name one at least"),
-            all if all.windows(2).any(|pair| matches!(pair, [a, b] if keys(a) == keys(b))) => {
-                Some("one lock is named twice; name each once")
+        requests.sort_by_key(place);
+        let first = match self.first_of_all(&requests) {
+            Ok(first) => first.clone(),
+            Err(message) => {
+                let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message);
+                self.complete(ticket, Outcome::Failed(error));
+                return ticket;
             }
-            _ if self.votes() => Some("a RedLock is one lock of several primaries, and no part of several locks"),
-            all if all.iter().any(|request| request.within.is_some()) => {
-                Some("`within` names the lease of one lock; leave it out")
-            }
-            _ => None,
         };
-        let first = requests.first().cloned();
-        let (None, Some(first)) = (wrong, first) else {
-            let message = wrong.unwrap_or_default();
-            let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message);
-            self.complete(ticket, Outcome::Failed(error));
-            return ticket;
-        };
-        let locks: Locks = requests
-            .iter()
-            .map(|request| (request.kind, request.name.clone()))
-            .collect();
+        let locks = sorted(requests.iter().map(|request| (request.kind, request.name.clone())));
         let again = first.context.and_then(|context| self.multi_of(&locks, context));
         let held = again.and_then(|whole| self.composites.multis.held.get(&whole));
         if held.is_some_and(|held| held.lost.is_some() || held.deadline <= now) {
-            let message = "the lease was lost; release it and acquire the locks again";
-            let error = Error::new(ErrorKind::LockLost, Operation::Acquire, message);
-            self.complete(ticket, Outcome::Failed(error));
+            self.complete(ticket, Outcome::Failed(whole_lost()));
             return ticket;
         }
         let gathering = Gathering {
@@ -151,10 +146,27 @@ impl Session {
         ticket
     }
 
+    /// The first of several requests, in order, whose wait, lease and context count
+    /// for all; or why they make no whole.
+    fn first_of_all<'a>(&self, requests: &'a [AcquireRequest]) -> Result<&'a AcquireRequest, &'static str> {
+        let first = requests.first();
+        let first = first.ok_or("several locks are wanted, and none is named; name one at least")?;
+        let is_same = |pair: &[AcquireRequest]| matches!(pair, [a, b] if place(a) == place(b));
+        if requests.windows(2).any(is_same) {
+            Err("one lock is named twice; name each once")
+        } else if self.votes() {
+            Err("a RedLock is one lock of several primaries, and no part of several locks")
+        } else if requests.iter().any(|request| request.within.is_some()) {
+            Err("`within` names the lease of one lock; leave it out")
+        } else {
+            Ok(first)
+        }
+    }
+
     /// The innermost lease of `context` on these locks together, in any order.
     #[must_use]
     pub fn innermost_of_all(&self, locks: &[(Kind, LockName)], context: Context) -> Option<LeaseId> {
-        let whole = self.multi_of(locks, context)?;
+        let whole = self.multi_of(&sorted(locks.iter().cloned()), context)?;
         self.composites.multis.held.get(&whole)?.levels.last().copied()
     }
 
@@ -162,20 +174,14 @@ impl Session {
     #[must_use]
     pub fn levels_of_all(&self, locks: &[(Kind, LockName)], context: Context) -> u32 {
         let whole = self
-            .multi_of(locks, context)
+            .multi_of(&sorted(locks.iter().cloned()), context)
             .and_then(|whole| self.composites.multis.held.get(&whole));
         whole.map_or(0, |whole| u32::try_from(whole.levels.len()).unwrap_or(u32::MAX))
     }
 
     /// The whole of these locks that `context` holds, by its first lease.
-    fn multi_of(&self, locks: &[(Kind, LockName)], context: Context) -> Option<LeaseId> {
-        let mut wanted = locks.to_vec();
-        wanted.sort();
-        let is_it = |multi: &Multi| {
-            let mut locks = multi.locks.to_vec();
-            locks.sort();
-            multi.context == Some(context) && locks == wanted
-        };
+    fn multi_of(&self, locks: &Locks, context: Context) -> Option<LeaseId> {
+        let is_it = |multi: &Multi| multi.context == Some(context) && multi.locks == *locks;
         let held = self.composites.multis.held.iter();
         held.filter(|(_, multi)| is_it(multi))
             .map(|(lease, _)| *lease)
@@ -241,11 +247,11 @@ impl Session {
         let Some(gathering) = self.composites.multis.gatherings.remove(&ticket) else {
             return;
         };
-        let deadline = self.earliest_deadline(&gathering.leases);
         if let Some(whole) = gathering.again {
             self.enter_whole(ticket, whole, gathering.plan, now);
             return;
         }
+        let deadline = self.earliest_deadline(&gathering.leases);
         if deadline <= now {
             // One was lost while the last renewals were under way.
             self.give_back(&gathering.leases, now);
@@ -268,7 +274,7 @@ impl Session {
                 leases: gathering.leases,
                 levels: vec![lease],
                 context: gathering.context,
-                locks: Arc::clone(&gathering.locks),
+                locks: gathering.locks,
                 lost: None,
                 deadline,
             },
@@ -294,9 +300,7 @@ impl Session {
             .get_mut(&whole)
             .filter(|multi| multi.lost.is_none())
         else {
-            let message = "the lease was lost; release it and acquire the locks again";
-            let error = Error::new(ErrorKind::LockLost, Operation::Acquire, message);
-            self.complete(ticket, Outcome::Failed(error));
+            self.complete(ticket, Outcome::Failed(whole_lost()));
             return;
         };
         multi.levels.push(lease);
@@ -348,10 +352,7 @@ impl Session {
         let Some(gathering) = self.composites.multis.gatherings.remove(&whole) else {
             return;
         };
-        for part in gathering.under_way {
-            self.forget_part(part);
-            self.cancel_one(part, now);
-        }
+        self.call_off(&gathering.under_way, now);
         if gathering.again.is_none() {
             self.give_back(&gathering.leases, now);
         }
@@ -359,7 +360,6 @@ impl Session {
 
     fn give_back(&mut self, leases: &[LeaseId], now: Instant) {
         for lease in leases.iter().rev() {
-            self.composites.exclude(*lease);
             self.discard_lease(*lease, now);
         }
     }
@@ -368,10 +368,7 @@ impl Session {
     pub(crate) fn cancel_whole(&mut self, ticket: Ticket, now: Instant) {
         self.stop_gathering(ticket, now);
         if let Some(ending) = self.composites.multis.endings.remove(&ticket) {
-            for part in ending.under_way {
-                self.forget_part(part);
-                self.cancel_one(part, now);
-            }
+            self.call_off(&ending.under_way, now);
         }
     }
 
@@ -383,10 +380,8 @@ impl Session {
         if let Some(multi) = self.composites.multis.held.get_mut(&whole) {
             multi.levels.retain(|level| *level != lease);
             if !multi.levels.is_empty() {
-                let outcome = multi
-                    .lost
-                    .map_or(ReleaseOutcome::Released, crate::hold::outcome_of_lost);
-                self.complete(ticket, Outcome::Released(outcome));
+                let outcome = multi.released();
+                self.complete(ticket, outcome);
                 return true;
             }
         }
@@ -400,11 +395,7 @@ impl Session {
             under_way.push(release);
             self.release_lease(release, *part, now);
         }
-        let outcome = Outcome::Released(
-            multi
-                .lost
-                .map_or(ReleaseOutcome::Released, crate::hold::outcome_of_lost),
-        );
+        let outcome = multi.released();
         self.composites
             .multis
             .endings
@@ -454,7 +445,7 @@ impl Session {
     }
 
     /// One is lost, so all are.
-    pub(crate) fn part_lost(&mut self, whole: LeaseId, _part: LeaseId, reason: LostReason, now: Instant) {
+    pub(crate) fn part_lost(&mut self, whole: LeaseId, reason: LostReason, now: Instant) {
         let Some(multi) = self.composites.multis.held.get_mut(&whole) else {
             return;
         };
@@ -515,6 +506,20 @@ impl Session {
             }
         }
     }
+}
+
+/// What is contended for: two requests of one place would wait for each other.
+fn place(request: &AcquireRequest) -> (Arc<[u8]>, Gate) {
+    let keys = Keys::new(request.kind, &request.name, NodeId::default());
+    (keys.record, request.kind.gate())
+}
+
+fn whole_lost() -> Error {
+    Error::new(
+        ErrorKind::LockLost,
+        Operation::Acquire,
+        "the lease was lost; release it and acquire the locks again",
+    )
 }
 
 /// The one of two outcomes that the caller has to know.

@@ -10,11 +10,13 @@
 //! ```
 //!
 //! Each primary has an ordinary mutex, held and renewed by itself; one that does
-//! not answer keeps nobody from the others. A vote may be relied on while a
-//! majority may, so its deadline is that of the majority's last one. A mutex that
-//! was lost is not taken again: its primary has no say in this vote any more.
+//! not answer keeps nobody from the others. One that is not connected is asked as
+//! soon as it is: a round waits for it while no majority has answered, and no
+//! longer than its share. A vote may be relied on while a majority may, so its
+//! deadline is that of the majority's last one. A mutex that was lost is not taken
+//! again: its primary has no say in this vote any more.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Holder, Operation};
@@ -53,9 +55,6 @@ impl Votes {
 pub(crate) struct Candidate {
     request: AcquireRequest,
     started: Instant,
-    /// When the caller's patience ends.
-    until: Option<Instant>,
-    once: bool,
     pub(crate) round: Option<Round>,
     /// What the last full round came to.
     verdict: Verdict,
@@ -63,13 +62,42 @@ pub(crate) struct Candidate {
     heard: Instant,
 }
 
+impl Candidate {
+    /// Whether it asks one round and does not wait.
+    fn once(&self) -> bool {
+        self.request.wait.is_some_and(|wait| wait.is_zero())
+    }
+}
+
 /// One question to all primaries.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
-    pub(crate) open: BTreeMap<Ticket, NodeId>,
-    pub(crate) granted: Vec<(NodeId, LeaseId, Instant)>,
+    /// Those that have not answered; one without a connection is asked when it has one.
+    open: BTreeMap<Ticket, NodeId>,
+    /// The mutexes it was granted, and until when each may be relied on.
+    pub(crate) granted: BTreeMap<LeaseId, Instant>,
     refused: usize,
-    verdict: Verdict,
+    /// Who holds the lock on one that refused.
+    holder: Option<Holder>,
+    /// What one of the others failed with.
+    failure: Option<Error>,
+}
+
+impl Round {
+    /// How many said yes or no.
+    fn answered(&self) -> usize {
+        self.granted.len().saturating_add(self.refused)
+    }
+
+    /// Whether what is still to come may make a majority, or tell why there is none.
+    fn is_open(&self, majority: usize, connected: &BTreeSet<NodeId>) -> bool {
+        if self.answered() < majority {
+            return self.answered().saturating_add(self.open.len()) >= majority;
+        }
+        // Enough is known to refuse it; nobody waits for a connection to hear more.
+        let to_come = self.open.values().filter(|node| connected.contains(node));
+        self.granted.len().saturating_add(to_come.count()) >= majority
+    }
 }
 
 /// Why there was no majority.
@@ -81,6 +109,28 @@ pub(crate) struct Verdict {
     is_answered: bool,
     /// What one of the others failed with.
     failure: Option<Error>,
+}
+
+impl Verdict {
+    /// What the caller is told who waited so long, or tried once.
+    fn into_error(self, waited: Option<Duration>) -> Error {
+        match self.failure {
+            Some(error) if is_fatal(&error) => error,
+            _ if self.is_answered => {
+                let after = waited.map_or_else(String::new, |waited| format!(" after {waited:?}"));
+                let message =
+                    format!("not granted{after}: no majority of the primaries was free; wait longer or try again");
+                Error::new(ErrorKind::LockTimeout, Operation::Acquire, message).with_holder(self.holder)
+            }
+            failure => {
+                let within = waited.map_or_else(|| "in time".into(), |waited| format!("within {waited:?}"));
+                let cause = failure.as_ref().map_or("no answer", Error::message);
+                let message =
+                    format!("no majority of the primaries answered {within}: {cause}; check that they are up");
+                Error::new(ErrorKind::Unavailable, Operation::Acquire, message)
+            }
+        }
+    }
 }
 
 impl Session {
@@ -109,37 +159,33 @@ impl Session {
             self.complete(ticket, Outcome::Failed(error.with_lock(request.name.as_str())));
             return;
         }
-        let once = request.wait.is_some_and(|wait| wait.is_zero());
         let queue = self.composites.votes.queues.entry(request.name.clone()).or_default();
         queue.push_back(ticket);
         let (name, wait) = (request.name.clone(), request.wait);
         self.composites.votes.candidates.insert(
             ticket,
             Candidate {
-                until: wait.map(|wait| now + wait),
                 request,
                 started: now,
-                once,
                 round: None,
                 verdict: Verdict::default(),
                 heard: now,
             },
         );
-        if self.is_vote_held(&name) || self.first_candidate(&name) != Some(ticket) {
-            if once {
-                let error = Error::new(
-                    ErrorKind::LockTimeout,
-                    Operation::Acquire,
-                    "not granted: this client holds it, or waits for it already; wait longer or try again",
-                );
-                self.withdraw(ticket, now);
-                self.complete(ticket, Outcome::NotGranted(error.with_lock(name.as_str())));
-                return;
-            }
-        } else {
+        let once = wait.is_some_and(|wait| wait.is_zero());
+        if !self.is_vote_held(&name) && self.first_candidate(&name) == Some(ticket) {
             self.ask_all(ticket, now);
+        } else if once {
+            let error = Error::new(
+                ErrorKind::LockTimeout,
+                Operation::Acquire,
+                "not granted: this client holds it, or waits for it already; wait longer or try again",
+            );
+            self.withdraw(ticket, now);
+            self.complete(ticket, Outcome::NotGranted(error.with_lock(name.as_str())));
+            return;
         }
-        if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
+        if let Some(wait) = wait.filter(|_| !once) {
             self.timers.set(Timer::Wait(ticket), now + wait);
         }
     }
@@ -153,7 +199,7 @@ impl Session {
         held.any(|vote| vote.name == *name && vote.lost.is_none())
     }
 
-    /// Asks every primary at once.
+    /// Asks every primary that is connected at once, the others when they are.
     fn ask_all(&mut self, ticket: Ticket, now: Instant) {
         let Some(candidate) = self.composites.votes.candidates.get(&ticket) else {
             return;
@@ -173,20 +219,14 @@ impl Session {
         }
         self.timers
             .set(Timer::Share(ticket), now + share.min(self.config.command_timeout));
-        let parts = open.clone();
         if let Some(candidate) = self.composites.votes.candidates.get_mut(&ticket) {
             candidate.round = Some(Round {
-                open,
+                open: open.clone(),
                 ..Round::default()
             });
         }
-        for (part, node) in parts {
-            if self.is_connected(node) {
-                self.acquire_at(part, request.clone(), node, plan, now);
-            } else {
-                let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, self.silence_of(node));
-                self.complete(part, Outcome::Failed(error));
-            }
+        for (part, node) in open {
+            self.acquire_at(part, request.clone(), node, plan, now);
         }
     }
 
@@ -200,14 +240,16 @@ impl Session {
         }
         if let Some(candidate) = self.composites.votes.candidates.get_mut(&whole) {
             let Some(round) = &mut candidate.round else { return true };
-            let node = round.open.remove(&part).unwrap_or_default();
+            round.open.remove(&part);
             match outcome {
-                Outcome::Granted(grant) => round.granted.push((node, grant.lease, grant.deadline)),
+                Outcome::Granted(grant) => {
+                    round.granted.insert(grant.lease, grant.deadline);
+                }
                 Outcome::NotGranted(error) => {
                     round.refused = round.refused.saturating_add(1);
-                    round.verdict.holder = error.holder().cloned();
+                    round.holder = error.holder().cloned();
                 }
-                Outcome::Failed(error) => round.verdict.failure = Some(error),
+                Outcome::Failed(error) => round.failure = Some(error),
                 _ => {}
             }
             self.judge(whole, false, now);
@@ -235,42 +277,56 @@ impl Session {
             return;
         };
         let Some(round) = &candidate.round else { return };
-        let granted: Vec<Instant> = round.granted.iter().map(|(.., deadline)| *deadline).collect();
-        let answered = round.granted.len().saturating_add(round.refused);
-        if answered >= majority {
+        if round.answered() >= majority {
             candidate.heard = now;
         }
-        if last_of_majority(&granted, majority).is_some_and(|deadline| deadline > now) {
+        let deadline = last_of_majority(round.granted.values(), majority);
+        if deadline.is_some_and(|deadline| deadline > now) {
             self.elect(ticket, now);
-            return;
+        } else if is_late || !round.is_open(majority, &self.connected) {
+            self.end_round(ticket, now);
         }
-        let can_still_win = round.granted.len().saturating_add(round.open.len()) >= majority;
-        if can_still_win && !is_late {
+    }
+
+    /// A round came to no majority. Its candidate asks again after a pause, unless that
+    /// is of no use.
+    fn end_round(&mut self, ticket: Ticket, now: Instant) {
+        let candidates = &mut self.composites.votes.candidates;
+        let Some(round) = candidates.get_mut(&ticket).and_then(|one| one.round.take()) else {
             return;
-        }
-        let is_fatal = round
-            .verdict
-            .failure
-            .as_ref()
-            .is_some_and(|error| matches!(error.kind(), ErrorKind::Misconfigured | ErrorKind::InvalidArgument));
-        let Some(round) = candidate.round.take() else { return };
-        candidate.verdict = Verdict {
-            is_answered: answered >= majority,
-            ..round.verdict
         };
-        let (once, heard) = (candidate.once, candidate.heard);
-        let is_bounded = candidate.until.is_some();
-        self.call_off(&round.open.into_keys().collect::<Vec<_>>(), now);
-        for (_, lease, _) in round.granted {
-            self.discard_lease(lease, now);
-        }
+        let verdict = self.verdict(&round);
+        self.undo(round, now);
         self.timers.stop(Timer::Share(ticket));
-        let is_silent = !is_bounded && now.saturating_since(heard) >= self.longest_silence();
-        if once || is_fatal || is_silent {
+        let longest_silence = self.longest_silence();
+        let Some(candidate) = self.composites.votes.candidates.get_mut(&ticket) else {
+            return;
+        };
+        let is_fatal = verdict.failure.as_ref().is_some_and(is_fatal);
+        let is_silent = candidate.request.wait.is_none() && now.saturating_since(candidate.heard) >= longest_silence;
+        candidate.verdict = verdict;
+        if candidate.once() || is_fatal || is_silent {
             self.reject(ticket, now);
         } else {
             let pause = self.between(PAUSE);
             self.timers.set(Timer::Wake(ticket), now + pause);
+        }
+    }
+
+    /// What a round without a majority came to.
+    fn verdict(&self, round: &Round) -> Verdict {
+        let silence = || {
+            let mut silent = round.open.values();
+            // Who cannot be asked says more than who has not answered yet.
+            let away = silent.clone().find(|node| !self.is_connected(**node));
+            let node = away.or_else(|| silent.next())?;
+            let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, self.silence_of(*node));
+            Some(error)
+        };
+        Verdict {
+            holder: round.holder.clone(),
+            is_answered: round.answered() >= self.majority(),
+            failure: round.failure.clone().or_else(silence),
         }
     }
 
@@ -283,12 +339,11 @@ impl Session {
         self.stop_candidate(ticket, &candidate.request.name);
         let Some(round) = candidate.round else { return };
         let lease = self.holds.next_lease();
-        let parts: BTreeMap<LeaseId, Instant> = round.granted.iter().map(|(_, part, until)| (*part, *until)).collect();
+        let parts = round.granted;
         for part in parts.keys() {
             self.composites.include(*part, lease);
         }
-        let deadlines: Vec<Instant> = parts.values().copied().collect();
-        let deadline = last_of_majority(&deadlines, majority).unwrap_or(now);
+        let deadline = last_of_majority(parts.values(), majority).unwrap_or(now);
         self.composites.votes.held.insert(
             lease,
             Vote {
@@ -339,45 +394,24 @@ impl Session {
 
     /// Tells a candidate that it does not get the lock, and why.
     fn reject(&mut self, ticket: Ticket, now: Instant) {
-        let majority = self.majority();
         let Some(candidate) = self.composites.votes.candidates.get(&ticket) else {
             return;
         };
         let name = candidate.request.name.clone();
-        let waited = now.saturating_since(candidate.started);
+        let waited = (!candidate.once()).then(|| now.saturating_since(candidate.started));
         let mut verdict = candidate.verdict.clone();
         if let Some(round) = &candidate.round {
-            let answered = round.granted.len().saturating_add(round.refused);
-            verdict.is_answered |= answered >= majority;
-            verdict.holder = verdict.holder.or_else(|| round.verdict.holder.clone());
-            verdict.failure = verdict.failure.or_else(|| round.verdict.failure.clone());
+            let so_far = self.verdict(round);
+            verdict.is_answered |= so_far.is_answered;
+            verdict.holder = verdict.holder.or(so_far.holder);
+            verdict.failure = verdict.failure.or(so_far.failure);
         }
-        let outcome = match verdict {
-            Verdict {
-                failure: Some(error), ..
-            } if matches!(error.kind(), ErrorKind::Misconfigured | ErrorKind::InvalidArgument) => {
-                Outcome::Failed(error)
-            }
-            Verdict {
-                holder, is_answered, ..
-            } if is_answered || self.is_vote_held(&name) => {
-                let message = format!(
-                    "not granted after {waited:?}: no majority of the primaries was free; wait longer or try again"
-                );
-                let error = Error::new(ErrorKind::LockTimeout, Operation::Acquire, message);
-                Outcome::NotGranted(error.with_holder(holder))
-            }
-            Verdict { failure, .. } => {
-                let cause = failure.map_or_else(|| "no answer".to_owned(), |error| error.message().to_owned());
-                let message =
-                    format!("no majority of the primaries answered within {waited:?}: {cause}; check that they are up");
-                Outcome::Failed(Error::new(ErrorKind::Unavailable, Operation::Acquire, message))
-            }
-        };
-        let outcome = match outcome {
-            Outcome::NotGranted(error) => Outcome::NotGranted(error.with_lock(name.as_str())),
-            Outcome::Failed(error) => Outcome::Failed(error.with_lock(name.as_str())),
-            other => other,
+        // Nobody asks while a lease of this client holds it, and that is an answer.
+        verdict.is_answered |= self.is_vote_held(&name);
+        let error = verdict.into_error(waited).with_lock(name.as_str());
+        let outcome = match error.kind() {
+            ErrorKind::LockTimeout => Outcome::NotGranted(error),
+            _ => Outcome::Failed(error),
         };
         self.complete(ticket, outcome);
         self.withdraw(ticket, now);
@@ -389,13 +423,18 @@ impl Session {
             return;
         };
         if let Some(round) = candidate.round {
-            self.call_off(&round.open.into_keys().collect::<Vec<_>>(), now);
-            for (_, lease, _) in round.granted {
-                self.discard_lease(lease, now);
-            }
+            self.undo(round, now);
         }
         self.stop_candidate(ticket, &candidate.request.name);
         self.next_candidate(&candidate.request.name, now);
+    }
+
+    /// Gives back what a round was granted, and asks nobody more for it.
+    fn undo(&mut self, round: Round, now: Instant) {
+        self.call_off(round.open.keys(), now);
+        for lease in round.granted.into_keys() {
+            self.discard_lease(lease, now);
+        }
     }
 
     fn stop_candidate(&mut self, ticket: Ticket, name: &LockName) {
@@ -421,12 +460,9 @@ impl Session {
             self.ask_all(ticket, now);
         }
     }
+}
 
-    /// Parts that nobody waits for any more.
-    pub(crate) fn call_off(&mut self, parts: &[Ticket], now: Instant) {
-        for part in parts {
-            self.forget_part(*part);
-            self.cancel_one(*part, now);
-        }
-    }
+/// Whether asking again cannot help.
+const fn is_fatal(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Misconfigured | ErrorKind::InvalidArgument)
 }

@@ -93,7 +93,7 @@ impl Session {
     /// Why a caller that does not wait is refused without asking the server.
     pub(crate) fn others_first(&self, id: QueueId, keys: &Keys, now: Instant) -> Error {
         match self.local_holder(id, now) {
-            Some(holder) => held_error(keys, Duration::ZERO, holder),
+            Some(holder) => held_error(keys, None, holder),
             None => {
                 let message = "not granted: others of this client wait for it already; wait longer or try again";
                 Error::new(ErrorKind::LockTimeout, Operation::Acquire, message).with_lock(keys.name.as_str())
@@ -115,7 +115,7 @@ impl Session {
             _ => None,
         });
         match held {
-            Some(holder) => held_error(&request.keys, waited, holder),
+            Some(holder) => held_error(&request.keys, Some(waited), holder),
             None => self.no_answer(request, now),
         }
     }
@@ -143,13 +143,15 @@ impl Session {
     }
 }
 
-fn held_error(keys: &Keys, waited: Duration, holder: Holder) -> Error {
+/// What a caller is told who waited so long, or was refused without asking the server.
+fn held_error(keys: &Keys, waited: Option<Duration>, holder: Holder) -> Error {
+    let after = waited.map_or_else(String::new, |waited| format!(" after {waited:?}"));
     let left = match holder.remaining {
         Some(left) => format!("for another {left:?} unless it is renewed"),
         None => "by a record without TTL".into(),
     };
     let message = format!(
-        "not granted after {waited:?}: held by {} {left}; wait longer or try again",
+        "not granted{after}: held by {} {left}; wait longer or try again",
         holder.owner
     );
     Error::new(ErrorKind::LockTimeout, Operation::Acquire, message)

@@ -16,16 +16,19 @@ use crate::timers::Timer;
 pub(crate) struct Vote {
     pub(crate) name: LockName,
     pub(crate) context: Option<Context>,
+    /// The primaries' mutexes that it has, and until when each may be relied on.
     pub(crate) parts: BTreeMap<LeaseId, Instant>,
-    /// Primaries whose answer is still to come.
+    /// Primaries whose answer is still to come; what they grant joins the others.
     pub(crate) open: Vec<Ticket>,
     pub(crate) lost: Option<LostReason>,
+    /// Until when a majority may be relied on.
     pub(crate) deadline: Instant,
 }
 
 /// A release, an extension or a question that is decided by a majority.
 #[derive(Debug)]
 pub(crate) struct Poll {
+    /// The lock to name in an error, if the primaries' own errors do not.
     pub(crate) name: Option<LockName>,
     /// The vote that is extended.
     pub(crate) extends: Option<LeaseId>,
@@ -53,7 +56,6 @@ impl Session {
         };
         vote.parts.remove(&part);
         let is_short = vote.parts.len() < majority;
-        self.composites.exclude(part);
         self.discard_lease(part, now);
         if is_short || reason == LostReason::Closed {
             self.lose_vote(whole, reason, now);
@@ -68,9 +70,7 @@ impl Session {
         let rounds = self.composites.votes.candidates.values_mut();
         let mut was_granted = false;
         for round in rounds.filter_map(|candidate| candidate.round.as_mut()) {
-            let before = round.granted.len();
-            round.granted.retain(|(_, lease, _)| *lease != part);
-            was_granted |= round.granted.len() < before;
+            was_granted |= round.granted.remove(&part).is_some();
         }
         if was_granted {
             self.discard_lease(part, now);
@@ -83,8 +83,7 @@ impl Session {
         let Some(vote) = self.composites.votes.held.get_mut(&lease) else {
             return;
         };
-        let deadlines: Vec<Instant> = vote.parts.values().copied().collect();
-        let deadline = last_of_majority(&deadlines, majority).unwrap_or(now);
+        let deadline = last_of_majority(vote.parts.values(), majority).unwrap_or(now);
         if vote.lost.is_none() && deadline != vote.deadline {
             vote.deadline = deadline;
             self.timers.set(Timer::Majority(lease), deadline);
@@ -106,7 +105,9 @@ impl Session {
         }
         vote.lost = Some(reason);
         let (name, parts) = (vote.name.clone(), vote.parts.clone());
+        let open = std::mem::take(&mut vote.open);
         self.timers.stop(Timer::Majority(lease));
+        self.call_off(&open, now);
         self.tell(Event::Lost { lease, reason });
         for part in parts.keys() {
             // Their records stay until the release: the program may still be inside.
@@ -222,16 +223,14 @@ impl Session {
         }
     }
 
-    /// The caller of a candidacy or a poll went away. False if there is none.
-    pub(crate) fn cancel_vote(&mut self, ticket: Ticket, now: Instant) -> bool {
+    /// The caller of a candidacy or a poll went away; what a poll has begun goes on.
+    pub(crate) fn cancel_vote(&mut self, ticket: Ticket, now: Instant) {
         self.withdraw(ticket, now);
-        let Some(poll) = self.composites.votes.polls.remove(&ticket) else {
-            return false;
-        };
-        for part in poll.open {
-            self.disown_part(part);
+        if let Some(poll) = self.composites.votes.polls.remove(&ticket) {
+            for part in poll.open {
+                self.disown_part(part);
+            }
         }
-        true
     }
 
     /// The votes of a context on a lock, newest last.
@@ -259,10 +258,13 @@ impl Session {
 }
 
 /// The deadline of the majority's last member; `None` without a majority.
-pub(crate) fn last_of_majority(deadlines: &[Instant], majority: usize) -> Option<Instant> {
-    let mut latest_first = deadlines.to_vec();
+pub(crate) fn last_of_majority<'a>(
+    deadlines: impl IntoIterator<Item = &'a Instant>,
+    majority: usize,
+) -> Option<Instant> {
+    let mut latest_first: Vec<&Instant> = deadlines.into_iter().collect();
     latest_first.sort_by(|a, b| b.cmp(a));
-    latest_first.get(majority.checked_sub(1)?).copied()
+    latest_first.get(majority.checked_sub(1)?).map(|deadline| **deadline)
 }
 
 /// What a majority says, as soon as there is one, or the best that can be said at the end.
@@ -279,14 +281,11 @@ fn result_of(outcomes: &[Outcome], majority: usize, is_all: bool) -> Option<Outc
                 | Outcome::Forced(true)
         )
     };
-    let deadlines: Vec<Instant> = outcomes
-        .iter()
-        .filter_map(|outcome| match outcome {
-            Outcome::Extended(deadline) => Some(*deadline),
-            _ => None,
-        })
-        .collect();
-    if let Some(deadline) = last_of_majority(&deadlines, majority) {
+    let extended = outcomes.iter().filter_map(|outcome| match outcome {
+        Outcome::Extended(deadline) => Some(deadline),
+        _ => None,
+    });
+    if let Some(deadline) = last_of_majority(extended, majority) {
         return Some(Outcome::Extended(deadline));
     }
     if count(good) >= majority {

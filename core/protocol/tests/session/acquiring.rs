@@ -161,7 +161,9 @@ fn trying_once_behind_a_local_hold_asks_nobody() {
         },
     );
     let (outcome, took) = world.outcome_within(0, ticket, ms(1)).unwrap();
-    assert_eq!(error(outcome).kind(), ErrorKind::LockTimeout);
+    let error = error(outcome);
+    assert_eq!(error.kind(), ErrorKind::LockTimeout);
+    assert!(error.message().starts_with("not granted: held by"), "{error}");
     assert_eq!(took, Duration::ZERO);
     assert_eq!(world.server.calls.len(), before);
 }

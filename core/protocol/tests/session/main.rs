@@ -13,4 +13,5 @@ mod acquiring;
 mod giving_up;
 mod holding;
 mod losing;
+mod voting;
 mod world;

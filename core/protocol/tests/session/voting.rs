@@ -1,0 +1,336 @@
+//! Locks that a majority of primaries keeps, while primaries come and go.
+
+use std::time::Duration;
+
+use leasehold_protocol::{
+    AcquireRequest, CallId, Config, Error, ErrorKind, Event, Grant, Instant, LostReason, NodeId, Outcome,
+    ReleaseOutcome, Reply, Script, Session, Ticket, Transmit,
+};
+
+use crate::world::{Seeded, config, error, granted, ms, wants};
+
+/// A primary: one name's record, and the connection of one client.
+#[derive(Default)]
+struct Primary {
+    is_up: bool,
+    /// It takes calls, and answers none.
+    is_stuck: bool,
+    owner: Option<String>,
+    unanswered: Vec<CallId>,
+}
+
+impl Primary {
+    fn run(&mut self, script: Script, owner: &str) -> Reply {
+        let is_mine = self.owner.as_deref() == Some(owner);
+        Reply::Array(match (script, &self.owner) {
+            (Script::MutexAcquire, Some(other)) if !is_mine => {
+                vec![
+                    Reply::Int(0),
+                    Reply::Int(9_000),
+                    Reply::Bytes(other.clone().into_bytes()),
+                ]
+            }
+            (Script::MutexAcquire, _) => {
+                self.owner = Some(owner.into());
+                vec![Reply::Int(1), Reply::Bytes(Vec::new())]
+            }
+            (Script::MutexRelease, Some(_)) if is_mine => {
+                self.owner = None;
+                vec![Reply::Int(1), Reply::Int(0)]
+            }
+            (Script::MutexRenew | Script::MutexRelease, owner) => {
+                vec![Reply::Int(if is_mine { 1 } else { 2 * i64::from(owner.is_some()) })]
+            }
+            (other, _) => panic!("the model does not know {other:?}"),
+        })
+    }
+}
+
+/// One client and its primaries. An answer takes no time.
+struct World {
+    now: Instant,
+    session: Session,
+    primaries: Vec<Primary>,
+    events: Vec<(Instant, Event)>,
+}
+
+impl World {
+    /// So many primaries, none of them connected.
+    fn new(primaries: u16) -> Self {
+        Self::with(primaries, |_| {})
+    }
+
+    fn with(primaries: u16, change: impl Fn(&mut Config)) -> Self {
+        let mut seed = Seeded(0x9E37_79B9);
+        let mut config = Config {
+            primaries,
+            ..config(&mut seed)
+        };
+        change(&mut config);
+        Self {
+            now: Instant::ZERO + Duration::from_secs(1_000),
+            session: Session::new(config, Box::new(seed)),
+            primaries: (0..primaries).map(|_| Primary::default()).collect(),
+            events: Vec::new(),
+        }
+    }
+
+    fn connect(&mut self, nodes: impl IntoIterator<Item = u16>) {
+        for node in nodes {
+            self.primaries[usize::from(node)].is_up = true;
+            self.session.on_connected(NodeId(node), self.now);
+            self.drain();
+        }
+    }
+
+    fn disconnect(&mut self, nodes: impl IntoIterator<Item = u16>) {
+        for node in nodes {
+            self.primaries[usize::from(node)].is_up = false;
+            self.session.on_disconnected(NodeId(node), "refused", self.now);
+            self.drain();
+        }
+    }
+
+    fn drain(&mut self) {
+        while let Some(transmit) = self.session.poll_transmit() {
+            let Transmit::Call(call) = transmit else { continue };
+            let primary = &mut self.primaries[usize::from(call.node.0)];
+            assert!(primary.is_up, "asked without a connection: {call:?}");
+            self.session.on_sent(call.id, self.now);
+            if primary.is_stuck {
+                primary.unanswered.push(call.id);
+                continue;
+            }
+            let owner = call.args.last().expect("an owner");
+            let reply = primary.run(call.script, std::str::from_utf8(owner).unwrap());
+            self.session.on_reply(call.id, Ok(reply), self.now);
+        }
+        while let Some(event) = self.session.poll_event() {
+            self.events.push((self.now, event));
+        }
+    }
+
+    fn run_for(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(due) = self.session.poll_timeout().filter(|due| *due <= end) {
+            self.now = due.max(self.now);
+            self.session.on_timeout(self.now);
+            self.drain();
+        }
+        self.now = end;
+    }
+
+    fn acquire(&mut self, wait: Option<Duration>) -> Ticket {
+        let request = AcquireRequest { wait, ..wants("a") };
+        let ticket = self.session.acquire(request, self.now);
+        self.drain();
+        ticket
+    }
+
+    fn try_once(&mut self) -> Ticket {
+        self.acquire(Some(Duration::ZERO))
+    }
+
+    fn release(&mut self, grant: &Grant) -> Option<Outcome> {
+        let ticket = self.session.release(grant.lease, self.now);
+        self.drain();
+        self.outcome(ticket)
+    }
+
+    /// What a ticket came to, if it did.
+    fn outcome(&self, ticket: Ticket) -> Option<Outcome> {
+        self.events.iter().find_map(|(_, event)| match event {
+            Event::Completed { ticket: of, outcome } if *of == ticket => Some(outcome.clone()),
+            _ => None,
+        })
+    }
+
+    /// Moves on to when a ticket is refused; why, and how long that took.
+    fn refusal(&mut self, ticket: Ticket) -> (Error, Duration) {
+        let start = self.now;
+        while self.outcome(ticket).is_none() {
+            self.run_for(ms(1));
+        }
+        let error = error(self.outcome(ticket).unwrap());
+        (error, self.now.saturating_since(start))
+    }
+
+    fn records(&self) -> usize {
+        let holds = |primary: &&Primary| primary.owner.is_some();
+        self.primaries.iter().filter(holds).count()
+    }
+
+    fn lost(&self) -> Vec<LostReason> {
+        let lost = |(_, event): &(Instant, Event)| match event {
+            Event::Lost { reason, .. } => Some(*reason),
+            _ => None,
+        };
+        self.events.iter().filter_map(lost).collect()
+    }
+}
+
+fn released() -> Option<Outcome> {
+    Some(Outcome::Released(ReleaseOutcome::Released))
+}
+
+#[test]
+fn a_try_before_the_primaries_are_connected_is_granted_when_a_majority_is() {
+    let mut world = World::new(3);
+    let ticket = world.try_once();
+    world.run_for(ms(5));
+    world.connect([2]);
+    world.run_for(ms(5));
+    assert_eq!((world.outcome(ticket), world.records()), (None, 1));
+    world.connect([0]);
+    let grant = granted(world.outcome(ticket).expect("two of three granted it"));
+    // A lease less what clocks may drift, since the first of them was asked.
+    assert_eq!(grant.deadline, world.now + ms(30_000 - 300 - 20 - 5));
+    assert_eq!(world.release(&grant), released());
+    assert_eq!(world.records(), 0);
+    assert!(world.session.is_empty());
+}
+
+#[test]
+fn a_try_between_two_connections_is_granted_on_the_next_one() {
+    let mut world = World::new(5);
+    world.connect(0..5);
+    world.disconnect(0..5);
+    let ticket = world.try_once();
+    world.run_for(ms(20));
+    world.connect(0..5);
+    let grant = granted(world.outcome(ticket).expect("all granted it"));
+    assert_eq!(world.records(), 5);
+    assert_eq!(world.release(&grant), released());
+    assert!(world.session.is_empty());
+}
+
+#[test]
+fn a_primary_that_connects_late_joins_the_vote() {
+    let mut world = World::new(3);
+    world.connect([0, 1]);
+    let ticket = world.try_once();
+    let grant = granted(world.outcome(ticket).expect("nobody waits for the third"));
+    world.run_for(ms(700));
+    world.connect([2]);
+    assert_eq!(world.records(), 3);
+    assert_eq!(world.release(&grant), released());
+    assert_eq!(world.records(), 0);
+    assert!(world.session.is_empty());
+}
+
+#[test]
+fn a_primary_that_comes_after_the_vote_was_lost_or_given_back_is_not_asked() {
+    for is_lost in [true, false] {
+        let mut world = World::with(3, |config| {
+            config.lease = leasehold_protocol::LeaseDuration::watched(ms(300)).unwrap()
+        });
+        world.connect([0, 1]);
+        let ticket = world.try_once();
+        let grant = granted(world.outcome(ticket).unwrap());
+        if is_lost {
+            world.disconnect([0, 1]);
+            world.run_for(ms(300));
+            assert_eq!(world.lost(), [LostReason::Expired]);
+        } else {
+            assert_eq!(world.release(&grant), released());
+        }
+        world.connect([2]);
+        assert_eq!(world.primaries[2].owner, None);
+    }
+}
+
+#[test]
+fn primaries_that_stay_away_do_not_delay_a_majority() {
+    let mut world = World::new(5);
+    world.connect(0..3);
+    world.disconnect(3..5);
+    let ticket = world.try_once();
+    let grant = granted(world.outcome(ticket).expect("at once"));
+    assert_eq!(world.release(&grant), released());
+
+    // Nor do they delay its refusal, though they could still turn it.
+    for others in [[true, true, true], [false, true, true]] {
+        for (primary, is_held) in world.primaries.iter_mut().zip(others) {
+            primary.owner = is_held.then(|| "another".into());
+        }
+        let ticket = world.try_once();
+        let error = error(world.outcome(ticket).expect("at once"));
+        assert_eq!(error.kind(), ErrorKind::LockTimeout);
+        assert_eq!(error.holder().expect("the holder is known").owner, "another");
+        assert!(!error.message().contains("0ns"), "{error}");
+    }
+    assert_eq!(world.records(), 2);
+    assert!(world.session.is_empty());
+}
+
+#[test]
+fn without_a_majority_a_try_is_unavailable_when_its_share_is_over() {
+    for (lease, share) in [(30_000, 500), (1_000, 100), (300, 50)] {
+        let mut world = World::with(5, |config| {
+            config.lease = leasehold_protocol::LeaseDuration::watched(ms(lease)).unwrap()
+        });
+        world.connect(0..2);
+        world.disconnect(2..5);
+        let ticket = world.try_once();
+        assert_eq!(world.records(), 2);
+        let (error, took) = world.refusal(ticket);
+        assert_eq!((error.kind(), took), (ErrorKind::Unavailable, ms(share)));
+        assert!(error.message().contains("not connected (refused)"), "{error}");
+        assert!(!error.message().contains("within"), "{error}");
+        assert_eq!(world.records(), 0);
+        assert!(world.session.is_empty());
+        // The try is over for good.
+        world.connect(2..5);
+        assert_eq!(world.records(), 0);
+    }
+}
+
+#[test]
+fn a_wait_that_ends_while_primaries_are_away_is_unavailable_and_says_how_long_it_was() {
+    let mut world = World::new(3);
+    world.disconnect(0..3);
+    let ticket = world.acquire(Some(ms(200)));
+    let (error, took) = world.refusal(ticket);
+    assert_eq!((error.kind(), took), (ErrorKind::Unavailable, ms(200)));
+    assert!(
+        error.message().contains("within 200ms: not connected (refused)"),
+        "{error}"
+    );
+    assert!(world.session.is_empty());
+}
+
+#[test]
+fn a_waiter_is_served_as_soon_as_a_majority_is_connected() {
+    let mut world = World::new(3);
+    let ticket = world.acquire(None);
+    world.run_for(Duration::from_secs(10));
+    assert_eq!(world.outcome(ticket), None);
+    world.connect(0..2);
+    world.run_for(ms(200));
+    let grant = granted(world.outcome(ticket).expect("two of three granted it"));
+    assert_eq!(world.release(&grant), released());
+}
+
+#[test]
+fn a_cancelled_try_asks_nobody_who_connects_later() {
+    let mut world = World::new(3);
+    world.connect([0]);
+    let ticket = world.try_once();
+    assert_eq!(world.records(), 1);
+    world.session.cancel(ticket, world.now);
+    world.drain();
+    world.connect(1..3);
+    assert_eq!((world.outcome(ticket), world.records()), (None, 0));
+    assert!(world.session.is_empty());
+}
+
+#[test]
+fn a_stuck_primary_and_one_that_is_away_together_cost_one_share() {
+    let mut world = World::new(3);
+    world.connect(0..2);
+    world.primaries[1].is_stuck = true;
+    let ticket = world.try_once();
+    let (error, took) = world.refusal(ticket);
+    assert_eq!((error.kind(), took), (ErrorKind::Unavailable, ms(500)));
+    assert_eq!(world.records(), 0);
+}
