@@ -345,12 +345,12 @@ impl Session {
     /// Completes the extensions that the record has reached.
     pub(crate) fn settle_extensions(&mut self, id: HoldId) {
         let Some(hold) = self.holds.get_mut(id) else { return };
-        let (reached, deadline) = (hold.record_until, hold.deadline);
+        let deadline = hold.deadline;
         let extensions = &self.extensions;
         let is_done = |ticket: &Ticket| {
             extensions
                 .get(ticket)
-                .is_none_or(|extension| extension.until <= reached)
+                .is_none_or(|extension| hold.reaches(extension.until))
         };
         let (done, open) = hold.extensions.iter().partition(|ticket| is_done(ticket));
         hold.extensions = open;
