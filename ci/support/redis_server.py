@@ -5,7 +5,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import redis
@@ -37,12 +37,12 @@ def redis_server() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def redis_process(*options: str) -> Iterator[RedisProcess]:
-    """Yields the server once it answers. It may be stopped or dead at the end."""
+def redis_process(*options: str, environment: Mapping[str, str] | None = None) -> Iterator[RedisProcess]:
+    """Yields the server once it answers. It may be stopped or dead at the end. Its environment is ours unless given."""
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         command = ["redis-server", "--port", str(port), "--save", "", "--appendonly", "no", "--dir", folder, *options]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
         try:
             _wait_until_up(port)
             yield RedisProcess(port, process)

@@ -5,12 +5,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leasehold::host::{Acquire, Completion, Error, Event, Host, Lease, Op, Pending};
+use leasehold::host::{Acquire, Completion, Error, Event, Holder, Host, Lease, Op, Pending};
 use napi::bindgen_prelude::{ClassInstance, Either, Env, Float64ArraySlice, Function, JavaScriptClassExt};
 use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi_derive::napi;
 
-use crate::failure::{NativeFailure, milliseconds};
+use crate::failure::{NativeFailure, NativeHolder, milliseconds};
 use crate::options::ClientOptions;
 use crate::rows::{self, WIDTH};
 
@@ -23,6 +23,8 @@ pub struct NativeClient {
     events: RefCell<VecDeque<Event>>,
     /// The errors of rows, until JavaScript takes them.
     failures: RefCell<VecDeque<Error>>,
+    /// The holders of rows, until JavaScript takes them.
+    holders: RefCell<VecDeque<Holder>>,
     /// Leases that JavaScript may ask about: granted, not lost, and not given back.
     leases: RefCell<HashMap<u64, Arc<Lease>>>,
 }
@@ -71,6 +73,7 @@ impl NativeClient {
             host,
             events: RefCell::default(),
             failures: RefCell::default(),
+            holders: RefCell::default(),
             leases: RefCell::default(),
         }
     }
@@ -188,6 +191,13 @@ impl NativeClient {
         Some(NativeFailure::from(&error))
     }
 
+    /// Who holds the lock of the next row that says it is held.
+    #[napi(catch_unwind)]
+    pub fn next_holder(&self) -> Option<NativeHolder> {
+        let holder = self.holders.borrow_mut().pop_front()?;
+        Some(NativeHolder::from(&holder))
+    }
+
     /// Keeps what a row has no room for.
     fn keep(&self, event: Event) {
         match event {
@@ -202,6 +212,12 @@ impl NativeClient {
                 ..
             } => {
                 self.failures.borrow_mut().push_back(error);
+            }
+            Event::Completed {
+                result: Ok(Completion::State(state)),
+                ..
+            } => {
+                self.holders.borrow_mut().extend(state.holder);
             }
             Event::Lost { lease, .. } => {
                 self.leases.borrow_mut().remove(&lease);

@@ -1,8 +1,8 @@
-//! The core's error as plain data; JavaScript makes the class of its kind from it.
+//! The core's error, and a lock's holder, as plain data; JavaScript makes the class of an error's kind from it.
 
 use std::time::Duration;
 
-use leasehold::host::Error;
+use leasehold::host::{Error, Holder};
 use napi_derive::napi;
 
 /// One error.
@@ -14,21 +14,34 @@ pub struct NativeFailure {
     pub operation: String,
     pub lock: Option<String>,
     /// Who held the lock at the server's last answer.
-    pub owner: Option<String>,
-    /// What was left of that holder's lease; absent if its record has no TTL.
+    pub holder: Option<NativeHolder>,
+}
+
+/// Who holds a lock.
+#[napi(object, object_from_js = false)]
+pub struct NativeHolder {
+    pub owner: String,
+    /// What is left of the holder's lease; absent if its record has no TTL.
     pub remaining_ms: Option<f64>,
 }
 
 impl From<&Error> for NativeFailure {
     fn from(error: &Error) -> Self {
-        let holder = error.holder();
         Self {
             kind: error.kind().name().to_owned(),
             message: error.to_string(),
             operation: error.operation().to_string(),
             lock: error.lock().map(str::to_owned),
-            owner: holder.map(|holder| holder.owner.clone()),
-            remaining_ms: holder.and_then(|holder| holder.remaining).map(milliseconds),
+            holder: error.holder().map(NativeHolder::from),
+        }
+    }
+}
+
+impl From<&Holder> for NativeHolder {
+    fn from(holder: &Holder) -> Self {
+        Self {
+            owner: holder.owner.clone(),
+            remaining_ms: holder.remaining.map(milliseconds),
         }
     }
 }

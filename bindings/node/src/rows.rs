@@ -11,7 +11,8 @@
 //! | lost | lease | index of the reason | – |
 //!
 //! All ids and tokens are below 2^53. A row that is refused or failed has its
-//! error in the queue that `nextFailure` takes from, in the rows' order.
+//! error in the queue that `nextFailure` takes from, in the rows' order, and a
+//! state that is held has its holder in that of `nextHolder`.
 
 use leasehold::host::{Completion, ErrorKind, Event, Kind, LockState, LostReason, ReleaseOutcome};
 use napi_derive::napi;

@@ -40,8 +40,8 @@ if redis.call('HEXISTS', lock, owner) == 1 then
 end
 
 local time = redis.call('TIME')
-local nobody_waits = redis.call('ZCARD', KEYS[3]) == 0
-if nobody_waits and redis.call('EXISTS', lock) == 0 then
+local is_held = redis.call('EXISTS', lock) == 1
+if not is_held and redis.call('ZCARD', KEYS[3]) == 0 then
   local token = wants_token == '1' and draw_token(KEYS[2], stored, time) or ''
   redis.call('HSET', lock, owner, '1')
   redis.call('PEXPIRE', lock, lease)
@@ -51,10 +51,12 @@ end
 if waits then
   wait_in_line(owner, wants_token, microseconds(time))
 end
-local granted, token = advance(stored, time, owner)
-if granted == owner then
-  redis.call('PEXPIRE', lock, lease)
-  return {1, token}
+if not is_held then
+  local granted, token = grant_next(stored, time, owner)
+  if granted == owner then
+    redis.call('PEXPIRE', lock, lease)
+    return {1, token}
+  end
 end
 local now = string.format('%.0f', microseconds(time))
 return {0, redis.call('PTTL', lock), redis.call('HRANDFIELD', lock) or '', now}

@@ -21,7 +21,7 @@ end
 redis.call('DEL', lock)
 local listeners = 0
 local stored = redis.call('GET', KEYS[2])
-if token_error(stored) or not advance(stored, redis.call('TIME'), '') then
+if token_error(stored) or not grant_next(stored, redis.call('TIME'), '') then
   listeners = redis.pcall('PUBLISH', channel, '0')
 end
 return {1, type(listeners) == 'number' and listeners or 0}

@@ -34,6 +34,8 @@ for i = 1, #ARGV, 2 do
     wait_in_line(ARGV[i], ARGV[i + 1], now)
   end
 end
-advance(stored, time, '')
+if redis.call('EXISTS', lock) == 0 then
+  grant_next(stored, time, '')
+end
 local holder, token = redis.call('HRANDFIELD', lock), redis.call('GET', KEYS[2])
 return {redis.call('PTTL', lock), holder or '', token or '', string.format('%.0f', now)}

@@ -21,18 +21,25 @@ local lock, channel = KEYS[1], KEYS[5]
 local owner = ARGV[1]
 
 local was_held = redis.call('HDEL', lock, owner) == 1
-local is_held = redis.call('EXISTS', lock) == 1
-leave_line(owner)
+if not was_held then
+  -- Who holds the lock is not in the queue.
+  redis.call('ZREM', KEYS[3], owner)
+  redis.call('HDEL', KEYS[4], owner)
+end
+if redis.call('EXISTS', lock) == 1 then
+  if was_held then
+    return {1, 0}
+  end
+  return {2}
+end
 
 local listeners = 0
-if not is_held then
-  local stored = redis.call('GET', KEYS[2])
-  -- A stored token that is none stops the grant, not the release.
-  if token_error(stored) or not advance(stored, redis.call('TIME'), '') then
-    listeners = redis.pcall('PUBLISH', channel, '0')
-  end
+local stored = redis.call('GET', KEYS[2])
+-- A stored token that is none stops the grant, not the release.
+if token_error(stored) or not grant_next(stored, redis.call('TIME'), '') then
+  listeners = redis.pcall('PUBLISH', channel, '0')
 end
 if was_held then
   return {1, type(listeners) == 'number' and listeners or 0}
 end
-return {is_held and 2 or 0}
+return {0}

@@ -50,8 +50,8 @@ impl LeaseDuration {
     }
 
     /// A length that was one before.
-    pub(crate) const fn of(length: Duration) -> Option<Self> {
-        Some(Self(length))
+    pub(crate) const fn of(length: Duration) -> Self {
+        Self(length)
     }
 
     /// The lease as a duration.

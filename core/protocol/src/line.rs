@@ -24,7 +24,7 @@ use crate::owner::OwnerId;
 use crate::queue::QueueId;
 use crate::reply::{CallError, Reply};
 use crate::request::{Granted, MIN_GAP};
-use crate::session::{CallId, Lane, NodeId, Session, Ticket};
+use crate::session::{Lane, NodeId, Session, Ticket};
 use crate::timers::Timer;
 use crate::token::Token;
 
@@ -38,11 +38,6 @@ const LONGEST_HEARTBEAT: Duration = Duration::from_secs(1);
 const MOST_WAITERS: usize = 128;
 
 impl Session {
-    /// The channel on which the server tells this client of grants.
-    pub(crate) fn client_channel(&self) -> Arc<[u8]> {
-        format!("leasehold:client:{}", self.config.client).into_bytes().into()
-    }
-
     /// A waiter was put into the server's queue: the client listens, and polls.
     pub(crate) fn stand_in_line(&mut self, id: QueueId, keys: &Arc<Keys>, now: Instant) {
         let Some(queue) = self.queues.get_mut(id) else { return };
@@ -52,9 +47,8 @@ impl Session {
             let heartbeat = self.heartbeat();
             self.timers.set(Timer::Poll(id), now + heartbeat);
         }
-        let client = self.client_channel();
         let news_may_be_missed = self.subscribe(id);
-        self.listen(node, client, id);
+        self.listen_for_grants(node, id);
         if news_may_be_missed {
             self.poll_line_soon(id, now);
         }
@@ -113,7 +107,6 @@ impl Session {
     /// The answer to a poll.
     pub(crate) fn poll_answered(
         &mut self,
-        _id: CallId,
         call: InFlight,
         queue: QueueId,
         result: Result<Reply, CallError>,
@@ -167,10 +160,11 @@ impl Session {
             return;
         };
         let token = words.next().and_then(Token::parse);
-        let granted = self.queues.ids().into_iter().find_map(|id| {
-            self.queues.get(id).filter(|queue| queue.node == node)?;
-            self.in_line(id, owner)
-        });
+        let granted = self
+            .channels
+            .own_queues(node)
+            .into_iter()
+            .find_map(|id| self.in_line(id, owner));
         let Some((ticket, request)) = granted.and_then(|ticket| Some((ticket, self.requests.get_mut(&ticket)?))) else {
             return;
         };
@@ -201,11 +195,7 @@ impl Session {
     /// The waiter of this owner id in the line.
     fn in_line(&self, id: QueueId, owner: &[u8]) -> Option<Ticket> {
         let line = &self.queues.get(id)?.line.waiting;
-        let is_it = |ticket: &&Ticket| {
-            self.requests
-                .get(ticket)
-                .is_some_and(|request| *request.as_waiter().0.wire() == *owner)
-        };
+        let is_it = |ticket: &&Ticket| self.requests.get(ticket).is_some_and(|request| request.is_of(owner));
         line.iter().find(is_it).copied()
     }
 }

@@ -224,7 +224,8 @@ impl Session {
             }
             let part = self.part_ticket(Some(ticket));
             under_way.push(part);
-            self.extend_lease(part, lease, LeaseDuration::of(plan.length.saturating_mul(unit)), now);
+            let length = LeaseDuration::of(plan.length.saturating_mul(unit));
+            self.extend_lease(part, lease, Some(length), now);
         }
         let is_done = under_way.is_empty();
         if let Some(gathering) = self.composites.multis.gatherings.get_mut(&ticket) {

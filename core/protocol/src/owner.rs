@@ -61,6 +61,10 @@ impl OwnerId {
         Self([&client.0, b":".as_slice(), number.as_bytes()].concat().into())
     }
 
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// The bytes that go over the wire.
     #[must_use]
     pub fn wire(&self) -> Arc<[u8]> {

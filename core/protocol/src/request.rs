@@ -128,6 +128,11 @@ impl Request {
         (self.owner.clone(), self.fencing)
     }
 
+    /// Whether it asks under this owner id.
+    pub(crate) fn is_of(&self, owner: &[u8]) -> bool {
+        self.owner.as_bytes() == owner
+    }
+
     /// A call sent at `sent` found it in the server's queue.
     pub(crate) fn still_queued(&mut self, sent: Instant, server_now: u64) {
         if self.queued.is_none_or(|(at, _)| at < sent) {
@@ -283,8 +288,7 @@ impl Session {
 
     /// Asks again under the same owner id, unless it is asking.
     pub(crate) fn attempt_again(&mut self, ticket: Ticket, now: Instant) {
-        let asks = |request: &Request| matches!(request.state, State::Trying(_));
-        if !self.requests.get(&ticket).is_some_and(asks) {
+        if !self.requests.get(&ticket).is_some_and(Request::is_trying) {
             self.attempt(ticket, now);
         }
     }

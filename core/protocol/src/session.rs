@@ -56,6 +56,7 @@ impl Session {
     #[must_use]
     pub fn new(config: Config, entropy: Box<dyn Entropy>) -> Self {
         Self {
+            channels: Channels::new(config.client),
             config,
             entropy,
             connected: BTreeSet::new(),
@@ -69,7 +70,6 @@ impl Session {
             reentrancy: Reentrancy::default(),
             composites: Composites::default(),
             releases: Releases::default(),
-            channels: Channels::default(),
             inspections: BTreeMap::new(),
             calls: Calls::default(),
             timers: Timers::default(),
@@ -375,7 +375,7 @@ impl Session {
             Purpose::Acquire { ticket, ttl } => self.attempt_answered(id, call, ticket, ttl, result, now),
             Purpose::Renew { hold, ttl } => self.renewal_answered(id, call, hold, ttl, result, now),
             Purpose::Release(release) => self.release_answered(id, call, release, result, now),
-            Purpose::Poll(queue) => self.poll_answered(id, call, queue, result, now),
+            Purpose::Poll(queue) => self.poll_answered(call, queue, result, now),
             Purpose::Inspect(ticket) => self.inspection_answered(ticket, result),
         }
         self.settle_composites(now);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::instant::Instant;
+use crate::owner::ClientId;
 use crate::queue::QueueId;
 use crate::session::{NodeId, Session, Transmit};
 use crate::timers::Timer;
@@ -31,9 +32,11 @@ pub(crate) enum Subscription {
 }
 
 /// The channels that are subscribed, and whose they are.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Channels {
-    by_name: BTreeMap<(NodeId, Arc<[u8]>), Channel>,
+    /// The client's own, on which the server tells it of grants.
+    own: Arc<[u8]>,
+    by_node: BTreeMap<NodeId, BTreeMap<Arc<[u8]>, Channel>>,
 }
 
 #[derive(Debug, Default)]
@@ -43,10 +46,22 @@ struct Channel {
 }
 
 impl Channels {
+    pub(crate) fn new(client: ClientId) -> Self {
+        Self {
+            own: format!("leasehold:client:{client}").into_bytes().into(),
+            by_node: BTreeMap::new(),
+        }
+    }
+
     /// The queues that a message on this channel is for.
     fn queues(&self, node: NodeId, name: &[u8]) -> Vec<QueueId> {
-        let channel = self.by_name.get(&(node, Arc::from(name)));
+        let channel = self.by_node.get(&node).and_then(|channels| channels.get(name));
         channel.map_or_else(Vec::new, |channel| channel.queues.iter().copied().collect())
+    }
+
+    /// The queues whose waiters the server may grant their lock.
+    pub(crate) fn own_queues(&self, node: NodeId) -> Vec<QueueId> {
+        self.queues(node, &self.own)
     }
 }
 
@@ -75,7 +90,8 @@ impl Session {
     /// Adds a queue to those that a channel is listened to for. Says whether the
     /// server confirmed the channel before.
     pub(crate) fn listen(&mut self, node: NodeId, name: Arc<[u8]>, id: QueueId) -> bool {
-        let channel = self.channels.by_name.entry((node, Arc::clone(&name))).or_default();
+        let channels = self.channels.by_node.entry(node).or_default();
+        let channel = channels.entry(Arc::clone(&name)).or_default();
         let is_new = channel.queues.is_empty();
         channel.queues.insert(id);
         let is_confirmed = channel.is_confirmed;
@@ -85,23 +101,29 @@ impl Session {
         is_confirmed
     }
 
+    /// Listens on the client's own channel for the grants of a queue.
+    pub(crate) fn listen_for_grants(&mut self, node: NodeId, id: QueueId) {
+        let own = Arc::clone(&self.channels.own);
+        self.listen(node, own, id);
+    }
+
     /// Takes a queue from those that a channel is listened to for.
     fn unlisten(&mut self, node: NodeId, name: Arc<[u8]>, id: QueueId) {
-        let key = (node, name);
-        let Some(channel) = self.channels.by_name.get_mut(&key) else {
+        let Some(channels) = self.channels.by_node.get_mut(&node) else {
             return;
         };
+        let Some(channel) = channels.get_mut(&name) else { return };
         if channel.queues.remove(&id) && channel.queues.is_empty() {
-            self.channels.by_name.remove(&key);
-            let (node, channel) = key;
-            self.transmits.push_back(Transmit::Unsubscribe { node, channel });
+            channels.remove(&name);
+            self.transmits.push_back(Transmit::Unsubscribe { node, channel: name });
         }
     }
 
     /// The server confirmed a subscription: what was published before it is
     /// lost, so the waiters ask at once.
     pub(crate) fn subscribed(&mut self, node: NodeId, name: &[u8], now: Instant) {
-        let Some(channel) = self.channels.by_name.get_mut(&(node, Arc::from(name))) else {
+        let channels = self.channels.by_node.get_mut(&node);
+        let Some(channel) = channels.and_then(|channels| channels.get_mut(name)) else {
             return;
         };
         channel.is_confirmed = true;
@@ -116,7 +138,7 @@ impl Session {
     /// A message came: a lock may have become free, or was granted to a waiter of
     /// ours.
     pub(crate) fn message(&mut self, node: NodeId, name: &[u8], payload: &[u8], now: Instant) {
-        if *name == *self.client_channel() {
+        if *name == *self.channels.own {
             self.granted_by_message(node, payload, now);
             return;
         }
@@ -135,10 +157,7 @@ impl Session {
     /// The connection that carried the subscriptions is gone. The driver asks
     /// for them again on the next one.
     pub(crate) fn subscriptions_lost(&mut self, node: NodeId) {
-        for ((of, name), channel) in &mut self.channels.by_name {
-            if *of != node {
-                continue;
-            }
+        for (name, channel) in self.channels.by_node.get_mut(&node).into_iter().flatten() {
             channel.is_confirmed = false;
             for id in &channel.queues {
                 if let Some(queue) = self.queues.get_mut(*id).filter(|queue| queue.channel == *name) {
@@ -171,7 +190,8 @@ impl Session {
         queue.subscription = Subscription::None;
         let (node, channel) = (queue.node, Arc::clone(&queue.channel));
         self.unlisten(node, channel, id);
-        self.unlisten(node, self.client_channel(), id);
+        let own = Arc::clone(&self.channels.own);
+        self.unlisten(node, own, id);
         if !self.reentrancy.any(id) {
             self.forget(id);
         }

@@ -232,13 +232,13 @@ impl Defect {
             Self::ReaderWaitsInVain => (Script::WriteRelease, "if s[4] then", "if false then"),
             Self::DeadHeadBlocks => (
                 Script::FairPoll,
-                "    leave_line(owner)\n    if seen and",
-                "    if seen and tonumber(seen) <= now and now - tonumber(seen) <= WAITER_LIFE then leave_line(owner) end\n    if seen and",
+                "    redis.call('HDEL', KEYS[4], owner)\n    if seen and",
+                "    if not seen or now - tonumber(seen) > WAITER_LIFE then redis.call('ZADD', KEYS[3], 0, owner) return end\n    if seen and",
             ),
             Self::LineJumps => (
                 Script::FairRelease,
-                "redis.call('ZRANGE', KEYS[3], 0, 0)[1]",
-                "redis.call('ZRANGE', KEYS[3], -1, -1)[1]",
+                "redis.call('ZPOPMIN', KEYS[3])[1]",
+                "redis.call('ZRANGE', KEYS[3], -1, -1)[1]\n    redis.call('ZREM', KEYS[3], owner or '')",
             ),
             Self::FairResendShortens => (
                 Script::FairAcquire,
@@ -247,8 +247,8 @@ impl Defect {
             ),
             Self::TryOvertakes => (
                 Script::FairAcquire,
-                "local nobody_waits = redis.call('ZCARD', KEYS[3]) == 0",
-                "local nobody_waits = true",
+                "if not is_held and redis.call('ZCARD', KEYS[3]) == 0 then",
+                "if not is_held then",
             ),
         }
     }

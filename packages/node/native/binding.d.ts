@@ -39,11 +39,14 @@ export declare class NativeClient {
   drain(buffer: Float64Array): number;
   /** The error of the next refused or failed row. */
   nextFailure(): NativeFailure | null;
+  /** Who holds the lock of the next row that says it is held. */
+  nextHolder(): NativeHolder | null;
 }
 
-/** What `connect` was given; what is left out has the core's default. */
+/** What `connect` or `redlock` was given; what is left out has the core's default. */
 export interface ClientOptions {
   url?: string;
+  primaries?: Array<string>;
   leaseMs?: number;
   commandTimeoutMs?: number;
   connectTimeoutMs?: number;
@@ -68,8 +71,13 @@ export interface NativeFailure {
   operation: string;
   lock?: string;
   /** Who held the lock at the server's last answer. */
-  owner?: string;
-  /** What was left of that holder's lease; absent if its record has no TTL. */
+  holder?: NativeHolder;
+}
+
+/** Who holds a lock. */
+export interface NativeHolder {
+  owner: string;
+  /** What is left of the holder's lease; absent if its record has no TTL. */
   remainingMs?: number;
 }
 

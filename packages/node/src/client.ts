@@ -129,10 +129,11 @@ export class Client {
 
   /**
    * Several locks as one lock object: its lease holds all of them, and when one
-   * is lost, all are. Kinds may be mixed; a semaphore counts as one permit of
-   * it. They are taken in the order of their keys, so that two clients never
-   * wait for each other. The lease has no token, and cannot be entered again. The
-   * locks' own options do not count. Nothing is sent; that no lock is named, or one twice, or one that is
+   * is lost, all are. Kinds may be mixed; a semaphore stands for one of its
+   * permits, and `Semaphore.permits` gives more of them. They are taken in the
+   * order of their keys, so that two clients never wait for each other. The lease
+   * has no token, and cannot be entered again. The locks' own options do not
+   * count. Nothing is sent; that no lock is named, or one twice, or one that is
    * several itself, is refused when it is used.
    *
    * @param locks lock objects of this client
@@ -186,10 +187,10 @@ export class Client {
       result = await body(lease, lease.signal);
     } catch (error) {
       // The body's own error says more than whatever the release may add.
-      await lease.release().catch(() => {});
+      await lease.leave(true);
       throw error;
     }
-    await lease.leave();
+    await lease.leave(false);
     return result;
   }
 

@@ -7,9 +7,9 @@
 
 import { stopWaiting, wait } from './alive.js';
 import { clientOptions, type Servers } from './arguments.js';
-import { errorOf, type LostReason } from './errors.js';
+import { errorOf, type Holder, type LostReason } from './errors.js';
 import { closeAtExit, forgetAtExit } from './exit.js';
-import { type NativeClient, type NativeFailure, native } from './native.js';
+import { type NativeClient, type NativeFailure, type NativeHolder, native } from './native.js';
 import { NumberTable } from './number-table.js';
 import type { ConnectOptions } from './options.js';
 
@@ -41,16 +41,16 @@ export class Failure {
     readonly refused: boolean,
   ) {}
 
-  /** Made where a caller awaits it, so that its stack names the caller. */
-  error(): Error {
-    const { kind, message, operation, lock, owner, remainingMs } = this.native;
-    const holder = owner === undefined ? undefined : { owner, remainingMs: remainingMs ?? null };
-    return errorOf(kind, message, { lockName: lock, operation, holder });
+  /** Made where a caller awaits it, so that its stack names the caller. `reason` is why its lease was lost, if it was. */
+  error(reason?: LostReason | null): Error {
+    const { kind, message, operation, lock, holder } = this.native;
+    const details = { lockName: lock, operation, holder: holder && holderOf(holder), reason: reason ?? undefined };
+    return errorOf(kind, message, details);
   }
 }
 
 /** What is called with the row that answers a request. */
-type Settle = (a: number, b: number, failure: Failure | undefined) => void;
+type Settle = (a: number, b: number, failure: Failure | undefined, holder: Holder | undefined) => void;
 
 const vocabulary = native.vocabulary();
 const OUTCOMES = vocabulary.outcomes as ReleaseOutcome[];
@@ -58,6 +58,7 @@ const REASONS = vocabulary.reasons as LostReason[];
 const WIDTH = vocabulary.width;
 const GRANTED = vocabulary.codes.indexOf('granted');
 const REFUSED = vocabulary.codes.indexOf('refused');
+const STATE = vocabulary.codes.indexOf('state');
 const FAILED = vocabulary.codes.indexOf('failed');
 const LOST = vocabulary.codes.indexOf('lost');
 
@@ -122,14 +123,14 @@ export class Engine {
     return answer;
   }
 
-  /** Makes a lease last longer. */
-  async extend(lease: number, byMs: number | undefined): Promise<void> {
-    await this.#ask(this.#native.extend(lease, byMs), () => {});
+  /** Makes a lease last longer, or says why not. */
+  extend(lease: number, byMs: number | undefined): Promise<Failure | undefined> {
+    return this.#answer(this.#native.extend(lease, byMs), (_a, _b, failure) => failure);
   }
 
-  /** Whether anybody holds the lock of this address, by the server's answer. */
-  isLocked(lock: string): Promise<boolean> {
-    return this.#ask(this.#native.inspect(lock), (held) => held === 1);
+  /** Who holds the lock of this address, by the server's answer. */
+  holder(lock: string): Promise<Holder | null> {
+    return this.#ask(this.#native.inspect(lock), (_held, _free, holder) => holder ?? null);
   }
 
   /** How many permits of a semaphore are free, by the server's answer; `undefined` if none is held. */
@@ -164,15 +165,15 @@ export class Engine {
   }
 
   /** The answer, or the error of the request. */
-  async #ask<T>(request: number, read: (a: number, b: number) => T): Promise<T> {
-    const answer = await this.#answer(request, (a, b, failure) => failure ?? read(a, b));
+  async #ask<T>(request: number, read: (a: number, b: number, holder: Holder | undefined) => T): Promise<T> {
+    const answer = await this.#answer<T | Failure>(request, (a, b, failure, holder) => failure ?? read(a, b, holder));
     if (answer instanceof Failure) throw answer.error();
     return answer as T;
   }
 
-  #answer<T>(request: number, settled: (a: number, b: number, failure: Failure | undefined) => T): Promise<T> {
+  #answer<T>(request: number, settled: (...answer: Parameters<Settle>) => T): Promise<T> {
     return new Promise((resolve) => {
-      this.#await(request, (a, b, failure) => resolve(settled(a, b, failure)));
+      this.#await(request, (...answer) => resolve(settled(...answer)));
     });
   }
 
@@ -223,10 +224,11 @@ export class Engine {
       return;
     }
     const failure = code === FAILED || code === REFUSED ? this.#nextFailure(code === REFUSED) : undefined;
+    const holder = code === STATE && a === 1 ? this.#nextHolder() : undefined;
     const settle = this.#pending.get(id);
     if (settle) {
       this.#forget(id);
-      settle(a, b, failure);
+      settle(a, b, failure, holder);
     } else if (code === GRANTED) {
       // Its caller aborted in this very batch.
       this.#native.release(a);
@@ -236,4 +238,12 @@ export class Engine {
   #nextFailure(refused: boolean): Failure {
     return new Failure(this.#native.nextFailure() as NativeFailure, refused);
   }
+
+  #nextHolder(): Holder {
+    return holderOf(this.#native.nextHolder() as NativeHolder);
+  }
+}
+
+function holderOf({ owner, remainingMs }: NativeHolder): Holder {
+  return { owner, remainingMs: remainingMs ?? null };
 }

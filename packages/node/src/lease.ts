@@ -5,7 +5,8 @@ import { LockLostError, type LostReason, NotOwnerError } from './errors.js';
 /** @internal The lock object that a lease was taken through. */
 export interface Origin {
   readonly engine: Engine;
-  readonly lockName: string;
+  readonly name: string;
+  /** Which lock; of a semaphore, that of one permit. */
   readonly address: string;
   /** Its leases that nobody has released. */
   readonly unsettled: Lease[];
@@ -22,7 +23,7 @@ export interface Origin {
  */
 export class Lease {
   /** The lock's name; of several locks as one, all names. */
-  readonly lockName: string;
+  readonly name: string;
   readonly #engine: Engine;
   readonly #origin: Origin;
   readonly #id: number;
@@ -33,7 +34,7 @@ export class Lease {
 
   /** @internal */
   constructor(origin: Origin, id: number, token: number) {
-    this.lockName = origin.lockName;
+    this.name = origin.name;
     this.#engine = origin.engine;
     this.#origin = origin;
     this.#id = id;
@@ -91,11 +92,12 @@ export class Lease {
     const byMs = number(leaseMs, 'leaseMs');
     if (this.#released) {
       throw new NotOwnerError('the lease was released already; take the lock again', {
-        lockName: this.lockName,
+        lockName: this.name,
         operation: 'extend',
       });
     }
-    await this.#engine.extend(this.#id, byMs);
+    const failure = await this.#engine.extend(this.#id, byMs);
+    if (failure) throw failure.error(this.lostReason);
   }
 
   /**
@@ -127,15 +129,16 @@ export class Lease {
    * @throws LockLostError if the lease was lost meanwhile
    */
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.leave();
+    await this.leave(false);
   }
 
-  /** @internal Releases at the end of a scope, which fails if the lease was lost in it. */
-  async leave(): Promise<void> {
+  /** @internal Releases at the end of a scope, which fails if the lease was lost in it, unless its body failed. */
+  async leave(bodyFailed: boolean): Promise<void> {
     const outcome = await this.release().catch((error: unknown) => {
       // A closed client answers no release; that the lease is lost says more.
-      if (this.#lost === undefined) throw error;
+      if (!bodyFailed && this.#lost === undefined) throw error;
     });
+    if (bodyFailed) return;
     const lost = this.#lost ?? (outcome === 'expired' || outcome === 'stolen' ? outcome : undefined);
     if (lost !== undefined) throw this.#lostError(lost);
   }
@@ -161,7 +164,7 @@ export class Lease {
   }
 
   #lostError(reason: LostReason): LockLostError {
-    const message = `lost lock ${JSON.stringify(this.lockName)} (${reason}); stop, and take it again`;
-    return new LockLostError(message, { lockName: this.lockName, reason });
+    const message = `lost lock ${JSON.stringify(this.name)} (${reason}); stop, and take it again`;
+    return new LockLostError(message, { lockName: this.name, reason });
   }
 }

@@ -1,6 +1,6 @@
 import { acquireOptions, boolean, signal } from './arguments.js';
 import { type Acquisition, type Engine, Failure, type ReleaseOutcome } from './engine.js';
-import { InvalidArgumentError, NotOwnerError } from './errors.js';
+import { type Holder, InvalidArgumentError, NotOwnerError } from './errors.js';
 import { Lease, type Origin } from './lease.js';
 import type { CallOptions, LockOptions } from './options.js';
 
@@ -17,13 +17,15 @@ export class Lock {
   readonly name: string;
   readonly #options: LockOptions;
   readonly #origin: Origin;
+  readonly #address: string;
 
-  /** @internal */
-  constructor(engine: Engine, name: string, address: string, options: LockOptions | undefined) {
+  /** @internal `wanted` is the address of what is taken, where one lock has several: permits of a semaphore. */
+  constructor(engine: Engine, name: string, address: string, options: LockOptions | undefined, wanted = address) {
     this.name = name;
     this.#options = { ...acquireOptions(options) };
     boolean(this.#options.token, 'token');
-    this.#origin = { engine, lockName: name, address, unsettled: [] };
+    this.#origin = { engine, name, address, unsettled: [] };
+    this.#address = wanted;
   }
 
   /**
@@ -39,7 +41,7 @@ export class Lock {
    */
   lock(options?: CallOptions): Promise<Lease> {
     // Never null: a refusal is thrown.
-    return this.acquire(this.#origin.address, options, false) as Promise<Lease>;
+    return this.acquire(this.#address, options, false) as Promise<Lease>;
   }
 
   /**
@@ -54,7 +56,7 @@ export class Lock {
    * @throws `signal.reason` if `signal` aborts; the lock is then not held
    */
   tryLock(options?: CallOptions): Promise<Lease | null> {
-    return this.acquire(this.#origin.address, options, true);
+    return this.acquire(this.#address, options, true);
   }
 
   /**
@@ -75,8 +77,20 @@ export class Lock {
    * @throws UnavailableError if the server did not answer
    * @throws InvalidArgumentError for several locks as one: ask each of them
    */
-  isLocked(): Promise<boolean> {
-    return this.#origin.engine.isLocked(this.#origin.address);
+  async isLocked(): Promise<boolean> {
+    return (await this.holder()) !== null;
+  }
+
+  /**
+   * Who holds the lock, and for how long if nothing renews it; `null` if it is
+   * free. Of several readers, or of holders of permits, the one whose record ends
+   * last. Asks the server; the answer may be old when it arrives.
+   *
+   * @throws UnavailableError if the server did not answer
+   * @throws InvalidArgumentError for several locks as one: ask each of them
+   */
+  holder(): Promise<Holder | null> {
+    return this.#origin.engine.holder(this.#origin.address);
   }
 
   /** Whether a lease that was taken through this object is valid now. Asks nobody. */
@@ -103,12 +117,12 @@ export class Lock {
     const answer = await origin.engine.acquire(wanted, grant, signal(given?.signal));
     if (!(answer instanceof Failure)) return answer;
     if (answer.refused && orNull) return null;
-    throw answer.error();
+    throw answer.error(given?.within?.lostReason);
   }
 
   /** @internal Its address, if the engine is this one. */
   addressIn(engine: Engine): string | undefined {
-    return engine === this.#origin.engine ? this.#origin.address : undefined;
+    return engine === this.#origin.engine ? this.#address : undefined;
   }
 
   #within(lease: Lease): number {
@@ -132,7 +146,7 @@ export class Lock {
       throw new InvalidArgumentError('what is released is a lease of this lock; pass one', details);
     }
     if (!lease.isOf(this.#origin)) {
-      throw new NotOwnerError(`the lease is of another lock, ${JSON.stringify(lease.lockName)}`, details);
+      throw new NotOwnerError(`the lease is of another lock, ${JSON.stringify(lease.name)}`, details);
     }
     return lease;
   }

@@ -12,7 +12,7 @@ export interface ConnectOptions {
   readonly pollMs?: readonly [min: number, max: number] | undefined;
   /** Put before every lock's name. Default none. */
   readonly keyPrefix?: string | undefined;
-  /** A PEM file with a certificate authority to trust beside the usual ones. */
+  /** A PEM file of the authorities to trust for `rediss://`, instead of the system's. Default the system's. */
   readonly tlsCaFile?: string | undefined;
 }
 

@@ -22,6 +22,7 @@ export class Semaphore {
   readonly permit: Lock;
   readonly #engine: Engine;
   readonly #address: string;
+  readonly #options: AcquireOptions | undefined;
 
   /** @internal */
   constructor(engine: Engine, name: string, limit: number, options: AcquireOptions | undefined) {
@@ -29,6 +30,7 @@ export class Semaphore {
     this.limit = count(limit, 'the limit');
     this.#engine = engine;
     this.#address = permitsAddress(1, this.limit, name);
+    this.#options = options && { ...options };
     this.permit = new Lock(engine, name, this.#address, options);
   }
 
@@ -84,6 +86,19 @@ export class Semaphore {
    */
   async available(): Promise<number> {
     return (await this.#engine.freePermits(this.#address)) ?? this.limit;
+  }
+
+  /**
+   * Permits as a lock object, as `client.multiLock` takes it. It has this
+   * object's options, cannot be entered again, and is locked if anybody holds any
+   * permit.
+   *
+   * @param permits how many: 1 to 1,000, and no more than the limit; checked when it is used
+   * @throws InvalidArgumentError for something else than a number
+   */
+  permits(permits: number): Lock {
+    const wanted = permitsAddress(count(permits, 'permits'), this.limit, this.name);
+    return new Lock(this.#engine, this.name, this.#address, this.#options, wanted);
   }
 
   async #take(permits: number | undefined, options: PermitOptions | undefined, orNull: boolean): Promise<Lease | null> {

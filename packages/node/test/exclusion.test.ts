@@ -31,7 +31,7 @@ describe('two clients', () => {
     await using first = await connect(server.url, { keyPrefix: 'a:' });
     await using second = await connect(server.url, { keyPrefix: 'b:' });
     const lease = await first.lock('same').lock();
-    assert.equal(lease.lockName, 'same');
+    assert.equal(lease.name, 'same');
     const other = await second.lock('same').tryLock();
     assert.ok(other);
     const refused = await first

@@ -45,7 +45,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
         await client.semaphore('one-name', 1).acquire(),
       ];
       assert.deepEqual(
-        leases.map(({ lockName }) => lockName),
+        leases.map(({ name }) => name),
         ['one-name', 'one-name', 'one-name'],
       );
       await assert.rejects(other.mutex('one-name').tryLock(), MisconfiguredError);
@@ -164,12 +164,67 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       assert.equal(await other.semaphore('counted', 9).available(), 9);
     });
 
+    it('permits are a lock, and one of several', async () => {
+      const semaphore = client.semaphore('permits', 3, { leaseMs: 5_000 });
+      const two = semaphore.permits(2);
+      assert.equal(two.name, 'permits');
+      assert.equal(await two.isLocked(), false);
+      const lease = await two.lock();
+      assert.ok(lease.remainingMs <= 5_000);
+      assert.equal(await semaphore.available(), 1);
+      assert.ok(two.isHeld());
+      assert.equal(await semaphore.permits(1).isLocked(), true);
+      assert.equal(await two.tryLock(), null);
+      assert.equal(await semaphore.release(lease), 'released');
+      assert.equal(await two.unlock(await semaphore.acquire()), 'released');
+      await client.using(client.multiLock([client.lock('permits'), two]), async () => {
+        assert.equal(await other.semaphore('permits', 3).available(), 1);
+      });
+      await client.using(client.multiLock([semaphore]), async () => {
+        assert.equal(await other.semaphore('permits', 3).available(), 2);
+      });
+      for (const permits of [0, 4]) await assert.rejects(semaphore.permits(permits).lock(), InvalidArgumentError);
+      assert.throws(() => semaphore.permits('2' as never), InvalidArgumentError);
+    });
+
+    it('the server says who holds a lock of any kind', async () => {
+      const { read, write } = client.readWriteLock('holder');
+      const locks = { read, write, permits: client.semaphore('holder', 3).permits(2) };
+      const named = {
+        lock: client.lock('holder-l'),
+        mutex: client.mutex('holder-m'),
+        fairLock: client.fairLock('holder-f'),
+      };
+      for (const [kind, lock] of Object.entries({ ...locks, ...named })) {
+        assert.equal(await lock.holder(), null, kind);
+        const first = await lock.lock({ leaseMs: 20_000 });
+        const holder = await lock.holder();
+        assert.ok(holder?.remainingMs && holder.remainingMs > 15_000 && holder.remainingMs <= 20_000, kind);
+        await first.release();
+        assert.equal(await lock.holder(), null, kind);
+        const second = await lock.lock();
+        // Each grant has an owner id of its own; answers that come together keep their order.
+        const [again, free] = await Promise.all([lock.holder(), client.lock('holder-free').holder()]);
+        assert.notEqual(again?.owner, holder.owner, kind);
+        assert.equal(free, null);
+        await second.release();
+      }
+      const mutex = await client.mutex('holder-m').lock();
+      const refused = await other
+        .mutex('holder-m')
+        .lock({ waitMs: 20 })
+        .catch((error) => error);
+      assert.ok(refused instanceof LockTimeoutError);
+      assert.equal(refused.holder?.owner, (await other.mutex('holder-m').holder())?.owner);
+      await mutex.release();
+    });
+
     it('several locks are held by one lease, which has all names and no token', async () => {
       const members = [client.lock('several-a'), client.mutex('several-ü'), client.semaphore('several-c', 2)];
       const all = client.multiLock(members, { leaseMs: 20_000 });
       assert.equal(all.name, 'several-a, several-ü, several-c');
       const lease = await all.lock();
-      assert.equal(lease.lockName, all.name);
+      assert.equal(lease.name, all.name);
       assert.equal(lease.token, null);
       assert.ok(lease.remainingMs > 15_000 && lease.remainingMs <= 20_000);
       assert.ok(all.isHeld());
@@ -177,6 +232,7 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       assert.equal(await other.mutex('several-ü').isLocked(), true);
       assert.equal(await other.semaphore('several-c', 2).available(), 1);
       await assert.rejects(all.isLocked(), InvalidArgumentError);
+      await assert.rejects(all.holder(), InvalidArgumentError);
       await assert.rejects(client.forceRelease(all), InvalidArgumentError);
       await lease.extend(60_000);
       assert.ok(lease.remainingMs > 50_000);

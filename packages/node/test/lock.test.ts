@@ -29,7 +29,7 @@ for (const transport of ['memory', 'redis'] as const) {
       const lock = client.lock('taken');
       assert.equal(await lock.isLocked(), false);
       const lease = await lock.lock();
-      assert.equal(lease.lockName, 'taken');
+      assert.equal(lease.name, 'taken');
       assert.ok(lease.isValid);
       assert.ok(lease.remainingMs > 29_000 && lease.remainingMs <= 30_000);
       assert.equal(lease.lostReason, null);
@@ -154,7 +154,9 @@ for (const transport of ['memory', 'redis'] as const) {
       await eventually(2_000, () => signal.aborted);
       assert.ok(signal.reason instanceof LockLostError);
       assert.equal(signal.reason.reason, 'max_hold');
-      await assert.rejects(lease.extend(), LockLostError);
+      await assert.rejects(lease.extend(), { name: 'LockLostError', reason: 'max_hold' });
+      const again = client.lock('bounded').lock({ within: lease });
+      await assert.rejects(again, { name: 'LockLostError', reason: 'max_hold' });
       await lease.release();
     });
 

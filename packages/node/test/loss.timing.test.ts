@@ -29,7 +29,7 @@ describe('a lock that is taken away', () => {
     await eventually(limitMs, () => signal.aborted);
     assert.ok(signal.reason instanceof LockLostError);
     assert.equal(signal.reason.reason, reason);
-    assert.equal(signal.reason.lockName, lease.lockName);
+    assert.equal(signal.reason.lockName, lease.name);
     assert.equal(lease.lostReason, reason);
     assert.equal(lease.isValid, false);
     assert.equal(lease.remainingMs, 0);

@@ -24,7 +24,7 @@ const token: bigint | null = lease.token;
 const outcome: 'released' | 'expired' | 'stolen' | 'unknown' = await lock.unlock(lease);
 const reason: LostReason | null = lease.lostReason;
 const answer: number = await client.using('name', { waitMs: 5 }, async (held: Lease, signal: AbortSignal) => 42);
-const direct: string = await client.using('name', (held) => held.lockName);
+const direct: string = await client.using('name', (held) => held.name);
 const both: ReadWriteLock = client.readWriteLock('name', { leaseMs: 1_000 });
 const sides: Lock[] = [both.read, both.write, client.mutex('name'), client.fairLock('name', { token: false })];
 const semaphore: Semaphore = client.semaphore('name', 5, { waitMs: 100 });
@@ -35,6 +35,8 @@ const all: Lock = client.multiLock([...sides, semaphore], { maxHoldMs: 1_000 });
 const forced: boolean = await client.forceRelease(semaphore);
 const scoped: number = await client.using(all, { waitMs: 5, signal: AbortSignal.timeout(5) }, () => 42);
 const locked: boolean = (await lock.isLocked()) || lock.isHeld();
+const holder: Holder | null = await lock.holder();
+const pair: Lock = client.multiLock([lock, semaphore.permits(2)]);
 if (lease.isValid && lease.remainingMs > 5 && !lease.signal.aborted) await lease.extend(5_000);
 try {
   await lease.release();
@@ -57,7 +59,7 @@ client.multiLock(['name']);
 await redlock('memory://');
 // @ts-expect-error a lease comes from a lock only
 new Lease();
-console.log(permits, permit, free, forced, scoped, none, token, outcome, reason, answer, direct, locked);
+console.log(permits, permit, free, forced, scoped, none, token, outcome, reason, answer, direct, locked, holder, pair);
 `;
 
 describe('the package', () => {
@@ -67,7 +69,7 @@ describe('the package', () => {
 
   it('has types for import and for require', () => {
     const names = 'connect, LeaseholdError, LockTimeoutError, redlock';
-    const types = 'Client, Lease, Lock, LostReason, ReadWriteLock, Semaphore';
+    const types = 'Client, Holder, Lease, Lock, LostReason, ReadWriteLock, Semaphore';
     writeFileSync(
       join(folder, 'esm.mts'),
       `import { ${names} } from 'leasehold';\nimport type { ${types} } from 'leasehold';\n${SAMPLE}`,

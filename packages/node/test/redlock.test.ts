@@ -34,7 +34,7 @@ describe('a lock on a majority of primaries', () => {
     await using two = await redlock(urls);
     const lease = await one.lock('a').lock();
     assert.equal(lease.token, null);
-    assert.equal(lease.lockName, 'a');
+    assert.equal(lease.name, 'a');
     assert.ok(lease.remainingMs > 29_000, `${lease.remainingMs}`);
     await eventually(5_000, async () => (await keys()) === 3);
     assert.ok(await two.lock('a').isLocked());

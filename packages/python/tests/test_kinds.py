@@ -155,6 +155,25 @@ def test_a_semaphore_releases_what_the_thread_took_last(client: leasehold.Client
     assert seats.available() == 5
 
 
+def test_permits_are_a_lock(client: leasehold.Client) -> None:
+    seats = client.semaphore("seats", 3, wait=0.02)
+    two = seats.permits(2)
+    assert isinstance(two, leasehold.Lock)
+    assert two.name == "seats"
+    assert not two.locked()
+    with two as lease:
+        assert seats.available() == 1
+        assert two.locked()
+        assert two.lease is seats.lease is lease
+        assert two.acquire() is False
+        assert seats.permits(1).try_acquire() is not None
+        assert seats.release() == "released"
+    assert seats.available() == 3
+    for wrong in (0, 4):
+        with pytest.raises(leasehold.InvalidArgumentError):
+            seats.permits(wrong).acquire()
+
+
 def test_a_thread_waits_for_a_permit(client: leasehold.Client) -> None:
     seats = client.semaphore("seats", 1)
     entered = threading.Event()
@@ -217,6 +236,15 @@ def test_several_locks_are_held_as_one(client: leasehold.Client) -> None:
         assert lease.remaining() <= 2
 
 
+def test_several_permits_are_one_of_several_locks(client: leasehold.Client) -> None:
+    seats = client.semaphore("seats", 3)
+    with client.multi_lock([client.lock("door"), seats.permits(2)]):
+        assert seats.available() == 1
+    with client.multi_lock([client.lock("door"), seats]):
+        assert seats.available() == 2
+    assert seats.available() == 3
+
+
 def test_several_locks_are_entered_again_in_any_order(client: leasehold.Client) -> None:
     one, two = client.lock("a"), client.fair_lock("b")
     with client.multi_lock([one, two]) as outer, client.multi_lock([two, one]) as inner:
@@ -238,8 +266,36 @@ def test_several_locks_that_are_none_are_refused(client: leasehold.Client) -> No
     with pytest.raises(leasehold.InvalidArgumentError):
         both.locked()
     with pytest.raises(leasehold.InvalidArgumentError):
+        both.holder()
+    with pytest.raises(leasehold.InvalidArgumentError):
         client.force_release(both)
     assert not lock.locked()
+
+
+@pytest.mark.parametrize("kind", _kinds.FACTORIES)
+def test_the_server_says_who_holds_a_lock(url: str, kind: str) -> None:
+    with leasehold.connect(url, lease=30) as client:
+        door = client.read_write_lock("door")
+        locks = {
+            "lock": client.lock("door"),
+            "mutex": client.mutex("door"),
+            "fair_lock": client.fair_lock("door"),
+            "read_lock": door.read,
+            "write_lock": door.write,
+            "semaphore": client.semaphore("door", 3).permits(2),
+        }
+        lock = locks[kind]
+        assert lock.holder() is None
+        with lock.hold(lease=20):
+            first = lock.holder()
+            assert first is not None
+            assert first.remaining is not None
+            assert 15 < first.remaining <= 20
+        assert lock.holder() is None
+        with lock:
+            second = lock.holder()
+            assert second is not None
+            assert second.owner != first.owner, "each grant has an owner id of its own"
 
 
 def test_locks_of_another_client_are_refused(client: leasehold.Client) -> None:

@@ -96,6 +96,32 @@ async def test_a_semaphore_releases_what_the_task_took_last(aclient: aio.Client)
     assert await seats.available() == 5
 
 
+async def test_permits_are_a_lock_and_one_of_several(aclient: aio.Client) -> None:
+    seats = aclient.semaphore("seats", 3)
+    two = seats.permits(2)
+    assert isinstance(two, aio.Lock)
+    async with two as lease:
+        assert await seats.available() == 1
+        assert two.lease is seats.lease is lease
+    async with aclient.multi_lock([aclient.lock("door"), two]):
+        assert await seats.available() == 1
+    assert await seats.available() == 3
+
+
+async def test_the_server_says_who_holds_a_lock(aclient: aio.Client) -> None:
+    lock = aclient.lock("door", lease=20)
+    assert await lock.holder() is None
+    async with lock:
+        holder = await lock.holder()
+        assert holder is not None
+        assert holder.remaining is not None
+        assert 15 < holder.remaining <= 20
+        with pytest.raises(leasehold.LockTimeoutError) as caught:
+            await in_another_task(lock.hold(wait=0.02).__aenter__)
+        assert caught.value.holder is not None
+        assert caught.value.holder.owner == holder.owner
+
+
 async def test_a_cancelled_wait_for_permits_leaves_nothing(aclient: aio.Client) -> None:
     seats = aclient.semaphore("seats", 2)
     async with seats.hold(permits=2):

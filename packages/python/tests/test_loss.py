@@ -220,10 +220,42 @@ def test_re_entry_into_a_lost_lock_is_refused(server: RedisServer, store: Store)
         store.flushall()
         assert lease.lost.wait(10)
         assert not lock.owned()
-        with pytest.raises(leasehold.LockLostError):
+        with pytest.raises(leasehold.LockLostError) as caught:
             lock.acquire()
+        assert caught.value.reason == "removed"
         assert lock.release() == "expired"
         assert lock.acquire()
+
+
+async def test_re_entry_into_a_lost_lock_is_refused_in_asyncio(url: str) -> None:
+    async with aio.connect(url) as client:
+        lock = client.lock("door", lease=0.1)
+        lease = await lock.try_acquire()
+        assert lease is not None
+        await asyncio.wait_for(lease.lost.wait(), 10)
+        with pytest.raises(leasehold.LockLostError) as caught:
+            await lock.acquire()
+        assert caught.value.reason == "expired"
+
+
+def test_a_release_that_is_the_first_to_notice_says_why(server: RedisServer, store: Store) -> None:
+    with leasehold.connect(server.url) as client:
+        # Nobody renews these, so nobody hears before the release.
+        lock = client.lock("door", lease=20)
+        with pytest.raises(leasehold.LockLostError) as caught, lock:
+            remove(store)
+        assert caught.value.reason == "expired"
+        with pytest.raises(leasehold.LockLostError) as caught, lock:
+            steal(store)
+        assert caught.value.reason == "stolen"
+
+
+async def test_a_release_that_is_the_first_to_notice_says_why_in_asyncio(server: RedisServer, store: Store) -> None:
+    async with aio.connect(server.url) as client:
+        with pytest.raises(leasehold.LockLostError) as caught:
+            async with client.lock("door", lease=20):
+                steal(store)
+        assert caught.value.reason == "stolen"
 
 
 def test_close_loses_what_is_held_and_frees_it(server: RedisServer, store: Store) -> None:

@@ -30,27 +30,18 @@ local function wait_in_line(owner, wants_token, now)
   redis.call('PEXPIRE', KEYS[4], QUEUE_LIFE)
 end
 
--- Takes an owner out of the queue.
-local function leave_line(owner)
-  redis.call('ZREM', KEYS[3], owner)
-  redis.call('HDEL', KEYS[4], owner)
-end
-
--- If nobody holds the lock, grants it to the first live waiter and tells that one's client: owner, when it was
--- last seen, token. `asking` is an owner that hears of it by the reply instead. Gives the owner that was granted,
--- if any, and its token.
-local function advance(stored, time, asking)
-  if redis.call('EXISTS', KEYS[1]) == 1 then
-    return nil
-  end
+-- Grants the lock, which nobody holds, to the first live waiter and tells that one's client: owner, when it was last
+-- seen, token. `asking` is an owner that hears of it by the reply instead. Gives the owner that was granted, if any,
+-- and its token.
+local function grant_next(stored, time, asking)
   local now = microseconds(time)
   for _ = 1, MOST_DEAD do
-    local owner = redis.call('ZRANGE', KEYS[3], 0, 0)[1]
+    local owner = redis.call('ZPOPMIN', KEYS[3])[1]
     if not owner then
       return nil
     end
     local seen, wants_token = string.match(redis.call('HGET', KEYS[4], owner) or '', '^(%d+) (%d)$')
-    leave_line(owner)
+    redis.call('HDEL', KEYS[4], owner)
     if seen and tonumber(seen) <= now and now - tonumber(seen) <= WAITER_LIFE then
       local token = wants_token == '1' and draw_token(KEYS[2], stored, time) or ''
       redis.call('HSET', KEYS[1], owner, '1')

@@ -254,11 +254,24 @@ impl Keys {
     /// The attempt to get a hold.
     pub(crate) fn acquire(&self, attempt: &Attempt<'_>) -> Invocation {
         match self.kind {
-            Kind::Lock => lock::acquire(self, attempt),
-            Kind::Mutex => mutex::acquire(self, attempt),
+            Kind::Lock => self.acquire_alone(Script::LockAcquire, attempt),
+            Kind::Mutex => self.acquire_alone(Script::MutexAcquire, attempt),
             Kind::Fair => fair::acquire(self, attempt),
             Kind::Read | Kind::Write => read_write::acquire(self, attempt),
             Kind::Semaphore(permits) => semaphore::acquire(self, permits, attempt),
+        }
+    }
+
+    /// The attempt on a record that has one owner.
+    fn acquire_alone(&self, script: Script, attempt: &Attempt<'_>) -> Invocation {
+        let mut keys = vec![Arc::clone(&self.record)];
+        if attempt.fencing {
+            keys.extend(self.token.clone());
+        }
+        Invocation {
+            script,
+            keys,
+            args: vec![millis(attempt.ttl), attempt.owner.wire()],
         }
     }
 

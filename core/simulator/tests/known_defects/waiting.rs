@@ -65,9 +65,12 @@ pub(crate) const DEAD_HEAD: Known = Known {
     check: a_dead_head_is_passed_over,
 };
 
-const HEAD: &str = "    leave_line(owner)\n    if seen and";
-const HEAD_IS_KEPT: &str = "    if not seen or now - tonumber(seen) > WAITER_LIFE then return nil end
-    leave_line(owner)\n    if seen and";
+const HEAD: &str = "    redis.call('HDEL', KEYS[4], owner)\n    if seen and";
+const HEAD_IS_KEPT: &str = "    if not seen or now - tonumber(seen) > WAITER_LIFE then
+      redis.call('ZADD', KEYS[3], 0, owner)
+      return nil
+    end
+    redis.call('HDEL', KEYS[4], owner)\n    if seen and";
 
 fn a_dead_head_is_passed_over(mistake: Mistake) -> Result<(), String> {
     let mut world = World::new(mistake, 3);

@@ -22,7 +22,7 @@ from leasehold._lock import BaseLock, Lock, ReadWriteLock
 from leasehold._semaphore import Semaphore
 from leasehold._settings import Duration, LockSettings, milliseconds, optional_milliseconds, url_list
 from leasehold._synchronized import NameTemplate, refuse_generators
-from leasehold.errors import LockTimeoutError
+from leasehold.errors import LockLostError, LockTimeoutError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,7 +49,8 @@ def connect(
     `command_timeout` bounds the wait for an answer (3 s), `connect_timeout` that for a
     connection (5 s). A waiter asks again after a time between the two of `poll`
     (0.5 s, 0.75 s). `key_prefix` is put before every lock's name, `tls_ca_file` is a PEM
-    file of further authorities to trust. Durations are seconds or `timedelta`.
+    file of the authorities to trust for `rediss://`, instead of the system's. Durations
+    are seconds or `timedelta`.
 
     Raises `UnavailableError` if the server cannot be reached, `MisconfiguredError` if it
     refuses the password or is not one that locks can work with, and for no URL at all;
@@ -221,6 +222,9 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
             lease = Lease(self, granted[0], owner, settings.key)
             self._holds.add(lease)
             entered.append(lease)
+        except LockLostError as error:
+            error.reason = self._holds.lost_reason(settings.key, owner.number)
+            raise
         except BaseException:
             # Ctrl-C may strike between any two lines: a grant that the caller does
             # not get must not stay.

@@ -126,12 +126,14 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         lease: Duration | None = None,
         max_hold: Duration | None = None,
     ) -> LockT:
-        """Several locks of this client as one, all or none; of a semaphore, one permit.
+        """Several locks of this client as one, all or none. A semaphore stands for one of its
+        permits; `Semaphore.permits` gives more of them.
 
         They are taken in the order of their keys, so that two clients never wait for
         each other; kinds may be mixed. When one is lost, all are. The lease has no
         token. The locks' own `wait`, `lease` and `max_hold` do not count, these do.
-        `locked()` of several is refused as `InvalidArgumentError`: ask each of them.
+        `locked()` and `holder()` of several are refused as `InvalidArgumentError`: ask each
+        of them.
 
         Raises `InvalidArgumentError` for a lock of another client; `acquire` does for no
         lock at all, for one that is named twice, and for several as one among them.

@@ -6,6 +6,7 @@ import threading
 from typing import Generic, Protocol, TypeVar
 
 from leasehold import _native
+from leasehold._lease import LostReason
 
 
 class _Lease(Protocol):
@@ -13,6 +14,8 @@ class _Lease(Protocol):
     def id(self) -> int: ...
     @property
     def context(self) -> int | None: ...
+    @property
+    def lost_reason(self) -> LostReason | None: ...
     @property
     def _key(self) -> str: ...
     @property
@@ -58,6 +61,11 @@ class Holds(Generic[L]):
         with self._mutex:
             leases = self._leases.get((key, context))
             return leases[-1] if leases else None
+
+    def lost_reason(self, key: str, context: int) -> LostReason | None:
+        """Why the owner lost what it took last of this lock, if it did."""
+        lease = self.innermost(key, context)
+        return None if lease is None else lease.lost_reason
 
     def all(self) -> list[L]:
         with self._mutex:

@@ -134,20 +134,20 @@ class Lease:
 
     def _leave(self, body_raised: bool) -> None:
         """The end of a `with`: releases, and raises `LockLostError` unless the body raised."""
-        if self._native.lost_reason is not None:
+        reason = self.lost_reason
+        if reason is not None:
             # The server has nothing of ours: do not make the program wait for it.
             self._client._forget(self)
             self._client._native.release_later(self._native.id)
-            lost = True
         else:
             try:
-                lost = self.release() in ("expired", "stolen")
+                reason = reason_of(self.release())
             except LeaseholdError:
                 if body_raised:
                     return
                 raise
-        if lost and not body_raised:
-            raise lost_error(self._native)
+        if reason is not None and not body_raised:
+            raise lost_error(self.name, reason)
 
     def _watch(self) -> None:
         self._client._events.watch(self)
@@ -167,13 +167,17 @@ class Lease:
                 threading.excepthook(threading.ExceptHookArgs(args))
 
 
-def lost_error(native: _native.Lease) -> LockLostError:
+def reason_of(outcome: ReleaseOutcome) -> LostReason | None:
+    """Why a lease was lost, by a release that was the first to notice."""
+    return outcome if outcome in ("expired", "stolen") else None
+
+
+def lost_error(name: str, reason: LostReason) -> LockLostError:
     """What leaving a scope raises if the lock was lost inside of it."""
-    reason = native.lost_reason
     return LockLostError(
-        f"release of lock {native.name!r}: the lease was lost inside of the scope "
-        f"({reason or 'gone'}); check what was done meanwhile, or let the resource refuse old tokens",
-        lock=native.name,
+        f"release of lock {name!r}: the lease was lost inside of the scope "
+        f"({reason}); check what was done meanwhile, or let the resource refuse old tokens",
+        lock=name,
         operation="release",
         reason=reason,
     )

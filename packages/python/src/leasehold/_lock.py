@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from leasehold._context import this_thread
 from leasehold._lease import Lease, ReleaseOutcome
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
-from leasehold.errors import NotOwnerError
+from leasehold.errors import Holder, NotOwnerError
 
 if TYPE_CHECKING:
     from leasehold._client import Client
@@ -138,8 +138,18 @@ class Lock(BaseLock):
 
     def locked(self) -> bool:
         """Whether anybody holds the lock. Asks the server."""
+        return self.holder() is not None
+
+    def holder(self) -> Holder | None:
+        """Who holds the lock, and for how long if nothing renews it; `None` if it is free.
+        Asks the server.
+
+        Of several readers, or of holders of permits, it is the one whose record ends last.
+        Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError` (a bad name,
+        or several locks as one: ask each of them), `ClosedError`.
+        """
         holder, _ = self._client._native.inspect(self._settings.address, this_thread().interruptible)
-        return holder is not None
+        return None if holder is None else Holder(*holder)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from leasehold._context import this_thread
 from leasehold._lease import Lease
-from leasehold._lock import BaseLock, Hold
+from leasehold._lock import BaseLock, Hold, Lock
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
 
 if TYPE_CHECKING:
@@ -78,6 +78,13 @@ class Semaphore(BaseLock):
         """A context manager: `with semaphore.hold(permits=2, wait=5) as lease:`.
         Raises what `acquire` raises."""
         return Hold(self._client, self._asking(permits, wait, lease, max_hold))
+
+    def permits(self, permits: int) -> Lock:
+        """`permits` permits as a lock, as `multi_lock` takes it: 1 to 1,000, and no more than
+        the limit, checked when it is used. It has the semaphore's settings, is not
+        reentrant, and is `locked()` if anybody holds any permit.
+        """
+        return Lock(self._client, self._settings.asking(permits, self._limit))
 
     def available(self) -> int:
         """How many permits are free now. Asks the server."""

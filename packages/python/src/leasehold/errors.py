@@ -54,7 +54,8 @@ class LockLostError(LeaseholdError, RuntimeError):
     ) -> None:
         super().__init__(message, lock=lock, operation=operation)
         self.reason = reason
-        """Why: `expired`, `removed`, `stolen`, `max_hold` or `closed`, if it is known."""
+        """Why: `expired`, `removed`, `stolen`, `max_hold` or `closed`, if it is known; by a
+        release that was the first to notice, `expired` or `stolen`."""
 
 
 class LockTimeoutError(LeaseholdError, TimeoutError):

@@ -23,7 +23,7 @@ from leasehold.aio._lease import Lease
 from leasehold.aio._lock import BaseLock, Lock, ReadWriteLock
 from leasehold.aio._mailbox import Mailbox
 from leasehold.aio._semaphore import Semaphore
-from leasehold.errors import LockTimeoutError
+from leasehold.errors import LockLostError, LockTimeoutError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -230,6 +230,9 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
             got = await request.future
         except asyncio.CancelledError:
             self._mailbox.abandon(request)
+            raise
+        except LockLostError as error:
+            error.reason = None if owner is None else self._holds.lost_reason(settings.key, owner.number)
             raise
         if isinstance(got, LockTimeoutError):
             raise got

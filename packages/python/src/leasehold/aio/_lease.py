@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from leasehold import _native
 from leasehold._context import TaskOwner
-from leasehold._lease import LostReason, ReleaseOutcome, describe
+from leasehold._lease import LostReason, ReleaseOutcome, describe, reason_of
 from leasehold._settings import Duration, optional_milliseconds
 from leasehold.errors import LeaseholdError, LockLostError
 
@@ -108,19 +108,19 @@ class Lease:
         """The number of the task that took it; `None` if it was taken outside of a task."""
         return None if self._owner is None else self._owner.number
 
-    async def _leave(self, body_raised: bool) -> bool:
-        """The end of an `async with`: releases, and says whether the lease was lost."""
+    async def _leave(self, body_raised: bool) -> LostReason | None:
+        """The end of an `async with`: releases, and says why the lease was lost, if it was."""
         self._scope = None
-        if self._native.lost_reason is not None:
+        if self.lost_reason is not None:
             # The server has nothing of ours: do not make the program wait for it.
             self._client._forget(self)
             self._client._native.release_later(self.id)
-            return True
+            return self.lost_reason
         try:
-            return await self._client._release(self) in ("expired", "stolen")
+            return reason_of(await self._client._release(self))
         except LeaseholdError:
             if body_raised:
-                return False
+                return None
             raise
 
     def _enter(self, cancel: Callable[[], None]) -> None:

@@ -12,7 +12,7 @@ from leasehold._context import this_task
 from leasehold._lease import ReleaseOutcome, lost_error
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
 from leasehold.aio._lease import Lease
-from leasehold.errors import NotOwnerError
+from leasehold.errors import Holder, NotOwnerError
 
 if TYPE_CHECKING:
     from leasehold._context import TaskOwner
@@ -144,9 +144,19 @@ class Lock(BaseLock):
 
     async def locked(self) -> bool:
         """Whether anybody holds the lock. Asks the server."""
+        return await self.holder() is not None
+
+    async def holder(self) -> Holder | None:
+        """Who holds the lock, and for how long if nothing renews it; `None` if it is free.
+        Asks the server.
+
+        Of several readers, or of holders of permits, it is the one whose record ends last.
+        Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError` (a bad name,
+        or several locks as one: ask each of them), `ClosedError`.
+        """
         client = self._client
         holder, _ = await client._mailbox.outcome(client._native.submit_inspect, self._settings.address)
-        return holder is not None
+        return None if holder is None else Holder(*holder)
 
     async def _acquire(self, settings: LockSettings, owner: TaskOwner | None) -> bool:
         return await self._client._take(settings, owner) is not None
@@ -236,9 +246,9 @@ class Hold:
             # As asyncio.timeout does: a cancellation that somebody else asked for goes on.
             asked = task.uncancel() > self._cancelling
             our_cancellation = kind is asyncio.CancelledError and not asked
-        lost = await lease._leave(kind is not None)
-        if lost and (our_cancellation or kind is None):
-            raise lost_error(lease._native) from raised
+        reason = await lease._leave(kind is not None)
+        if reason is not None and (our_cancellation or kind is None):
+            raise lost_error(lease.name, reason) from raised
 
     def _cancel(self) -> None:
         """The lease is lost: what runs in the scope must not go on."""

@@ -9,7 +9,7 @@ from leasehold._context import this_task
 from leasehold._semaphore import free
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
 from leasehold.aio._lease import Lease
-from leasehold.aio._lock import BaseLock, Hold
+from leasehold.aio._lock import BaseLock, Hold, Lock
 
 if TYPE_CHECKING:
     from leasehold.aio._client import Client
@@ -81,6 +81,13 @@ class Semaphore(BaseLock):
         """A context manager: `async with semaphore.hold(permits=2, wait=5) as lease:`.
         Raises what `acquire` raises."""
         return Hold(self._client, self._asking(permits, wait, lease, max_hold))
+
+    def permits(self, permits: int) -> Lock:
+        """`permits` permits as a lock, as `multi_lock` takes it: 1 to 1,000, and no more than
+        the limit, checked when it is used. It has the semaphore's settings, is not
+        reentrant, and is `locked()` if anybody holds any permit.
+        """
+        return Lock(self._client, self._settings.asking(permits, self._limit))
 
     async def available(self) -> int:
         """How many permits are free now. Asks the server."""

@@ -1,0 +1,61 @@
+// Defects of other lock libraries, each made again and found.
+//
+// Each check passes on the real code, and fails once the defect is put in. The core proves the same for the defects
+// that are its own; here is the one that can be in a scope.
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { type Client, connect, type Lease, LockLostError, UnavailableError } from 'leasehold';
+import { eventually } from './server.js';
+
+/** What a program raises of its own. */
+class ProgramError extends Error {}
+
+/** A scope on the lock `door`, in which the program fails once `mishap` has come. */
+async function failAfter(client: Client, mishap: (lease: Lease) => unknown): Promise<void> {
+  await client.using('door', { leaseMs: 100 }, async (lease) => {
+    await mishap(lease);
+    throw new ProgramError('mine');
+  });
+}
+
+/** The lease is lost inside of the scope. */
+function lost(lease: Lease): Promise<unknown> {
+  return eventually(5_000, () => lease.lostReason !== null);
+}
+
+/** The release at the end of the scope fails. */
+function unanswered(lease: Lease): void {
+  Object.defineProperty(lease, 'release', { value: () => Promise.reject(new UnavailableError('no answer')) });
+}
+
+type Leave = (this: Lease, bodyFailed: boolean) => Promise<void>;
+
+describe('release error that masks the program’s own', () => {
+  for (const { what, mishap, masked } of [
+    { what: 'the lease was lost', mishap: lost, masked: LockLostError },
+    { what: 'the release fails', mishap: unanswered, masked: UnavailableError },
+  ]) {
+    it(`is found when ${what}`, async () => {
+      await using client = await connect('memory://');
+      await assert.rejects(failAfter(client, mishap), ProgramError);
+      await withDefect(client, () => assert.rejects(failAfter(client, mishap), masked));
+    });
+  }
+});
+
+/** Runs `work` while every scope that is left believes that its body ended well. */
+async function withDefect(client: Client, work: () => Promise<void>): Promise<void> {
+  const lease = await client.lock('any').lock();
+  const prototype = Object.getPrototypeOf(lease) as { leave: Leave };
+  await lease.release();
+  const { leave } = prototype;
+  prototype.leave = function (this: Lease) {
+    return leave.call(this, false);
+  };
+  try {
+    await work();
+  } finally {
+    prototype.leave = leave;
+  }
+}
