@@ -115,6 +115,8 @@ impl World {
             }
             Fault::TemporaryError => self.nodes[whom].trouble = None,
             Fault::ClientPause => return self.resume(whom),
+            // It happened already, when faults came to their end.
+            Fault::Failover if self.nodes[whom].snapshot.is_none() => {}
             Fault::Failover => {
                 self.nodes[whom].fail_over(self.now);
                 self.struck(fault, whom);
@@ -214,6 +216,7 @@ impl World {
         for node in 0..self.nodes.len() {
             self.strike_over(Fault::TemporaryError, node)?;
             self.strike_over(Fault::NodeStop, node)?;
+            self.strike_over(Fault::Failover, node)?;
         }
         for client in 0..self.clients.len() {
             self.resume(client)?;
