@@ -220,6 +220,7 @@ impl Session {
         let ends = grant.max_hold.map(|max| start + max);
         let record_until = (grant.sent + grant.ttl).min(start + grant.plan.length);
         let wanted = start + grant.plan.length;
+        let watched_for = grant.plan.watched.then_some(grant.plan.length);
         let is_exclusive = grant.keys.kind.is_exclusive();
         let until = deadline(grant.sent, grant.ttl).min(deadline(start, grant.plan.length));
         let until = ends.map_or(until, |ends| until.min(ends));
@@ -249,12 +250,11 @@ impl Session {
         }
         self.enter(ticket, id);
         if grant.provisional {
-            // Most holds are over before that.
+            // Most holds are over before that. A watched lease may be the shorter one.
+            let first = grant.ttl.min(watched_for.unwrap_or(grant.ttl));
             self.timers.set(Timer::Deadline(id), until);
-            self.timers.set(
-                Timer::Renew(id),
-                grant.sent + grant.ttl.checked_div(3).unwrap_or_default(),
-            );
+            self.timers
+                .set(Timer::Renew(id), grant.sent + first.checked_div(3).unwrap_or_default());
         } else {
             self.schedule_hold(id, grant.sent, now);
         }
