@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use leasehold_protocol::{Context, ErrorKind, Event as Told, Grant, Kind, LeaseId, Outcome, Ticket, Token};
+use leasehold_protocol::{Context, ErrorKind, Event as Told, Grant, Kind, LeaseId, LostReason, Outcome, Ticket, Token};
 
 use crate::acquiring::check_not_owner;
 
@@ -322,6 +322,11 @@ impl World {
             Told::Lost { lease, reason } => {
                 self.note(Line::lost(client, lease, reason));
                 self.signals.lost(client, lease, &self.ledger)?;
+                let is_kept = self.ledger.get(client, lease).is_some_and(|held| held.watched);
+                let is_calm = self.is_settled() && self.clients[client].is_connected();
+                if is_kept && is_calm && reason == LostReason::Expired && self.exclusion.is_promised {
+                    broken("I9", format!("client {client}: the watchdog let {lease:?} expire"))?;
+                }
                 if let Some(held) = self.ledger.get_mut(client, lease) {
                     held.lost = true;
                 }
