@@ -334,7 +334,7 @@ impl Session {
         let until = hold.capped(now + by.map_or(hold.plan.length, LeaseDuration::get));
         if self.has(Defect::ExtendIsStale) {
             self.extend_behind(ticket, id, until, now);
-        } else if until <= hold.record_until {
+        } else if hold.reaches(until) {
             let outcome = Outcome::Extended(hold.deadline);
             self.complete(ticket, outcome);
         } else {

@@ -58,9 +58,9 @@ impl Session {
             let heartbeat = self.heartbeat();
             self.timers.set(Timer::Poll(id), now + heartbeat);
         }
+        let grants_may_be_missed = self.listen_for_grants(node, id);
         let news_may_be_missed = self.subscribe(id);
-        self.listen_for_grants(node, id);
-        if news_may_be_missed {
+        if grants_may_be_missed || news_may_be_missed {
             self.poll_line_soon(id, now);
         }
     }

@@ -115,7 +115,7 @@ impl Verdict {
     /// What the caller is told who waited so long, or tried once.
     fn into_error(self, waited: Option<Duration>) -> Error {
         match self.failure {
-            Some(error) if is_fatal(&error) => error,
+            Some(error) if is_fatal(&error) && !self.is_answered => error,
             _ if self.is_answered => {
                 let after = waited.map_or_else(String::new, |waited| format!(" after {waited:?}"));
                 let message =
@@ -305,7 +305,8 @@ impl Session {
         let Some(candidate) = self.composites.votes.candidates.get_mut(&ticket) else {
             return;
         };
-        let is_fatal = verdict.failure.as_ref().is_some_and(is_fatal);
+        // While a majority answers, the others may be as they are.
+        let is_fatal = !verdict.is_answered && verdict.failure.as_ref().is_some_and(is_fatal);
         let is_silent = candidate.request.wait.is_none() && now.saturating_since(candidate.heard) >= longest_silence;
         candidate.verdict = verdict;
         if candidate.once() || is_fatal || is_silent {

@@ -399,7 +399,9 @@ impl Session {
                     ..
                 }) => {
                     request.marked = !request.once && request.keys.kind.leaves_mark();
-                    self.found_in_line(ticket, call.sent.zip(queued), now);
+                    // Who does not wait was not put into the queue.
+                    let seen = call.sent.zip(queued).filter(|_| !request.once);
+                    self.found_in_line(ticket, seen, now);
                     self.note_held(queue, owner, remaining, now);
                     if is_current {
                         self.refused(ticket, remaining, now);

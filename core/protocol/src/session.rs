@@ -272,7 +272,8 @@ impl Session {
         // Wholes first: then their parts are nobody's.
         let mut wholes = self.waiting_for_several();
         wholes.append(&mut self.candidates());
-        for ticket in wholes {
+        // The last first, so that none of them asks in the place of one that has gone.
+        for ticket in wholes.into_iter().rev() {
             self.fail_if_closed(ticket, Operation::Acquire);
             self.cancel(ticket, now);
         }

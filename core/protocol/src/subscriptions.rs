@@ -88,23 +88,22 @@ impl Session {
     }
 
     /// Adds a queue to those that a channel is listened to for. Says whether the
-    /// server confirmed the channel before.
+    /// server confirmed the channel before, so that news may have passed this queue by.
     pub(crate) fn listen(&mut self, node: NodeId, name: Arc<[u8]>, id: QueueId) -> bool {
         let channels = self.channels.by_node.entry(node).or_default();
         let channel = channels.entry(Arc::clone(&name)).or_default();
         let is_new = channel.queues.is_empty();
-        channel.queues.insert(id);
-        let is_confirmed = channel.is_confirmed;
+        let is_confirmed = channel.queues.insert(id) && channel.is_confirmed;
         if is_new {
             self.transmits.push_back(Transmit::Subscribe { node, channel: name });
         }
         is_confirmed
     }
 
-    /// Listens on the client's own channel for the grants of a queue.
-    pub(crate) fn listen_for_grants(&mut self, node: NodeId, id: QueueId) {
+    /// Listens on the client's own channel for the grants of a queue; see `listen`.
+    pub(crate) fn listen_for_grants(&mut self, node: NodeId, id: QueueId) -> bool {
         let own = Arc::clone(&self.channels.own);
-        self.listen(node, own, id);
+        self.listen(node, own, id)
     }
 
     /// Takes a queue from those that a channel is listened to for.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 
 import pytest
@@ -247,3 +248,25 @@ async def test_no_reader_stays_in_the_loop_after_close(url: str) -> None:
     await client.close()
     await client.close()
     assert asyncio.get_running_loop().remove_reader(mailbox._fd) is False
+
+
+async def test_a_task_that_asks_while_the_client_closes_is_answered(url: str) -> None:
+    async def ask(client: aio.Client, turns: int) -> None:
+        lock = client.lock("door")
+        with contextlib.suppress(leasehold.ClosedError, leasehold.LockLostError):
+            while True:
+                async with lock:
+                    pass
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        with pytest.raises(leasehold.ClosedError):
+            await lock.locked()
+
+    for turns in range(20):
+        client = await aio.connect(url)
+        asking = asyncio.create_task(ask(client, turns % 4))
+        await client.lock("other").locked()
+        await client.close()
+        await asyncio.wait_for(asking, 5)
+        await client.close()
+        assert asyncio.get_running_loop().remove_reader(client._mailbox._fd) is False

@@ -187,8 +187,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         try:
             await self._mailbox.outcome(self._native.submit_close)
         finally:
-            self._mailbox.deliver()
-            self._mailbox.detach()
+            self._mailbox.leave()
 
     async def __aenter__(self) -> Self:
         return self

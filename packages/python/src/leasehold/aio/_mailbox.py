@@ -27,6 +27,8 @@ class Mailbox:
         self._posted = 0
         self._one_by_one = True
         self._futures: dict[int, asyncio.Future[Any]] = {}
+        # Whether the loop is left once nobody waits for anything.
+        self._is_leaving = False
         self._watched: dict[int, Callable[[], None]] = {}
 
     def post(self, submit: Callable[..., int], *args: Any) -> Request:
@@ -94,6 +96,11 @@ class Mailbox:
         """Done once the first connection was made, or failed."""
         return self.post(lambda: _native.Client.CONNECT).future
 
+    def leave(self) -> None:
+        """Leaves the loop as soon as everything that was asked for is answered."""
+        self._is_leaving = True
+        self.deliver()
+
     def detach(self) -> None:
         """Leaves the loop. What comes later is not passed on."""
         loop, self._loop = self._loop, None
@@ -123,6 +130,8 @@ class Mailbox:
             on_lost = self._watched.pop(lease, None)
             if on_lost is not None:
                 on_lost()
+        if self._is_leaving and not self._futures and not self._outgoing:
+            self.detach()
 
     def _give_back(self, value: object) -> None:
         if isinstance(value, _native.Lease):

@@ -1,0 +1,95 @@
+//! The waiters of the fair lock: what is sent for them, call by call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_protocol::{AcquireRequest, Call, Instant, Kind, NodeId, Reply, Script, Session, Transmit};
+
+use crate::world::{Seeded, config, ms, wants};
+
+const NODE: NodeId = NodeId(0);
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(1_000) + ms(millis)
+}
+
+fn connected() -> Session {
+    let mut seed = Seeded(7);
+    let config = config(&mut seed);
+    let mut session = Session::new(config, Box::new(seed));
+    session.on_connected(NODE, at(0));
+    session
+}
+
+fn fair(name: &str, wait: Option<Duration>) -> AcquireRequest {
+    AcquireRequest {
+        kind: Kind::Fair,
+        wait,
+        ..wants(name)
+    }
+}
+
+/// What was sent: the calls, and the channels that were subscribed.
+fn sent(session: &mut Session, now: Instant) -> (Vec<Call>, Vec<Arc<[u8]>>) {
+    let (mut calls, mut channels) = (Vec::new(), Vec::new());
+    while let Some(item) = session.poll_transmit() {
+        match item {
+            Transmit::Call(call) => {
+                session.on_sent(call.id, now);
+                calls.push(call);
+            }
+            Transmit::Subscribe { channel, .. } => channels.push(channel),
+            Transmit::Unsubscribe { .. } => {}
+        }
+    }
+    (calls, channels)
+}
+
+/// Another holds it, and the caller is queued if it waits.
+fn held(server_now: &str) -> Reply {
+    let text = |text: &str| Reply::Bytes(text.as_bytes().to_vec());
+    Reply::Array(vec![
+        Reply::Int(0),
+        Reply::Int(9_000),
+        text("other:1"),
+        text(server_now),
+    ])
+}
+
+#[test]
+fn a_try_that_is_refused_listens_to_nothing() {
+    let mut session = connected();
+    session.acquire(fair("x", Some(Duration::ZERO)), at(0));
+    let (calls, _) = sent(&mut session, at(0));
+    session.on_reply(calls[0].id, Ok(held("1000000")), at(1));
+    assert!(session.poll_event().is_some(), "refused");
+    let (calls, channels) = sent(&mut session, at(1));
+    assert!(calls.is_empty() && channels.is_empty(), "{calls:?} {channels:?}");
+    assert_eq!(session.len(), 0);
+}
+
+#[test]
+fn a_grant_that_overtakes_the_answer_queued_is_asked_for_at_once() {
+    let mut session = connected();
+    // A waiter of another lock has the client's own channel confirmed.
+    session.acquire(fair("y", None), at(0));
+    let (calls, _) = sent(&mut session, at(0));
+    session.on_reply(calls[0].id, Ok(held("1000000")), at(1));
+    let (_, channels) = sent(&mut session, at(1));
+    for channel in &channels {
+        session.on_subscribed(NODE, channel, at(2));
+    }
+    sent(&mut session, at(2));
+
+    session.acquire(fair("x", None), at(10));
+    let (calls, _) = sent(&mut session, at(10));
+    let owner = String::from_utf8_lossy(&calls[0].args[1]).into_owned();
+    let own = channels
+        .iter()
+        .find(|channel| channel.starts_with(b"leasehold:client:"));
+    let news = format!("{owner} 2000000 77");
+    session.on_message(NODE, own.expect("its own channel"), news.as_bytes(), at(11));
+    session.on_reply(calls[0].id, Ok(held("2000000")), at(12));
+    let (calls, _) = sent(&mut session, at(12));
+    assert!(calls.iter().any(|call| call.script == Script::FairPoll), "{calls:?}");
+}
