@@ -13,5 +13,6 @@ mod acquiring;
 mod giving_up;
 mod holding;
 mod losing;
+mod operating;
 mod voting;
 mod world;
