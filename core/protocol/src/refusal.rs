@@ -166,6 +166,7 @@ pub(crate) fn explain(code: &str, message: &str) -> String {
         "LEASEHOLD_TOKEN" => {
             format!("{message}; delete the key leasehold:token of this name after checking who wrote it")
         }
+        "LEASEHOLD_LIMIT" => format!("{message}; ask with that one, or change it by set_limit"),
         _ => format!("the server refused: {code} {message}"),
     }
 }
