@@ -220,6 +220,7 @@ impl Session {
         let ends = grant.max_hold.map(|max| start + max);
         let record_until = (grant.sent + grant.ttl).min(start + grant.plan.length);
         let wanted = start + grant.plan.length;
+        let watched_for = grant.plan.watched.then_some(grant.plan.length);
         let is_exclusive = grant.keys.kind.is_exclusive();
         let until = deadline(grant.sent, grant.ttl).min(deadline(start, grant.plan.length));
         let until = ends.map_or(until, |ends| until.min(ends));
@@ -249,12 +250,11 @@ impl Session {
         }
         self.enter(ticket, id);
         if grant.provisional {
-            // Most holds are over before that.
+            // Most holds are over before that. A watched lease may be the shorter one.
+            let first = grant.ttl.min(watched_for.unwrap_or(grant.ttl));
             self.timers.set(Timer::Deadline(id), until);
-            self.timers.set(
-                Timer::Renew(id),
-                grant.sent + grant.ttl.checked_div(3).unwrap_or_default(),
-            );
+            self.timers
+                .set(Timer::Renew(id), grant.sent + first.checked_div(3).unwrap_or_default());
         } else {
             self.schedule_hold(id, grant.sent, now);
         }
@@ -345,12 +345,12 @@ impl Session {
     /// Completes the extensions that the record has reached.
     pub(crate) fn settle_extensions(&mut self, id: HoldId) {
         let Some(hold) = self.holds.get_mut(id) else { return };
-        let (reached, deadline) = (hold.record_until, hold.deadline);
+        let deadline = hold.deadline;
         let extensions = &self.extensions;
         let is_done = |ticket: &Ticket| {
             extensions
                 .get(ticket)
-                .is_none_or(|extension| extension.until <= reached)
+                .is_none_or(|extension| hold.reaches(extension.until))
         };
         let (done, open) = hold.extensions.iter().partition(|ticket| is_done(ticket));
         hold.extensions = open;

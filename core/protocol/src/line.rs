@@ -38,6 +38,17 @@ const LONGEST_HEARTBEAT: Duration = Duration::from_secs(1);
 const MOST_WAITERS: usize = 128;
 
 impl Session {
+    /// An attempt found its waiter in the server's queue: when it was sent, and the server's
+    /// time. Also one that was given up: the one that followed it may never be answered.
+    pub(crate) fn found_in_line(&mut self, ticket: Ticket, seen: Option<(Instant, u64)>, now: Instant) {
+        let Some(((sent, server_now), request)) = seen.zip(self.requests.get_mut(&ticket)) else {
+            return;
+        };
+        request.still_queued(sent, server_now);
+        let (queue, keys) = (request.queue, Arc::clone(&request.keys));
+        self.stand_in_line(queue, &keys, now);
+    }
+
     /// A waiter was put into the server's queue: the client listens, and polls.
     pub(crate) fn stand_in_line(&mut self, id: QueueId, keys: &Arc<Keys>, now: Instant) {
         let Some(queue) = self.queues.get_mut(id) else { return };

@@ -251,7 +251,10 @@ impl Session {
                     round.refused = round.refused.saturating_add(1);
                     round.holder = error.holder().cloned();
                 }
-                Outcome::Failed(error) => round.failure = Some(error),
+                // A server that is set up wrongly says more than one that is silent.
+                Outcome::Failed(error) if !round.failure.as_ref().is_some_and(is_fatal) => {
+                    round.failure = Some(error);
+                }
                 _ => {}
             }
             self.judge(whole, false, now);

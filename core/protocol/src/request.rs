@@ -399,9 +399,7 @@ impl Session {
                     ..
                 }) => {
                     request.marked = !request.once && request.keys.kind.leaves_mark();
-                    if let Some((sent, queued)) = call.sent.zip(queued) {
-                        request.still_queued(sent, queued);
-                    }
+                    self.found_in_line(ticket, call.sent.zip(queued), now);
                     self.note_held(queue, owner, remaining, now);
                     if is_current {
                         self.refused(ticket, remaining, now);

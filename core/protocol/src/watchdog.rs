@@ -24,9 +24,15 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_s
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 impl Hold {
+    /// Whether the record lasts until then. A renewal that is under way is not followed by
+    /// another for what is less than the wire can say.
+    pub(crate) fn reaches(&self, until: Instant) -> bool {
+        self.record_until + MILLISECOND >= until
+    }
+
     /// Whether the record lasts as long as `max_hold` lets it.
     fn lasts_to_its_end(&self) -> bool {
-        self.ends.is_some_and(|ends| self.record_until + MILLISECOND >= ends)
+        self.ends.is_some_and(|ends| self.reaches(ends))
     }
 }
 
@@ -35,7 +41,7 @@ impl Session {
     pub(crate) fn schedule_hold(&mut self, id: HoldId, sent: Instant, now: Instant) {
         let Some(hold) = self.holds.get(&id) else { return };
         self.timers.set(Timer::Deadline(id), hold.deadline);
-        if hold.record_until + MILLISECOND < hold.wanted_until {
+        if !hold.reaches(hold.wanted_until) {
             self.renew(id, now);
         } else if hold.plan.watched {
             // Also when the record lasts to the end of `max_hold`: it may be taken away before.
@@ -153,7 +159,7 @@ impl Session {
     pub(crate) fn renew_after_outage(&mut self, now: Instant) {
         for id in self.holds.ids() {
             let Some(hold) = self.holds.get(&id) else { continue };
-            let is_short = hold.record_until + MILLISECOND < hold.wanted_until;
+            let is_short = !hold.reaches(hold.wanted_until);
             // A failover may have lost the record: a watched hold asks at once.
             if is_short || hold.plan.watched {
                 self.renew(id, now);

@@ -60,6 +60,10 @@ pub enum Defect {
     ReaderBesideWriter,
     /// Releasing a write keeps the writer.
     WriteReleaseForgets,
+    /// A waiting writer does not keep new readers out.
+    WriterWaitsInVain,
+    /// Readers that were refused during a write do not go before the next writer.
+    ReaderWaitsInVain,
     /// A dead waiter at the head of the fair queue is not passed over.
     DeadHeadBlocks,
     /// The fair lock goes to the last waiter.
@@ -97,6 +101,8 @@ impl Defect {
         Self::WriterBesideReaders,
         Self::ReaderBesideWriter,
         Self::WriteReleaseForgets,
+        Self::WriterWaitsInVain,
+        Self::ReaderWaitsInVain,
         Self::DeadHeadBlocks,
         Self::LineJumps,
         Self::FairResendShortens,
@@ -218,6 +224,12 @@ impl Defect {
                 "redis.call('HDEL', state, 'writer', 'writer_until', 'refused')",
                 "redis.call('HDEL', state, 'refused')",
             ),
+            Self::WriterWaitsInVain => (
+                Script::ReadAcquire,
+                "if writing <= 0 and marked > 0 and blocked > 0 and left(s[6], now) <= 0 then",
+                "if false then",
+            ),
+            Self::ReaderWaitsInVain => (Script::WriteRelease, "if s[4] then", "if false then"),
             Self::DeadHeadBlocks => (
                 Script::FairPoll,
                 "    redis.call('HDEL', KEYS[4], owner)\n    if seen and",

@@ -9,7 +9,7 @@ use leasehold_protocol::{Call, CallError, CallId, Event as Told, Kind, Lane, Loc
 use crate::checks::{Broken, Checked, Standing, check_answer, check_length, check_ttl};
 use crate::client::{Line, Route};
 use crate::fault::Fault;
-use crate::kinds::{self, Role, granted_token, role};
+use crate::kinds::{self, Family, Role, granted_token, role};
 use crate::ledger::Lock;
 use crate::records::{OnRecord, Record, standing};
 use crate::time::{MS, Micros};
@@ -74,16 +74,7 @@ impl World {
                     match role {
                         // Each server has an owner of its own.
                         Role::Acquire if self.nodes.len() > 1 => {}
-                        Role::Acquire if kinds::is_fair(call.script) => {
-                            let waiting = self.waiting_for(client, &call);
-                            if let Some(ticket) = self.owned.who_asks(client, owner, &waiting) {
-                                self.owned.asks(client, owner, Some(ticket), self.now);
-                            }
-                        }
-                        Role::Acquire if kinds::writer_around(&call).is_none() => {
-                            let wanted = self.wanted_by(client, &call);
-                            self.owned.asks(client, owner, wanted, self.now);
-                        }
+                        Role::Acquire if kinds::writer_around(&call).is_none() => self.asks(client, owner, &call),
                         Role::Release => self.owned.gives_back(owner, self.now),
                         _ => {}
                     }
@@ -112,9 +103,22 @@ impl World {
         Ok(())
     }
 
-    /// The caller that an attempt is for: of those that wait, the first one asks.
-    fn wanted_by(&self, client: usize, call: &Call) -> Option<Ticket> {
-        self.waiting_for(client, call).into_iter().min()
+    /// An attempt is made under an owner id: notes for which caller.
+    fn asks(&mut self, client: usize, owner: usize, call: &Call) {
+        let Some(name) = self.name_of(call) else { return };
+        let waiting = self.waiting_for(client, call);
+        let ticket = match waiting.as_slice() {
+            // Who comes for its second lock stands behind others that came later.
+            [one] if self.plan.family == Family::Several => Some(*one),
+            _ if self.plan.family == Family::Several => return,
+            all if kinds::is_fair(call.script) => match self.owned.who_asks(client, name, owner, all) {
+                Some(ticket) => Some(ticket),
+                None => return,
+            },
+            // Of those that wait, the first one asks.
+            all => all.iter().min().copied(),
+        };
+        self.owned.asks(client, name, owner, ticket, self.now);
     }
 
     /// The callers that wait for what a call asks for.

@@ -5,6 +5,7 @@
 
 use leasehold_protocol::{Call, Kind, Permits, Reply, Script, Token};
 
+use crate::plan::Crowd;
 use crate::random::Random;
 use crate::records::Record;
 use crate::time::{MS, Micros};
@@ -24,6 +25,8 @@ pub enum Family {
     Fair,
     /// The simple lock, held by a majority of several servers.
     RedLock,
+    /// Locks of any kinds: some callers take several of them together, others one.
+    Several,
 }
 
 /// What the histories choose from.
@@ -34,6 +37,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family::ReadWrite,
     Family::Fair,
     Family::RedLock,
+    Family::Several,
 ];
 
 impl Family {
@@ -47,13 +51,35 @@ impl Family {
             Self::ReadWrite => "read-write lock",
             Self::Fair => "fair lock",
             Self::RedLock => "redlock",
+            Self::Several => "several together",
         }
     }
 
     /// Draws the kinds that callers choose from, for each name of a history.
     pub(crate) fn names(self, random: &mut Random) -> Vec<Vec<Kind>> {
-        let count = if random.chance(250) { 2 } else { 1 };
+        let count = match self {
+            Self::Several => random.between(2, 3),
+            _ => 1 + u64::from(random.chance(250)),
+        };
         (0..count).map(|_| self.kinds(random)).collect()
+    }
+
+    /// In some histories of readers and writers, many of one side are to keep one of the
+    /// other waiting.
+    pub(crate) fn crowd(self, random: &mut Random) -> Option<Crowd> {
+        if self != Self::ReadWrite || !random.chance(150) {
+            return None;
+        }
+        let (one, others) = random.pick(&[(Kind::Write, Kind::Read), (Kind::Read, Kind::Write)]);
+        Some(Crowd { one, others })
+    }
+
+    /// How often a caller wants several of its names together, in a thousand.
+    pub(crate) const fn takes_together(self) -> u64 {
+        match self {
+            Self::Several => 600,
+            _ => 0,
+        }
     }
 
     fn kinds(self, random: &mut Random) -> Vec<Kind> {
@@ -65,18 +91,21 @@ impl Family {
             Self::ReadWrite => vec![Kind::Read, Kind::Read, Kind::Write],
             Self::Fair if random.chance(400) => vec![Kind::Fair, Kind::Fair, Kind::Lock],
             Self::Fair => vec![Kind::Fair],
+            Self::Several => random
+                .pick(&[Self::Lock, Self::Mutex, Self::Semaphore, Self::ReadWrite, Self::Fair])
+                .kinds(random),
         }
     }
 
     /// For how much longer than a poll and some round trips a lock may stay free that
     /// somebody waits for.
-    pub(crate) const fn longest_detour(self) -> Micros {
+    pub(crate) fn longest_detour(self, names: &[Vec<Kind>]) -> Micros {
         match self {
-            Self::Lock | Self::Mutex | Self::Semaphore | Self::Fair => 0,
-            // A waiting writer keeps new readers out; then readers that waited go first.
-            Self::ReadWrite => 2_200 * MS,
             // Candidates that split the vote try again after random pauses.
             Self::RedLock => 3_000 * MS,
+            // A waiting writer keeps new readers out; then readers that waited go first.
+            _ if names.iter().flatten().any(|kind| *kind == Kind::Read) => 2_200 * MS,
+            _ => 0,
         }
     }
 
@@ -87,16 +116,15 @@ impl Family {
             _ => 1,
         }
     }
+}
 
-    /// For how much longer than a timeout an owner may be on record that was given up.
-    pub(crate) const fn longest_ghost(self) -> Micros {
-        match self {
-            // A call that says that it lives may run late: it is granted the lock once more,
-            // for as long as anybody who does not answer.
-            Self::Fair => 6_000 * MS,
-            _ => 0,
-        }
-    }
+/// For how much longer than a timeout an owner may be on record that was given up, of a name
+/// that is wanted as these kinds.
+pub(crate) fn longest_ghost(kinds: &[Kind]) -> Micros {
+    // A call that says that it lives may run late: it is granted the lock once more, for as
+    // long as anybody who does not answer.
+    let is_fair = kinds.contains(&Kind::Fair);
+    if is_fair { 6_000 * MS } else { 0 }
 }
 
 /// Some of few permits; now and then somebody is wrong about how many there are.

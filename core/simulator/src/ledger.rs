@@ -19,8 +19,9 @@ pub(crate) type Lock = (usize, Kind);
 pub(crate) struct Lease {
     /// What it holds: one lock, or several together.
     pub(crate) locks: Vec<Lock>,
-    /// The write hold that this read was taken inside.
-    pub(crate) beside: Option<u64>,
+    /// The holds that it was taken inside: a write around a read, or several locks around
+    /// one of them.
+    pub(crate) around: Vec<u64>,
     /// The hold that it is a level of.
     pub(crate) hold: u64,
     pub(crate) token: Option<Token>,
@@ -32,10 +33,19 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Whether asking for these locks inside it gives one more level of it.
+    /// Whether asking for these locks inside it gives one more level of it. Several locks
+    /// are entered again as they were taken; their order does not matter.
     pub(crate) fn is_of(&self, locks: &[Lock]) -> bool {
-        let same = |(of, lock): (&Lock, &Lock)| of.0 == lock.0 && Record::of(of.1) == Record::of(lock.1);
-        self.locks.len() == locks.len() && self.locks.iter().zip(locks).all(same)
+        match locks {
+            [lock] => self.locks.len() == 1 && self.has_part(*lock),
+            several => self.locks.len() == several.len() && several.iter().all(|lock| self.locks.contains(lock)),
+        }
+    }
+
+    /// Whether it holds this lock, by itself or together with others.
+    pub(crate) fn has_part(&self, (name, kind): Lock) -> bool {
+        let same = |(of, held_as): &Lock| *of == name && Record::of(*held_as) == Record::of(kind);
+        self.locks.iter().any(same)
     }
 
     /// The kind as which it holds a name.
@@ -45,7 +55,7 @@ impl Lease {
 
     /// Whether one of two leases was taken inside the other.
     fn is_inside(&self, other: &Self) -> bool {
-        self.beside == Some(other.hold) || other.beside == Some(self.hold)
+        self.around.contains(&other.hold) || other.around.contains(&self.hold)
     }
 
     /// Whether it and another may be relied on without regard to each other.
@@ -73,16 +83,17 @@ impl Ledger {
         watched: bool,
     ) -> &Lease {
         let inside = inside.and_then(|lease| self.live.get(&(client, lease)));
-        let (hold, was_watched, beside) = match inside {
-            Some(lease) if lease.is_of(&locks) => (lease.hold, lease.watched, lease.beside),
+        let (hold, was_watched, around) = match inside {
+            Some(lease) if lease.is_of(&locks) => (lease.hold, lease.watched, lease.around.clone()),
             _ => {
                 self.holds += 1;
-                (self.holds, false, inside.map(|lease| lease.hold))
+                let around = inside.map(|lease| [lease.around.as_slice(), &[lease.hold]].concat());
+                (self.holds, false, around.unwrap_or_default())
             }
         };
         let lease = Lease {
             locks,
-            beside,
+            around,
             hold,
             token: grant.token,
             deadline: grant.deadline,

@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acquiring;
 mod checks;
 mod client;
 mod defect;
@@ -24,6 +25,7 @@ mod kinds;
 mod ledger;
 mod many;
 mod node;
+mod observer;
 mod plan;
 mod random;
 mod records;

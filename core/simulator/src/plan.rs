@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leasehold_protocol::{Kind, LeaseDuration};
 
+use crate::checks::Starvation;
 use crate::fault::Fault;
 use crate::kinds::{FAMILIES, Family};
 use crate::random::Random;
@@ -79,6 +80,13 @@ pub(crate) struct ClientPlan {
     pub(crate) tasks: Vec<bool>,
 }
 
+/// One that wants one side of a lock, and many that want the other all the time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crowd {
+    pub(crate) one: Kind,
+    pub(crate) others: Kind,
+}
+
 /// A history before it begins.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -86,6 +94,8 @@ pub(crate) struct Plan {
     pub(crate) family: Family,
     /// The locks that tasks contend for: for each name, the kinds that callers choose from.
     pub(crate) names: Vec<Vec<Kind>>,
+    /// Whether many are to keep one waiting.
+    pub(crate) crowd: Option<Crowd>,
     /// How many servers there are.
     pub(crate) nodes: usize,
     pub(crate) clients: Vec<ClientPlan>,
@@ -117,9 +127,16 @@ impl Plan {
         };
         let drawn = random.pick(FAMILIES);
         let family = only.unwrap_or(drawn);
+        let mut names = family.names(random);
+        let crowd = family.crowd(random);
+        if crowd.is_some() {
+            names.truncate(1);
+        }
         let command_timeout = Duration::from_millis(random.pick(&[60, 150, 400]));
         let leases: &[u64] = &[300, 300, 500, 1_000, 2_500];
-        let clients = (0..random.between(2, 4))
+        let (most_clients, most_tasks) = (4, 3);
+        let (least_clients, least_tasks) = if crowd.is_some() { (3, 3) } else { (2, 1) };
+        let clients = (0..random.between(least_clients, most_clients))
             .map(|_| ClientPlan {
                 clock: Clock {
                     origin: random.between(0, 1_000) * SECOND,
@@ -127,7 +144,9 @@ impl Plan {
                 },
                 lease: LeaseDuration::watched(Duration::from_millis(random.pick(leases)))
                     .unwrap_or(LeaseDuration::DEFAULT),
-                tasks: (0..random.between(1, 3)).map(|_| random.chance(600)).collect(),
+                tasks: (0..random.between(least_tasks, most_tasks))
+                    .map(|_| random.chance(600))
+                    .collect(),
             })
             .collect();
         let faults_until = random.between(1_000, 3_000) * MS;
@@ -140,6 +159,12 @@ impl Plan {
             dropped_message: often(&[100, 500, 1_000]),
             cancel: often(&[30, 100, 300]),
         };
+        let cancel = if crowd.is_some() { 0 } else { odds.cancel };
+        let odds = Odds { cancel, ..odds };
+        let (latencies, thoughts): (&[u64], &[u64]) = match crowd {
+            Some(_) => (&[200, 2_000], &[10, 40]),
+            None => (&[200, 2_000, 10_000], &[10, 50, 200]),
+        };
         let mut timed = Vec::new();
         for fault in TIMED {
             if random.chance(300) {
@@ -149,21 +174,23 @@ impl Plan {
         for fault in tier.faults() {
             timed.push((*fault, random.between(300, 2_000) * MS));
         }
+        let longer = crowd.map_or(0, |_| Starvation::takes());
         Self {
             tier,
             family,
-            names: family.names(random),
+            names,
+            crowd,
             nodes: family.nodes(random),
             is_deaf: random.chance(60),
             clients,
             command_timeout,
             poll: (Duration::from_millis(500), Duration::from_millis(750)),
-            latency: (50, random.pick(&[200, 2_000, 10_000])),
+            latency: (50, random.pick(latencies)),
             odds,
             timed,
             faults_until,
-            work_until: faults_until + 3 * micros(command_timeout) + 2 * SECOND,
-            think: random.pick(&[10, 50, 200]) * MS,
+            work_until: faults_until + 3 * micros(command_timeout) + 2 * SECOND + longer,
+            think: random.pick(thoughts) * MS,
         }
     }
 

@@ -102,6 +102,16 @@ impl Record {
         }
     }
 
+    /// How many permits of a semaphore these owners hold.
+    pub(crate) fn permits_of(store: &mut Store, name: &str, now: ServerTime, owners: &[&[u8]]) -> u32 {
+        let key = Self::Permits.key(name);
+        let now_or_later = format!("({}", now.as_micros() / 1_000);
+        let members = texts(store.execute(&["ZRANGEBYSCORE", &key, &now_or_later, "+inf"], now));
+        let is_theirs =
+            |member: &&Vec<u8>| owners.contains(&member.split(|byte| *byte == b'/').next().unwrap_or(member));
+        u32::try_from(members.iter().filter(is_theirs).count()).unwrap_or(u32::MAX)
+    }
+
     /// How many permits of a semaphore are held.
     pub(crate) fn permits(store: &mut Store, name: &str, now: ServerTime) -> u32 {
         let millis = now.as_micros() / 1_000;

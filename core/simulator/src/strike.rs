@@ -1,20 +1,12 @@
 //! Faults that come at times of their own: what each does, and how it ends.
 
-use leasehold_protocol::Kind;
-
-use crate::checks::Sight;
-use crate::checks::is_believed;
-use crate::checks::{Broken, Checked, broken};
-use crate::client::{Client, Line, Route};
+use crate::checks::Checked;
+use crate::client::{Line, Route};
 use crate::fault::Fault;
-use crate::kinds::admits;
 use crate::records::Record;
 use crate::time::{MS, Micros, SECOND};
 use crate::trace;
 use crate::world::{Event, World};
-
-/// How often the observer looks.
-const LOOK: Micros = 50 * MS;
 
 impl World {
     /// A fault strikes, and will again.
@@ -66,13 +58,13 @@ impl World {
                 let records: Vec<Record> = self.records(name).into_iter().collect();
                 let key = self.random.pick(&records).key(self.names[name].as_str());
                 self.nodes[node].store.execute(&["DEL", &key], clock);
-                self.progress.disturbed();
+                self.disturbed();
                 self.struck(fault, node);
             }
             Fault::Flush => {
                 let clock = self.nodes[node].clock(self.now);
                 self.nodes[node].store.execute(&["FLUSHALL"], clock);
-                self.progress.disturbed();
+                self.disturbed();
                 self.struck(fault, node);
             }
             Fault::ClockForward => {
@@ -123,6 +115,8 @@ impl World {
             }
             Fault::TemporaryError => self.nodes[whom].trouble = None,
             Fault::ClientPause => return self.resume(whom),
+            // It happened already, when faults came to their end.
+            Fault::Failover if self.nodes[whom].snapshot.is_none() => {}
             Fault::Failover => {
                 self.nodes[whom].fail_over(self.now);
                 self.struck(fault, whom);
@@ -217,11 +211,12 @@ impl World {
     pub(crate) fn calm_down(&mut self) -> Checked {
         self.is_rough = false;
         self.calm_since = self.now;
-        self.progress.disturbed();
+        self.disturbed();
         self.note(trace::Line::FaultsEnd);
         for node in 0..self.nodes.len() {
             self.strike_over(Fault::TemporaryError, node)?;
             self.strike_over(Fault::NodeStop, node)?;
+            self.strike_over(Fault::Failover, node)?;
         }
         for client in 0..self.clients.len() {
             self.resume(client)?;
@@ -229,125 +224,14 @@ impl World {
         Ok(())
     }
 
+    /// What was seen before says nothing about what comes now.
+    fn disturbed(&mut self) {
+        self.progress.disturbed();
+        self.starvation.disturbed();
+    }
+
     /// Whether no fault is felt any more.
     pub(crate) fn is_settled(&self) -> bool {
         !self.is_rough && self.now >= self.calm_since + self.plan.settles_in()
-    }
-
-    /// Somebody looks at the locks.
-    pub(crate) fn observe(&mut self) -> Checked {
-        self.schedule(LOOK, Event::Observe);
-        if !self.is_settled() {
-            return Ok(());
-        }
-        for name in 0..self.names.len() {
-            self.look_at_records(name)?;
-            let sight = self.sight(name)?;
-            self.progress.observed(name, sight, self.now)?;
-        }
-        Ok(())
-    }
-
-    /// I5 of every owner on record whose client is there to release it.
-    fn look_at_records(&mut self, name: usize) -> Checked {
-        if self.plan.tier.keeps_records() {
-            return Ok(());
-        }
-        let settled = self.calm_since + self.plan.settles_in();
-        for node in 0..self.nodes.len() {
-            for (id, _) in self.holders(node, name) {
-                let is_there = |client: &Client| client.is_connected() && id.starts_with(client.id.as_bytes());
-                if self.clients.iter().any(is_there) {
-                    let owner = self.owner(&id);
-                    let longest = self.plan.timeout() + self.plan.family.longest_ghost();
-                    self.owned.seen(owner, settled, longest, self.now)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn sight(&mut self, name: usize) -> Result<Sight, Broken> {
-        let mut sight = Sight {
-            waiters: 0,
-            records: self.holders(0, name).len(),
-            believed: 0,
-            watched: 0,
-            longest_lease: 0,
-        };
-        let (mut holds, mut kinds) = (Vec::new(), Vec::new());
-        for ((client, _), lease) in self.ledger.live() {
-            let Some(kind) = lease.kind_of(name).filter(|_| !holds.contains(&lease.hold)) else {
-                continue;
-            };
-            if is_believed(lease, self.clocks[client], self.now) {
-                holds.push(lease.hold);
-                kinds.push(kind);
-                sight.believed += 1;
-                if lease.watched {
-                    sight.watched += 1;
-                    sight.longest_lease = sight.longest_lease.max(self.clients[client].lease);
-                }
-            }
-        }
-        for record in self.records(name) {
-            let node = &mut self.nodes[0];
-            let is_there = node.pttl(record.key(self.names[name].as_str()).as_bytes(), self.now) != -2;
-            if record.is_bare() && sight.records == 0 && is_there {
-                broken("I3", format!("name {name} has a record without owner"))?;
-            }
-        }
-        if self.nodes.len() > 1 {
-            // Each server has owners of its own.
-            sight.records = sight.watched;
-        }
-        let wanted = self.first_wanted(name);
-        let mut waiters = 0;
-        for kind in wanted {
-            if admits(kind, &kinds) && self.is_free_for(kind, name) {
-                waiters += 1;
-            }
-        }
-        sight.waiters = waiters;
-        Ok(sight)
-    }
-
-    /// What the first waiters of each connected client want of a name.
-    fn first_wanted(&self, name: usize) -> Vec<Kind> {
-        let mut wanted = Vec::new();
-        for client in self.clients.iter().filter(|client| client.is_connected()) {
-            let mut first = std::collections::BTreeMap::new();
-            for (ticket, locks) in client.tasks.iter().filter_map(|task| task.wants()) {
-                // Several locks are taken one by one: which one it waits for is not seen.
-                if let [(of, kind)] = locks
-                    && *of == name
-                {
-                    let (before, _) = first.entry(Record::of(*kind)).or_insert((ticket, *kind));
-                    if ticket <= *before {
-                        first.insert(Record::of(*kind), (ticket, *kind));
-                    }
-                }
-            }
-            wanted.extend(first.into_values().map(|(_, kind)| kind));
-        }
-        wanted
-    }
-
-    /// Whether what is on record leaves room for one more.
-    fn is_free_for(&mut self, kind: Kind, name: usize) -> bool {
-        match kind {
-            Kind::Semaphore(permits) => {
-                let node = &mut self.nodes[0];
-                let clock = node.clock(self.now);
-                let held = Record::permits(&mut node.store, self.names[name].as_str(), clock);
-                held + permits.wanted() <= permits.limit()
-            }
-            Kind::Read => self.holders_of(0, name, Record::Writer).is_empty(),
-            _ => {
-                let nodes = 0..self.nodes.len();
-                let free = nodes.filter(|node| self.holders(*node, name).is_empty()).count();
-                free > self.nodes.len() / 2
-            }
-        }
     }
 }

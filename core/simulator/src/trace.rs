@@ -38,6 +38,18 @@ pub(crate) enum Line {
         name: usize,
         kind: Kind,
     },
+    /// One more lock that is wanted together with the first.
+    Wants {
+        client: usize,
+        ticket: Ticket,
+        name: usize,
+        kind: Kind,
+    },
+    GivesBackAPart {
+        client: usize,
+        task: usize,
+        ticket: Ticket,
+    },
     Releases {
         client: usize,
         task: usize,

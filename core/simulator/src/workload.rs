@@ -1,17 +1,16 @@
 //! What callers do: tasks that acquire, hold, re-enter, extend, write to a guarded
 //! resource, ask, release, and go away at any time.
 
-use std::time::Duration;
+use std::collections::BTreeSet;
 
-use leasehold_protocol::{
-    AcquireRequest, Context, ErrorKind, Event as Told, Grant, Kind, LeaseDuration, LeaseId, Outcome, Ticket, Token,
-};
+use leasehold_protocol::{Context, ErrorKind, Event as Told, Grant, Kind, LeaseId, LostReason, Outcome, Ticket, Token};
+
+use crate::acquiring::check_not_owner;
 
 use crate::checks::{Checked, broken, check_backing, check_levels, check_refusal, is_believed};
 use crate::fault::Fault;
-use crate::kinds::{self, Family};
-use crate::ledger::Lock;
-use crate::plan::{ClientPlan, micros};
+use crate::ledger::{Lease, Lock};
+use crate::plan::ClientPlan;
 use crate::records::Record;
 use crate::time::{MS, SECOND};
 use crate::trace::Line;
@@ -19,7 +18,7 @@ use crate::world::{Event, World};
 
 /// What a task waits for.
 #[derive(Clone, Debug)]
-enum Wish {
+pub(crate) enum Wish {
     /// A hold, or with `inside` one more level of it or a read inside a write.
     Acquire {
         locks: Vec<Lock>,
@@ -29,6 +28,8 @@ enum Wish {
         watched: bool,
         bounded: bool,
     },
+    /// To be told that what it gives back is not its own.
+    Refusal,
     /// The end of a release, an extension or a question.
     Other,
 }
@@ -36,7 +37,7 @@ enum Wish {
 /// One caller, which does one thing at a time.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
-    context: Option<Context>,
+    pub(crate) context: Option<Context>,
     waits: Option<(Ticket, Wish)>,
     /// Its leases, outermost first.
     pub(crate) leases: Vec<LeaseId>,
@@ -82,9 +83,9 @@ impl Task {
 
 impl World {
     /// Lets a task do its next thing after it has thought for a while.
-    fn think(&mut self, client: usize, task: usize) {
+    pub(crate) fn think(&mut self, client: usize, task: usize) {
         // Now and then it takes longer than most leases last.
-        let longest = if self.random.chance(60) {
+        let longest = if self.random.chance(60) && self.plan.crowd.is_none() {
             3 * SECOND
         } else {
             self.plan.think
@@ -121,107 +122,6 @@ impl World {
             55..=59 => self.inspects(client, task),
             _ => self.releases(client, task),
         }
-    }
-
-    fn acquires(&mut self, client: usize, task: usize, again: bool) -> Checked {
-        let around = self.clients[client].tasks[task].leases.last().copied();
-        let inside = around.filter(|_| again);
-        let Some(locks) = self.wanted(client, inside) else {
-            self.think(client, task);
-            return Ok(());
-        };
-        let (name, kind) = locks[0];
-        let wait = match self.random.between(0, 9) {
-            0 | 1 => Some(Duration::ZERO),
-            2..=5 => Some(Duration::from_micros(self.random.between(MS, 2 * SECOND))),
-            _ => None,
-        };
-        let lease = self.lease();
-        let max_hold = self
-            .random
-            .chance(150)
-            .then(|| Duration::from_millis(self.random.between(100, 1_500)));
-        let fencing = !self.random.chance(100);
-        // Without its lease, who cannot be let in again waits for itself.
-        let by_lease = self.random.chance(400) || !kind.is_reentrant();
-        let context = self.clients[client].tasks[task].context;
-        let inside = match context {
-            // Its own side's newest hold is entered again, and only else the other side's.
-            Some(_) if !by_lease => inside.map(|around| self.of_context(client, task, &locks).unwrap_or(around)),
-            _ => inside,
-        };
-        let held_as = inside.and_then(|lease| self.ledger.get(client, lease)?.kind_of(name));
-        let is_wrong = held_as.is_some_and(|held| kinds::is_refused_inside(kind, held));
-        let request = AcquireRequest {
-            kind,
-            name: self.names[name].clone(),
-            context,
-            within: inside.filter(|_| by_lease || context.is_none()),
-            wait,
-            lease,
-            max_hold,
-            fencing,
-        };
-        let now = self.clients[client].clock.at(self.now);
-        let Some(session) = &mut self.clients[client].session else {
-            return Ok(());
-        };
-        let ticket = session.acquire(request, now);
-        let wish = Wish::Acquire {
-            locks,
-            inside,
-            is_wrong,
-            watched: lease.is_none(),
-            bounded: wait.is_some(),
-        };
-        let (wait, lease) = (wait.map(micros), lease.map(|lease| micros(lease.get())));
-        self.note(Line::Acquires {
-            client,
-            task,
-            ticket,
-            wait,
-            lease,
-            within: again,
-            name,
-            kind,
-        });
-        self.waits(client, task, ticket, wish)
-    }
-
-    /// The locks that a caller wants: of what it holds already if it is inside, and
-    /// `None` if it had better not.
-    fn wanted(&mut self, client: usize, inside: Option<LeaseId>) -> Option<Vec<Lock>> {
-        let held = inside.map(|lease| self.ledger.get(client, lease).map(|lease| lease.locks[0].0));
-        let name = match held {
-            Some(held) => held?,
-            None => self.random.index(self.names.len()),
-        };
-        let kind = self.random.pick(&self.plan.names[name]);
-        Some(vec![(name, kind)])
-    }
-
-    /// The newest lease of a task on the side of these locks.
-    fn of_context(&self, client: usize, task: usize, locks: &[Lock]) -> Option<LeaseId> {
-        self.on_side(client, task, locks).last().copied()
-    }
-
-    /// The leases of a task on the side of these locks, outermost first.
-    fn on_side(&self, client: usize, task: usize, locks: &[Lock]) -> Vec<LeaseId> {
-        let is_on_it = |lease: &&LeaseId| self.ledger.get(client, **lease).is_some_and(|lease| lease.is_of(locks));
-        let leases = self.clients[client].tasks[task].leases.iter();
-        leases.filter(is_on_it).copied().collect()
-    }
-
-    /// A lease that a caller asks for; `None` for the watchdog's.
-    fn lease(&mut self) -> Option<LeaseDuration> {
-        let millis = match self.random.between(0, 99) {
-            0..=54 => return None,
-            55..=89 => self.random.between(100, 1_500),
-            90..=98 => self.random.between(1_500, 6_000),
-            // Longer than an attempt asks for.
-            _ => 31_000,
-        };
-        LeaseDuration::fixed(Duration::from_millis(millis)).ok()
     }
 
     fn extends(&mut self, client: usize, task: usize) -> Checked {
@@ -262,6 +162,11 @@ impl World {
         let draw = self.random.between(0, 9);
         let of = &self.clients[client].tasks[task];
         let (context, innermost) = (of.context, of.leases.len() - 1);
+        if let (7, Some(context)) = (draw, context)
+            && let Some(locks) = self.only_together(client, task)
+        {
+            return self.gives_back_a_part(client, task, &locks, context);
+        }
         let (place, context) = match (draw, context) {
             (0..=4, Some(context)) => (innermost, Some(context)),
             (5 | 6, _) => (self.random.index(innermost + 1), None),
@@ -269,10 +174,7 @@ impl World {
         };
         let lease = self.clients[client].tasks[task].leases[place];
         let locks = self.ledger.get(client, lease).map(|lease| lease.locks.clone());
-        let (name, kind) = locks
-            .and_then(|locks| locks.first().copied())
-            .unwrap_or((0, Kind::Lock));
-        let name = self.names[name].clone();
+        let locks = self.named(&locks.unwrap_or_else(|| vec![(0, Kind::Lock)]));
         let of = &mut self.clients[client].tasks[task];
         let again = of.given_back.filter(|_| draw == 9);
         of.leases.remove(place);
@@ -284,7 +186,10 @@ impl World {
             return Ok(());
         };
         let (ticket, again) = match context {
-            Some(context) => (session.release_innermost(kind, &name, context, now), None),
+            Some(context) => match locks.as_slice() {
+                [(kind, name)] => (session.release_innermost(*kind, name, context, now), None),
+                several => (session.release_innermost_of_all(several, context, now), None),
+            },
             // A second release of a lease is harmless.
             None => (
                 session.release(lease, now),
@@ -309,15 +214,37 @@ impl World {
         self.waits(client, task, ticket, Wish::Other)
     }
 
+    /// Several locks that a task holds together, none of them also alone.
+    fn only_together(&self, client: usize, task: usize) -> Option<Vec<Lock>> {
+        let leases = &self.clients[client].tasks[task].leases;
+        let held = leases.iter().map(|lease| self.ledger.get(client, *lease));
+        let held: Vec<_> = held.collect::<Option<_>>()?;
+        let is_whole = |lease: &&Lease| lease.locks.len() > 1;
+        held.iter()
+            .all(is_whole)
+            .then(|| held.first().map(|lease| lease.locks.clone()))?
+    }
+
     /// A lease is relied on no more.
     pub(crate) fn lets_go(&mut self, client: usize, lease: LeaseId) {
+        let locks = self
+            .ledger
+            .get(client, lease)
+            .map_or_else(Vec::new, |held| held.locks.clone());
         if let Some(hold) = self.ledger.release(client, lease) {
-            self.owned.released(hold, self.now);
+            // A lock that was entered again by itself stays when the whole around it goes.
+            let heir = |lock: &Lock| {
+                let mut inside = self.ledger.of(client).map(|(_, held)| held);
+                let heir = inside.find(|held| held.around.contains(&hold) && held.is_of(&[*lock]))?;
+                Some((lock.0, heir.hold))
+            };
+            let heirs: Vec<(usize, u64)> = locks.iter().filter_map(heir).collect();
+            self.owned.released(hold, &heirs, self.now);
         }
     }
 
     /// A task waits for a ticket, perhaps not to the end.
-    fn waits(&mut self, client: usize, task: usize, ticket: Ticket, wish: Wish) -> Checked {
+    pub(crate) fn waits(&mut self, client: usize, task: usize, ticket: Ticket, wish: Wish) -> Checked {
         self.clients[client].tasks[task].waits = Some((ticket, wish));
         self.signals.opened(client, ticket)?;
         if !self.is_ending && self.random.chance(self.plan.odds.cancel) {
@@ -334,13 +261,25 @@ impl World {
         if !of.waits_for(ticket) {
             return Ok(());
         }
-        of.waits = None;
+        if let Some((_, Wish::Acquire { locks, .. })) = of.waits.take() {
+            self.gave_up(&locks);
+        }
         self.struck(Fault::Cancel, client);
         self.note(Line::Cancels { client, task, ticket });
         self.signals.cancelled(client, ticket);
         self.owned.refused(client, ticket, self.now);
         self.think(client, task);
         self.tell(client, |session, now| session.cancel(ticket, now))
+    }
+
+    /// Who wanted these locks waits for them no more.
+    fn gave_up(&mut self, locks: &[Lock]) {
+        for (name, kind) in locks {
+            self.starvation.gave_up(*name, *kind);
+        }
+        if locks.len() > 1 {
+            self.progress.served();
+        }
     }
 
     /// A holder writes to what the lock guards; the write may take its time.
@@ -383,6 +322,11 @@ impl World {
             Told::Lost { lease, reason } => {
                 self.note(Line::lost(client, lease, reason));
                 self.signals.lost(client, lease, &self.ledger)?;
+                let is_kept = self.ledger.get(client, lease).is_some_and(|held| held.watched);
+                let is_calm = self.is_settled() && self.clients[client].is_connected();
+                if is_kept && is_calm && reason == LostReason::Expired && self.exclusion.is_promised {
+                    broken("I9", format!("client {client}: the watchdog let {lease:?} expire"))?;
+                }
                 if let Some(held) = self.ledger.get_mut(client, lease) {
                     held.lost = true;
                 }
@@ -449,6 +393,11 @@ impl World {
         let is_its = |task: &Task| task.waits_for(ticket);
         let task = self.clients[client].tasks.iter().position(is_its);
         let wish = task.and_then(|task| self.clients[client].tasks[task].waits.take());
+        let refused = match (&outcome, &wish) {
+            (Outcome::Granted(_), _) => None,
+            (_, Some((_, wish))) => Some(wish.clone()),
+            _ => None,
+        };
         match outcome {
             Outcome::Granted(grant) => {
                 self.note(Line::Granted {
@@ -477,7 +426,12 @@ impl World {
             }
             // Nobody here forces a release.
             Outcome::Forced(_) => {}
-            Outcome::Released(how) => self.note(Line::released(client, ticket, how)),
+            Outcome::Released(how) => {
+                self.note(Line::released(client, ticket, how));
+                if let Some((_, Wish::Refusal)) = wish {
+                    check_not_owner(client, None)?;
+                }
+            }
             Outcome::Extended(deadline) => self.note(Line::Extended {
                 client,
                 ticket,
@@ -490,8 +444,13 @@ impl World {
             Outcome::Failed(error) => {
                 let kind = error.kind();
                 self.note(Line::Failed { client, ticket, kind });
-                if let Some((_, Wish::Acquire { is_wrong, .. })) = &wish {
-                    check_refusal(client, ticket, kind, *is_wrong, self.plan.family == Family::Semaphore)?;
+                match &wish {
+                    Some((_, Wish::Acquire { is_wrong, locks, .. })) => {
+                        let may_disagree = locks.iter().any(|(_, kind)| matches!(kind, Kind::Semaphore(_)));
+                        check_refusal(client, ticket, kind, *is_wrong, may_disagree)?;
+                    }
+                    Some((_, Wish::Refusal)) => check_not_owner(client, Some(kind))?,
+                    _ => {}
                 }
                 let is_unbounded = matches!(wish, Some((_, Wish::Acquire { bounded: false, .. })));
                 if is_unbounded && kind == ErrorKind::Unavailable && self.is_settled() {
@@ -503,6 +462,9 @@ impl World {
             }
         }
         self.owned.refused(client, ticket, self.now);
+        if let Some(Wish::Acquire { locks, .. }) = &refused {
+            self.gave_up(locks);
+        }
         if let Some(task) = task {
             self.think(client, task);
         }
@@ -534,8 +496,14 @@ impl World {
         let hold = self.ledger.granted(client, grant, inside, of.0, of.1).hold;
         self.owned.granted(client, ticket, hold);
         self.grants += 1;
-        for (name, _) in &locks {
+        for (name, kind) in &locks {
             self.progress.granted(*name);
+            if inside.is_none() {
+                self.starvation.granted(*name, *kind);
+            }
+        }
+        if inside.is_none() {
+            self.progress.served();
         }
         self.believes(client, grant.lease)?;
         self.is_backed(client, grant.lease)?;
@@ -546,7 +514,19 @@ impl World {
         let is_of_it = |lease: &LeaseId| self.ledger.get(client, *lease).is_some_and(|lease| lease.hold == hold);
         let leases = self.clients[client].tasks[task].leases.iter().copied();
         let leases: Vec<LeaseId> = leases.filter(is_of_it).collect();
-        check_levels(client, task, (grant.levels, Some(grant.lease)), &leases)
+        let said = grant.levels.saturating_sub(self.wholes_around(client, task, &locks));
+        check_levels(client, task, (said, Some(grant.lease)), &leases)
+    }
+
+    /// How many holds of several locks a task has that one lock is a part of: each is a
+    /// level of that lock, too.
+    fn wholes_around(&self, client: usize, task: usize, locks: &[Lock]) -> u32 {
+        let [lock] = locks else { return 0 };
+        let leases = self.clients[client].tasks[task].leases.iter();
+        let held = leases.filter_map(|lease| self.ledger.get(client, *lease));
+        let around = held.filter(|held| held.locks.len() > 1 && held.has_part(*lock));
+        let holds: BTreeSet<u64> = around.map(|held| held.hold).collect();
+        u32::try_from(holds.len()).unwrap_or(u32::MAX)
     }
 
     /// I8, asked of the session.
@@ -559,13 +539,22 @@ impl World {
             let Some(locks) = self.ledger.get(client, *lease).map(|lease| &lease.locks) else {
                 continue;
             };
-            let (name, kind) = locks[0];
-            let name = &self.names[name];
-            let said = (
-                session.levels(kind, name, context),
-                session.innermost(kind, name, context),
-            );
-            check_levels(client, task, said, &self.on_side(client, task, locks))?;
+            if locks.len() > 1 {
+                let named = self.named(locks);
+                let said = (
+                    session.levels_of_all(&named, context),
+                    session.innermost_of_all(&named, context),
+                );
+                check_levels(client, task, said, &self.on_side(client, task, locks))?;
+            }
+            // What is held as a part of several is not held by itself.
+            for (name, kind) in locks {
+                let said = (
+                    session.levels(*kind, &self.names[*name], context),
+                    session.innermost(*kind, &self.names[*name], context),
+                );
+                check_levels(client, task, said, &self.on_side(client, task, &[(*name, *kind)]))?;
+            }
         }
         Ok(())
     }

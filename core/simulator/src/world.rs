@@ -6,7 +6,7 @@ use std::sync::Arc;
 use leasehold_protocol::{Call, CallError, CallId, NodeId, Reply};
 
 use crate::checks::{
-    Broken, Checked, Exclusion, Fencing, Line, Owners, Progress, Renewal, Signals, broken, check_is_told,
+    Broken, Checked, Exclusion, Fencing, Line, Owners, Progress, Renewal, Signals, Starvation, broken, check_is_told,
 };
 use crate::client::{Client, Route};
 use crate::defect::Defect;
@@ -125,6 +125,7 @@ pub(crate) struct World {
     pub(crate) owned: Owners,
     pub(crate) signals: Signals,
     pub(crate) progress: Progress,
+    pub(crate) starvation: Starvation,
     pub(crate) line: Line,
     /// Faults may strike.
     pub(crate) is_rough: bool,
@@ -170,6 +171,7 @@ impl World {
             owned: Owners::default(),
             signals: Signals::default(),
             progress: Progress::default(),
+            starvation: Starvation::new(micros(plan.poll.1), 200 * MS + 8 * plan.latency.1),
             line: Line::default(),
             is_rough: true,
             calm_since: 0,
@@ -189,7 +191,7 @@ impl World {
             }
         }
         // A poll, the pause after an error, the gap and the turn's pause, and some round trips.
-        let of_family = world.plan.family.longest_detour();
+        let of_family = world.plan.family.longest_detour(&world.plan.names);
         world.progress.bound = micros(world.plan.poll.1) + 210 * MS + 8 * world.plan.latency.1 + 50 * MS + of_family;
         world.begin();
         world

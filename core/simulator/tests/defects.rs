@@ -1,7 +1,7 @@
 //! The proof that the checks find what they are for: with a known defect switched
 //! on, some history among a few thousand is found to break a promise.
 
-use leasehold_simulator::{Defect, run};
+use leasehold_simulator::{Defect, run, run_many};
 
 /// Within so many seeds a defect is to be found.
 const SEEDS: u64 = 2_000;
@@ -20,4 +20,14 @@ fn every_known_defect_is_found() {
         }
     }
     assert!(unseen.is_empty(), "not found within {SEEDS} seeds: {unseen:?}");
+}
+
+/// To be kept waiting breaks no other promise.
+#[test]
+fn only_starvation_shows_a_writer_that_waits_in_vain() {
+    let summary = run_many(0, SEEDS / 2, Some(Defect::WriterWaitsInVain));
+    assert_ne!(summary.violations, 0);
+    for (seed, violation) in summary.first {
+        assert_eq!(violation.broken.invariant, "I10", "{}", violation.report(seed));
+    }
 }

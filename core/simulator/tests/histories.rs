@@ -16,7 +16,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 
 #[test]
 fn no_history_breaks_a_promise_and_every_fault_strikes() {
-    let (start, count) = (number("LEASEHOLD_SEED", 0), number("LEASEHOLD_HISTORIES", 4_000));
+    let (start, count) = (number("LEASEHOLD_SEED", 0), number("LEASEHOLD_HISTORIES", 10_000));
     let summary = run_many(start, count, None);
     println!("{summary}");
     let reports: Vec<String> = summary.first.iter().map(|(seed, of)| of.report(*seed)).collect();

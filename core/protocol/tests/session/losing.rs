@@ -184,6 +184,28 @@ fn extending_makes_a_lease_longer_and_never_shorter() {
 }
 
 #[test]
+fn an_extension_right_behind_another_is_confirmed_with_it() {
+    let mut world = World::new(1);
+    let request = AcquireRequest {
+        lease: fixed(1_000),
+        ..wants("a")
+    };
+    let grant = world.hold(0, request);
+    let now = world.now;
+    let first = world.clients[0].session.extend(grant.lease, fixed(5_000), now);
+    world.drain(0);
+    world.run_for(Duration::from_micros(50));
+    let now = world.now;
+    let second = world.clients[0].session.extend(grant.lease, fixed(5_000), now);
+    world.drain(0);
+    for ticket in [first, second] {
+        let outcome = world.outcome(0, ticket);
+        assert!(matches!(outcome, Outcome::Extended(_)), "{outcome:?}");
+    }
+    assert_eq!(world.calls(Script::LockRenew), 1);
+}
+
+#[test]
 fn extending_a_lost_lease_fails() {
     let mut world = World::new(1);
     let grant = world.hold(

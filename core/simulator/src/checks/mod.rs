@@ -7,15 +7,18 @@
 //! | I3 | no key without TTL | `remains` |
 //! | I4 | nothing is renewed or asked for after its release; only its owner renews it | `renewal`, `answers` |
 //! | I5 | what was cancelled, failed or released leaves no record | `owners`, `remains` |
-//! | I6 | a free lock is granted to a connected waiter within a poll and a few round trips | `progress` |
+//! | I6 | a free lock soon goes to a connected waiter; of callers who wait for one another, one is | `progress` |
 //! | I7 | the fair lock goes to the first live waiter | `line` |
 //! | I8 | levels are grants less releases | `levels` |
 //! | I9 | a loss is told once, in time, never after release; a ticket is completed once | `signals` |
+//! | I10 | a waiting writer gets in though readers keep coming, and a waiting reader though writers do | `starvation` |
 //! | I12 | a closed session comes to keep nothing | `remains` |
 //! | I13 | one seed gives one trace | the trace's hash |
 //!
-//! I10 (readers and writers) and I11 (permits) are I1 with another rule of who may
-//! hold beside whom: `kinds::admits`. I14 is the circuit breaker's, which is outside
+//! That readers and writers exclude one another (I10) and that no more permits are held
+//! than there are (I11) is I1 with another rule of who may hold beside whom:
+//! `kinds::admits`. Locks that are taken together have to keep all of it lock by lock, and
+//! are one lease to I1, I5, I6, I8 and I9. I14 is the circuit breaker's, which is outside
 //! of the session.
 
 mod answers;
@@ -29,6 +32,7 @@ mod progress;
 mod remains;
 mod renewal;
 mod signals;
+mod starvation;
 
 pub(crate) use answers::{check_answer, check_length};
 pub(crate) use backing::{check_backing, check_refusal};
@@ -41,6 +45,7 @@ pub(crate) use progress::{Progress, Sight};
 pub(crate) use remains::{check_nothing_remains, check_only_crashed_remain, check_session_is_empty, check_ttl};
 pub(crate) use renewal::Renewal;
 pub(crate) use signals::{Signals, check_is_told};
+pub(crate) use starvation::Starvation;
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]

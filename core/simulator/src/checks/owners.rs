@@ -8,22 +8,29 @@ use leasehold_protocol::Ticket;
 use super::{Checked, broken};
 use crate::time::{MS, Micros};
 
+/// A ticket of a client, and the number of the name: who wants several locks asks for each
+/// under another owner id.
+type Wanted = (usize, Ticket, usize);
+
 /// What each owner id stands for.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
-    wanted: BTreeMap<(usize, Ticket), usize>,
-    held: BTreeMap<u64, usize>,
+    wanted: BTreeMap<Wanted, usize>,
+    /// For each hold, the names and the owners.
+    held: BTreeMap<u64, Vec<(usize, usize)>>,
     given_up: BTreeMap<usize, Micros>,
+    /// Owners on record of whom nobody at their client has or wants the lock.
+    stray: BTreeMap<usize, Micros>,
 }
 
 impl Owners {
     /// A session asks for a lock under an owner id, for this ticket of a caller. There is
     /// none if the caller's wait ended in the same step.
-    pub(crate) fn asks(&mut self, client: usize, owner: usize, ticket: Option<Ticket>, now: Micros) {
+    pub(crate) fn asks(&mut self, client: usize, name: usize, owner: usize, ticket: Option<Ticket>, now: Micros) {
         let given_up = match ticket {
             Some(ticket) => self
                 .wanted
-                .insert((client, ticket), owner)
+                .insert((client, ticket, name), owner)
                 .filter(|before| *before != owner),
             None => Some(owner),
         };
@@ -33,14 +40,20 @@ impl Owners {
     }
 
     /// Of these tickets, the one that asks under an owner id; `None` if that is not seen.
-    pub(crate) fn who_asks(&self, client: usize, owner: usize, waiting: &[Ticket]) -> Option<Ticket> {
-        let of = |ticket: &&Ticket| self.wanted.get(&(client, **ticket)).copied();
+    pub(crate) fn who_asks(&self, client: usize, name: usize, owner: usize, waiting: &[Ticket]) -> Option<Ticket> {
+        let of = |ticket: &&Ticket| self.wanted.get(&(client, **ticket, name)).copied();
         if let Some(known) = waiting.iter().find(|ticket| of(ticket) == Some(owner)) {
             return Some(*known);
         }
         let may_be = |ticket: &&Ticket| of(ticket).is_none_or(|before| self.given_up.contains_key(&before));
         let mut some = waiting.iter().filter(may_be);
         some.next().copied().filter(|_| some.next().is_none())
+    }
+
+    /// The owner id under which a ticket asks for a name, or has it already while it waits
+    /// for others.
+    pub(crate) fn asked_as(&self, client: usize, ticket: Ticket, name: usize) -> Option<usize> {
+        self.wanted.get(&(client, ticket, name)).copied()
     }
 
     /// A session gives back what an owner id has, or may have.
@@ -50,32 +63,62 @@ impl Owners {
 
     /// A ticket was granted as a new hold.
     pub(crate) fn granted(&mut self, client: usize, ticket: Ticket, hold: u64) {
-        if let Some(owner) = self.wanted.remove(&(client, ticket)) {
-            self.held.insert(hold, owner);
+        let owners = self.take_wanted(client, ticket);
+        if !owners.is_empty() {
+            self.held.insert(hold, owners);
         }
     }
 
     /// A ticket came to nothing.
     pub(crate) fn refused(&mut self, client: usize, ticket: Ticket, now: Micros) {
-        if let Some(owner) = self.wanted.remove(&(client, ticket)) {
+        for (_, owner) in self.take_wanted(client, ticket) {
             self.given_up.insert(owner, now);
         }
     }
 
-    /// The last level of a hold was given back.
-    pub(crate) fn released(&mut self, hold: u64, now: Micros) {
-        if let Some(owner) = self.held.remove(&hold) {
-            self.given_up.insert(owner, now);
+    fn take_wanted(&mut self, client: usize, ticket: Ticket) -> Vec<(usize, usize)> {
+        let all = (client, ticket, 0)..=(client, ticket, usize::MAX);
+        let names: Vec<Wanted> = self.wanted.range(all).map(|(wanted, _)| *wanted).collect();
+        let taken = names.into_iter();
+        taken
+            .filter_map(|wanted| Some((wanted.2, self.wanted.remove(&wanted)?)))
+            .collect()
+    }
+
+    /// The last level of a hold was given back. Of some names another hold goes on.
+    pub(crate) fn released(&mut self, hold: u64, heirs: &[(usize, u64)], now: Micros) {
+        for (name, owner) in self.held.remove(&hold).unwrap_or_default() {
+            match heirs.iter().find(|(of, _)| *of == name) {
+                Some((_, heir)) => self.held.entry(*heir).or_default().push((name, owner)),
+                None => {
+                    self.given_up.insert(owner, now);
+                }
+            }
         }
     }
 
     /// Somebody sees a record of an owner on a server, while all is calm since `settled`
-    /// and its client connected.
-    pub(crate) fn seen(&self, owner: usize, settled: Micros, longest: Micros, now: Micros) -> Checked {
-        let Some(given_up) = self.given_up.get(&owner) else {
+    /// and its client connected. `is_stray` says that nobody there has or wants that lock.
+    pub(crate) fn seen(
+        &mut self,
+        owner: usize,
+        is_stray: bool,
+        settled: Micros,
+        longest: Micros,
+        now: Micros,
+    ) -> Checked {
+        let stray_since = match is_stray {
+            true => Some(*self.stray.entry(owner).or_insert(now)),
+            false => {
+                self.stray.remove(&owner);
+                None
+            }
+        };
+        let given_up = self.given_up.get(&owner).copied();
+        let Some(since) = [given_up, stray_since].into_iter().flatten().min() else {
             return Ok(());
         };
-        let since = now - settled.max(*given_up);
+        let since = now - settled.max(since);
         if since > longest + 200 * MS {
             return broken(
                 "I5",

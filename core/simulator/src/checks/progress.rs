@@ -1,9 +1,12 @@
 //! I6: while no fault strikes, a free lock goes to a connected waiter within a
-//! poll and a few round trips. And I9's promise about records that were taken
+//! poll and a few round trips; of callers who take several locks and wait for nobody
+//! but one another, one is served. And I9's promise about records that were taken
 //! away: a watched holder hears of it within a third of its lease and half a
 //! second.
 
 use std::collections::BTreeMap;
+
+use leasehold_protocol::Ticket;
 
 use super::{Checked, broken};
 use crate::time::{MS, Micros};
@@ -28,6 +31,7 @@ pub(crate) struct Progress {
     /// The longest that a free lock may stay free.
     pub(crate) bound: Micros,
     free_since: BTreeMap<usize, Micros>,
+    waiting_since: BTreeMap<(usize, Ticket), Micros>,
     unbacked_since: BTreeMap<usize, Micros>,
 }
 
@@ -37,10 +41,35 @@ impl Progress {
         self.free_since.remove(&name);
     }
 
+    /// Somebody was let in, or one who may have had some of several locks waits no more.
+    pub(crate) fn served(&mut self) {
+        self.waiting_since.clear();
+    }
+
     /// A fault struck: what was seen before says nothing.
     pub(crate) fn disturbed(&mut self) {
         self.free_since.clear();
+        self.waiting_since.clear();
         self.unbacked_since.clear();
+    }
+
+    /// Somebody looked while all was calm: these callers, each of whom wants so many locks,
+    /// wait for nobody but one another.
+    ///
+    /// Locks are taken in one order. So one of them waits for a lock that is free, and takes
+    /// it as soon as who wants no other; and they take one more each time, until one is
+    /// served.
+    pub(crate) fn waiting(&mut self, callers: &BTreeMap<(usize, Ticket), usize>, now: Micros) -> Checked {
+        self.waiting_since.retain(|caller, _| callers.contains_key(caller));
+        let locks = callers.values().sum::<usize>() as u64;
+        for caller in callers.keys() {
+            let since = *self.waiting_since.entry(*caller).or_insert(now);
+            if now - since > self.bound * locks {
+                let what = format!("these wait for one another for {} ms: {callers:?}", (now - since) / MS);
+                return broken("I6", what);
+            }
+        }
+        Ok(())
     }
 
     /// Somebody looked while all was calm.

@@ -1,0 +1,231 @@
+//! What callers ask for: one lock, or several together; once more of what they hold,
+//! or what they can never get.
+
+use std::time::Duration;
+
+use leasehold_protocol::{AcquireRequest, Context, ErrorKind, Kind, LeaseDuration, LeaseId, LockName};
+
+use crate::checks::{Checked, broken};
+use crate::kinds;
+use crate::ledger::Lock;
+use crate::plan::micros;
+use crate::time::{MS, SECOND};
+use crate::trace::Line;
+use crate::workload::Wish;
+use crate::world::World;
+
+impl World {
+    pub(crate) fn acquires(&mut self, client: usize, task: usize, again: bool) -> Checked {
+        let around = self.clients[client].tasks[task].leases.last().copied();
+        let inside = around.filter(|_| again);
+        let Some(locks) = self.wanted(client, task, inside) else {
+            self.think(client, task);
+            return Ok(());
+        };
+        let (name, kind) = locks[0];
+        let is_whole = locks.len() > 1;
+        let wait = self.patience();
+        let lease = self.lease();
+        let max_hold = self
+            .random
+            .chance(150)
+            .then(|| Duration::from_millis(self.random.between(100, 1_500)));
+        let fencing = !self.random.chance(100);
+        let context = self.clients[client].tasks[task].context;
+        // Without its lease, who cannot be let in again waits for itself. Several locks are
+        // entered again by their context alone.
+        let by_lease = match inside.and_then(|lease| self.ledger.get(client, lease)) {
+            Some(around) if is_whole || around.locks.len() > 1 => self.random.chance(30),
+            _ => self.random.chance(400) || !kind.is_reentrant(),
+        };
+        let inside = match context {
+            // Its own side's newest hold is entered again, and only else the other side's.
+            Some(_) if !by_lease => inside.map(|around| self.of_context(client, task, &locks).unwrap_or(around)),
+            _ => inside,
+        };
+        let within = inside.filter(|_| by_lease || context.is_none());
+        let around = inside.and_then(|lease| self.ledger.get(client, lease));
+        let is_wrong = match around {
+            // The lease of several locks is the lease of none of them.
+            Some(around) if is_whole || around.locks.len() > 1 => within.is_some(),
+            around => around
+                .and_then(|around| around.kind_of(name))
+                .is_some_and(|held| kinds::is_refused_inside(kind, held)),
+        };
+        let request = |(name, kind): &Lock| AcquireRequest {
+            kind: *kind,
+            name: self.names[*name].clone(),
+            context,
+            within,
+            wait,
+            lease,
+            max_hold,
+            fencing,
+        };
+        let mut requests: Vec<AcquireRequest> = locks.iter().map(request).collect();
+        let names_one_twice = is_whole && self.random.chance(20);
+        if names_one_twice {
+            requests.push(requests[0].clone());
+        }
+        self.shuffle(&mut requests);
+        let now = self.clients[client].clock.at(self.now);
+        let Some(session) = &mut self.clients[client].session else {
+            return Ok(());
+        };
+        let ticket = if is_whole {
+            session.acquire_all(requests, now)
+        } else {
+            session.acquire(requests.swap_remove(0), now)
+        };
+        for (name, kind) in locks.iter().skip(1) {
+            self.note(Line::Wants {
+                client,
+                ticket,
+                name: *name,
+                kind: *kind,
+            });
+        }
+        let wish = Wish::Acquire {
+            locks,
+            inside,
+            is_wrong: is_wrong || names_one_twice,
+            watched: lease.is_none(),
+            bounded: wait.is_some(),
+        };
+        let (wait, lease) = (wait.map(micros), lease.map(|lease| micros(lease.get())));
+        self.note(Line::Acquires {
+            client,
+            task,
+            ticket,
+            wait,
+            lease,
+            within: again,
+            name,
+            kind,
+        });
+        self.waits(client, task, ticket, wish)
+    }
+
+    /// The locks that a caller wants: of what it holds already if it is inside, and
+    /// `None` if it had better not.
+    fn wanted(&mut self, client: usize, task: usize, inside: Option<LeaseId>) -> Option<Vec<Lock>> {
+        if let Some(lease) = inside {
+            let held = self.ledger.get(client, lease)?.locks.clone();
+            if let [(name, _)] = *held {
+                return Some(vec![(name, self.kind(client, task, name))]);
+            }
+            // Without a context they cannot be entered again.
+            self.clients[client].tasks[task].context?;
+            let mut reentrant = held.clone();
+            reentrant.retain(|(_, kind)| kind.is_reentrant());
+            return match self.random.chance(700) || reentrant.is_empty() {
+                true => Some(held),
+                false => Some(vec![self.random.pick(&reentrant)]),
+            };
+        }
+        if !self.random.chance(self.plan.family.takes_together()) {
+            let name = self.random.index(self.names.len());
+            return Some(vec![(name, self.kind(client, task, name))]);
+        }
+        let mut names: Vec<usize> = (0..self.names.len()).collect();
+        self.shuffle(&mut names);
+        let most = names.len() as u64;
+        names.truncate(usize::try_from(self.random.between(2, most)).unwrap_or(2));
+        names.sort_unstable();
+        Some(
+            names
+                .into_iter()
+                .map(|name| (name, self.kind(client, task, name)))
+                .collect(),
+        )
+    }
+
+    /// The kind as which a caller wants a name.
+    fn kind(&mut self, client: usize, task: usize, name: usize) -> Kind {
+        let drawn = self.random.pick(&self.plan.names[name]);
+        match &self.plan.crowd {
+            Some(crowd) if (client, task) == (0, 0) => crowd.one,
+            Some(crowd) => crowd.others,
+            None => drawn,
+        }
+    }
+
+    /// How long a caller waits; `None` for as long as it takes.
+    fn patience(&mut self) -> Option<Duration> {
+        let draw = self.random.between(0, 9);
+        match draw {
+            0 | 1 => Some(Duration::ZERO),
+            // Where one is to be kept waiting by many, nobody goes away.
+            2..=5 if self.plan.crowd.is_none() => Some(Duration::from_micros(self.random.between(MS, 2 * SECOND))),
+            _ => None,
+        }
+    }
+
+    /// Puts things in any order.
+    fn shuffle<T>(&mut self, things: &mut [T]) {
+        for place in (1..things.len()).rev() {
+            let other = self.random.index(place + 1);
+            things.swap(place, other);
+        }
+    }
+
+    /// The newest lease of a task on the side of these locks.
+    fn of_context(&self, client: usize, task: usize, locks: &[Lock]) -> Option<LeaseId> {
+        self.on_side(client, task, locks).last().copied()
+    }
+
+    /// The leases of a task on the side of these locks, outermost first.
+    pub(crate) fn on_side(&self, client: usize, task: usize, locks: &[Lock]) -> Vec<LeaseId> {
+        let is_on_it = |lease: &&LeaseId| self.ledger.get(client, **lease).is_some_and(|lease| lease.is_of(locks));
+        let leases = self.clients[client].tasks[task].leases.iter();
+        leases.filter(is_on_it).copied().collect()
+    }
+
+    /// Locks as the session names them.
+    pub(crate) fn named(&self, locks: &[Lock]) -> Vec<(Kind, LockName)> {
+        let named = |(name, kind): &Lock| (*kind, self.names[*name].clone());
+        locks.iter().map(named).collect()
+    }
+
+    /// A lease that a caller asks for; `None` for the watchdog's.
+    pub(crate) fn lease(&mut self) -> Option<LeaseDuration> {
+        let millis = match self.random.between(0, 99) {
+            0..=54 => return None,
+            55..=89 => self.random.between(100, 1_500),
+            90..=98 => self.random.between(1_500, 6_000),
+            // Longer than an attempt asks for.
+            _ => 31_000,
+        };
+        LeaseDuration::fixed(Duration::from_millis(millis)).ok()
+    }
+
+    /// A caller gives one of several locks back by its own name. It is not its own.
+    pub(crate) fn gives_back_a_part(
+        &mut self,
+        client: usize,
+        task: usize,
+        locks: &[Lock],
+        context: Context,
+    ) -> Checked {
+        let part = self.random.pick(locks);
+        let (name, kind) = (self.names[part.0].clone(), part.1);
+        let now = self.clients[client].clock.at(self.now);
+        let Some(session) = &mut self.clients[client].session else {
+            return Ok(());
+        };
+        let ticket = session.release_innermost(kind, &name, context, now);
+        self.note(Line::GivesBackAPart { client, task, ticket });
+        self.waits(client, task, ticket, Wish::Refusal)
+    }
+}
+
+/// What became of a caller's wish to give back what is not its own.
+pub(crate) fn check_not_owner(client: usize, said: Option<ErrorKind>) -> Checked {
+    match said {
+        Some(ErrorKind::NotOwner | ErrorKind::Closed) => Ok(()),
+        said => broken(
+            "I8",
+            format!("client {client}: one of several locks was given back by its own name: {said:?}"),
+        ),
+    }
+}

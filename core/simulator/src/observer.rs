@@ -1,0 +1,265 @@
+//! Somebody who looks at the locks now and then, and compares what the servers have on
+//! record with who holds and who waits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use leasehold_protocol::{Kind, Ticket};
+
+use crate::checks::{Broken, Checked, Sight, broken, is_believed};
+use crate::client::Client;
+use crate::kinds::{Family, admits, longest_ghost};
+use crate::ledger::{Lease, Lock};
+use crate::records::Record;
+use crate::time::{MS, Micros};
+use crate::workload::Task;
+use crate::world::{Event, World};
+
+/// How often the observer looks.
+const LOOK: Micros = 50 * MS;
+
+/// Somebody who waits: the client, the ticket, and what it wants.
+type Caller = (usize, Ticket, Vec<Lock>);
+
+impl World {
+    /// Somebody looks at the locks.
+    pub(crate) fn observe(&mut self) -> Checked {
+        self.schedule(LOOK, Event::Observe);
+        if !self.is_settled() {
+            return Ok(());
+        }
+        for name in 0..self.names.len() {
+            self.look_at_records(name)?;
+            let sight = self.sight(name)?;
+            self.progress.observed(name, sight, self.now)?;
+            self.look_at_sides(name)?;
+        }
+        match self.plan.family {
+            Family::Several => self.look_at_callers(),
+            _ => Ok(()),
+        }
+    }
+
+    /// I10 of the two sides of a read-write lock.
+    fn look_at_sides(&mut self, name: usize) -> Checked {
+        if self.plan.family != Family::ReadWrite || self.plan.tier.keeps_records() {
+            return Ok(());
+        }
+        let mut wanted = BTreeSet::new();
+        for client in self.clients.iter().filter(|client| client.is_connected()) {
+            for (_, locks) in client.tasks.iter().filter_map(Task::wants) {
+                wanted.extend(locks.iter().filter(|(of, _)| *of == name).map(|(_, kind)| *kind));
+            }
+        }
+        if self.plan.is_deaf {
+            // Nobody hears that readers have their turn now, which is over before a poll.
+            wanted.remove(&Kind::Read);
+        }
+        let owners: Vec<Vec<u8>> = self.holders(0, name).into_iter().map(|(owner, _)| owner).collect();
+        let holders = owners.iter().map(|owner| self.owner(owner)).collect();
+        self.starvation.observed(name, &wanted, &holders, self.now)
+    }
+
+    /// I6 of callers of whom some want several locks: of those who wait for nobody but one
+    /// another, somebody is served.
+    fn look_at_callers(&mut self) -> Checked {
+        let callers = self.callers_to_be_served();
+        self.progress.waiting(&callers, self.now)
+    }
+
+    /// The callers who wait for nobody but one another: every lock that one of them wants is
+    /// free, or taken by one of them who waits for others. With how many locks each wants.
+    fn callers_to_be_served(&mut self) -> BTreeMap<(usize, Ticket), usize> {
+        let mut callers = Vec::new();
+        for (number, client) in self.clients.iter().enumerate() {
+            if client.is_connected() {
+                let waiting = client.tasks.iter().filter_map(Task::wants);
+                callers.extend(waiting.map(|(ticket, locks)| (number, ticket, locks.to_vec())));
+            }
+        }
+        loop {
+            let served: Vec<bool> = (0..callers.len())
+                .map(|caller| self.may_be_served(&callers[caller], &callers))
+                .collect();
+            // Who stands behind one who is not served is not served either.
+            let mut left = Vec::new();
+            for (caller, is_served) in callers.iter().zip(&served) {
+                let stands_behind = |other: &Caller| {
+                    let same = |(name, kind): &Lock| {
+                        let own = caller.2.iter();
+                        own.clone()
+                            .any(|(of, own)| of == name && Record::of(*own) == Record::of(*kind))
+                    };
+                    other.0 == caller.0 && other.2.iter().any(same)
+                };
+                let mut others = callers.iter().zip(&served);
+                if *is_served && !others.any(|(other, served)| !served && stands_behind(other)) {
+                    left.push(caller.clone());
+                }
+            }
+            if left.len() == callers.len() {
+                return left.into_iter().map(|of| ((of.0, of.1), of.2.len())).collect();
+            }
+            callers = left;
+        }
+    }
+
+    /// Whether nobody but those who wait beside it is in a caller's way.
+    fn may_be_served(&mut self, caller: &Caller, beside: &[Caller]) -> bool {
+        caller.2.iter().all(|(name, kind)| {
+            let believed: Vec<Kind> = self.believed(*name).into_iter().map(|(kind, ..)| kind).collect();
+            if !admits(*kind, &believed) {
+                return false;
+            }
+            let mut taken: BTreeMap<usize, Kind> = BTreeMap::new();
+            for (client, ticket, locks) in beside {
+                let owner = self.owned.asked_as(*client, *ticket, *name);
+                let kind = locks.iter().find(|(of, _)| of == name).map(|(_, kind)| *kind);
+                taken.extend(owner.zip(kind));
+            }
+            let mut others = Vec::new();
+            for record in self.records(*name) {
+                for (owner, _) in self.holders_of(0, *name, record) {
+                    if !taken.contains_key(&self.owner(&owner)) {
+                        others.push((record, owner));
+                    }
+                }
+            }
+            match kind {
+                Kind::Read => others.iter().all(|(record, _)| *record != Record::Writer),
+                Kind::Semaphore(permits) => {
+                    let owners: Vec<&[u8]> = others.iter().map(|(_, owner)| owner.as_slice()).collect();
+                    let node = &mut self.nodes[0];
+                    let clock = node.clock(self.now);
+                    let held = Record::permits_of(&mut node.store, self.names[*name].as_str(), clock, &owners);
+                    held + permits.wanted() <= permits.limit()
+                }
+                _ => others.is_empty(),
+            }
+        })
+    }
+
+    /// The holds of a name that are relied on: as which kind, whether the watchdog renews
+    /// them, and the lease of that.
+    fn believed(&self, name: usize) -> Vec<(Kind, bool, Micros)> {
+        let (mut holds, mut believed) = (Vec::new(), Vec::new());
+        for ((client, _), lease) in self.ledger.live() {
+            let Some(kind) = lease.kind_of(name).filter(|_| !holds.contains(&lease.hold)) else {
+                continue;
+            };
+            // One of several locks that is entered again has no record of its own.
+            let is_part = |(_, other): (_, &Lease)| lease.around.contains(&other.hold) && other.has_part((name, kind));
+            if is_believed(lease, self.clocks[client], self.now) && !self.ledger.of(client).any(is_part) {
+                holds.push(lease.hold);
+                believed.push((kind, lease.watched, self.clients[client].lease));
+            }
+        }
+        believed
+    }
+
+    /// I5 of every owner on record whose client is there to release it.
+    fn look_at_records(&mut self, name: usize) -> Checked {
+        if self.plan.tier.keeps_records() {
+            return Ok(());
+        }
+        let settled = self.calm_since + self.plan.settles_in();
+        for node in 0..self.nodes.len() {
+            for (id, _) in self.holders(node, name) {
+                let is_there = |client: &Client| client.is_connected() && id.starts_with(client.id.as_bytes());
+                if let Some(client) = self.clients.iter().position(is_there) {
+                    let is_stray = self.is_nobodys(client, name);
+                    let owner = self.owner(&id);
+                    let longest = self.plan.timeout() + longest_ghost(&self.plan.names[name]);
+                    self.owned.seen(owner, is_stray, settled, longest, self.now)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nobody at a client has a name, or wants it.
+    fn is_nobodys(&self, client: usize, name: usize) -> bool {
+        let has_it = self.ledger.of(client).any(|(_, lease)| lease.kind_of(name).is_some());
+        let waiting = self.clients[client].tasks.iter().filter_map(Task::wants);
+        let wants_it = waiting.flat_map(|(_, locks)| locks).any(|(of, _)| *of == name);
+        !has_it && !wants_it
+    }
+
+    fn sight(&mut self, name: usize) -> Result<Sight, Broken> {
+        let mut sight = Sight {
+            waiters: 0,
+            records: self.holders(0, name).len(),
+            believed: 0,
+            watched: 0,
+            longest_lease: 0,
+        };
+        let believed = self.believed(name);
+        sight.believed = believed.len();
+        for (_, _, lease) in believed.iter().filter(|(_, watched, _)| *watched) {
+            sight.watched += 1;
+            sight.longest_lease = sight.longest_lease.max(*lease);
+        }
+        let kinds: Vec<Kind> = believed.iter().map(|(kind, ..)| *kind).collect();
+        for record in self.records(name) {
+            let node = &mut self.nodes[0];
+            let is_there = node.pttl(record.key(self.names[name].as_str()).as_bytes(), self.now) != -2;
+            if record.is_bare() && sight.records == 0 && is_there {
+                broken("I3", format!("name {name} has a record without owner"))?;
+            }
+        }
+        if self.nodes.len() > 1 {
+            // Each server has owners of its own.
+            sight.records = sight.watched;
+        }
+        // Who waits for several locks, and whom it keeps waiting, is looked at by itself.
+        let wanted = match self.plan.family {
+            Family::Several => Vec::new(),
+            _ => self.first_wanted(name),
+        };
+        let mut waiters = 0;
+        for kind in wanted {
+            if admits(kind, &kinds) && self.is_free_for(kind, name) {
+                waiters += 1;
+            }
+        }
+        sight.waiters = waiters;
+        Ok(sight)
+    }
+
+    /// What the first waiters of each connected client want of a name.
+    fn first_wanted(&self, name: usize) -> Vec<Kind> {
+        let mut wanted = Vec::new();
+        for client in self.clients.iter().filter(|client| client.is_connected()) {
+            let mut first = BTreeMap::new();
+            for (ticket, locks) in client.tasks.iter().filter_map(|task| task.wants()) {
+                if let [(of, kind)] = locks
+                    && *of == name
+                {
+                    let (before, _) = first.entry(Record::of(*kind)).or_insert((ticket, *kind));
+                    if ticket <= *before {
+                        first.insert(Record::of(*kind), (ticket, *kind));
+                    }
+                }
+            }
+            wanted.extend(first.into_values().map(|(_, kind)| kind));
+        }
+        wanted
+    }
+
+    /// Whether what is on record leaves room for one more.
+    fn is_free_for(&mut self, kind: Kind, name: usize) -> bool {
+        match kind {
+            Kind::Semaphore(permits) => {
+                let node = &mut self.nodes[0];
+                let clock = node.clock(self.now);
+                let held = Record::permits(&mut node.store, self.names[name].as_str(), clock);
+                held + permits.wanted() <= permits.limit()
+            }
+            Kind::Read => self.holders_of(0, name, Record::Writer).is_empty(),
+            _ => {
+                let nodes = 0..self.nodes.len();
+                let free = nodes.filter(|node| self.holders(*node, name).is_empty()).count();
+                free > self.nodes.len() / 2
+            }
+        }
+    }
+}
