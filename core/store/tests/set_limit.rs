@@ -26,7 +26,7 @@ impl Semaphore {
     fn acquire(&mut self, owner: &str, wanted: &str, limit: &str) -> Result<bool, String> {
         match self.run(Script::SemaphoreAcquire, &["s"], &["30000", owner, wanted, limit]) {
             Reply::Array(parts) => Ok(parts[0] == Reply::Int(1)),
-            Reply::Error(error) => Err(error.code.to_string()),
+            Reply::Error(error) => Err(error.code),
             other => panic!("{other:?}"),
         }
     }
