@@ -52,10 +52,12 @@ if waits then
   wait_in_line(owner, wants_token, microseconds(time))
 end
 if not is_held then
-  local granted, token = grant_next(stored, time, owner)
+  local granted, news, token = grant_next(stored, time)
   if granted == owner then
     redis.call('PEXPIRE', lock, lease)
     return {1, token}
+  elseif granted then
+    tell(granted, news)
   end
 end
 local now = string.format('%.0f', microseconds(time))

@@ -21,7 +21,13 @@ end
 redis.call('DEL', lock)
 local listeners = 0
 local stored = redis.call('GET', KEYS[2])
-if token_error(stored) or not grant_next(stored, redis.call('TIME'), '') then
+local granted, news
+if not token_error(stored) then
+  granted, news = grant_next(stored, redis.call('TIME'))
+end
+if granted then
+  tell(granted, news)
+else
   listeners = redis.pcall('PUBLISH', channel, '0')
 end
 return {1, type(listeners) == 'number' and listeners or 0}

@@ -35,7 +35,10 @@ for i = 1, #ARGV, 2 do
   end
 end
 if redis.call('EXISTS', lock) == 0 then
-  grant_next(stored, time, '')
+  local granted, news = grant_next(stored, time)
+  if granted then
+    tell(granted, news)
+  end
 end
 local holder, token = redis.call('HRANDFIELD', lock), redis.call('GET', KEYS[2])
 return {redis.call('PTTL', lock), holder or '', token or '', string.format('%.0f', now)}

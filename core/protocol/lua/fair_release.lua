@@ -9,6 +9,7 @@
 -- ARGV[1]  owner id
 --
 -- Reply    {1, listeners}       released; how many connections heard that it is free
+--          {1, 0, news}         released, and granted to another of this client, see parts/fair.lua
 --          {0}                  there was no record, or it left the queue
 --          {2}                  the record is another owner's
 --
@@ -33,11 +34,20 @@ if redis.call('EXISTS', lock) == 1 then
   return {2}
 end
 
-local listeners = 0
 local stored = redis.call('GET', KEYS[2])
+local granted, news
 -- A stored token that is none stops the grant, not the release.
-if token_error(stored) or not grant_next(stored, redis.call('TIME'), '') then
+if not token_error(stored) then
+  granted, news = grant_next(stored, redis.call('TIME'))
+end
+local listeners = 0
+if not granted then
   listeners = redis.pcall('PUBLISH', channel, '0')
+elseif was_held and client_of(granted) == client_of(owner) then
+  -- Its own client hears of it by the reply.
+  return {1, 0, news}
+else
+  tell(granted, news)
 end
 if was_held then
   return {1, type(listeners) == 'number' and listeners or 0}

@@ -164,8 +164,9 @@ impl Session {
         }
     }
 
-    /// The server told this client of a grant: `<owner> <last seen> <token>`.
-    pub(crate) fn granted_by_message(&mut self, node: NodeId, payload: &[u8], now: Instant) {
+    /// The server tells this client of a grant, by a message or with the reply to a release:
+    /// `<owner> <last seen> <token>`.
+    pub(crate) fn granted_unasked(&mut self, node: NodeId, payload: &[u8], now: Instant) {
         let mut words = payload.split(|byte| *byte == b' ');
         let (Some(owner), Some(seen)) = (words.next(), words.next().and_then(parse_number)) else {
             return;

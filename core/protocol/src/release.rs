@@ -22,7 +22,7 @@ use std::time::Duration;
 use crate::calls::{InFlight, Purpose};
 use crate::hold::Hold;
 use crate::instant::Instant;
-use crate::kinds::{Keys, Record, parse_record};
+use crate::kinds::{Keys, Record, parse_news, parse_record};
 use crate::owner::OwnerId;
 use crate::queue::QueueId;
 use crate::reply::{CallError, Refusal, Reply};
@@ -202,6 +202,13 @@ impl Session {
         if release.call == Some(id) {
             release.call = None;
         }
+        let node = release.keys.node;
+        if let Some(news) = result.as_ref().ok().and_then(parse_news) {
+            self.granted_unasked(node, news, now);
+        }
+        let Some(release) = self.releases.by_id.get_mut(&release_id) else {
+            return;
+        };
         let record = match &result {
             Ok(reply) => parse_record(reply),
             // Something else stands where the record was.

@@ -139,7 +139,7 @@ impl Session {
     /// ours.
     pub(crate) fn message(&mut self, node: NodeId, name: &[u8], payload: &[u8], now: Instant) {
         if *name == *self.channels.own {
-            self.granted_by_message(node, payload, now);
+            self.granted_unasked(node, payload, now);
             return;
         }
         for id in self.channels.queues(node, name) {

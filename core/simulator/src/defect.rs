@@ -226,7 +226,7 @@ impl Defect {
             ),
             Self::WriterWaitsInVain => (
                 Script::ReadAcquire,
-                "if writing <= 0 and marked > 0 and blocked > 0 and left(s[6], now) <= 0 then",
+                "if writing <= 0 and marked > 0 and blocked > 0 and short_left(s[6], now, READERS_FIRST) <= 0 then",
                 "if false then",
             ),
             Self::ReaderWaitsInVain => (Script::WriteRelease, "if s[4] then", "if false then"),

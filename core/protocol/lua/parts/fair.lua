@@ -30,10 +30,9 @@ local function wait_in_line(owner, wants_token, now)
   redis.call('PEXPIRE', KEYS[4], QUEUE_LIFE)
 end
 
--- Grants the lock, which nobody holds, to the first live waiter and tells that one's client: owner, when it was last
--- seen, token. `asking` is an owner that hears of it by the reply instead. Gives the owner that was granted, if any,
--- and its token.
-local function grant_next(stored, time, asking)
+-- Grants the lock, which nobody holds, to the first live waiter. Gives its owner, if there is one, and what its
+-- client is to hear: owner, when it was last seen, token.
+local function grant_next(stored, time)
   local now = microseconds(time)
   for _ = 1, MOST_DEAD do
     local owner = redis.call('ZPOPMIN', KEYS[3])[1]
@@ -46,11 +45,17 @@ local function grant_next(stored, time, asking)
       local token = wants_token == '1' and draw_token(KEYS[2], stored, time) or ''
       redis.call('HSET', KEYS[1], owner, '1')
       redis.call('PEXPIRE', KEYS[1], PROVISIONAL)
-      if owner ~= asking then
-        local client = string.match(owner, '^[^:]*')
-        redis.pcall('PUBLISH', 'leasehold:client:' .. client, owner .. ' ' .. seen .. ' ' .. token)
-      end
-      return owner, token
+      return owner, owner .. ' ' .. seen .. ' ' .. token, token
     end
   end
+end
+
+-- The client that an owner belongs to.
+local function client_of(owner)
+  return string.match(owner, '^[^:]*')
+end
+
+-- Tells the client of an owner that it was granted the lock.
+local function tell(owner, news)
+  redis.pcall('PUBLISH', 'leasehold:client:' .. client_of(owner), news)
 end

@@ -416,11 +416,22 @@ pub(crate) fn parse_record(reply: &Reply) -> Option<Record> {
     let Reply::Array(parts) = reply else { return None };
     match parts.as_slice() {
         [Reply::Int(1)] => Some(Record::Mine { listeners: 0 }),
-        [Reply::Int(1), Reply::Int(listeners)] => Some(Record::Mine {
+        [Reply::Int(1), Reply::Int(listeners), ..] => Some(Record::Mine {
             listeners: u32::try_from(*listeners).unwrap_or(0),
         }),
         [Reply::Int(0)] => Some(Record::Absent),
         [Reply::Int(2)] => Some(Record::Others),
+        _ => None,
+    }
+}
+
+/// What the reply to a release says of a waiter of the same client that was granted the lock by it.
+pub(crate) fn parse_news(reply: &Reply) -> Option<&[u8]> {
+    match reply {
+        Reply::Array(parts) => match parts.as_slice() {
+            [Reply::Int(1), Reply::Int(_), Reply::Bytes(news)] => Some(news),
+            _ => None,
+        },
         _ => None,
     }
 }
