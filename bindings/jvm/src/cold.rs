@@ -108,6 +108,12 @@ pub fn force_release(client: u64, tag: u64, lock: String) -> bool {
     start(client, tag, Op::ForceRelease { lock: lock.into() })
 }
 
+/// Starts to change a semaphore's limit to that of the address.
+#[uniffi::export]
+pub fn set_limit(client: u64, tag: u64, lock: String) -> bool {
+    start(client, tag, Op::SetLimit { lock: lock.into() })
+}
+
 /// Starts to close the client.
 #[uniffi::export]
 pub fn close(client: u64, tag: u64) -> bool {

@@ -129,6 +129,12 @@ impl NativeClient {
         self.submit(Op::ForceRelease { lock: lock.into() })
     }
 
+    /// Changes a semaphore's limit to that of the address; returns the request's number.
+    #[napi(catch_unwind)]
+    pub fn set_limit(&self, lock: String) -> f64 {
+        self.submit(Op::SetLimit { lock: lock.into() })
+    }
+
     /// Closes; returns the request's number.
     #[napi(catch_unwind)]
     pub fn close(&self) -> f64 {

@@ -220,6 +220,14 @@ impl Client {
         self.host.submit(Op::ForceRelease { lock: lock.into() })
     }
 
+    fn set_limit<'py>(&self, py: Python<'py>, lock: String, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
+        self.blocking(py, Op::SetLimit { lock: lock.into() }, interruptible)
+    }
+
+    fn submit_set_limit(&self, lock: String) -> u64 {
+        self.host.submit(Op::SetLimit { lock: lock.into() })
+    }
+
     /// Closes; 500 ms at the most.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.host.close_blocking());

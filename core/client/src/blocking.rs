@@ -110,6 +110,20 @@ impl Client {
         lock::forced(run(&self.host, lock.0.force())?)
     }
 
+    /// Changes the limit of the semaphore of this name: 1 to 1,000,000. For operators.
+    /// Who holds permits keeps them; while more are held than the new limit allows,
+    /// none is granted. From then on who asks with the old limit gets `Misconfigured`.
+    ///
+    /// Returns whether it was changed: while nobody holds a permit there is no limit
+    /// to change, and the next one to take some brings its own.
+    ///
+    /// # Errors
+    /// As [`Lock::is_locked`]; `InvalidArgument` for a limit out of its range;
+    /// `Unavailable` if the answer did not come: then ask again, twice is harmless.
+    pub fn set_limit(&self, name: impl AsRef<str>, limit: u32) -> Result<bool, Error> {
+        lock::forced(run(&self.host, kinds::set_limit(name.as_ref(), limit))?)
+    }
+
     /// Closes the client within 500 ms; see [`crate::Client::close`].
     pub fn close(&self) {
         self.host.close_blocking();

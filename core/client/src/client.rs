@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold_protocol::{Error, ErrorKind, Operation};
 
 use crate::host::{Completion, Host, Kind, Op, Options};
-use crate::{Lock, ReadWriteLock, Semaphore, blocking, lock};
+use crate::{Lock, ReadWriteLock, Semaphore, blocking, kinds, lock};
 
 /// A connection to the server that keeps the locks. Cheap to clone; the last
 /// clone to go closes it in the background, once its leases are gone too.
@@ -119,6 +119,20 @@ impl Client {
     /// whether it is still held.
     pub async fn force_release(&self, lock: &Lock) -> Result<bool, Error> {
         lock::forced(self.host.start(lock.force()).await?)
+    }
+
+    /// Changes the limit of the semaphore of this name: 1 to 1,000,000. For operators.
+    /// Who holds permits keeps them; while more are held than the new limit allows,
+    /// none is granted. From then on who asks with the old limit gets `Misconfigured`.
+    ///
+    /// Returns whether it was changed: while nobody holds a permit there is no limit
+    /// to change, and the next one to take some brings its own.
+    ///
+    /// # Errors
+    /// As [`Lock::is_locked`]; `InvalidArgument` for a limit out of its range;
+    /// `Unavailable` if the answer did not come: then ask again, twice is harmless.
+    pub async fn set_limit(&self, name: impl AsRef<str>, limit: u32) -> Result<bool, Error> {
+        lock::forced(self.host.start(kinds::set_limit(name.as_ref(), limit)).await?)
     }
 
     /// Closes the client: those who wait get `Closed`, its leases are lost with

@@ -256,6 +256,7 @@ impl Engine {
             }
             Checked::Inspect(kind, name) => self.session.inspect(kind, &name, now),
             Checked::ForceRelease(kind, name) => self.session.force_release(kind, &name, now),
+            Checked::SetLimit(permits, name) => self.session.set_limit(permits, &name, now),
             Checked::Held(lock, context) => {
                 let levels = match &lock {
                     Named::One(kind, name) => self.session.levels(*kind, name, context),

@@ -94,6 +94,12 @@ pub enum Op {
         /// Which lock; not several.
         lock: LockRef,
     },
+    /// Change the limit on which held permits of a semaphore agreed. Completes with
+    /// `Forced`, false if none is held.
+    SetLimit {
+        /// The semaphore, with the new limit.
+        lock: LockRef,
+    },
     /// Look up, without the server, what a context holds. Completes with `Held`.
     Held {
         /// Which lock.
@@ -120,7 +126,7 @@ pub enum Completion {
     Extended,
     /// The lock's state on the server.
     State(LockState),
-    /// A forced release is done; whether anybody held it.
+    /// A forced release or a change of a limit is done; whether anybody held it.
     Forced(bool),
     /// What the context holds.
     Held {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold_protocol::{Error, Operation};
 
 use crate::client::unexpected;
-use crate::host::{Completion, Host, Kind, LockRef};
+use crate::host::{Completion, Host, Kind, LockRef, Op};
 use crate::lease::Lease;
 use crate::lock::Lock;
 
@@ -55,7 +55,8 @@ impl ReadWriteLock {
 /// A semaphore: so many permits, each held by a lease.
 ///
 /// The limit is agreed on the server while any permit is held; a client that
-/// asks for another limit then gets `Misconfigured`. Permits of a process that
+/// asks for another limit then gets `Misconfigured`, unless an operator changed it
+/// by [`crate::Client::set_limit`]. Permits of a process that
 /// died come back when their lease ends. Not reentrant; leases have no token.
 ///
 /// ```
@@ -159,5 +160,12 @@ impl Semaphore {
                 .map_or(self.limit, |(held, limit)| limit.saturating_sub(held))),
             other => Err(unexpected(Operation::Inspect, &other)),
         }
+    }
+}
+
+/// Changes the limit of the semaphore of this name.
+pub(crate) fn set_limit(name: &str, limit: u32) -> Op {
+    Op::SetLimit {
+        lock: LockRef::semaphore(1, limit, name),
     }
 }

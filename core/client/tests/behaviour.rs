@@ -251,6 +251,14 @@ impl Run {
                     .expect("an answer");
                 assert_eq!(Some(was_held), step["is"].as_bool(), "{at}");
             }
+            "set_limit" => {
+                let limit = number_of(&step["limit"]).expect("a limit");
+                let result = self.client(step).set_limit(&self.name, limit).await;
+                match step["error"].as_str() {
+                    Some(kind) => assert_eq!(result.err().map(|error| error.kind().name()), Some(kind), "{at}"),
+                    None => assert_eq!(result.ok(), step["is"].as_bool(), "{at}"),
+                }
+            }
             "lost" => {
                 let limit = Duration::from_millis(step["within_ms"].as_u64().unwrap_or(PATIENCE));
                 let reason = tokio::time::timeout(limit, self.lease(step).lost()).await;

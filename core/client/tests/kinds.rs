@@ -212,6 +212,57 @@ async fn a_semaphore_has_so_many_permits() {
 }
 
 #[tokio::test]
+async fn an_operator_changes_the_limit_of_a_semaphore_that_is_held() {
+    on_every_server(async |one, two| {
+        let old = one.semaphore("sl", 3).lease(Duration::from_secs(20));
+        assert!(!two.set_limit("sl", 2).await.unwrap(), "nobody holds a permit");
+        let (two_permits, one_permit) = (old.acquire(2).await.unwrap(), old.acquire(1).await.unwrap());
+        let waiting = old.clone().wait(SOON);
+        let waiter = tokio::spawn(async move { waiting.acquire(1).await });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let start = Instant::now();
+        assert!(two.set_limit("sl", 2).await.unwrap());
+        assert_eq!(kind(waiter.await.unwrap()), ErrorKind::Misconfigured);
+        assert!(start.elapsed() < Duration::from_millis(400), "woken by the change");
+        assert_eq!(kind(old.try_acquire(1).await), ErrorKind::Misconfigured);
+
+        let new = two.semaphore("sl", 2);
+        assert_eq!(new.available().await.unwrap(), 0);
+        assert!(new.try_acquire(1).await.unwrap().is_none());
+        two_permits.extend(Some(Duration::from_secs(40))).await.unwrap();
+        assert_eq!(one_permit.release().await.unwrap(), ReleaseOutcome::Released);
+        assert!(new.try_acquire(1).await.unwrap().is_none(), "two of two are held");
+        assert!(two_permits.is_valid());
+
+        assert!(one.set_limit("sl", 5).await.unwrap());
+        let three = two.semaphore("sl", 5).acquire(3).await.unwrap();
+        assert_eq!(two_permits.release().await.unwrap(), ReleaseOutcome::Released);
+        three.release().await.unwrap();
+        assert!(!one.set_limit("sl", 5).await.unwrap());
+        for limit in [0, 1_000_001] {
+            let refused = one.set_limit("sl", limit).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+            assert_eq!(refused.operation().to_string(), "set_limit");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_watchdog_renews_permits_of_an_old_limit() {
+    for server in [Server::memory(), Server::redis()] {
+        let watched = Client::builder().url(server.url()).lease(Duration::from_millis(600));
+        let client = watched.connect().await.unwrap();
+        let held = client.semaphore("sw", 2).acquire(2).await.unwrap();
+        assert!(client.set_limit("sw", 1).await.unwrap());
+        let lost = tokio::time::timeout(Duration::from_millis(1_500), held.lost()).await;
+        assert!(lost.is_err() && held.is_valid(), "{lost:?}");
+        assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);
+        client.close().await;
+    }
+}
+
+#[tokio::test]
 async fn several_locks_are_held_together_or_not_at_all() {
     on_every_server(async |one, two| {
         let a = one.multi_lock([&one.lock("b"), &one.mutex("a"), &one.semaphore("c", 2).permits(2)]);

@@ -225,6 +225,7 @@ async fn other_kinds_and_reentry_are_refused() {
     );
     held.extend(Some(Duration::from_secs(50))).await.unwrap();
     assert!(held.remaining() > Duration::from_secs(45));
+    assert_eq!(kind(client.set_limit("a", 2).await), ErrorKind::InvalidArgument);
     assert!(client.force_release(&client.lock("a")).await.unwrap());
     assert!(
         client.lock("a").try_acquire().await.unwrap().is_none(),

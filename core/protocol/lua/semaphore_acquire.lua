@@ -13,8 +13,8 @@
 --
 -- Uses parts/lease.lua, parts/keep.lua, parts/time.lua
 --
--- Invariant: never more permits than the limit, which is agreed while any is held;
--- asking again with the same owner gives the same permits.
+-- Invariant: none is granted beyond the limit, which is agreed while any is held;
+-- asking again with the same owner gives the same permits, whatever the limit is by now.
 
 local permits = KEYS[1]
 local lease, owner, wanted, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -33,7 +33,9 @@ local held = redis.call('ZCOUNT', permits, '(' .. now, '+inf')
 local mine = tonumber(redis.call('ZSCORE', permits, owner .. '/1') or 0) > now
 if held > 0 then
   local agreed = redis.call('ZSCORE', permits, 'limit')
-  if tonumber(agreed) ~= limit then
+  if mine then
+    limit = tonumber(agreed) or limit
+  elseif tonumber(agreed) ~= limit then
     return redis.error_reply('LEASEHOLD_LIMIT the permits that are held agreed on a limit of ' .. tostring(agreed))
   end
 end

@@ -30,7 +30,7 @@ pub(crate) enum Purpose {
     Release(ReleaseId),
     /// The heartbeat of waiters in the server's queue.
     Poll(QueueId),
-    /// A question about a lock's state, or a forced release.
+    /// A question about a lock's state, or what an operator does.
     Inspect(Ticket),
 }
 

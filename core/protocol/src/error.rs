@@ -72,6 +72,8 @@ pub enum Operation {
     Extend,
     /// Asking who holds a lock.
     Inspect,
+    /// Changing the limit of a semaphore.
+    SetLimit,
 }
 
 impl fmt::Display for Operation {
@@ -82,6 +84,7 @@ impl fmt::Display for Operation {
             Self::Release => "release",
             Self::Extend => "extend",
             Self::Inspect => "inspect",
+            Self::SetLimit => "set_limit",
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Asking the server who holds a lock, and taking it from whoever does.
+//! Asking the server who holds a lock, and what an operator does to those who do.
 
 use std::sync::Arc;
 
@@ -18,6 +18,8 @@ pub(crate) enum Question {
     State,
     /// Take it from whoever holds it.
     Force,
+    /// Let those who hold permits agree on this limit.
+    Limit(u32),
 }
 
 /// A question that waits for its answer.
@@ -34,6 +36,7 @@ impl Inspection {
         match self.question {
             Question::State => Operation::Inspect,
             Question::Force => Operation::Release,
+            Question::Limit(_) => Operation::SetLimit,
         }
     }
 }
@@ -51,7 +54,8 @@ impl Session {
         self.ask(ticket);
     }
 
-    /// There is a connection again: ask again, since reading twice is harmless.
+    /// There is a connection again: ask again, since reading twice is harmless,
+    /// and so is setting a limit twice.
     pub(crate) fn inspect_after_outage(&mut self, _now: Instant) {
         let waiting: Vec<Ticket> = self.inspections.keys().copied().collect();
         for ticket in waiting {
@@ -74,6 +78,7 @@ impl Session {
                 inspection.is_spent = true;
                 (inspection.keys.node, inspection.keys.force())
             }
+            Question::Limit(limit) => (inspection.keys.node, inspection.keys.set_limit(limit)),
         };
         let call = self.calls.start(Purpose::Inspect(ticket));
         self.transmit(call, node, Lane::Command, invocation);
@@ -94,7 +99,7 @@ impl Session {
             (Ok(reply), Question::State) => parse_answer(&reply)
                 .map(|answer| Outcome::State(state_of(answer)))
                 .map_or_else(refused, Ok),
-            (Ok(reply), Question::Force) => parse_record(&reply)
+            (Ok(reply), Question::Force | Question::Limit(_)) => parse_record(&reply)
                 .map(|record| Outcome::Forced(matches!(record, Record::Mine { .. })))
                 .map_or_else(refused, Ok),
             (Err(CallError::Server { code, message }), _) => Err(match Refusal::of(&code) {
@@ -102,7 +107,7 @@ impl Session {
                 _ => (ErrorKind::Misconfigured, explain(&code, &message)),
             }),
             // Asked again on the next connection, if the caller's patience lasts.
-            (Err(CallError::Disconnected(_)), Question::State) => return,
+            (Err(CallError::Disconnected(_)), Question::State | Question::Limit(_)) => return,
             (Err(CallError::Disconnected(cause)), Question::Force) => Err((
                 ErrorKind::Unavailable,
                 format!("the connection closed before the answer came ({cause}); look whether it is still held"),

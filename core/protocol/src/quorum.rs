@@ -32,6 +32,8 @@ use crate::vote::{Poll, Vote, last_of_majority};
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
 /// A primary's share of a round, if the lease does not ask for less.
 const SHARE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+/// Why a majority has no other kinds.
+pub(crate) const SIMPLE_LOCKS_ONLY: &str = "a majority of primaries keeps simple locks only; use lock() or mutex()";
 
 /// Acquisitions, holds and questions of the client that take a majority.
 #[derive(Debug, Default)]
@@ -152,7 +154,7 @@ impl Session {
         let refusal = match request.kind {
             _ if request.within.is_some() => Some("a RedLock is not reentrant; leave `within` out"),
             Kind::Lock | Kind::Mutex => None,
-            _ => Some("a majority of primaries keeps simple locks only; use lock() or mutex()"),
+            _ => Some(SIMPLE_LOCKS_ONLY),
         };
         if let Some(message) = refusal {
             let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message);

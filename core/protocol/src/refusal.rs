@@ -15,6 +15,21 @@ use crate::timers::Timer;
 const FIRST_ANSWER_GRACE: Duration = Duration::from_millis(40);
 
 impl Session {
+    /// The server said who holds the lock.
+    pub(crate) fn note_held(&mut self, id: QueueId, owner: String, remaining: Option<Duration>, now: Instant) {
+        if let Some(queue) = self.queues.get_mut(id) {
+            queue.last_answer = Some((now, LastAnswer::Held(Holder { owner, remaining })));
+            queue.turn.passed_on();
+        }
+    }
+
+    /// The server did not say.
+    pub(crate) fn note_failure(&mut self, id: QueueId, cause: String, now: Instant) {
+        if let Some(queue) = self.queues.get_mut(id) {
+            queue.last_answer = Some((now, LastAnswer::Failed(cause)));
+        }
+    }
+
     /// A caller's wait is over.
     pub(crate) fn wait_over(&mut self, ticket: Ticket, now: Instant) {
         let Some(request) = self.requests.get_mut(&ticket) else {
@@ -166,6 +181,7 @@ pub(crate) fn explain(code: &str, message: &str) -> String {
         "LEASEHOLD_TOKEN" => {
             format!("{message}; delete the key leasehold:token of this name after checking who wrote it")
         }
+        "LEASEHOLD_LIMIT" => format!("{message}; ask with that one, or change it by set_limit"),
         _ => format!("the server refused: {code} {message}"),
     }
 }

@@ -24,13 +24,13 @@ use std::time::Duration;
 
 use crate::calls::{InFlight, Purpose};
 use crate::defects::Defect;
-use crate::error::{ErrorKind, Holder};
+use crate::error::ErrorKind;
 use crate::hold::LeasePlan;
 use crate::instant::Instant;
 use crate::kinds::{Answer, Attempt, Keys, parse_answer};
 use crate::lease::deadline;
 use crate::owner::OwnerId;
-use crate::queue::{LastAnswer, QueueId};
+use crate::queue::QueueId;
 use crate::refusal::explain;
 use crate::reply::{CallError, Refusal, Reply};
 use crate::session::{AcquireRequest, CallId, Context, Lane, NodeId, Outcome, Session, Ticket};
@@ -582,20 +582,6 @@ impl Session {
         if !is_exclusive {
             // The next one may get in beside it.
             self.advance(queue, now);
-        }
-    }
-
-    /// The server said who holds the lock.
-    pub(crate) fn note_held(&mut self, id: QueueId, owner: String, remaining: Option<Duration>, now: Instant) {
-        if let Some(queue) = self.queues.get_mut(id) {
-            queue.last_answer = Some((now, LastAnswer::Held(Holder { owner, remaining })));
-            queue.turn.passed_on();
-        }
-    }
-
-    pub(crate) fn note_failure(&mut self, id: QueueId, cause: String, now: Instant) {
-        if let Some(queue) = self.queues.get_mut(id) {
-            queue.last_answer = Some((now, LastAnswer::Failed(cause)));
         }
     }
 }

@@ -111,6 +111,8 @@ scripts! {
     SemaphoreInspect => "semaphore_inspect" uses "time";
     /// Takes all of them from whoever holds them.
     SemaphoreForce => "semaphore_force";
+    /// Changes the limit that they agreed on.
+    SemaphoreLimit => "semaphore_limit" uses "time";
 }
 
 #[cfg(test)]

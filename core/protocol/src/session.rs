@@ -12,10 +12,11 @@ use crate::error::{Error, ErrorKind, Operation};
 use crate::hold::{Extension, Hold, HoldId, Holds, LeasePlan, lost_error};
 use crate::inspection::{Inspection, Question};
 use crate::instant::Instant;
-use crate::kinds::{Gate, Invocation, Keys, Kind};
+use crate::kinds::{Gate, Invocation, Keys, Kind, Permits};
 use crate::name::LockName;
 use crate::owner::{Entropy, OwnerId};
 use crate::queue::Queues;
+use crate::quorum::SIMPLE_LOCKS_ONLY;
 use crate::reentrancy::Reentrancy;
 use crate::release::Releases;
 use crate::reply::{CallError, Reply};
@@ -224,6 +225,29 @@ impl Session {
         let ticket = self.ticket();
         if !self.fail_if_closed(ticket, Operation::Release) {
             self.put_question(ticket, kind, name, Question::Force, now);
+        }
+        ticket
+    }
+
+    /// Changes the limit on which those who hold permits of a semaphore agreed, to
+    /// that of `permits`: for operators. Nobody loses a permit. Completes with
+    /// [`Outcome::Forced`], false if none is held.
+    pub fn set_limit(&mut self, permits: Permits, name: &LockName, now: Instant) -> Ticket {
+        let ticket = self.ticket();
+        if self.fail_if_closed(ticket, Operation::SetLimit) {
+            return ticket;
+        }
+        if self.votes() {
+            let error = Error::new(ErrorKind::InvalidArgument, Operation::SetLimit, SIMPLE_LOCKS_ONLY);
+            self.complete(ticket, Outcome::Failed(error.with_lock(name.as_str())));
+        } else {
+            self.put_question(
+                ticket,
+                Kind::Semaphore(permits),
+                name,
+                Question::Limit(permits.limit()),
+                now,
+            );
         }
         ticket
     }

@@ -226,7 +226,7 @@ pub enum Outcome {
     Extended(Instant),
     /// The state that was asked for.
     State(LockState),
-    /// A forced release is done; whether anybody held it.
+    /// A forced release or a change of a limit is done; whether anybody held it.
     Forced(bool),
     /// It failed.
     Failed(Error),

@@ -22,6 +22,8 @@ export declare class NativeClient {
   inspect(lock: string): number;
   /** Takes a lock from whoever holds it; returns the request's number. */
   forceRelease(lock: string): number;
+  /** Changes a semaphore's limit to that of the address; returns the request's number. */
+  setLimit(lock: string): number;
   /** Closes; returns the request's number. */
   close(): number;
   /** Nobody waits for the request any more. */

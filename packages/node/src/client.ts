@@ -1,7 +1,7 @@
-import { lockName, object, oneServer, severalPrimaries } from './arguments.js';
+import { count, lockName, object, oneServer, severalPrimaries } from './arguments.js';
 import { Engine } from './engine.js';
 import { InvalidArgumentError } from './errors.js';
-import { addressOf, multiAddress, type NamedKind } from './kinds.js';
+import { addressOf, multiAddress, type NamedKind, permitsAddress } from './kinds.js';
 import type { Lease } from './lease.js';
 import { Lock } from './lock.js';
 import type { AcquireOptions, CallOptions, ConnectOptions, LockOptions, UsingOptions } from './options.js';
@@ -159,6 +159,22 @@ export class Client {
    */
   async forceRelease(lock: Lock | Semaphore): Promise<boolean> {
     return this.#engine.forceRelease(this.#own(lock).address);
+  }
+
+  /**
+   * Changes the limit of a semaphore. For operators: who holds permits keeps
+   * them; while more are held than the new limit allows, none is granted. From
+   * then on who asks with the old limit gets `MisconfiguredError`.
+   *
+   * @param name the semaphore's name, as for `lock`
+   * @param limit how many permits there are from now on, 1 to 1,000,000
+   * @returns whether it was changed: while nobody holds a permit there is no limit to change, and the next one to
+   * take some brings its own
+   * @throws UnavailableError if the server did not answer; ask again then, twice is harmless
+   * @throws InvalidArgumentError for a name or limit out of range; nothing was sent
+   */
+  async setLimit(name: string, limit: number): Promise<boolean> {
+    return this.#engine.setLimit(permitsAddress(1, count(limit, 'the limit'), lockName(name)));
   }
 
   /**

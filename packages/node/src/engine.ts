@@ -143,6 +143,11 @@ export class Engine {
     return this.#ask(this.#native.forceRelease(lock), (wasHeld) => wasHeld === 1);
   }
 
+  /** Changes a semaphore's limit to that of the address; says whether any permit was held. */
+  setLimit(semaphore: string): Promise<boolean> {
+    return this.#ask(this.#native.setLimit(semaphore), (wasHeld) => wasHeld === 1);
+  }
+
   remainingMs(lease: number): number {
     return this.#native.remainingMs(lease);
   }

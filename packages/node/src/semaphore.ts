@@ -9,9 +9,9 @@ import type { AcquireOptions, PermitOptions } from './options.js';
  * A semaphore, from `client.semaphore(name, limit)`: so many permits, each held
  * by a lease.
  *
- * The limit is agreed on the server while any permit is held. Permits of a
- * process that died come back when their lease ends. Not reentrant: every call
- * takes new permits. Its leases have no token.
+ * The limit is agreed on the server while any permit is held, and changed by
+ * `client.setLimit`. Permits of a process that died come back when their lease
+ * ends. Not reentrant: every call takes new permits. Its leases have no token.
  */
 export class Semaphore {
   /** The semaphore's name. */

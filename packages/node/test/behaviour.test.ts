@@ -153,6 +153,13 @@ class Run {
     },
     available: async (step) => assert.equal(await (this.#lock(step) as Semaphore).available(), step.is),
     force: async (step) => assert.equal(await this.#client(step).forceRelease(this.#lock(step)), step.is),
+    set_limit: (step) => {
+      const changed = this.#client(step).setLimit(this.#name, step.limit as number);
+      return fails(
+        step,
+        changed.then((wasHeld) => assert.equal(wasHeld, step.is)),
+      );
+    },
     lost: async (step) => {
       const lease = this.#lease(step.lease);
       const { signal } = lease;

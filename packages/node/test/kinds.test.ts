@@ -270,6 +270,25 @@ for (const transport of ['memory', 'serve', 'redis'] as const) {
       }
     });
 
+    it('an operator changes the limit of a semaphore that is held', async () => {
+      const semaphore = client.semaphore('limit', 3);
+      assert.equal(await other.setLimit('limit', 1), false);
+      const lease = await semaphore.acquire(2);
+      assert.equal(await other.setLimit('limit', 1), true);
+      assert.equal(await semaphore.available(), 0);
+      await assert.rejects(semaphore.tryAcquire(), MisconfiguredError);
+      assert.equal(await other.semaphore('limit', 1).tryAcquire(), null);
+      await lease.extend(20_000);
+      assert.equal(await other.setLimit('limit', 4), true);
+      const rest = await other.semaphore('limit', 4).acquire(2);
+      assert.equal(await lease.release(), 'released');
+      assert.equal(await rest.release(), 'released');
+      for (const limit of [0, 1_000_001, 1.5]) {
+        await assert.rejects(client.setLimit('limit', limit), InvalidArgumentError);
+      }
+      await assert.rejects(client.setLimit('limit', '2' as unknown as number), InvalidArgumentError);
+    });
+
     it('a scope holds whatever lock object it is given', async () => {
       const mutex = client.mutex('scope', { leaseMs: 5_000 });
       const { read, write } = client.readWriteLock('scope-rw');

@@ -33,6 +33,7 @@ const permit: Lease | null = await semaphore.tryAcquire();
 const free: number = (await semaphore.available()) + semaphore.limit;
 const all: Lock = client.multiLock([...sides, semaphore], { maxHoldMs: 1_000 });
 const forced: boolean = await client.forceRelease(semaphore);
+const changed: boolean = await client.setLimit('name', 6);
 const scoped: number = await client.using(all, { waitMs: 5, signal: AbortSignal.timeout(5) }, () => 42);
 const locked: boolean = (await lock.isLocked()) || lock.isHeld();
 const holder: Holder | null = await lock.holder();

@@ -219,6 +219,11 @@ class Run:
     def _do_force(self, step: Step) -> None:
         assert self._ask(step, lambda: self._client(step).force_release(self._lock(step))) is step["is"]
 
+    def _do_set_limit(self, step: Step) -> None:
+        client, name = self._client(step), self._name
+        was_held = self._ask(step, lambda: client.set_limit(name, step["limit"]))
+        assert "error" in step or was_held is step["is"]
+
     def _do_lost(self, step: Step) -> None:
         lease = self._lease(step)
         assert self._ask(step, lambda: self._face.lost(lease, step.get("within_ms", 5000) / 1000))

@@ -322,12 +322,40 @@ def test_a_forced_release_takes_a_lock_from_its_holder(url: str) -> None:
             assert lease.release() == "expired"
 
 
+def test_an_operator_changes_the_limit_of_a_semaphore(url: str) -> None:
+    with leasehold.connect(url, lease=0.9) as client:
+        seats = client.semaphore("seats", 3)
+        assert client.set_limit("seats", 1) is False, "nobody holds a permit"
+        with seats.hold(permits=2) as lease:
+            assert client.set_limit("seats", 1) is True
+            assert seats.available() == 0
+            with pytest.raises(leasehold.MisconfiguredError):
+                seats.try_acquire()
+            assert client.semaphore("seats", 1).try_acquire() is None
+            assert not lease.lost.wait(1.2), "the holder's lease is renewed"
+            assert client.set_limit("seats", 4) is True
+            assert client.semaphore("seats", 4).available() == 2
+        for limit in (0, 1_000_001, 1.5):
+            with pytest.raises(leasehold.InvalidArgumentError) as caught:
+                client.set_limit("seats", limit)  # type: ignore[arg-type]
+            assert caught.value.operation == "set_limit"
+        with pytest.raises(TypeError):
+            client.set_limit(seats, 2)  # type: ignore[arg-type]
+
+
 def test_a_closed_client_refuses_every_kind(url: str) -> None:
     client = leasehold.connect(url)
     lock, seats = client.fair_lock("door"), client.semaphore("seats", 2)
     both = client.multi_lock([lock, seats])
     client.close()
-    for operation in (lock.acquire, seats.acquire, seats.available, both.acquire, lambda: client.force_release(lock)):
+    for operation in (
+        lock.acquire,
+        seats.acquire,
+        seats.available,
+        both.acquire,
+        lambda: client.force_release(lock),
+        lambda: client.set_limit("seats", 2),
+    ):
         with pytest.raises(leasehold.ClosedError):
             operation()
 

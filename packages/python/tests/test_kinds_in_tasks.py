@@ -130,6 +130,19 @@ async def test_a_cancelled_wait_for_permits_leaves_nothing(aclient: aio.Client) 
     assert await seats.available() == 2
 
 
+async def test_an_operator_changes_the_limit_of_a_semaphore(aclient: aio.Client) -> None:
+    seats = aclient.semaphore("seats", 3)
+    assert await aclient.set_limit("seats", 2) is False, "nobody holds a permit"
+    async with seats.hold(permits=3) as lease:
+        assert await aclient.set_limit("seats", 2) is True
+        with pytest.raises(leasehold.MisconfiguredError):
+            await in_another_task(seats.acquire)
+        assert await aclient.semaphore("seats", 2).try_acquire() is None
+        assert lease.is_valid()
+    with pytest.raises(leasehold.InvalidArgumentError):
+        await aclient.set_limit("seats", 0)
+
+
 async def test_a_scope_on_several_locks_is_cancelled_when_one_is_lost(url: str) -> None:
     async with aio.connect(url, lease=0.9) as client:
         one, two = client.lock("a"), client.mutex("b")

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use leasehold_protocol::{
-    AcquireRequest, Context, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LockName, Operation,
+    AcquireRequest, Context, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LockName, Operation, Permits,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -45,6 +45,7 @@ pub(crate) enum Checked {
     Extend(LeaseId, Option<LeaseDuration>),
     Inspect(Kind, LockName),
     ForceRelease(Kind, LockName),
+    SetLimit(Permits, LockName),
     Held(Named, Context),
     Close,
     /// The arguments were refused.
@@ -65,6 +66,7 @@ impl Checked {
             Self::Release(_) | Self::ReleaseInnermost(..) | Self::ForceRelease(..) | Self::Close => Operation::Release,
             Self::Extend(..) => Operation::Extend,
             Self::Inspect(..) | Self::Held(..) => Operation::Inspect,
+            Self::SetLimit(..) => Operation::SetLimit,
             Self::Refused(error) => error.operation(),
         }
     }
@@ -373,9 +375,23 @@ impl Core {
                 Named::One(kind, name) => Checked::ForceRelease(kind, name),
                 Named::All(_) => return Err(several(Operation::Release)),
             },
+            Op::SetLimit { lock } => self
+                .check_limit(lock)
+                .map_err(|error| retold(&error, Operation::SetLimit, error.message()))?,
             Op::Held { lock, context } => Checked::Held(self.check_lock(lock)?, Context::from_u64(context)),
             Op::Close => Checked::Close,
         })
+    }
+
+    fn check_limit(&self, lock: LockRef) -> Result<Checked, Error> {
+        match self.check_lock(lock)? {
+            Named::One(Kind::Semaphore(permits), name) => Ok(Checked::SetLimit(permits, name)),
+            _ => Err(Error::new(
+                ErrorKind::InvalidArgument,
+                Operation::SetLimit,
+                "only a semaphore has a limit",
+            )),
+        }
     }
 
     fn check_lock(&self, lock: LockRef) -> Result<Named, Error> {

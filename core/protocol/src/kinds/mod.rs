@@ -356,6 +356,15 @@ impl Keys {
         }
     }
 
+    /// Changes the limit on which held permits of the semaphore agreed.
+    pub(crate) fn set_limit(&self, limit: u32) -> Invocation {
+        Invocation {
+            script: Script::SemaphoreLimit,
+            keys: vec![Arc::clone(&self.record), Arc::clone(&self.channel)],
+            args: vec![decimal(limit)],
+        }
+    }
+
     /// Says that waiters of the fair lock live: each owner, and whether it wants
     /// a token.
     pub(crate) fn poll(&self, waiters: &[(OwnerId, bool)]) -> Invocation {
@@ -402,7 +411,7 @@ pub(crate) fn parse_answer(reply: &Reply) -> Option<Answer> {
     }
 }
 
-/// Reads the reply to a renewal, a release or a forced release; `None` if it is no such reply.
+/// Reads the reply to a renewal, a release or what an operator does; `None` if it is no such reply.
 pub(crate) fn parse_record(reply: &Reply) -> Option<Record> {
     let Reply::Array(parts) = reply else { return None };
     match parts.as_slice() {

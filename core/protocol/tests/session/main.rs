@@ -13,6 +13,7 @@ mod acquiring;
 mod giving_up;
 mod holding;
 mod losing;
+mod operating;
 mod queueing;
 mod voting;
 mod world;

@@ -39,6 +39,7 @@ pub(crate) struct Record {
 pub(crate) struct Server {
     pub(crate) records: BTreeMap<String, Record>,
     pub(crate) tokens: BTreeMap<String, u64>,
+    pub(crate) limits: BTreeMap<String, u32>,
     pub(crate) listeners: BTreeMap<Vec<u8>, BTreeSet<usize>>,
     pub(crate) calls: Vec<(Instant, usize, Script)>,
     /// Replies to the next calls, instead of running them.
@@ -101,6 +102,15 @@ impl Server {
             Script::LockInspect => match self.records.get(&key) {
                 Some(record) => (held(record, now), None),
                 None => (Reply::Array(vec![Reply::Int(1)]), None),
+            },
+            // Of a semaphore the model has its limit alone, as long as any permit is held.
+            Script::SemaphoreLimit => match self.limits.get_mut(&key) {
+                Some(limit) => {
+                    *limit = text(&call.args[0]).parse().unwrap();
+                    let channel = call.keys[1].to_vec();
+                    (Reply::Array(vec![Reply::Int(1), Reply::Int(0)]), Some(channel))
+                }
+                None => (Reply::Array(vec![Reply::Int(0)]), None),
             },
             other => panic!("the model does not know {other:?}"),
         }

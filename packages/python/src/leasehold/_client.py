@@ -17,10 +17,11 @@ from leasehold._context import this_thread
 from leasehold._events import Events
 from leasehold._factories import Factories
 from leasehold._holds import Holds
+from leasehold._kinds import semaphore_address
 from leasehold._lease import Lease
 from leasehold._lock import BaseLock, Lock, ReadWriteLock
 from leasehold._semaphore import Semaphore
-from leasehold._settings import Duration, LockSettings, milliseconds, optional_milliseconds, url_list
+from leasehold._settings import Duration, LockSettings, checked_name, milliseconds, optional_milliseconds, url_list
 from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold.errors import LockLostError, LockTimeoutError
 
@@ -160,6 +161,21 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         """
         settings = self._settings_of(lock, "release")
         return self._native.force_release(settings.address, this_thread().interruptible)
+
+    def set_limit(self, name: str, limit: int) -> bool:
+        """Changes the limit of the semaphore of that name: 1 to 1,000,000. For operators.
+
+        Who holds permits keeps them; while more are held than the new limit allows, none
+        is granted. From then on who asks with the old limit gets `MisconfiguredError`.
+        Says whether it was changed: while nobody holds a permit there is no limit to
+        change, and the next one to take some brings its own.
+
+        Raises `InvalidArgumentError` for a limit out of its range, `UnavailableError` if
+        the answer did not come: then ask again, twice is harmless; `MisconfiguredError`,
+        `ClosedError`. After an interrupt it goes on.
+        """
+        address = semaphore_address(1, limit, checked_name(name))
+        return self._native.set_limit(address, this_thread().interruptible)
 
     def close(self) -> None:
         """Closes the connection, within 0.5 s. Twice is harmless.

@@ -113,7 +113,8 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         """The semaphore of that name, of which there are `limit` permits: 1 to 1,000,000.
 
         The limit is agreed on the server while any permit is held; who asks for another
-        one meanwhile gets `MisconfiguredError`. The other arguments are those of `lock`.
+        one meanwhile gets `MisconfiguredError`. `set_limit` changes it. The other arguments
+        are those of `lock`.
         """
         address = _kinds.semaphore_address(1, limit, checked_name(name))
         return self._semaphore_of(LockSettings.at(address, name, wait, lease, max_hold), limit)

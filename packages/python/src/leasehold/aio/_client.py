@@ -16,8 +16,9 @@ from leasehold._client import open_native
 from leasehold._context import TaskOwner
 from leasehold._factories import Factories
 from leasehold._holds import Holds
+from leasehold._kinds import semaphore_address
 from leasehold._lease import ReleaseOutcome
-from leasehold._settings import Duration, LockSettings, url_list
+from leasehold._settings import Duration, LockSettings, checked_name, url_list
 from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold.aio._lease import Lease
 from leasehold.aio._lock import BaseLock, Lock, ReadWriteLock
@@ -173,6 +174,23 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         """
         settings = self._settings_of(lock, "release")
         was_held: bool = await self._mailbox.outcome(self._native.submit_force_release, settings.address)
+        return was_held
+
+    async def set_limit(self, name: str, limit: int) -> bool:
+        """Changes the limit of the semaphore of that name: 1 to 1,000,000. For operators.
+
+        Who holds permits keeps them; while more are held than the new limit allows, none
+        is granted. From then on who asks with the old limit gets `MisconfiguredError`.
+        Says whether it was changed: while nobody holds a permit there is no limit to
+        change, and the next one to take some brings its own.
+
+        Raises `InvalidArgumentError` for a limit out of its range, `UnavailableError` if
+        the answer did not come: then ask again, twice is harmless; `MisconfiguredError`,
+        `ClosedError`. It goes on when its caller is
+        cancelled.
+        """
+        address = semaphore_address(1, limit, checked_name(name))
+        was_held: bool = await self._mailbox.outcome(self._native.submit_set_limit, address)
         return was_held
 
     async def close(self) -> None:

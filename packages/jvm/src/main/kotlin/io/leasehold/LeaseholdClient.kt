@@ -57,7 +57,8 @@ public class LeaseholdClient internal constructor(internal val engine: Engine) :
     /**
      * The semaphore of that name.
      *
-     * @param limit how many permits there are, 1 to 1,000,000, checked when permits are taken
+     * @param limit how many permits there are, 1 to 1,000,000, checked when permits are taken; all clients give the
+     * same, and [setLimit] changes it
      */
     public fun semaphore(name: String, limit: Int): DistributedSemaphore = semaphore(name, limit, LockOptions.DEFAULT)
 
@@ -102,6 +103,22 @@ public class LeaseholdClient internal constructor(internal val engine: Engine) :
 
     /** Takes all permits of [semaphore] from whoever holds them. See the other [forceRelease]. */
     public fun forceRelease(semaphore: DistributedSemaphore): Boolean = forceRelease(semaphore.permits(1))
+
+    /**
+     * Changes the limit of the semaphore of that name. For operators: who holds permits keeps them; while more are
+     * held than the new limit allows, none is granted. From then on who asks with the old limit gets
+     * [MisconfiguredException]. One call to the server.
+     *
+     * @param limit how many permits there are from now on, 1 to 1,000,000
+     * @return whether it was changed: while nobody holds a permit there is no limit to change, and the next one to
+     * take some brings its own
+     * @throws InvalidArgumentException if the name is bad, or [limit] is out of its range
+     * @throws UnavailableException if the answer did not come: ask again, twice is harmless
+     * @throws MisconfiguredException if a key of another type is in the semaphore's place
+     * @throws ClosedException if the client was closed
+     */
+    public fun setLimit(name: String, limit: Int): Boolean =
+        engine.setLimit(Kind.SEMAPHORE.key(name, 1, limit)).await().expect<Reply.Forced>().wasHeld
 
     /** Whether [close] was called. */
     public val isClosed: Boolean

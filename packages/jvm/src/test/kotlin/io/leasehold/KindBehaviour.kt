@@ -298,6 +298,26 @@ abstract class KindBehaviour {
     }
 
     @Test
+    fun `an operator changes the limit of a semaphore that is held`() {
+        val semaphore = client.semaphore(name, 3)
+        assertFalse(other.setLimit(name, 1))
+        val lease = semaphore.permits(2).lock(Duration.ofSeconds(10))
+        assertTrue(other.setLimit(name, 1))
+        assertEquals(0, semaphore.available())
+        assertThrows(MisconfiguredException::class.java) { semaphore.tryAcquire() }
+        assertNull(other.semaphore(name, 1).tryAcquire())
+        lease.extend(Duration.ofSeconds(20))
+        assertTrue(other.setLimit(name, 4))
+        val rest = checkNotNull(other.semaphore(name, 4).tryAcquire(2))
+        assertEquals(ReleaseOutcome.RELEASED, lease.release())
+        assertEquals(ReleaseOutcome.RELEASED, rest.release())
+        for (limit in listOf(0, -1, 1_000_001)) {
+            val refused = assertThrows(InvalidArgumentException::class.java) { client.setLimit(name, limit) }
+            assertEquals("set_limit", refused.operation)
+        }
+    }
+
+    @Test
     fun `a closed client refuses every operation on every kind`() {
         val locks = LOCKS.values.map { it(client, name, LockOptions.DEFAULT) }
         client.close()
@@ -306,5 +326,6 @@ abstract class KindBehaviour {
         }
         assertThrows(ClosedException::class.java) { client.semaphore(name, 1).available() }
         assertThrows(ClosedException::class.java) { client.forceRelease(client.lock(name)) }
+        assertThrows(ClosedException::class.java) { client.setLimit(name, 1) }
     }
 }

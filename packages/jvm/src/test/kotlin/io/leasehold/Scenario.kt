@@ -69,6 +69,11 @@ class Scenario(
             "locked" -> assertEquals(step["is"].asBoolean, lock(step).isLocked)
             "available" -> assertEquals(step["is"].asInt, semaphore(step, LockOptions.DEFAULT).available())
             "force" -> assertEquals(step["is"].asBoolean, client(step).forceRelease(lock(step)))
+            "set_limit" ->
+                failingIfSaid(step) {
+                    val wasHeld = client(step).setLimit(name, step["limit"].asInt)
+                    assertEquals(step["is"].asBoolean, wasHeld)
+                }
             "lost" -> {
                 val told = CompletableFuture<LostReason>()
                 lease(step).onLost(told::complete)

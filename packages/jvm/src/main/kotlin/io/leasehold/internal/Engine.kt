@@ -66,6 +66,9 @@ internal class Engine private constructor(
     fun forceRelease(lock: LockKey): Request =
         start("release", lock.name) { face.forceRelease(handle, it, lock.address) }
 
+    fun setLimit(semaphore: LockKey): Request =
+        start("set_limit", semaphore.name) { face.setLimit(handle, it, semaphore.address) }
+
     fun held(lock: LockKey, owner: Owner): Request =
         start("inspect", lock.name) { face.held(handle, it, lock.bytes, owner.context) }
 

@@ -11,6 +11,7 @@ import io.leasehold.internal.uniffi.forceRelease as uniffiForceRelease
 import io.leasehold.internal.uniffi.inspect as uniffiInspect
 import io.leasehold.internal.uniffi.open as uniffiOpen
 import io.leasehold.internal.uniffi.releaseNow as uniffiReleaseNow
+import io.leasehold.internal.uniffi.setLimit as uniffiSetLimit
 import io.leasehold.internal.uniffi.vocabulary as uniffiVocabulary
 
 /**
@@ -81,6 +82,9 @@ internal class JnaFace : NativeFace {
 
     override fun forceRelease(client: Long, tag: Long, lock: String): Long =
         started(uniffiForceRelease(client.toULong(), tag.toULong(), lock))
+
+    override fun setLimit(client: Long, tag: Long, lock: String): Long =
+        started(uniffiSetLimit(client.toULong(), tag.toULong(), lock))
 
     override fun held(client: Long, tag: Long, lock: ByteArray, context: Long): Long =
         HotFunctions.leasehold_held(client, tag, lock, lock.size, context)

@@ -37,6 +37,8 @@ internal interface NativeFace {
 
     fun forceRelease(client: Long, tag: Long, lock: String): Long
 
+    fun setLimit(client: Long, tag: Long, lock: String): Long
+
     fun held(client: Long, tag: Long, lock: ByteArray, context: Long): Long
 
     fun close(client: Long, tag: Long): Long

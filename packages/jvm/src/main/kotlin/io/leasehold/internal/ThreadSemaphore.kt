@@ -34,7 +34,7 @@ internal class ThreadSemaphore(
 
     override fun <T> withPermits(permits: Int, action: LockedAction<T>): T = permits(permits).withLock(action)
 
-    override fun available(): Int = one.inspect().permits?.let { it.limit - it.held } ?: limit
+    override fun available(): Int = one.inspect().permits?.let { (it.limit - it.held).coerceAtLeast(0) } ?: limit
 
     override fun permits(permits: Int): ThreadLock = if (permits == 1) one else lockOf(permits)
 

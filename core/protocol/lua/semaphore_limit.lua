@@ -1,0 +1,29 @@
+-- Changes the limit on which the permits that are held agreed, and wakes those who wait.
+--
+-- KEYS[1]  the permits: ZSET {owner/i -> deadline in ms of the server's clock}, and
+--          {limit -> how many there are}
+-- KEYS[2]  the channel that waiters listen on
+-- ARGV[1]  the new limit, 1 to 1000000
+--
+-- Reply    {1, listeners}       changed; how many connections heard of it
+--          {0}                  none is held: there is no limit to change
+--
+-- Uses parts/time.lua
+--
+-- Invariant: no permit comes, goes or lasts longer. A limit is written only where a
+-- permit is held, so that the key has a TTL.
+
+local permits, channel = KEYS[1], KEYS[2]
+local limit = tonumber(ARGV[1])
+
+if not (limit and limit >= 1 and limit <= 1000000 and limit % 1 == 0) then
+  return redis.error_reply('LEASEHOLD_ARGUMENT the limit must be 1 to 1000000')
+end
+
+local now = milliseconds(redis.call('TIME'))
+if redis.call('ZCOUNT', permits, '(' .. now, '+inf') == 0 then
+  return {0}
+end
+redis.call('ZADD', permits, limit, 'limit')
+local listeners = redis.pcall('PUBLISH', channel, '0')
+return {1, type(listeners) == 'number' and listeners or 0}

@@ -1,0 +1,123 @@
+//! The script that changes a semaphore's limit, at a time of the test's choice.
+
+use leasehold_protocol::Script;
+use leasehold_store::{Reply, ServerTime, Store};
+
+/// A semaphore at a moment, in milliseconds.
+struct Semaphore {
+    store: Store,
+    now: u64,
+}
+
+impl Semaphore {
+    fn new() -> Self {
+        Self {
+            store: Store::new(),
+            now: 1_795_000_000_000,
+        }
+    }
+
+    fn run(&mut self, script: Script, keys: &[&str], args: &[&str]) -> Reply {
+        self.store
+            .run_script(script, keys, args, ServerTime::from_micros(self.now * 1_000))
+    }
+
+    /// Whether it was granted, or what it was refused with.
+    fn acquire(&mut self, owner: &str, wanted: &str, limit: &str) -> Result<bool, String> {
+        match self.run(Script::SemaphoreAcquire, &["s"], &["30000", owner, wanted, limit]) {
+            Reply::Array(parts) => Ok(parts[0] == Reply::Int(1)),
+            Reply::Error(error) => Err(error.code),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn set_limit(&mut self, limit: &str) -> Reply {
+        self.run(Script::SemaphoreLimit, &["s", "channel"], &[limit])
+    }
+
+    fn renew(&mut self, owner: &str, permits: &str) -> Reply {
+        self.run(Script::SemaphoreRenew, &["s"], &["30000", owner, permits])
+    }
+
+    fn release(&mut self, owner: &str, permits: &str) -> Reply {
+        self.run(Script::SemaphoreRelease, &["s", "channel"], &[owner, permits])
+    }
+
+    /// How many are held, of how many.
+    fn permits(&mut self) -> Option<(i64, i64)> {
+        match self.run(Script::SemaphoreInspect, &["s"], &[]) {
+            Reply::Array(parts) => match parts.as_slice() {
+                [_, _, _, Reply::Int(held), Reply::Int(limit)] => Some((*held, *limit)),
+                _ => None,
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn ints(parts: &[i64]) -> Reply {
+    Reply::Array(parts.iter().copied().map(Reply::Int).collect())
+}
+
+#[test]
+fn a_lower_limit_throws_nobody_out_and_grants_nothing_until_enough_came_back() {
+    let mut semaphore = Semaphore::new();
+    assert_eq!(semaphore.acquire("a", "2", "3"), Ok(true));
+    assert_eq!(semaphore.acquire("b", "1", "3"), Ok(true));
+    assert_eq!(semaphore.set_limit("1"), ints(&[1, 0]));
+    assert_eq!(semaphore.permits(), Some((3, 1)));
+    assert_eq!(semaphore.acquire("c", "1", "3"), Err("LEASEHOLD_LIMIT".into()));
+    assert_eq!(semaphore.renew("a", "2"), ints(&[1]), "holders go on");
+    assert_eq!(semaphore.acquire("c", "1", "1"), Ok(false));
+    assert_eq!(semaphore.release("a", "2"), ints(&[1, 0]));
+    assert_eq!(semaphore.permits(), Some((1, 1)));
+    assert_eq!(semaphore.acquire("c", "1", "1"), Ok(false));
+    assert_eq!(semaphore.release("b", "1"), ints(&[1, 0]));
+    assert_eq!(semaphore.acquire("c", "1", "1"), Ok(true));
+}
+
+#[test]
+fn a_higher_limit_has_room_at_once() {
+    let mut semaphore = Semaphore::new();
+    assert_eq!(semaphore.acquire("a", "1", "1"), Ok(true));
+    assert_eq!(semaphore.acquire("b", "1", "1"), Ok(false));
+    assert_eq!(semaphore.set_limit("1000000"), ints(&[1, 0]));
+    assert_eq!(semaphore.acquire("b", "1", "1000000"), Ok(true));
+    assert_eq!(semaphore.permits(), Some((2, 1_000_000)));
+}
+
+#[test]
+fn asking_again_with_the_old_limit_finds_the_permits_and_leaves_the_new_limit() {
+    let mut semaphore = Semaphore::new();
+    assert_eq!(semaphore.acquire("a", "2", "3"), Ok(true));
+    assert_eq!(semaphore.set_limit("1"), ints(&[1, 0]));
+    assert_eq!(semaphore.acquire("a", "2", "3"), Ok(true));
+    assert_eq!(semaphore.permits(), Some((2, 1)));
+}
+
+#[test]
+fn where_none_is_held_there_is_no_limit_to_change() {
+    let mut semaphore = Semaphore::new();
+    assert_eq!(semaphore.set_limit("2"), ints(&[0]));
+    assert_eq!(semaphore.acquire("dead", "1", "3"), Ok(true));
+    semaphore.now += 10_000;
+    assert_eq!(semaphore.acquire("live", "1", "3"), Ok(true));
+    semaphore.now += 20_000;
+    assert_eq!(semaphore.set_limit("2"), ints(&[1, 0]), "one is held still");
+    assert_eq!(semaphore.release("live", "1"), ints(&[1, 0]));
+    assert_eq!(semaphore.set_limit("4"), ints(&[0]), "what is left has ended");
+    assert_eq!(semaphore.acquire("next", "5", "5"), Ok(true));
+}
+
+#[test]
+fn a_limit_out_of_its_range_is_refused_before_the_first_write() {
+    let mut semaphore = Semaphore::new();
+    assert_eq!(semaphore.acquire("a", "1", "3"), Ok(true));
+    for limit in ["0", "-1", "1000001", "2.5", "x", ""] {
+        match semaphore.set_limit(limit) {
+            Reply::Error(error) => assert_eq!(error.code, "LEASEHOLD_ARGUMENT"),
+            other => panic!("{limit:?}: {other:?}"),
+        }
+    }
+    assert_eq!(semaphore.permits(), Some((1, 3)));
+}
