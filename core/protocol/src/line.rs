@@ -24,7 +24,7 @@ use crate::owner::OwnerId;
 use crate::queue::QueueId;
 use crate::reply::{CallError, Reply};
 use crate::request::{Granted, MIN_GAP};
-use crate::session::{Lane, NodeId, Session, Ticket};
+use crate::session::{CallId, Lane, NodeId, Session, Ticket};
 use crate::timers::Timer;
 use crate::token::Token;
 
@@ -106,11 +106,16 @@ impl Session {
         if !self.is_connected(node) {
             return;
         }
-        let waiting = line.iter().filter_map(|ticket| self.requests.get(ticket));
-        let queued = waiting.filter(|request| request.is_queued());
-        let waiters: Vec<(OwnerId, bool)> = queued.map(|request| request.as_waiter()).collect();
-        for some in waiters.chunks(MOST_WAITERS) {
+        let queued = line.into_iter().filter_map(|ticket| {
+            let request = self.requests.get(&ticket).filter(|request| request.is_queued());
+            Some((ticket, request?.as_waiter()))
+        });
+        let (tickets, waiters): (Vec<Ticket>, Vec<(OwnerId, bool)>) = queued.unzip();
+        for (some, tickets) in waiters.chunks(MOST_WAITERS).zip(tickets.chunks(MOST_WAITERS)) {
             let call = self.calls.start(Purpose::Poll(id));
+            if let Some(queue) = self.queues.get_mut(id) {
+                queue.line.polls.insert(call, tickets.to_vec());
+            }
             self.transmit(call, node, Lane::Command, keys.poll(some));
         }
     }
@@ -118,11 +123,14 @@ impl Session {
     /// The answer to a poll.
     pub(crate) fn poll_answered(
         &mut self,
+        id: CallId,
         call: InFlight,
         queue: QueueId,
         result: Result<Reply, CallError>,
         now: Instant,
     ) {
+        let polls = self.queues.get_mut(queue).map(|queue| &mut queue.line.polls);
+        let asked_for = polls.and_then(|polls| polls.remove(&id)).unwrap_or_default();
         let state = match result {
             Ok(reply) => parse_line(&reply),
             Err(CallError::Server { code, message }) => {
@@ -149,9 +157,10 @@ impl Session {
             self.take_turn(ticket, state.token, sent, ttl, now);
             return;
         }
-        let line = self.queues.get(queue).map(|queue| queue.line.waiting.clone());
-        for ticket in line.unwrap_or_default() {
-            if let Some(request) = self.requests.get_mut(&ticket) {
+        for ticket in asked_for {
+            let request = self.requests.get_mut(&ticket);
+            // One that has since asked under another owner id is not known to be in the queue.
+            if let Some(request) = request.filter(|request| request.is_queued()) {
                 request.still_queued(sent, state.now);
             }
         }

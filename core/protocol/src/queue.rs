@@ -15,7 +15,7 @@ use crate::error::Holder;
 use crate::hold::HoldId;
 use crate::instant::Instant;
 use crate::kinds::{Gate, Keys};
-use crate::session::{NodeId, Ticket};
+use crate::session::{CallId, NodeId, Ticket};
 use crate::subscriptions::Subscription;
 
 /// Names a queue; never used again for another lock.
@@ -72,6 +72,8 @@ pub(crate) struct Line {
     pub(crate) keys: Option<Arc<Keys>>,
     /// When the server was last told that they live.
     pub(crate) last_poll: Option<Instant>,
+    /// The polls in flight, and the waiters that each speaks for.
+    pub(crate) polls: BTreeMap<CallId, Vec<Ticket>>,
 }
 
 /// What the server said last.

@@ -400,7 +400,7 @@ impl Session {
             Purpose::Acquire { ticket, ttl } => self.attempt_answered(id, call, ticket, ttl, result, now),
             Purpose::Renew { hold, ttl } => self.renewal_answered(id, call, hold, ttl, result, now),
             Purpose::Release(release) => self.release_answered(id, call, release, result, now),
-            Purpose::Poll(queue) => self.poll_answered(call, queue, result, now),
+            Purpose::Poll(queue) => self.poll_answered(id, call, queue, result, now),
             Purpose::Inspect(ticket) => self.inspection_answered(ticket, result),
         }
         self.settle_composites(now);

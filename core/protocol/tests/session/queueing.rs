@@ -56,6 +56,12 @@ fn held(server_now: &str) -> Reply {
     ])
 }
 
+/// The answer to a poll: another holds it.
+fn stands(server_now: &str) -> Reply {
+    let text = |text: &str| Reply::Bytes(text.as_bytes().to_vec());
+    Reply::Array(vec![Reply::Int(9_000), text("other:1"), text("0"), text(server_now)])
+}
+
 #[test]
 fn a_try_that_is_refused_listens_to_nothing() {
     let mut session = connected();
@@ -92,4 +98,37 @@ fn a_grant_that_overtakes_the_answer_queued_is_asked_for_at_once() {
     session.on_reply(calls[0].id, Ok(held("2000000")), at(12));
     let (calls, _) = sent(&mut session, at(12));
     assert!(calls.iter().any(|call| call.script == Script::FairPoll), "{calls:?}");
+}
+
+#[test]
+fn a_poll_says_nothing_of_a_waiter_whose_answer_came_after_it_was_sent() {
+    let mut session = connected();
+    session.acquire(fair("x", None), at(0));
+    let (first, _) = sent(&mut session, at(0));
+    session.acquire(fair("x", None), at(1));
+    let (second, _) = sent(&mut session, at(1));
+    // The first is known to be queued; the second's answer is under way.
+    session.on_reply(first[0].id, Ok(held("1000000")), at(2));
+    let (_, channels) = sent(&mut session, at(2));
+    for channel in &channels {
+        session.on_subscribed(NODE, channel, at(3));
+    }
+    let (poll, _) = sent(&mut session, at(3));
+    assert_eq!(
+        (poll.len(), poll[0].script, poll[0].args.len()),
+        (1, Script::FairPoll, 2)
+    );
+    session.on_reply(second[0].id, Ok(held("1000500")), at(4));
+    session.on_reply(poll[0].id, Ok(stands("1001000")), at(4));
+    assert!(session.poll_event().is_none());
+
+    // The server last heard of the second when it came.
+    let owner = String::from_utf8_lossy(&second[0].args[1]).into_owned();
+    let own = channels
+        .iter()
+        .find(|channel| channel.starts_with(b"leasehold:client:"));
+    let news = format!("{owner} 1000500 77");
+    session.on_message(NODE, own.expect("its own channel"), news.as_bytes(), at(5));
+    let granted = session.poll_event();
+    assert!(granted.is_some(), "it waits for the next poll");
 }
