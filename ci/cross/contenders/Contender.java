@@ -82,6 +82,12 @@ public final class Contender {
                 RedisClient store = RedisClient.create(url)) {
             DistributedLock lock = lockOf(client);
             long holdMs = option("--hold-ms", 0);
+            DistributedLock own =
+                    client.fairLock(name + ":" + ProcessHandle.current().pid());
+            for (long round = 0; round < option("--warm-up", 0); round++) {
+                own.lock();
+                own.unlock();
+            }
             run(worker -> {
                 long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
                 while (grants.get(worker) < rounds && System.nanoTime() < until) {

@@ -24,6 +24,7 @@ const { positionals, values } = parseArgs({
     permits: number(1),
     limit: number(1),
     log: number(0),
+    'warm-up': number(0),
   },
 });
 const [command, url, name] = positionals;
@@ -86,6 +87,10 @@ async function turns() {
     if (values.log === '0') return;
     await store.xadd(`${name}:log`, '*', 'step', step, 'id', id, 'until', Math.floor(Date.now() + remainingMs));
   };
+  const own = client.fairLock(`${name}:${process.pid}`);
+  for (let round = 0; round < Number(values['warm-up']); round += 1) {
+    await (await own.lock()).release();
+  }
   await run(async (worker) => {
     const until = performance.now() + seconds * 1000;
     while (grants[worker] < rounds && performance.now() < until) {

@@ -20,6 +20,7 @@ class Settings:
     permits: int
     limit: int
     log: int
+    warm_up: int
 
     @property
     def names(self) -> list[str]:
@@ -49,6 +50,7 @@ def parse() -> Settings:
     parser.add_argument("--permits", type=int, default=1)
     parser.add_argument("--limit", type=int, default=1)
     parser.add_argument("--log", type=int, default=0)
+    parser.add_argument("--warm-up", type=int, default=0)
     return Settings(**vars(parser.parse_args()))
 
 

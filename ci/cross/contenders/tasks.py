@@ -86,6 +86,10 @@ async def turns(settings: Settings) -> None:
                 await lease.release()
                 grants[worker] += 1
 
+        own = client.fair_lock(f"{settings.name}:{os.getpid()}")
+        for _ in range(settings.warm_up):
+            async with own:
+                pass
         await run(settings.workers, work)
     await store.aclose()
     print(int(sum(held) * 1000), *grants, flush=True)

@@ -85,6 +85,10 @@ def turns(settings: Settings) -> None:
                 lease.release()
                 grants[worker] += 1
 
+        own = client.fair_lock(f"{settings.name}:{os.getpid()}")
+        for _ in range(settings.warm_up):
+            with own:
+                pass
         run(settings.workers, work)
     print(int(sum(held) * 1000), *grants, flush=True)
 

@@ -32,6 +32,7 @@ impl World {
             let sight = self.sight(name)?;
             self.progress.observed(name, sight, self.now)?;
             self.look_at_sides(name)?;
+            self.look_at_grants(name)?;
         }
         match self.plan.family {
             Family::Several => self.look_at_callers(),
@@ -57,6 +58,24 @@ impl World {
         let owners: Vec<Vec<u8>> = self.holders(0, name).into_iter().map(|(owner, _)| owner).collect();
         let holders = owners.iter().map(|owner| self.owner(owner)).collect();
         self.starvation.observed(name, &wanted, &holders, self.now)
+    }
+
+    /// I6 of a grant that is made for one who waits: word of it comes.
+    fn look_at_grants(&mut self, name: usize) -> Checked {
+        // Who takes several locks has some while it waits for others.
+        if self.plan.family == Family::Several || self.nodes.len() > 1 || self.plan.is_deaf {
+            return Ok(());
+        }
+        let mut asking = BTreeSet::new();
+        for (number, client) in self.clients.iter().enumerate() {
+            if client.is_connected() {
+                let waiting = client.tasks.iter().filter_map(Task::wants);
+                asking.extend(waiting.filter_map(|(ticket, _)| self.owned.asked_as(number, ticket, name)));
+            }
+        }
+        let holders = self.holders(0, name);
+        let holders: BTreeSet<usize> = holders.iter().map(|(owner, _)| self.owner(owner)).collect();
+        self.progress.untold(name, &(&holders & &asking), self.now)
     }
 
     /// I6 of callers of whom some want several locks: of those who wait for nobody but one

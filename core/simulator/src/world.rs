@@ -193,6 +193,7 @@ impl World {
         // A poll, the pause after an error, the gap and the turn's pause, and some round trips.
         let of_family = world.plan.family.longest_detour(&world.plan.names);
         world.progress.bound = micros(world.plan.poll.1) + 210 * MS + 8 * world.plan.latency.1 + 50 * MS + of_family;
+        world.progress.word = 8 * world.plan.latency.1 + 60 * MS;
         world.begin();
         world
     }

@@ -1,10 +1,11 @@
 //! I6: while no fault strikes, a free lock goes to a connected waiter within a
 //! poll and a few round trips; of callers who take several locks and wait for nobody
-//! but one another, one is served. And I9's promise about records that were taken
+//! but one another, one is served; and who was granted a lock hears of it without another
+//! poll. And I9's promise about records that were taken
 //! away: a watched holder hears of it within a third of its lease and half a
 //! second.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_protocol::Ticket;
 
@@ -30,9 +31,12 @@ pub(crate) struct Sight {
 pub(crate) struct Progress {
     /// The longest that a free lock may stay free.
     pub(crate) bound: Micros,
+    /// The longest that word of a grant may be on its way.
+    pub(crate) word: Micros,
     free_since: BTreeMap<usize, Micros>,
     waiting_since: BTreeMap<(usize, Ticket), Micros>,
     unbacked_since: BTreeMap<usize, Micros>,
+    untold_since: BTreeMap<(usize, usize), Micros>,
 }
 
 impl Progress {
@@ -51,6 +55,7 @@ impl Progress {
         self.free_since.clear();
         self.waiting_since.clear();
         self.unbacked_since.clear();
+        self.untold_since.clear();
     }
 
     /// Somebody looked while all was calm: these callers, each of whom wants so many locks,
@@ -66,6 +71,21 @@ impl Progress {
             let since = *self.waiting_since.entry(*caller).or_insert(now);
             if now - since > self.bound * locks {
                 let what = format!("these wait for one another for {} ms: {callers:?}", (now - since) / MS);
+                return broken("I6", what);
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody looked while all was calm: these owners have a lock, and those who asked for
+    /// it wait.
+    pub(crate) fn untold(&mut self, name: usize, owners: &BTreeSet<usize>, now: Micros) -> Checked {
+        self.untold_since
+            .retain(|(of, owner), _| *of != name || owners.contains(owner));
+        for owner in owners {
+            let since = *self.untold_since.entry((name, *owner)).or_insert(now);
+            if now - since > self.word {
+                let what = format!("owner {owner} has name {name} for {} ms, and waits for it", (now - since) / MS);
                 return broken("I6", what);
             }
         }

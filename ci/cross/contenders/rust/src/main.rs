@@ -54,6 +54,10 @@ fn turns(settings: &Settings) -> Outcome {
     let client = connect(settings)?;
     let grants = Mutex::new(vec![0_u64; settings.workers]);
     let held = Mutex::new(Duration::ZERO);
+    let own = client.fair_lock(format!("{}:{}", settings.name, process::id()));
+    for _ in 0..settings.warm_up {
+        own.acquire()?.release()?;
+    }
     run(settings.workers, |worker| {
         let lock = lock_of(&client, settings)?;
         let mut log = Log::open(settings, worker)?;

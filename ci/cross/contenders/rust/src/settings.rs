@@ -16,6 +16,7 @@ pub(crate) struct Settings {
     pub(crate) permits: u32,
     pub(crate) limit: u32,
     pub(crate) log: bool,
+    pub(crate) warm_up: u64,
 }
 
 impl Settings {
@@ -32,6 +33,7 @@ impl Settings {
             permits: 1,
             limit: 1,
             log: false,
+            warm_up: 0,
         };
         while let Some(option) = args.next() {
             let value = args.next().ok_or("an option has no value")?;
@@ -45,6 +47,7 @@ impl Settings {
                 "--permits" => settings.permits = value.parse()?,
                 "--limit" => settings.limit = value.parse()?,
                 "--log" => settings.log = value == "1",
+                "--warm-up" => settings.warm_up = value.parse()?,
                 _ => return Err(format!("no option {option}").into()),
             }
         }
