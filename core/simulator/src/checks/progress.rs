@@ -85,7 +85,10 @@ impl Progress {
         for owner in owners {
             let since = *self.untold_since.entry((name, *owner)).or_insert(now);
             if now - since > self.word {
-                let what = format!("owner {owner} has name {name} for {} ms, and waits for it", (now - since) / MS);
+                let what = format!(
+                    "owner {owner} has name {name} for {} ms, and waits for it",
+                    (now - since) / MS
+                );
                 return broken("I6", what);
             }
         }
