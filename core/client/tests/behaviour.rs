@@ -4,6 +4,7 @@ mod support;
 
 use std::collections::HashMap;
 use std::future::poll_fn;
+use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -41,7 +42,12 @@ async fn every_scenario_holds_for_every_kind_on_every_transport() {
                 }
             }
         }
-        println!("behaviour suite, rust, {transport}: {count} scenarios");
+        // Not by `println`, which is shown for failed tests only.
+        writeln!(
+            std::io::stderr(),
+            "behaviour suite, rust, {transport}: {count} scenarios"
+        )
+        .expect("stderr");
         assert!(count >= 150, "{count} scenarios");
     }
 }

@@ -151,6 +151,40 @@ async fn a_stopped_node_does_not_delay_the_others() {
 }
 
 #[tokio::test]
+async fn a_lease_counts_from_before_the_primaries_were_asked() {
+    let five = Five::start();
+    let client = five.quick(5_000, 3_000).await;
+    for server in &five.servers[0..3] {
+        server.pause();
+    }
+    let lock = client.lock("a");
+    let acquiring = tokio::spawn(async move { lock.try_acquire().await });
+    eventually("two granted it", SOON, || {
+        let granted = |server: &Redis| server.run(&["EXISTS", "a"]) == Reply::Int(1);
+        five.servers[3..].iter().all(granted)
+    })
+    .await;
+    let asked = Instant::now();
+    // Within their share, which is a tenth of the lease.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    for server in &five.servers[0..3] {
+        server.resume();
+    }
+    let lease = acquiring.await.unwrap().unwrap().expect("nobody else has it");
+    let (passed, left) = (asked.elapsed(), lease.remaining());
+    assert!(passed >= Duration::from_millis(100));
+    // Less what clocks may drift: a hundredth, and 20 ms.
+    assert!(passed + left <= Duration::from_millis(5_000 - 50 - 20), "{left:?}");
+    let outlives_it = |server: &&Redis| match server.run(&["PTTL", "a"]) {
+        Reply::Int(millis) => u128::try_from(millis).is_ok_and(|millis| millis >= lease.remaining().as_millis()),
+        _ => false,
+    };
+    assert!(five.servers.iter().filter(outlives_it).count() >= 3);
+    lease.release().await.unwrap();
+    eventually("nothing is left", SOON, || five.holders("a") == 0).await;
+}
+
+#[tokio::test]
 async fn healthy_nodes_are_renewed_while_one_is_stuck() {
     let five = Five::start();
     let client = five.quick(900, 3_000).await;

@@ -15,8 +15,11 @@ struct Primary {
     is_up: bool,
     /// It takes calls, and answers none.
     is_stuck: bool,
+    /// It does what it is asked, and its answers are still on their way.
+    is_slow: bool,
     owner: Option<String>,
     unanswered: Vec<CallId>,
+    under_way: Vec<(CallId, Reply)>,
 }
 
 impl Primary {
@@ -103,6 +106,10 @@ impl World {
             }
             let owner = call.args.last().expect("an owner");
             let reply = primary.run(call.script, std::str::from_utf8(owner).unwrap());
+            if primary.is_slow {
+                primary.under_way.push((call.id, reply));
+                continue;
+            }
             self.session.on_reply(call.id, Ok(reply), self.now);
         }
         while let Some(event) = self.session.poll_event() {
@@ -333,4 +340,32 @@ fn a_stuck_primary_and_one_that_is_away_together_cost_one_share() {
     let (error, took) = world.refusal(ticket);
     assert_eq!((error.kind(), took), (ErrorKind::Unavailable, ms(500)));
     assert_eq!(world.records(), 0);
+}
+
+#[test]
+fn answers_that_come_when_the_lease_is_over_grant_nothing() {
+    let lease = ms(300);
+    let mut world = World::with(3, |config| {
+        config.lease = leasehold_protocol::LeaseDuration::watched(lease).unwrap();
+    });
+    world.connect(0..3);
+    world.primaries.iter_mut().for_each(|primary| primary.is_slow = true);
+    let ticket = world.try_once();
+    assert_eq!(world.records(), 3);
+    // The process stands still meanwhile.
+    world.now += lease;
+    for node in 0..3 {
+        world.primaries[node].is_slow = false;
+        for (call, reply) in std::mem::take(&mut world.primaries[node].under_way) {
+            world.session.on_reply(call, Ok(reply), world.now);
+        }
+        world.drain();
+    }
+    // They were given back, and it was asked for again.
+    let grant = granted(world.outcome(ticket).expect("all granted it then"));
+    assert_eq!(grant.deadline, world.now + lease - ms(3 + 20));
+    assert_eq!(world.release(&grant), released());
+    world.run_for(ms(1_000));
+    assert_eq!(world.records(), 0);
+    assert!(world.session.is_empty());
 }
