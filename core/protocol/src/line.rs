@@ -152,17 +152,18 @@ impl Session {
             return;
         }
         self.note_held(queue, state.holder.clone(), state.ttl, now);
-        if let Some(ticket) = self.in_line(queue, state.holder.as_bytes()) {
-            let ttl = state.ttl.unwrap_or_default();
-            self.take_turn(ticket, state.token, sent, ttl, now);
-            return;
-        }
-        for ticket in asked_for {
+        let granted = self.in_line(queue, state.holder.as_bytes());
+        for ticket in asked_for.into_iter().filter(|ticket| Some(*ticket) != granted) {
             let request = self.requests.get_mut(&ticket);
             // One that has since asked under another owner id is not known to be in the queue.
             if let Some(request) = request.filter(|request| request.is_queued()) {
                 request.still_queued(sent, state.now);
             }
+        }
+        if let Some(ticket) = granted {
+            let ttl = state.ttl.unwrap_or_default();
+            self.take_turn(ticket, state.token, sent, ttl, now);
+            return;
         }
         // When the holder's time is over, somebody has to ask.
         if let Some(ttl) = state.ttl {

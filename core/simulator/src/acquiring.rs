@@ -169,9 +169,15 @@ impl World {
         }
     }
 
-    /// The newest lease of a task on the side of these locks.
+    /// The newest lease of a task on the side of these locks, or else of several of which
+    /// the one is a part.
     fn of_context(&self, client: usize, task: usize, locks: &[Lock]) -> Option<LeaseId> {
-        self.on_side(client, task, locks).last().copied()
+        let newest = self.on_side(client, task, locks).last().copied();
+        newest.or_else(|| {
+            let [lock] = locks else { return None };
+            let is_around = |lease: &&LeaseId| self.ledger.get(client, **lease).is_some_and(|of| of.has_part(*lock));
+            self.clients[client].tasks[task].leases.iter().rfind(is_around).copied()
+        })
     }
 
     /// The leases of a task on the side of these locks, outermost first.

@@ -53,9 +53,10 @@ impl Lease {
         self.locks.iter().find(|(of, _)| *of == name).map(|(_, kind)| *kind)
     }
 
-    /// Whether one of two leases was taken inside the other.
+    /// Whether one of two leases was taken inside the other, or both inside a third.
     fn is_inside(&self, other: &Self) -> bool {
-        self.around.contains(&other.hold) || other.around.contains(&self.hold)
+        let both = self.around.iter().any(|hold| other.around.contains(hold));
+        both || self.around.contains(&other.hold) || other.around.contains(&self.hold)
     }
 
     /// Whether it and another may be relied on without regard to each other.

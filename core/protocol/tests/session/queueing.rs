@@ -132,3 +132,32 @@ fn a_poll_says_nothing_of_a_waiter_whose_answer_came_after_it_was_sent() {
     let granted = session.poll_event();
     assert!(granted.is_some(), "it waits for the next poll");
 }
+
+#[test]
+fn a_poll_that_says_whose_turn_it_is_speaks_of_those_behind_it_too() {
+    let mut session = connected();
+    session.acquire(fair("x", None), at(0));
+    session.acquire(fair("x", None), at(0));
+    let (asked, _) = sent(&mut session, at(0));
+    for call in &asked {
+        session.on_reply(call.id, Ok(held("5000000")), at(1));
+    }
+    let (_, channels) = sent(&mut session, at(1));
+    for channel in &channels {
+        session.on_subscribed(NODE, channel, at(2));
+    }
+    let (poll, _) = sent(&mut session, at(2));
+    // The server's clock was set back, and the first was granted the lock.
+    let owner = |call: &Call| String::from_utf8_lossy(&call.args[1]).into_owned();
+    let text = |text: &str| Reply::Bytes(text.as_bytes().to_vec());
+    let turn = vec![Reply::Int(3_000), text(&owner(&asked[0])), text("76"), text("1000000")];
+    session.on_reply(poll[0].id, Ok(Reply::Array(turn)), at(3));
+    assert!(session.poll_event().is_some(), "the first has it");
+
+    let own = channels
+        .iter()
+        .find(|channel| channel.starts_with(b"leasehold:client:"));
+    let news = format!("{} 1000000 77", owner(&asked[1]));
+    session.on_message(NODE, own.expect("its own channel"), news.as_bytes(), at(4));
+    assert!(session.poll_event().is_some(), "the second waits for the next poll");
+}
