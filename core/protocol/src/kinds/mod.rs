@@ -416,9 +416,12 @@ pub(crate) fn parse_record(reply: &Reply) -> Option<Record> {
     let Reply::Array(parts) = reply else { return None };
     match parts.as_slice() {
         [Reply::Int(1)] => Some(Record::Mine { listeners: 0 }),
-        [Reply::Int(1), Reply::Int(listeners), ..] => Some(Record::Mine {
-            listeners: u32::try_from(*listeners).unwrap_or(0),
-        }),
+        // The third is news for `parse_news`.
+        [Reply::Int(1), Reply::Int(listeners)] | [Reply::Int(1), Reply::Int(listeners), Reply::Bytes(_)] => {
+            Some(Record::Mine {
+                listeners: u32::try_from(*listeners).unwrap_or(0),
+            })
+        }
         [Reply::Int(0)] => Some(Record::Absent),
         [Reply::Int(2)] => Some(Record::Others),
         _ => None,

@@ -47,7 +47,6 @@ fn sent(session: &mut Session, now: Instant) -> (Vec<Call>, Vec<Arc<[u8]>>) {
 
 /// Another holds it, and the caller is queued if it waits.
 fn held(server_now: &str) -> Reply {
-    let text = |text: &str| Reply::Bytes(text.as_bytes().to_vec());
     Reply::Array(vec![
         Reply::Int(0),
         Reply::Int(9_000),
@@ -56,10 +55,28 @@ fn held(server_now: &str) -> Reply {
     ])
 }
 
-/// The answer to a poll: another holds it.
-fn stands(server_now: &str) -> Reply {
-    let text = |text: &str| Reply::Bytes(text.as_bytes().to_vec());
-    Reply::Array(vec![Reply::Int(9_000), text("other:1"), text("0"), text(server_now)])
+/// The answer to a poll: who holds it, and the last token.
+fn stands(holder: &str, token: &str, server_now: &str) -> Reply {
+    Reply::Array(vec![Reply::Int(3_000), text(holder), text(token), text(server_now)])
+}
+
+fn text(text: &str) -> Reply {
+    Reply::Bytes(text.as_bytes().to_vec())
+}
+
+/// The owner id under which an attempt asks.
+fn owner(attempt: &Call) -> String {
+    String::from_utf8_lossy(&attempt.args[1]).into_owned()
+}
+
+/// The server confirms what the session wants to hear. The client's own channel.
+fn listens(session: &mut Session, asked: Instant, confirmed: Instant) -> Arc<[u8]> {
+    let (_, channels) = sent(session, asked);
+    for channel in &channels {
+        session.on_subscribed(NODE, channel, confirmed);
+    }
+    let own = |channel: &Arc<[u8]>| channel.starts_with(b"leasehold:client:");
+    channels.into_iter().find(own).expect("its own channel")
 }
 
 #[test]
@@ -81,20 +98,13 @@ fn a_grant_that_overtakes_the_answer_queued_is_asked_for_at_once() {
     session.acquire(fair("y", None), at(0));
     let (calls, _) = sent(&mut session, at(0));
     session.on_reply(calls[0].id, Ok(held("1000000")), at(1));
-    let (_, channels) = sent(&mut session, at(1));
-    for channel in &channels {
-        session.on_subscribed(NODE, channel, at(2));
-    }
+    let own = listens(&mut session, at(1), at(2));
     sent(&mut session, at(2));
 
     session.acquire(fair("x", None), at(10));
     let (calls, _) = sent(&mut session, at(10));
-    let owner = String::from_utf8_lossy(&calls[0].args[1]).into_owned();
-    let own = channels
-        .iter()
-        .find(|channel| channel.starts_with(b"leasehold:client:"));
-    let news = format!("{owner} 2000000 77");
-    session.on_message(NODE, own.expect("its own channel"), news.as_bytes(), at(11));
+    let news = format!("{} 2000000 77", owner(&calls[0]));
+    session.on_message(NODE, &own, news.as_bytes(), at(11));
     session.on_reply(calls[0].id, Ok(held("2000000")), at(12));
     let (calls, _) = sent(&mut session, at(12));
     assert!(calls.iter().any(|call| call.script == Script::FairPoll), "{calls:?}");
@@ -109,26 +119,19 @@ fn a_poll_says_nothing_of_a_waiter_whose_answer_came_after_it_was_sent() {
     let (second, _) = sent(&mut session, at(1));
     // The first is known to be queued; the second's answer is under way.
     session.on_reply(first[0].id, Ok(held("1000000")), at(2));
-    let (_, channels) = sent(&mut session, at(2));
-    for channel in &channels {
-        session.on_subscribed(NODE, channel, at(3));
-    }
+    let own = listens(&mut session, at(2), at(3));
     let (poll, _) = sent(&mut session, at(3));
     assert_eq!(
         (poll.len(), poll[0].script, poll[0].args.len()),
         (1, Script::FairPoll, 2)
     );
     session.on_reply(second[0].id, Ok(held("1000500")), at(4));
-    session.on_reply(poll[0].id, Ok(stands("1001000")), at(4));
+    session.on_reply(poll[0].id, Ok(stands("other:1", "0", "1001000")), at(4));
     assert!(session.poll_event().is_none());
 
     // The server last heard of the second when it came.
-    let owner = String::from_utf8_lossy(&second[0].args[1]).into_owned();
-    let own = channels
-        .iter()
-        .find(|channel| channel.starts_with(b"leasehold:client:"));
-    let news = format!("{owner} 1000500 77");
-    session.on_message(NODE, own.expect("its own channel"), news.as_bytes(), at(5));
+    let news = format!("{} 1000500 77", owner(&second[0]));
+    session.on_message(NODE, &own, news.as_bytes(), at(5));
     let granted = session.poll_event();
     assert!(granted.is_some(), "it waits for the next poll");
 }
@@ -142,22 +145,14 @@ fn a_poll_that_says_whose_turn_it_is_speaks_of_those_behind_it_too() {
     for call in &asked {
         session.on_reply(call.id, Ok(held("5000000")), at(1));
     }
-    let (_, channels) = sent(&mut session, at(1));
-    for channel in &channels {
-        session.on_subscribed(NODE, channel, at(2));
-    }
+    let own = listens(&mut session, at(1), at(2));
     let (poll, _) = sent(&mut session, at(2));
     // The server's clock was set back, and the first was granted the lock.
-    let owner = |call: &Call| String::from_utf8_lossy(&call.args[1]).into_owned();
-    let text = |text: &str| Reply::Bytes(text.as_bytes().to_vec());
-    let turn = vec![Reply::Int(3_000), text(&owner(&asked[0])), text("76"), text("1000000")];
-    session.on_reply(poll[0].id, Ok(Reply::Array(turn)), at(3));
+    let turn = stands(&owner(&asked[0]), "76", "1000000");
+    session.on_reply(poll[0].id, Ok(turn), at(3));
     assert!(session.poll_event().is_some(), "the first has it");
 
-    let own = channels
-        .iter()
-        .find(|channel| channel.starts_with(b"leasehold:client:"));
     let news = format!("{} 1000000 77", owner(&asked[1]));
-    session.on_message(NODE, own.expect("its own channel"), news.as_bytes(), at(4));
+    session.on_message(NODE, &own, news.as_bytes(), at(4));
     assert!(session.poll_event().is_some(), "the second waits for the next poll");
 }

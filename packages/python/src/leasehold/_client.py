@@ -17,11 +17,10 @@ from leasehold._context import this_thread
 from leasehold._events import Events
 from leasehold._factories import Factories
 from leasehold._holds import Holds
-from leasehold._kinds import semaphore_address
 from leasehold._lease import Lease
 from leasehold._lock import BaseLock, Lock, ReadWriteLock
 from leasehold._semaphore import Semaphore
-from leasehold._settings import Duration, LockSettings, checked_name, milliseconds, optional_milliseconds, url_list
+from leasehold._settings import Duration, LockSettings, milliseconds, optional_milliseconds, url_list
 from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold.errors import LockLostError, LockTimeoutError
 
@@ -174,8 +173,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         the answer did not come: then ask again, twice is harmless; `MisconfiguredError`,
         `ClosedError`. After an interrupt it goes on.
         """
-        address = semaphore_address(1, limit, checked_name(name))
-        return self._native.set_limit(address, this_thread().interruptible)
+        return self._native.set_limit(self._permit_address(name, limit), this_thread().interruptible)
 
     def close(self) -> None:
         """Closes the connection, within 0.5 s. Twice is harmless.

@@ -116,7 +116,7 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         one meanwhile gets `MisconfiguredError`. `set_limit` changes it. The other arguments
         are those of `lock`.
         """
-        address = _kinds.semaphore_address(1, limit, checked_name(name))
+        address = self._permit_address(name, limit)
         return self._semaphore_of(LockSettings.at(address, name, wait, lease, max_hold), limit)
 
     def multi_lock(
@@ -143,6 +143,11 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         address = _kinds.multi_address(member.address for member in members)
         name = ", ".join(member.name for member in members)
         return self._lock_of(LockSettings.at(address, name, wait, lease, max_hold))
+
+    @staticmethod
+    def _permit_address(name: str, limit: int) -> str:
+        """The address of one permit of the semaphore of that name."""
+        return _kinds.semaphore_address(1, limit, checked_name(name))
 
     def _settings_of(self, lock: MemberT, operation: str) -> LockSettings:
         """What a lock of this client was made with."""

@@ -16,9 +16,8 @@ from leasehold._client import open_native
 from leasehold._context import TaskOwner
 from leasehold._factories import Factories
 from leasehold._holds import Holds
-from leasehold._kinds import semaphore_address
 from leasehold._lease import ReleaseOutcome
-from leasehold._settings import Duration, LockSettings, checked_name, url_list
+from leasehold._settings import Duration, LockSettings, url_list
 from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold.aio._lease import Lease
 from leasehold.aio._lock import BaseLock, Lock, ReadWriteLock
@@ -186,10 +185,9 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
 
         Raises `InvalidArgumentError` for a limit out of its range, `UnavailableError` if
         the answer did not come: then ask again, twice is harmless; `MisconfiguredError`,
-        `ClosedError`. It goes on when its caller is
-        cancelled.
+        `ClosedError`. It goes on when its caller is cancelled.
         """
-        address = semaphore_address(1, limit, checked_name(name))
+        address = self._permit_address(name, limit)
         was_held: bool = await self._mailbox.outcome(self._native.submit_set_limit, address)
         return was_held
 
