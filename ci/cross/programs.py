@@ -76,7 +76,8 @@ class Server:
 
     def listeners(self, name: str) -> int:
         """How many connections listen for releases of that name."""
-        channels = self.store.pubsub_channels(f"*{{{name}}}")
+        named = self.store.pubsub_channels(f"*{{{name}}}*")
+        channels = [channel for channel in named if ":grants:" not in str(channel)]
         return sum(count for _, count in self.store.pubsub_numsub(*channels)) if channels else 0
 
     def script_calls(self) -> int:

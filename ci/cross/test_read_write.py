@@ -26,7 +26,7 @@ def test_a_writer_gets_in_within_2_seconds_though_readers_retake_at_once(server:
         together([Contender(language, "turns", server, name, kind="write", rounds=5, log=1)]) as (writer,),
     ):
         go(ready)
-        wait_until("they read", lambda: server.store.zcard(f"leasehold:rw-readers:{{{name}}}") > 0)
+        wait_until("they read", lambda: server.store.zcard(f"leasehold:{{{name}}}:rw-readers") > 0)
         wanted_since = server.time()
         writer.go()
         assert turns(writer.read()).grants == [5]
@@ -61,7 +61,7 @@ def test_a_writer_follows_20_killed_reader_processes_within_a_lease(server: Serv
 @pytest.mark.parametrize(("writer", "reader"), RING)
 def test_a_downgrade_lets_waiting_readers_in_within_100_ms(server: Server, writer: str, reader: str) -> None:
     name = f"downgrade-{writer}"
-    readers = f"leasehold:rw-readers:{{{name}}}"
+    readers = f"leasehold:{{{name}}}:rw-readers"
     with (
         Monitor(server.port) as monitor,
         Contender(writer, "downgrade", server, name) as downgrading,

@@ -36,8 +36,8 @@ READERS_TURN = 2 + POLL
 ROUNDS = 100
 # Each test has a server of its own.
 NAME = "stepped"
-STATE = f"leasehold:rw:{{{NAME}}}"
-WAITERS = f"leasehold:alive:{{{NAME}}}"
+STATE = f"leasehold:{{{NAME}}}:rw"
+WAITERS = f"leasehold:{{{NAME}}}:alive"
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_tokens_rise_with_every_grant_however_the_clock_is_set(stepped: SteppedS
             lease.release()
         finish(ready)
         commands = [command.words for command in monitor.commands() if command.by_script]
-    drawn = [int(words[2]) for words in commands if words[:2] == ("SET", f"leasehold:token:{{{NAME}}}")]
+    drawn = [int(words[2]) for words in commands if words[:2] == ("SET", f"leasehold:{{{NAME}}}:token")]
     all_told = own + [int(token) for token in stepped.store.lrange(told, 0, -1)]
     assert all(before < after for before, after in pairwise(drawn)), "one fell, or came twice"
     assert len(set(all_told)) == len(all_told) == total + len(STEPS)
@@ -355,7 +355,7 @@ def has_length(server: SteppedServer, key: str, count: int) -> bool:
 
 
 def in_line(server: SteppedServer, count: int) -> None:
-    wait_until(f"{count} wait", lambda: server.store.zcard(f"leasehold:fair:{{{NAME}}}") == count)
+    wait_until(f"{count} wait", lambda: server.store.zcard(f"leasehold:{{{NAME}}}:fair") == count)
 
 
 def heard(server: SteppedServer) -> list[float]:

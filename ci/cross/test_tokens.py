@@ -43,7 +43,7 @@ def test_tokens_rise_across_a_failover_that_loses_the_grant(kind: str) -> None:
         wait_until("it replicates", lambda: of_replica.info("replication")["master_link_status"] == "up")
         with leasehold.connect(primary.url) as client:
             token(client, kind, "replicated")
-            wait_until("the replica has it", lambda: of_replica.exists("leasehold:token:{replicated}"))
+            wait_until("the replica has it", lambda: of_replica.exists("leasehold:{replicated}:token"))
             # The kernel would still deliver what is sent to a stopped replica: its connection goes, too.
             replica.process.send_signal(signal.SIGSTOP)
             of_primary.execute_command("CLIENT", "KILL", "TYPE", "replica")
@@ -51,7 +51,7 @@ def test_tokens_rise_across_a_failover_that_loses_the_grant(kind: str) -> None:
             primary.process.kill()
         replica.process.send_signal(signal.SIGCONT)
         of_replica.execute_command("REPLICAOF", "NO", "ONE")
-        assert of_replica.exists("leasehold:token:{lost}") == 0, "the grant was not lost"
+        assert of_replica.exists("leasehold:{lost}:token") == 0, "the grant was not lost"
         with leasehold.connect(replica.url) as client:
             assert token(client, kind, "lost") > before
 
@@ -66,7 +66,7 @@ def test_tokens_rise_though_their_key_has_expired(server: Server) -> None:
             contend(Contender(language, "count", server, name, kind=kind, rounds=2) for language in languages)
 
     take(["python-threads", "rust"])
-    keys = [f"leasehold:token:{{{name}}}" for name in names.values()]
+    keys = [f"leasehold:{{{name}}}:token" for name in names.values()]
     assert server.store.exists(*keys) == len(keys)
     wait_until("the server forgets the tokens", lambda: server.store.exists(*keys) == 0, within=FORGOTTEN_AFTER)
     take(["node", "jvm"])

@@ -1,12 +1,14 @@
 """A redis-server for tests and benchmarks: on a free port, with nothing saved, stopped at the end."""
 
 import contextlib
+import functools
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import redis
 
@@ -21,6 +23,12 @@ class RedisProcess:
     @property
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}"
+
+
+@functools.cache
+def server_program() -> str:
+    """Which server these tests run on: ci/support/server says, by `LEASEHOLD_TEST_SERVER`."""
+    return subprocess.check_output([str(Path(__file__).with_name("server"))], text=True).strip()
 
 
 def free_port() -> int:
@@ -41,7 +49,7 @@ def redis_process(*options: str, environment: Mapping[str, str] | None = None) -
     """Yields the server once it answers. It may be stopped or dead at the end. Its environment is ours unless given."""
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
-        command = ["redis-server", "--port", str(port), "--save", "", "--appendonly", "no", "--dir", folder, *options]
+        command = [server_program(), "--port", str(port), "--save", "", "--appendonly", "no", "--dir", folder, *options]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
         try:
             _wait_until_up(port)

@@ -31,3 +31,7 @@ const library = join(here, 'native', `leasehold.${built[1]}.node`);
 const fresh = `${library}.${process.pid}`;
 copyFileSync(join(target, folder, built[0]), fresh);
 renameSync(fresh, library);
+
+// The package holds the licences of what is in it; npm leaves links out, so they are copied.
+for (const file of ['LICENSE-APACHE', 'LICENSE-MIT', 'THIRD-PARTY-LICENSES.txt'])
+  copyFileSync(join(root, file), join(here, file));

@@ -27,8 +27,12 @@ pub struct NativeOptions {
     pub poll_max_ms: Option<f64>,
     /// Put before each name.
     pub key_prefix: Option<String>,
-    /// A file of further trusted certificates.
+    /// A file of the authorities to trust instead of the system's.
     pub tls_ca_file: Option<String>,
+    /// A file of the client's certificate.
+    pub tls_cert_file: Option<String>,
+    /// A file of its private key.
+    pub tls_key_file: Option<String>,
 }
 
 /// An error as plain data.
@@ -80,6 +84,8 @@ pub fn open(options: NativeOptions) -> NativeOpened {
         poll_ms,
         key_prefix: options.key_prefix,
         tls_ca_file: options.tls_ca_file,
+        tls_cert_file: options.tls_cert_file,
+        tls_key_file: options.tls_key_file,
     });
     match opened {
         Ok(handle) => NativeOpened { handle, failure: None },
@@ -140,6 +146,12 @@ pub fn release_now(client: u64, leases: Vec<u64>, timeout_ms: u64) {
 #[uniffi::export]
 pub fn drop_client(client: u64) {
     Client::drop_handle(client);
+}
+
+/// A lock's name as messages show it.
+#[uniffi::export]
+pub fn shown(name: String) -> String {
+    leasehold::host::shown(&name).into_owned()
 }
 
 /// All words that cross the border, so that a test finds one that is not known.

@@ -46,6 +46,12 @@ impl From<&Holder> for NativeHolder {
     }
 }
 
+/// A lock's name as messages show it.
+#[napi(catch_unwind)]
+pub fn shown(name: String) -> String {
+    leasehold::host::shown(&name).into_owned()
+}
+
 /// A duration as JavaScript counts it, to the microsecond.
 pub(crate) fn milliseconds(duration: Duration) -> f64 {
     duration.as_micros() as f64 / 1e3

@@ -15,6 +15,8 @@ pub struct ClientOptions {
     pub poll_max_ms: Option<f64>,
     pub key_prefix: Option<String>,
     pub tls_ca_file: Option<String>,
+    pub tls_cert_file: Option<String>,
+    pub tls_key_file: Option<String>,
 }
 
 impl From<ClientOptions> for Options {
@@ -28,6 +30,8 @@ impl From<ClientOptions> for Options {
             poll_ms: options.poll_min_ms.zip(options.poll_max_ms),
             key_prefix: options.key_prefix,
             tls_ca_file: options.tls_ca_file,
+            tls_cert_file: options.tls_cert_file,
+            tls_key_file: options.tls_key_file,
         }
     }
 }

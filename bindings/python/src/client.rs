@@ -36,7 +36,8 @@ impl Client {
 
     #[new]
     #[pyo3(signature = (
-        *, url, primaries, lease_ms, command_timeout_ms, connect_timeout_ms, poll_ms, key_prefix, tls_ca_file
+        *, url, primaries, lease_ms, command_timeout_ms, connect_timeout_ms, poll_ms, key_prefix, tls_ca_file,
+        tls_cert_file, tls_key_file
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments, checked by the type stub")]
     fn new(
@@ -49,6 +50,8 @@ impl Client {
         poll_ms: Option<(f64, f64)>,
         key_prefix: Option<String>,
         tls_ca_file: Option<String>,
+        tls_cert_file: Option<String>,
+        tls_key_file: Option<String>,
     ) -> PyResult<Self> {
         let options = Options {
             url,
@@ -59,6 +62,8 @@ impl Client {
             poll_ms,
             key_prefix,
             tls_ca_file,
+            tls_cert_file,
+            tls_key_file,
         };
         let bell = Arc::new(Bell::new()?);
         let rung = Arc::clone(&bell);

@@ -30,6 +30,12 @@ mod _native {
 
     use pyo3::prelude::*;
 
+    /// A lock's name as messages show it.
+    #[pyfunction]
+    fn shown(name: &str) -> String {
+        leasehold::host::shown(name).into_owned()
+    }
+
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("ERROR_KINDS", crate::convert::error_kinds())?;

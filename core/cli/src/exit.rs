@@ -18,7 +18,7 @@ impl Exit {
     pub(crate) const SOFTWARE: u8 = 70;
     /// The lock was lost before the command was done.
     pub(crate) const LOST: u8 = 74;
-    /// The lock was not to be had; another time it may be.
+    /// Timed out: another owner holds the lock; another time it may be free.
     pub(crate) const NOT_ACQUIRED: u8 = 75;
     /// What was asked for cannot be, as configured.
     pub(crate) const CONFIG: u8 = 78;

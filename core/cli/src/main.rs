@@ -3,33 +3,58 @@
 #![forbid(unsafe_code)]
 
 mod exit;
+mod holder;
+mod link;
 mod run;
 mod serve;
 mod signals;
+mod supervisor;
+mod tree;
+mod usage;
+
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use crate::exit::Exit;
 
 /// A distributed lock on Redis or Valkey, shared by Python, Node, the JVM and Rust.
-#[derive(Debug, Parser)]
+#[derive(Parser)]
 #[command(name = "leasehold", version, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 enum Command {
     Serve(serve::Serve),
     Run(run::Run),
+    #[command(hide = true)]
+    Supervise(supervisor::Supervise),
+    #[command(hide = true)]
+    Exec(supervisor::Exec),
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => usage::discreet(error).exit(),
+    };
+    let outcome = match arguments.command {
+        // Becomes the command, which needs no runtime.
+        Command::Exec(exec) => exec.run(),
+        command => run(command),
+    };
+    outcome.unwrap_or_else(Exit::report)
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> std::process::ExitCode {
-    let outcome = match Arguments::parse().command {
+async fn run(command: Command) -> Result<ExitCode, Exit> {
+    match command {
         Command::Serve(serve) => serve.run().await,
         Command::Run(run) => run.run().await,
-    };
-    outcome.unwrap_or_else(Exit::report)
+        Command::Supervise(supervise) => supervise.run().await,
+        Command::Exec(exec) => exec.run(),
+    }
 }

@@ -1,25 +1,36 @@
 //! `leasehold run`: a lock around any program.
 
 use std::ffi::OsString;
-use std::io;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{ExitCode, ExitStatus};
+use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
-use leasehold::{Client, Lease, LostReason, ReleaseOutcome};
-use rustix::process::{Pid, Signal, kill_process};
-use tokio::process::{Child, Command};
+use leasehold::host::shown;
+use leasehold::{Builder, Client, Lease, ReleaseOutcome};
+use tokio::time::{sleep, timeout};
 
 use crate::exit::Exit;
-use crate::signals::{Signals, must_forward, status_of};
+use crate::holder::{Holder, Job};
+use crate::signals::{Signals, status_of};
+use crate::tree;
 
 /// Run a command while holding a lock.
 ///
 /// Waits for the lock, runs the command, renews the lock as long as it runs, and
-/// gives the lock back. The command finds the lock's name in LEASEHOLD_LOCK and
+/// releases the lock. The command finds the lock's name in LEASEHOLD_LOCK and
 /// its fencing token in LEASEHOLD_TOKEN. SIGTERM, SIGINT and SIGHUP are passed on
 /// to it.
-#[derive(clap::Args, Debug)]
+///
+/// Nothing of the command goes on without the lock: not its children, not those
+/// that ignore SIGTERM, are daemons or have sessions of their own. They are ended
+/// when the lock is lost, when the command itself has ended (or else give
+/// --leave-children), and when this program is killed.
+///
+/// If the lock cannot be renewed, they are ended before another owner can hold it. If it
+/// was taken away on the server, another may hold it while they still run: until
+/// that is noticed, and for up to --kill-after longer. With --kill-after 0 they are
+/// killed as soon as it is noticed.
+#[derive(clap::Args)]
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct Run {
     /// The lock's name.
@@ -28,6 +39,15 @@ pub(crate) struct Run {
     /// LEASEHOLD_URL, which is the better place for a password.
     #[arg(long)]
     url: Option<String>,
+    /// A PEM file of the authorities to trust for rediss://, instead of the system's.
+    #[arg(long, value_name = "FILE")]
+    tls_ca_file: Option<PathBuf>,
+    /// A PEM file of this program's certificate, for a server that demands one.
+    #[arg(long, value_name = "FILE")]
+    tls_cert_file: Option<PathBuf>,
+    /// A PEM file of the private key of that certificate.
+    #[arg(long, value_name = "FILE")]
+    tls_key_file: Option<PathBuf>,
     /// How many seconds to wait for the lock; 0 tries once. Without it, as long as the server
     /// answers.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -36,6 +56,13 @@ pub(crate) struct Run {
     /// renewed at a third of this.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     lease: Option<Duration>,
+    /// How many seconds those that are told to end by SIGTERM have before SIGKILL; 0 kills at once.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5")]
+    kill_after: Duration,
+    /// Leave alone what the command has started and left running when it ends by itself. It goes
+    /// on without the lock.
+    #[arg(long)]
+    leave_children: bool,
     /// The command and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -46,48 +73,59 @@ Exit status:
   The command's own, or 128 + n if signal n ended it. Otherwise:
     2  wrong usage
    69  the server could not be reached, or stopped answering
-   74  the lock was lost while the command ran; the command was sent SIGTERM
-   75  the lock was not to be had within --wait; the command did not run
-   78  the URL, the name or a duration is not acceptable, or the server is not set up for locks
+   70  the process that watches over the command was killed; the command was ended
+   74  the lock was lost, or not renewed in time, while the command ran; the command was ended
+   75  timed out: another owner held the lock for as long as --wait; the command did not run
+   78  the URL, the name or a duration is not acceptable, or the server is not set up for locks,
+       or /proc is not mounted
   126  the command could not be executed
   127  there is no such command
-  143  (128 + n) SIGTERM (signal n) came while waiting for the lock";
+  143  (128 + n) SIGTERM (signal n) came while connecting or waiting for the lock";
 
 impl Run {
     pub(crate) async fn run(self) -> Result<ExitCode, Exit> {
         let mut signals = Signals::listen()?;
-        let acquiring = self.acquire();
-        let (client, lease) = tokio::select! {
-            // Dropping the attempt takes it back, also if it is granted just now.
-            signal = signals.next() => return Ok(status_of(signal.as_raw())),
-            acquired = acquiring => acquired?,
+        tree::adopt()?;
+        let connecting = self.server()?.connect();
+        let client = tokio::select! {
+            // Nothing has been asked for yet.
+            signal = signals.next() => return Ok(status_of(signal)),
+            connected = connecting => connected?,
         };
-        let ended = self.hold(&lease, &mut signals).await;
-        let released = lease.release().await;
-        client.close().await;
-
-        let (status, lost) = ended?;
-        if let Some(reason) = lost.map(LostReason::as_str).or_else(|| gone(&released)) {
-            let name = &self.name;
-            return Err(Exit::new(
-                Exit::LOST,
-                format!("the lock {name:?} was lost ({reason}) while the command ran"),
-            ));
+        let mut lock = client.lock(&self.name);
+        if let Some(wait) = self.wait {
+            lock = lock.wait(wait);
         }
-        if let Err(error) = released {
-            eprintln!("leasehold: {error}; the lock lapses by itself");
-        }
-        Ok(match (status.code(), status.signal()) {
-            (Some(code), _) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
-            (None, Some(signal)) => status_of(signal),
-            (None, None) => ExitCode::FAILURE,
-        })
+        let lease = tokio::select! {
+            signal = signals.next() => {
+                // The attempt is dropped; closing takes back what it may have been granted.
+                close(&client).await;
+                return Ok(status_of(signal));
+            }
+            acquired = lock.acquire() => match acquired {
+                Ok(lease) => lease,
+                Err(error) => {
+                    close(&client).await;
+                    return Err(error.into());
+                }
+            },
+        };
+        self.hold(client, lease, &mut signals).await
     }
 
-    async fn acquire(&self) -> Result<(Client, Lease), Exit> {
+    fn server(&self) -> Result<Builder, Exit> {
         let mut builder = Client::builder();
         if let Some(url) = &self.url {
             builder = builder.url(url);
+        }
+        if let Some(file) = &self.tls_ca_file {
+            builder = builder.tls_ca_file(file);
+        }
+        if let Some(file) = &self.tls_cert_file {
+            builder = builder.tls_cert_file(file);
+        }
+        if let Some(file) = &self.tls_key_file {
+            builder = builder.tls_key_file(file);
         }
         if let Some(lease) = self.lease {
             builder = builder.lease(lease);
@@ -100,84 +138,68 @@ impl Run {
                  `leasehold serve`",
             ));
         }
-        let client = builder.connect().await?;
-        let mut lock = client.lock(&self.name);
-        if let Some(wait) = self.wait {
-            lock = lock.wait(wait);
-        }
-        let lease = lock.acquire().await?;
-        Ok((client, lease))
+        Ok(builder)
     }
 
-    /// Runs the command to its end. Says how it ended, and why the lock was lost if it was.
-    async fn hold(&self, lease: &Lease, signals: &mut Signals) -> Result<(ExitStatus, Option<LostReason>), Exit> {
-        let mut child = self.start(lease)?;
-        let mut lost = None;
-        let watch = lease.lost();
-        tokio::pin!(watch);
-        loop {
-            tokio::select! {
-                ended = child.wait() => {
-                    let status = ended
-                        .map_err(|error| Exit::new(Exit::SOFTWARE, format!("cannot wait for the command: {error}")))?;
-                    return Ok((status, lost));
-                }
-                reason = &mut watch, if lost.is_none() => {
-                    eprintln!("leasehold: the lock {:?} is lost ({}); ending the command", self.name, reason.as_str());
-                    lost = Some(reason);
-                    send(&child, Signal::TERM);
-                }
-                signal = signals.next() => {
-                    if must_forward(signal) {
-                        send(&child, signal);
-                    }
-                }
+    /// Runs the command to its end, and releases the lock.
+    async fn hold(&self, client: Client, lease: Lease, signals: &mut Signals) -> Result<ExitCode, Exit> {
+        let job = Job {
+            lock: &self.name,
+            command: &self.command,
+            kill_after: self.kill_after,
+            leave_children: self.leave_children,
+        };
+        let ended = match Holder::start(job, &lease) {
+            Ok(holder) => holder.run(signals).await,
+            Err(exit) => Err(exit),
+        };
+        let released = tokio::select! {
+            released = lease.release() => Some(released),
+            // Somebody will not wait for a server that does not answer; the release is on its way. But a
+            // terminal's Ctrl-C that ended the command comes here too, and says nothing about the server.
+            () = async { signals.next().await; sleep(PATIENCE).await } => None,
+        };
+        close(&client).await;
+
+        let ended = ended?;
+        if let Some(reason) = ended.lost.or_else(|| gone(released.as_ref())) {
+            let name = shown(&self.name);
+            return Err(Exit::new(
+                Exit::LOST,
+                format!("the lock {name:?} was lost ({reason}) while the command ran"),
+            ));
+        }
+        match released {
+            Some(Ok(_)) => {}
+            Some(Err(error)) => eprintln!("leasehold: {error}; the lock lapses by itself"),
+            None => {
+                eprintln!("leasehold: the server has not answered the release; if need be, the lock lapses by itself")
             }
         }
+        Ok(ExitCode::from(ended.status))
     }
+}
 
-    fn start(&self, lease: &Lease) -> Result<Child, Exit> {
-        let (program, arguments) = self
-            .command
-            .split_first()
-            .ok_or_else(|| Exit::new(Exit::CONFIG, "no command is given"))?;
-        let mut command = Command::new(program);
-        command.args(arguments).env("LEASEHOLD_LOCK", &self.name);
-        match lease.token() {
-            Some(token) => command.env("LEASEHOLD_TOKEN", token.to_string()),
-            None => command.env_remove("LEASEHOLD_TOKEN"),
-        };
-        command.spawn().map_err(|error| {
-            let status = if error.kind() == io::ErrorKind::NotFound {
-                Exit::NOT_FOUND
-            } else {
-                Exit::NOT_EXECUTABLE
-            };
-            Exit::new(status, format!("cannot run {}: {error}", program.display()))
-        })
-    }
+/// Takes back what is still owed to the server, but not for long.
+async fn close(client: &Client) {
+    let _ = timeout(CLOSE_LIMIT, client.close()).await;
 }
 
 /// Why the lock was not ours any more when it was given back.
-fn gone(released: &Result<ReleaseOutcome, leasehold::Error>) -> Option<&'static str> {
+fn gone(released: Option<&Result<ReleaseOutcome, leasehold::Error>>) -> Option<&'static str> {
     match released {
-        Ok(outcome @ (ReleaseOutcome::Expired | ReleaseOutcome::Stolen)) => Some(outcome.as_str()),
+        Some(Ok(outcome @ (ReleaseOutcome::Expired | ReleaseOutcome::Stolen))) => Some(outcome.as_str()),
         _ => None,
-    }
-}
-
-fn send(child: &Child, signal: Signal) {
-    // Once it has been waited for there is no id, so no other process is hit.
-    let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    if let Some(pid) = pid {
-        // It may have ended a moment ago.
-        let _ = kill_process(pid, signal);
     }
 }
 
 /// Seconds, also with a fraction.
 fn seconds(text: &str) -> Result<Duration, String> {
-    let refuse = || format!("{text:?} is not a number of seconds; give one such as 30 or 0.5");
+    let refuse = || "it is not a number of seconds; give one such as 30 or 0.5".to_owned();
     let number: f64 = text.parse().map_err(|_| refuse())?;
     Duration::try_from_secs_f64(number).map_err(|_| refuse())
 }
+
+/// Who sends a signal waits half a second at the most, whatever the server does: these two together.
+const PATIENCE: Duration = Duration::from_millis(80);
+const CLOSE_LIMIT: Duration = Duration::from_millis(420);

@@ -1,5 +1,7 @@
 //! `leasehold serve`: the embedded store behind a port.
 
+use std::fs::File;
+use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,24 +21,39 @@ use crate::signals::Signals;
 /// stop it at once. Once it listens it prints one line to standard output:
 ///
 ///     leasehold: listening on redis://127.0.0.1:6390
-#[derive(clap::Args, Debug)]
+///
+/// Clients cannot bring it down: scripts end after 100 ms of CPU time (BUSY),
+/// keys and values may take 96 MB (OOM), and the whole process stays below 512 MB.
+#[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Serve {
     /// The port to listen on; 0 takes a free one.
     #[arg(long, default_value_t = 6390)]
     port: u16,
-    /// The address to listen on. Others than loopback let the whole network in.
+    /// The address to listen on. Others than loopback let the whole network in, and need --password-file.
     #[arg(long, default_value = "127.0.0.1")]
     bind: IpAddr,
     /// A file with the password that clients must give. Its last line break does not count.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
+    /// Let the whole network in without a password.
+    #[arg(long)]
+    insecure: bool,
 }
 
 impl Serve {
     pub(crate) async fn run(self) -> Result<ExitCode, Exit> {
         let password = self.password_file.as_deref().map(read_password).transpose()?;
-        let has_password = password.is_some();
+        if !is_loopback(self.bind) && password.is_none() && !self.insecure {
+            return Err(Exit::new(
+                Exit::CONFIG,
+                format!(
+                    "anybody who reaches {} could use the server; give it a password with --password-file FILE, or say \
+                     --insecure",
+                    self.bind
+                ),
+            ));
+        }
         // Before the banner: whoever reads it may stop us right away.
         let mut signals = Signals::listen()?;
         let address = serve_on_a_thread(SocketAddr::new(self.bind, self.port), password).await?;
@@ -45,16 +62,36 @@ impl Serve {
              leasehold: for production use Redis (https://redis.io) or Valkey (https://valkey.io).",
             env!("CARGO_PKG_VERSION")
         );
-        if !self.bind.is_loopback() && !has_password {
-            eprintln!(
-                "leasehold: anybody who reaches {} can use it; consider --password-file",
-                self.bind
-            );
-        }
-        println!("leasehold: listening on redis://{address}");
+        // Nobody may be there to read it.
+        let _ = writeln!(std::io::stdout(), "leasehold: listening on redis://{address}");
         signals.next().await;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Whether only this machine reaches an address. The wildcards 0.0.0.0 and :: are reached by all.
+fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+/// Takes as many open files as the system allows, for each client needs one. Gives their number.
+#[cfg(unix)]
+fn raise_open_files() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // If that is refused, fewer clients are served.
+    let _ = setrlimit(Resource::Nofile, raised);
+    let current = getrlimit(Resource::Nofile).current;
+    current.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX))
+}
+
+#[cfg(not(unix))]
+const fn raise_open_files() -> usize {
+    usize::MAX
 }
 
 /// Listens, and serves until the process ends. On a thread of its own: a script
@@ -63,12 +100,13 @@ async fn serve_on_a_thread(address: SocketAddr, password: Option<Vec<u8>>) -> Re
     let (tell, told) = oneshot::channel();
     let serve = move || {
         let bound = Builder::new_current_thread().enable_all().build().and_then(|runtime| {
-            let server = runtime.block_on(Server::bind(address, password, Embedded::new()))?;
+            let server = runtime.block_on(Server::bind(address, password, Embedded::served()))?;
             Ok((runtime, server))
         });
         match bound {
             Ok((runtime, server)) => {
                 // Nobody who went away before the answer can be told.
+                server.set_open_files(raise_open_files());
                 let _ = tell.send(Ok(server.local_addr()));
                 runtime.block_on(server.serve(std::future::pending()));
             }
@@ -78,6 +116,7 @@ async fn serve_on_a_thread(address: SocketAddr, password: Option<Vec<u8>>) -> Re
     let refuse = |cause: String| Exit::new(Exit::UNAVAILABLE, format!("cannot listen on {address}: {cause}"));
     std::thread::Builder::new()
         .name("leasehold-serve".into())
+        .stack_size(STACK_BYTES)
         .spawn(serve)
         .map_err(|error| refuse(error.to_string()))?;
     match told.await {
@@ -86,9 +125,26 @@ async fn serve_on_a_thread(address: SocketAddr, password: Option<Vec<u8>>) -> Re
     }
 }
 
+/// Scripts may nest some hundred calls into the store, each with frames of Lua's and of ours.
+const STACK_BYTES: usize = 16 * 1024 * 1024;
+
+const MAX_PASSWORD_BYTES: usize = 8 * 1024;
+
 fn read_password(file: &Path) -> Result<Vec<u8>, Exit> {
-    let refuse = |why: String| Exit::new(Exit::CONFIG, format!("password file {}: {why}", file.display()));
-    let mut password = std::fs::read(file).map_err(|error| refuse(error.to_string()))?;
+    // Who takes the option for the password itself does not find it in a log.
+    let refuse = |why: String| Exit::new(Exit::CONFIG, format!("the file of --password-file: {why}"));
+    let unread = |error: std::io::Error| refuse(format!("{error}; give the path of a file with the password"));
+    let mut password = Vec::new();
+    // No more than a client that has not given it yet may send.
+    let most = u64::try_from(MAX_PASSWORD_BYTES).unwrap_or(u64::MAX);
+    File::open(file)
+        .and_then(|file| file.take(most + 1).read_to_end(&mut password))
+        .map_err(unread)?;
+    if password.len() > MAX_PASSWORD_BYTES {
+        return Err(refuse(format!(
+            "it has more than {MAX_PASSWORD_BYTES} bytes; is it the right file?"
+        )));
+    }
     if password.ends_with(b"\n") {
         password.pop();
         if password.ends_with(b"\r") {

@@ -8,19 +8,24 @@ use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 use crate::exit::Exit;
 
-/// Listens for the signals that ask a program to end.
+/// Listens for the signals that ask a program to end, but for those that it was started to ignore: `nohup` ignores
+/// SIGHUP, a shell without job control SIGINT for what it runs in the background.
 #[derive(Debug)]
 pub(crate) struct Signals {
-    terminate: Stream,
-    interrupt: Stream,
-    hang_up: Stream,
+    terminate: Option<Stream>,
+    interrupt: Option<Stream>,
+    hang_up: Option<Stream>,
 }
 
 impl Signals {
     /// From now on these signals no longer end the process by themselves.
     pub(crate) fn listen() -> Result<Self, Exit> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| Exit::new(Exit::SOFTWARE, format!("cannot listen for signals: {error}")))
+        let listen = |kind: SignalKind| {
+            if is_ignored(kind) {
+                return Ok(None);
+            }
+            let failed = |error| Exit::new(Exit::SOFTWARE, format!("cannot listen for signals: {error}"));
+            signal(kind).map(Some).map_err(failed)
         };
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
@@ -32,16 +37,41 @@ impl Signals {
     /// The next one.
     pub(crate) async fn next(&mut self) -> Signal {
         tokio::select! {
-            _ = self.terminate.recv() => Signal::TERM,
-            _ = self.interrupt.recv() => Signal::INT,
-            _ = self.hang_up.recv() => Signal::HUP,
+            () = next(&mut self.terminate) => Signal::TERM,
+            () = next(&mut self.interrupt) => Signal::INT,
+            () = next(&mut self.hang_up) => Signal::HUP,
         }
     }
 }
 
+async fn next(stream: &mut Option<Stream>) {
+    match stream {
+        Some(stream) => {
+            stream.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether this program was started with the signal ignored. Where the system does not tell, it was not.
+pub(crate) fn is_ignored(kind: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0);
+    // Signal 1 has the lowest bit.
+    let bit = u32::try_from(kind.as_raw_value() - 1).unwrap_or(u32::MAX);
+    mask.checked_shr(bit).unwrap_or(0) & 1 == 1
+}
+
 /// The exit status that shells give to a program that a signal ended.
-pub(crate) fn status_of(signal: i32) -> ExitCode {
-    ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+pub(crate) fn code_of(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
+}
+
+pub(crate) fn status_of(signal: Signal) -> ExitCode {
+    ExitCode::from(code_of(signal.as_raw()))
 }
 
 /// Whether a signal has to be passed on: a terminal sends Ctrl-C to the command

@@ -215,9 +215,47 @@ fn serve_refuses_what_it_cannot_do() {
             .output()
             .unwrap();
         assert_eq!(status(&output), 78);
-        assert!(errors(&output).contains(path), "{}", errors(&output));
+        assert!(errors(&output).contains("--password-file"), "{}", errors(&output));
     }
     std::fs::remove_file(empty).unwrap();
+}
+
+#[test]
+fn serve_lets_the_network_in_only_with_a_password_or_if_told_so() {
+    for address in ["0.0.0.0", "::", "192.0.2.1", "::ffff:192.0.2.1"] {
+        let output = leasehold(&["serve", "--port", "0", "--bind", address])
+            .output()
+            .unwrap();
+        assert_eq!(status(&output), 78, "{address}");
+        let text = errors(&output);
+        assert!(
+            text.contains("--password-file") && text.contains("--insecure"),
+            "{text}"
+        );
+    }
+    let path = file("network", "s3cret");
+    let password = ["--password-file", path.to_str().unwrap()];
+    for arguments in [
+        &["--bind", "0.0.0.0", "--insecure"][..],
+        &["--bind", "0.0.0.0", password[0], password[1]],
+        &["--bind", "127.0.0.2"],
+        &["--bind", "::ffff:127.0.0.1"],
+    ] {
+        let mut child = leasehold(&["serve", "--port", "0"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let line = first_line(&mut BufReader::new(child.stdout.take().unwrap()));
+        assert!(
+            line.starts_with("leasehold: listening on redis://"),
+            "{arguments:?}: {line}"
+        );
+        send(&child, Signal::TERM);
+        assert_eq!(wait(&mut child), 0);
+    }
+    std::fs::remove_file(path).unwrap();
 }
 
 #[test]
@@ -351,7 +389,28 @@ fn what_cannot_be_run_is_told_apart() {
 fn help_lists_the_exit_statuses() {
     let output = leasehold(&["run", "--help"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    for status in ["69", "74", "75", "78", "126", "127", "128 + n"] {
+    for status in ["69", "70", "74", "75", "78", "126", "127", "128 + n"] {
         assert!(text.contains(status), "{status} is missing in\n{text}");
     }
+}
+
+/// `nohup` has a program ignore SIGHUP, and all that the program starts.
+#[test]
+fn a_signal_that_it_was_started_to_ignore_ends_nothing() {
+    let served = Served::start(&[]);
+    let mut child = Command::new("nohup")
+        .arg(env!("CARGO_BIN_EXE_leasehold"))
+        .args(["run", "--url", &served.url(), "stock", "--", "sh", "-c"])
+        .arg("echo ready; kill -HUP $$; read line; exit 4")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    assert_eq!(first_line(&mut output), "ready");
+    send(&child, Signal::HUP);
+    assert_eq!(served.say("EXISTS stock"), ":1", "it goes on");
+    drop(child.stdin.take());
+    assert_eq!(wait(&mut child), 4, "and so did the command");
 }

@@ -115,11 +115,11 @@ fn raw(address: &str, width: usize, length: Duration) -> Result<f64, Box<dyn std
             format!("raw:{number}"),
             format!("01234567-89ab-cdef-0123-456789abcdef:{number}"),
         );
-        let token = format!("leasehold:token:{{{name}}}");
+        let token = format!("leasehold:{{{name}}}:token");
         let channel = format!("redisson_lock__channel:{{{name}}}");
         let (acquire, release) = (Script::LockAcquire.sha1(), Script::LockRelease.sha1());
         acquires.extend(encode(&["EVALSHA", acquire, "2", &name, &token, "30000", &owner]));
-        releases.extend(encode(&["EVALSHA", release, "2", &name, &channel, &owner]));
+        releases.extend(encode(&["EVALSHA", release, "1", &name, &owner, &channel]));
     }
     // `*2`, `:1`, `$16`, a token of 16 digits; and `*2`, `:1`, `:0`.
     let mut granted = vec![0; width * (4 + 4 + 5 + 18)];

@@ -41,7 +41,8 @@ impl Client {
     /// - `Unavailable`: the server cannot be reached within the connect timeout
     ///   (5 s); the message names it and the cause.
     /// - `Misconfigured`: it refuses the password, is older than Redis 6.2, or is
-    ///   a replica, a sentinel or part of a cluster.
+    ///   a replica, a sentinel or part of a cluster; or its certificate is not
+    ///   acceptable here, or that of this client there.
     ///
     /// Dropping the future gives the connection up.
     pub async fn connect(url: impl Into<String>) -> Result<Self, Error> {
@@ -192,7 +193,9 @@ impl Builder {
     }
 
     /// Put before the name of every lock, as it stands. The rules for names hold
-    /// for both together. Default: nothing.
+    /// for the prefix and for both together, and it has none of `*?[]\`, so that an
+    /// access list can name it. Let it end in a separator: `acme` is also the start of
+    /// `acme2:`. Default: nothing.
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.options.key_prefix = Some(prefix.into());
         self
@@ -202,6 +205,20 @@ impl Builder {
     /// instead of the system's.
     pub fn tls_ca_file(mut self, path: impl AsRef<Path>) -> Self {
         self.options.tls_ca_file = Some(path.as_ref().to_string_lossy().into_owned());
+        self
+    }
+
+    /// A PEM file of this client's certificate, for a server that demands one; the
+    /// certificates that lead to its authority may follow. Together with
+    /// [`Builder::tls_key_file`], and with `rediss://`.
+    pub fn tls_cert_file(mut self, path: impl AsRef<Path>) -> Self {
+        self.options.tls_cert_file = Some(path.as_ref().to_string_lossy().into_owned());
+        self
+    }
+
+    /// A PEM file of the private key of that certificate, not encrypted.
+    pub fn tls_key_file(mut self, path: impl AsRef<Path>) -> Self {
+        self.options.tls_key_file = Some(path.as_ref().to_string_lossy().into_owned());
         self
     }
 

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use leasehold_protocol::{
-    Error, ErrorKind, Holder, Kind, LockState, LostReason, Operation, Permits, ReleaseOutcome,
+    Error, ErrorKind, Holder, Kind, LockState, LostReason, Operation, Permits, ReleaseOutcome, shown,
 };
 
 pub use self::address::LockRef;
@@ -183,7 +183,7 @@ impl Host {
     /// # Errors
     /// `InvalidArgument` for an option out of its range or a malformed URL;
     /// `Misconfigured` for no URL at all, a scheme that this version does not
-    /// know, or a CA file that cannot be read.
+    /// know, or a file of the TLS options that is not what it should be.
     pub fn open(options: Options, wake: Box<dyn Fn() + Send + Sync>) -> Result<Self, Error> {
         let settings = Settings::check(options)?;
         Self::start_generation(settings, Some(Arc::from(wake)))

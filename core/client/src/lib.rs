@@ -51,6 +51,7 @@ mod lease;
 mod lock;
 mod process;
 mod target;
+mod tls;
 mod transport;
 
 pub use leasehold_protocol::{Error, ErrorKind, Holder, LockState, LostReason, Operation, ReleaseOutcome};

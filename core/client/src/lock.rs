@@ -1,9 +1,10 @@
 //! A lock object: its kind, its name, and how to take it.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{Error, Holder, LockState, Operation};
+use leasehold_protocol::{Error, Holder, LockState, Operation, shown};
 
 use crate::client::{millis, unexpected};
 use crate::host::{Acquire, Completion, Host, Kind, LockRef, Op};
@@ -32,7 +33,7 @@ use crate::lease::Lease;
 /// # client.close().await;
 /// # Ok(()) }) }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a lock object alone locks nothing; call acquire()"]
 pub struct Lock {
     host: Host,
@@ -43,6 +44,17 @@ pub struct Lock {
     max_hold: Option<Duration>,
     within: Option<u64>,
     fencing: bool,
+}
+
+impl fmt::Debug for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lock")
+            .field("name", &shown(&self.name))
+            .field("wait", &self.wait)
+            .field("lease", &self.lease)
+            .field("max_hold", &self.max_hold)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Lock {

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 use leasehold_protocol::{Error, ErrorKind, Operation};
 
+use crate::tls::{Tls, TlsFiles};
+
 /// A server, and how to get in.
 #[derive(Clone)]
 pub(crate) struct Target {
@@ -18,7 +20,8 @@ pub(crate) struct Target {
 }
 
 /// Where the server is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(test, derive(Debug))]
 pub(crate) enum Scheme {
     /// `redis://`, and `rediss://` with TLS.
     Tcp { host: String, port: u16, tls: Option<Tls> },
@@ -28,42 +31,32 @@ pub(crate) enum Scheme {
     Memory { name: Option<String> },
 }
 
-/// How the server proves who it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tls {
-    /// The text of a PEM file of authorities to trust instead of the system's.
-    pub(crate) ca: Option<Vec<u8>>,
-}
-
 const DEFAULT_PORT: u16 = 6379;
 const FORMS: &str =
     "give redis://[user:password@]host[:port][/db], rediss://…, redis+unix:///path, memory:// or memory://name";
 
 impl Target {
     /// Reads a URL.
-    pub(crate) fn parse(url: &str, tls_ca_file: Option<&str>) -> Result<Self, Error> {
+    pub(crate) fn parse(url: &str, files: &TlsFiles) -> Result<Self, Error> {
         let Some((scheme, rest)) = url.split_once("://") else {
             return Err(invalid(&format!("the URL has no scheme; {FORMS}")));
         };
         if rest.contains('#') {
             return Err(invalid(
-                "the URL has a #fragment; leave it out (there is no #insecure: name the server's authority by the CA file option), and write a # in a password as %23",
+                "the URL has a #fragment; leave it out (there is no #insecure: name the server's authority by tls_ca_file), and write a # in a password as %23",
             ));
         }
         let scheme = scheme.to_ascii_lowercase();
-        if tls_ca_file.is_some() && scheme != "rediss" {
-            return Err(invalid(
-                "a CA file is given but the URL is not rediss://; use one with the other",
-            ));
+        if let Some(option) = files.first()
+            && scheme != "rediss"
+        {
+            return Err(invalid(&format!(
+                "{option} is given but the URL is not rediss://; use one with the other"
+            )));
         }
         match scheme.as_str() {
             "redis" => Self::tcp(rest, None),
-            "rediss" => Self::tcp(
-                rest,
-                Some(Tls {
-                    ca: tls_ca_file.map(read_ca).transpose()?,
-                }),
-            ),
+            "rediss" => Self::tcp(rest, Some(Tls::load(files)?)),
             "redis+unix" | "unix" => Self::unix(rest),
             "memory" => Self::memory(rest),
             "redis+sentinel" | "rediss+sentinel" | "redis+cluster" | "rediss+cluster" => Err(misconfigured(&format!(
@@ -270,10 +263,6 @@ fn decode(text: &str) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| invalid("the URL's percent-encoding is not UTF-8"))
 }
 
-fn read_ca(path: &str) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|error| misconfigured(&format!("the CA file {path} cannot be read: {error}")))
-}
-
 fn unknown_query() -> Error {
     invalid("the URL has a ?part that is not known; only ?db=n is, once")
 }
@@ -291,11 +280,11 @@ mod tests {
     use super::*;
 
     fn parse(url: &str) -> Target {
-        Target::parse(url, None).unwrap()
+        Target::parse(url, &TlsFiles::default()).unwrap()
     }
 
     fn refuse(url: &str) -> Error {
-        Target::parse(url, None).unwrap_err()
+        Target::parse(url, &TlsFiles::default()).unwrap_err()
     }
 
     #[test]
@@ -387,10 +376,16 @@ mod tests {
     }
 
     #[test]
-    fn a_ca_file_needs_tls_and_must_exist() {
-        let error = Target::parse("redis://h", Some("/nowhere.pem")).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        let error = Target::parse("rediss://h", Some("/nowhere.pem")).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Misconfigured);
+    fn tls_options_need_rediss() {
+        for files in [
+            TlsFiles::new(Some("/ca.pem".into()), None, None),
+            TlsFiles::new(None, Some("/cert.pem".into()), Some("/key.pem".into())),
+        ] {
+            for url in ["redis://h", "redis+unix:///h", "memory://"] {
+                let error = Target::parse(url, files.as_ref().unwrap()).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+                assert!(error.message().contains("rediss://"), "{error}");
+            }
+        }
     }
 }

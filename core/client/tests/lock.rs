@@ -191,18 +191,18 @@ on_every_server! {
         }
         let lease = client.lock("b").without_token().acquire().await.unwrap();
         assert_eq!(lease.token(), None);
-        assert!(!server.exists("leasehold:token:{b}"));
+        assert!(!server.exists("leasehold:{b}:token"));
     }
 
     async fn a_corrupt_token_is_refused_and_nothing_is_written(server: &Server) {
         let client = connect(server).await;
         for corrupt in ["x", "-1", "1.5", "9007199254740992", ""] {
-            server.run(&["SET", "leasehold:token:{a}", corrupt]);
+            server.run(&["SET", "leasehold:{a}:token", corrupt]);
             let error = client.lock("a").try_acquire().await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Misconfigured, "{corrupt:?}");
             assert!(!server.exists("a"), "{corrupt:?}");
             let kept = Reply::Bytes(corrupt.as_bytes().to_vec());
-            assert_eq!(server.run(&["GET", "leasehold:token:{a}"]), kept);
+            assert_eq!(server.run(&["GET", "leasehold:{a}:token"]), kept);
         }
     }
 

@@ -135,50 +135,6 @@ async fn a_unix_socket_works() {
 }
 
 #[tokio::test]
-async fn tls_trusts_the_given_authority_and_no_other() {
-    let tls = |file: &str| format!("{}/tests/support/tls/{file}", env!("CARGO_MANIFEST_DIR"));
-    let port = free_port().to_string();
-    let (certificate, key) = (tls("server.pem"), tls("server.key"));
-    let _server = Redis::start_with(
-        &[
-            "--tls-port",
-            &port,
-            "--tls-cert-file",
-            &certificate,
-            "--tls-key-file",
-            &key,
-            "--tls-auth-clients",
-            "no",
-        ],
-        None,
-    );
-    for host in ["localhost", "127.0.0.1"] {
-        let url = format!("rediss://{host}:{port}");
-        let client = Client::builder()
-            .url(&url)
-            .tls_ca_file(tls("ca.pem"))
-            .connect()
-            .await
-            .unwrap();
-        let lease = client.lock("a").acquire().await.unwrap();
-        assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
-
-        let error = refusal(url).await;
-        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-        assert!(error.message().contains("certificate"), "{error}");
-    }
-    // A server that does not speak TLS.
-    let plain = Redis::start();
-    let error = Client::builder()
-        .url(format!("rediss://127.0.0.1:{}", plain.port))
-        .connect_timeout(Duration::from_millis(300))
-        .connect()
-        .await
-        .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-}
-
-#[tokio::test]
 async fn a_key_prefix_goes_before_every_key() {
     let server = Redis::start();
     let client = Client::builder()
@@ -197,7 +153,7 @@ async fn a_key_prefix_goes_before_every_key() {
         .unwrap_err();
     assert_eq!(error.lock(), Some("a"), "errors say what the caller said");
     assert_eq!(
-        server.run(&["EXISTS", "shop:a", "leasehold:token:{shop:a}"]),
+        server.run(&["EXISTS", "shop:a", "leasehold:{shop:a}:token"]),
         Reply::Int(2)
     );
 }

@@ -4,7 +4,7 @@
 -- KEYS[2]  the fencing token's STRING
 -- KEYS[3]  the queue, see parts/fair.lua
 -- KEYS[4]  the waiters, see parts/fair.lua
--- KEYS[5]  the channel that waiters of the plain lock listen on
+-- ARGV[1]  the channel that waiters of the plain lock listen on
 --
 -- Reply    {1, listeners}       removed; how many connections heard that it is free
 --          {0}                  there was no record
@@ -13,7 +13,7 @@
 --
 -- Invariant: nothing but a HASH is removed; the queue keeps its order.
 
-local lock, channel = KEYS[1], KEYS[5]
+local lock, channel = KEYS[1], ARGV[1]
 
 if redis.call('HLEN', lock) == 0 then
   return {0}

@@ -5,8 +5,8 @@
 -- KEYS[2]  the fencing token's STRING
 -- KEYS[3]  the queue, see parts/fair.lua
 -- KEYS[4]  the waiters, see parts/fair.lua
--- KEYS[5]  the channel that waiters of the plain lock listen on
 -- ARGV[1]  owner id
+-- ARGV[2]  the channel that waiters of the plain lock listen on
 --
 -- Reply    {1, listeners}       released; how many connections heard that it is free
 --          {1, 0, news}         released, and granted to another of this client, see parts/fair.lua
@@ -18,8 +18,8 @@
 -- Invariant: only this owner's hold and place go. HDEL is the first write, so that a
 -- full server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
 
-local lock, channel = KEYS[1], KEYS[5]
-local owner = ARGV[1]
+local lock = KEYS[1]
+local owner, channel = ARGV[1], ARGV[2]
 
 local was_held = redis.call('HDEL', lock, owner) == 1
 if not was_held then

@@ -1,7 +1,7 @@
 -- Removes the lock's record, whoever holds it, and wakes those who wait.
 --
 -- KEYS[1]  the lock: HASH {owner -> 1}
--- KEYS[2]  the channel that waiters listen on
+-- ARGV[1]  the channel that waiters listen on
 --
 -- Reply    {1, listeners}       removed; how many connections heard of it
 --          {0}                  there was no record
@@ -12,5 +12,5 @@ if redis.call('HLEN', KEYS[1]) == 0 then
   return {0}
 end
 redis.call('DEL', KEYS[1])
-local listeners = redis.pcall('PUBLISH', KEYS[2], '0')
+local listeners = redis.pcall('PUBLISH', ARGV[1], '0')
 return {1, type(listeners) == 'number' and listeners or 0}

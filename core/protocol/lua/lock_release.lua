@@ -1,8 +1,8 @@
 -- Gives up one owner's hold and wakes those who wait.
 --
 -- KEYS[1]  the lock: HASH {owner -> 1}
--- KEYS[2]  the channel that waiters listen on
 -- ARGV[1]  owner id
+-- ARGV[2]  the channel that waiters listen on
 --
 -- Reply    {1, listeners}       released; how many connections heard of it
 --          {0}                  there was no record
@@ -11,8 +11,8 @@
 -- Invariant: only this owner's field goes. HDEL is the first write, so a full
 -- server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
 
-local lock, channel = KEYS[1], KEYS[2]
-local owner = ARGV[1]
+local lock = KEYS[1]
+local owner, channel = ARGV[1], ARGV[2]
 
 if redis.call('HDEL', lock, owner) == 0 then
   if redis.call('EXISTS', lock) == 1 then

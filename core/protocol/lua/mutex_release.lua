@@ -1,8 +1,8 @@
 -- Gives up one owner's hold of the simple lock and wakes those who wait.
 --
 -- KEYS[1]  the lock: STRING owner
--- KEYS[2]  the channel that Leasehold's waiters listen on
 -- ARGV[1]  owner id
+-- ARGV[2]  the channel that Leasehold's waiters listen on
 --
 -- Reply    {1, listeners}       released; how many connections heard of it
 --          {0}                  there was no record
@@ -11,13 +11,14 @@
 -- Invariant: only this owner's record goes. PUBLISH may be refused (ACL), and
 -- the release stands.
 
-local lock, channel = KEYS[1], KEYS[2]
+local lock = KEYS[1]
+local owner, channel = ARGV[1], ARGV[2]
 
 local holder = redis.call('GET', lock)
 if not holder then
   return {0}
 end
-if holder ~= ARGV[1] then
+if holder ~= owner then
   return {2}
 end
 redis.call('DEL', lock)

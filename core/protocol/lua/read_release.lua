@@ -2,8 +2,8 @@
 --
 -- KEYS[1]  the state: HASH, see parts/read_write.lua
 -- KEYS[2]  the readers: ZSET {owner -> deadline}
--- KEYS[3]  the channel that waiters listen on
 -- ARGV[1]  owner id
+-- ARGV[2]  the channel that waiters listen on
 --
 -- Reply    {1, listeners}       released; how many connections heard of it
 --          {0}                  the hold had ended
@@ -13,8 +13,8 @@
 -- Invariant: only this owner's hold goes. ZREM is the first write, so that a full
 -- server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
 
-local state, readers, channel = KEYS[1], KEYS[2], KEYS[3]
-local owner = ARGV[1]
+local state, readers = KEYS[1], KEYS[2]
+local owner, channel = ARGV[1], ARGV[2]
 
 local now = milliseconds(redis.call('TIME'))
 local was_held = tonumber(redis.call('ZSCORE', readers, owner) or 0) > now

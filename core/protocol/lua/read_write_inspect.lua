@@ -1,7 +1,7 @@
 -- Says who holds one side of a read-write lock. Writes nothing.
 --
--- KEYS[1]  the state: HASH, see parts/read_write.lua
--- KEYS[2]  the readers: ZSET {owner -> deadline}
+-- KEYS[1]  the side's record: of 'write' the state, a HASH, see parts/read_write.lua;
+--          of 'read' the readers, ZSET {owner -> deadline}
 -- ARGV[1]  'read' or 'write'
 --
 -- Reply    {0, left, holder}    held; the reader that ends last, or the writer
@@ -17,7 +17,7 @@ if ARGV[1] == 'write' then
   local s = redis.call('HMGET', KEYS[1], 'writer', 'writer_until')
   holder, ends = s[1], s[2]
 else
-  local last = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')
+  local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
   holder, ends = last[1], last[2]
 end
 if left(ends, now) <= 0 then

@@ -2,8 +2,8 @@
 --
 -- KEYS[1]  the permits: ZSET {owner/i -> deadline in ms of the server's clock}, and
 --          {limit -> how many there are}
--- KEYS[2]  the channel that waiters listen on
 -- ARGV[1]  the new limit, 1 to 1000000
+-- ARGV[2]  the channel that waiters listen on
 --
 -- Reply    {1, listeners}       changed; how many connections heard of it
 --          {0}                  none is held: there is no limit to change
@@ -13,8 +13,8 @@
 -- Invariant: no permit comes, goes or lasts longer. A limit is written only where a
 -- permit is held, so that the key has a TTL.
 
-local permits, channel = KEYS[1], KEYS[2]
-local limit = tonumber(ARGV[1])
+local permits = KEYS[1]
+local limit, channel = tonumber(ARGV[1]), ARGV[2]
 
 if not (limit and limit >= 1 and limit <= 1000000 and limit % 1 == 0) then
   return redis.error_reply('LEASEHOLD_ARGUMENT the limit must be 1 to 1000000')

@@ -1,9 +1,9 @@
 -- Gives permits back and wakes those who wait.
 --
 -- KEYS[1]  the permits: ZSET {owner/i -> deadline in ms of the server's clock}
--- KEYS[2]  the channel that waiters listen on
 -- ARGV[1]  owner id
 -- ARGV[2]  how many permits the owner has
+-- ARGV[3]  the channel that waiters listen on
 --
 -- Reply    {1, listeners}       released; how many connections heard of it
 --          {0}                  they had ended
@@ -13,13 +13,13 @@
 -- Invariant: only this owner's permits go. ZREM is the first write, so that a full
 -- server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
 
-local permits, channel = KEYS[1], KEYS[2]
-local owner = ARGV[1]
+local permits = KEYS[1]
+local owner, count, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local now = milliseconds(redis.call('TIME'))
 local held = tonumber(redis.call('ZSCORE', permits, owner .. '/1') or 0) > now
 local removed = 0
-for i = 1, tonumber(ARGV[2]) do
+for i = 1, count do
   removed = removed + redis.call('ZREM', permits, owner .. '/' .. i)
 end
 if redis.call('ZCARD', permits) == 1 then

@@ -1,8 +1,8 @@
 -- Gives up a writer's hold, or its place among those who wait, and wakes the others.
 --
 -- KEYS[1]  the state: HASH, see parts/read_write.lua
--- KEYS[2]  the channel that waiters listen on
 -- ARGV[1]  owner id
+-- ARGV[2]  the channel that waiters listen on
 --
 -- Reply    {1, listeners}       released; how many connections heard of it
 --          {0}                  the hold had ended, or there was none
@@ -13,8 +13,8 @@
 -- Invariant: only this owner's hold and mark go. HDEL is the first write, so that a
 -- full server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
 
-local state, channel = KEYS[1], KEYS[2]
-local owner = ARGV[1]
+local state = KEYS[1]
+local owner, channel = ARGV[1], ARGV[2]
 
 local now = milliseconds(redis.call('TIME'))
 local s = redis.call('HMGET', state, 'writer', 'writer_until', 'mark', 'refused')

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::name::shown;
+
 /// What went wrong, kind by kind. Every language has one class for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -123,10 +125,10 @@ impl Error {
         }
     }
 
-    /// The same error, naming the lock.
+    /// The same error, naming the lock as messages show it.
     #[must_use]
-    pub fn with_lock(mut self, lock: impl Into<String>) -> Self {
-        self.lock = Some(lock.into());
+    pub fn with_lock(mut self, lock: impl AsRef<str>) -> Self {
+        self.lock = Some(shown(lock.as_ref()).into_owned());
         self
     }
 
@@ -149,7 +151,8 @@ impl Error {
         self.operation
     }
 
-    /// The lock's name, if one was involved.
+    /// The lock's name, if one was involved, as messages show it: without the
+    /// userinfo of a URL.
     #[must_use]
     pub fn lock(&self) -> Option<&str> {
         self.lock.as_deref()

@@ -102,10 +102,13 @@ impl Session {
             (Ok(reply), Question::Force | Question::Limit(_)) => parse_record(&reply)
                 .map(|record| Outcome::Forced(matches!(record, Record::Mine { .. })))
                 .map_or_else(refused, Ok),
-            (Err(CallError::Server { code, message }), _) => Err(match Refusal::of(&code) {
-                Refusal::Temporary => (ErrorKind::Unavailable, explain(&code, &message)),
-                _ => (ErrorKind::Misconfigured, explain(&code, &message)),
-            }),
+            (Err(CallError::Server { code, message }), _) => {
+                let kind = match Refusal::of(&code) {
+                    Refusal::Temporary => ErrorKind::Unavailable,
+                    _ => ErrorKind::Misconfigured,
+                };
+                Err((kind, explain(&inspection.keys, &code, &message)))
+            }
             // Asked again on the next connection, if the caller's patience lasts.
             (Err(CallError::Disconnected(_)), Question::State | Question::Limit(_)) => return,
             (Err(CallError::Disconnected(cause)), Question::Force) => Err((

@@ -70,7 +70,7 @@ pub use error::{Error, ErrorKind, Holder, Operation};
 pub use instant::Instant;
 pub use kinds::{Kind, Permits};
 pub use lease::LeaseDuration;
-pub use name::{LockName, MAX_NAME_BYTES};
+pub use name::{KeyPrefix, LockName, MAX_NAME_BYTES, shown};
 pub use owner::{ClientId, Entropy, OwnerId};
 pub use reply::{CallError, Reply};
 pub use script::Script;

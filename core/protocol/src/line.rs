@@ -24,7 +24,7 @@ use crate::owner::OwnerId;
 use crate::queue::QueueId;
 use crate::reply::{CallError, Reply};
 use crate::request::{Granted, MIN_GAP};
-use crate::session::{CallId, Lane, NodeId, Session, Ticket};
+use crate::session::{CallId, Lane, Session, Ticket};
 use crate::timers::Timer;
 use crate::token::Token;
 
@@ -53,14 +53,12 @@ impl Session {
     pub(crate) fn stand_in_line(&mut self, id: QueueId, keys: &Arc<Keys>, now: Instant) {
         let Some(queue) = self.queues.get_mut(id) else { return };
         queue.line.keys = Some(Arc::clone(keys));
-        let node = queue.node;
         if self.timers.get(Timer::Poll(id)).is_none() {
             let heartbeat = self.heartbeat();
             self.timers.set(Timer::Poll(id), now + heartbeat);
         }
-        let grants_may_be_missed = self.listen_for_grants(node, id);
-        let news_may_be_missed = self.subscribe(id);
-        if grants_may_be_missed || news_may_be_missed {
+        self.listen_for_grants(id, keys);
+        if self.subscribe(id) {
             self.poll_line_soon(id, now);
         }
     }
@@ -176,17 +174,13 @@ impl Session {
 
     /// The server tells this client of a grant, by a message or with the reply to a release:
     /// `<owner> <last seen> <token>`.
-    pub(crate) fn granted_unasked(&mut self, node: NodeId, payload: &[u8], now: Instant) {
+    pub(crate) fn granted_unasked(&mut self, id: QueueId, payload: &[u8], now: Instant) {
         let mut words = payload.split(|byte| *byte == b' ');
         let (Some(owner), Some(seen)) = (words.next(), words.next().and_then(parse_number)) else {
             return;
         };
         let token = words.next().and_then(Token::parse);
-        let granted = self
-            .channels
-            .own_queues(node)
-            .into_iter()
-            .find_map(|id| self.in_line(id, owner));
+        let granted = self.in_line(id, owner);
         let Some((ticket, request)) = granted.and_then(|ticket| Some((ticket, self.requests.get_mut(&ticket)?))) else {
             return;
         };

@@ -525,10 +525,11 @@ fn whole_lost() -> Error {
 /// The one of two outcomes that the caller has to know.
 fn worse(a: Outcome, b: Outcome) -> Outcome {
     let rank = |outcome: &Outcome| match outcome {
-        Outcome::Failed(_) => 4,
-        Outcome::Released(ReleaseOutcome::Unknown) => 3,
-        Outcome::Released(ReleaseOutcome::Stolen) => 2,
-        Outcome::Released(ReleaseOutcome::Expired) => 1,
+        // Somebody else may have held it: no other failure must hide that.
+        Outcome::Released(ReleaseOutcome::Stolen) => 4,
+        Outcome::Released(ReleaseOutcome::Expired) => 3,
+        Outcome::Failed(_) => 2,
+        Outcome::Released(ReleaseOutcome::Unknown) => 1,
         _ => 0,
     };
     match (a, b) {

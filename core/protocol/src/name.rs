@@ -1,9 +1,17 @@
-//! Lock names, and the keys derived from them.
+//! Lock names, and the keys and channels derived from them.
+//!
+//! Ours are `leasehold:{NAME}:WORD`, or `leasehold::NAME:WORD` if the name has braces
+//! of its own. So a cluster keeps all of a lock together; no two names share a key;
+//! and all that belongs to the names of one prefix starts with `leasehold:{PREFIX` or
+//! `leasehold::PREFIX`, and nothing else does: two patterns of an access list confine
+//! a client to its prefix.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Operation};
+use crate::owner::ClientId;
 
 /// The longest name, in bytes.
 pub const MAX_NAME_BYTES: usize = 512;
@@ -27,8 +35,9 @@ impl LockName {
     /// derived keys would live in another hash slot of a cluster.
     pub fn parse(name: &str) -> Result<Self, Error> {
         let refuse = |why: String| {
-            let shown: String = name.chars().take(80).collect();
-            Err(Error::new(ErrorKind::InvalidArgument, Operation::Acquire, why).with_lock(shown))
+            // Hidden first: the cut could take away the @ by which userinfo is known.
+            let short: String = shown(name).chars().take(80).collect();
+            Err(Error::new(ErrorKind::InvalidArgument, Operation::Acquire, why).with_lock(short))
         };
         if name.is_empty() {
             return refuse("the name is empty; give 1 to 512 bytes".into());
@@ -63,35 +72,174 @@ impl LockName {
         self.0.as_bytes().into()
     }
 
-    /// `prefix:name` if the name has a `{`, else `prefix:{name}`: Redisson's rule,
-    /// by which the names `a` and `{a}` share a key.
-    pub(crate) fn derived(&self, prefix: &str) -> Arc<[u8]> {
-        derived(prefix, &self.0).into()
+    /// The channel on which Redisson tells of a release of this name. Its rule for
+    /// braces is not ours: the names `a` and `{a}` share it.
+    pub(crate) fn redisson_channel(&self) -> Arc<[u8]> {
+        derived("redisson_lock__channel", &self.0).into()
     }
 
-    /// `prefix::name` if the name has a `{`, else `prefix:{name}`: no two names
-    /// share a key.
-    pub(crate) fn own(&self, prefix: &str) -> Arc<[u8]> {
-        if self.0.contains('{') {
-            format!("{prefix}::{}", self.0).into_bytes().into()
+    /// A key or a channel of ours for this name.
+    pub(crate) fn own(&self, word: Word) -> Arc<[u8]> {
+        self.with_word(word.as_str())
+    }
+
+    /// The channel on which the server tells `client` of grants of this name's fair
+    /// lock. `lua/parts/fair.lua` makes it from the queue's key.
+    pub(crate) fn grants(&self, client: ClientId) -> Arc<[u8]> {
+        self.with_word(&format!("grants:{client}"))
+    }
+
+    fn with_word(&self, word: &str) -> Arc<[u8]> {
+        let name = &self.0;
+        let text = if name.contains('{') {
+            format!("leasehold::{name}:{word}")
         } else {
-            derived(prefix, &self.0).into()
-        }
+            format!("leasehold:{{{name}}}:{word}")
+        };
+        text.into_bytes().into()
     }
 }
 
 impl fmt::Debug for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        fmt::Debug::fmt(&*shown(&self.0), f)
     }
 }
 
 impl fmt::Display for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        f.write_str(&shown(&self.0))
     }
 }
 
+/// A name as messages show it: names are no secrets, but a URL that was passed in
+/// a name's place may hold one. What stands between its `://` and its last `@` is
+/// hidden: `redis://…@host`. One slash is enough, as a URL that was made a path has
+/// it. In every language the shown name is made here.
+#[must_use]
+pub fn shown(name: &str) -> Cow<'_, str> {
+    let userinfo = name.split_once(":/").and_then(|(scheme, rest)| {
+        let slash = if rest.starts_with('/') { "/" } else { "" };
+        Some((scheme, slash, rest.rsplit_once('@')?.1))
+    });
+    match userinfo {
+        Some((scheme, slash, host)) => Cow::Owned(format!("{scheme}:/{slash}…@{host}")),
+        None => Cow::Borrowed(name),
+    }
+}
+
+/// What a key or a channel of ours is for: its last part, without a colon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Word {
+    /// The last fencing token.
+    Token,
+    /// The fair lock's queue.
+    Fair,
+    /// When each waiter of the fair lock was last heard of.
+    Alive,
+    /// Who writes, and who waits to.
+    Rw,
+    /// Who reads.
+    RwReaders,
+    /// Who holds permits.
+    Semaphore,
+    /// Releases of the simple lock.
+    Channel,
+    /// Releases of the read-write lock.
+    RwChannel,
+    /// Releases of permits.
+    SemaphoreChannel,
+}
+
+impl Word {
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Token,
+        Self::Fair,
+        Self::Alive,
+        Self::Rw,
+        Self::RwReaders,
+        Self::Semaphore,
+        Self::Channel,
+        Self::RwChannel,
+        Self::SemaphoreChannel,
+    ];
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Token => "token",
+            Self::Fair => "fair",
+            Self::Alive => "alive",
+            Self::Rw => "rw",
+            Self::RwReaders => "rw-readers",
+            Self::Semaphore => "semaphore",
+            Self::Channel => "channel",
+            Self::RwChannel => "rw-channel",
+            Self::SemaphoreChannel => "semaphore-channel",
+        }
+    }
+}
+
+/// What a client puts before each of its names.
+///
+/// Two clients are apart if neither's prefix is the start of the other's: let it end
+/// in a separator, `acme:`, since `acme` is the start of `acme2`.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct KeyPrefix(Arc<str>);
+
+impl fmt::Debug for KeyPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*shown(&self.0), f)
+    }
+}
+
+impl KeyPrefix {
+    /// Checks a prefix; an empty one puts nothing before the names.
+    ///
+    /// # Errors
+    /// `InvalidArgument` unless it could be a name itself, see [`LockName::parse`],
+    /// if it is the start of a reserved prefix, or if it holds one of `*?[]\`, which
+    /// an access list would take for a pattern.
+    pub fn parse(prefix: &str) -> Result<Self, Error> {
+        let refuse = |why: &str| {
+            let message = format!("the key prefix {:?} cannot be used: {why}", shown(prefix));
+            Err(Error::new(ErrorKind::InvalidArgument, Operation::Connect, message))
+        };
+        if prefix.is_empty() {
+            return Ok(Self::default());
+        }
+        if let Err(error) = LockName::parse(prefix) {
+            return refuse(error.message());
+        }
+        if RESERVED_PREFIXES.iter().any(|reserved| reserved.starts_with(prefix)) {
+            return refuse("reserved keys start with it; end it in a separator, as in \"app:\"");
+        }
+        if prefix.contains(['*', '?', '[', ']', '\\']) {
+            return refuse("an access list takes one of its characters for a pattern; leave out *?[]\\");
+        }
+        Ok(Self(prefix.into()))
+    }
+
+    /// The full name: the prefix, then the name.
+    ///
+    /// # Errors
+    /// As [`LockName::parse`] of the full name; and if `name` is empty, which a
+    /// prefix does not make a name.
+    pub fn name(&self, name: &str) -> Result<LockName, Error> {
+        if self.0.is_empty() || name.is_empty() {
+            return LockName::parse(name);
+        }
+        LockName::parse(&format!("{}{name}", self.0))
+    }
+
+    /// A full name as its caller gave it.
+    #[must_use]
+    pub fn strip<'a>(&self, name: &'a str) -> &'a str {
+        name.strip_prefix(&*self.0).unwrap_or(name)
+    }
+}
+
+/// `prefix:name` if the name has a `{`, else `prefix:{name}`: Redisson's rule.
 fn derived(prefix: &str, name: &str) -> Vec<u8> {
     if name.contains('{') {
         format!("{prefix}:{name}").into_bytes()
@@ -102,7 +250,7 @@ fn derived(prefix: &str, name: &str) -> Vec<u8> {
 
 /// The part of a key that a cluster hashes: what stands between the first `{`
 /// and the next `}`, if that is not empty; else the whole key.
-fn hash_tag(key: &[u8]) -> &[u8] {
+pub(crate) fn hash_tag(key: &[u8]) -> &[u8] {
     let Some(open) = key.iter().position(|byte| *byte == b'{') else {
         return key;
     };
@@ -117,26 +265,55 @@ fn hash_tag(key: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
+    fn name(name: &str) -> LockName {
+        LockName::parse(name).unwrap()
+    }
+
     #[test]
     fn a_plain_name_is_put_in_braces() {
-        let name = LockName::parse("user:42").unwrap();
-        assert_eq!(&*name.derived("leasehold:token"), b"leasehold:token:{user:42}");
+        assert_eq!(&*name("user:42").own(Word::Token), b"leasehold:{user:42}:token");
+        assert_eq!(
+            &*name("user:42").redisson_channel(),
+            b"redisson_lock__channel:{user:42}"
+        );
     }
 
     #[test]
     fn a_name_with_a_tag_keeps_it() {
-        let name = LockName::parse("x:{tag}:y").unwrap();
-        assert_eq!(&*name.derived("p"), b"p:x:{tag}:y");
+        assert_eq!(&*name("x:{tag}:y").own(Word::Token), b"leasehold::x:{tag}:y:token");
+        assert_eq!(
+            &*name("x:{tag}:y").redisson_channel(),
+            b"redisson_lock__channel:x:{tag}:y"
+        );
     }
 
     #[test]
-    fn no_two_names_share_a_key_of_ours() {
-        let keys = ["a", "{a}", ":{a}"].map(|name| LockName::parse(name).unwrap().own("p"));
-        assert_eq!(
-            [&*keys[0], &*keys[1], &*keys[2]],
-            [&b"p:{a}"[..], b"p::{a}", b"p:::{a}"]
-        );
-        assert!(keys.iter().all(|key| hash_tag(key) == b"a"));
+    fn grants_are_told_on_a_channel_of_the_lock_and_the_client() {
+        let client = ClientId::random(&mut || 7);
+        let channel = String::from_utf8(name("desk").grants(client).to_vec()).unwrap();
+        assert_eq!(channel, format!("leasehold:{{desk}}:grants:{client}"));
+    }
+
+    #[test]
+    fn the_userinfo_of_a_url_in_a_names_place_is_never_shown() {
+        for (name, wanted) in [
+            ("stock:42", "stock:42"),
+            ("user@example", "user@example"),
+            ("redis://host:6379/0", "redis://host:6379/0"),
+            ("redis://:sesame@host:6379", "redis://…@host:6379"),
+            ("redis:/:sesame@host:6379", "redis:/…@host:6379"),
+            ("redis://user:se/same@ses@ame@host", "redis://…@host"),
+            ("a, redis://:sesame@h, redis://:sesame@i", "a, redis://…@i"),
+        ] {
+            assert_eq!(shown(name), wanted);
+            assert_eq!(shown(wanted), wanted, "twice is as once");
+            let name = LockName::parse(name).unwrap();
+            assert_eq!(format!("{name}"), wanted);
+            assert_eq!(format!("{name:?}"), format!("{wanted:?}"));
+        }
+        let long = format!("redis://:{}@host", "sesame".repeat(100));
+        let error = LockName::parse(&long).unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("sesame"), "{error}");
     }
 
     #[test]
@@ -154,5 +331,49 @@ mod tests {
             assert!(LockName::parse(name).is_err(), "{name:?}");
         }
         assert!(LockName::parse(&"n".repeat(512)).is_ok());
+    }
+
+    #[test]
+    fn a_prefix_stands_before_the_name_and_is_checked_with_it() {
+        let prefix = KeyPrefix::parse("shop:").unwrap();
+        assert_eq!(prefix.name("stock").unwrap().as_str(), "shop:stock");
+        assert_eq!(prefix.name("{a}").unwrap().as_str(), "shop:{a}");
+        assert_eq!(prefix.strip("shop:stock"), "stock");
+        assert_eq!(prefix.strip("stock"), "stock");
+        for name in ["", "a{", &"n".repeat(508)] {
+            assert!(prefix.name(name).is_err(), "{name:?}");
+        }
+        assert_eq!(KeyPrefix::parse("").unwrap().name("stock").unwrap().as_str(), "stock");
+    }
+
+    #[test]
+    fn a_prefix_with_braces_is_one_that_could_be_a_name() {
+        for prefix in ["{app}:", "app:{x}", "app", "app.", "ä-"] {
+            assert!(KeyPrefix::parse(prefix).is_ok(), "{prefix:?}");
+        }
+        for prefix in ["{", "app{", "{}", "app}", "a\0", &"n".repeat(513)] {
+            let error = KeyPrefix::parse(prefix).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{prefix:?}");
+            assert_eq!(error.operation(), Operation::Connect, "{prefix:?}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_no_pattern_and_no_start_of_reserved_keys() {
+        for prefix in ["a*:", "a?", "[ab]:", "a]", "a\\:"] {
+            assert!(KeyPrefix::parse(prefix).is_err(), "{prefix:?}");
+        }
+        for prefix in [
+            "l",
+            "leasehold",
+            "leasehold:",
+            "leasehold:{a",
+            "r",
+            "redisson",
+            "redisson_x:",
+        ] {
+            assert!(KeyPrefix::parse(prefix).is_err(), "{prefix:?}");
+        }
+        assert!(KeyPrefix::parse("lease-").is_ok());
     }
 }

@@ -70,6 +70,8 @@ pub(crate) struct Line {
     pub(crate) waiting: BTreeSet<Ticket>,
     /// The keys that they share.
     pub(crate) keys: Option<Arc<Keys>>,
+    /// Where the server tells of grants to them, if it is listened to.
+    pub(crate) grants: Option<Arc<[u8]>>,
     /// When the server was last told that they live.
     pub(crate) last_poll: Option<Instant>,
     /// The polls in flight, and the waiters that each speaks for.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::error::{Error, ErrorKind, Holder, Operation};
 use crate::instant::Instant;
 use crate::kinds::Keys;
+use crate::name::Word;
 use crate::queue::{LastAnswer, QueueId};
 use crate::request::Request;
 use crate::session::{Outcome, Session, Ticket};
@@ -175,11 +176,13 @@ fn held_error(keys: &Keys, waited: Option<Duration>, holder: Holder) -> Error {
 }
 
 /// What a server's error means for a lock.
-pub(crate) fn explain(code: &str, message: &str) -> String {
+pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> String {
     match code {
         "WRONGTYPE" => "the key of this name holds something that is not a lock; choose another name".into(),
         "LEASEHOLD_TOKEN" => {
-            format!("{message}; delete the key leasehold:token of this name after checking who wrote it")
+            let key = keys.name.own(Word::Token);
+            let key = String::from_utf8_lossy(&key);
+            format!("{message}; delete the key {key} after checking who wrote it")
         }
         "LEASEHOLD_LIMIT" => format!("{message}; ask with that one, or change it by set_limit"),
         _ => format!("the server refused: {code} {message}"),

@@ -20,11 +20,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::calls::{InFlight, Purpose};
+use crate::error::{Error, ErrorKind, Operation};
 use crate::hold::Hold;
 use crate::instant::Instant;
 use crate::kinds::{Keys, Record, parse_news, parse_record};
 use crate::owner::OwnerId;
 use crate::queue::QueueId;
+use crate::refusal::explain;
 use crate::reply::{CallError, Refusal, Reply};
 use crate::request::{Doubt, MAX_ATTEMPT};
 use crate::session::{CallId, Lane, Outcome, ReleaseOutcome, Session, Ticket};
@@ -61,6 +63,23 @@ pub(crate) struct Release {
     doubt: Doubt,
     /// When it is sent once more, since an attempt that was cut off may yet run.
     once_more: Option<Instant>,
+}
+
+impl Release {
+    /// What its caller is told if the server's user lacks a right that it needs.
+    fn refusal(&self, result: &Result<Reply, CallError>) -> Option<Error> {
+        match result {
+            Err(CallError::Server { code, message }) if code == "NOPERM" => Some(
+                Error::new(
+                    ErrorKind::Misconfigured,
+                    Operation::Release,
+                    explain(&self.keys, code, message),
+                )
+                .with_lock(self.keys.name.as_str()),
+            ),
+            _ => None,
+        }
+    }
 }
 
 /// The releases of a client.
@@ -202,9 +221,9 @@ impl Session {
         if release.call == Some(id) {
             release.call = None;
         }
-        let node = release.keys.node;
-        if let Some(news) = result.as_ref().ok().and_then(parse_news) {
-            self.granted_unasked(node, news, now);
+        let queue = self.queues.find(&release.keys);
+        if let Some((queue, news)) = queue.zip(result.as_ref().ok().and_then(parse_news)) {
+            self.granted_unasked(queue, news, now);
         }
         let Some(release) = self.releases.by_id.get_mut(&release_id) else {
             return;
@@ -218,6 +237,7 @@ impl Session {
         let Some(record) = record else {
             let disconnected = matches!(result, Err(CallError::Disconnected(_)));
             release.unanswered |= disconnected && call.sent.is_some();
+            let lacks_right = release.refusal(&result);
             if release.call.is_none() {
                 let pause = match &result {
                     Err(CallError::Disconnected(_)) => DISCONNECTED_PAUSE,
@@ -226,6 +246,10 @@ impl Session {
                     _ => self.config.command_timeout,
                 };
                 self.timers.set(Timer::ReleaseAgain(release_id), now + pause);
+            }
+            if let Some(error) = lacks_right {
+                // Its caller is told now; an operator may grant the right before the record's TTL has passed.
+                self.answer_release(release_id, Outcome::Failed(error));
             }
             return;
         };
@@ -246,7 +270,7 @@ impl Session {
                 queue.turn.heard_by(others);
             }
         }
-        self.answer_release(release_id, outcome);
+        self.answer_release(release_id, Outcome::Released(outcome));
         if !is_asked_again {
             // Else the later answer says how it stands.
             self.repeat_or_settle(release_id, now);
@@ -268,7 +292,7 @@ impl Session {
 
     /// A caller has waited long enough for its release, which goes on.
     pub(crate) fn release_wait_over(&mut self, id: ReleaseId) {
-        self.answer_release(id, ReleaseOutcome::Unknown);
+        self.answer_release(id, Outcome::Released(ReleaseOutcome::Unknown));
     }
 
     /// An attempt of a request that is gone was answered. If its connection
@@ -306,7 +330,7 @@ impl Session {
     }
 
     /// Tells the caller, once.
-    fn answer_release(&mut self, id: ReleaseId, outcome: ReleaseOutcome) {
+    fn answer_release(&mut self, id: ReleaseId, outcome: Outcome) {
         self.timers.stop(Timer::ReleaseWait(id));
         let ticket = self
             .releases
@@ -314,12 +338,12 @@ impl Session {
             .get_mut(&id)
             .and_then(|release| release.ticket.take());
         if let Some(ticket) = ticket {
-            self.complete(ticket, Outcome::Released(outcome));
+            self.complete(ticket, outcome);
         }
     }
 
     fn settle_release(&mut self, id: ReleaseId, outcome: ReleaseOutcome, now: Instant) {
-        self.answer_release(id, outcome);
+        self.answer_release(id, Outcome::Released(outcome));
         self.timers.stop(Timer::ReleaseAgain(id));
         if let Some(release) = self.releases.by_id.remove(&id) {
             self.tidy(release.queue, now);

@@ -419,7 +419,8 @@ impl Session {
             },
             Err(CallError::Server { code, message }) => match Refusal::of(&code) {
                 Refusal::BeforeWrite => {
-                    self.fail_request(ticket, ErrorKind::Misconfigured, &explain(&code, &message), now);
+                    let why = explain(&request.keys, &code, &message);
+                    self.fail_request(ticket, ErrorKind::Misconfigured, &why, now);
                 }
                 Refusal::Temporary => {
                     request.doubt.failed = true;
@@ -430,7 +431,8 @@ impl Session {
                 }
                 Refusal::Permanent => {
                     request.doubt.failed = true;
-                    self.fail_request(ticket, ErrorKind::Misconfigured, &explain(&code, &message), now);
+                    let why = explain(&request.keys, &code, &message);
+                    self.fail_request(ticket, ErrorKind::Misconfigured, &why, now);
                 }
             },
             Err(CallError::Disconnected(cause)) => {

@@ -57,7 +57,7 @@ impl Session {
     #[must_use]
     pub fn new(config: Config, entropy: Box<dyn Entropy>) -> Self {
         Self {
-            channels: Channels::new(config.client),
+            channels: Channels::default(),
             config,
             entropy,
             connected: BTreeSet::new(),

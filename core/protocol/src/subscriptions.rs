@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::instant::Instant;
-use crate::owner::ClientId;
+use crate::kinds::Keys;
 use crate::queue::QueueId;
 use crate::session::{NodeId, Session, Transmit};
 use crate::timers::Timer;
@@ -32,10 +32,8 @@ pub(crate) enum Subscription {
 }
 
 /// The channels that are subscribed, and whose they are.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Channels {
-    /// The client's own, on which the server tells it of grants.
-    own: Arc<[u8]>,
     by_node: BTreeMap<NodeId, BTreeMap<Arc<[u8]>, Channel>>,
 }
 
@@ -46,22 +44,10 @@ struct Channel {
 }
 
 impl Channels {
-    pub(crate) fn new(client: ClientId) -> Self {
-        Self {
-            own: format!("leasehold:client:{client}").into_bytes().into(),
-            by_node: BTreeMap::new(),
-        }
-    }
-
     /// The queues that a message on this channel is for.
     fn queues(&self, node: NodeId, name: &[u8]) -> Vec<QueueId> {
         let channel = self.by_node.get(&node).and_then(|channels| channels.get(name));
         channel.map_or_else(Vec::new, |channel| channel.queues.iter().copied().collect())
-    }
-
-    /// The queues whose waiters the server may grant their lock.
-    pub(crate) fn own_queues(&self, node: NodeId) -> Vec<QueueId> {
-        self.queues(node, &self.own)
     }
 }
 
@@ -89,7 +75,7 @@ impl Session {
 
     /// Adds a queue to those that a channel is listened to for. Says whether the
     /// server confirmed the channel before, so that news may have passed this queue by.
-    pub(crate) fn listen(&mut self, node: NodeId, name: Arc<[u8]>, id: QueueId) -> bool {
+    fn listen(&mut self, node: NodeId, name: Arc<[u8]>, id: QueueId) -> bool {
         let channels = self.channels.by_node.entry(node).or_default();
         let channel = channels.entry(Arc::clone(&name)).or_default();
         let is_new = channel.queues.is_empty();
@@ -100,10 +86,17 @@ impl Session {
         is_confirmed
     }
 
-    /// Listens on the client's own channel for the grants of a queue; see `listen`.
-    pub(crate) fn listen_for_grants(&mut self, node: NodeId, id: QueueId) -> bool {
-        let own = Arc::clone(&self.channels.own);
-        self.listen(node, own, id)
+    /// Listens for the grants of a queue, if the client does not already. Until the
+    /// server confirms it they may pass unheard; then the waiters ask.
+    pub(crate) fn listen_for_grants(&mut self, id: QueueId, keys: &Keys) {
+        let client = self.config.client;
+        let Some(queue) = self.queues.get_mut(id).filter(|queue| queue.line.grants.is_none()) else {
+            return;
+        };
+        let channel = keys.grants(client);
+        queue.line.grants = Some(Arc::clone(&channel));
+        let node = queue.node;
+        self.listen(node, channel, id);
     }
 
     /// Takes a queue from those that a channel is listened to for.
@@ -137,12 +130,13 @@ impl Session {
     /// A message came: a lock may have become free, or was granted to a waiter of
     /// ours.
     pub(crate) fn message(&mut self, node: NodeId, name: &[u8], payload: &[u8], now: Instant) {
-        if *name == *self.channels.own {
-            self.granted_unasked(node, payload, now);
-            return;
-        }
         for id in self.channels.queues(node, name) {
-            self.maybe_free(id, now);
+            let grants = self.queues.get(id).and_then(|queue| queue.line.grants.as_deref());
+            if grants == Some(name) {
+                self.granted_unasked(id, payload, now);
+            } else {
+                self.maybe_free(id, now);
+            }
         }
     }
 
@@ -187,10 +181,11 @@ impl Session {
             return;
         }
         queue.subscription = Subscription::None;
-        let (node, channel) = (queue.node, Arc::clone(&queue.channel));
+        let (node, channel, grants) = (queue.node, Arc::clone(&queue.channel), queue.line.grants.take());
         self.unlisten(node, channel, id);
-        let own = Arc::clone(&self.channels.own);
-        self.unlisten(node, own, id);
+        if let Some(grants) = grants {
+            self.unlisten(node, grants, id);
+        }
         if !self.reentrancy.any(id) {
             self.forget(id);
         }

@@ -187,7 +187,7 @@ impl Defect {
                 "redis.call('HDEL', lock, owner) == 0",
                 "redis.call('HEXISTS', lock, owner) == 0",
             ),
-            Self::MutexReleaseOfAnyOwner => (Script::MutexRelease, "if holder ~= ARGV[1] then", "if false then"),
+            Self::MutexReleaseOfAnyOwner => (Script::MutexRelease, "if holder ~= owner then", "if false then"),
             Self::MutexRenewalCreates => (
                 Script::MutexRenew,
                 "if not holder then\n  return {0}\nend\nif holder ~= owner then\n  return {2}\nend\nkeep(lock, lease)",

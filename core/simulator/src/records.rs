@@ -152,8 +152,8 @@ pub(crate) fn standing(store: &mut Store, name: &str, now: ServerTime) -> Standi
 }
 
 /// A key of ours for a name.
-fn own(prefix: &str, name: &str) -> String {
-    format!("leasehold:{prefix}:{{{name}}}")
+fn own(word: &str, name: &str) -> String {
+    format!("leasehold:{{{name}}}:{word}")
 }
 
 /// A number that a server keeps as text; zero if it is none.

@@ -1,13 +1,16 @@
-//! How many script calls one core runs: `cargo run --release -p leasehold-store --example speed`.
+//! How many script calls one core runs: `cargo run --release -p leasehold-store --example speed`,
+//! with `-- limited` on a store with the limits of the server.
 
 use std::time::Instant;
 
 use leasehold_protocol::Script;
-use leasehold_store::{ServerTime, Store};
+use leasehold_store::{Limits, ServerTime, Store};
 
 fn main() {
     const ROUNDS: u64 = 300_000;
-    let mut store = Store::new();
+    let is_limited = std::env::args().any(|argument| argument == "limited");
+    let limits = if is_limited { Limits::SERVED } else { Limits::NONE };
+    let mut store = Store::with_limits(limits);
     let start = Instant::now();
     for round in 0..ROUNDS {
         let now = ServerTime::from_micros(1_700_000_000_000_000 + round * 5);
@@ -15,14 +18,14 @@ fn main() {
         let owner = "6f9c1e0a-8d1f-4f43-9f43-1f6d3c0f9f11:1234567890123456789";
         let _ = store.run_script(
             Script::LockAcquire,
-            &[lock, "leasehold:token:{user:42}"],
+            &[lock, "leasehold:{user:42}:token"],
             &["30000", owner],
             now,
         );
         let _ = store.run_script(
             Script::LockRelease,
-            &[lock, "redisson_lock__channel:{user:42}"],
-            &[owner],
+            &[lock],
+            &[owner, "redisson_lock__channel:{user:42}"],
             now,
         );
     }

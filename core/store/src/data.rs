@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use crate::commands::{self, Command, Run};
+use crate::commands::{self, Command, Effect, Run};
+use crate::glob::Pattern;
 use crate::keyspace::Keyspace;
+use crate::limits::{HALF_DONE_BYTES, Limits};
 use crate::pubsub::PubSub;
-use crate::reply::{Reply, StoreError};
+use crate::reply::{Reply, Room, StoreError};
 use crate::time::ServerTime;
 
 /// The keys, the subscriptions and the counters: all but the script engine.
@@ -22,6 +24,9 @@ pub(crate) struct Data {
     pub(crate) random: Random,
     /// What the server in front of the store adds to `INFO`.
     pub(crate) front: Front,
+    pub(crate) limits: Limits,
+    /// The script that runs has written: it may finish although the store is full.
+    pub(crate) has_written: bool,
 }
 
 /// What `INFO` says of the port in front of the store.
@@ -39,7 +44,7 @@ pub(crate) struct CommandStats {
 }
 
 impl Data {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         Self {
             keys: Keyspace::default(),
             pubsub: PubSub::default(),
@@ -49,6 +54,8 @@ impl Data {
             stats: vec![CommandStats::default(); commands::TABLE.len()],
             random: Random::default(),
             front: Front::default(),
+            limits,
+            has_written: false,
         }
     }
 
@@ -63,6 +70,33 @@ impl Data {
         Duration::from_micros(self.now.as_micros().saturating_sub(started.as_micros()))
     }
 
+    /// Room for a reply.
+    pub(crate) const fn room(&self) -> Room {
+        Room::new(&self.limits)
+    }
+
+    /// A pattern of a command.
+    pub(crate) fn pattern<'a>(&self, bytes: &'a [u8]) -> Pattern<'a> {
+        Pattern::new(bytes, self.limits.glob_steps)
+    }
+
+    /// Refuses a command that adds to a full store.
+    fn has_room(&self, command: &Command, args: &[&[u8]], is_half_done: bool) -> Result<(), StoreError> {
+        if self.limits.data_bytes == usize::MAX || command.effect != Effect::Adds {
+            return Ok(());
+        }
+        if args.iter().any(|arg| arg.len() > self.limits.value_bytes) {
+            return Err(StoreError::value_too_large());
+        }
+        // No command adds more than what was sent with it, and the places for it.
+        let added: usize = args.iter().map(|arg| arg.len() + ADDED_BYTES).sum();
+        let most = self.limits.data_bytes + if is_half_done { HALF_DONE_BYTES } else { 0 };
+        if self.keys.bytes().saturating_add(added) > most {
+            return Err(StoreError::out_of_memory());
+        }
+        Ok(())
+    }
+
     /// Executes a command of a script.
     pub(crate) fn execute_in_script(&mut self, args: &[&[u8]]) -> Reply {
         let Some(command) = args.first().and_then(|name| commands::find(name)) else {
@@ -75,7 +109,11 @@ impl Data {
             ));
         }
         match command.run {
-            Run::Data(run) => self.run(command, run, args),
+            Run::Data(run) => {
+                let reply = self.run_bounded(command, run, args, self.has_written);
+                self.has_written |= command.effect != Effect::None && !matches!(reply, Reply::Error(_));
+                reply
+            }
             Run::Script(_) | Run::Connection => {
                 self.stats[command.index()].rejected += 1;
                 Reply::Error(StoreError::err("This Redis command is not allowed from script"))
@@ -84,7 +122,18 @@ impl Data {
     }
 
     pub(crate) fn run(&mut self, command: &'static Command, run: commands::RunData, args: &[&[u8]]) -> Reply {
-        let reply = run(self, args).unwrap_or_else(Reply::Error);
+        self.run_bounded(command, run, args, false)
+    }
+
+    fn run_bounded(
+        &mut self,
+        command: &'static Command,
+        run: commands::RunData,
+        args: &[&[u8]],
+        is_half_done: bool,
+    ) -> Reply {
+        let room = self.has_room(command, args, is_half_done);
+        let reply = room.and_then(|()| run(self, args)).unwrap_or_else(Reply::Error);
         self.count(command, &reply);
         reply
     }
@@ -95,6 +144,9 @@ impl Data {
         stats.failed += u64::from(matches!(reply, Reply::Error(_)));
     }
 }
+
+/// Bytes that an argument may add beside its content.
+const ADDED_BYTES: usize = 512;
 
 /// The generator of POSIX `lrand48`, with which Redis replaces Lua's own.
 #[derive(Clone, Copy, Debug)]

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use leasehold_protocol::Script;
 
+use crate::limits::Limits;
+use crate::lua::Watch;
 use crate::pubsub::{Delivery, SubscriberId};
 use crate::reply::{Reply, StoreError};
 use crate::store::Store;
@@ -26,12 +28,18 @@ impl Embedded {
     /// A store of its own.
     #[must_use]
     pub fn new() -> Self {
+        Self::watched(Limits::NONE, None)
+    }
+
+    /// A store with bounds, and somebody who can tell that a piece of work takes too long.
+    pub(crate) fn watched(limits: Limits, watch: Option<Arc<dyn Watch>>) -> Self {
         let clock = ServerClock::start();
-        let mut store = Store::new();
+        let mut store = Store::watched(limits, watch.clone());
         store.set_run_id(random_run_id(clock.now()));
         Self {
             inner: Arc::new(Inner {
                 clock,
+                watch,
                 store: Mutex::new(store),
                 mail: Mutex::new(Mail::default()),
                 subscribers: Mutex::new(HashMap::new()),
@@ -103,6 +111,9 @@ impl Embedded {
     pub(crate) fn with_store<T>(&self, work: impl FnOnce(&mut Store, ServerTime) -> T) -> T {
         let (result, has_mail) = {
             let mut store = lock(&self.inner.store);
+            if let Some(watch) = &self.inner.watch {
+                watch.start();
+            }
             // Read under the lock, so that time never goes back between two calls.
             let result = work(&mut store, self.inner.clock.now());
             let deliveries = store.take_deliveries();
@@ -173,6 +184,7 @@ type Listener = Arc<dyn Fn(&[u8], &[u8]) + Send + Sync>;
 
 struct Inner {
     clock: ServerClock,
+    watch: Option<Arc<dyn Watch>>,
     store: Mutex<Store>,
     mail: Mutex<Mail>,
     subscribers: Mutex<HashMap<SubscriberId, Listener>>,

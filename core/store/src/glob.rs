@@ -1,13 +1,60 @@
 //! Patterns of `KEYS` and `SCAN`: `*`, `?`, `[a-z]`, `[^a]` and `\` for the next byte itself.
 
+use std::cell::Cell;
+
+use crate::reply::StoreError;
+
+/// A pattern, and the steps that matching texts against it may still take.
+pub(crate) struct Pattern<'a> {
+    bytes: &'a [u8],
+    steps: Cell<usize>,
+}
+
+impl<'a> Pattern<'a> {
+    pub(crate) fn new(bytes: &'a [u8], steps: usize) -> Self {
+        Self {
+            bytes,
+            steps: Cell::new(steps),
+        }
+    }
+
+    /// Whether the whole of `text` matches; nothing does once there are no steps left.
+    pub(crate) fn matches(&self, text: &[u8]) -> bool {
+        let mut steps = self.steps.get();
+        let matches = matches(self.bytes, text, &mut steps);
+        self.steps.set(steps);
+        matches
+    }
+
+    /// An error if there were too few steps for all texts.
+    pub(crate) fn finish(&self) -> Result<(), StoreError> {
+        match self.steps.get() {
+            0 => Err(StoreError::too_slow()),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Whether the whole of `text` matches.
 ///
 /// Backtracks to the last star only, so the work is at most the product of the
 /// two lengths.
-pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
+fn matches(pattern: &[u8], text: &[u8], steps: &mut usize) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut last_star = None;
     while t < text.len() {
+        // Before a class is read, which may be as long as the pattern: there are many more texts to come.
+        if *steps == 0 {
+            return false;
+        }
+        let width = match pattern.get(p..) {
+            Some([b'[', rest @ ..]) => class(rest, text[t]).1,
+            _ => 1,
+        };
+        *steps = steps.saturating_sub(width);
+        if *steps == 0 {
+            return false;
+        }
         if pattern.get(p) == Some(&b'*') {
             last_star = Some((p, t));
             p += 1;
@@ -92,10 +139,18 @@ mod tests {
             ("", "a", false),
         ] {
             assert_eq!(
-                matches(pattern.as_bytes(), text.as_bytes()),
+                Pattern::new(pattern.as_bytes(), 1_000).matches(text.as_bytes()),
                 expected,
                 "{pattern} {text}"
             );
         }
+    }
+
+    #[test]
+    fn a_pattern_that_takes_too_long_is_given_up() {
+        let pattern = [b"*".as_slice(), &[b'a'; 1_000], b"b"].concat();
+        let pattern = Pattern::new(&pattern, 100_000);
+        assert!(!pattern.matches(&[b'a'; 100_000]));
+        assert!(pattern.finish().is_err());
     }
 }

@@ -2,9 +2,9 @@
 
 use indexmap::IndexMap;
 
-use crate::glob;
+use crate::glob::Pattern;
 use crate::reply::StoreError;
-use crate::value::{Kind, Value};
+use crate::value::{Kind, Value, shrunk};
 
 /// Every key. Keys past their time are gone for every reader, and removed when
 /// touched or swept.
@@ -15,6 +15,16 @@ pub(crate) struct Keyspace {
     now_ms: i64,
     next_sweep_ms: i64,
     sweep_from: usize,
+    /// What keys and values take.
+    bytes: usize,
+}
+
+/// Bytes of a key beside its name and its value: its place in the table, with the room that tables keep free.
+const KEY_BYTES: usize = 256;
+
+/// What a key takes.
+fn bytes_of(key: &[u8], value: &Value) -> usize {
+    KEY_BYTES + key.len() + value.bytes()
 }
 
 #[derive(Debug)]
@@ -66,10 +76,13 @@ impl Keyspace {
         let Some(entry) = self.live(key) else {
             return Ok(None);
         };
+        let before = entry.value.bytes();
         let value = K::of_mut(&mut entry.value).ok_or_else(StoreError::wrong_type)?;
         let result = change(value);
-        if entry.value.is_empty() {
-            self.entries.swap_remove(key);
+        let (after, is_empty) = (entry.value.bytes(), entry.value.is_empty());
+        self.bytes = self.bytes + after - before;
+        if is_empty {
+            self.take(key);
         }
         Ok(Some(result))
     }
@@ -85,24 +98,22 @@ impl Keyspace {
                 value: K::empty(),
                 expires_at_ms: None,
             };
+            self.bytes += bytes_of(key, &entry.value);
             self.entries.insert(key.to_vec(), entry);
         }
-        let Some(entry) = self.entries.get_mut(key) else {
-            return Err(StoreError::err("the key is gone"));
-        };
-        let value = K::of_mut(&mut entry.value).ok_or_else(StoreError::wrong_type)?;
-        let result = change(value);
-        if entry.value.is_empty() {
-            self.entries.swap_remove(key);
-        }
-        Ok(result)
+        self.change(key, change)?
+            .ok_or_else(|| StoreError::err("the key is gone"))
     }
 
     /// Puts a value in place of whatever the key held.
     pub(crate) fn set(&mut self, key: &[u8], value: Value, expires_at_ms: Option<i64>) {
+        self.bytes += bytes_of(key, &value);
         let entry = Entry { value, expires_at_ms };
         match self.entries.get_mut(key) {
-            Some(before) => *before = entry,
+            Some(before) => {
+                self.bytes -= bytes_of(key, &before.value);
+                *before = entry;
+            }
             None => {
                 self.entries.insert(key.to_vec(), entry);
             }
@@ -125,7 +136,7 @@ impl Keyspace {
     /// Sets when a key that exists expires; a time in the past removes it.
     pub(crate) fn set_expiry(&mut self, key: &[u8], expires_at_ms: Option<i64>) {
         if expires_at_ms.is_some_and(|at| at <= self.now_ms) {
-            self.entries.swap_remove(key);
+            self.take(key);
         } else if let Some(entry) = self.live(key) {
             entry.expires_at_ms = expires_at_ms;
         }
@@ -134,13 +145,31 @@ impl Keyspace {
     /// Whether there was such a key.
     pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
         let now_ms = self.now_ms;
-        self.entries
-            .swap_remove(key)
-            .is_some_and(|entry| !entry.is_expired(now_ms))
+        self.take(key).is_some_and(|entry| !entry.is_expired(now_ms))
+    }
+
+    /// What keys and values take, in bytes.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn take(&mut self, key: &[u8]) -> Option<Entry> {
+        let index = self.entries.get_index_of(key)?;
+        self.take_at(index)
+    }
+
+    fn take_at(&mut self, index: usize) -> Option<Entry> {
+        let (key, entry) = self.entries.swap_remove_index(index)?;
+        self.bytes -= bytes_of(&key, &entry.value);
+        if let Some(capacity) = shrunk(self.entries.len(), self.entries.capacity()) {
+            self.entries.shrink_to(capacity);
+        }
+        Some(entry)
     }
 
     pub(crate) fn clear(&mut self) {
-        self.entries.clear();
+        self.entries = IndexMap::new();
+        self.bytes = 0;
         self.sweep_from = 0;
     }
 
@@ -153,17 +182,17 @@ impl Keyspace {
     }
 
     /// The keys that match a pattern, with their types.
-    pub(crate) fn matching<'a>(&'a self, pattern: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'static str)> {
+    pub(crate) fn matching<'a>(&'a self, pattern: &'a Pattern<'a>) -> impl Iterator<Item = (&'a [u8], &'static str)> {
         self.entries
             .iter()
-            .filter(move |(key, entry)| !entry.is_expired(self.now_ms) && glob::matches(pattern, key))
+            .filter(move |(key, entry)| !entry.is_expired(self.now_ms) && pattern.matches(key))
             .map(|(key, entry)| (key.as_slice(), entry.value.type_name()))
     }
 
     fn live(&mut self, key: &[u8]) -> Option<&mut Entry> {
         let (index, _, entry) = self.entries.get_full(key)?;
         if entry.is_expired(self.now_ms) {
-            self.entries.swap_remove_index(index);
+            self.take_at(index);
             return None;
         }
         self.entries.get_index_mut(index).map(|(_, entry)| entry)
@@ -177,7 +206,7 @@ impl Keyspace {
             }
             match self.entries.get_index(self.sweep_from) {
                 Some((_, entry)) if entry.is_expired(self.now_ms) => {
-                    self.entries.swap_remove_index(self.sweep_from);
+                    self.take_at(self.sweep_from);
                 }
                 _ => self.sweep_from += 1,
             }

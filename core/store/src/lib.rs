@@ -11,8 +11,10 @@
 //!   no clock and draws no entropy: the server's time is an argument of every
 //!   entry, so that one sequence of calls gives one sequence of replies.
 //!
-//! It keeps nothing across restarts, and no memory limit evicts anything. It is
-//! for development and tests; production runs on Redis or Valkey.
+//! It keeps nothing across restarts and evicts nothing. A store with [`Limits`]
+//! refuses what would take too much time or memory; the server's has them, the
+//! others trust their callers. It is for development and tests; production runs
+//! on Redis or Valkey.
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +25,7 @@ mod float;
 mod glob;
 mod info;
 mod keyspace;
+mod limits;
 mod lua;
 mod pubsub;
 mod reply;
@@ -34,6 +37,7 @@ mod value;
 mod zset;
 
 pub use embedded::{Embedded, Subscriber};
+pub use limits::Limits;
 pub use pubsub::{Delivery, SubscriberId};
 pub use reply::{Reply, StoreError};
 pub use store::Store;

@@ -22,6 +22,8 @@ pub struct Delivery {
 pub(crate) struct PubSub {
     channels: HashMap<Arc<[u8]>, BTreeSet<SubscriberId>>,
     outbox: Vec<Delivery>,
+    /// What the outbox takes.
+    bytes: usize,
 }
 
 impl PubSub {
@@ -48,21 +50,29 @@ impl PubSub {
         was_subscribed
     }
 
-    /// Queues the message for each subscriber and says how many there are.
-    pub(crate) fn publish(&mut self, channel: &[u8], payload: &[u8]) -> usize {
+    /// Queues the message for each subscriber and says how many there are; `None` if more than so many bytes would
+    /// wait then.
+    pub(crate) fn publish(&mut self, channel: &[u8], payload: &[u8], most_bytes: usize) -> Option<usize> {
         let Some((channel, subscribers)) = self.channels.get_key_value(channel) else {
-            return 0;
+            return Some(0);
         };
+        // The first may be as large as it likes: its sender has sent it.
+        let bytes = payload.len() + subscribers.len() * size_of::<Delivery>();
+        if self.bytes > 0 && self.bytes.saturating_add(bytes) > most_bytes {
+            return None;
+        }
+        self.bytes += bytes;
         let payload: Arc<[u8]> = payload.into();
         self.outbox.extend(subscribers.iter().map(|subscriber| Delivery {
             subscriber: *subscriber,
             channel: Arc::clone(channel),
             payload: Arc::clone(&payload),
         }));
-        subscribers.len()
+        Some(subscribers.len())
     }
 
     pub(crate) fn take_deliveries(&mut self) -> Vec<Delivery> {
+        self.bytes = 0;
         std::mem::take(&mut self.outbox)
     }
 

@@ -5,6 +5,8 @@ use std::fmt;
 
 use leasehold_protocol as protocol;
 
+use crate::limits::{Limits, REPLY_ITEM_BYTES};
+
 /// A reply, in the words of RESP3; an older client is given the nearest of RESP2.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
@@ -48,6 +50,20 @@ impl Reply {
         Self::Int(i64::try_from(count).unwrap_or(i64::MAX))
     }
 
+    /// What it takes in memory, about.
+    #[cfg(feature = "server")]
+    pub(crate) fn weight(&self) -> usize {
+        let content = match self {
+            Self::Nil | Self::NilArray | Self::Int(_) | Self::Double(_) => 0,
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Status(status) => status.len(),
+            Self::Error(error) => error.message.len(),
+            Self::Array(items) | Self::Set(items) => items.iter().map(Self::weight).sum(),
+            Self::Map(pairs) | Self::Pairs(pairs) => pairs.iter().map(|(a, b)| a.weight() + b.weight()).sum(),
+        };
+        content + REPLY_ITEM_BYTES
+    }
+
     pub(crate) const fn flag(flag: bool) -> Self {
         Self::Int(flag as i64)
     }
@@ -81,6 +97,48 @@ impl From<Reply> for protocol::Reply {
                     .collect(),
             ),
             Reply::Error(error) => Self::Bytes(error.to_string().into_bytes()),
+        }
+    }
+}
+
+/// What a reply may still take, counted while it is made.
+pub(crate) struct Room {
+    items: usize,
+    bytes: usize,
+}
+
+impl Room {
+    pub(crate) const fn new(limits: &Limits) -> Self {
+        Self {
+            items: limits.reply_items,
+            bytes: limits.reply_bytes,
+        }
+    }
+
+    /// Takes the room of one element with so many bytes.
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<(), StoreError> {
+        let left = self.bytes.checked_sub(bytes.saturating_add(REPLY_ITEM_BYTES));
+        let (Some(bytes), Some(items)) = (left, self.items.checked_sub(1)) else {
+            return Err(StoreError::reply_too_large());
+        };
+        (self.bytes, self.items) = (bytes, items);
+        Ok(())
+    }
+
+    /// Takes the room of elements with so many bytes each.
+    pub(crate) fn take_all(&mut self, mut lengths: impl Iterator<Item = usize>) -> Result<(), StoreError> {
+        lengths.try_for_each(|bytes| self.take(bytes))
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<Reply, StoreError> {
+        self.take(bytes.len())?;
+        Ok(Reply::bytes(bytes))
+    }
+
+    pub(crate) fn bytes_or_nil(&mut self, bytes: Option<&Vec<u8>>) -> Result<Reply, StoreError> {
+        match bytes {
+            Some(bytes) => self.bytes(bytes),
+            None => self.take(0).map(|()| Reply::Nil),
         }
     }
 }
@@ -128,6 +186,22 @@ impl StoreError {
 
     pub(crate) fn arity(command: &str) -> Self {
         Self::err(format!("wrong number of arguments for '{command}' command"))
+    }
+
+    pub(crate) fn out_of_memory() -> Self {
+        Self::parse("OOM command not allowed when used memory > 'maxmemory'.")
+    }
+
+    pub(crate) fn value_too_large() -> Self {
+        Self::err("string exceeds maximum allowed size (proto-max-bulk-len)")
+    }
+
+    pub(crate) fn reply_too_large() -> Self {
+        Self::err("the reply is too large for this development server")
+    }
+
+    pub(crate) fn too_slow() -> Self {
+        Self::parse("BUSY it took too long and was ended")
     }
 
     pub(crate) fn no_script() -> Self {

@@ -9,7 +9,8 @@ use crate::commands::{self, Run};
 use crate::data::Data;
 #[cfg(feature = "server")]
 use crate::data::Front;
-use crate::lua::Engine;
+use crate::limits::Limits;
+use crate::lua::{Engine, Watch};
 use crate::pubsub::{Delivery, SubscriberId};
 use crate::reply::{Reply, SHOWN_BYTES, StoreError, shown};
 use crate::time::ServerTime;
@@ -41,8 +42,19 @@ impl Store {
     /// An empty store.
     #[must_use]
     pub fn new() -> Self {
-        let data = Arc::new(Mutex::new(Data::new()));
-        let engine = Engine::new(&data);
+        Self::with_limits(Limits::NONE)
+    }
+
+    /// An empty store that clients may be hostile to.
+    #[must_use]
+    pub fn with_limits(limits: Limits) -> Self {
+        Self::watched(limits, None)
+    }
+
+    /// The same, with somebody who can tell that a script takes too long.
+    pub(crate) fn watched(limits: Limits, watch: Option<Arc<dyn Watch>>) -> Self {
+        let data = Arc::new(Mutex::new(Data::new(limits)));
+        let engine = Engine::new(&data, limits, watch);
         Self { data, engine }
     }
 
@@ -66,6 +78,7 @@ impl Store {
         match command.run {
             Run::Data(run) => data.run(command, run, &args),
             Run::Script(run) => {
+                data.has_written = false;
                 drop(data);
                 let reply = run(&mut self.engine, &args).unwrap_or_else(Reply::Error);
                 self.data().count(command, &reply);
@@ -84,7 +97,10 @@ impl Store {
         K: AsRef<[u8]>,
         A: AsRef<[u8]>,
     {
-        self.data().set_now(now);
+        let mut data = self.data();
+        data.set_now(now);
+        data.has_written = false;
+        drop(data);
         let reply = self.engine.run_known(script, keys, args);
         if let Some(command) = commands::find(b"evalsha") {
             self.data().count(command, &reply);
@@ -117,6 +133,17 @@ impl Store {
     #[cfg(feature = "server")]
     pub(crate) fn set_front(&mut self, front: Front) {
         self.data().front = front;
+    }
+
+    #[cfg(feature = "server")]
+    pub(crate) fn limits(&self) -> Limits {
+        self.data().limits
+    }
+
+    /// Whether the piece of work at hand has taken too long.
+    #[cfg(feature = "server")]
+    pub(crate) fn is_late(&self) -> bool {
+        self.engine.is_late()
     }
 
     /// Counts a command that the server in front carried out.

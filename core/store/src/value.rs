@@ -1,17 +1,164 @@
-//! What a key can hold.
+//! What a key can hold, and what it takes.
 
 use std::collections::VecDeque;
+use std::ops::Deref;
 
 use indexmap::{IndexMap, IndexSet};
 
 use crate::zset::SortedSet;
 
 /// A hash's fields, oldest first.
-pub(crate) type Hash = IndexMap<Vec<u8>, Vec<u8>>;
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hash {
+    fields: IndexMap<Vec<u8>, Vec<u8>>,
+    bytes: usize,
+}
+
 /// A set's members, oldest first unless some were removed.
-pub(crate) type Set = IndexSet<Vec<u8>>;
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Set {
+    members: IndexSet<Vec<u8>>,
+    bytes: usize,
+}
+
 /// A list.
-pub(crate) type List = VecDeque<Vec<u8>>;
+#[derive(Clone, Debug, Default)]
+pub(crate) struct List {
+    items: VecDeque<Vec<u8>>,
+    bytes: usize,
+}
+
+/// Bytes of a field, a member and an item beside their content: the table's place for them, with the room that
+/// tables keep free, and what the allocator adds.
+const FIELD_BYTES: usize = 144;
+const MEMBER_BYTES: usize = 96;
+const ITEM_BYTES: usize = 64;
+
+/// Up to this size a hash keeps its order when a field goes, as Redis does; beyond, it would take too long.
+const ORDERED_FIELDS: usize = 128;
+
+/// The capacity that a table of this length is shrunk to, if it keeps far more.
+pub(crate) fn shrunk(length: usize, capacity: usize) -> Option<usize> {
+    (capacity > 64 && length * 4 < capacity).then_some(length * 2)
+}
+
+impl Hash {
+    /// Sets a field and gives what it was.
+    pub(crate) fn insert(&mut self, field: &[u8], value: &[u8]) -> Option<Vec<u8>> {
+        let before = self.fields.insert(field.to_vec(), value.to_vec());
+        self.bytes += value.len();
+        match &before {
+            Some(before) => self.bytes -= before.len(),
+            None => self.bytes += field.len() + FIELD_BYTES,
+        }
+        before
+    }
+
+    /// Whether there was such a field.
+    pub(crate) fn remove(&mut self, field: &[u8]) -> bool {
+        let removed = if self.fields.len() <= ORDERED_FIELDS {
+            self.fields.shift_remove(field)
+        } else {
+            self.fields.swap_remove(field)
+        };
+        let Some(value) = removed else {
+            return false;
+        };
+        self.bytes -= field.len() + value.len() + FIELD_BYTES;
+        if let Some(capacity) = shrunk(self.fields.len(), self.fields.capacity()) {
+            self.fields.shrink_to(capacity);
+        }
+        true
+    }
+}
+
+impl Deref for Hash {
+    type Target = IndexMap<Vec<u8>, Vec<u8>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.fields
+    }
+}
+
+impl Set {
+    /// Whether it is new.
+    pub(crate) fn insert(&mut self, member: &[u8]) -> bool {
+        let is_new = self.members.insert(member.to_vec());
+        if is_new {
+            self.bytes += member.len() + MEMBER_BYTES;
+        }
+        is_new
+    }
+
+    /// Whether there was such a member.
+    pub(crate) fn remove(&mut self, member: &[u8]) -> bool {
+        let was_in = self.members.swap_remove(member);
+        if was_in {
+            self.bytes -= member.len() + MEMBER_BYTES;
+            if let Some(capacity) = shrunk(self.members.len(), self.members.capacity()) {
+                self.members.shrink_to(capacity);
+            }
+        }
+        was_in
+    }
+}
+
+impl Deref for Set {
+    type Target = IndexSet<Vec<u8>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.members
+    }
+}
+
+impl List {
+    pub(crate) fn push_front(&mut self, item: Vec<u8>) {
+        self.bytes += item.len() + ITEM_BYTES;
+        self.items.push_front(item);
+    }
+
+    pub(crate) fn push_back(&mut self, item: Vec<u8>) {
+        self.bytes += item.len() + ITEM_BYTES;
+        self.items.push_back(item);
+    }
+
+    pub(crate) fn pop_front(&mut self) -> Option<Vec<u8>> {
+        let item = self.items.pop_front();
+        self.popped(item)
+    }
+
+    pub(crate) fn pop_back(&mut self) -> Option<Vec<u8>> {
+        let item = self.items.pop_back();
+        self.popped(item)
+    }
+
+    fn popped(&mut self, item: Option<Vec<u8>>) -> Option<Vec<u8>> {
+        self.bytes -= item.as_ref().map_or(0, |item| item.len() + ITEM_BYTES);
+        self.shrink();
+        item
+    }
+
+    /// Changes it in a way that can only make it smaller.
+    pub(crate) fn reduce(&mut self, change: impl FnOnce(&mut VecDeque<Vec<u8>>)) {
+        change(&mut self.items);
+        self.bytes = self.items.iter().map(|item| item.len() + ITEM_BYTES).sum();
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
+        if let Some(capacity) = shrunk(self.items.len(), self.items.capacity()) {
+            self.items.shrink_to(capacity);
+        }
+    }
+}
+
+impl Deref for List {
+    type Target = VecDeque<Vec<u8>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.items
+    }
+}
 
 /// The value of a key. Collections are never empty: the key goes with the last element.
 #[derive(Clone, Debug)]
@@ -42,6 +189,17 @@ impl Value {
             Self::List(list) => list.is_empty(),
             Self::Set(set) => set.is_empty(),
             Self::SortedSet(set) => set.len() == 0,
+        }
+    }
+
+    /// What it takes, counted as its elements come and go.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::String(text) => text.capacity(),
+            Self::Hash(hash) => hash.bytes,
+            Self::List(list) => list.bytes,
+            Self::Set(set) => set.bytes,
+            Self::SortedSet(set) => set.bytes(),
         }
     }
 }

@@ -4,16 +4,27 @@ use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::value::shrunk;
+
 /// A sorted set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SortedSet {
     scores: HashMap<Arc<[u8]>, f64>,
     order: BTreeSet<(Score, Arc<[u8]>)>,
+    bytes: usize,
 }
+
+/// Bytes of a member beside its content: its place in both tables, with the room they keep free.
+const MEMBER_BYTES: usize = 176;
 
 impl SortedSet {
     pub(crate) fn len(&self) -> usize {
         self.scores.len()
+    }
+
+    /// What it takes.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(crate) fn score(&self, member: &[u8]) -> Option<f64> {
@@ -23,6 +34,7 @@ impl SortedSet {
     /// Sets a score and gives the one before.
     pub(crate) fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
         let before = self.remove(member);
+        self.bytes += member.len() + MEMBER_BYTES;
         let member: Arc<[u8]> = member.into();
         self.scores.insert(Arc::clone(&member), score);
         self.order.insert((Score(score), member));
@@ -32,7 +44,11 @@ impl SortedSet {
     /// Removes a member and gives its score.
     pub(crate) fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let (member, score) = self.scores.remove_entry(member)?;
+        self.bytes -= member.len() + MEMBER_BYTES;
         self.order.remove(&(Score(score), member));
+        if let Some(capacity) = shrunk(self.scores.len(), self.scores.capacity()) {
+            self.scores.shrink_to(capacity);
+        }
         Some(score)
     }
 

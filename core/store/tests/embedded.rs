@@ -28,7 +28,7 @@ fn a_lock_is_taken_and_given_back() {
     assert_eq!(items[2], Reply::Bytes(b"me".to_vec()));
 
     let released = store
-        .run_script(Script::LockRelease, &["stock", "channel"], &["me"])
+        .run_script(Script::LockRelease, &["stock"], &["me", "channel"])
         .unwrap();
     assert_eq!(released, Reply::Array(vec![Reply::Int(1), Reply::Int(0)]));
     assert_eq!(store.execute(&["EXISTS", "stock"]).unwrap(), Reply::Int(0));

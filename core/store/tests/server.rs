@@ -350,7 +350,7 @@ fn the_port_and_the_process_share_one_store() {
     wire.call(&["SUBSCRIBE", "stock:free"]);
     let released = server
         .store
-        .run_script(Script::LockRelease, &["stock", "stock:free"], &["me"])
+        .run_script(Script::LockRelease, &["stock"], &["me", "stock:free"])
         .unwrap();
     assert_eq!(released, Reply::Array(vec![Reply::Int(1), Reply::Int(1)]));
     assert_eq!(texts(wire.read()), ["message", "stock:free", "0"]);

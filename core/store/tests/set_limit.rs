@@ -32,7 +32,7 @@ impl Semaphore {
     }
 
     fn set_limit(&mut self, limit: &str) -> Reply {
-        self.run(Script::SemaphoreLimit, &["s", "channel"], &[limit])
+        self.run(Script::SemaphoreLimit, &["s"], &[limit, "channel"])
     }
 
     fn renew(&mut self, owner: &str, permits: &str) -> Reply {
@@ -40,7 +40,7 @@ impl Semaphore {
     }
 
     fn release(&mut self, owner: &str, permits: &str) -> Reply {
-        self.run(Script::SemaphoreRelease, &["s", "channel"], &[owner, permits])
+        self.run(Script::SemaphoreRelease, &["s"], &[owner, permits, "channel"])
     }
 
     /// How many are held, of how many.

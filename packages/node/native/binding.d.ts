@@ -56,6 +56,8 @@ export interface ClientOptions {
   pollMaxMs?: number;
   keyPrefix?: string;
   tlsCaFile?: string;
+  tlsCertFile?: string;
+  tlsKeyFile?: string;
 }
 
 /**
@@ -90,6 +92,9 @@ export interface NativeHolder {
  * It does not keep the process alive.
  */
 export declare function open(options: ClientOptions, wake: () => void): NativeClient | NativeFailure;
+
+/** A lock's name as messages show it. */
+export declare function shown(name: string): string;
 
 /** The words and numbers that rows are made of. */
 export declare function vocabulary(): Vocabulary;

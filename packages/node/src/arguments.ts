@@ -94,6 +94,8 @@ export function clientOptions(servers: Servers, options: ConnectOptions | undefi
     pollMaxMs,
     keyPrefix: string(given.keyPrefix, 'keyPrefix'),
     tlsCaFile: string(given.tlsCaFile, 'tlsCaFile'),
+    tlsCertFile: string(given.tlsCertFile, 'tlsCertFile'),
+    tlsKeyFile: string(given.tlsKeyFile, 'tlsKeyFile'),
   };
   return Object.fromEntries(Object.entries(checked).filter(([, value]) => value !== undefined));
 }

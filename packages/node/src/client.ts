@@ -20,7 +20,8 @@ export type Body<T> = (lease: Lease, signal: AbortSignal) => T | PromiseLike<T>;
  *
  * @param url the server; left out, the environment's `LEASEHOLD_URL`
  * @throws UnavailableError if the server cannot be reached within `connectTimeoutMs`
- * @throws MisconfiguredError if there is no URL, or the server is not one that locks can work with
+ * @throws MisconfiguredError if there is no URL, the server is not one that locks can work with, or one side does
+ * not accept the other's certificate
  * @throws InvalidArgumentError for a malformed URL or an option out of range
  */
 export async function connect(url?: string, options?: ConnectOptions): Promise<Client> {

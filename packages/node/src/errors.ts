@@ -1,3 +1,5 @@
+import { native } from './native.js';
+
 /** The kinds of errors, the same in every language that Leasehold speaks. */
 export type ErrorKind =
   | 'LockTimeout'
@@ -47,7 +49,7 @@ export class LeaseholdError extends Error {
   readonly kind: ErrorKind;
   /** The kind as a code: `LEASEHOLD_LOCK_TIMEOUT` for `LockTimeout`. */
   readonly code: string;
-  /** The lock's name, or `null` if no lock was involved. */
+  /** The lock's name, without the userinfo of a URL; `null` if no lock was involved. */
   readonly lockName: string | null;
   /** What was being done, or `null`. */
   readonly operation: string | null;
@@ -57,7 +59,7 @@ export class LeaseholdError extends Error {
     this.name = kind === 'Cancelled' ? 'LeaseholdError' : `${kind}Error`;
     this.kind = kind;
     this.code = `LEASEHOLD_${kind.replace(/(?<=[a-z])(?=[A-Z])/g, '_').toUpperCase()}`;
-    this.lockName = details.lockName ?? null;
+    this.lockName = details.lockName === undefined ? null : native.shown(details.lockName);
     this.operation = details.operation ?? null;
   }
 }

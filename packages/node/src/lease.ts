@@ -1,6 +1,7 @@
 import { number } from './arguments.js';
 import type { Engine, ReleaseOutcome } from './engine.js';
 import { LockLostError, type LostReason, NotOwnerError } from './errors.js';
+import { Named } from './named.js';
 
 /** @internal The lock object that a lease was taken through. */
 export interface Origin {
@@ -21,9 +22,7 @@ export interface Origin {
  * released, also while the event loop is blocked. Garbage collection never
  * releases it.
  */
-export class Lease {
-  /** The lock's name; of several locks as one, all names. */
-  readonly name: string;
+export class Lease extends Named {
   readonly #engine: Engine;
   readonly #origin: Origin;
   readonly #id: number;
@@ -34,7 +33,7 @@ export class Lease {
 
   /** @internal */
   constructor(origin: Origin, id: number, token: number) {
-    this.name = origin.name;
+    super(origin.name);
     this.#engine = origin.engine;
     this.#origin = origin;
     this.#id = id;
@@ -110,6 +109,7 @@ export class Lease {
    * - `unknown`: the server did not answer in time; the library tries on until the lease has passed
    *
    * @throws ClosedError if the client was closed before
+   * @throws MisconfiguredError if the server's user may not release it; the library tries on until the lease has passed
    */
   release(): Promise<ReleaseOutcome> {
     if (this.#released === undefined) {
@@ -164,7 +164,7 @@ export class Lease {
   }
 
   #lostError(reason: LostReason): LockLostError {
-    const message = `lost lock ${JSON.stringify(this.name)} (${reason}); stop, and take it again`;
+    const message = `lost lock ${this.shownName} (${reason}); stop, and take it again`;
     return new LockLostError(message, { lockName: this.name, reason });
   }
 }

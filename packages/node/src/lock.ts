@@ -2,6 +2,7 @@ import { acquireOptions, boolean, signal } from './arguments.js';
 import { type Acquisition, type Engine, Failure, type ReleaseOutcome } from './engine.js';
 import { type Holder, InvalidArgumentError, NotOwnerError } from './errors.js';
 import { Lease, type Origin } from './lease.js';
+import { Named } from './named.js';
 import type { CallOptions, LockOptions } from './options.js';
 
 /**
@@ -12,16 +13,14 @@ import type { CallOptions, LockOptions } from './options.js';
  * the held lease as `within`; a mutex, and several locks as one, cannot be
  * entered again.
  */
-export class Lock {
-  /** The lock's name; of several locks as one, all names. */
-  readonly name: string;
+export class Lock extends Named {
   readonly #options: LockOptions;
   readonly #origin: Origin;
   readonly #address: string;
 
   /** @internal `wanted` is the address of what is taken, where one lock has several: permits of a semaphore. */
   constructor(engine: Engine, name: string, address: string, options: LockOptions | undefined, wanted = address) {
-    this.name = name;
+    super(name);
     this.#options = { ...acquireOptions(options) };
     boolean(this.#options.token, 'token');
     this.#origin = { engine, name, address, unsettled: [] };
@@ -146,7 +145,7 @@ export class Lock {
       throw new InvalidArgumentError('what is released is a lease of this lock; pass one', details);
     }
     if (!lease.isOf(this.#origin)) {
-      throw new NotOwnerError(`the lease is of another lock, ${JSON.stringify(lease.name)}`, details);
+      throw new NotOwnerError(`the lease is of another lock, ${lease.shownName}`, details);
     }
     return lease;
   }

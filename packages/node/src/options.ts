@@ -14,6 +14,13 @@ export interface ConnectOptions {
   readonly keyPrefix?: string | undefined;
   /** A PEM file of the authorities to trust for `rediss://`, instead of the system's. Default the system's. */
   readonly tlsCaFile?: string | undefined;
+  /**
+   * A PEM file of this client's certificate, for a server that demands one; the certificates that lead to its
+   * authority may follow. Together with `tlsKeyFile`. Default none.
+   */
+  readonly tlsCertFile?: string | undefined;
+  /** A PEM file of the private key of that certificate, not encrypted. Default none. */
+  readonly tlsKeyFile?: string | undefined;
 }
 
 /** How long to wait for a lock, and how long to hold it. */

@@ -1,4 +1,5 @@
 import type { Lock } from './lock.js';
+import { Named } from './named.js';
 
 /**
  * A read-write lock, from `client.readWriteLock(name)`: many may hold its read
@@ -10,9 +11,7 @@ import type { Lock } from './lock.js';
  * write side back. The other way round is refused with `InvalidArgumentError`,
  * since it would wait for itself.
  */
-export class ReadWriteLock {
-  /** The lock's name. */
-  readonly name: string;
+export class ReadWriteLock extends Named {
   /** The side that many may hold. Its leases have no token. */
   readonly read: Lock;
   /** The side that one holds alone. */
@@ -20,7 +19,7 @@ export class ReadWriteLock {
 
   /** @internal */
   constructor(read: Lock, write: Lock) {
-    this.name = write.name;
+    super(write.name);
     this.read = read;
     this.write = write;
   }

@@ -3,6 +3,7 @@ import type { Engine, ReleaseOutcome } from './engine.js';
 import { permitsAddress } from './kinds.js';
 import type { Lease } from './lease.js';
 import { Lock } from './lock.js';
+import { Named } from './named.js';
 import type { AcquireOptions, PermitOptions } from './options.js';
 
 /**
@@ -13,9 +14,7 @@ import type { AcquireOptions, PermitOptions } from './options.js';
  * `client.setLimit`. Permits of a process that died come back when their lease
  * ends. Not reentrant: every call takes new permits. Its leases have no token.
  */
-export class Semaphore {
-  /** The semaphore's name. */
-  readonly name: string;
+export class Semaphore extends Named {
   /** How many permits there are. */
   readonly limit: number;
   /** @internal One permit, as a lock. */
@@ -26,7 +25,7 @@ export class Semaphore {
 
   /** @internal */
   constructor(engine: Engine, name: string, limit: number, options: AcquireOptions | undefined) {
-    this.name = name;
+    super(name);
     this.limit = count(limit, 'the limit');
     this.#engine = engine;
     this.#address = permitsAddress(1, this.limit, name);

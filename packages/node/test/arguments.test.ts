@@ -122,9 +122,9 @@ describe('bad input', () => {
   });
 
   it('a corrupt fencing token is told, and nothing is written', async () => {
-    await server.store.set('leasehold:token:{corrupt}', 'soup');
+    await server.store.set('leasehold:{corrupt}:token', 'soup');
     await assert.rejects(client.lock('corrupt').lock({ waitMs: 100 }), MisconfiguredError);
     assert.equal(await server.store.exists('corrupt'), 0);
-    await server.store.del('leasehold:token:{corrupt}');
+    await server.store.del('leasehold:{corrupt}:token');
   });
 });

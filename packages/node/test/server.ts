@@ -156,7 +156,7 @@ export async function run(program: string, url: string, onOutput?: (output: stri
   return { code, output, errors, lingeredMs: (await ended) - spokeAt };
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

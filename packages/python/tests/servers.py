@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import signal
 import socket
 import subprocess
@@ -14,6 +15,13 @@ from types import TracebackType
 from typing import Self
 
 import redis
+
+
+@functools.cache
+def server_program() -> str:
+    """Which server these tests run on: ci/support/server says, by `LEASEHOLD_TEST_SERVER`."""
+    script = Path(__file__).parents[3] / "ci" / "support" / "server"
+    return subprocess.check_output([str(script)], text=True).strip()
 
 
 def free_port() -> int:
@@ -33,7 +41,7 @@ class RedisServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        command = ["redis-server", "--port", str(self.port), "--save", "", "--appendonly", "no"]
+        command = [server_program(), "--port", str(self.port), "--save", "", "--appendonly", "no"]
         command += ["--dir", self._folder.name, *self._options]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 20

@@ -173,10 +173,10 @@ def test_a_key_of_the_wrong_type_is_misconfigured(server: RedisServer, store: St
 
 
 def test_a_corrupt_token_is_misconfigured_and_left_alone(server: RedisServer, store: Store) -> None:
-    store.set("leasehold:token:{door}", "zero")
+    store.set("leasehold:{door}:token", "zero")
     with leasehold.connect(server.url) as client, pytest.raises(leasehold.MisconfiguredError):
         client.lock("door").acquire()
-    assert store.keys("*") == ["leasehold:token:{door}"]
+    assert store.keys("*") == ["leasehold:{door}:token"]
 
 
 def test_a_closed_client_refuses_everything(url: str) -> None:

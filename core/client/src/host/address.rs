@@ -11,10 +11,10 @@
 //!
 //! No name holds NUL, so that no name can be taken for another address.
 
-use leasehold_protocol::{Error, ErrorKind, Kind, Operation};
+use leasehold_protocol::{Error, ErrorKind, Kind, Operation, shown};
 
 /// A lock: one, or several as one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum LockRef {
     /// One lock.
     One(Kind, String),
@@ -32,6 +32,13 @@ const SEVERAL: &str = "multi";
 impl Default for LockRef {
     fn default() -> Self {
         Self::One(Kind::Lock, String::new())
+    }
+}
+
+/// Names as messages show them.
+impl std::fmt::Debug for LockRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LockRef({:?})", shown(&self.address()))
     }
 }
 
@@ -138,7 +145,8 @@ fn number(text: &str) -> Result<u32, Error> {
         Err(_) => Err(Error::new(
             ErrorKind::InvalidArgument,
             Operation::Acquire,
-            format!("a semaphore counts in whole numbers, not in {text:?}; give 1 or more"),
+            // It may be anything, also a URL that was passed in a number's place.
+            "a semaphore counts in whole numbers; give 1 or more",
         )),
     }
 }

@@ -1,10 +1,11 @@
 //! The state of one lease, shared between its holder and the engine.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold_protocol::{Instant, LostReason, Token};
+use leasehold_protocol::{Instant, LostReason, Token, shown};
 use tokio::sync::Notify;
 
 use crate::{clock, process};
@@ -12,7 +13,6 @@ use crate::{clock, process};
 /// One lease. All methods are local, lock-free and cheap.
 ///
 /// In a forked child the leases of the parent are not valid.
-#[derive(Debug)]
 pub struct Lease {
     id: u64,
     name: Arc<str>,
@@ -53,6 +53,17 @@ pub(crate) const fn generation_of(host_id: u64) -> u64 {
 /// The id that the session sees.
 pub(crate) const fn session_id(host_id: u64) -> u64 {
     host_id & ((1 << GENERATION_SHIFT) - 1)
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("id", &self.id)
+            .field("name", &shown(&self.name))
+            .field("token", &self.token)
+            .field("lost_reason", &self.lost_reason())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Lease {

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{Error, ErrorKind, LeaseDuration, LockName, Operation};
+use leasehold_protocol::{Error, ErrorKind, KeyPrefix, LeaseDuration, LockName, Operation, shown};
 
 use crate::target::{Scheme, Target};
+use crate::tls::{TlsFiles, shown_path};
 
 /// What a client is configured with. `None` stands for the default.
 #[derive(Clone, Default)]
@@ -24,11 +25,16 @@ pub struct Options {
     pub connect_timeout_ms: Option<f64>,
     /// A waiter asks again after a time between these two. Default (500, 750).
     pub poll_ms: Option<(f64, f64)>,
-    /// Put before every lock's name, as it stands, before the name is checked.
-    /// Default: nothing.
+    /// Put before every lock's name, as it stands, before the name is checked; see
+    /// [`KeyPrefix::parse`]. Default: nothing.
     pub key_prefix: Option<String>,
     /// A PEM file of the certificate authorities to trust instead of the system's.
     pub tls_ca_file: Option<String>,
+    /// A PEM file of the client's certificate, for a server that demands one; the
+    /// certificates that lead to its authority may follow. Together with `tls_key_file`.
+    pub tls_cert_file: Option<String>,
+    /// A PEM file of that certificate's private key, not encrypted.
+    pub tls_key_file: Option<String>,
 }
 
 impl std::fmt::Debug for Options {
@@ -41,14 +47,16 @@ impl std::fmt::Debug for Options {
             .field("command_timeout_ms", &self.command_timeout_ms)
             .field("connect_timeout_ms", &self.connect_timeout_ms)
             .field("poll_ms", &self.poll_ms)
-            .field("key_prefix", &self.key_prefix)
-            .field("tls_ca_file", &self.tls_ca_file)
+            .field("key_prefix", &self.key_prefix.as_deref().map(shown))
+            .field("tls_ca_file", &self.tls_ca_file.as_deref().map(shown_path))
+            .field("tls_cert_file", &self.tls_cert_file.as_deref().map(shown_path))
+            .field("tls_key_file", &self.tls_key_file.as_deref().map(shown_path))
             .finish()
     }
 }
 
 /// Options that were checked.
-#[derive(Debug)]
+#[cfg_attr(test, derive(Debug))]
 pub(crate) struct Settings {
     /// The server, or the primaries that vote.
     pub(crate) targets: Vec<Target>,
@@ -56,7 +64,7 @@ pub(crate) struct Settings {
     pub(crate) command_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) poll: (Duration, Duration),
-    key_prefix: String,
+    key_prefix: KeyPrefix,
 }
 
 const URL_VARIABLE: &str = "LEASEHOLD_URL";
@@ -67,11 +75,8 @@ const DAY_MS: f64 = 86_400_000.0;
 
 impl Settings {
     pub(crate) fn check(options: Options) -> Result<Self, Error> {
-        let targets = targets(
-            options.url,
-            options.primaries.as_deref(),
-            options.tls_ca_file.as_deref(),
-        )?;
+        let files = TlsFiles::new(options.tls_ca_file, options.tls_cert_file, options.tls_key_file)?;
+        let targets = targets(options.url, options.primaries.as_deref(), &files)?;
         let poll = match options.poll_ms {
             None => POLL,
             Some((low, high)) => {
@@ -101,7 +106,7 @@ impl Settings {
                 Some(ms) => timeout("the connect timeout", ms)?,
             },
             poll,
-            key_prefix: options.key_prefix.unwrap_or_default(),
+            key_prefix: KeyPrefix::parse(&options.key_prefix.unwrap_or_default())?,
         })
     }
 
@@ -118,28 +123,24 @@ impl Settings {
 
     /// The lock's full name: the prefix, then the name.
     pub(crate) fn lock_name(&self, name: &str) -> Result<LockName, Error> {
-        if name.is_empty() {
-            // A prefix must not make a missing name a valid one.
-            return LockName::parse(name);
-        }
-        LockName::parse(&format!("{}{name}", self.key_prefix))
+        self.key_prefix.name(name)
     }
 
     /// A full lock name as the caller gave it.
     pub(crate) fn without_prefix<'a>(&self, name: &'a str) -> &'a str {
-        name.strip_prefix(&self.key_prefix).unwrap_or(name)
+        self.key_prefix.strip(name)
     }
 }
 
 /// The server that a URL names, or the primaries that several do.
-fn targets(url: Option<String>, primaries: Option<&[String]>, ca_file: Option<&str>) -> Result<Vec<Target>, Error> {
+fn targets(url: Option<String>, primaries: Option<&[String]>, files: &TlsFiles) -> Result<Vec<Target>, Error> {
     let Some(primaries) = primaries else {
         let url = match url {
             Some(url) => url,
             None => std::env::var(URL_VARIABLE)
                 .map_err(|_| misconfigured(format!("no URL was given; pass one, or set {URL_VARIABLE}")))?,
         };
-        return Ok(vec![Target::parse(&url, ca_file)?]);
+        return Ok(vec![Target::parse(&url, files)?]);
     };
     if url.is_some() {
         return Err(invalid(
@@ -154,7 +155,7 @@ fn targets(url: Option<String>, primaries: Option<&[String]>, ca_file: Option<&s
     }
     let mut targets: Vec<Target> = Vec::new();
     for url in primaries {
-        let target = Target::parse(url, ca_file)?;
+        let target = Target::parse(url, files)?;
         if matches!(target.scheme, Scheme::Memory { name: None }) {
             return Err(invalid("a private memory:// is no primary of others; give each a name"));
         }

@@ -12,7 +12,9 @@
 
 pub(super) mod connect;
 mod lane;
+mod permission;
 mod subscriptions;
+mod tls;
 
 use std::sync::Arc;
 use std::task::Context;

@@ -1,6 +1,9 @@
 //! Servers to test against: the embedded store, and a redis-server of one's own.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
+pub mod marks;
+pub mod version;
+
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -10,6 +13,7 @@ use std::time::{Duration, Instant};
 use leasehold_protocol::Reply;
 use leasehold_store::Embedded;
 use rustix::process::{Pid, Signal, kill_process};
+use version::Version;
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
@@ -51,8 +55,9 @@ impl Server {
     }
 }
 
-/// A redis-server on a free port, stopped when dropped.
+/// A redis-server or valkey-server on a free port, stopped when dropped.
 pub struct Redis {
+    version: Version,
     child: Child,
     pub port: u16,
     directory: PathBuf,
@@ -65,12 +70,17 @@ impl Redis {
     }
 
     pub fn start_with(args: &[&str], password: Option<&str>) -> Self {
+        Self::start_version(Version::chosen(), args, password)
+    }
+
+    pub fn start_version(version: Version, args: &[&str], password: Option<&str>) -> Self {
         let port = free_port();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let directory = std::env::temp_dir().join(format!("leasehold-test-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a temporary directory");
         let mut server = Self {
-            child: spawn(port, &directory, args, password),
+            child: spawn(version, port, &directory, args, password),
+            version,
             port,
             directory,
             password: password.map(Into::into),
@@ -133,7 +143,7 @@ impl Redis {
 
     /// Starts it again, empty, on the same port.
     pub fn start_again(&mut self) {
-        self.child = spawn(self.port, &self.directory, &[], self.password.as_deref());
+        self.child = spawn(self.version, self.port, &self.directory, &[], self.password.as_deref());
         self.wait_until_up();
     }
 
@@ -150,7 +160,7 @@ impl Redis {
             .and_then(|mut connection| redis::cmd("PING").query::<String>(&mut connection))
             .is_err()
         {
-            assert!(start.elapsed() < Duration::from_secs(10), "redis-server does not start");
+            assert!(start.elapsed() < Duration::from_secs(10), "the server does not start");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -163,8 +173,8 @@ impl Drop for Redis {
     }
 }
 
-fn spawn(port: u16, directory: &PathBuf, args: &[&str], password: Option<&str>) -> Child {
-    let mut command = Command::new("redis-server");
+fn spawn(version: Version, port: u16, directory: &PathBuf, args: &[&str], password: Option<&str>) -> Child {
+    let mut command = Command::new(version.program());
     command
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
         .args(["--save", "", "--appendonly", "no", "--unixsocket", "redis.sock"])
@@ -175,7 +185,7 @@ fn spawn(port: u16, directory: &PathBuf, args: &[&str], password: Option<&str>) 
     if let Some(password) = password {
         command.args(["--requirepass", password]);
     }
-    command.spawn().expect("redis-server is not installed")
+    command.spawn().expect("a server")
 }
 
 /// A port that nobody listens on.

@@ -5,6 +5,9 @@
 --   KEYS[2]  the fencing token's STRING
 --   KEYS[3]  the queue: ZSET {owner -> when it came}
 --   KEYS[4]  the waiters: HASH {owner -> "<last seen, µs of the server's clock> <1 if it wants a token>"}
+--
+-- A client hears of grants on a channel of its own for each lock: the queue's key, which
+-- ends in `fair`, with `grants:` and the client in the place of that word.
 
 -- A waiter that was not heard of for so long is dead; in microseconds.
 local WAITER_LIFE = 3000000
@@ -57,5 +60,6 @@ end
 
 -- Tells the client of an owner that it was granted the lock.
 local function tell(owner, news)
-  redis.pcall('PUBLISH', 'leasehold:client:' .. client_of(owner), news)
+  local channel = string.gsub(KEYS[3], 'fair$', 'grants:') .. client_of(owner)
+  redis.pcall('PUBLISH', channel, news)
 end

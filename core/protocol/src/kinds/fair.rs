@@ -4,16 +4,16 @@
 use std::sync::Arc;
 
 use super::{Attempt, Invocation, Keys, Parts, flag, millis, token};
-use crate::name::LockName;
+use crate::name::{LockName, Word};
 use crate::owner::OwnerId;
 use crate::script::Script;
 
 pub(super) fn keys(name: &LockName) -> Parts {
     (
         name.key(),
-        name.derived("redisson_lock__channel"),
+        name.redisson_channel(),
         Some(token(name)),
-        vec![name.own("leasehold:fair"), name.own("leasehold:alive")],
+        vec![name.own(Word::Fair), name.own(Word::Alive)],
     )
 }
 
@@ -22,9 +22,9 @@ fn touched(keys: &Keys) -> impl Iterator<Item = &Arc<[u8]>> {
     std::iter::once(&keys.record).chain(&keys.token).chain(&keys.more)
 }
 
-/// All keys, and the channel of the plain lock.
+/// All keys.
 pub(super) fn all(keys: &Keys) -> Vec<&Arc<[u8]>> {
-    touched(keys).chain([&keys.channel]).collect()
+    touched(keys).collect()
 }
 
 pub(super) fn acquire(keys: &Keys, attempt: &Attempt<'_>) -> Invocation {

@@ -6,10 +6,5 @@ use super::{Parts, token};
 use crate::name::LockName;
 
 pub(super) fn keys(name: &LockName) -> Parts {
-    (
-        name.key(),
-        name.derived("redisson_lock__channel"),
-        Some(token(name)),
-        Vec::new(),
-    )
+    (name.key(), name.redisson_channel(), Some(token(name)), Vec::new())
 }

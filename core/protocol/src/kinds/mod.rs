@@ -2,6 +2,8 @@
 //! mean; the machine that uses them is one for all.
 
 mod fair;
+#[cfg(test)]
+mod layout;
 mod lock;
 mod mutex;
 mod read_write;
@@ -11,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Operation};
-use crate::name::LockName;
-use crate::owner::OwnerId;
+use crate::name::{LockName, Word};
+use crate::owner::{ClientId, OwnerId};
 use crate::reply::Reply;
 use crate::script::Script;
 use crate::token::Token;
@@ -251,6 +253,11 @@ impl Keys {
         }
     }
 
+    /// Where the server tells `client` that one of its waiters was granted the fair lock.
+    pub(crate) fn grants(&self, client: ClientId) -> Arc<[u8]> {
+        self.name.grants(client)
+    }
+
     /// The attempt to get a hold.
     pub(crate) fn acquire(&self, attempt: &Attempt<'_>) -> Invocation {
         match self.kind {
@@ -297,19 +304,17 @@ impl Keys {
     pub(crate) fn release(&self, owner: &OwnerId) -> Invocation {
         let mut args = vec![owner.wire()];
         let (script, keys) = match self.kind {
-            Kind::Lock => (Script::LockRelease, vec![&self.record, &self.channel]),
-            Kind::Mutex => (Script::MutexRelease, vec![&self.record, &self.channel]),
+            Kind::Lock => (Script::LockRelease, vec![&self.record]),
+            Kind::Mutex => (Script::MutexRelease, vec![&self.record]),
             Kind::Fair => (Script::FairRelease, fair::all(self)),
-            Kind::Read => (
-                Script::ReadRelease,
-                vec![&self.record, read_write::readers(self), &self.channel],
-            ),
-            Kind::Write => (Script::WriteRelease, vec![&self.record, &self.channel]),
+            Kind::Read => (Script::ReadRelease, vec![&self.record, read_write::readers(self)]),
+            Kind::Write => (Script::WriteRelease, vec![&self.record]),
             Kind::Semaphore(permits) => {
                 args.push(decimal(permits.wanted));
-                (Script::SemaphoreRelease, vec![&self.record, &self.channel])
+                (Script::SemaphoreRelease, vec![&self.record])
             }
         };
+        args.push(Arc::clone(&self.channel));
         Invocation {
             script,
             keys: keys.into_iter().map(Arc::clone).collect(),
@@ -324,7 +329,7 @@ impl Keys {
             Kind::Mutex => (Script::MutexInspect, vec![&self.record], Vec::new()),
             Kind::Read | Kind::Write => (
                 Script::ReadWriteInspect,
-                vec![&self.record, read_write::readers(self)],
+                vec![read_write::holders(self)],
                 vec![read_write::side(self.kind)],
             ),
             Kind::Semaphore(_) => (Script::SemaphoreInspect, vec![&self.record], Vec::new()),
@@ -338,17 +343,18 @@ impl Keys {
 
     /// Removes the record, whoever holds it, and wakes those who wait.
     pub(crate) fn force(&self) -> Invocation {
-        let (script, keys, args) = match self.kind {
-            Kind::Lock => (Script::LockForce, vec![&self.record, &self.channel], Vec::new()),
-            Kind::Mutex => (Script::MutexForce, vec![&self.record, &self.channel], Vec::new()),
+        let (script, keys, mut args) = match self.kind {
+            Kind::Lock => (Script::LockForce, vec![&self.record], Vec::new()),
+            Kind::Mutex => (Script::MutexForce, vec![&self.record], Vec::new()),
             Kind::Fair => (Script::FairForce, fair::all(self), Vec::new()),
             Kind::Read | Kind::Write => (
                 Script::ReadWriteForce,
-                vec![&self.record, read_write::readers(self), &self.channel],
+                vec![read_write::holders(self)],
                 vec![read_write::side(self.kind)],
             ),
-            Kind::Semaphore(_) => (Script::SemaphoreForce, vec![&self.record, &self.channel], Vec::new()),
+            Kind::Semaphore(_) => (Script::SemaphoreForce, vec![&self.record], Vec::new()),
         };
+        args.push(Arc::clone(&self.channel));
         Invocation {
             script,
             keys: keys.into_iter().map(Arc::clone).collect(),
@@ -360,8 +366,8 @@ impl Keys {
     pub(crate) fn set_limit(&self, limit: u32) -> Invocation {
         Invocation {
             script: Script::SemaphoreLimit,
-            keys: vec![Arc::clone(&self.record), Arc::clone(&self.channel)],
-            args: vec![decimal(limit)],
+            keys: vec![Arc::clone(&self.record)],
+            args: vec![decimal(limit), Arc::clone(&self.channel)],
         }
     }
 
@@ -377,7 +383,7 @@ type Parts = (Arc<[u8]>, Arc<[u8]>, Option<Arc<[u8]>>, Vec<Arc<[u8]>>);
 
 /// The key of a name's fencing token.
 fn token(name: &LockName) -> Arc<[u8]> {
-    name.own("leasehold:token")
+    name.own(Word::Token)
 }
 
 /// Reads the reply to an attempt or a question; `None` if it is no such reply.

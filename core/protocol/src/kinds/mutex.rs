@@ -3,8 +3,8 @@
 //! the same, so that each excludes the others.
 
 use super::{Parts, token};
-use crate::name::LockName;
+use crate::name::{LockName, Word};
 
 pub(super) fn keys(name: &LockName) -> Parts {
-    (name.key(), name.own("leasehold:channel"), Some(token(name)), Vec::new())
+    (name.key(), name.own(Word::Channel), Some(token(name)), Vec::new())
 }

@@ -4,21 +4,30 @@
 use std::sync::Arc;
 
 use super::{Attempt, Invocation, Keys, Kind, Parts, flag, millis, token};
-use crate::name::LockName;
+use crate::name::{LockName, Word};
 use crate::script::Script;
 
 pub(super) fn keys(name: &LockName, kind: Kind) -> Parts {
     (
-        name.own("leasehold:rw"),
-        name.own("leasehold:rw-channel"),
+        name.own(Word::Rw),
+        name.own(Word::RwChannel),
         (kind == Kind::Write).then(|| token(name)),
-        vec![name.own("leasehold:rw-readers")],
+        vec![name.own(Word::RwReaders)],
     )
 }
 
 /// The key of the readers.
 pub(super) fn readers(keys: &Keys) -> &Arc<[u8]> {
     keys.more.first().unwrap_or(&keys.record)
+}
+
+/// The key of the kind's side: of the readers, or of the writer.
+pub(super) fn holders(keys: &Keys) -> &Arc<[u8]> {
+    if keys.kind == Kind::Write {
+        &keys.record
+    } else {
+        readers(keys)
+    }
 }
 
 /// The side, as the scripts call it.

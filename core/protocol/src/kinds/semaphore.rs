@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use super::{Attempt, Invocation, Keys, Parts, Permits, decimal, millis};
-use crate::name::LockName;
+use crate::name::{LockName, Word};
 use crate::script::Script;
 
 pub(super) fn keys(name: &LockName) -> Parts {
     (
-        name.own("leasehold:semaphore"),
-        name.own("leasehold:semaphore-channel"),
+        name.own(Word::Semaphore),
+        name.own(Word::SemaphoreChannel),
         None,
         Vec::new(),
     )

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::world::*;
-use leasehold_protocol::{AcquireRequest, CallError, ErrorKind, Outcome, ReleaseOutcome};
+use leasehold_protocol::{AcquireRequest, CallError, ErrorKind, Operation, Outcome, ReleaseOutcome};
 
 #[test]
 fn cancelling_at_any_instant_leaves_no_key_one_round_trip_later() {
@@ -291,6 +291,27 @@ fn a_release_cut_after_execution_is_still_released() {
     world.run_for(ms(100));
     world.connect(0);
     assert_eq!(world.outcome(0, ticket), Outcome::Released(ReleaseOutcome::Released));
+}
+
+#[test]
+fn a_release_that_lacks_a_right_is_told_at_once_and_goes_on() {
+    let mut world = World::new(1);
+    let grant = world.hold(0, wants("a"));
+    world.server.errors.push_back(CallError::Server {
+        code: "NOPERM".into(),
+        message: "its user may not run HDEL".into(),
+    });
+    let start = world.now;
+    let ticket = world.release(0, grant.lease);
+    let failed = error(world.outcome(0, ticket));
+    assert_eq!(failed.kind(), ErrorKind::Misconfigured);
+    assert_eq!((failed.operation(), failed.lock()), (Operation::Release, Some("a")));
+    assert!(failed.message().contains("HDEL"), "{failed}");
+    assert!(world.now.saturating_since(start) < ms(100));
+    // Somebody grants the right.
+    world.run_for(Duration::from_secs(4));
+    assert!(world.server.records.is_empty());
+    assert!(world.clients[0].session.is_empty());
 }
 
 #[test]

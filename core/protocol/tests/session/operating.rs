@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::world::*;
 use leasehold_protocol::{CallError, ErrorKind, LockName, Operation, Outcome, Permits, Script, Ticket};
 
-const RECORD: &str = "leasehold:semaphore:{s}";
+const RECORD: &str = "leasehold:{s}:semaphore";
 
 fn set_limit(world: &mut World, limit: u32) -> Ticket {
     let (now, name) = (world.now, LockName::parse("s").unwrap());

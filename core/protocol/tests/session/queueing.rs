@@ -69,14 +69,14 @@ fn owner(attempt: &Call) -> String {
     String::from_utf8_lossy(&attempt.args[1]).into_owned()
 }
 
-/// The server confirms what the session wants to hear. The client's own channel.
+/// The server confirms what the session wants to hear. The channel of grants.
 fn listens(session: &mut Session, asked: Instant, confirmed: Instant) -> Arc<[u8]> {
     let (_, channels) = sent(session, asked);
     for channel in &channels {
         session.on_subscribed(NODE, channel, confirmed);
     }
-    let own = |channel: &Arc<[u8]>| channel.starts_with(b"leasehold:client:");
-    channels.into_iter().find(own).expect("its own channel")
+    let is_it = |channel: &Arc<[u8]>| channel.starts_with(b"leasehold:{x}:grants:");
+    channels.into_iter().find(is_it).expect("the channel of grants")
 }
 
 #[test]
@@ -94,20 +94,101 @@ fn a_try_that_is_refused_listens_to_nothing() {
 #[test]
 fn a_grant_that_overtakes_the_answer_queued_is_asked_for_at_once() {
     let mut session = connected();
-    // A waiter of another lock has the client's own channel confirmed.
-    session.acquire(fair("y", None), at(0));
+    // Another waiter of this lock has its channel of grants confirmed.
+    session.acquire(fair("x", None), at(0));
     let (calls, _) = sent(&mut session, at(0));
     session.on_reply(calls[0].id, Ok(held("1000000")), at(1));
-    let own = listens(&mut session, at(1), at(2));
+    let grants = listens(&mut session, at(1), at(2));
     sent(&mut session, at(2));
 
-    session.acquire(fair("x", None), at(10));
-    let (calls, _) = sent(&mut session, at(10));
+    session.acquire(fair("x", None), at(200));
+    let (calls, _) = sent(&mut session, at(200));
     let news = format!("{} 2000000 77", owner(&calls[0]));
-    session.on_message(NODE, &own, news.as_bytes(), at(11));
-    session.on_reply(calls[0].id, Ok(held("2000000")), at(12));
-    let (calls, _) = sent(&mut session, at(12));
-    assert!(calls.iter().any(|call| call.script == Script::FairPoll), "{calls:?}");
+    session.on_message(NODE, &grants, news.as_bytes(), at(201));
+    session.on_reply(calls[0].id, Ok(held("2000000")), at(202));
+    let (calls, _) = sent(&mut session, at(202));
+    assert_eq!((calls.len(), calls[0].script), (1, Script::FairAcquire));
+}
+
+#[test]
+fn a_grant_that_was_told_before_its_channel_was_confirmed_is_asked_for_at_once() {
+    let mut session = connected();
+    session.acquire(fair("x", None), at(0));
+    let (asked, _) = sent(&mut session, at(0));
+    session.on_reply(asked[0].id, Ok(held("1000000")), at(1));
+    let (calls, channels) = sent(&mut session, at(1));
+    assert_eq!((calls.len(), channels.len()), (0, 2), "{calls:?} {channels:?}");
+    session.on_subscribed(NODE, &channels[0], at(2));
+    let (calls, _) = sent(&mut session, at(2));
+    assert_eq!((calls.len(), calls[0].script), (1, Script::FairPoll));
+    session.on_reply(calls[0].id, Ok(stands(&owner(&asked[0]), "76", "1001000")), at(3));
+    assert!(session.poll_event().is_some(), "it has it");
+}
+
+#[test]
+fn a_lock_that_is_waited_for_in_turn_is_listened_to_all_the_time_and_no_longer() {
+    let mut session = connected();
+    let mut heard = Vec::new();
+    for turn in 0..5 {
+        // The lock was idle for most of a second.
+        let start = turn * 900;
+        session.on_timeout(at(start));
+        let ticket = session.acquire(fair("x", None), at(start));
+        let (asked, channels) = sent(&mut session, at(start));
+        heard.extend(channels);
+        session.on_reply(asked[0].id, Ok(held(&format!("{}", turn + 1))), at(start));
+        let (calls, channels) = sent(&mut session, at(start));
+        assert!(calls.is_empty(), "{calls:?}");
+        for channel in &channels {
+            session.on_subscribed(NODE, channel, at(start));
+        }
+        heard.extend(channels);
+        session.cancel(ticket, at(start + 10));
+        let (calls, _) = sent(&mut session, at(start + 10));
+        for call in calls {
+            let reply = match call.script {
+                Script::FairPoll => stands("other:1", "0", "6"),
+                _ => Reply::Array(vec![Reply::Int(2)]),
+            };
+            session.on_reply(call.id, Ok(reply), at(start + 10));
+        }
+    }
+    let (grants, plain) = (heard[0].clone(), heard[1].clone());
+    assert!(grants.starts_with(b"leasehold:{x}:grants:"), "{grants:?}");
+    assert_eq!(*plain, *b"redisson_lock__channel:{x}");
+    assert_eq!(heard.len(), 2, "{heard:?}");
+
+    session.on_timeout(at(9_000));
+    let mut left = Vec::new();
+    while let Some(item) = session.poll_transmit() {
+        match item {
+            Transmit::Unsubscribe { channel, .. } => left.push(channel),
+            other => panic!("{other:?}"),
+        }
+    }
+    left.sort();
+    assert_eq!(left, [grants, plain]);
+    assert_eq!(session.len(), 0);
+}
+
+#[test]
+fn a_grant_is_for_the_waiters_of_the_lock_on_whose_channel_it_is_told() {
+    let mut session = connected();
+    session.acquire(fair("x", None), at(0));
+    session.acquire(fair("y", None), at(0));
+    let (asked, _) = sent(&mut session, at(0));
+    for call in &asked {
+        session.on_reply(call.id, Ok(held("1000000")), at(1));
+    }
+    let of_x = listens(&mut session, at(1), at(2));
+    sent(&mut session, at(2));
+    let news = format!("{} 1000000 77", owner(&asked[1]));
+    session.on_message(NODE, &of_x, news.as_bytes(), at(3));
+    assert!(session.poll_event().is_none(), "nobody granted y");
+    let of_y = of_x.to_vec();
+    let of_y = String::from_utf8(of_y).unwrap().replace("{x}", "{y}");
+    session.on_message(NODE, of_y.as_bytes(), news.as_bytes(), at(4));
+    assert!(session.poll_event().is_some());
 }
 
 #[test]

@@ -104,7 +104,9 @@ impl World {
                 primary.unanswered.push(call.id);
                 continue;
             }
-            let owner = call.args.last().expect("an owner");
+            // A release has it first, the others have the lease before it.
+            let position = usize::from(call.script != Script::MutexRelease);
+            let owner = call.args.get(position).expect("an owner");
             let reply = primary.run(call.script, std::str::from_utf8(owner).unwrap());
             if primary.is_slow {
                 primary.under_way.push((call.id, reply));

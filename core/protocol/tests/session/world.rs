@@ -91,7 +91,7 @@ impl Server {
             Script::LockRelease => match self.records.get(&key) {
                 Some(record) if record.owner == text(&call.args[0]) => {
                     self.records.remove(&key);
-                    let channel = call.keys[1].to_vec();
+                    let channel = call.args[1].to_vec();
                     let listeners = self.listeners.get(&channel).map_or(0, BTreeSet::len);
                     let reply = vec![Reply::Int(1), Reply::Int(i64::try_from(listeners).unwrap())];
                     (Reply::Array(reply), Some(channel))
@@ -107,7 +107,7 @@ impl Server {
             Script::SemaphoreLimit => match self.limits.get_mut(&key) {
                 Some(limit) => {
                     *limit = text(&call.args[0]).parse().unwrap();
-                    let channel = call.keys[1].to_vec();
+                    let channel = call.args[1].to_vec();
                     (Reply::Array(vec![Reply::Int(1), Reply::Int(0)]), Some(channel))
                 }
                 None => (Reply::Array(vec![Reply::Int(0)]), None),

@@ -59,7 +59,7 @@ fn a_token_and_a_lease_keep_to_themselves(mistake: Mistake) -> Result<(), String
     world.run_for(seconds(5));
     ensure(world.left(0, "door").is_none(), || "the lease has not ended".into())?;
     // A server that looks for what has expired finds what it may drop.
-    world.left(0, "leasehold:token:{door}");
+    world.left(0, "leasehold:{door}:token");
     world.put_back_clock(seconds(30));
     let second = world.hold(1, wants(Kind::Lock, "door"))?;
     ensure(first.token.is_some() && second.token > first.token, || {

@@ -130,7 +130,7 @@ pub(crate) const STRANGER: Known = Known {
             "Lock: the next holder's",
         ),
         (
-            Switch::Scripts(&[(Script::MutexRelease, "if holder ~= ARGV[1] then", "if false then")]),
+            Switch::Scripts(&[(Script::MutexRelease, "if holder ~= owner then", "if false then")]),
             "Mutex: the next holder's",
         ),
         (

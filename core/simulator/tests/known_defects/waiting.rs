@@ -93,7 +93,7 @@ pub(crate) const DOWNGRADE: Known = Known {
         Switch::Scripts(&[(
             Script::WriteRelease,
             "local listeners = changed and redis.pcall",
-            "local is_read = redis.call('EXISTS', (string.gsub(state, '^leasehold:rw', 'leasehold:rw-readers'))) == 1
+            "local is_read = redis.call('EXISTS', (string.gsub(state, ':rw$', ':rw-readers'))) == 1
 local listeners = changed and not is_read and redis.pcall",
         )]),
         "may read again",

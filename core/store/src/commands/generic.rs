@@ -148,8 +148,12 @@ fn remaining_ms(data: &mut Data, key: &[u8]) -> i64 {
 }
 
 pub(super) fn keys(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let keys = data.keys.matching(args[1]).map(|(key, _)| Reply::bytes(key));
-    Ok(Reply::Array(keys.collect()))
+    let mut room = data.room();
+    let pattern = data.pattern(args[1]);
+    let keys = data.keys.matching(&pattern).map(|(key, _)| room.bytes(key));
+    let keys = Reply::Array(keys.collect::<Result<_, _>>()?);
+    pattern.finish()?;
+    Ok(keys)
 }
 
 /// Gives all keys at once, whatever the cursor and `COUNT`.
@@ -170,12 +174,15 @@ pub(super) fn scan(data: &mut Data, args: &[&[u8]]) -> Outcome {
             _ => return Err(StoreError::syntax()),
         }
     }
+    let mut room = data.room();
+    let pattern = data.pattern(pattern);
     let keys = data
         .keys
-        .matching(pattern)
+        .matching(&pattern)
         .filter(|(_, name)| wanted.is_none_or(|wanted| is(wanted, name)))
-        .map(|(key, _)| Reply::bytes(key));
-    let keys = Reply::Array(keys.collect());
+        .map(|(key, _)| room.bytes(key));
+    let keys = Reply::Array(keys.collect::<Result<_, _>>()?);
+    pattern.finish()?;
     Ok(Reply::Array(vec![Reply::bytes("0"), keys]))
 }
 

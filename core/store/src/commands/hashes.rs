@@ -7,13 +7,10 @@ use crate::value::Hash;
 
 type Outcome = Result<Reply, StoreError>;
 
-/// Up to this size a hash keeps its order when a field goes, as Redis does; beyond, it would take too long.
-const ORDERED_FIELDS: usize = 128;
-
 pub(super) fn hset(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let pairs = pairs(args, "hset")?;
     data.keys.change_or_create(args[1], |hash: &mut Hash| {
-        let added = pairs.filter(|(field, value)| hash.insert(field.to_vec(), value.to_vec()).is_none());
+        let added = pairs.filter(|(field, value)| hash.insert(field, value).is_none());
         Reply::count(added.count())
     })
 }
@@ -21,7 +18,9 @@ pub(super) fn hset(data: &mut Data, args: &[&[u8]]) -> Outcome {
 pub(super) fn hmset(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let pairs = pairs(args, "hmset")?;
     data.keys.change_or_create(args[1], |hash: &mut Hash| {
-        hash.extend(pairs.map(|(field, value)| (field.to_vec(), value.to_vec())));
+        for (field, value) in pairs {
+            hash.insert(field, value);
+        }
         Reply::OK
     })
 }
@@ -40,7 +39,7 @@ pub(super) fn hsetnx(data: &mut Data, args: &[&[u8]]) -> Outcome {
     data.keys.change_or_create(args[1], |hash: &mut Hash| {
         let is_new = !hash.contains_key(args[2]);
         if is_new {
-            hash.insert(args[2].to_vec(), args[3].to_vec());
+            hash.insert(args[2], args[3]);
         }
         Reply::flag(is_new)
     })
@@ -52,11 +51,12 @@ pub(super) fn hget(data: &mut Data, args: &[&[u8]]) -> Outcome {
 }
 
 pub(super) fn hmget(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let mut room = data.room();
     let hash = data.keys.read::<Hash>(args[1])?;
     let values = args[2..]
         .iter()
-        .map(|field| Reply::bytes_or_nil(hash.and_then(|hash| hash.get(*field)).cloned()));
-    Ok(Reply::Array(values.collect()))
+        .map(|field| room.bytes_or_nil(hash.and_then(|hash| hash.get(*field))));
+    Ok(Reply::Array(values.collect::<Result<_, _>>()?))
 }
 
 pub(super) fn hexists(data: &mut Data, args: &[&[u8]]) -> Outcome {
@@ -65,49 +65,42 @@ pub(super) fn hexists(data: &mut Data, args: &[&[u8]]) -> Outcome {
 }
 
 pub(super) fn hlen(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    Ok(Reply::count(data.keys.read::<Hash>(args[1])?.map_or(0, Hash::len)))
+    Ok(Reply::count(
+        data.keys.read::<Hash>(args[1])?.map_or(0, |hash| hash.len()),
+    ))
 }
 
 pub(super) fn hdel(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let removed = data.keys.change(args[1], |hash: &mut Hash| {
-        args[2..].iter().filter(|field| remove(hash, field)).count()
+        args[2..].iter().filter(|field| hash.remove(field)).count()
     })?;
     Ok(Reply::count(removed.unwrap_or(0)))
 }
 
-fn remove(hash: &mut Hash, field: &[u8]) -> bool {
-    if hash.len() <= ORDERED_FIELDS {
-        hash.shift_remove(field).is_some()
-    } else {
-        hash.swap_remove(field).is_some()
-    }
-}
-
 pub(super) fn hgetall(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let mut room = data.room();
     let hash = data.keys.read::<Hash>(args[1])?;
     let pairs = hash
         .into_iter()
-        .flatten()
-        .map(|(field, value)| (Reply::bytes(field.clone()), Reply::bytes(value.clone())));
-    Ok(Reply::Map(pairs.collect()))
+        .flat_map(|hash| hash.iter())
+        .map(|(field, value)| Ok((room.bytes(field)?, room.bytes(value)?)));
+    Ok(Reply::Map(pairs.collect::<Result<_, StoreError>>()?))
 }
 
 pub(super) fn hkeys(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let mut room = data.room();
     let hash = data.keys.read::<Hash>(args[1])?;
-    let fields = hash
-        .into_iter()
-        .flat_map(Hash::keys)
-        .map(|field| Reply::bytes(field.clone()));
-    Ok(Reply::Array(fields.collect()))
+    let fields = hash.into_iter().flat_map(|hash| hash.keys());
+    let fields = fields.map(|field| room.bytes(field));
+    Ok(Reply::Array(fields.collect::<Result<_, _>>()?))
 }
 
 pub(super) fn hvals(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let mut room = data.room();
     let hash = data.keys.read::<Hash>(args[1])?;
-    let values = hash
-        .into_iter()
-        .flat_map(Hash::values)
-        .map(|value| Reply::bytes(value.clone()));
-    Ok(Reply::Array(values.collect()))
+    let values = hash.into_iter().flat_map(|hash| hash.values());
+    let values = values.map(|value| room.bytes(value));
+    Ok(Reply::Array(values.collect::<Result<_, _>>()?))
 }
 
 pub(super) fn hincrby(data: &mut Data, args: &[&[u8]]) -> Outcome {
@@ -120,7 +113,7 @@ pub(super) fn hincrby(data: &mut Data, args: &[&[u8]]) -> Outcome {
         .checked_add(by)
         .ok_or_else(|| StoreError::err("increment or decrement would overflow"))?;
     data.keys.change_or_create(args[1], |hash: &mut Hash| {
-        hash.insert(args[2].to_vec(), sum.to_string().into_bytes());
+        hash.insert(args[2], sum.to_string().as_bytes());
     })?;
     Ok(Reply::Int(sum))
 }
@@ -141,6 +134,7 @@ pub(super) fn hrandfield(data: &mut Data, args: &[&[u8]]) -> Outcome {
     if count.unsigned_abs() > MAX_DRAWN {
         return Err(StoreError::err("value is out of range"));
     }
+    let mut room = data.room();
     let Some(hash) = data.keys.read::<Hash>(args[1])? else {
         return Ok(Reply::Array(Vec::new()));
     };
@@ -158,11 +152,12 @@ pub(super) fn hrandfield(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let drawn = places
         .into_iter()
         .filter_map(|place| hash.get_index(place))
-        .map(|(field, value)| (Reply::bytes(field.clone()), Reply::bytes(value.clone())));
+        .map(|(field, value)| Ok((room.bytes(field)?, room.bytes(if with_values { value } else { b"" })?)));
+    let drawn: Vec<_> = drawn.collect::<Result<_, StoreError>>()?;
     Ok(if with_values {
-        Reply::Pairs(drawn.collect())
+        Reply::Pairs(drawn)
     } else {
-        Reply::Array(drawn.map(|(field, _)| field).collect())
+        Reply::Array(drawn.into_iter().map(|(field, _)| field).collect())
     })
 }
 

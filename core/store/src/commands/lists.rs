@@ -37,6 +37,11 @@ fn pop(data: &mut Data, args: &[&[u8]], command: &str, pop: fn(&mut List) -> Opt
         [] => Ok(Reply::bytes_or_nil(data.keys.change(args[1], pop)?.flatten())),
         [count] => {
             let count = positive(count)?;
+            let mut room = data.room();
+            if let Some(list) = data.keys.read::<List>(args[1])? {
+                // Whichever end they come from, these many can be no more than all.
+                room.take_all(list.iter().take(count).map(Vec::len))?;
+            }
             let items = data.keys.change(args[1], |list: &mut List| {
                 let items = (0..count).map_while(|_| pop(list)).map(Reply::Bytes);
                 items.collect()
@@ -48,7 +53,9 @@ fn pop(data: &mut Data, args: &[&[u8]], command: &str, pop: fn(&mut List) -> Opt
 }
 
 pub(super) fn llen(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    Ok(Reply::count(data.keys.read::<List>(args[1])?.map_or(0, List::len)))
+    Ok(Reply::count(
+        data.keys.read::<List>(args[1])?.map_or(0, |list| list.len()),
+    ))
 }
 
 pub(super) fn lindex(data: &mut Data, args: &[&[u8]]) -> Outcome {
@@ -64,19 +71,22 @@ pub(super) fn lindex(data: &mut Data, args: &[&[u8]]) -> Outcome {
 
 pub(super) fn lrange(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let (start, stop) = (int(args[2])?, int(args[3])?);
+    let mut room = data.room();
     let Some(list) = data.keys.read::<List>(args[1])? else {
         return Ok(Reply::Array(Vec::new()));
     };
-    let items = list.range(range(start, stop, list.len())).cloned().map(Reply::Bytes);
-    Ok(Reply::Array(items.collect()))
+    let items = list.range(range(start, stop, list.len())).map(|item| room.bytes(item));
+    Ok(Reply::Array(items.collect::<Result<_, _>>()?))
 }
 
 pub(super) fn ltrim(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let (start, stop) = (int(args[2])?, int(args[3])?);
     data.keys.change(args[1], |list: &mut List| {
         let kept = range(start, stop, list.len());
-        list.truncate(kept.end);
-        list.drain(..kept.start);
+        list.reduce(|items| {
+            items.truncate(kept.end);
+            items.drain(..kept.start);
+        });
     })?;
     Ok(Reply::OK)
 }
@@ -96,13 +106,15 @@ pub(super) fn lrem(data: &mut Data, args: &[&[u8]]) -> Outcome {
             left -= usize::from(goes);
             !goes
         };
-        if count < 0 {
-            list.make_contiguous().reverse();
-            list.retain(&mut keeps);
-            list.make_contiguous().reverse();
-        } else {
-            list.retain(&mut keeps);
-        }
+        list.reduce(|items| {
+            if count < 0 {
+                items.make_contiguous().reverse();
+                items.retain(&mut keeps);
+                items.make_contiguous().reverse();
+            } else {
+                items.retain(&mut keeps);
+            }
+        });
         before - list.len()
     })?;
     Ok(Reply::count(removed.unwrap_or(0)))

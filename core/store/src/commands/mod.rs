@@ -36,6 +36,16 @@ pub(crate) enum Run {
     Connection,
 }
 
+/// What a command does to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    None,
+    /// It changes it, but does not make it larger.
+    Writes,
+    /// It may make it larger, by Redis' own list.
+    Adds,
+}
+
 /// One command.
 #[derive(Debug)]
 pub(crate) struct Command {
@@ -44,6 +54,9 @@ pub(crate) struct Command {
     /// How many arguments, the name among them; negative for at least so many.
     arity: i32,
     pub(crate) run: Run,
+    pub(crate) effect: Effect,
+    /// Whether it may take long on a large store.
+    pub(crate) is_slow: bool,
 }
 
 impl Command {
@@ -51,6 +64,24 @@ impl Command {
     pub(crate) fn accepts(&self, count: usize) -> bool {
         let least = usize::try_from(self.arity.unsigned_abs()).unwrap_or(usize::MAX);
         if self.arity < 0 { count >= least } else { count == least }
+    }
+
+    /// It changes the store, but does not make it larger.
+    const fn writes(mut self) -> Self {
+        self.effect = Effect::Writes;
+        self
+    }
+
+    /// It may make the store larger, by Redis' own list; a full one refuses it.
+    const fn adds(mut self) -> Self {
+        self.effect = Effect::Adds;
+        self
+    }
+
+    /// It looks at more than a few elements, or reaches many clients.
+    const fn slow(mut self) -> Self {
+        self.is_slow = true;
+        self
     }
 
     /// Its place in the table.
@@ -79,6 +110,8 @@ const fn data(name: &'static str, arity: i32, run: RunData) -> Command {
         name,
         arity,
         run: Run::Data(run),
+        effect: Effect::None,
+        is_slow: false,
     }
 }
 
@@ -87,6 +120,8 @@ const fn script(name: &'static str, arity: i32, run: RunScript) -> Command {
         name,
         arity,
         run: Run::Script(run),
+        effect: Effect::None,
+        is_slow: false,
     }
 }
 
@@ -95,98 +130,102 @@ const fn connection(name: &'static str, arity: i32) -> Command {
         name,
         arity,
         run: Run::Connection,
+        effect: Effect::None,
+        is_slow: false,
     }
 }
 
 /// Every command, with the arity that Redis 7 has for it.
 pub(crate) static TABLE: &[Command] = &[
     // Strings
-    data("append", 3, strings::append),
-    data("decr", 2, strings::decr),
-    data("decrby", 3, strings::decrby),
+    data("append", 3, strings::append).adds(),
+    data("decr", 2, strings::decr).adds(),
+    data("decrby", 3, strings::decrby).adds(),
     data("get", 2, strings::get),
-    data("getdel", 2, strings::getdel),
-    data("getset", 3, strings::getset),
-    data("incr", 2, strings::incr),
-    data("incrby", 3, strings::incrby),
+    data("getdel", 2, strings::getdel).writes(),
+    data("getset", 3, strings::getset).adds(),
+    data("incr", 2, strings::incr).adds(),
+    data("incrby", 3, strings::incrby).adds(),
     data("mget", -2, strings::mget),
-    data("mset", -3, strings::mset),
-    data("psetex", 4, strings::psetex),
-    data("set", -3, strings::set),
-    data("setex", 4, strings::setex),
-    data("setnx", 3, strings::setnx),
+    data("mset", -3, strings::mset).adds(),
+    data("psetex", 4, strings::psetex).adds(),
+    data("set", -3, strings::set).adds(),
+    data("setex", 4, strings::setex).adds(),
+    data("setnx", 3, strings::setnx).adds(),
     data("strlen", 2, strings::strlen),
     // Hashes
-    data("hdel", -3, hashes::hdel),
+    data("hdel", -3, hashes::hdel).writes(),
     data("hexists", 3, hashes::hexists),
     data("hget", 3, hashes::hget),
-    data("hgetall", 2, hashes::hgetall),
-    data("hincrby", 4, hashes::hincrby),
-    data("hkeys", 2, hashes::hkeys),
+    data("hgetall", 2, hashes::hgetall).slow(),
+    data("hincrby", 4, hashes::hincrby).adds(),
+    data("hkeys", 2, hashes::hkeys).slow(),
     data("hlen", 2, hashes::hlen),
     data("hmget", -3, hashes::hmget),
-    data("hmset", -4, hashes::hmset),
-    data("hrandfield", -2, hashes::hrandfield),
-    data("hset", -4, hashes::hset),
-    data("hsetnx", 4, hashes::hsetnx),
-    data("hvals", 2, hashes::hvals),
+    data("hmset", -4, hashes::hmset).adds(),
+    data("hrandfield", -2, hashes::hrandfield).slow(),
+    data("hset", -4, hashes::hset).adds(),
+    data("hsetnx", 4, hashes::hsetnx).adds(),
+    data("hvals", 2, hashes::hvals).slow(),
     // Lists
     data("lindex", 3, lists::lindex),
     data("llen", 2, lists::llen),
-    data("lpop", -2, lists::lpop),
-    data("lpush", -3, lists::lpush),
-    data("lrange", 4, lists::lrange),
-    data("lrem", 4, lists::lrem),
-    data("ltrim", 4, lists::ltrim),
-    data("rpop", -2, lists::rpop),
-    data("rpush", -3, lists::rpush),
+    data("lpop", -2, lists::lpop).writes().slow(),
+    data("lpush", -3, lists::lpush).adds(),
+    data("lrange", 4, lists::lrange).slow(),
+    data("lrem", 4, lists::lrem).writes().slow(),
+    data("ltrim", 4, lists::ltrim).writes().slow(),
+    data("rpop", -2, lists::rpop).writes().slow(),
+    data("rpush", -3, lists::rpush).adds(),
     // Sets
-    data("sadd", -3, sets::sadd),
+    data("sadd", -3, sets::sadd).adds(),
     data("scard", 2, sets::scard),
     data("sismember", 3, sets::sismember),
-    data("smembers", 2, sets::smembers),
-    data("srem", -3, sets::srem),
+    data("smembers", 2, sets::smembers).slow(),
+    data("srem", -3, sets::srem).writes(),
     // Sorted sets
-    data("zadd", -4, sorted_sets::zadd),
+    data("zadd", -4, sorted_sets::zadd).adds(),
     data("zcard", 2, sorted_sets::zcard),
-    data("zcount", 4, sorted_sets::zcount),
-    data("zincrby", 4, sorted_sets::zincrby),
-    data("zpopmin", -2, sorted_sets::zpopmin),
-    data("zrange", -4, sorted_sets::zrange),
-    data("zrangebyscore", -4, sorted_sets::zrangebyscore),
-    data("zrank", 3, sorted_sets::zrank),
-    data("zrem", -3, sorted_sets::zrem),
-    data("zremrangebyscore", 4, sorted_sets::zremrangebyscore),
+    data("zcount", 4, sorted_sets::zcount).slow(),
+    data("zincrby", 4, sorted_sets::zincrby).adds(),
+    data("zpopmin", -2, sorted_sets::zpopmin).writes().slow(),
+    data("zrange", -4, sorted_sets::zrange).slow(),
+    data("zrangebyscore", -4, sorted_sets::zrangebyscore).slow(),
+    data("zrank", 3, sorted_sets::zrank).slow(),
+    data("zrem", -3, sorted_sets::zrem).writes(),
+    data("zremrangebyscore", 4, sorted_sets::zremrangebyscore)
+        .writes()
+        .slow(),
     data("zscore", 3, sorted_sets::zscore),
     // Keys
-    data("dbsize", 1, generic::dbsize),
-    data("del", -2, generic::del),
+    data("dbsize", 1, generic::dbsize).slow(),
+    data("del", -2, generic::del).writes(),
     data("exists", -2, generic::exists),
-    data("expire", -3, generic::expire),
-    data("expireat", -3, generic::expireat),
-    data("flushall", -1, generic::flushall),
-    data("flushdb", -1, generic::flushall),
-    data("keys", 2, generic::keys),
-    data("persist", 2, generic::persist),
-    data("pexpire", -3, generic::pexpire),
-    data("pexpireat", -3, generic::pexpireat),
+    data("expire", -3, generic::expire).writes(),
+    data("expireat", -3, generic::expireat).writes(),
+    data("flushall", -1, generic::flushall).writes().slow(),
+    data("flushdb", -1, generic::flushall).writes().slow(),
+    data("keys", 2, generic::keys).slow(),
+    data("persist", 2, generic::persist).writes(),
+    data("pexpire", -3, generic::pexpire).writes(),
+    data("pexpireat", -3, generic::pexpireat).writes(),
     data("pttl", 2, generic::pttl),
-    data("scan", -2, generic::scan),
+    data("scan", -2, generic::scan).slow(),
     data("ttl", 2, generic::ttl),
     data("type", 2, generic::type_of),
-    data("unlink", -2, generic::del),
+    data("unlink", -2, generic::del).writes(),
     // Scripts
     script("eval", -3, scripting::eval),
     script("evalsha", -3, scripting::evalsha),
     script("script", -2, scripting::script),
     // Messages
-    data("publish", 3, server::publish),
-    data("pubsub", -2, server::pubsub),
+    data("publish", 3, server::publish).slow(),
+    data("pubsub", -2, server::pubsub).slow(),
     // The server
     data("command", -1, server::command),
     data("config", -2, server::config),
     data("echo", 2, server::echo),
-    data("info", -1, server::info),
+    data("info", -1, server::info).slow(),
     data("ping", -1, server::ping),
     data("role", 1, server::role),
     data("select", 2, server::select),

@@ -1,7 +1,7 @@
 //! Commands on scripts.
 
 use super::args::{int, is};
-use crate::lua::Engine;
+use crate::lua::{Engine, Origin};
 use crate::reply::{Reply, StoreError};
 
 type Outcome = Result<Reply, StoreError>;
@@ -9,7 +9,7 @@ type Words<'a> = &'a [&'a [u8]];
 
 pub(super) fn eval(engine: &mut Engine, args: &[&[u8]]) -> Outcome {
     let (keys, argv) = keys_and_args(args)?;
-    let sha1 = engine.load(args[1])?;
+    let sha1 = engine.load(args[1], Origin::Eval)?;
     engine.run(sha1.as_bytes(), keys, argv)
 }
 
@@ -42,7 +42,7 @@ pub(super) fn script(engine: &mut Engine, args: &[&[u8]]) -> Outcome {
         let [text] = rest else {
             return Err(StoreError::arity("script|load"));
         };
-        return engine.load(text).map(Reply::bytes);
+        return engine.load(text, Origin::Load).map(Reply::bytes);
     }
     if is(subcommand, "exists") {
         if rest.is_empty() {

@@ -82,12 +82,16 @@ pub(super) fn config(data: &mut Data, args: &[&[u8]]) -> Outcome {
 }
 
 pub(super) fn publish(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    Ok(Reply::count(data.pubsub.publish(args[1], args[2])))
+    let most = data.limits.published_bytes;
+    let reached = data.pubsub.publish(args[1], args[2], most);
+    reached.map(Reply::count).ok_or_else(StoreError::out_of_memory)
 }
 
 pub(super) fn pubsub(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let (subcommand, rest) = (args[1], &args[2..]);
     if is(subcommand, "numsub") {
+        let mut room = data.room();
+        room.take_all(rest.iter().map(|channel| channel.len()))?;
         let counts = rest.iter().flat_map(|channel| {
             let count = data.pubsub.subscriber_count(channel);
             [Reply::bytes(*channel), Reply::count(count)]
@@ -100,9 +104,14 @@ pub(super) fn pubsub(data: &mut Data, args: &[&[u8]]) -> Outcome {
             [pattern] => pattern,
             _ => return Err(StoreError::arity("pubsub|channels")),
         };
+        let mut room = data.room();
+        let pattern = data.pattern(pattern);
         let channels = data.pubsub.channels().into_iter();
-        let channels = channels.filter(|channel| crate::glob::matches(pattern, channel));
-        return Ok(Reply::Array(channels.map(|channel| Reply::bytes(&*channel)).collect()));
+        let channels = channels.filter(|channel| pattern.matches(channel));
+        let channels = channels.map(|channel| room.bytes(&channel));
+        let channels = Reply::Array(channels.collect::<Result<_, _>>()?);
+        pattern.finish()?;
+        return Ok(channels);
     }
     if is(subcommand, "numpat") && rest.is_empty() {
         return Ok(Reply::Int(0));

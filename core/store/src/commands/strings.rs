@@ -126,6 +126,10 @@ pub(super) fn getdel(data: &mut Data, args: &[&[u8]]) -> Outcome {
 }
 
 pub(super) fn append(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let length = data.keys.read::<Vec<u8>>(args[1])?.map_or(0, Vec::len);
+    if length.saturating_add(args[2].len()) > data.limits.value_bytes {
+        return Err(StoreError::value_too_large());
+    }
     data.keys.change_or_create(args[1], |value: &mut Vec<u8>| {
         value.extend_from_slice(args[2]);
         Reply::count(value.len())
@@ -137,11 +141,12 @@ pub(super) fn strlen(data: &mut Data, args: &[&[u8]]) -> Outcome {
 }
 
 pub(super) fn mget(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    let mut room = data.room();
     let values = args[1..].iter().map(|key| {
         // A key of another type counts as absent here.
-        Reply::bytes_or_nil(data.keys.read::<Vec<u8>>(key).ok().flatten().cloned())
+        room.bytes_or_nil(data.keys.read::<Vec<u8>>(key).ok().flatten())
     });
-    Ok(Reply::Array(values.collect()))
+    Ok(Reply::Array(values.collect::<Result<_, _>>()?))
 }
 
 pub(super) fn mset(data: &mut Data, args: &[&[u8]]) -> Outcome {

@@ -4,11 +4,34 @@ use std::borrow::Cow;
 
 use mlua::{BorrowedBytes, Lua, Table, Value};
 
+use super::guard::Guard;
+use super::raise;
 use crate::float;
-use crate::reply::{Reply, StoreError};
+use crate::limits::{Limits, REPLY_DEPTH};
+use crate::reply::{Reply, Room, StoreError};
 
-/// How deep a script's result may be nested; a table can hold itself.
-const MAX_DEPTH: usize = 64;
+/// A reply while it is written: what it may still take, for tables that are shared grow, and take time.
+pub(crate) struct Written<'a> {
+    room: Room,
+    guard: &'a Guard,
+}
+
+impl<'a> Written<'a> {
+    pub(crate) const fn new(limits: &Limits, guard: &'a Guard) -> Self {
+        Self {
+            room: Room::new(limits),
+            guard,
+        }
+    }
+
+    fn take(&mut self, bytes: usize) -> mlua::Result<()> {
+        self.guard.charge(STEPS_PER_ITEM)?;
+        self.room.take(bytes).map_err(raise)
+    }
+}
+
+/// Steps that an element of a reply counts for.
+const STEPS_PER_ITEM: u64 = 20;
 
 /// An argument of `redis.call`.
 pub(crate) enum Word {
@@ -58,15 +81,15 @@ pub(crate) fn value_of(lua: &Lua, reply: Reply) -> mlua::Result<Value> {
 }
 
 /// What a client gets for a script's result.
-pub(crate) fn reply_of(value: &Value) -> mlua::Result<Reply> {
-    nested_reply_of(value, 0)
+pub(crate) fn reply_of(value: &Value, written: &mut Written<'_>) -> mlua::Result<Reply> {
+    nested_reply_of(value, 0, written)
 }
 
 /// The same for a table that is known to have none of the fields with a meaning.
-pub(crate) fn reply_of_list(value: &Value) -> mlua::Result<Reply> {
+pub(crate) fn reply_of_list(value: &Value, written: &mut Written<'_>) -> mlua::Result<Reply> {
     match value {
-        Value::Table(table) => items(table, 0),
-        other => reply_of(other),
+        Value::Table(table) => items(table, 0, written),
+        other => reply_of(other, written),
     }
 }
 
@@ -82,54 +105,72 @@ pub(crate) fn truncate(number: f64) -> i64 {
     }
 }
 
-fn nested_reply_of(value: &Value, depth: usize) -> mlua::Result<Reply> {
+fn nested_reply_of(value: &Value, depth: usize, written: &mut Written<'_>) -> mlua::Result<Reply> {
     Ok(match value {
-        Value::String(text) => Reply::Bytes(text.as_bytes().to_vec()),
-        Value::Integer(number) => Reply::Int(*number),
-        Value::Number(number) => Reply::Int(truncate(*number)),
-        Value::Boolean(true) => Reply::Int(1),
-        Value::Table(_) if depth >= MAX_DEPTH => Reply::Error(StoreError::err("reached lua stack limit")),
-        Value::Table(table) => reply_of_table(table, depth)?,
-        _ => Reply::Nil,
+        Value::String(text) => {
+            let text = text.as_bytes();
+            written.take(text.len())?;
+            return Ok(Reply::Bytes(text.to_vec()));
+        }
+        Value::Table(_) if depth >= REPLY_DEPTH => Reply::Error(StoreError::err("reached lua stack limit")),
+        Value::Table(table) => reply_of_table(table, depth, written)?,
+        other => {
+            written.take(0)?;
+            match other {
+                Value::Integer(number) => Reply::Int(*number),
+                Value::Number(number) => Reply::Int(truncate(*number)),
+                Value::Boolean(true) => Reply::Int(1),
+                _ => Reply::Nil,
+            }
+        }
     })
 }
 
-fn reply_of_table(table: &Table, depth: usize) -> mlua::Result<Reply> {
+fn reply_of_table(table: &Table, depth: usize, written: &mut Written<'_>) -> mlua::Result<Reply> {
     if let Value::String(text) = table.raw_get::<Value>("err")? {
+        written.take(text.as_bytes().len())?;
         let text = text.to_string_lossy();
         return Ok(Reply::Error(StoreError::parse(&text)));
     }
     if let Value::String(text) = table.raw_get::<Value>("ok")? {
+        written.take(text.as_bytes().len())?;
         return Ok(Reply::Status(Cow::Owned(single_line(&text.to_string_lossy()))));
     }
     if let Some(number) = table.raw_get::<Option<f64>>("double").ok().flatten() {
+        written.take(0)?;
         return Ok(Reply::Double(number));
     }
     if let Value::Table(map) = table.raw_get::<Value>("map")? {
+        written.take(0)?;
         let pairs = map.pairs::<Value, Value>().map(|pair| {
             let (key, value) = pair?;
-            Ok((nested_reply_of(&key, depth + 1)?, nested_reply_of(&value, depth + 1)?))
+            Ok((
+                nested_reply_of(&key, depth + 1, written)?,
+                nested_reply_of(&value, depth + 1, written)?,
+            ))
         });
         return Ok(Reply::Map(pairs.collect::<mlua::Result<_>>()?));
     }
     if let Value::Table(set) = table.raw_get::<Value>("set")? {
+        written.take(0)?;
         let members = set
             .pairs::<Value, Value>()
-            .map(|pair| nested_reply_of(&pair?.0, depth + 1));
+            .map(|pair| nested_reply_of(&pair?.0, depth + 1, written));
         return Ok(Reply::Set(members.collect::<mlua::Result<_>>()?));
     }
-    items(table, depth)
+    items(table, depth, written)
 }
 
 /// What a list holds, up to the first nil.
-fn items(table: &Table, depth: usize) -> mlua::Result<Reply> {
+fn items(table: &Table, depth: usize, written: &mut Written<'_>) -> mlua::Result<Reply> {
+    written.take(0)?;
     let mut items = Vec::new();
     for index in 1.. {
         let item: Value = table.raw_get(index)?;
         if item.is_nil() {
             break;
         }
-        items.push(nested_reply_of(&item, depth + 1)?);
+        items.push(nested_reply_of(&item, depth + 1, written)?);
     }
     Ok(Reply::Array(items))
 }

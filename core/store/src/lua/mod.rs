@@ -1,15 +1,26 @@
 //! The script engine: Lua 5.1 with what Redis 7 lets scripts see.
 
 mod convert;
+mod guard;
+mod kept;
+mod pattern;
 mod random;
+mod strings;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use leasehold_protocol::Script;
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 
+use self::convert::Written;
+pub(crate) use self::guard::Watch;
+use self::guard::{Guard, Over};
+use self::kept::Kept;
+pub(crate) use self::kept::Origin;
 use crate::data::Data;
+use crate::limits::{Limits, STEPS_PER_COMMAND};
 use crate::reply::{Reply, StoreError};
 
 /// The name under which scripts appear in error messages.
@@ -20,66 +31,96 @@ pub(crate) struct Engine {
     lua: Lua,
     environment: Table,
     run: Function,
-    /// What EVALSHA finds, by the hex SHA-1 of the text. A table of Lua's, for
-    /// there may be many: each value that Rust holds takes one of some thousand
-    /// places.
-    scripts: Table,
+    /// Lets go of the last script's KEYS and ARGV.
+    forget: Function,
+    /// What EVALSHA finds.
+    kept: Kept,
     /// Leasehold's own, by their place in `Script::ALL`; SCRIPT FLUSH leaves them.
     known: Vec<Option<Function>>,
+    limits: Limits,
+    guard: Arc<Guard>,
 }
 
 impl Engine {
-    pub(crate) fn new(data: &Arc<Mutex<Data>>) -> Self {
-        Self::build(data).unwrap_or_else(|error| unreachable!("the sandbox is fixed text: {error}"))
+    pub(crate) fn new(data: &Arc<Mutex<Data>>, limits: Limits, watch: Option<Arc<dyn Watch>>) -> Self {
+        Self::build(data, limits, watch).unwrap_or_else(|error| unreachable!("the sandbox is fixed text: {error}"))
     }
 
-    fn build(data: &Arc<Mutex<Data>>) -> mlua::Result<Self> {
+    fn build(data: &Arc<Mutex<Data>>, limits: Limits, watch: Option<Arc<dyn Watch>>) -> mlua::Result<Self> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
-        let (environment, run) = lua
+        let guard = Guard::new(limits.script_steps, watch);
+        let (environment, run, forget) = lua
             .load(include_str!("sandbox.lua"))
             .set_name("@sandbox")
-            .call(native(&lua, data)?)?;
-        let scripts = lua.create_table()?;
+            .call(native(&lua, data, &guard, &limits)?)?;
+        // CVE-2025-49844: the parser holds on to the name of what it parses, but the collector does not know that.
+        // Short strings are one object, so that this one keeps it.
+        lua.set_named_registry_value("leasehold.chunk_name", CHUNK_NAME)?;
+        guard.install(&lua)?;
+        let kept = Kept::new(&lua, limits)?;
+        lua.set_memory_limit(limits.lua_bytes)?;
         Ok(Self {
+            kept,
             lua,
             environment,
             run,
-            scripts,
+            forget,
             known: vec![None; Script::ALL.len()],
+            limits,
+            guard,
         })
     }
 
     /// Compiles a script unless it is known, and gives the SHA-1 to call it by.
-    pub(crate) fn load(&mut self, text: &[u8]) -> Result<String, StoreError> {
+    pub(crate) fn load(&mut self, text: &[u8], origin: Origin) -> Result<String, StoreError> {
         let sha1 = sha1_hex(text);
-        if self.find(&sha1).is_none() {
-            let function = self.compile(text)?;
-            self.scripts
-                .raw_set(sha1.as_str(), function)
-                .map_err(|error| StoreError::err(format!("Error compiling script (new function): {error}")))?;
+        if self.kept.touch(&sha1, origin)? {
+            return Ok(sha1);
         }
-        Ok(sha1)
+        if text.len() > self.limits.script_text {
+            return Err(StoreError::err(format!(
+                "Error compiling script (new function): the script is longer than {} bytes",
+                self.limits.script_text
+            )));
+        }
+        let is_bounded = self.limits.lua_bytes > 0;
+        // While the collector rests, what is added is what the script takes.
+        if is_bounded {
+            self.lua.gc_stop();
+        }
+        let before = self.lua.used_memory();
+        let compiled = self.compile(text);
+        let bytes = self.lua.used_memory().saturating_sub(before);
+        if is_bounded {
+            self.lua.gc_restart();
+        }
+        let kept = compiled.and_then(|function| self.kept.keep(&sha1, &function, bytes, origin));
+        if kept.is_err() {
+            self.tidy_up();
+        }
+        kept.map(|()| sha1)
+    }
+
+    #[cfg(feature = "server")]
+    pub(crate) fn is_late(&self) -> bool {
+        self.guard.is_late()
     }
 
     pub(crate) fn is_loaded(&self, sha1: &[u8]) -> bool {
-        std::str::from_utf8(sha1).is_ok_and(|sha1| self.find(&sha1.to_ascii_lowercase()).is_some())
+        std::str::from_utf8(sha1).is_ok_and(|sha1| self.kept.find(&sha1.to_ascii_lowercase()).is_some())
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), StoreError> {
-        self.scripts.clear().map_err(|error| StoreError::err(error.to_string()))
+        self.kept.clear()
     }
 
     /// Runs a loaded script.
     pub(crate) fn run(&self, sha1: &[u8], keys: &[&[u8]], args: &[&[u8]]) -> Result<Reply, StoreError> {
         let sha1 = std::str::from_utf8(sha1).map_err(|_| StoreError::no_script())?;
         let sha1 = sha1.to_ascii_lowercase();
-        let function = self.find(&sha1).ok_or_else(StoreError::no_script)?;
-        Ok(self.call(&function, &sha1, keys, args))
-    }
-
-    fn find(&self, sha1: &str) -> Option<Function> {
-        self.scripts.raw_get(sha1).ok()
+        let function = self.kept.find(&sha1).ok_or_else(StoreError::no_script)?;
+        Ok(self.call(&function, &sha1, self.kept.is_own(&sha1), keys, args))
     }
 
     /// Runs one of Leasehold's scripts.
@@ -98,7 +139,7 @@ impl Engine {
             }
         }
         match &self.known[index] {
-            Some(function) => self.call(function, script.sha1(), keys, args),
+            Some(function) => self.call(function, script.sha1(), true, keys, args),
             None => Reply::Error(StoreError::no_script()),
         }
     }
@@ -126,9 +167,51 @@ impl Engine {
             })
     }
 
-    fn call<K: AsRef<[u8]>, A: AsRef<[u8]>>(&self, script: &Function, sha1: &str, keys: &[K], args: &[A]) -> Reply {
-        self.try_call(script, sha1, keys, args)
-            .unwrap_or_else(|error| Reply::Error(StoreError::err(format!("Error running script {sha1}: {error}"))))
+    fn call<K: AsRef<[u8]>, A: AsRef<[u8]>>(
+        &self,
+        script: &Function,
+        sha1: &str,
+        is_own: bool,
+        keys: &[K],
+        args: &[A],
+    ) -> Reply {
+        // Every step costs more while memory is bounded. Leasehold's own scripts keep no more than they are sent and
+        // what a reply may have.
+        let sent: usize = keys.iter().map(|key| key.as_ref().len()).sum::<usize>()
+            + args.iter().map(|arg| arg.as_ref().len()).sum::<usize>();
+        let is_trusted = is_own && self.limits.lua_bytes > 0 && sent < TRUSTED_BYTES;
+        if is_trusted {
+            let _ = self.lua.set_memory_limit(0);
+        }
+        // A script that ended over its budget left a hook that ends the next one at once.
+        let begun = if self.guard.restart() {
+            self.guard.install(&self.lua)
+        } else {
+            Ok(())
+        };
+        // The binding panics when a call has more arguments than it has places for.
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            begun.and_then(|()| self.try_call(script, sha1, keys, args))
+        }));
+        if is_trusted {
+            let _ = self.lua.set_memory_limit(self.limits.lua_bytes);
+        }
+        let reply = match ended {
+            Ok(Ok(reply)) => reply,
+            Ok(Err(error)) => Reply::Error(failure(sha1, &error)),
+            Err(_) => Reply::Error(StoreError::err(format!("Error running script {sha1}: stack overflow"))),
+        };
+        if self.limits.lua_bytes > 0 && self.lua.used_memory() > self.limits.lua_bytes / 2 {
+            self.tidy_up();
+        }
+        reply
+    }
+
+    /// Frees what no script needs any longer.
+    fn tidy_up(&self) {
+        // Either may fail for want of memory, as the next script then does.
+        let _ = self.forget.call::<()>(());
+        let _ = self.lua.gc_collect();
     }
 
     fn try_call<K, A>(&self, script: &Function, sha1: &str, keys: &[K], args: &[A]) -> mlua::Result<Reply>
@@ -140,8 +223,8 @@ impl Engine {
         let args = self.strings(args)?;
         let (outcome, result, line): (i64, Value, Option<i64>) = self.run.call((script, keys, args))?;
         match outcome {
-            1 => return convert::reply_of(&result),
-            2 => return convert::reply_of_list(&result),
+            1 => return convert::reply_of(&result, &mut Written::new(&self.limits, &self.guard)),
+            2 => return convert::reply_of_list(&result, &mut Written::new(&self.limits, &self.guard)),
             _ => {}
         }
         let mut text = match &result {
@@ -162,6 +245,17 @@ impl Engine {
         Ok(table)
     }
 }
+
+/// Bytes that may be sent to one of Leasehold's scripts for it to run with Lua's memory unbounded.
+const TRUSTED_BYTES: usize = 64 * 1024;
+
+/// What working through so many bytes or items costs.
+fn steps_of(size: f64) -> u64 {
+    u64::try_from(convert::truncate(size / 10.0)).unwrap_or(0)
+}
+
+/// Longer than any number that somebody means.
+const SHORT_TEXT: usize = 64;
 
 /// A refusal on its way through Lua.
 #[derive(Debug)]
@@ -194,31 +288,78 @@ impl std::fmt::Display for LuaProblem {
 
 impl std::error::Error for LuaProblem {}
 
+/// What a client is told when a script's end itself failed.
+fn failure(sha1: &str, error: &mlua::Error) -> StoreError {
+    if error.downcast_ref::<Over>().is_some() {
+        return StoreError::too_slow();
+    }
+    if let Some(Refusal(refusal)) = error.downcast_ref() {
+        return refusal.clone();
+    }
+    match error {
+        mlua::Error::MemoryError(_) => StoreError::err("not enough memory"),
+        other => StoreError::err(format!("Error running script {sha1}: {other}")),
+    }
+}
+
 fn raise(error: StoreError) -> mlua::Error {
     mlua::Error::external(Refusal(error))
 }
 
 /// The store's functions that the sandbox builds on.
-fn native(lua: &Lua, data: &Arc<Mutex<Data>>) -> mlua::Result<Table> {
+fn native(lua: &Lua, data: &Arc<Mutex<Data>>, guard: &Arc<Guard>, limits: &Limits) -> mlua::Result<Table> {
     let native = lua.create_table()?;
 
-    let call_data = Arc::clone(data);
-    let call = lua.create_function(move |lua, args: MultiValue| match execute(&call_data, &args) {
-        Reply::Error(error) => Err(raise(error)),
-        reply => convert::value_of(lua, reply),
+    let (call_data, call_guard) = (Arc::clone(data), Arc::clone(guard));
+    let call = lua.create_function(move |lua, args: MultiValue| {
+        call_guard.charge(STEPS_PER_COMMAND)?;
+        match execute(&call_data, &args) {
+            Reply::Error(error) => Err(raise(error)),
+            reply => convert::value_of(lua, reply),
+        }
     })?;
     native.set("call", call)?;
 
-    let pcall_data = Arc::clone(data);
-    let pcall =
-        lua.create_function(move |lua, args: MultiValue| convert::value_of(lua, execute(&pcall_data, &args)))?;
+    let (pcall_data, pcall_guard) = (Arc::clone(data), Arc::clone(guard));
+    let pcall = lua.create_function(move |lua, args: MultiValue| {
+        pcall_guard.charge(STEPS_PER_COMMAND)?;
+        convert::value_of(lua, execute(&pcall_data, &args))
+    })?;
     native.set("pcall", pcall)?;
 
-    let sha1hex = lua.create_function(|lua, args: MultiValue| {
+    let over = Arc::clone(guard);
+    native.set("is_over", lua.create_function(move |_, ()| Ok(over.is_over()))?)?;
+    native.set("is_bounded", guard.is_on())?;
+    let own = Arc::clone(guard);
+    // A step is some ten bytes.
+    let charge = lua.create_function(move |_, size: f64| own.charge(steps_of(size)))?;
+    native.set("charge", charge)?;
+    let own = Arc::clone(guard);
+    let weigh = lua.create_function(move |_, args: MultiValue| {
+        let bytes = args.iter().map(|arg| match arg {
+            Value::String(text) => text.as_bytes().len(),
+            _ => 0,
+        });
+        let bytes: usize = bytes.filter(|length| *length > SHORT_TEXT).sum();
+        own.charge(u64::try_from(bytes / 10).unwrap_or(u64::MAX))
+    })?;
+    native.set("weigh", weigh)?;
+    native.set("most_moves", crate::limits::INSERT_MOVES)?;
+    let most_bytes = if limits.lua_bytes == 0 {
+        usize::MAX
+    } else {
+        limits.lua_bytes
+    };
+    strings::install(lua, &native, guard, most_bytes)?;
+
+    let sha1_guard = Arc::clone(guard);
+    let sha1hex = lua.create_function(move |lua, args: MultiValue| {
         if args.len() != 1 {
             return Err(raise(StoreError::err("wrong number of arguments")));
         }
         let text = lua.coerce_string(args[0].clone())?;
+        let length = text.as_ref().map_or(0, |text| text.as_bytes().len());
+        sha1_guard.charge(u64::try_from(length / 4).unwrap_or(u64::MAX))?;
         Ok(text.map_or_else(|| sha1_hex(b""), |text| sha1_hex(&text.as_bytes())))
     })?;
     native.set("sha1hex", sha1hex)?;
@@ -255,6 +396,8 @@ fn native(lua: &Lua, data: &Arc<Mutex<Data>>) -> mlua::Result<Table> {
         };
         Ok(match error.downcast_ref::<Refusal>() {
             Some(refusal) => (refusal.to_string(), true),
+            None if error.downcast_ref::<Over>().is_some() => (StoreError::too_slow().to_string(), true),
+            None if matches!(**error, mlua::Error::MemoryError(_)) => ("not enough memory".into(), false),
             None => match error.downcast_ref::<LuaProblem>() {
                 Some(problem) => (problem.to_string(), false),
                 None => (error.to_string().lines().next().unwrap_or_default().to_owned(), false),

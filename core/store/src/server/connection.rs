@@ -1,39 +1,25 @@
-//! One client's connection, from its first byte to its last.
-//!
-//! ```text
-//!  reads ─► Decoder ─► execute ─► out ─► one write for all that was read
-//!                                  ▲
-//!  messages of its subscriptions ──┘
-//! ```
+//! One client's connection: what it is, and what its requests do. Its bytes come and go in `stream`.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 
 use super::Shared;
+use super::crowd::Held;
 use super::encode::{self, Protocol};
 use super::handshake;
+use super::mailbox::{Mailbox, Message};
 use super::request::{Decoder, Request};
 use super::transaction::Transaction;
 use crate::commands::{self, Run};
 use crate::embedded::Subscriber;
+use crate::limits::server::{CHANNEL_BYTES, CHANNEL_EXTRA};
 use crate::reply::{Reply, StoreError};
-
-/// How many messages may wait for a slow reader before it is cut off.
-const MAX_WAITING_MESSAGES: usize = 65_536;
-/// How many bytes of replies are gathered before they are written.
-const WRITE_AT: usize = 256 * 1024;
-/// How many bytes are read at once.
-const READ_BYTES: usize = 64 * 1024;
-
-/// A message as it came: channel and payload.
-type Message = (Vec<u8>, Vec<u8>);
 
 /// What a connection is and has.
 pub(super) struct Connection {
@@ -41,31 +27,41 @@ pub(super) struct Connection {
     pub(super) protocol: Protocol,
     /// Empty if the client gave none.
     pub(super) name: Vec<u8>,
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     peer: SocketAddr,
+    pub(super) since: Instant,
     is_authenticated: bool,
-    /// The client asked to end.
-    is_ending: bool,
-    decoder: Decoder,
-    out: Vec<u8>,
-    transaction: Option<Transaction>,
+    /// It has not completed a command.
+    pub(super) is_stranger: bool,
+    /// So many requests are taken for heavy ones, as the last was.
+    pub(super) heavy_requests: u32,
+    /// The client asked to end, or cannot go on.
+    pub(super) is_ending: bool,
+    pub(super) decoder: Decoder,
+    pub(super) out: Vec<u8>,
+    /// How much of `out` is on its way.
+    pub(super) written: usize,
+    /// Since when the client has read nothing of it.
+    pub(super) stalled_since: Option<Instant>,
+    /// When the request began of which a part has come.
+    pub(super) request_began: Option<Instant>,
+    pub(super) transaction: Option<Transaction>,
     subscriber: Subscriber,
     /// What the client believes it is subscribed to.
     channels: BTreeSet<Vec<u8>>,
-    messages: mpsc::Receiver<Message>,
-    /// More messages came than the client read.
-    is_flooded: Arc<AtomicBool>,
+    pub(super) channel_bytes: usize,
+    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) held: Held,
+    /// Somebody else needs the room.
+    pub(super) go: Arc<Notify>,
 }
 
 impl Connection {
     pub(super) fn new(shared: Arc<Shared>, id: u64, peer: SocketAddr) -> Self {
-        let (sender, messages) = mpsc::channel(MAX_WAITING_MESSAGES);
-        let is_flooded = Arc::new(AtomicBool::new(false));
-        let flooded = Arc::clone(&is_flooded);
+        let mailbox = Arc::new(Mailbox::new(&shared.crowd));
+        let (to, of) = (Arc::clone(&mailbox), Arc::clone(&shared));
         let subscriber = shared.store.connect(Box::new(move |channel, payload| {
-            if sender.try_send((channel.to_vec(), payload.to_vec())).is_err() {
-                flooded.store(true, Ordering::Relaxed);
-            }
+            to.push(&of.crowd, channel, payload);
         }));
         let is_authenticated = shared.password.is_none();
         let mut decoder = Decoder::default();
@@ -76,76 +72,37 @@ impl Connection {
             id,
             protocol: Protocol::Resp2,
             name: Vec::new(),
-            shared,
             peer,
+            since: Instant::now(),
             is_authenticated,
+            is_stranger: true,
+            heavy_requests: 0,
             is_ending: false,
             decoder,
             out: Vec::new(),
+            written: 0,
+            stalled_since: None,
+            request_began: None,
             transaction: None,
             subscriber,
             channels: BTreeSet::new(),
-            messages,
-            is_flooded,
+            channel_bytes: 0,
+            mailbox,
+            held: Held::of(shared.crowd.held()),
+            go: shared.crowd.enter(id),
+            shared,
         }
     }
 
-    /// Serves the client until it goes.
-    pub(super) async fn run(mut self, mut stream: TcpStream) -> io::Result<()> {
-        while !self.is_ending {
-            let buffer = self.decoder.buffer();
-            buffer.reserve(READ_BYTES);
-            tokio::select! {
-                read = stream.read_buf(buffer) => {
-                    if read? == 0 {
-                        return Ok(());
-                    }
-                    self.answer(&mut stream).await?;
-                }
-                Some(message) = self.messages.recv() => self.pass_on(message),
-            }
-            while let Ok(message) = self.messages.try_recv() {
-                self.pass_on(message);
-                if self.out.len() >= WRITE_AT {
-                    break;
-                }
-            }
-            self.write(&mut stream).await?;
-            if self.is_flooded.load(Ordering::Relaxed) {
-                return Ok(());
-            }
+    /// A command was completed.
+    pub(super) fn meet(&mut self) {
+        if self.is_stranger && self.is_authenticated {
+            self.is_stranger = false;
+            self.shared.crowd.is_no_stranger(self.id);
         }
-        Ok(())
     }
 
-    /// Answers every request that is complete.
-    async fn answer(&mut self, stream: &mut TcpStream) -> io::Result<()> {
-        while !self.is_ending {
-            match self.decoder.next() {
-                Ok(None) => break,
-                Ok(Some(request)) => self.execute(request),
-                Err(error) => {
-                    self.reply(&Reply::Error(StoreError::err(error.to_string())));
-                    self.is_ending = true;
-                }
-            }
-            if self.out.len() >= WRITE_AT {
-                self.write(stream).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn write(&mut self, stream: &mut TcpStream) -> io::Result<()> {
-        if !self.out.is_empty() {
-            stream.write_all(&self.out).await?;
-            self.out.clear();
-            self.out.shrink_to(WRITE_AT);
-        }
-        Ok(())
-    }
-
-    fn execute(&mut self, request: Request) {
+    pub(super) fn execute(&mut self, request: Request) {
         let name = request
             .first()
             .map(|name| name.to_ascii_lowercase())
@@ -255,8 +212,13 @@ impl Connection {
 
     fn subscribe(&mut self, channels: &[Vec<u8>]) -> Result<Option<Reply>, StoreError> {
         for channel in channels {
+            if self.channel_bytes + weight(channel) > CHANNEL_BYTES {
+                return Err(StoreError::err("this connection listens to too many channels"));
+            }
             self.subscriber.subscribe(channel);
-            self.channels.insert(channel.clone());
+            if self.channels.insert(channel.clone()) {
+                self.channel_bytes += weight(channel);
+            }
             self.confirm("subscribe", Reply::bytes(channel.clone()));
         }
         Ok(None)
@@ -274,7 +236,9 @@ impl Connection {
         }
         for channel in channels {
             self.subscriber.unsubscribe(&channel);
-            self.channels.remove(&channel);
+            if self.channels.remove(&channel) {
+                self.channel_bytes -= weight(&channel);
+            }
             self.confirm("unsubscribe", Reply::Bytes(channel));
         }
         Ok(None)
@@ -290,21 +254,27 @@ impl Connection {
         for channel in std::mem::take(&mut self.channels) {
             self.subscriber.unsubscribe(&channel);
         }
+        self.channel_bytes = 0;
         self.transaction = None;
         self.name.clear();
         self.protocol = Protocol::Resp2;
-        self.is_authenticated = self.shared.password.is_none();
+        if self.shared.password.is_some() {
+            // A stranger again, with as much time as a new one.
+            self.is_authenticated = false;
+            self.since = Instant::now();
+            self.decoder.distrust();
+        }
         Reply::Status("RESET".into())
     }
 
-    fn pass_on(&mut self, (channel, payload): Message) {
+    pub(super) fn pass_on(&mut self, (channel, payload): Message) {
         // One that was under way when the client unsubscribed.
         if self.channels.contains(&channel) {
             encode::message(&channel, &payload, self.protocol, &mut self.out);
         }
     }
 
-    fn reply(&mut self, reply: &Reply) {
+    pub(super) fn reply(&mut self, reply: &Reply) {
         encode::reply(reply, self.protocol, &mut self.out);
     }
 
@@ -341,6 +311,17 @@ impl Connection {
             self.channels.len(),
         )
     }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.shared.crowd.leave(self.id);
+    }
+}
+
+/// What a channel takes, in each table that has its name.
+const fn weight(channel: &[u8]) -> usize {
+    channel.len() * 3 + CHANNEL_EXTRA
 }
 
 /// Says that there are too many clients.

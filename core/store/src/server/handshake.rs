@@ -4,6 +4,7 @@ use super::connection::Connection;
 use super::encode::Protocol;
 use crate::commands::unknown_subcommand;
 use crate::info::REDIS_VERSION;
+use crate::limits::server::NAME_BYTES;
 use crate::reply::{Reply, SHOWN_BYTES, StoreError, shown};
 
 type Outcome = Result<Reply, StoreError>;
@@ -140,6 +141,9 @@ pub(super) fn client(connection: &mut Connection, words: &[Vec<u8>]) -> Outcome 
 }
 
 fn client_name(name: &[u8]) -> Result<Vec<u8>, StoreError> {
+    if name.len() > NAME_BYTES {
+        return Err(StoreError::err("Client names cannot be so long."));
+    }
     if name.iter().all(u8::is_ascii_graphic) {
         Ok(name.to_vec())
     } else {

@@ -5,10 +5,14 @@
 //! `SUBSCRIBE`, `MULTI`, …) are carried out here, all others by the store.
 
 mod connection;
+mod crowd;
 mod encode;
 mod handshake;
+mod mailbox;
 mod request;
+mod stream;
 mod transaction;
+mod watch;
 
 use std::fmt;
 use std::io;
@@ -17,13 +21,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use self::crowd::Crowd;
+use self::watch::CpuWatch;
 use crate::data::Front;
 use crate::embedded::Embedded;
+use crate::limits::Limits;
+use crate::limits::server::{CLIENTS, OTHER_FILES};
 
-/// Connections beyond this number are turned away.
-const MAX_CLIENTS: usize = 10_000;
+impl Embedded {
+    /// A store for clients that may be hostile: what each can use up is bounded by [`Limits::SERVED`].
+    #[must_use]
+    pub fn served() -> Self {
+        Self::watched(Limits::SERVED, Some(Arc::new(CpuWatch::new())))
+    }
+}
 
 /// A listening port in front of a store.
 #[derive(Debug)]
@@ -40,6 +54,10 @@ struct Shared {
     password: Option<Vec<u8>>,
     next_id: AtomicU64,
     clients: AtomicUsize,
+    most_clients: AtomicUsize,
+    crowd: Crowd,
+    /// Held by a request that may take long.
+    turn: Semaphore,
 }
 
 impl Server {
@@ -57,6 +75,9 @@ impl Server {
             password,
             next_id: AtomicU64::new(1),
             clients: AtomicUsize::new(0),
+            most_clients: AtomicUsize::new(CLIENTS),
+            crowd: Crowd::default(),
+            turn: Semaphore::new(1),
         });
         shared.tell_store(0);
         Ok(Self {
@@ -72,6 +93,12 @@ impl Server {
         self.address
     }
 
+    /// Says how many files the process may have open; fewer clients are let in if that is little.
+    pub fn set_open_files(&self, most: usize) {
+        let clients = CLIENTS.min(most.saturating_sub(OTHER_FILES)).max(1);
+        self.shared.most_clients.store(clients, Ordering::Relaxed);
+    }
+
     /// Serves until `stop` is ready, then closes every connection at once.
     /// Dropping the future does the same.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
@@ -84,8 +111,11 @@ impl Server {
                     Ok((stream, peer)) => {
                         connections.spawn(welcome(Arc::clone(&self.shared), stream, peer));
                     }
-                    // Out of file descriptors, most likely: wait for some connection to end.
-                    Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+                    // Out of file descriptors, most likely: somebody has to make room.
+                    Err(_) => {
+                        self.shared.crowd.send_strangers_away(1);
+                        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    }
                 },
                 Some(_) = connections.join_next() => {}
             }
@@ -95,7 +125,8 @@ impl Server {
 
 async fn welcome(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
     let _place = Place::take(&shared);
-    if shared.clients.load(Ordering::Relaxed) > MAX_CLIENTS {
+    let is_full = shared.clients.load(Ordering::Relaxed) > shared.most_clients.load(Ordering::Relaxed);
+    if is_full && shared.crowd.send_strangers_away(1) == 0 {
         connection::turn_away(stream).await;
         return;
     }

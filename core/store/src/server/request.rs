@@ -2,20 +2,15 @@
 
 use std::fmt;
 
+use crate::limits::server::{
+    LINE_BYTES as MAX_LINE, READ_BYTES, REQUEST_BYTES, STRANGER_WORD_BYTES, STRANGER_WORDS, WORD_BYTES, WORDS,
+};
+
 /// A request's words; the first names the command.
 pub(super) type Request = Vec<Vec<u8>>;
 
-/// The most words of a request.
-const MAX_ARGS: usize = 1024 * 1024;
-/// The most bytes of one word.
-const MAX_BULK: usize = 64 * 1024 * 1024;
-/// The most bytes of a whole request.
-const MAX_REQUEST: usize = 128 * 1024 * 1024;
-/// The most bytes of a line.
-const MAX_LINE: usize = 64 * 1024;
-/// The most words and bytes each before a password was given.
-const STRANGER_ARGS: usize = 16;
-const STRANGER_BULK: usize = 16 * 1024;
+/// What a word takes beside its content.
+const WORD_EXTRA: usize = 48;
 
 /// What a client sent is no request; the connection ends after saying so.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,15 +51,44 @@ impl Decoder {
         self.is_trusted = true;
     }
 
+    /// Sets them again.
+    pub(super) fn distrust(&mut self) {
+        self.is_trusted = false;
+    }
+
     /// Where to append what was read.
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         if self.at > 0 {
             self.buffer.drain(..self.at);
             self.at = 0;
             // The room of one huge request is not kept for ever.
-            self.buffer.shrink_to(MAX_LINE);
+            self.buffer.shrink_to(READ_BYTES);
         }
         &mut self.buffer
+    }
+
+    /// Gives back the room if no part of a request has come. Says whether that is so.
+    pub(super) fn rest(&mut self) -> bool {
+        let left = self.buffer.len() - self.at;
+        let is_empty = left == 0;
+        if is_empty {
+            self.buffer = Vec::new();
+            self.at = 0;
+        } else if left < READ_BYTES {
+            // Many who begin a request and never end it must not take much.
+            self.buffer().shrink_to_fit();
+        }
+        is_empty && self.partial.is_none()
+    }
+
+    /// Bytes that requests take which have not come whole.
+    pub(super) fn held(&self) -> usize {
+        let buffer = match self.buffer.capacity() {
+            // It was just read into, and is about to be looked at.
+            capacity if capacity <= 2 * READ_BYTES => self.buffer.len() - self.at,
+            capacity => capacity,
+        };
+        buffer + self.partial.as_ref().map_or(0, |partial| partial.bytes)
     }
 
     /// The next complete request.
@@ -96,7 +120,7 @@ impl Decoder {
         if !is_array {
             return split_line(&line).map(Step::Done);
         }
-        let most = if self.is_trusted { MAX_ARGS } else { STRANGER_ARGS };
+        let most = if self.is_trusted { WORDS } else { STRANGER_WORDS };
         let missing = match number(&line[1..]) {
             Some(..=0) => return Ok(Step::Done(Vec::new())),
             Some(count) => usize::try_from(count).ok().filter(|count| *count <= most),
@@ -155,7 +179,11 @@ impl Decoder {
         let Some(line) = self.line()? else {
             return Ok(None);
         };
-        let most = if self.is_trusted { MAX_BULK } else { STRANGER_BULK };
+        let most = if self.is_trusted {
+            WORD_BYTES
+        } else {
+            STRANGER_WORD_BYTES
+        };
         let length = number(&line[1..])
             .and_then(|length| usize::try_from(length).ok())
             .filter(|length| *length <= most);
@@ -163,8 +191,8 @@ impl Decoder {
             let whose = if self.is_trusted { "invalid" } else { "unauthenticated" };
             return Err(ProtocolError(format!("{whose} bulk length")));
         };
-        partial.bytes += length;
-        if partial.bytes > MAX_REQUEST {
+        partial.bytes += length + WORD_EXTRA;
+        if partial.bytes > REQUEST_BYTES {
             return Err(ProtocolError("too big request".into()));
         }
         Ok(Some(length))

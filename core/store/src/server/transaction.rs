@@ -2,6 +2,7 @@
 
 use super::request::Request;
 use crate::commands::{self, Run};
+use crate::limits::server::{QUEUED_BYTES, QUEUED_REQUESTS};
 use crate::reply::{Reply, StoreError};
 use crate::store::{Store, unknown_command};
 use crate::time::ServerTime;
@@ -10,6 +11,7 @@ use crate::time::ServerTime;
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     requests: Vec<Request>,
+    bytes: usize,
     /// A request was refused: nothing will be executed.
     is_broken: bool,
 }
@@ -17,8 +19,10 @@ pub(super) struct Transaction {
 impl Transaction {
     /// Keeps a request, or refuses it and with it the transaction.
     pub(super) fn queue(&mut self, request: Request) -> Reply {
-        match check(&request) {
+        let bytes = request.iter().map(|word| word.len() + WORD_EXTRA).sum::<usize>();
+        match check(&request).and_then(|()| self.has_room(bytes)) {
             Ok(()) => {
+                self.bytes += bytes;
                 self.requests.push(request);
                 Reply::Status("QUEUED".into())
             }
@@ -29,6 +33,20 @@ impl Transaction {
         }
     }
 
+    /// What the requests take.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn has_room(&self, bytes: usize) -> Result<(), StoreError> {
+        if self.requests.len() >= QUEUED_REQUESTS || self.bytes + bytes > QUEUED_BYTES {
+            return Err(StoreError::err(
+                "this transaction is too large for this development server",
+            ));
+        }
+        Ok(())
+    }
+
     /// Executes everything with nothing in between.
     pub(super) fn execute(self, store: &mut Store, now: ServerTime) -> Reply {
         if self.is_broken {
@@ -36,10 +54,25 @@ impl Transaction {
                 "EXECABORT Transaction discarded because of previous errors.",
             ));
         }
-        let replies = self.requests.iter().map(|request| store.execute(request, now));
+        // One piece of work: once it takes too long, or has too much to say, the rest is refused.
+        let mut left = store.limits().reply_bytes;
+        let replies = self.requests.iter().map(|request| {
+            if store.is_late() {
+                return Reply::Error(StoreError::too_slow());
+            }
+            if left == 0 {
+                return Reply::Error(StoreError::reply_too_large());
+            }
+            let reply = store.execute(request, now);
+            left = left.saturating_sub(reply.weight());
+            reply
+        });
         Reply::Array(replies.collect())
     }
 }
+
+/// What a word takes beside its content.
+const WORD_EXTRA: usize = 48;
 
 fn check(request: &Request) -> Result<(), StoreError> {
     let words: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();

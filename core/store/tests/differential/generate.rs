@@ -79,7 +79,7 @@ impl Generator {
         } else {
             *self.pick(&["lock", "l2"])
         };
-        let token = format!("leasehold:token:{{{name}}}");
+        let token = format!("leasehold:{{{name}}}:token");
         let lease = *self.pick(&[
             "30000", "60000", "86400000", "120000", "30000", "60000", "0", "-1", "x", "86400001", "",
         ]);
@@ -87,9 +87,9 @@ impl Generator {
         let (mut keys, mut args): (Vec<&str>, Vec<&str>) = match script {
             Script::LockAcquire => (vec![name, &token], vec![lease, owner]),
             Script::LockRenew => (vec![name], vec![lease, owner]),
-            Script::LockRelease => (vec![name, "channel"], vec![owner]),
+            Script::LockRelease | Script::MutexRelease => (vec![name], vec![owner, "channel"]),
             // Whatever else there is or comes: three keys and arguments of all kinds.
-            _ => (vec![name, &token, "channel"], vec![lease, owner, "1"]),
+            _ => (vec![name, &token, "other"], vec![lease, owner, "1"]),
         };
         if self.one_in(8) && keys.len() > 1 {
             keys.pop();

@@ -9,8 +9,9 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable
+from os import PathLike
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeAlias, TypeVar
 
 from leasehold import _native, _process
 from leasehold._context import this_thread
@@ -20,12 +21,13 @@ from leasehold._holds import Holds
 from leasehold._lease import Lease
 from leasehold._lock import BaseLock, Lock, ReadWriteLock
 from leasehold._semaphore import Semaphore
-from leasehold._settings import Duration, LockSettings, milliseconds, optional_milliseconds, url_list
+from leasehold._settings import Duration, LockSettings, optional_milliseconds, path, poll_bounds, text, url_list
 from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold.errors import LockLostError, LockTimeoutError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+TlsFiles: TypeAlias = tuple[str | PathLike[str] | None, str | PathLike[str] | None, str | PathLike[str] | None]
 
 
 def connect(
@@ -36,7 +38,9 @@ def connect(
     connect_timeout: Duration | None = None,
     poll: tuple[Duration, Duration] | None = None,
     key_prefix: str | None = None,
-    tls_ca_file: str | None = None,
+    tls_ca_file: str | PathLike[str] | None = None,
+    tls_cert_file: str | PathLike[str] | None = None,
+    tls_key_file: str | PathLike[str] | None = None,
 ) -> Client:
     """Connects to a server and gives the client.
 
@@ -48,15 +52,21 @@ def connect(
     lock that was given no lease of its own, every third of it. Default 30 s.
     `command_timeout` bounds the wait for an answer (3 s), `connect_timeout` that for a
     connection (5 s). A waiter asks again after a time between the two of `poll`
-    (0.5 s, 0.75 s). `key_prefix` is put before every lock's name, `tls_ca_file` is a PEM
-    file of the authorities to trust for `rediss://`, instead of the system's. Durations
-    are seconds or `timedelta`.
+    (0.5 s, 0.75 s). `key_prefix` is put before every lock's name. Durations are seconds or
+    `timedelta`.
+
+    For `rediss://`, `tls_ca_file` is a PEM file of the authorities to trust instead of the
+    system's. To a server that demands a client certificate, `tls_cert_file` is the PEM file
+    of yours, and `tls_key_file` that of its private key, not encrypted. The files are read
+    again for later connections, so that they can be replaced while the program runs.
 
     Raises `UnavailableError` if the server cannot be reached, `MisconfiguredError` if it
-    refuses the password or is not one that locks can work with, and for no URL at all;
+    refuses the password or is not one that locks can work with, if one side does not accept
+    the other's certificate, and for no URL at all;
     `InvalidArgumentError` for a malformed URL or an option out of its range.
     """
-    native = open_native(url, None, lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
+    files = (tls_ca_file, tls_cert_file, tls_key_file)
+    native = open_native(url, None, lease, command_timeout, connect_timeout, poll, key_prefix, files)
     _wait_connected(native)
     return Client(native)
 
@@ -69,7 +79,9 @@ def redlock(
     connect_timeout: Duration | None = None,
     poll: tuple[Duration, Duration] | None = None,
     key_prefix: str | None = None,
-    tls_ca_file: str | None = None,
+    tls_ca_file: str | PathLike[str] | None = None,
+    tls_cert_file: str | PathLike[str] | None = None,
+    tls_key_file: str | PathLike[str] | None = None,
 ) -> Client:
     """Connects to several independent primaries, and gives a client whose locks are RedLocks:
     each is held by a majority of the primaries, and goes on while a minority fails.
@@ -96,7 +108,8 @@ def redlock(
     primary is listed twice, `InvalidArgumentError` for an even number of URLs; and otherwise
     what `connect` raises.
     """
-    native = open_native(None, url_list(urls), lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
+    files = (tls_ca_file, tls_cert_file, tls_key_file)
+    native = open_native(None, url_list(urls), lease, command_timeout, connect_timeout, poll, key_prefix, files)
     _wait_connected(native)
     return Client(native)
 
@@ -290,18 +303,21 @@ def open_native(
     connect_timeout: Duration | None,
     poll: tuple[Duration, Duration] | None,
     key_prefix: str | None,
-    tls_ca_file: str | None,
+    files: TlsFiles,
 ) -> _native.Client:
-    """Starts to connect."""
+    """Starts to connect. `files` are those of the authorities, the certificate and its key."""
+    ca, cert, key = files
     return _native.Client(
-        url=url,
+        url=text(url, "the URL"),
         primaries=primaries,
         lease_ms=optional_milliseconds(lease),
         command_timeout_ms=optional_milliseconds(command_timeout),
         connect_timeout_ms=optional_milliseconds(connect_timeout),
-        poll_ms=None if poll is None else (milliseconds(poll[0]), milliseconds(poll[1])),
-        key_prefix=key_prefix,
-        tls_ca_file=tls_ca_file,
+        poll_ms=poll_bounds(poll),
+        key_prefix=text(key_prefix, "key_prefix"),
+        tls_ca_file=path(ca, "tls_ca_file"),
+        tls_cert_file=path(cert, "tls_cert_file"),
+        tls_key_file=path(key, "tls_key_file"),
     )
 
 

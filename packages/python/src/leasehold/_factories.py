@@ -8,6 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 from leasehold import _kinds
 from leasehold._settings import Duration, LockSettings, checked_name
+from leasehold._shown import shown, type_of
 from leasehold.errors import InvalidArgumentError
 
 
@@ -151,10 +152,12 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
 
     def _settings_of(self, lock: MemberT, operation: str) -> LockSettings:
         """What a lock of this client was made with."""
-        settings = lock._settings
+        settings = getattr(lock, "_settings", None)
+        if not isinstance(settings, LockSettings):
+            raise TypeError(f"{operation}: a lock of this client is wanted, not a {type_of(lock)}")
         if lock._client is not self:
             raise InvalidArgumentError(
-                f"{operation} of lock {settings.name!r}: another client made it; make it by this one",
+                f"{operation} of lock {shown(settings.name)!r}: another client made it; make it by this one",
                 lock=settings.name,
                 operation=operation,
             )

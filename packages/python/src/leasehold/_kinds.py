@@ -6,7 +6,8 @@ No name holds NUL, so that no name can be taken for another address.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from operator import index
+from typing import Final, SupportsIndex
 
 FACTORIES: Final = {
     "lock": "lock",
@@ -26,7 +27,13 @@ def address(kind: str, name: str) -> str:
 
 def semaphore_address(permits: int, limit: int, name: str) -> str:
     """The address of so many permits of a semaphore."""
-    return f"semaphore\0{permits}\0{limit}\0{name}"
+    return f"semaphore\0{_count(permits)}\0{_count(limit)}\0{name}"
+
+
+def _count(number: int) -> str:
+    """The number as the core reads it; it refuses what is none, which may be a text that is not to be repeated."""
+    is_number = isinstance(number, SupportsIndex) and not isinstance(number, bool)
+    return str(index(number)) if is_number else "-"
 
 
 def multi_address(addresses: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 from leasehold import _native
 from leasehold._context import ThreadOwner, this_thread
 from leasehold._settings import Duration, optional_milliseconds
+from leasehold._shown import shown
 from leasehold.errors import LeaseholdError, LockLostError
 
 if TYPE_CHECKING:
@@ -118,14 +119,15 @@ class Lease:
 
         Says `expired` or `stolen` for a lost lease, whose record is left alone, and
         `unknown` if the server does not answer within the command timeout. After an
-        interrupt the release goes on in the background.
+        interrupt the release goes on in the background. Raises `MisconfiguredError` if
+        the server's user may not release it; that too is tried on in the background.
         """
         self._client._forget(self)
         outcome = self._client._native.release(self._native.id, this_thread().interruptible)
         return cast(ReleaseOutcome, outcome)
 
     def __repr__(self) -> str:
-        return f"<leasehold.Lease of {self.name!r}, {describe(self._native)}>"
+        return f"<leasehold.Lease of {shown(self.name)!r}, {describe(self._native)}>"
 
     @property
     def context(self) -> int | None:
@@ -175,7 +177,7 @@ def reason_of(outcome: ReleaseOutcome) -> LostReason | None:
 def lost_error(name: str, reason: LostReason) -> LockLostError:
     """What leaving a scope raises if the lock was lost inside of it."""
     return LockLostError(
-        f"release of lock {name!r}: the lease was lost inside of the scope "
+        f"release of lock {shown(name)!r}: the lease was lost inside of the scope "
         f"({reason}); check what was done meanwhile, or let the resource refuse old tokens",
         lock=name,
         operation="release",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from leasehold._context import this_thread
 from leasehold._lease import Lease, ReleaseOutcome
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
+from leasehold._shown import shown
 from leasehold.errors import Holder, NotOwnerError
 
 if TYPE_CHECKING:
@@ -74,13 +75,13 @@ class BaseLock:
             lease._leave(kind is not None)
         elif kind is None:
             raise NotOwnerError(
-                f"release of lock {self.name!r}: another thread entered this scope; leave it there",
+                f"release of lock {shown(self.name)!r}: another thread entered this scope; leave it there",
                 lock=self.name,
                 operation="release",
             )
 
     def __repr__(self) -> str:
-        return f"<leasehold.{type(self).__name__} {self.name!r}>"
+        return f"<leasehold.{type(self).__name__} {shown(self.name)!r}>"
 
 
 class Lock(BaseLock):

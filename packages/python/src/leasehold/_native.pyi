@@ -11,6 +11,9 @@ ERROR_KINDS: Final[list[str]]
 LOCK_KINDS: Final[list[str]]
 __version__: Final[str]
 
+# A lock's name as messages show it.
+def shown(name: str) -> str: ...
+
 # One grant or re-entry. Every method is local and cheap.
 @final
 class Lease:
@@ -47,6 +50,8 @@ class Client:
         poll_ms: tuple[float, float] | None,
         key_prefix: str | None,
         tls_ca_file: str | None,
+        tls_cert_file: str | None,
+        tls_key_file: str | None,
     ) -> Client: ...
     @property
     def fd(self) -> int: ...

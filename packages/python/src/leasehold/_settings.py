@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from os import PathLike, fspath
 from typing import Final, Literal, TypeAlias
 
 from leasehold import _kinds
+from leasehold._shown import is_unicode, shown, type_of
 from leasehold.errors import InvalidArgumentError
 
 Duration: TypeAlias = float | timedelta
@@ -33,7 +35,7 @@ def milliseconds(duration: Duration) -> float:
     if isinstance(duration, timedelta):
         return duration.total_seconds() * 1000
     if isinstance(duration, bool) or not isinstance(duration, int | float):
-        raise TypeError(f"a duration is a number of seconds or a timedelta, not {duration!r}")
+        raise TypeError(f"a duration is a number of seconds or a timedelta, not a {type_of(duration)}")
     try:
         return float(duration) * 1000
     except OverflowError:
@@ -130,21 +132,51 @@ class LockSettings:
 
 def url_list(urls: Iterable[str]) -> list[str]:
     """The URLs, which one text is not. All other rules are the core's."""
-    if isinstance(urls, str):
-        raise TypeError(f"the URLs of several primaries are a list of str, not {urls!r}")
-    return list(urls)
+    if isinstance(urls, str | bytes | bytearray | Mapping) or not isinstance(urls, Iterable):
+        raise TypeError(f"the URLs of several primaries are a list of str, not a {type_of(urls)}")
+    return [required_text(url, f"URL {position} of the primaries") for position, url in enumerate(urls, 1)]
+
+
+def poll_bounds(poll: tuple[Duration, Duration] | None) -> tuple[float, float] | None:
+    """The bounds in milliseconds, if there are any."""
+    if poll is None:
+        return None
+    if not isinstance(poll, tuple | list) or len(poll) != 2:
+        raise TypeError(f"poll is two durations, the shortest and the longest, not a {type_of(poll)}")
+    return milliseconds(poll[0]), milliseconds(poll[1])
+
+
+def text(value: str | None, what: str) -> str | None:
+    """The text of an option, if there is any. All other rules are the core's."""
+    return None if value is None else required_text(value, what)
+
+
+def path(value: str | PathLike[str] | None, what: str) -> str | None:
+    """The path of an option, if there is any."""
+    if value is not None and not isinstance(value, str | PathLike):
+        raise TypeError(f"{what} is a str or a path, not a {type_of(value)}")
+    return None if value is None else required_text(fspath(value), what)
+
+
+def required_text(value: str, what: str) -> str:
+    """The text, if it can be sent at all."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is a str, not a {type_of(value)}")
+    if not is_unicode(value):
+        raise InvalidArgumentError(
+            f"connect: {what} is not valid Unicode; leave lone surrogates out", operation="connect"
+        )
+    return value
 
 
 def checked_name(name: str) -> str:
     """The name, if it can be sent at all. All other rules are the core's."""
     if not isinstance(name, str):
-        raise TypeError(f"a lock's name is a str, not {name!r}")
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
+        raise TypeError(f"a lock's name is a str, not a {type_of(name)}")
+    if not is_unicode(name):
         raise InvalidArgumentError(
-            f"acquire of lock {name!a}: the name is not valid Unicode; leave lone surrogates out",
+            f"acquire of lock {shown(name)!a}: the name is not valid Unicode; leave lone surrogates out",
             lock=name,
             operation="acquire",
-        ) from error
+        )
     return name

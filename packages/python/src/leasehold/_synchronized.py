@@ -7,6 +7,7 @@ import string
 from collections.abc import Callable
 from typing import Any
 
+from leasehold._shown import shown, type_of
 from leasehold.errors import InvalidArgumentError
 
 _formatter = string.Formatter()
@@ -31,16 +32,21 @@ class NameTemplate:
         return _formatter.vformat(self._template, (), bound.arguments)
 
     def _check(self, function: Callable[..., Any]) -> None:
+        if not isinstance(self._template, str):
+            raise TypeError(f"the name of a synchronized function's lock is a str, not a {type_of(self._template)}")
+        template = shown(self._template)
         try:
             fields = [field for _, field, _, _ in _formatter.parse(self._template) if field is not None]
         except ValueError as error:
-            raise InvalidArgumentError(f"synchronized: {self._template!r} is malformed: {error}") from error
+            raise InvalidArgumentError(f"synchronized: {template!r} is malformed: {error}") from error
         known = self._signature.parameters
         for field in fields:
             parameter = field.partition(".")[0].partition("[")[0]
             if parameter not in known:
+                # In a URL it may be a piece of a password.
+                what = repr(parameter) if parameter in template else "something"
                 raise InvalidArgumentError(
-                    f"synchronized: {self._template!r} names {parameter!r}, which is no parameter of "
+                    f"synchronized: {template!r} names {what}, which is no parameter of "
                     f"{getattr(function, '__qualname__', function)}; it has {', '.join(known) or 'none'}"
                 )
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from leasehold._shown import shown
+
 
 class Holder(NamedTuple):
     """Who held a lock when the server was last asked."""
@@ -23,8 +25,8 @@ class LeaseholdError(Exception):
 
     def __init__(self, message: str, *, lock: str | None = None, operation: str | None = None) -> None:
         super().__init__(message)
-        self.lock = lock
-        """The lock's name, if one was involved."""
+        self.lock = None if lock is None else shown(lock)
+        """The lock's name, if one was involved, without the userinfo of a URL."""
         self.operation = operation
         """What was being done: `connect`, `acquire`, `release`, `extend` or `inspect`."""
 

@@ -8,14 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use leasehold_protocol::{Error, ErrorKind, Operation, Script};
+use redis::aio::PubSub;
 use redis::aio::{MultiplexedConnection, PubSubSink, PubSubStream};
 use redis::io::tcp::{TcpSettings, socket2};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, PushInfo, RedisConnectionInfo,
-    RedisError, TlsCertificates, Value,
+    RedisError, Value,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use super::tls::{TlsDoor, Witness};
 use crate::entropy;
 use crate::host::Settings;
 use crate::target::{Scheme, Target};
@@ -25,11 +27,20 @@ pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Opens connections to one server.
 pub(super) struct Connector {
-    client: Client,
+    door: Door,
+    /// What no message may repeat.
+    secrets: Vec<String>,
     /// The server as messages name it.
     pub(super) node: String,
     timeout: Duration,
     peers: Option<Peers>,
+}
+
+/// How connections begin.
+enum Door {
+    /// Without TLS the crate does it.
+    Plain(Client),
+    Tls(TlsDoor, RedisConnectionInfo),
 }
 
 /// What makes sure that several primaries are several servers.
@@ -95,27 +106,31 @@ pub(super) struct Listening {
 pub(super) struct Failure {
     kind: ErrorKind,
     cause: String,
+    /// The cause has words that the server chose.
+    quotes: bool,
 }
 
 /// Batches that may be on their way to the connection before one waits.
 const BATCHES: usize = 1_024;
 /// The waits before the second and every further try double between these.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// Letters of a secret by which its repetition is noticed.
+const SHOWN_START: usize = 8;
 /// The oldest server whose scripts may do what ours do.
 const OLDEST: (u32, u32) = (6, 2);
 
 impl Connector {
     pub(super) fn new(settings: &Settings, target: &Target, peers: Option<Peers>) -> Result<Self, Error> {
         let node = target.to_string();
-        let client = client(target, tcp_settings(settings)).map_err(|error| {
-            Failure {
-                kind: ErrorKind::Misconfigured,
-                cause: error.to_string(),
-            }
-            .into_error(&node)
-        })?;
+        let door =
+            door(settings, target).map_err(|error| Failure::misconfigured(error.to_string()).into_error(&node))?;
         Ok(Self {
-            client,
+            door,
+            secrets: [&target.username, &target.password]
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect(),
             node,
             timeout: settings.connect_timeout,
             peers,
@@ -136,11 +151,7 @@ impl Connector {
         let this = Arc::clone(self);
         Box::pin(async move {
             pause(attempt).await;
-            this.in_time(async {
-                let (sink, messages) = this.client.get_async_pubsub().await?.split();
-                Ok(Listening { sink, messages })
-            })
-            .await
+            this.in_time(this.open_listening()).await
         })
     }
 
@@ -152,10 +163,45 @@ impl Connector {
             .set_response_timeout(None)
             .set_pipeline_buffer_size(BATCHES)
             .set_push_sender(told);
-        let mut connection = self
-            .client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await?;
+        match &self.door {
+            Door::Plain(client) => {
+                let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+                Ok(Calls {
+                    connection: self.greet(connection).await?,
+                    news,
+                })
+            }
+            Door::Tls(door, login) => {
+                let (stream, witness) = door.connect().await?;
+                let (connection, driver) = MultiplexedConnection::new_with_config(login, stream, config)
+                    .await
+                    .map_err(|error| witnessed(&witness, error))?;
+                tokio::spawn(driver);
+                let connection = self
+                    .greet(connection)
+                    .await
+                    .map_err(|failure| witness.failure(failure))?;
+                Ok(Calls { connection, news })
+            }
+        }
+    }
+
+    async fn open_listening(&self) -> Result<Listening, Failure> {
+        let connection = match &self.door {
+            Door::Plain(client) => client.get_async_pubsub().await?,
+            Door::Tls(door, login) => {
+                let (stream, witness) = door.connect().await?;
+                PubSub::new(login, stream)
+                    .await
+                    .map_err(|error| witnessed(&witness, error))?
+            }
+        };
+        let (sink, messages) = connection.split();
+        Ok(Listening { sink, messages })
+    }
+
+    /// Makes sure that the server will do, and that it has all scripts.
+    async fn greet(&self, mut connection: MultiplexedConnection) -> Result<MultiplexedConnection, Failure> {
         let mut greeting = redis::pipe();
         greeting.cmd("HELLO");
         if self.peers.is_some() {
@@ -182,15 +228,19 @@ impl Connector {
                 return Err(error.into());
             }
         }
-        Ok(Calls { connection, news })
+        Ok(connection)
     }
 
     async fn in_time<T>(&self, open: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         match tokio::time::timeout(self.timeout, open).await {
-            Ok(result) => result,
+            Ok(result) => result.map_err(|failure| failure.without(&self.secrets)),
             Err(_) => Err(Failure::unavailable(format!("no answer within {:?}", self.timeout))),
         }
     }
+}
+
+fn witnessed(witness: &Witness, error: RedisError) -> Failure {
+    witness.failure(error.into())
 }
 
 /// Adds the commands that give the server every script.
@@ -205,14 +255,49 @@ impl Failure {
         Self {
             kind: ErrorKind::Unavailable,
             cause: cause.into(),
+            quotes: false,
         }
     }
 
-    fn misconfigured(cause: impl Into<String>) -> Self {
+    pub(super) fn misconfigured(cause: impl Into<String>) -> Self {
         Self {
             kind: ErrorKind::Misconfigured,
             cause: cause.into(),
+            quotes: false,
         }
+    }
+
+    /// The same with words that the server chose.
+    fn quoting(mut self) -> Self {
+        self.quotes = true;
+        self
+    }
+
+    /// The same without the server's words, if they repeat one of the secrets: a server
+    /// that does not know a command may answer with its arguments, cut off somewhere.
+    fn without(mut self, secrets: &[String]) -> Self {
+        if !self.quotes {
+            return self;
+        }
+        for user in secrets {
+            // In this place there is always the user's name.
+            self.cause = self.cause.replace(&format!("User {user} has"), "it has");
+        }
+        let repeats = |secret: &String| {
+            let start: String = secret.chars().take(SHOWN_START).collect();
+            !start.is_empty() && self.cause.contains(&start)
+        };
+        if secrets.iter().any(repeats) {
+            self.cause = "the server's answer is an error that repeats the user name or password, and is not shown; \
+                          is it Redis or Valkey?"
+                .into();
+        }
+        self
+    }
+
+    /// Whether the server said nothing at all, and another time may.
+    pub(super) fn is_without_answer(&self) -> bool {
+        !self.is_lasting() && !self.quotes
     }
 
     /// Whether another try would fail the same way.
@@ -241,14 +326,7 @@ impl fmt::Display for Failure {
 
 impl From<RedisError> for Failure {
     fn from(error: RedisError) -> Self {
-        if is_distrust(&error) {
-            return Self::misconfigured(format!(
-                "{}; name the authority that signed it by the CA file option",
-                plain(&error)
-            ));
-        }
         match (error.code(), error.kind()) {
-            // The server's words may be anything; the password never leaves this process again.
             (Some("WRONGPASS"), _) | (_, redis::ErrorKind::AuthenticationFailed) => {
                 Self::misconfigured("the server refused the user name or password; correct the URL")
             }
@@ -256,12 +334,14 @@ impl From<RedisError> for Failure {
             (Some("NOPERM"), _) => Self::misconfigured(format!(
                 "the server's user lacks a permission ({}); see the documentation for the ACL",
                 error.detail().unwrap_or("NOPERM")
-            )),
+            ))
+            .quoting(),
             (_, redis::ErrorKind::RESP3NotSupported) => Self::too_old("below 6"),
             (_, redis::ErrorKind::Server(redis::ServerErrorKind::ResponseError)) => {
-                Self::misconfigured(format!("the server refused the connection: {error}"))
+                Self::misconfigured(format!("the server refused the connection: {error}")).quoting()
             }
-            _ => Self::unavailable(plain(&error)),
+            _ if error.is_io_error() => Self::unavailable(plain(&error)),
+            _ => Self::unavailable(plain(&error)).quoting(),
         }
     }
 }
@@ -278,17 +358,6 @@ impl Failure {
             "the server's version is {version}; Redis 6.2 or Valkey 7.2 is the oldest that works"
         ))
     }
-}
-
-/// Whether the server's certificate is not to be trusted.
-fn is_distrust(error: &RedisError) -> bool {
-    // The crate shares its causes, an I/O error wraps what the TLS library said.
-    let tls = std::error::Error::source(error)
-        .and_then(|cause| cause.downcast_ref::<Arc<dyn std::error::Error + Send + Sync>>())
-        .and_then(|cause| cause.downcast_ref::<std::io::Error>())
-        .and_then(std::io::Error::get_ref)
-        .and_then(|cause| cause.downcast_ref::<rustls::Error>());
-    matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
 }
 
 /// The cause without the crate's own framing.
@@ -358,7 +427,33 @@ async fn pause(attempt: u32) {
     tokio::time::sleep(Duration::from_micros(drawn)).await;
 }
 
-fn client(target: &Target, tcp: TcpSettings) -> Result<Client, RedisError> {
+fn door(settings: &Settings, target: &Target) -> Result<Door, RedisError> {
+    let (keepalive, silence) = keepalive(settings);
+    let address = match &target.scheme {
+        Scheme::Tcp {
+            host,
+            port,
+            tls: Some(tls),
+        } => {
+            let door = TlsDoor::new(host, *port, tls, keepalive, silence);
+            return Ok(Door::Tls(door, login(target)));
+        }
+        Scheme::Tcp { host, port, tls: None } => ConnectionAddr::Tcp(host.clone(), *port),
+        Scheme::Unix { path } => ConnectionAddr::Unix(path.clone()),
+        Scheme::Memory { .. } => unreachable!("memory:// has no connections"),
+    };
+    let tcp = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
+    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+    let tcp = tcp.set_user_timeout(silence);
+    let info = address
+        .into_connection_info()?
+        .set_redis_settings(login(target))
+        .set_tcp_settings(tcp);
+    Client::open(info).map(Door::Plain)
+}
+
+/// What a connection says first.
+fn login(target: &Target) -> RedisConnectionInfo {
     let mut login = RedisConnectionInfo::default()
         // RESP3, so that a connection that closes while idle says so.
         .set_protocol(ProtocolVersion::RESP3)
@@ -370,42 +465,11 @@ fn client(target: &Target, tcp: TcpSettings) -> Result<Client, RedisError> {
     if let Some(password) = &target.password {
         login = login.set_password(password);
     }
-    let (address, certificates) = match &target.scheme {
-        Scheme::Tcp { host, port, tls: None } => (ConnectionAddr::Tcp(host.clone(), *port), None),
-        Scheme::Tcp {
-            host,
-            port,
-            tls: Some(tls),
-        } => {
-            // An error means that the program chose a provider already.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-            let address = ConnectionAddr::TcpTls {
-                host: host.clone(),
-                port: *port,
-                insecure: false,
-                tls_params: None,
-            };
-            let certificates = tls.ca.clone().map(|pem| TlsCertificates {
-                client_tls: None,
-                root_cert: Some(pem),
-            });
-            (address, certificates)
-        }
-        Scheme::Unix { path } => (ConnectionAddr::Unix(path.clone()), None),
-        Scheme::Memory { .. } => unreachable!("memory:// has no connections"),
-    };
-    let info = address
-        .into_connection_info()?
-        .set_redis_settings(login)
-        .set_tcp_settings(tcp);
-    match certificates {
-        Some(certificates) => Client::build_with_tls(info, certificates),
-        None => Client::open(info),
-    }
+    login
 }
 
 /// A peer that is gone without a word is noticed within a third of a lease.
-fn tcp_settings(settings: &Settings) -> TcpSettings {
+fn keepalive(settings: &Settings) -> (socket2::TcpKeepalive, Duration) {
     let third = settings.lease.get() / 3;
     let silence = third.clamp(Duration::from_millis(500), Duration::from_secs(20));
     // The kernel counts keepalive in whole seconds.
@@ -413,10 +477,7 @@ fn tcp_settings(settings: &Settings) -> TcpSettings {
     let keepalive = socket2::TcpKeepalive::new()
         .with_time((silence / 3).max(second))
         .with_interval((silence / 3).max(second));
-    let tcp = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
-    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-    let tcp = tcp.set_user_timeout(silence);
-    tcp
+    (keepalive, silence)
 }
 
 #[cfg(test)]
@@ -445,6 +506,17 @@ mod tests {
                 "{version}"
             );
         }
+    }
+
+    #[test]
+    fn a_servers_words_are_withheld_if_they_repeat_the_password() {
+        let secrets = ["sesame-open-and-more".to_owned()];
+        let said = |words: &str| Failure::unavailable(words).quoting().without(&secrets);
+        let echo = said("unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'default' 'sesame-op");
+        assert!(!echo.cause().contains("sesame"), "{echo}");
+        assert_eq!(said("LOADING, come back later").cause(), "LOADING, come back later");
+        let ours = Failure::unavailable("no answer within 1s").without(&["no answer".into()]);
+        assert_eq!(ours.cause(), "no answer within 1s");
     }
 
     #[test]

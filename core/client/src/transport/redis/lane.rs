@@ -11,6 +11,7 @@ use redis::{Cmd, Pipeline, PushKind, RedisResult, ServerError, ServerErrorKind, 
 
 use super::super::Seen;
 use super::connect::{Boxed, Calls, Connector, Failure, append_script_loads, plain};
+use super::permission;
 use crate::host::Settings;
 
 /// A lane's connection and the calls on their way.
@@ -243,9 +244,10 @@ impl LaneLink {
                         self.unknown.push(call);
                     } else {
                         let error = refused_load.as_ref().unwrap_or(&error);
-                        seen.push(Seen::Reply(call.id, Err(server_error(error))));
+                        seen.push(Seen::Reply(call.id, Err(refusal(error, &call))));
                     }
                 }
+                Value::ServerError(error) => seen.push(Seen::Reply(call.id, Err(refusal(&error, &call)))),
                 value => seen.push(Seen::Reply(call.id, read(value))),
             }
         }
@@ -329,6 +331,12 @@ fn read(value: Value) -> Result<Reply, CallError> {
         Value::Attribute { data, .. } => return read(*data),
         _ => Reply::Nil,
     })
+}
+
+/// The server's answer to a call that is an error.
+fn refusal(error: &ServerError, call: &Call) -> CallError {
+    let missing = permission::missing(error.code(), error.details().unwrap_or_default(), call);
+    missing.unwrap_or_else(|| server_error(error))
 }
 
 fn server_error(error: &ServerError) -> CallError {

@@ -8,6 +8,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Coroutine, Generator, Iterable
+from os import PathLike
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
@@ -37,7 +38,9 @@ def connect(
     connect_timeout: Duration | None = None,
     poll: tuple[Duration, Duration] | None = None,
     key_prefix: str | None = None,
-    tls_ca_file: str | None = None,
+    tls_ca_file: str | PathLike[str] | None = None,
+    tls_cert_file: str | PathLike[str] | None = None,
+    tls_key_file: str | PathLike[str] | None = None,
 ) -> Connecting:
     """Connects to a server: `client = await connect(url)`, or `async with connect(url) as client`.
 
@@ -46,7 +49,8 @@ def connect(
     """
 
     def start() -> _native.Client:
-        return open_native(url, None, lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
+        files = (tls_ca_file, tls_cert_file, tls_key_file)
+        return open_native(url, None, lease, command_timeout, connect_timeout, poll, key_prefix, files)
 
     return Connecting(start)
 
@@ -59,7 +63,9 @@ def redlock(
     connect_timeout: Duration | None = None,
     poll: tuple[Duration, Duration] | None = None,
     key_prefix: str | None = None,
-    tls_ca_file: str | None = None,
+    tls_ca_file: str | PathLike[str] | None = None,
+    tls_cert_file: str | PathLike[str] | None = None,
+    tls_key_file: str | PathLike[str] | None = None,
 ) -> Connecting:
     """Connects to several independent primaries, of which a majority holds each lock:
     `client = await redlock(urls)`, or `async with redlock(urls) as client`.
@@ -69,7 +75,8 @@ def redlock(
     """
 
     def start() -> _native.Client:
-        return open_native(None, url_list(urls), lease, command_timeout, connect_timeout, poll, key_prefix, tls_ca_file)
+        files = (tls_ca_file, tls_cert_file, tls_key_file)
+        return open_native(None, url_list(urls), lease, command_timeout, connect_timeout, poll, key_prefix, files)
 
     return Connecting(start)
 

@@ -10,6 +10,7 @@ from leasehold import _native
 from leasehold._context import TaskOwner
 from leasehold._lease import LostReason, ReleaseOutcome, describe, reason_of
 from leasehold._settings import Duration, optional_milliseconds
+from leasehold._shown import shown
 from leasehold.errors import LeaseholdError, LockLostError
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class Lease:
         return self._client._release(self)
 
     def __repr__(self) -> str:
-        return f"<leasehold.aio.Lease of {self.name!r}, {describe(self._native)}>"
+        return f"<leasehold.aio.Lease of {shown(self.name)!r}, {describe(self._native)}>"
 
     @property
     def context(self) -> int | None:

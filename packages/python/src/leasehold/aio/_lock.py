@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from leasehold._context import this_task
 from leasehold._lease import ReleaseOutcome, lost_error
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
+from leasehold._shown import shown
 from leasehold.aio._lease import Lease
 from leasehold.errors import Holder, NotOwnerError
 
@@ -62,12 +63,12 @@ class BaseLock:
         return entered[-1]._leave(kind, raised, self._entered)
 
     def __repr__(self) -> str:
-        return f"<leasehold.aio.{type(self).__name__} {self.name!r}>"
+        return f"<leasehold.aio.{type(self).__name__} {shown(self.name)!r}>"
 
     async def _refuse_to_leave(self, body_raised: bool) -> None:
         if not body_raised:
             raise NotOwnerError(
-                f"release of lock {self.name!r}: another task entered this scope; leave it there",
+                f"release of lock {shown(self.name)!r}: another task entered this scope; leave it there",
                 lock=self.name,
                 operation="release",
             )
@@ -75,7 +76,7 @@ class BaseLock:
     async def _release(self, owner: TaskOwner | None) -> ReleaseOutcome:
         if owner is None:
             raise NotOwnerError(
-                f"release of lock {self.name!r}: no task is running here; use lease.release()",
+                f"release of lock {shown(self.name)!r}: no task is running here; use lease.release()",
                 lock=self.name,
                 operation="release",
             )

@@ -8,6 +8,7 @@ import io.leasehold.internal.Request
 import io.leasehold.internal.ThreadLock
 import io.leasehold.internal.expect
 import io.leasehold.internal.millis
+import io.leasehold.internal.shown
 import kotlinx.coroutines.CancellableContinuation
 import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.CoroutineDispatcher
@@ -103,7 +104,7 @@ private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend 
     val enclosing = currentCoroutineContext()[Held]
     if (options.within == null && enclosing.meets(this)) {
         val message =
-            "acquire of lock \"$name\": an enclosing withLock holds it, so this would wait for itself; " +
+            "acquire of lock \"${shown(name)}\": an enclosing withLock holds it, so this would wait for itself; " +
                 "pass its lease as within to re-enter"
         throw InvalidArgumentException(message, name, "acquire")
     }
@@ -126,7 +127,7 @@ private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend 
 /** Runs [block], and cancels the scope of [context] if the lease is lost meanwhile. */
 private suspend fun <T> Lease.cancelling(context: CoroutineContext, block: suspend (Lease) -> T): T {
     val registration =
-        onLost { reason -> context.job.cancel(CancellationException("lock \"$name\" was lost: $reason")) }
+        onLost { reason -> context.job.cancel(CancellationException("lock \"${shown(name)}\" was lost: $reason")) }
     return registration.use { block(this) }
 }
 

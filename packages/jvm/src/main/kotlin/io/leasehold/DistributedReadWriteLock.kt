@@ -1,5 +1,6 @@
 package io.leasehold
 
+import io.leasehold.internal.shown
 import java.util.concurrent.locks.ReadWriteLock
 
 /**
@@ -34,5 +35,5 @@ public class DistributedReadWriteLock internal constructor(
     /** The side that one holds alone. */
     override fun writeLock(): DistributedLock = write
 
-    override fun toString(): String = "DistributedReadWriteLock(name=$name)"
+    override fun toString(): String = "DistributedReadWriteLock(name=${shown(name)})"
 }

@@ -6,6 +6,7 @@ import io.leasehold.internal.Reply
 import io.leasehold.internal.Request
 import io.leasehold.internal.expect
 import io.leasehold.internal.millis
+import io.leasehold.internal.shown
 import java.time.Duration
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.CompletionStage
@@ -153,6 +154,7 @@ public class Lease internal constructor(
      * command timeout at the most; an interrupt is kept for later.
      *
      * @throws ClosedException if the client was closed
+     * @throws MisconfiguredException if the server's user may not release it; it is tried on in the background
      */
     public fun release(): ReleaseOutcome = outcome ?: startRelease().await().expect<Reply.Released>().outcome
 
@@ -217,7 +219,7 @@ public class Lease internal constructor(
         }
     }
 
-    override fun toString(): String = "Lease(name=$name, token=$token, remaining=$remaining)"
+    override fun toString(): String = "Lease(name=${shown(name)}, token=$token, remaining=$remaining)"
 
     private class Listener(val action: Consumer<LostReason>) {
         val told = AtomicBoolean()

@@ -41,6 +41,16 @@ public class LeaseholdBuilder internal constructor() {
     /** A PEM file of the authorities to trust for `rediss://`, instead of the system's. Default: the system's. */
     public fun tlsCaFile(file: Path): LeaseholdBuilder = set { copy(tlsCaFile = file.toString()) }
 
+    /**
+     * A PEM file of this client's certificate, for a server that demands one; the certificates that lead to its
+     * authority may follow. Together with [tlsKeyFile], and with `rediss://`. Read again for later connections, so that
+     * it can be replaced while the program runs. Default: none.
+     */
+    public fun tlsCertFile(file: Path): LeaseholdBuilder = set { copy(tlsCertFile = file.toString()) }
+
+    /** A PEM file of the private key of that certificate, not encrypted. Default: none. */
+    public fun tlsKeyFile(file: Path): LeaseholdBuilder = set { copy(tlsKeyFile = file.toString()) }
+
     /** Runs what [Lease.onLost] and [DistributedLock.lockAsync] call. Default: daemon threads, as many as needed. */
     public fun callbackExecutor(executor: Executor): LeaseholdBuilder {
         this.executor = executor
@@ -52,8 +62,8 @@ public class LeaseholdBuilder internal constructor() {
      *
      * @throws InvalidArgumentException if an option is out of its range, a URL is malformed, the number of primaries
      * is even, or there is a [url] beside them
-     * @throws MisconfiguredException if there is no URL, a primary is listed twice, or a server refuses the password
-     * or cannot carry locks
+     * @throws MisconfiguredException if there is no URL, a primary is listed twice, a server refuses the password or
+     * cannot carry locks, or one side does not accept the other's certificate
      * @throws UnavailableException if the server, or a majority of the primaries, cannot be reached within the connect
      * timeout
      */

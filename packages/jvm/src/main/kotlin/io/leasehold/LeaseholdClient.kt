@@ -7,6 +7,7 @@ import io.leasehold.internal.Reply
 import io.leasehold.internal.ThreadLock
 import io.leasehold.internal.ThreadSemaphore
 import io.leasehold.internal.expect
+import io.leasehold.internal.shown
 
 /**
  * A connection to one Redis or Valkey, or to several primaries ([Leasehold.redlock]), through which locks are taken.
@@ -137,7 +138,9 @@ public class LeaseholdClient internal constructor(internal val engine: Engine) :
         if (lock is ThreadLock && lock.engine === engine) {
             return lock
         }
-        val message = "$operation of lock \"${lock.name}\": it is not of this client; give one that this client made"
+        val message = "$operation of lock \"${shown(
+            lock.name,
+        )}\": it is not of this client; give one that this client made"
         throw InvalidArgumentException(message, lock.name, operation)
     }
 

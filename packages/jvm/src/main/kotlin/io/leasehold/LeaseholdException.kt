@@ -1,20 +1,23 @@
 package io.leasehold
 
+import io.leasehold.internal.shown
 import java.time.Duration
 
 /**
  * The root of all that Leasehold throws. Unchecked. The message names the lock, the operation, the cause and what to
  * do, and never holds a password.
  *
- * @property lockName the lock, or null if none was involved
+ * @property lockName the lock, without the userinfo of a URL, or null if none was involved
  * @property operation what was being done: `connect`, `acquire`, `release`, `extend`, `inspect`
  */
 public sealed class LeaseholdException(
     message: String,
-    public val lockName: String?,
+    lockName: String?,
     public val operation: String,
     cause: Throwable? = null,
-) : RuntimeException(message, cause)
+) : RuntimeException(message, cause) {
+    public val lockName: String? = lockName?.let(::shown)
+}
 
 /** The client was closed. */
 public class ClosedException internal constructor(message: String, lockName: String?, operation: String) :
@@ -45,7 +48,7 @@ public class LockLostException internal constructor(
 /** A lease of [name] that ended before its release, for [reason]. */
 internal fun lostException(name: String, reason: LostReason, cause: Throwable? = null): LockLostException {
     val message =
-        "release of lock \"$name\": the lease was lost before (${reason.name.lowercase()}); " +
+        "release of lock \"${shown(name)}\": the lease was lost before (${reason.name.lowercase()}); " +
             "what was done since may have met another holder"
     return LockLostException(message, name, "release", reason, cause)
 }

@@ -212,7 +212,9 @@ internal class Engine private constructor(
         for (lease in abandoned().filterNot(Lease::isReleasing)) {
             log.log(
                 System.Logger.Level.WARNING,
-                "thread ${lease.owner?.threadName} ended while it held lock \"${lease.name}\", which is released now",
+                "thread ${lease.owner?.threadName} ended while it held lock \"${shown(
+                    lease.name,
+                )}\", which is released now",
             )
             lease.startRelease()
         }

@@ -12,6 +12,7 @@ import io.leasehold.internal.uniffi.inspect as uniffiInspect
 import io.leasehold.internal.uniffi.open as uniffiOpen
 import io.leasehold.internal.uniffi.releaseNow as uniffiReleaseNow
 import io.leasehold.internal.uniffi.setLimit as uniffiSetLimit
+import io.leasehold.internal.uniffi.shown as uniffiShown
 import io.leasehold.internal.uniffi.vocabulary as uniffiVocabulary
 
 /**
@@ -32,6 +33,8 @@ internal class JnaFace : NativeFace {
                     pollMaxMs = options.pollMaxMs,
                     keyPrefix = options.keyPrefix,
                     tlsCaFile = options.tlsCaFile,
+                    tlsCertFile = options.tlsCertFile,
+                    tlsKeyFile = options.tlsKeyFile,
                 ),
             )
         val failure = opened.failure?.let { Failure(it.kind, it.operation, it.message, null, null) }
@@ -97,6 +100,8 @@ internal class JnaFace : NativeFace {
         uniffiReleaseNow(client.toULong(), leases.map(Long::toULong), timeoutMs.toULong())
 
     override fun dropClient(client: Long) = uniffiDropClient(client.toULong())
+
+    override fun shown(name: String): String = uniffiShown(name)
 
     override fun vocabulary(): Vocabulary =
         uniffiVocabulary().let { Vocabulary(it.errorKinds, it.releaseOutcomes, it.lostReasons, it.kinds) }

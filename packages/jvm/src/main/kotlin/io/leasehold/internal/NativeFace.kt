@@ -60,6 +60,9 @@ internal interface NativeFace {
 
     fun dropClient(client: Long)
 
+    /** A lock's name as messages show it. */
+    fun shown(name: String): String
+
     fun vocabulary(): Vocabulary
 
     companion object {
@@ -71,7 +74,7 @@ internal interface NativeFace {
     }
 }
 
-/** What a client is opened with; null is the core's default. */
+/** What a client is opened with; null is the core's default. It holds passwords, and is not to be shown. */
 internal data class ClientOptions(
     val url: String? = null,
     val primaries: List<String>? = null,
@@ -82,7 +85,11 @@ internal data class ClientOptions(
     val pollMaxMs: Double? = null,
     val keyPrefix: String? = null,
     val tlsCaFile: String? = null,
-)
+    val tlsCertFile: String? = null,
+    val tlsKeyFile: String? = null,
+) {
+    override fun toString(): String = "ClientOptions(..)"
+}
 
 /** A new client's handle, or why there is none. */
 internal class Opened(val handle: Long, val failure: Failure?)

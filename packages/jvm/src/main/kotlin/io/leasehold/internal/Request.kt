@@ -110,7 +110,7 @@ internal class Failure(
 
     companion object {
         fun closed(lock: String?, operation: String): Failure {
-            val subject = if (lock == null) operation else "$operation of lock \"$lock\""
+            val subject = if (lock == null) operation else "$operation of lock \"${shown(lock)}\""
             return Failure("Closed", operation, "$subject: the client was closed; connect again", lock, null)
         }
     }

@@ -89,7 +89,7 @@ internal class ThreadLock(
 
     override val lease: Lease
         get() {
-            val message = "lease of lock \"$name\": this thread does not hold it"
+            val message = "lease of lock \"${shown(name)}\": this thread does not hold it"
             return held().lease ?: throw notHeld(NotOwnerException(message, name, "inspect"))
         }
 
@@ -114,7 +114,7 @@ internal class ThreadLock(
 
     private fun askInterruptibly(options: LockOptions): Reply {
         if (Thread.interrupted()) {
-            throw InterruptedException("interrupted before lock \"$name\" was asked for")
+            throw InterruptedException("interrupted before lock \"${shown(name)}\" was asked for")
         }
         return engine.awaitInterruptibly(engine.acquire(key, Owner.current(), options))
     }
@@ -127,5 +127,5 @@ internal class ThreadLock(
     private fun notHeld(cause: RuntimeException): IllegalMonitorStateException =
         IllegalMonitorStateException(cause.message).apply { initCause(cause) }
 
-    override fun toString(): String = "DistributedLock(name=$name)"
+    override fun toString(): String = "DistributedLock(name=${shown(name)})"
 }

@@ -40,5 +40,5 @@ internal class ThreadSemaphore(
 
     private fun lockOf(permits: Int) = ThreadLock(engine, Kind.SEMAPHORE.key(name, permits, limit), options)
 
-    override fun toString(): String = "DistributedSemaphore(name=$name, limit=$limit)"
+    override fun toString(): String = "DistributedSemaphore(name=${shown(name)}, limit=$limit)"
 }

@@ -1,0 +1,101 @@
+"""Each install step from "absent", and each step broken on purpose."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bare import ROOT, Step, enter, steps, why_not
+
+on_a_bare_machine = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+# What shows that a step of the place `machine` was taken.
+SHOWN_BY = {
+    "redis-server": "redis-server --version",
+    "openssl": "openssl version",
+    "wasm-target": "rustup target list --installed | grep -x wasm32-unknown-unknown",
+    "rust-lints": "cargo clippy --version && cargo fmt --version",
+    "mmdebstrap": "mmdebstrap --version",
+}
+
+# What the bare machine has all the same, because something else there needs it.
+TAKEN_AWAY_BY = {"openssl": "dpkg --purge --force-depends openssl >/dev/null 2>&1; "}
+
+# The programs that steps call; each is replaced by one that fails.
+INSTALLERS = ("apt-get", "dnf", "apk", "pacman", "brew", "rustup", "npm")
+PYTHONS = ("python", "python3", "python3.11", "python3.12", "python3.13", "python3.14")
+
+
+def machine_steps() -> list[str]:
+    return [step.name for step in steps() if step.place == "machine"]
+
+
+def test_every_step_that_changes_the_machine_is_tried() -> None:
+    assert set(SHOWN_BY) == set(machine_steps())
+
+
+@on_a_bare_machine
+@pytest.mark.parametrize("name", machine_steps())
+def test_a_step_brings_what_was_absent(name: str) -> None:
+    take_away, shown = TAKEN_AWAY_BY.get(name, ""), SHOWN_BY[name]
+    absent = enter("bash", "-c", take_away + shown)
+    assert absent.returncode != 0, f"the bare machine has it already: {absent.stdout}"
+    taken = enter("bash", "-c", f"{take_away} ci/install {name} && {shown} && echo again: && ci/install {name}")
+    assert taken.returncode == 0, taken.stdout
+    assert "ci/install: " in taken.stdout, "it says what it does"
+    assert taken.stdout.partition("again:")[2].strip() == "", "a second time it has nothing to do"
+
+
+@pytest.fixture(scope="module")
+def broken_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A PATH on which nothing is that steps bring, and whatever could bring it fails."""
+    broken, rest = tmp_path_factory.mktemp("broken"), tmp_path_factory.mktemp("rest")
+    scripts = dict.fromkeys((*INSTALLERS, *PYTHONS), "echo broken on purpose >&2; exit 7")
+    scripts |= {"rustc": f"echo {broken}/no-sysroot", "cargo": "exit 1"}
+    for program, script in scripts.items():
+        (broken / program).write_text(f"#!/bin/sh\n{script}\n")
+        (broken / program).chmod(0o755)
+    # Nor may sudo find the real ones.
+    absent = {"redis-server", "openssl", "mmdebstrap", "sudo"}
+    for place in os.environ["PATH"].split(os.pathsep):
+        for found in Path(place).glob("*"):
+            if found.name not in absent and not (rest / found.name).is_symlink():
+                (rest / found.name).symlink_to(found)
+    return f"{broken}{os.pathsep}{rest}"
+
+
+@pytest.mark.parametrize("step", steps(), ids=lambda step: step.name)
+def test_a_step_that_fails_names_itself_and_says_what_to_do(step: Step, broken_path: str, tmp_path: Path) -> None:
+    # A copy in which nothing is installed yet.
+    shutil.copytree(
+        ROOT / "ci", tmp_path / "ci", ignore=shutil.ignore_patterns("node_modules", "target", "__pycache__")
+    )
+    for folder in ("packages/node", "examples/seckill/node"):
+        (tmp_path / folder).mkdir(parents=True)
+        shutil.copy(ROOT / folder / "package-lock.json", tmp_path / folder)
+    failed = subprocess.run(
+        [tmp_path / "ci" / "install", step.name],
+        env={"PATH": broken_path, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert failed.returncode == 1, failed.stderr
+    last = failed.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"ci/install: the step {step.name} failed (status "), failed.stderr
+    assert len(last.partition("): ")[2].split()) >= 3, "it says what to do"
+
+
+@on_a_bare_machine
+def test_a_task_whose_step_is_broken_ends_and_names_the_step() -> None:
+    """As it once was: the step calls rustup with a flag that it refuses."""
+    task = enter(
+        "bash",
+        "-c",
+        "sed -i 's/rustup --quiet target add/rustup target add --quiet/' ci/install && ./ci/just test-wasm",
+    )
+    assert task.returncode != 0
+    assert "ci/install: the step wasm-target failed" in task.stdout, task.stdout
+    assert "rustup target add wasm32-unknown-unknown" in task.stdout, "it says what to do"

@@ -1,0 +1,116 @@
+"""Exact versions, and licence texts in what we ship."""
+
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+import licenses
+from licenses import ROOT
+
+EXACT = re.compile(r"\d+(\.\d+)*([.-]?[A-Za-z0-9]+)*")
+POM = {"m": "http://maven.apache.org/POM/4.0.0"}
+# What Maven's own life cycle calls, in the version that came with Maven unless a pom names one.
+LIFE_CYCLE = {f"maven-{name}-plugin" for name in ("resources", "compiler", "surefire", "jar", "install")}
+
+
+def tracked(pattern: str) -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", pattern], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [ROOT / line for line in listed.splitlines()]
+
+
+def lines(file: Path) -> list[str]:
+    text = (line.partition("#")[0].strip() for line in file.read_text().splitlines())
+    return [line for line in text if line]
+
+
+def test_python_tools_have_exact_versions() -> None:
+    files = tracked("ci/**/*.txt")
+    assert files
+    wrong = [
+        f"{file.name}: {line}"
+        for file in files
+        for line in lines(file)
+        if not re.fullmatch(r"([\w.-]+==[\w.]+|--hash=sha256:[0-9a-f]{64})( \\)?", line)
+    ]
+    assert not wrong
+
+
+def test_everything_in_the_virtual_environment_has_its_exact_version_written_down() -> None:
+    known = {
+        name.lower().replace("_", "-"): version
+        for file in tracked("ci/requirements/*.txt")
+        for name, version in (line.split("==") for line in lines(file))
+    }
+    frozen = subprocess.run(
+        [sys.executable, "-m", "pip", "list", "--format", "json", "--disable-pip-version-check"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    installed = {entry["name"].lower().replace("_", "-"): entry["version"] for entry in json.loads(frozen)}
+    # The virtual environment's own, and ours.
+    for name in ("pip", "setuptools", "leasehold"):
+        installed.pop(name, None)
+    assert installed.items() <= known.items(), "add it to ci/requirements/versions.txt"
+
+
+@pytest.mark.parametrize("file", tracked("*package.json"), ids=lambda file: str(file.relative_to(ROOT)))
+def test_node_packages_have_exact_versions(file: Path) -> None:
+    package = json.loads(file.read_text())
+    wanted = package.get("dependencies", {}) | package.get("devDependencies", {})
+    wrong = {name: at for name, at in wanted.items() if not at.startswith("file:") and not EXACT.fullmatch(at)}
+    assert not wrong
+    # ci/ has two packages that bring no others along; see ci/install.
+    assert file.parent == ROOT / "ci" or file.with_name("package-lock.json").exists()
+
+
+@pytest.mark.parametrize("file", tracked("*pom.xml"), ids=lambda file: str(file.relative_to(ROOT)))
+def test_jars_and_maven_plugins_have_exact_versions(file: Path) -> None:
+    project = ElementTree.parse(file).getroot()
+    properties = {entry.tag.partition("}")[2]: entry.text or "" for entry in project.iterfind("m:properties/*", POM)}
+    named = {}
+    for kind in ("plugin", "dependency"):
+        for entry in project.iter(f"{{{POM['m']}}}{kind}"):
+            version = entry.findtext("m:version", "", POM)
+            version = re.sub(r"\$\{(.+?)\}", lambda match: properties[match[1]], version)
+            named[entry.findtext("m:artifactId", "", POM)] = version
+    assert {name: version for name, version in named.items() if not EXACT.fullmatch(version)} == {}
+    assert LIFE_CYCLE - named.keys() == set()
+
+
+def test_every_build_with_cargo_takes_the_versions_of_the_lock_file() -> None:
+    calls = re.compile(r"cargo['\", ]+(build|test|run|clippy|metadata|package)(?! --version)")
+    unlocked = [
+        f"{file.relative_to(ROOT)}: {line.strip()}"
+        for file in [ROOT / "justfile", *tracked("ci/*"), *tracked("packages/*")]
+        if file.suffix not in (".md", ".json") and file.is_file() and file != Path(__file__)
+        for line in file.read_text(errors="replace").splitlines()
+        if calls.search(line) and "locked" not in line and not line.lstrip().startswith(("#", "//"))
+    ]
+    assert not unlocked
+
+
+def test_the_python_package_is_built_by_the_same_maturin_everywhere() -> None:
+    pinned = next(line for line in lines(ROOT / "ci/requirements/build.txt") if line.startswith("maturin"))
+    assert f'requires = ["{pinned}"]' in (ROOT / "packages/python/pyproject.toml").read_text()
+
+
+def test_the_licences_of_others_are_up_to_date() -> None:
+    assert licenses.FILE.read_text(encoding="utf-8") == licenses.collected(), "run ./ci/just third-party-licenses"
+
+
+@pytest.mark.parametrize("crate", ["protocol", "store", "client", "cli"])
+def test_each_crate_holds_the_licences(crate: str) -> None:
+    listed = subprocess.run(
+        ["cargo", "package", "--locked", "--list", "--allow-dirty"],
+        cwd=ROOT / "core" / crate,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    assert {"LICENSE-APACHE", "LICENSE-MIT"} <= set(listed)

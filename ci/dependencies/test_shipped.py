@@ -1,0 +1,34 @@
+"""What users install holds the licences of all that is in it."""
+
+import importlib.metadata
+import json
+import subprocess
+import zipfile
+
+from licenses import ROOT
+
+TEXTS = {"LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt"}
+
+
+def test_the_python_package_holds_the_licences() -> None:
+    files = importlib.metadata.files("leasehold") or []
+    held = {file.name: file for file in files if "dist-info/licenses" in str(file)}
+    assert held.keys() >= TEXTS
+    assert held["THIRD-PARTY-LICENSES.txt"].read_text() == (ROOT / "THIRD-PARTY-LICENSES.txt").read_text()
+
+
+def test_the_node_package_holds_the_licences() -> None:
+    packed = subprocess.run(
+        ["npm", "pack", "--dry-run", "--json", "--ignore-scripts"],
+        cwd=ROOT / "packages" / "node",
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert {file["path"] for file in json.loads(packed)[0]["files"]} >= TEXTS
+
+
+def test_the_jar_holds_the_licences() -> None:
+    (jar,) = (ROOT / "packages" / "jvm" / "target").glob("leasehold-*.jar")
+    with zipfile.ZipFile(jar) as archive:
+        assert set(archive.namelist()) >= {f"META-INF/{text}" for text in TEXTS}

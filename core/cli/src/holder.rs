@@ -1,0 +1,273 @@
+//! The holder's side of a running command: it tells the supervisor until when the
+//! lock is held, passes signals on, and hears how the command ended.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+use leasehold::host::shown;
+use leasehold::{Lease, LostReason};
+use rustix::process::{Pid, Signal, WaitStatus};
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until};
+
+use crate::exit::Exit;
+use crate::link::{Link, Message, micros};
+use crate::signals::{Signals, code_of, must_forward};
+use crate::supervisor::{NAME, this_program};
+use crate::tree::{self, ProcessId};
+
+/// What to run, and how it ends.
+#[derive(Debug)]
+pub(crate) struct Job<'a> {
+    pub(crate) lock: &'a str,
+    pub(crate) command: &'a [OsString],
+    pub(crate) kill_after: Duration,
+    pub(crate) leave_children: bool,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: u8,
+    /// Why the lock could not be relied on any more before the command's end.
+    pub(crate) lost: Option<&'static str>,
+}
+
+pub(crate) struct Holder<'a> {
+    job: Job<'a>,
+    lease: &'a Lease,
+    link: Link,
+    supervisor: Pid,
+    /// Whether the command is in another process group than this process.
+    own_group: bool,
+    /// How the supervisor ended.
+    gone: Option<WaitStatus>,
+    /// What it said of the command's end.
+    status: Option<u8>,
+    lost: Option<&'static str>,
+    /// Those that this user may not end.
+    refused: HashSet<u64>,
+    /// The children of whatever program became this one by exec: no part of the command.
+    others: HashSet<ProcessId>,
+    child_ended: Stream,
+    renewals: Interval,
+}
+
+impl<'a> Holder<'a> {
+    pub(crate) fn start(job: Job<'a>, lease: &'a Lease) -> Result<Self, Exit> {
+        let failed = |error: io::Error| Exit::new(Exit::SOFTWARE, format!("the supervisor cannot start: {error}"));
+        let child_ended = signal(SignalKind::child()).map_err(failed)?;
+        let others = tree::inherited();
+        let length = lease.remaining();
+        let (link, socket) = Link::open(deadline(lease)).map_err(failed)?;
+
+        let mut command = Command::new(this_program().map_err(failed)?);
+        command
+            .arg0(NAME)
+            .arg("supervise")
+            .args(["--lease-ms", &millis(length).to_string()])
+            .args(["--kill-after-ms", &millis(job.kill_after).to_string()]);
+        if job.leave_children {
+            command.arg("--leave-children");
+        }
+        // A terminal's foreground group has to stay one: the others cannot read from it, and do not
+        // get its Ctrl-C. Without one, whoever kills this process's group must not hit the supervisor.
+        let own_group = !tree::has_terminal();
+        if own_group {
+            command.arg("--own-group").process_group(0);
+        }
+        command.arg("--").args(job.command).env("LEASEHOLD_LOCK", job.lock);
+        match lease.token() {
+            Some(token) => command.env("LEASEHOLD_TOKEN", token.to_string()),
+            None => command.env_remove("LEASEHOLD_TOKEN"),
+        };
+        let child = command.stdin(socket).spawn().map_err(failed)?;
+        let supervisor = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let supervisor = supervisor.ok_or_else(|| failed(io::Error::other("it has no process id")))?;
+
+        // A renewal has to be known well before the next one is due.
+        let mut renewals = interval((length / 10).clamp(Duration::from_millis(20), Duration::from_secs(1)));
+        renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Ok(Self {
+            job,
+            lease,
+            link,
+            supervisor,
+            own_group,
+            gone: None,
+            status: None,
+            lost: None,
+            refused: HashSet::new(),
+            others,
+            child_ended,
+            renewals,
+        })
+    }
+
+    /// Returns when nothing of the command runs any more (or nothing that may be ended).
+    pub(crate) async fn run(mut self, signals: &mut Signals) -> Result<Ended, Exit> {
+        let watch = self.lease.lost();
+        tokio::pin!(watch);
+        let mut is_linked = true;
+        let mut is_watched = true;
+        // When a supervisor that should have ended the command is taken for stuck.
+        let mut give_up: Option<Instant> = None;
+        while self.gone.is_none() {
+            tokio::select! {
+                message = self.link.next(), if is_linked => match message {
+                    Some(message) => self.hear(message),
+                    None => is_linked = false,
+                },
+                _ = self.child_ended.recv() => {}
+                reason = &mut watch, if is_watched => {
+                    is_watched = false;
+                    self.lose(reason);
+                    give_up = Instant::now().checked_add(self.job.kill_after.saturating_add(STUCK));
+                }
+                signal = signals.next() => {
+                    if self.own_group || must_forward(signal) {
+                        self.order(Message::Forward(signal));
+                    }
+                }
+                _ = self.renewals.tick() => {
+                    if self.lease.is_valid() {
+                        self.link.tell(Message::Deadline(deadline(self.lease)));
+                    }
+                }
+                () = sleep_until(give_up.unwrap_or_else(Instant::now)), if give_up.is_some() => {
+                    give_up = None;
+                    // Not reaped yet, so the number is still its own.
+                    let _ = rustix::process::kill_process(self.supervisor, Signal::KILL);
+                }
+            }
+            self.reap();
+        }
+        // Its last words.
+        while let Some(message) = self.link.next().await {
+            self.hear(message);
+        }
+        if let Some(status) = self.status {
+            return Ok(Ended {
+                status,
+                lost: self.lost,
+            });
+        }
+        self.end_orphans().await;
+        self.explain()
+    }
+
+    /// Returns whether others are left.
+    fn reap(&mut self) -> bool {
+        tree::reap(|pid, how| {
+            if pid == self.supervisor {
+                self.gone = Some(how);
+            }
+        })
+    }
+
+    fn hear(&mut self, message: Message) {
+        let lock = shown(self.job.lock);
+        match message {
+            Message::Lapsing => {
+                eprintln!("leasehold: the lock {lock:?} could not be renewed in time; ending the command");
+                self.lost.get_or_insert("not renewed in time");
+            }
+            Message::Leftovers => eprintln!("leasehold: the command has ended; ending the processes that it left"),
+            Message::Refused(pid) => {
+                if self.refused.insert(pid) {
+                    eprintln!("leasehold: process {pid} may not be ended by this user; waiting for it");
+                }
+            }
+            Message::Ended(status) => self.status = Some(status),
+            Message::Deadline(_) | Message::Forward(_) | Message::Lost => {}
+        }
+    }
+
+    fn lose(&mut self, reason: LostReason) {
+        let lock = shown(self.job.lock);
+        if self.lost.is_none() {
+            eprintln!(
+                "leasehold: the lock {lock:?} is lost ({}); ending the command",
+                reason.as_str()
+            );
+        }
+        self.lost = Some(reason.as_str());
+        self.order(Message::Lost);
+    }
+
+    /// Tells the supervisor what to do at once, also if somebody has stopped it.
+    fn order(&self, message: Message) {
+        self.link.tell(message);
+        if self.gone.is_none() {
+            // Not reaped yet, so the number is still its own.
+            let _ = rustix::process::kill_process(self.supervisor, Signal::CONT);
+        }
+    }
+
+    /// Without the supervisor, what it was to end are children of this process.
+    async fn end_orphans(&mut self) {
+        let mut pause = Duration::from_millis(1);
+        loop {
+            let others = std::mem::take(&mut self.others);
+            let refused = tree::kill_all(&others, || self.reap());
+            let left = tree::descendants(&others);
+            self.others = others;
+            if left.is_empty() {
+                return;
+            }
+            for &pid in &refused {
+                self.hear(Message::Refused(pid.as_raw_pid().unsigned_abs().into()));
+            }
+            // Nothing can be done about them, and nothing is held for them any more.
+            if left.iter().all(|process| refused.contains(&process.pid())) && !self.lease.is_valid() {
+                eprintln!(
+                    "leasehold: {} processes of the command go on without the lock",
+                    left.len()
+                );
+                return;
+            }
+            tokio::select! {
+                _ = self.child_ended.recv() => {}
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(Duration::from_millis(200)),
+            }
+            self.reap();
+        }
+    }
+
+    /// What the end of the supervisor means, which ends by itself only after its last words.
+    fn explain(self) -> Result<Ended, Exit> {
+        let how = self.gone.and_then(|how| how.terminating_signal());
+        let ends = [Signal::TERM, Signal::INT, Signal::HUP].map(Signal::as_raw);
+        match (self.lost, how) {
+            (Some(_), _) => Ok(Ended {
+                status: Exit::LOST,
+                lost: self.lost,
+            }),
+            // Before it listened: it was sent to everybody.
+            (None, Some(signal)) if ends.contains(&signal) => Ok(Ended {
+                status: code_of(signal),
+                lost: None,
+            }),
+            (None, _) => Err(Exit::new(
+                Exit::SOFTWARE,
+                "the supervisor of the command was killed; the command was ended",
+            )),
+        }
+    }
+}
+
+fn deadline(lease: &Lease) -> u64 {
+    let remaining = u64::try_from(lease.remaining().as_micros()).unwrap_or(u64::MAX);
+    micros().saturating_add(remaining)
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// How long a supervisor may take for what it should do at once.
+const STUCK: Duration = Duration::from_secs(2);

@@ -1,0 +1,168 @@
+//! What `leasehold run` and its supervisor tell each other.
+//!
+//! They share a socket pair of which each has one end and nobody else has any: it
+//! ends when either process does, however that ended. Its first message carries the
+//! command's standard input, because the supervisor's own is the socket.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream as Blocking;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    recvmsg, send, sendmsg,
+};
+use rustix::process::Signal;
+use tokio::net::UnixStream;
+
+/// One message: a letter, and eight bytes of a number.
+const LENGTH: usize = 9;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Message {
+    /// To the supervisor: when, on [`micros`], another owner can hold the lock if nothing renews it.
+    Deadline(u64),
+    /// To the supervisor: a signal for the command.
+    Forward(Signal),
+    /// To the supervisor: the lock is lost.
+    Lost,
+    /// From the supervisor: the lock was not renewed in time, and so it ends the command.
+    Lapsing,
+    /// From the supervisor: the command has ended, and it ends those that it left.
+    Leftovers,
+    /// From the supervisor: one that it may not end.
+    Refused(u64),
+    /// From the supervisor: nothing is left of the command, which ended with this exit status.
+    Ended(u8),
+}
+
+impl Message {
+    fn encode(self) -> [u8; LENGTH] {
+        let (letter, number) = match self {
+            Self::Deadline(micros) => (b'D', micros),
+            Self::Forward(signal) => (b'F', u64::from(signal.as_raw().unsigned_abs())),
+            Self::Lost => (b'L', 0),
+            Self::Lapsing => (b'T', 0),
+            Self::Leftovers => (b'O', 0),
+            Self::Refused(pid) => (b'R', pid),
+            Self::Ended(status) => (b'E', u64::from(status)),
+        };
+        let mut bytes = [letter; LENGTH];
+        bytes[1..].copy_from_slice(&number.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: [u8; LENGTH]) -> Option<Self> {
+        let [letter, number @ ..] = bytes;
+        let number = u64::from_le_bytes(number);
+        Some(match letter {
+            b'D' => Self::Deadline(number),
+            b'F' => Self::Forward(Signal::from_named_raw(i32::try_from(number).ok()?)?),
+            b'L' => Self::Lost,
+            b'T' => Self::Lapsing,
+            b'O' => Self::Leftovers,
+            b'R' => Self::Refused(number),
+            b'E' => Self::Ended(u8::try_from(number).ok()?),
+            _ => return None,
+        })
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Link {
+    stream: UnixStream,
+    /// What came of the next message.
+    read: Vec<u8>,
+}
+
+impl Link {
+    /// The holder's side, and what is to be the supervisor's standard input.
+    pub(crate) fn open(deadline: u64) -> io::Result<(Self, OwnedFd)> {
+        let (ours, theirs) = Blocking::pair()?;
+        let stdin = io::stdin();
+        let files = [stdin.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(&files));
+        let first = Message::Deadline(deadline).encode();
+        sendmsg(&ours, &[IoSlice::new(&first)], &mut control, SendFlags::empty())?;
+        Ok((Self::new(ours)?, theirs.into()))
+    }
+
+    /// The supervisor's side: with the first deadline, and the command's standard input.
+    pub(crate) fn accept() -> io::Result<(Self, u64, OwnedFd)> {
+        // The copy is closed on exec; number 0 itself becomes the command's input.
+        let socket = Blocking::from(io::stdin().as_fd().try_clone_to_owned()?);
+        let mut first = [0; LENGTH];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::WAITALL | CLOSE_ON_EXEC;
+        let received = recvmsg(&socket, &mut [IoSliceMut::new(&mut first)], &mut control, flags)?;
+        let stdin = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+            _ => None,
+        });
+        match (Message::decode(first), stdin) {
+            (Some(Message::Deadline(deadline)), Some(stdin)) if received.bytes == LENGTH => {
+                Ok((Self::new(socket)?, deadline, stdin))
+            }
+            _ => Err(io::Error::other("it is started by leasehold run only")),
+        }
+    }
+
+    fn new(socket: Blocking) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            stream: UnixStream::from_std(socket)?,
+            read: Vec::new(),
+        })
+    }
+
+    /// The next message; `None` when the other process is gone. Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self) -> Option<Message> {
+        loop {
+            if let Some((message, rest)) = self.read.split_first_chunk::<LENGTH>() {
+                let message = Message::decode(*message);
+                self.read = rest.to_vec();
+                return message;
+            }
+            self.stream.readable().await.ok()?;
+            let mut bytes = [0; 16 * LENGTH];
+            match self.stream.try_read(&mut bytes) {
+                Ok(0) => return None,
+                Ok(length) => self.read.extend_from_slice(bytes.get(..length)?),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Tells the other process, if it is still there.
+    pub(crate) fn tell(&self, message: Message) {
+        // It has room for hundreds of messages, and whoever reads none of those is
+        // stopped. What must not depend on the other one does not. (Not by `try_write`,
+        // which does not even try before the runtime has looked at the socket.)
+        let _ = send(&self.stream, &message.encode(), SendFlags::empty());
+    }
+}
+
+/// Now, on a clock that both processes read and that counts suspend where the system has one.
+pub(crate) fn micros() -> u64 {
+    use rustix::time::{ClockId, clock_gettime};
+
+    #[cfg(target_os = "linux")]
+    let clock = ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    let clock = ClockId::Monotonic;
+    let time = clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let micros = u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000;
+    seconds.saturating_mul(1_000_000).saturating_add(micros)
+}
+
+#[cfg(target_os = "linux")]
+const CLOSE_ON_EXEC: RecvFlags = RecvFlags::CMSG_CLOEXEC;
+/// There it becomes the command's standard input, and an unused file besides.
+#[cfg(not(target_os = "linux"))]
+const CLOSE_ON_EXEC: RecvFlags = RecvFlags::empty();

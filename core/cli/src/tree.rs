@@ -1,0 +1,351 @@
+//! All that a process has started, however it tried to get away.
+//!
+//! A process is found by its parents, as `/proc` shows them: neither a session, a
+//! process group nor an ignored signal of its own hides it. One whose parent has
+//! ended gets the nearest *subreaper* above as its parent; whoever wants to find
+//! its orphans has to be one.
+//!
+//! A look at `/proc` takes longer than to start a process and end, so what does only
+//! that is never seen where it is. But it stays in its *process group* unless it leaves
+//! on purpose, its zombies show which one that is, and the kernel kills a group at one
+//! moment: none of it starts another meanwhile.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpgrp, getpid, kill_process_group, wait};
+
+use crate::exit::Exit;
+
+pub(crate) use system::has_terminal;
+
+/// From now on those whose parents end become children of this process, and the
+/// family can be found. To be called before there is a lock to lose.
+pub(crate) fn adopt() -> Result<(), Exit> {
+    system::adopt().map_err(|error| {
+        Exit::new(
+            Exit::CONFIG,
+            format!("leasehold run has to see the command's processes: {error}"),
+        )
+    })
+}
+
+/// One process, whatever becomes of its number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Process {
+    id: ProcessId,
+    parent: i32,
+    /// No positive number if it is not known, or that of a process outside this container.
+    group: i32,
+    /// It has ended, and its parent has not asked how.
+    is_zombie: bool,
+}
+
+impl Process {
+    pub(crate) fn pid(&self) -> Pid {
+        self.id.pid
+    }
+}
+
+/// A number is given again, but not within the clock tick in which it was started.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct ProcessId {
+    pid: Pid,
+    start: u64,
+}
+
+/// This process's descendants, parents before their children; without those in
+/// `except` and what they started.
+pub(crate) fn descendants(except: &HashSet<ProcessId>) -> Vec<Process> {
+    descendants_among(&system::processes(), except)
+}
+
+fn descendants_among(all: &[Process], except: &HashSet<ProcessId>) -> Vec<Process> {
+    let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
+    for process in all {
+        if !except.contains(&process.id) {
+            children.entry(process.parent).or_default().push(*process);
+        }
+    }
+    let mut found = children.remove(&getpid().as_raw_pid()).unwrap_or_default();
+    let mut next = 0;
+    while let Some(process) = found.get(next) {
+        let of = process.id.pid.as_raw_pid();
+        found.extend(children.remove(&of).unwrap_or_default());
+        next += 1;
+    }
+    found
+}
+
+/// The children of the program that became this one by exec, and all below them.
+pub(crate) fn inherited() -> HashSet<ProcessId> {
+    // Most have none, and looking at every process of a large machine takes longer than to start one.
+    if cfg!(target_os = "linux") && system::children(getpid()).is_empty() {
+        return HashSet::new();
+    }
+    let found = descendants(&HashSet::new());
+    found.into_iter().map(|process| process.id).collect()
+}
+
+/// Sends a signal to all of them. Returns those to which this user may not send any.
+pub(crate) fn signal_all(processes: &[Process], signal: Signal) -> Vec<Pid> {
+    let is_refused = |process: &&Process| system::signal(process, signal) == Err(Errno::PERM);
+    processes
+        .iter()
+        .filter(is_refused)
+        .map(|process| process.id.pid)
+        .collect()
+}
+
+/// Kills this process's descendants, without those in `except` and what they started, and again those
+/// that they have started meanwhile, until nobody new is found; `reap` says whether any are left.
+/// Returns those to which this user may not send a signal.
+pub(crate) fn kill_all(except: &HashSet<ProcessId>, mut reap: impl FnMut() -> bool) -> HashSet<Pid> {
+    let mut killed = HashSet::new();
+    let mut refused = HashSet::new();
+    let mut in_vain = 0;
+    for _ in 0..LOOKS {
+        let before = killed.len();
+        if except.is_empty() {
+            chase(&mut killed, &mut refused);
+        }
+        let all = system::processes();
+        let found = descendants_among(&all, except);
+        kill_groups(&all, &found);
+        let is_new = |process: &&Process| !process.is_zombie && killed.insert(process.id);
+        let new: Vec<Process> = found.iter().filter(is_new).copied().collect();
+        refused.extend(signal_all(&new, Signal::KILL));
+        // A look may miss one that was started while it went on; two hardly do.
+        in_vain = if killed.len() == before { in_vain + 1 } else { 0 };
+        let is_refused = |process: &Process| refused.contains(&process.id.pid);
+        let is_useless = !found.is_empty() && found.iter().all(is_refused);
+        if !reap() || in_vain == 2 || is_useless {
+            break;
+        }
+    }
+    refused
+}
+
+/// Kills the process groups to which only those that were found belong. A zombie shows its group too:
+/// who else is in it may have been started since.
+fn kill_groups(all: &[Process], found: &[Process]) {
+    let family: HashSet<ProcessId> = found.iter().map(|process| process.id).collect();
+    let is_strange = |process: &&Process| !family.contains(&process.id);
+    // Ours is one of them.
+    let mut spared: HashSet<i32> = all.iter().filter(is_strange).map(|process| process.group).collect();
+    spared.insert(getpgrp().as_raw_pid());
+    for process in found {
+        let is_there = |now: Process| now.id == process.id && now.group == process.group;
+        // 0 and less are no groups, and to kill "group" 1 would be to kill everybody.
+        if process.group <= 1 || spared.contains(&process.group) {
+            continue;
+        }
+        // Numbers are given again, in a circle: not within a moment.
+        if !system::look(process.id.pid).is_some_and(is_there) {
+            continue;
+        }
+        spared.insert(process.group);
+        if let Some(group) = Pid::from_raw(process.group) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// Kills descendants as the kernel lists them by their parents. That takes no look at all processes, and
+/// is quick enough to catch those that leave their group and do nothing but start the next and end.
+fn chase(killed: &mut HashSet<ProcessId>, refused: &mut HashSet<Pid>) {
+    for _ in 0..CHASES {
+        let before = killed.len();
+        let mut parents = vec![getpid()];
+        while let Some(parent) = parents.pop() {
+            for pid in system::children(parent) {
+                // It may have ended, and its number be another's.
+                let Some(child) = system::look(pid).filter(|now| now.parent == parent.as_raw_pid()) else {
+                    continue;
+                };
+                if !child.is_zombie {
+                    if killed.insert(child.id) {
+                        refused.extend(signal_all(&[child], Signal::KILL));
+                    }
+                    parents.push(pid);
+                }
+            }
+        }
+        if killed.len() == before {
+            return;
+        }
+    }
+}
+
+/// Reaps every child that has ended. Returns whether there are others.
+pub(crate) fn reap(mut ended: impl FnMut(Pid, WaitStatus)) -> bool {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) => ended(pid, status),
+            Ok(None) | Err(Errno::INTR) => return true,
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Enough, and yet somebody else has a turn some time.
+const LOOKS: usize = 50;
+const CHASES: usize = 50;
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::ffi::OsStr;
+    use std::path::PathBuf;
+
+    use rustix::process::{PidfdFlags, kill_process, pidfd_open, pidfd_send_signal, set_child_subreaper};
+
+    use super::{Errno, Pid, Process, ProcessId, Signal, getpid, io};
+
+    pub(super) fn adopt() -> io::Result<()> {
+        set_child_subreaper(Some(getpid()))?;
+        // One that belongs to another namespace would show strangers under our numbers.
+        let own_name = std::fs::read_link("/proc/self").unwrap_or_default();
+        if own_name.as_os_str() == OsStr::new(&getpid().as_raw_pid().to_string()) {
+            Ok(())
+        } else {
+            Err(io::Error::other(
+                "/proc is not mounted, or shows another container's processes",
+            ))
+        }
+    }
+
+    pub(super) fn processes() -> Vec<Process> {
+        let Ok(entries) = std::fs::read_dir("/proc") else {
+            return Vec::new();
+        };
+        entries
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .filter_map(|pid| look(Pid::from_raw(pid)?))
+            .collect()
+    }
+
+    /// Whether this process has a terminal that sends signals and stops those that are not in its
+    /// foreground group.
+    pub(crate) fn has_terminal() -> bool {
+        // The 7th field of the file.
+        stat(getpid()).is_none_or(|fields| fields.split_ascii_whitespace().nth(4) != Some("0"))
+    }
+
+    /// Empty where the kernel does not list them.
+    pub(super) fn children(parent: Pid) -> Vec<Pid> {
+        let pid = parent.as_raw_pid();
+        let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+        let listed = if parent == getpid() {
+            // The main thread starts all there are and is given the orphans.
+            read(format!("/proc/{pid}/task/{pid}/children").into())
+        } else {
+            let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+                return Vec::new();
+            };
+            let threads = threads.filter_map(Result::ok);
+            threads
+                .map(|thread| read(thread.path().join("children")) + " ")
+                .collect()
+        };
+        let parse = |number: &str| Pid::from_raw(number.parse().ok()?);
+        listed.split_ascii_whitespace().filter_map(parse).collect()
+    }
+
+    /// `None` if it is gone.
+    pub(super) fn look(pid: Pid) -> Option<Process> {
+        let stat = stat(pid)?;
+        let mut fields = stat.split_ascii_whitespace();
+        // The state, the parent and the group are the 3rd to 5th of the file, the number of threads is
+        // the 20th, the start the 22nd.
+        let has_ended = matches!(fields.next()?, "Z" | "X");
+        let parent = fields.next()?.parse().ok()?;
+        let group = fields.next()?.parse().ok()?;
+        // The main thread can end before the others.
+        let threads: usize = fields.nth(14)?.parse().ok()?;
+        let is_zombie = has_ended && threads <= 1;
+        let start = fields.nth(1)?.parse().ok()?;
+        Some(Process {
+            id: ProcessId { pid, start },
+            parent,
+            group,
+            is_zombie,
+        })
+    }
+
+    /// The fields from the third one on.
+    fn stat(pid: Pid) -> Option<String> {
+        let mut stat = std::fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
+        // The program's name is in parentheses, and may have some itself.
+        let name_ends = stat.iter().rposition(|&byte| byte == b')')?;
+        String::from_utf8(stat.split_off(name_ends + 1)).ok()
+    }
+
+    /// Whoever has the number now gets the signal only if it is the same process.
+    pub(super) fn signal(process: &Process, signal: Signal) -> Result<(), Errno> {
+        let handle = match pidfd_open(process.id.pid, PidfdFlags::empty()) {
+            Ok(handle) => Some(handle),
+            // An old kernel, a sandbox, or too many files: the number has to do.
+            Err(Errno::NOSYS | Errno::PERM | Errno::MFILE | Errno::NFILE) => None,
+            Err(error) => return Err(error),
+        };
+        if look(process.id.pid).is_none_or(|now| now.id != process.id) {
+            return Ok(());
+        }
+        match handle {
+            Some(handle) => pidfd_send_signal(handle, signal),
+            None => kill_process(process.id.pid, signal),
+        }
+    }
+}
+
+/// Best effort: an orphan cannot be found.
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::process::Command;
+
+    use rustix::process::kill_process;
+
+    use super::{Errno, Pid, Process, ProcessId, Signal, io};
+
+    pub(super) fn adopt() -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn processes() -> Vec<Process> {
+        let Ok(listed) = Command::new("ps").args(["-A", "-o", "pid=,ppid="]).output() else {
+            return Vec::new();
+        };
+        let parse = |line: &str| {
+            let mut numbers = line.split_ascii_whitespace().map(str::parse);
+            let pid = Pid::from_raw(numbers.next()?.ok()?)?;
+            let parent = numbers.next()?.ok()?;
+            Some(Process {
+                id: ProcessId { pid, start: 0 },
+                parent,
+                group: 0,
+                is_zombie: false,
+            })
+        };
+        String::from_utf8_lossy(&listed.stdout)
+            .lines()
+            .filter_map(parse)
+            .collect()
+    }
+
+    pub(crate) fn has_terminal() -> bool {
+        true
+    }
+
+    pub(super) fn children(_parent: Pid) -> Vec<Pid> {
+        Vec::new()
+    }
+
+    pub(super) fn look(_pid: Pid) -> Option<Process> {
+        None
+    }
+
+    pub(super) fn signal(process: &Process, signal: Signal) -> Result<(), Errno> {
+        kill_process(process.id.pid, signal)
+    }
+}

@@ -1,0 +1,171 @@
+//! Hostile clients against the real `leasehold serve`.
+//!
+//! Meanwhile a witness on connections of its own pings, writes and reads, each
+//! within a second, and the process stays below 512 MB.
+
+#![cfg(target_os = "linux")]
+
+mod strangers;
+mod support;
+
+use std::io::Write as _;
+use std::time::Instant;
+
+use support::{Served, Wire, Witness};
+
+/// One script of the file.
+struct Hostile {
+    what: &'static str,
+    expected: &'static str,
+    is_among_worst: bool,
+    text: String,
+}
+
+fn scripts() -> Vec<Hostile> {
+    let mut scripts: Vec<Hostile> = Vec::new();
+    for block in include_str!("scripts.txt").split("\n\n").skip(1) {
+        let (head, text) = block.trim().split_once('\n').expect("a sentence and a script");
+        let head = head.strip_prefix("# ").expect("a sentence first");
+        let (what, expected) = head.split_once(" => ").expect("what is expected");
+        scripts.push(Hostile {
+            what: what.trim_end_matches(" !"),
+            expected,
+            is_among_worst: what.ends_with(" !"),
+            text: text.to_owned(),
+        });
+    }
+    scripts
+}
+
+/// One of several beginnings; on a slow machine time may run out before memory does.
+fn is_as_expected(reply: &str, expected: &str) -> bool {
+    expected
+        .split(" or ")
+        .any(|expected| expected == "any" || reply.starts_with(expected))
+}
+
+#[test]
+fn no_script_brings_the_server_down() {
+    let served = Served::start(&[]);
+    let witness = Witness::start(&served);
+    let scripts = scripts();
+    assert!(scripts.len() >= 100, "{} scripts", scripts.len());
+    let (mut wrong, mut took) = (Vec::new(), Vec::new());
+    for script in &scripts {
+        let mut wire = Wire::connect(served.port);
+        let asked = Instant::now();
+        wire.send(&["EVAL", &script.text, "0"]);
+        let reply = wire.reply();
+        took.push((asked.elapsed(), script.what));
+        match reply {
+            Some(reply) if is_as_expected(&reply, script.expected) => {}
+            reply => wrong.push(format!("{}: {reply:.200?}, not {}", script.what, script.expected)),
+        }
+        assert_eq!(wire.call(&["PING"]).as_deref(), Some("+PONG"), "after: {}", script.what);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    took.sort_unstable();
+    witness.end(&format!(
+        "{} scripts, the longest {:?}",
+        scripts.len(),
+        &took[took.len() - 3..]
+    ));
+}
+
+#[test]
+fn the_worst_scripts_from_sixteen_connections_starve_nobody() {
+    const CONNECTIONS: usize = 16;
+    let served = Served::start(&[]);
+    let witness = Witness::start(&served);
+    let worst: Vec<_> = scripts().into_iter().filter(|script| script.is_among_worst).collect();
+    assert!(worst.len() >= 12, "{} scripts", worst.len());
+    // Each its own few, so that all are run and it does not take minutes.
+    let workers: Vec<_> = (0..CONNECTIONS)
+        .map(|number| {
+            let port = served.port;
+            let own: Vec<_> = (0..3)
+                .map(|step| worst[(number * 3 + step) % worst.len()].text.clone())
+                .collect();
+            std::thread::spawn(move || {
+                let mut wire = Wire::connect(port);
+                for text in &own {
+                    wire.send(&["EVAL", text, "0"]);
+                }
+                own.iter().filter(|_| wire.reply().is_some()).count()
+            })
+        })
+        .collect();
+    let answered: usize = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
+    assert_eq!(answered, CONNECTIONS * 3, "every script has a reply");
+    witness.end(&format!(
+        "{answered} of the worst scripts from {CONNECTIONS} connections at once"
+    ));
+}
+
+#[test]
+fn ten_thousand_heavy_scripts_in_a_pipeline_starve_nobody() {
+    let served = Served::start(&[]);
+    let witness = Witness::start(&served);
+    let mut wire = Wire::connect(served.port);
+    let request = "EVAL \"for i = 1, 100000 do end\" 0\r\n".repeat(10_000);
+    let mut sender = wire.second_half();
+    // The rest is not waited for: what is asked is what others have of it.
+    let sending = std::thread::spawn(move || drop(sender.write_all(request.as_bytes())));
+    for _ in 0..2_000 {
+        assert_eq!(wire.reply().as_deref(), Some("$-1"));
+    }
+    drop(wire);
+    witness.end("2000 heavy scripts out of a pipeline of 10000");
+    drop(served);
+    sending.join().unwrap();
+}
+
+#[test]
+fn a_transaction_of_slow_scripts_is_one_piece_of_work() {
+    let served = Served::start(&[]);
+    let witness = Witness::start(&served);
+    let mut wire = Wire::connect(served.port);
+    wire.send(&["MULTI"]);
+    for _ in 0..1_000 {
+        wire.send(&["EVAL", "while true do end", "0"]);
+    }
+    wire.send(&["EXEC"]);
+    let replies: Vec<_> = (0..1_002).map_while(|_| wire.item()).collect();
+    assert_eq!(replies.last().map(String::as_str), Some("*1000"));
+    for _ in 0..1_000 {
+        assert!(wire.item().unwrap().starts_with("-BUSY"));
+    }
+    witness.end("1000 endless scripts in a transaction");
+}
+
+#[test]
+fn a_large_value_read_many_times_takes_no_memory() {
+    let served = Served::start(&[]);
+    let witness = Witness::start(&served);
+    let value = "x".repeat(4_000_000);
+    let mut writer = Wire::connect(served.port);
+    assert_eq!(writer.call(&["SET", "large", &value]).as_deref(), Some("+OK"));
+    // In pipelines, from many who do not read.
+    let deaf: Vec<_> = (0..50)
+        .map(|_| {
+            let mut wire = Wire::connect(served.port);
+            wire.send_raw("GET large\r\n".repeat(1_000).as_bytes());
+            wire
+        })
+        .collect();
+    // In a transaction, by one who does.
+    writer.send_raw(format!("MULTI\r\n{}EXEC\r\n", "GET large\r\n".repeat(100)).as_bytes());
+    let _ = (0..102).map_while(|_| writer.reply()).count();
+    let keys = ["large"; 100];
+    let mut many = vec!["MGET"];
+    many.extend(keys);
+    let mut another = Wire::connect(served.port);
+    if let Some(reply) = another.call(&many) {
+        assert!(
+            reply.starts_with("-ERR the reply is too large") || reply.starts_with("-OOM"),
+            "{reply:.80}"
+        );
+    }
+    drop(deaf);
+    witness.end("4 MB read by 50 clients who do not read");
+}

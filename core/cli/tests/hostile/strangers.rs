@@ -1,0 +1,152 @@
+//! Clients that connect and then do nothing, or next to nothing.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::support::{Served, Wire, Witness, password_file};
+
+/// As many files as this process may open.
+fn raise_open_files() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    setrlimit(Resource::Nofile, raised).unwrap();
+    limit
+        .maximum
+        .map_or(usize::MAX, |files| usize::try_from(files).unwrap())
+}
+
+#[test]
+fn thousands_of_idle_and_slow_strangers_keep_nobody_out() {
+    let count = 10_000.min(raise_open_files().saturating_sub(300));
+    let served = Served::start(&[]);
+    let witness = Witness::start(&served);
+    let mut strangers: Vec<TcpStream> = Vec::with_capacity(count);
+    for number in 0..count {
+        let mut stream = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
+        let begun: &[u8] = match number % 4 {
+            0 => b"",
+            1 => b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$5000\r\nxxx",
+            2 => b"GET a",
+            _ => b"*2\r\n$4\r\n",
+        };
+        // Who was sent away for another cannot write.
+        let _ = stream.write_all(begun);
+        strangers.push(stream);
+    }
+    // A drop at a time, for a while.
+    let until = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < until {
+        for stream in strangers.iter_mut().skip(2).step_by(40) {
+            let _ = stream.write_all(b"x");
+        }
+    }
+    for _ in 0..20 {
+        assert_eq!(
+            Wire::connect(served.port).call(&["PING"]).as_deref(),
+            Some("+PONG"),
+            "a new client"
+        );
+    }
+    witness.end(&format!("{count} idle and slow strangers"));
+}
+
+#[test]
+fn strangers_without_the_password_end_after_a_while() {
+    let path = password_file("strangers", "s3cret");
+    let served = Served::start(&["--password-file", path.to_str().unwrap()]);
+    let mut idle = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
+    let mut slow = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
+    slow.write_all(b"*2\r\n$4\r\nAUTH\r\n$6\r\ns3c").unwrap();
+    let mut known = Wire::connect(served.port);
+    assert_eq!(known.call(&["AUTH", "s3cret"]).as_deref(), Some("+OK"));
+    for stream in [&mut idle, &mut slow] {
+        stream.set_read_timeout(Some(Duration::from_secs(15))).unwrap();
+        assert_eq!(stream.read(&mut [0; 10]).unwrap(), 0, "it is closed");
+    }
+    assert_eq!(
+        known.call(&["PING"]).as_deref(),
+        Some("+PONG"),
+        "who is known may be idle"
+    );
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_request_that_never_ends_ends_the_connection_of_a_stranger() {
+    let served = Served::start(&[]);
+    let mut slow = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
+    slow.write_all(b"*2\r\n$4\r\nPI").unwrap();
+    slow.set_read_timeout(Some(Duration::from_secs(15))).unwrap();
+    assert_eq!(slow.read(&mut [0; 10]).unwrap(), 0, "it is closed");
+}
+
+#[test]
+fn requests_of_all_clients_together_are_bounded() {
+    let served = Served::start(&[]);
+    let witness = Witness::start(&served);
+    let piece = vec![b'x'; 3_500_000];
+    let mut open = Vec::new();
+    for _ in 0..60 {
+        let mut stream = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
+        stream.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
+        // Known, so that it is not just the first to go.
+        stream
+            .write_all(b"PING\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$4000000\r\n")
+            .unwrap();
+        let _ = stream.write_all(&piece);
+        open.push(stream);
+    }
+    drop(open);
+    witness.end("60 requests of 4 MB that are not finished");
+}
+
+#[test]
+fn subscribers_that_do_not_read_are_cut_off() {
+    let served = Served::start(&[]);
+    let witness = Witness::start(&served);
+    let mut deaf: Vec<_> = (0..50)
+        .map(|_| {
+            let mut wire = Wire::connect(served.port);
+            wire.send(&["SUBSCRIBE", "channel"]);
+            assert_eq!(wire.reply().as_deref(), Some("*3"));
+            wire
+        })
+        .collect();
+    let mut publisher = Wire::connect(served.port);
+    let message = "x".repeat(1_000_000);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    // They are told of nothing, and then gone.
+    while publisher.call(&["PUBLISH", "channel", &message]).as_deref() != Some(":0") {
+        assert!(Instant::now() < deadline, "they are still there");
+    }
+    assert!(deaf.iter_mut().all(Wire::ends), "each is closed");
+    witness.end("50 subscribers that do not read");
+}
+
+#[test]
+fn who_never_reads_replies_is_cut_off() {
+    let served = Served::start(&[]);
+    let mut writer = Wire::connect(served.port);
+    assert_eq!(
+        writer.call(&["SET", "large", &"x".repeat(4_000_000)]).as_deref(),
+        Some("+OK")
+    );
+    let mut deaf = Wire::connect(served.port);
+    deaf.send_raw(&b"GET large\r\n".repeat(100));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let info = writer.bulk(&["INFO", "clients"]);
+        if info.contains("connected_clients:1\r\n") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{info}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    drop(deaf);
+}

@@ -1,0 +1,510 @@
+//! `leasehold run` lets nothing of its command go on without the lock.
+#![cfg(target_os = "linux")]
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+/// In many ways a process gets away from whoever wants to end it. Each says "up" once it is out of
+/// reach; the last ones do nothing but start the next and end, for half a minute at most.
+const TREE: &str = r#"
+    trap '' TERM
+    (trap '' TERM HUP INT; echo up; while :; do sleep 0.05; done) &
+    setsid sh -c 'trap "" TERM HUP; echo up; while :; do sleep 0.05; done' &
+    (setsid sh -c '(trap "" TERM; echo up; while :; do sleep 0.05; done) &' &)
+    nohup sh -c 'echo up; while :; do sleep 0.05; done' 2> /dev/null &
+    next='[ "$1" -gt 0 ] && sh -c "$next" next $(($1 - 1)) &'
+    export next
+    sh -c "$next" next 5000
+    setsid sh -c "$next" next 5000
+    echo up
+    while :; do sleep 0.05; done
+"#;
+const UPS: usize = 5;
+
+/// `leasehold serve` on a free port.
+struct Served {
+    process: Child,
+    port: u16,
+}
+
+impl Served {
+    fn start() -> Self {
+        let mut process = leasehold(&["serve", "--port", "0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let line = line(&mut BufReader::new(process.stdout.take().unwrap()));
+        let port = line.rsplit(':').next().unwrap().parse().unwrap();
+        Self { process, port }
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    fn say(&self, command: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        line(&mut BufReader::new(stream))
+    }
+
+    fn run(&self, arguments: &[&str]) -> Run {
+        Run::start(&self.url(), arguments)
+    }
+
+    /// A run of a shell script that has said "up" so many times.
+    fn run_script(&self, arguments: &[&str], script: &str, ups: usize) -> Run {
+        let mut run = self.run(&[arguments, &["stock", "--", "sh", "-c", script]].concat());
+        for _ in 0..ups {
+            assert_eq!(line(&mut run.output), "up");
+        }
+        run
+    }
+
+    fn is_free(&self) -> bool {
+        self.say("EXISTS stock") == ":0"
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A `leasehold run`, all of whose processes carry a mark in their environment.
+struct Run {
+    process: Child,
+    output: BufReader<ChildStdout>,
+    mark: String,
+}
+
+impl Run {
+    fn start(url: &str, arguments: &[&str]) -> Self {
+        Self::start_by(leasehold(&[]), url, arguments)
+    }
+
+    fn start_by(mut leasehold: Command, url: &str, arguments: &[&str]) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("LEASEHOLD_TEST_MARK={}.{count}.", std::process::id());
+        let (name, value) = mark.split_once('=').unwrap();
+        let mut process = leasehold
+            .args(["run", "--url", url])
+            .args(arguments)
+            .env(name, value)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        Self { process, output, mark }
+    }
+
+    fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Its living processes, but for `leasehold run` itself.
+    fn others(&self) -> BTreeSet<u32> {
+        let is_marked = |pid: &u32| {
+            // A zombie has none.
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            *pid != self.pid()
+                && environment
+                    .split(|&byte| byte == 0)
+                    .any(|entry| entry == self.mark.as_bytes())
+        };
+        let entries = std::fs::read_dir("/proc").unwrap();
+        let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        pids.filter(is_marked).collect()
+    }
+
+    fn supervisor(&self) -> u32 {
+        let is_it = |pid: &u32| {
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            name.trim_end() == "lock-supervisor"
+        };
+        self.others().into_iter().find(is_it).expect("it has a supervisor")
+    }
+
+    fn send(&self, signal: Signal) {
+        send(self.pid(), signal);
+    }
+
+    fn end(&mut self) -> i32 {
+        until("it ends", || self.process.try_wait().unwrap())
+            .code()
+            .expect("it ends by itself")
+    }
+
+    fn has_ended_all(&self) -> bool {
+        self.others().is_empty()
+    }
+}
+
+/// Whatever a failed test leaves.
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        for pid in self.others() {
+            let _ = kill_process(to_pid(pid), Signal::KILL);
+        }
+    }
+}
+
+fn leasehold(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    command.args(arguments).env_remove("LEASEHOLD_URL").stdin(Stdio::null());
+    command
+}
+
+/// In a session of its own, which has no terminal, and with the process's own number.
+fn leasehold_without_terminal() -> Command {
+    let mut command = Command::new("setsid");
+    command
+        .arg(env!("CARGO_BIN_EXE_leasehold"))
+        .env_remove("LEASEHOLD_URL")
+        .stdin(Stdio::null());
+    command
+}
+
+fn to_pid(pid: u32) -> Pid {
+    Pid::from_raw(i32::try_from(pid).unwrap()).unwrap()
+}
+
+fn send(pid: u32, signal: Signal) {
+    kill_process(to_pid(pid), signal).unwrap();
+}
+
+/// Returns when it has stopped.
+fn stop(pid: u32) {
+    send(pid, Signal::STOP);
+    until("it has stopped", || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.contains(") T ").then_some(())
+    });
+}
+
+fn line(from: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    from.read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "in vain waited until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Far below the times after which a server is given up.
+const AT_ONCE: Duration = Duration::from_secs(2);
+
+#[test]
+fn when_the_holder_was_killed_nothing_runs_once_another_has_the_lock() {
+    let served = Served::start();
+    let mut run = served.run_script(&["--lease", "1"], TREE, UPS);
+    let mut next = served.run(&["stock", "--", "sh", "-c", "echo mine; cat"]);
+    run.send(Signal::KILL);
+    assert_eq!(line(&mut next.output), "mine");
+    assert_eq!(run.others(), BTreeSet::new());
+    run.process.wait().unwrap();
+    assert_eq!(next.end(), 0);
+}
+
+#[test]
+fn when_the_supervisor_was_killed_the_holder_ends_its_orphans_and_fails() {
+    let served = Served::start();
+    let mut run = served.run_script(&[], TREE, UPS);
+    send(run.supervisor(), Signal::KILL);
+    assert_eq!(run.end(), 70);
+    assert_eq!(run.others(), BTreeSet::new());
+    assert!(served.is_free());
+}
+
+#[test]
+fn when_neither_holder_nor_supervisor_can_the_kernel_kills_the_command() {
+    let served = Served::start();
+    let run = served.run_script(&[], "trap '' TERM; echo up; while :; do sleep 0.05; done", 1);
+    let supervisor = run.supervisor();
+    stop(run.pid());
+    assert!(run.others().len() > 1, "nobody ends it");
+    send(supervisor, Signal::KILL);
+    until("it has ended", || run.has_ended_all().then_some(()));
+}
+
+/// The kernel continues a process group when it has lost the last parent outside.
+#[test]
+fn a_stopped_supervisor_goes_on_when_the_holder_is_killed() {
+    let served = Served::start();
+    let script = "trap '' TERM HUP; echo up; while :; do sleep 0.05; done";
+    let arguments = ["stock", "--", "sh", "-c", script];
+    let mut run = Run::start_by(leasehold_without_terminal(), &served.url(), &arguments);
+    assert_eq!(line(&mut run.output), "up");
+    stop(run.supervisor());
+    run.send(Signal::KILL);
+    until("it has ended", || run.has_ended_all().then_some(()));
+}
+
+#[test]
+fn a_lock_that_was_taken_away_ends_all_that_ignore_sigterm() {
+    let served = Served::start();
+    for kill_after in ["0.3", "0"] {
+        let mut run = served.run_script(&["--lease", "1", "--kill-after", kill_after], TREE, UPS);
+        assert_eq!(served.say("DEL stock"), ":1");
+        assert_eq!(run.end(), 74);
+        assert_eq!(run.others(), BTreeSet::new());
+    }
+}
+
+#[test]
+fn grandchildren_have_their_chance_to_end_when_the_lock_is_lost() {
+    let served = Served::start();
+    let script = "setsid sh -c 'trap \"echo tidied; exit\" TERM; echo up; while :; do sleep 0.05; done' & wait";
+    let mut run = served.run_script(&["--lease", "1"], script, 1);
+    assert_eq!(served.say("DEL stock"), ":1");
+    assert_eq!(line(&mut run.output), "tidied");
+    assert_eq!(run.end(), 74);
+}
+
+#[test]
+fn a_lock_that_cannot_be_renewed_ends_all_before_it_can_be_anothers() {
+    let served = Served::start();
+    let mut run = served.run_script(&["--lease", "5"], TREE, UPS);
+    send(served.process.id(), Signal::STOP);
+    let stopped = Instant::now();
+    until("it has ended all", || run.has_ended_all().then_some(()));
+    // The last renewal was before.
+    assert!(stopped.elapsed() < Duration::from_secs(5), "{:?}", stopped.elapsed());
+    assert_eq!(run.end(), 74);
+    send(served.process.id(), Signal::CONT);
+}
+
+#[test]
+fn a_dead_server_ends_all() {
+    let served = Served::start();
+    let mut run = served.run_script(&["--lease", "1"], TREE, UPS);
+    drop(served);
+    assert_eq!(run.end(), 74);
+    assert_eq!(run.others(), BTreeSet::new());
+}
+
+#[test]
+fn a_stopped_holder_cannot_renew_and_so_all_is_ended_in_time() {
+    let served = Served::start();
+    let mut run = served.run_script(&["--lease", "5"], TREE, UPS);
+    let mut next = served.run(&["stock", "--", "sh", "-c", "echo mine; cat"]);
+    run.send(Signal::STOP);
+    assert_eq!(line(&mut next.output), "mine");
+    assert_eq!(run.others(), BTreeSet::new());
+    run.send(Signal::CONT);
+    assert_eq!(run.end(), 74);
+    assert_eq!(next.end(), 0);
+}
+
+#[test]
+fn what_the_command_leaves_behind_ends_before_the_lock_is_free() {
+    let served = Served::start();
+    let script = "trap '' TERM; setsid sh -c 'while :; do sleep 0.05; done' & exit 7";
+    let mut run = served.run_script(&["--kill-after", "0.3"], script, 0);
+    assert_eq!(run.end(), 7);
+    assert_eq!(run.others(), BTreeSet::new());
+    assert!(served.is_free());
+}
+
+#[test]
+fn a_signal_ends_what_was_left_behind_at_once() {
+    let served = Served::start();
+    let script = "trap '' TERM; setsid sh -c 'echo up; while :; do sleep 0.05; done' & exit 7";
+    let mut run = served.run_script(&["--kill-after", "3600"], script, 1);
+    // The command and its supervisor; then only the one that was left, which is busy with `sleep`.
+    let shell =
+        |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|text| text.contains("exit 7"));
+    let supervisor = run.supervisor();
+    until("the command has ended", || {
+        let others = run.others();
+        (!others.iter().any(|pid| *pid != supervisor && shell(pid))).then_some(())
+    });
+    until("it has ended", || {
+        let _ = kill_process(to_pid(run.pid()), Signal::TERM);
+        run.process.try_wait().unwrap()
+    });
+    assert_eq!(run.others(), BTreeSet::new());
+}
+
+/// `timeout --kill-after` and many job runners do that.
+#[test]
+fn when_the_whole_group_of_the_holder_is_killed_nothing_runs_once_another_has_the_lock() {
+    let served = Served::start();
+    let arguments = ["--lease", "1", "stock", "--", "sh", "-c", TREE];
+    let mut run = Run::start_by(leasehold_without_terminal(), &served.url(), &arguments);
+    for _ in 0..UPS {
+        assert_eq!(line(&mut run.output), "up");
+    }
+    let mut next = served.run(&["stock", "--", "sh", "-c", "echo mine; cat"]);
+    kill_process_group(to_pid(run.pid()), Signal::KILL).unwrap();
+    assert_eq!(line(&mut next.output), "mine");
+    assert_eq!(run.others(), BTreeSet::new());
+    run.process.wait().unwrap();
+    assert_eq!(next.end(), 0);
+}
+
+#[test]
+fn a_fork_chain_that_changes_its_session_at_each_step_is_ended() {
+    let served = Served::start();
+    let script = r#"
+        next='[ "$1" -gt 0 ] && setsid sh -c "$next" next $(($1 - 1)) &'
+        export next
+        sh -c "$next" next 5000
+        echo up
+        while :; do sleep 0.05; done
+    "#;
+    let mut run = served.run_script(&["--lease", "1", "--kill-after", "0"], script, 1);
+    assert_eq!(served.say("DEL stock"), ":1");
+    assert_eq!(run.end(), 74);
+    assert_eq!(run.others(), BTreeSet::new());
+}
+
+#[test]
+fn a_stranger_in_a_process_group_of_the_command_is_left_alone() {
+    let served = Served::start();
+    let script = "set -m; sleep 60 > /dev/null & echo $!; wait";
+    let mut run = served.run(&["--lease", "1", "--kill-after", "0", "stock", "--", "bash", "-c", script]);
+    let group = line(&mut run.output).parse().unwrap();
+    let mut stranger = Command::new("sleep").arg("60").process_group(group).spawn().unwrap();
+    assert_eq!(served.say("DEL stock"), ":1");
+    assert_eq!(run.end(), 74);
+    assert_eq!(run.others(), BTreeSet::new());
+    let ended = stranger.try_wait().unwrap();
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+    assert_eq!(ended, None);
+}
+
+/// `setsid` goes on in a child, and ends, if it leads a process group.
+#[test]
+fn a_command_can_start_a_session_of_its_own() {
+    let served = Served::start();
+    let arguments = ["stock", "--", "setsid", "sh", "-c", "sleep 0.1; exit 7"];
+    let mut run = Run::start_by(leasehold_without_terminal(), &served.url(), &arguments);
+    assert_eq!(run.end(), 7);
+}
+
+#[test]
+fn children_are_left_alone_if_that_is_asked_for() {
+    let served = Served::start();
+    let script = "setsid sleep 60 > /dev/null & exit 7";
+    let mut run = served.run_script(&["--leave-children"], script, 0);
+    assert_eq!(run.end(), 7);
+    assert_eq!(run.others().len(), 1, "it goes on");
+    assert!(served.is_free());
+}
+
+#[test]
+fn children_are_not_left_alone_when_the_lock_is_lost() {
+    let served = Served::start();
+    let mut run = served.run_script(&["--leave-children", "--lease", "1", "--kill-after", "0"], TREE, UPS);
+    assert_eq!(served.say("DEL stock"), ":1");
+    assert_eq!(run.end(), 74);
+    assert_eq!(run.others(), BTreeSet::new());
+}
+
+#[test]
+fn a_signal_ends_it_while_it_connects() {
+    for (signal, expected) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("redis://{}", silent.local_addr().unwrap());
+        let mut run = Run::start(&url, &["stock", "--", "true"]);
+        let _connection = silent.accept().unwrap();
+        let asked = Instant::now();
+        run.send(signal);
+        assert_eq!(run.end(), expected);
+        assert!(asked.elapsed() < AT_ONCE, "{:?}", asked.elapsed());
+    }
+}
+
+#[test]
+fn a_signal_while_it_waits_leaves_nothing_even_if_the_server_is_stopped() {
+    let served = Served::start();
+    served.say("HSET stock another 1");
+    let mut run = served.run(&["stock", "--", "true"]);
+    let is_waiting = || served.say("PUBLISH redisson_lock__channel:{stock} x") == ":1";
+    until("it waits", || is_waiting().then_some(()));
+    // It asks again at the end of this, and the server, once it goes on, will grant it.
+    served.say("PEXPIRE stock 200");
+    served.say("PUBLISH redisson_lock__channel:{stock} 0");
+    send(served.process.id(), Signal::STOP);
+    std::thread::sleep(Duration::from_millis(900));
+    let asked = Instant::now();
+    run.send(Signal::TERM);
+    run.send(Signal::TERM);
+    assert_eq!(run.end(), 143);
+    assert!(asked.elapsed() < AT_ONCE, "{:?}", asked.elapsed());
+    send(served.process.id(), Signal::CONT);
+    // What it asked for lasts 30 s if nobody takes it back.
+    let resumed = Instant::now();
+    until("nothing is left", || served.is_free().then_some(()));
+    assert!(resumed.elapsed() < AT_ONCE * 2, "{:?}", resumed.elapsed());
+}
+
+#[test]
+fn a_signal_while_it_releases_does_not_wait_for_the_server() {
+    let served = Served::start();
+    let mut run = served.run_script(&[], "echo up; sleep 0.5; exit 7", 1);
+    send(served.process.id(), Signal::STOP);
+    until("the command has ended", || run.has_ended_all().then_some(()));
+    let asked = Instant::now();
+    until("it has ended", || {
+        let _ = kill_process(to_pid(run.pid()), Signal::TERM);
+        run.process.try_wait().unwrap()
+    });
+    assert!(asked.elapsed() < AT_ONCE, "{:?}", asked.elapsed());
+    assert_eq!(run.end(), 7, "the command's own");
+    send(served.process.id(), Signal::CONT);
+    until("the lock is free", || served.is_free().then_some(()));
+}
+
+#[test]
+fn the_command_inherits_no_file_of_ours() {
+    let served = Served::start();
+    let list = "for file in /proc/$$/fd/*; do echo ${file##*/}; done; echo end";
+    let mut run = served.run_script(&[], list, 0);
+    let mut under_lock = BTreeSet::new();
+    until("it has listed them", || {
+        let number = line(&mut run.output);
+        (number == "end" || !under_lock.insert(number)).then_some(())
+    });
+    let alone = Command::new("sh")
+        .args(["-c", list])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let alone = String::from_utf8(alone.stdout).unwrap();
+    let alone: BTreeSet<String> = alone.lines().filter(|line| *line != "end").map(str::to_owned).collect();
+    assert_eq!(under_lock, alone);
+    assert_eq!(run.end(), 0);
+}
+
+#[test]
+fn a_command_that_ends_at_once_is_heard() {
+    let served = Served::start();
+    for _ in 0..30 {
+        let mut run = served.run_script(&[], "exit 3", 0);
+        assert_eq!(run.end(), 3);
+    }
+}

@@ -1,0 +1,133 @@
+//! The command repeats no secret, in whatever wrong place it was given:
+//! `ci/secrets/shapes.json`, tried on the command line.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+const SHAPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/secrets/shapes.json");
+
+/// What the command prints.
+fn said(arguments: &[&str], url: Option<&str>) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    command.args(arguments).env_remove("LEASEHOLD_URL").stdin(Stdio::null());
+    if let Some(url) = url {
+        command.env("LEASEHOLD_URL", url);
+    }
+    let output = command.output().unwrap();
+    assert!(!output.status.success(), "{arguments:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn in_place(place: &str, given: &str) -> String {
+    let nowhere = Some("rediss://127.0.0.1:1");
+    // What begins with a dash is an option only where one may be.
+    let glued = |option: &str| format!("{option}={given}");
+    let run = |more: &[&str]| said(&[&["run"], more, &["name", "--", "true"]].concat(), nowhere);
+    match place {
+        "connect" => said(&["run", &glued("--url"), "name", "--", "true"], None),
+        "connect by LEASEHOLD_URL" => said(&["run", "name", "--", "true"], Some(given)),
+        "lease of a client" => run(&[&glued("--lease")]),
+        "wait" => run(&[&glued("--wait")]),
+        "a file of authorities" | "a URL in a file's place" => run(&[&glued("--tls-ca-file")]),
+        "a file of a certificate" => run(&[&glued("--tls-cert-file"), &format!("--tls-key-file={SHAPES}")]),
+        "a file of a key" => run(&[&format!("--tls-cert-file={SHAPES}"), &glued("--tls-key-file")]),
+        "name of a lock" => said(&["run", given, "--", "true"], Some("redis://127.0.0.1:1")),
+        "an argument that is not known" => {
+            run(&[&glued("--password")])
+                + &run(&["other", given])
+                + &run(&[&format!("--{given}")])
+                + &run(&["-p", given])
+        }
+        "command to run" => said(&["run", "name", "--", given], Some("redis://127.0.0.1:1")),
+        "a subcommand" => said(&[given], None) + &said(&[given, "run"], None),
+        "port to listen on" => said(&["serve", &glued("--port")], None) + &said(&["serve", &glued("--bind")], None),
+        "a file of a password" => said(&["serve", "--port=0", &glued("--password-file")], None),
+        _ => panic!("shapes.json has the place {place:?}, which is not tried here"),
+    }
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_else(|| panic!("{value} has no {key}"))
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().unwrap_or_else(|| panic!("there is no {key}"))
+}
+
+#[test]
+fn no_secret_is_repeated_in_whatever_place_it_was_given() {
+    let shapes: Value = serde_json::from_str(&std::fs::read_to_string(SHAPES).unwrap()).unwrap();
+    let mut leaks = Vec::new();
+    let mut try_one = |place: &str, given: &str, marks: &[Value]| {
+        let said = in_place(place, given);
+        if marks.iter().filter_map(Value::as_str).any(|mark| said.contains(mark)) {
+            leaks.push(format!("{place}: {given}\n{said}"));
+        }
+    };
+    let marks = [Value::from("hunter2")];
+    for place in list(&shapes, "places") {
+        let name = text(place, "place");
+        let (kind, field) = match text(place, "given") {
+            _ if place["not in"]["cli"].is_string() => continue,
+            "urls" => ("urls", "url"),
+            "names" => ("names", "name"),
+            _ => {
+                for key in list(&shapes, "keys") {
+                    try_one(name, text(key, "text"), &marks);
+                }
+                continue;
+            }
+        };
+        let secrets = list(&shapes, "secrets");
+        for (number, shape) in list(&shapes, kind).iter().enumerate() {
+            // Each call is a process: where a URL is not read, one secret for a shape will do.
+            let turn = number % secrets.len();
+            let some = if name.starts_with("connect") {
+                secrets
+            } else {
+                &secrets[turn..=turn]
+            };
+            for secret in some {
+                let raw = text(secret, "raw");
+                if shape["unless"].as_str().is_some_and(|letter| raw.contains(letter)) {
+                    continue;
+                }
+                let given = text(shape, field)
+                    .replace("{raw}", raw)
+                    .replace("{encoded}", text(secret, "encoded"));
+                try_one(name, &given, list(secret, "marks"));
+            }
+        }
+    }
+    assert!(leaks.is_empty(), "{} leaks, such as {}", leaks.len(), leaks[0]);
+}
+
+#[test]
+fn a_command_that_cannot_be_run_is_named_without_userinfo() {
+    let serve = Command::new(env!("CARGO_BIN_EXE_leasehold"))
+        .args(["serve", "--port", "0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut serve = Stopped(serve);
+    let mut line = String::new();
+    let output = serve.0.stdout.take().unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).unwrap();
+    let url = line.split_whitespace().last().unwrap();
+    let text = said(&["run", "name", "--", "redis://:hunter2@nowhere"], Some(url));
+    assert!(
+        text.contains("redis://…@nowhere") && !text.contains("hunter2"),
+        "{text}"
+    );
+}
+
+struct Stopped(std::process::Child);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,110 @@
+//! Which right the server's user lacks, where the server does not say it itself.
+//!
+//! A call may be refused whole, for one of its keys, or from inside its script.
+//! Redis before 7.2 then names neither the key nor the command. It does say in
+//! which line the script ended, and that line names the command.
+
+use leasehold_protocol::{Call, CallError, Script};
+
+/// The server's answer to a call, if it is that a right is missing.
+pub(super) fn missing(code: &str, message: &str, call: &Call) -> Option<CallError> {
+    // Texts are compared here because Redis 6.2 and 7.0 give these errors no code of their own.
+    let in_script =
+        message.contains("The user executing the script can't") || message.contains("ACL failure in script");
+    if !in_script && code != "NOPERM" {
+        return None;
+    }
+    let lacked = if message.contains("access a key") || message.contains("one of the keys") {
+        format!("may not use one of the keys {}", keys(call))
+    } else if in_script {
+        let commands = commands(call.script, line(message));
+        let one_of = if commands.len() > 1 { "one of " } else { "" };
+        format!(
+            "may not run {one_of}{} (in {})",
+            commands.join(", "),
+            call.script.file()
+        )
+    } else {
+        format!("lacks a right ({message})")
+    };
+    Some(CallError::Server {
+        code: "NOPERM".into(),
+        message: format!("its user {lacked}; SECURITY.md has the rights that locks need"),
+    })
+}
+
+fn keys(call: &Call) -> String {
+    let keys: Vec<_> = call.keys.iter().map(|key| String::from_utf8_lossy(key)).collect();
+    keys.join(", ")
+}
+
+/// The line of the script in which it ended.
+fn line(message: &str) -> Option<usize> {
+    let (_, rest) = message.split_once("@user_script:")?;
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
+/// The commands that a line of a script calls. Without a line, those whose errors the script gives back.
+fn commands(script: Script, line: Option<usize>) -> Vec<&'static str> {
+    let text = script.text();
+    let named = |text: &'static str, call: &str| -> Vec<&'static str> {
+        let calls = text.split(call).skip(1);
+        calls.filter_map(|rest| rest.split('\'').next()).collect()
+    };
+    let at_line = line.and_then(|number| text.lines().nth(number.checked_sub(1)?));
+    let found = at_line.map_or_else(Vec::new, |line| named(line, "call('"));
+    if !found.is_empty() {
+        return found;
+    }
+    let mut kept = named(text, "pcall('");
+    // A message that cannot be published is no error.
+    kept.retain(|command| *command != "PUBLISH");
+    if kept.is_empty() { named(text, "call('") } else { kept }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_is_read_from_each_version_s_words() {
+        for (message, expected) in [
+            (
+                "Error running script (call to f_1): @user_script:31: @user_script: 31: The user",
+                Some(31),
+            ),
+            ("this command or subcommand script: 6e81, on @user_script:4.", Some(4)),
+            (
+                "ACL failure in script: User u has no permissions script: on @user_script:12.",
+                Some(12),
+            ),
+            (
+                "The user executing the script can't run this command or subcommand",
+                None,
+            ),
+        ] {
+            assert_eq!(line(message), expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn every_call_of_every_script_is_found_by_its_line() {
+        for script in Script::ALL {
+            for (index, text) in script.text().lines().enumerate() {
+                let found = commands(*script, Some(index + 1));
+                assert!(!found.is_empty(), "{}:{}", script.file(), index + 1);
+                assert!(
+                    !text.contains("call('") || found.iter().all(|command| text.contains(command)),
+                    "{}: {text}: {found:?}",
+                    script.file()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_whose_error_is_given_back_is_named_without_a_line() {
+        assert_eq!(commands(Script::LockAcquire, None), ["PEXPIRE"]);
+    }
+}

@@ -1,0 +1,366 @@
+//! A TLS connection, and what it means when there is none.
+//!
+//! With TLS 1.3 a server that refuses the client's certificate says so only after
+//! the handshake, in answer to the first thing it reads. So the stream takes note of
+//! what the TLS library said until the connection has proved good.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::future::select_ok;
+use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
+use rustls::client::ResolvesClientCert;
+use rustls::pki_types::{ServerName, UnixTime};
+use rustls::sign::CertifiedKey;
+use rustls::{AlertDescription, CertificateError, SignatureScheme};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, lookup_host};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::connect::Failure;
+use crate::tls::{CA, CERT, KEY, Tls, TlsFiles};
+
+/// Opens TLS connections to one server.
+pub(super) struct TlsDoor {
+    host: String,
+    port: u16,
+    keepalive: TcpKeepalive,
+    /// How long sent bytes may stay unconfirmed.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux has it"))]
+    silence: Duration,
+    tls: Mutex<Arc<Tls>>,
+}
+
+/// A TLS connection that takes note of its end.
+pub(super) struct Stream {
+    inner: TlsStream<TcpStream>,
+    witness: Arc<Witness>,
+}
+
+/// What was seen of one connection.
+pub(super) struct Witness {
+    tls: Arc<Tls>,
+    host: String,
+    /// The server asked for a client certificate.
+    was_asked: AtomicBool,
+    /// What the TLS library ended it with.
+    end: OnceLock<rustls::Error>,
+}
+
+/// So old the files may be for a new connection: certificates are replaced while
+/// programs run.
+const FRESH: Duration = Duration::from_secs(10);
+
+impl TlsDoor {
+    pub(super) fn new(host: &str, port: u16, tls: &Tls, keepalive: TcpKeepalive, silence: Duration) -> Self {
+        Self {
+            host: host.to_owned(),
+            port,
+            keepalive,
+            silence,
+            tls: Mutex::new(Arc::new(tls.clone())),
+        }
+    }
+
+    pub(super) async fn connect(&self) -> Result<(Stream, Arc<Witness>), Failure> {
+        let name = ServerName::try_from(self.host.clone()).map_err(|_| {
+            Failure::misconfigured("no certificate can be for this host's name; use another name of it")
+        })?;
+        let witness = Arc::new(Witness {
+            tls: self.tls().await,
+            host: self.host.clone(),
+            was_asked: AtomicBool::new(false),
+            end: OnceLock::new(),
+        });
+        let config = witness.tls.config(Arc::clone(&witness) as Arc<dyn ResolvesClientCert>);
+        let tcp = self
+            .dial()
+            .await
+            .map_err(|error| Failure::unavailable(error.to_string()))?;
+        match TlsConnector::from(config).connect(name, tcp).await {
+            Ok(inner) => {
+                let stream = Stream {
+                    inner,
+                    witness: Arc::clone(&witness),
+                };
+                Ok((stream, witness))
+            }
+            Err(error) => {
+                witness.note(&error);
+                Err(witness.failure(Failure::unavailable(error.to_string())))
+            }
+        }
+    }
+
+    /// What the files say now; what they said before, if they cannot be read.
+    async fn tls(&self) -> Arc<Tls> {
+        let known = Arc::clone(&self.lock());
+        if known.read_at.elapsed() < FRESH {
+            return known;
+        }
+        let files = known.files.clone();
+        match tokio::task::spawn_blocking(move || Tls::load(&files)).await {
+            Ok(Ok(read)) => {
+                let read = Arc::new(read);
+                *self.lock() = Arc::clone(&read);
+                read
+            }
+            _ => known,
+        }
+    }
+
+    async fn dial(&self) -> io::Result<TcpStream> {
+        let tries: Vec<_> = lookup_host((self.host.as_str(), self.port))
+            .await?
+            .map(|address| Box::pin(TcpStream::connect(address)))
+            .collect();
+        if tries.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
+        }
+        let (tcp, _) = select_ok(tries).await?;
+        tcp.set_nodelay(true)?;
+        let socket = SockRef::from(&tcp);
+        socket.set_tcp_keepalive(&self.keepalive)?;
+        #[cfg(target_os = "linux")]
+        socket.set_tcp_user_timeout(Some(self.silence))?;
+        Ok(tcp)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Arc<Tls>> {
+        self.tls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Witness {
+    fn note(&self, error: &io::Error) {
+        let said = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+        if let Some(said) = said {
+            // The first one is the cause.
+            let _ = self.end.set(said.clone());
+        }
+    }
+
+    /// Why the connection did not come about; `otherwise` if TLS has no part in it.
+    pub(super) fn failure(&self, otherwise: Failure) -> Failure {
+        let asked = self.was_asked.load(Ordering::Relaxed);
+        match self.end.get() {
+            Some(rustls::Error::InvalidCertificate(error)) => {
+                Failure::misconfigured(distrust(error, &self.host, &self.tls.files))
+            }
+            Some(rustls::Error::AlertReceived(alert)) if asked && is_about_the_client(*alert) => {
+                Failure::misconfigured(match self.tls.files.cert_shown() {
+                    None => demand(),
+                    Some(cert) => format!(
+                        "the server did not accept the client certificate of {CERT}, {cert} ({}); \
+                         give one whose authority it trusts, and that is valid now",
+                        alert_name(*alert)
+                    ),
+                })
+            }
+            // A server that closes without a word may just be going down.
+            None if asked && self.tls.client.is_none() && otherwise.is_without_answer() => {
+                Failure::unavailable(format!(
+                    "{}; it had asked for a client certificate, and there was none to give ({CERT}, {KEY})",
+                    otherwise.cause()
+                ))
+            }
+            _ => otherwise,
+        }
+    }
+}
+
+impl std::fmt::Debug for Witness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Witness")
+    }
+}
+
+/// Says which certificate this client has, and hears that it was asked.
+impl ResolvesClientCert for Witness {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.was_asked.store(true, Ordering::Relaxed);
+        self.tls.client.clone()
+    }
+
+    fn has_certs(&self) -> bool {
+        self.tls.client.is_some()
+    }
+}
+
+fn demand() -> String {
+    format!("the server demands a client certificate; give one by {CERT} and {KEY}")
+}
+
+/// Why the server's certificate is not acceptable, and what to do.
+fn distrust(error: &CertificateError, host: &str, files: &TlsFiles) -> String {
+    match error {
+        CertificateError::UnknownIssuer => match files.ca_shown() {
+            Some(ca) => format!(
+                "the server's certificate is signed by an authority that is not in {CA}, {ca}; add that authority to the file"
+            ),
+            None => format!(
+                "the server's certificate is signed by an authority that is unknown here; name a PEM file of that \
+                 authority by {CA}"
+            ),
+        },
+        CertificateError::NotValidForName => {
+            format!("the server's certificate is not for {host}; connect by a name that it has")
+        }
+        CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
+            format!("the server's certificate is not for {host}, and names no host; have one made for {host}")
+        }
+        CertificateError::NotValidForNameContext { presented, .. } => format!(
+            "the server's certificate is not for {host} but for {}; connect by one of its names, or have one made for \
+             {host}",
+            presented
+                .iter()
+                .map(|name| plain_name(name))
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
+        CertificateError::Expired => expired(None),
+        CertificateError::ExpiredContext { time, not_after } => expired(Some(between(*not_after, *time))),
+        CertificateError::NotValidYet => not_yet(None),
+        CertificateError::NotValidYetContext { time, not_before } => not_yet(Some(between(*time, *not_before))),
+        CertificateError::Revoked => "the server's certificate was revoked; install a new one there".into(),
+        _ => format!("the server's certificate is not acceptable: {error}"),
+    }
+}
+
+fn expired(ago: Option<String>) -> String {
+    let ago = ago.map(|ago| format!(" {ago} ago")).unwrap_or_default();
+    format!("the server's certificate expired{ago}, by the clock of this machine; install a new one there")
+}
+
+fn not_yet(left: Option<String>) -> String {
+    let left = left.map(|left| format!(" for another {left}")).unwrap_or_default();
+    format!(
+        "the server's certificate is not valid yet{left}, by the clock of this machine; set the clock that is wrong"
+    )
+}
+
+/// `DnsName("host")` and `IpAddress(::1)`, as the library has them, without their wrapping.
+fn plain_name(name: &str) -> &str {
+    let inside = name
+        .split_once('(')
+        .and_then(|(_, rest)| rest.strip_suffix(')'))
+        .unwrap_or(name);
+    inside.trim_matches('"')
+}
+
+fn between(from: UnixTime, to: UnixTime) -> String {
+    let seconds = to.as_secs().saturating_sub(from.as_secs());
+    let (number, unit) = match seconds {
+        0..120 => (seconds, "s"),
+        120..7_200 => (seconds / 60, "min"),
+        7_200..172_800 => (seconds / 3_600, "h"),
+        _ => (seconds / 86_400, "days"),
+    };
+    format!("{number} {unit}")
+}
+
+/// Whether an alert of a server that asked for a certificate is about that certificate.
+/// TLS 1.2 has no alert of its own for a missing one.
+const fn is_about_the_client(alert: AlertDescription) -> bool {
+    matches!(
+        alert,
+        AlertDescription::CertificateRequired
+            | AlertDescription::NoCertificate
+            | AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied
+            | AlertDescription::HandshakeFailure
+    )
+}
+
+const fn alert_name(alert: AlertDescription) -> &'static str {
+    match alert {
+        AlertDescription::UnknownCA => "its authority is unknown there",
+        AlertDescription::CertificateExpired => "it has expired, or is not valid yet",
+        AlertDescription::CertificateRevoked => "it was revoked",
+        AlertDescription::UnsupportedCertificate => "it is not for clients",
+        AlertDescription::AccessDenied => "it is valid, and access was denied",
+        _ => "the server does not say why",
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.inner).poll_read(context, buffer);
+        if let Poll::Ready(Err(error)) = &read {
+            self.witness.note(error);
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write(context, bytes);
+        if let Poll::Ready(Err(_)) = &written {
+            self.last_words(context);
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.inner).poll_flush(context);
+        if let Poll::Ready(Err(_)) = &flushed {
+            self.last_words(context);
+        }
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
+impl Stream {
+    /// A server that refuses says why and closes at once. Our next bytes then fail
+    /// before its words are read.
+    fn last_words(&mut self, context: &mut Context<'_>) {
+        let mut scrap = [0; 64];
+        let read = Pin::new(&mut self.inner).poll_read(context, &mut ReadBuf::new(&mut scrap));
+        if let Poll::Ready(Err(error)) = read {
+            self.witness.note(&error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_shown_without_their_wrapping() {
+        for (name, plain) in [
+            ("DnsName(\"a.example\")", "a.example"),
+            ("IpAddress(127.0.0.1)", "127.0.0.1"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(plain_name(name), plain);
+        }
+    }
+
+    #[test]
+    fn spans_are_told_in_a_unit_that_fits() {
+        let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        for (seconds, told) in [(5, "5 s"), (600, "10 min"), (7_200, "2 h"), (864_000, "10 days")] {
+            assert_eq!(between(at(1), at(1 + seconds)), told);
+        }
+    }
+}

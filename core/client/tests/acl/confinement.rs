@@ -1,0 +1,390 @@
+//! What the rules keep their users from, and what one may add to them.
+
+use std::time::Duration;
+
+use leasehold::{Client, Error, ErrorKind, Lease};
+use redis::{Cmd, RedisError, Value, cmd};
+
+use crate::rules::Rule;
+use crate::support::version::Version;
+use crate::support::{Redis, eventually};
+use crate::work::{self, Hearing, KINDS, channels_of, lock, strings};
+use leasehold_protocol::Reply;
+
+const SOON: Duration = Duration::from_secs(5);
+const NAMES: [&str; 3] = ["x", "x{t}", "{t}x"];
+
+/// Every kind held under the prefix `other:`, with waiters, so that all its keys and channels are there.
+struct OtherTenant {
+    client: Client,
+    held: Vec<Lease>,
+    keys: Vec<String>,
+    channels: Vec<String>,
+}
+
+impl OtherTenant {
+    async fn on(server: &Redis) -> Self {
+        let connect = || Client::builder().url(server.url()).key_prefix("other:").connect();
+        let (client, waiting) = (connect().await.unwrap(), connect().await.unwrap());
+        let mut held = Vec::new();
+        for name in NAMES {
+            for kind in KINDS {
+                let name = format!("{kind}-{name}");
+                held.push(lock(&client, kind, &name).acquire().await.unwrap());
+                let other = match kind {
+                    "read_lock" => lock(&waiting, "write_lock", &name),
+                    kind => lock(&waiting, kind, &name),
+                };
+                tokio::spawn(async move { other.acquire().await });
+            }
+        }
+        // Each lock's channel, and the channel of grants of each fair one.
+        let wanted = NAMES.len() * (KINDS.len() + 1);
+        eventually("all wait", SOON, || channels_of(server, "other:").len() == wanted).await;
+        let keys = strings(server.run(&["KEYS", "*"]));
+        for word in ["token", "fair", "alive", "rw", "rw-readers", "semaphore"] {
+            let are = keys.iter().filter(|key| key.ends_with(&format!(":{word}")));
+            assert!(are.count() >= NAMES.len(), "{word} is missing in {keys:?}");
+        }
+        Self {
+            client,
+            held,
+            keys,
+            channels: channels_of(server, ""),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_reaches_no_key_and_no_channel_of_another() {
+    let server = Redis::start();
+    let rule = Rule::printed("tenant");
+    rule.apply(&server);
+    let other = OtherTenant::on(&server).await;
+    assert!(
+        other
+            .keys
+            .iter()
+            .chain(&other.channels)
+            .all(|name| name.contains("other:"))
+    );
+    let mut tenant = redis::Client::open(rule.url(&server))
+        .unwrap()
+        .get_connection()
+        .unwrap();
+    let mut refuses = |command: &Cmd| {
+        let words = command.get_packed_command();
+        let answer = command.query::<Value>(&mut tenant);
+        assert!(
+            answer.as_ref().is_err_and(is_refusal),
+            "{}: {answer:?}",
+            String::from_utf8_lossy(&words)
+        );
+    };
+    for key in &other.keys {
+        for words in [
+            "GET",
+            "DEL",
+            "EXISTS",
+            "PTTL",
+            "ZCARD",
+            "HRANDFIELD",
+            "ZPOPMIN",
+            "HGET f",
+            "HDEL f",
+            "HEXISTS f",
+            "HMGET f",
+            "ZREM m",
+            "ZSCORE m",
+            "PEXPIRE 1",
+            "SET v",
+            "HSET f v",
+            "ZADD 1 m",
+            "ZRANGE 0 -1",
+            "ZCOUNT 0 1",
+            "ZRANGEBYSCORE 0 1",
+        ] {
+            let mut words = words.split(' ');
+            refuses(cmd(words.next().unwrap()).arg(key).arg(words.collect::<Vec<_>>()));
+        }
+    }
+    for channel in &other.channels {
+        refuses(cmd("PUBLISH").arg(channel).arg("0"));
+        refuses(cmd("SUBSCRIBE").arg(channel));
+    }
+    // Nor may it find out what there is, listen to all, or change the server.
+    for words in [
+        "KEYS *",
+        "SCAN 0",
+        "RANDOMKEY",
+        "DBSIZE",
+        "FLUSHALL",
+        "FLUSHDB",
+        "MONITOR",
+        "PSUBSCRIBE *",
+        "PUBSUB CHANNELS",
+        "CLIENT LIST",
+        "CLIENT KILL TYPE normal",
+        "CONFIG GET *",
+        "CONFIG SET maxmemory 1",
+        "SCRIPT FLUSH",
+        "SCRIPT KILL",
+        "ACL LIST",
+        "SHUTDOWN",
+        "REPLICAOF NO ONE",
+        "EVAL return 0",
+        "INFO",
+        "COPY other:a tenant:a",
+        "RENAME other:a tenant:a",
+        "RESTORE tenant:a 0 x",
+        "DUMP other:a",
+        "TYPE other:a",
+        "OBJECT ENCODING other:a",
+    ] {
+        let mut words = words.split(' ');
+        refuses(cmd(words.next().unwrap()).arg(words.collect::<Vec<_>>()));
+    }
+    // Nor do scripts carry it further, whether the key is named or not.
+    for (key, channel) in other.keys.iter().zip(other.channels.iter().cycle()) {
+        for (body, key_count) in [
+            ("return redis.call('GET', KEYS[1])", 1),
+            ("return redis.call('GET', ARGV[1])", 0),
+        ] {
+            refuses(&mut script(&server, body, key_count, key));
+        }
+        refuses(&mut script(
+            &server,
+            "return redis.call('PUBLISH', ARGV[1], '0')",
+            0,
+            channel,
+        ));
+    }
+    for lease in other.held {
+        assert!(lease.is_valid());
+        lease.release().await.unwrap();
+    }
+    other.client.close().await;
+}
+
+/// A script that anybody wrote.
+fn script(server: &Redis, body: &str, key_count: usize, argument: &str) -> Cmd {
+    let sha = server.run(&["SCRIPT", "LOAD", body]);
+    let Reply::Bytes(sha) = sha else { panic!("{sha:?}") };
+    let mut command = cmd("EVALSHA");
+    command.arg(sha).arg(key_count).arg(argument);
+    command
+}
+
+/// Inside scripts Redis 6.2 and 7.0 have words for it, and no code.
+fn is_refusal(error: &RedisError) -> bool {
+    let text = error.to_string();
+    let words = ["The user executing the script can't", "ACL failure in script"];
+    error.code() == Some("NOPERM") || words.iter().any(|words| text.contains(words))
+}
+
+#[tokio::test]
+async fn a_tenant_s_client_is_refused_the_locks_of_another_and_told_which_keys() {
+    let server = Redis::start();
+    let rule = Rule::printed("tenant");
+    rule.apply(&server);
+    let other = OtherTenant::on(&server).await;
+    for prefix in ["other:", ""] {
+        let client = Client::builder()
+            .url(rule.url(&server))
+            .key_prefix(prefix)
+            .connect()
+            .await
+            .unwrap();
+        for name in NAMES {
+            for kind in KINDS {
+                let name = match prefix {
+                    "" => format!("other:{kind}-{name}"),
+                    _ => format!("{kind}-{name}"),
+                };
+                let lock = lock(&client, kind, &name);
+                for error in [
+                    refused(lock.try_acquire().await),
+                    refused(lock.is_locked().await),
+                    refused(client.force_release(&lock).await),
+                    refused(client.set_limit(&name, 5).await),
+                ] {
+                    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+                    assert!(
+                        error.message().contains("keys") && error.message().contains("other:"),
+                        "{error}"
+                    );
+                }
+            }
+        }
+        client.close().await;
+    }
+    assert!(other.held.iter().all(Lease::is_valid));
+    assert_eq!(strings(server.run(&["KEYS", "*"])).len(), other.keys.len());
+}
+
+/// What SECURITY.md warns of. The tenant's rule keeps it inside one tenant: the queue cannot be read, nor the channel
+/// published on, by another (above).
+#[tokio::test]
+async fn whoever_may_read_a_queue_and_publish_on_its_channel_can_hand_out_grants() {
+    let server = Redis::start();
+    let rule = Rule::printed("tenant");
+    rule.apply(&server);
+    let connect = || Client::builder().url(rule.url(&server)).key_prefix("tenant:").connect();
+    let (holder, client) = (connect().await.unwrap(), connect().await.unwrap());
+    let held = holder.fair_lock("f").acquire().await.unwrap();
+    let lock = client.fair_lock("f").wait(SOON);
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    let grants = "leasehold:{tenant:f}:grants:";
+    eventually("it waits", SOON, || !channels_of(&server, grants).is_empty()).await;
+
+    // A member of the same tenant, with the rights of the rule. It tries until the waiter has not asked again in between:
+    // a grant that names an earlier sight of the waiter is not believed.
+    let mut member = redis::Client::open(rule.url(&server))
+        .unwrap()
+        .get_connection()
+        .unwrap();
+    let mut forge = || {
+        let queue: Vec<String> = cmd("ZRANGE")
+            .arg("leasehold:{tenant:f}:fair")
+            .arg(&["0", "0"])
+            .query(&mut member)
+            .unwrap();
+        let Some(first) = queue.first() else { return };
+        let seen: Option<String> = cmd("HGET")
+            .arg("leasehold:{tenant:f}:alive")
+            .arg(first)
+            .query(&mut member)
+            .unwrap();
+        let Some(seen) = seen else { return };
+        let forged = format!("{first} {} 9", seen.split(' ').next().unwrap());
+        let channel = format!("{grants}{}", first.split(':').next().unwrap());
+        let _heard: i64 = cmd("PUBLISH").arg(channel).arg(forged).query(&mut member).unwrap();
+    };
+    eventually("a forged message is believed", SOON, || {
+        forge();
+        waiter.is_finished()
+    })
+    .await;
+    let forged = waiter.await.unwrap().unwrap();
+    assert!(forged.is_valid() && held.is_valid(), "two holders, by a forged message");
+}
+
+#[tokio::test]
+async fn those_who_only_look_change_nothing_and_clients_do_not_force() {
+    let server = Redis::start();
+    let (watcher, locks) = (Rule::printed("watcher"), Rule::printed("locks"));
+    watcher.apply(&server);
+    locks.apply(&server);
+    let holder = Client::connect(server.url()).await.unwrap();
+    let watching = Client::connect(watcher.url(&server)).await.unwrap();
+    let client = Client::connect(locks.url(&server)).await.unwrap();
+    for kind in KINDS {
+        let name = format!("orders:{kind}");
+        let held = lock(&holder, kind, &name).acquire().await.unwrap();
+        let seen = lock(&watching, kind, &name);
+        assert_eq!(
+            refused(watching.force_release(&seen).await).kind(),
+            ErrorKind::Misconfigured,
+            "{kind}"
+        );
+        let free = lock(&watching, kind, &format!("{name}-free"));
+        assert_eq!(
+            refused(free.try_acquire().await).kind(),
+            ErrorKind::Misconfigured,
+            "{kind}"
+        );
+        if ["lock", "mutex", "fair_lock"].contains(&kind) {
+            let result = client.force_release(&lock(&client, kind, &name)).await;
+            assert_eq!(refused(result).kind(), ErrorKind::Misconfigured, "{kind}");
+        }
+        assert!(held.is_valid());
+        held.release().await.unwrap();
+    }
+    let _held = holder.semaphore("orders:limit", 2).acquire(1).await.unwrap();
+    let result = watching.set_limit("orders:limit", 5).await;
+    assert_eq!(refused(result).kind(), ErrorKind::Misconfigured);
+    assert_eq!(strings(server.run(&["KEYS", "*-free*"])), [""; 0]);
+}
+
+#[tokio::test]
+async fn the_rules_work_in_a_file_too() {
+    let folder = std::env::temp_dir();
+    let file = folder.join(format!("leasehold-acl-{}", std::process::id()));
+    let rules = crate::rules::users()
+        .into_iter()
+        .map(|user| Rule::printed(&user).in_file());
+    std::fs::write(
+        &file,
+        rules.collect::<String>() + "user default on nopass ~* &* +@all\n",
+    )
+    .unwrap();
+    let server = Redis::start_with(&["--aclfile", file.to_str().unwrap()], None);
+    let client = Client::connect(Rule::printed("locks").url(&server)).await.unwrap();
+    client
+        .lock("orders:1")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    assert_eq!(
+        refused(client.lock("payments:1").acquire().await).kind(),
+        ErrorKind::Misconfigured
+    );
+    std::fs::remove_file(file).unwrap();
+}
+
+#[tokio::test]
+async fn a_database_in_the_url_needs_select() {
+    let server = Redis::start();
+    let rule = Rule::printed("locks");
+    rule.apply(&server);
+    let error = refused(Client::connect(format!("{}/1", rule.url(&server))).await);
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(error.message().contains("select"), "{error}");
+    rule.with("+select").apply(&server);
+    let client = Client::connect(format!("{}/1", rule.url(&server))).await.unwrap();
+    let lease = client.lock("orders:1").acquire().await.unwrap();
+    lease.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn redlock_clients_need_info() {
+    let servers = [(); 3].map(|()| Redis::start());
+    let rule = Rule::printed("locks");
+    let urls = || servers.iter().map(|server| rule.url(server));
+    for server in &servers {
+        rule.apply(server);
+    }
+    let error = refused(Client::builder().primaries(urls()).connect().await);
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(error.message().contains("'info'"), "{error}");
+    for server in &servers {
+        rule.with("+info").apply(server);
+    }
+    let client = Client::builder().primaries(urls()).connect().await.unwrap();
+    let lease = client.lock("orders:1").acquire().await.unwrap();
+    lease.extend(None).await.unwrap();
+    assert!(client.lock("orders:1").try_acquire().await.unwrap().is_none());
+    lease.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn with_client_setinfo_the_server_s_log_of_refusals_is_empty() {
+    let version = Version::chosen();
+    if version == Version::Redis62 || version == Version::System {
+        // It came with Redis 7.2; an older server does not know the word.
+        return;
+    }
+    let server = Redis::start();
+    let rule = Rule::printed("locks").with("+client|setinfo");
+    rule.apply(&server);
+    let result = work::of_clients(&server, &rule.url(&server), "", "orders:1", Hearing::Messages).await;
+    result.unwrap_or_else(|failure| panic!("{failure}"));
+    assert_eq!(crate::refused(&server), [""; 0]);
+}
+
+fn refused<T>(result: Result<T, Error>) -> Error {
+    result.err().expect("an error")
+}

@@ -1,0 +1,197 @@
+//! The rules of SECURITY.md, as they are printed there: each is enough for what it is for, and each right in it is
+//! needed. `LEASEHOLD_TEST_SERVER` names the version to run on.
+
+#![allow(unreachable_pub, reason = "what the modules of this binary share")]
+
+mod confinement;
+mod rules;
+#[path = "../support/mod.rs"]
+mod support;
+mod work;
+
+use std::collections::BTreeSet;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use leasehold::{Client, ErrorKind};
+use leasehold_protocol::Script;
+use rules::Rule;
+use support::{Redis, version};
+use work::{Failure, Hearing};
+
+#[derive(Clone, Copy, Debug)]
+enum Use {
+    Clients { prefix: &'static str },
+    Operators,
+    Watchers,
+}
+
+impl Use {
+    async fn of(self, server: &Redis, rule: &Rule, name: &str, hearing: Hearing) -> Result<(), Failure> {
+        let url = rule.url(server);
+        let holder = Client::connect(server.url()).await.unwrap();
+        let result = match self {
+            Self::Clients { prefix } => work::of_clients(server, &url, prefix, name, hearing).await,
+            Self::Operators => work::of_operators(server, &url, &holder, name).await,
+            Self::Watchers => work::of_watchers(&url, &holder, name).await,
+        };
+        holder.close().await;
+        result
+    }
+
+    /// Whether its clients run a script.
+    fn runs(self, script: Script) -> bool {
+        let file = script.file();
+        let changes = file.ends_with("_force.lua") || file == "semaphore_limit.lua";
+        match self {
+            Self::Clients { .. } => !changes,
+            Self::Operators => changes || file.ends_with("_inspect.lua"),
+            Self::Watchers => file.ends_with("_inspect.lua"),
+        }
+    }
+
+    /// What its clients send beside the commands of scripts.
+    fn sends(self) -> &'static [&'static str] {
+        match self {
+            Self::Clients { .. } => &["evalsha", "script|load", "subscribe", "unsubscribe"],
+            Self::Operators | Self::Watchers => &["evalsha", "script|load"],
+        }
+    }
+}
+
+/// Whether a client can do without a right, and only hears of releases later.
+fn is_spared(right: &str) -> bool {
+    right.starts_with('&') || ["+publish", "+subscribe", "+unsubscribe"].contains(&right)
+}
+
+/// For each rule: it is enough, and each right in it is needed.
+macro_rules! each_rule {
+    ($($user:ident: $purpose:expr,)*) => {
+        /// The rules of SECURITY.md, and what each is for.
+        const RULES: &[(&str, Use)] = &[$((stringify!($user), $purpose)),*];
+
+        $(mod $user {
+            use super::*;
+
+            #[tokio::test]
+            async fn is_enough() {
+                check_that_it_is_enough(stringify!($user), $purpose).await;
+            }
+
+            #[tokio::test]
+            async fn needs_each_of_its_rights_and_a_missing_one_is_named() {
+                check_each_right(stringify!($user), $purpose).await;
+            }
+        })*
+    };
+}
+
+each_rule! {
+    locks: Use::Clients { prefix: "" },
+    tenant: Use::Clients { prefix: "tenant:" },
+    operator: Use::Operators,
+    watcher: Use::Watchers,
+}
+
+#[test]
+fn every_rule_that_is_printed_is_tested() {
+    let known: Vec<String> = RULES.iter().map(|(user, _)| String::from(*user)).collect();
+    assert_eq!(rules::users(), known);
+}
+
+async fn check_that_it_is_enough(user: &str, purpose: Use) {
+    let server = Redis::start();
+    let rule = Rule::printed(user);
+    rule.apply(&server);
+    let result = purpose.of(&server, &rule, "orders:1", Hearing::Messages).await;
+    result.unwrap_or_else(|failure| panic!("{user}: {failure}"));
+    let refused = refused(&server);
+    assert!(
+        refused.iter().all(|what| what.starts_with("client")),
+        "{user}: was refused {refused:?}, and only CLIENT SETINFO may be"
+    );
+    // Not by `println`, which is shown for failed tests only.
+    let line = format!(
+        "access list, rust, {}: {user}, {} rights\n",
+        version::of(&server),
+        rule.rights().len()
+    );
+    std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).expect("stderr");
+}
+
+async fn check_each_right(user: &str, purpose: Use) {
+    let server = Redis::start();
+    let rule = Rule::printed(user);
+    let rights = rule.rights();
+    assert!(rights.len() > 8, "{rights:?}");
+    let without = |(number, right): (usize, &String)| {
+        let weaker = rule.without(right, format!("{user}-{number}"));
+        let (server, right) = (&server, right.clone());
+        async move {
+            weaker.apply(server);
+            let name = format!("orders:{number}-");
+            let result = purpose.of(server, &weaker, &name, Hearing::Messages).await;
+            let failure = result.err().unwrap_or_else(|| panic!("{user} does not need {right}"));
+            check_naming(user, &right, &failure);
+            if is_spared(&right) && matches!(purpose, Use::Clients { .. }) {
+                // A waiter that hears nothing asks.
+                let name = format!("orders:{number}-late");
+                let result = purpose.of(server, &weaker, &name, Hearing::Polls).await;
+                result.unwrap_or_else(|failure| panic!("{user} without {right}: {failure}"));
+            }
+        }
+    };
+    let checks = rights.iter().enumerate().map(without);
+    stream::iter(checks).buffer_unordered(8).collect::<Vec<()>>().await;
+}
+
+fn check_naming(user: &str, right: &str, failure: &Failure) {
+    if is_spared(right) {
+        assert!(failure.error.is_none(), "{user} without {right}: {failure}");
+        return;
+    }
+    let Some(error) = &failure.error else {
+        panic!("{user} without {right}, nothing is told: {failure}");
+    };
+    assert_eq!(
+        error.kind(),
+        ErrorKind::Misconfigured,
+        "{user} without {right}: {failure}"
+    );
+    let named = match right.split_at(1) {
+        // Redis 6.2 says `script` where the others say `script|load`.
+        ("+", command) => error
+            .message()
+            .to_lowercase()
+            .contains(command.split('|').next().unwrap()),
+        (_, pattern) => error.message().contains(&pattern.replace('*', "")),
+    };
+    assert!(named, "{user} without {right}: {failure}");
+}
+
+#[test]
+fn each_rule_has_the_commands_of_its_scripts_and_no_others() {
+    for &(user, purpose) in RULES {
+        let of_script = |script: &Script| {
+            let calls = script.text().split("call('").skip(1);
+            calls.map(|rest| rest.split('\'').next().unwrap().to_lowercase())
+        };
+        let scripts = Script::ALL.iter().filter(|script| purpose.runs(**script));
+        let mut needed: BTreeSet<String> = scripts.flat_map(of_script).collect();
+        needed.extend(purpose.sends().iter().map(|command| String::from(*command)));
+        let rights = Rule::printed(user).rights();
+        let granted = rights.iter().filter_map(|right| right.strip_prefix('+'));
+        assert_eq!(granted.map(String::from).collect::<BTreeSet<_>>(), needed, "{user}");
+    }
+}
+
+/// What the server refused since the log was reset: commands, keys or channels.
+fn refused(server: &Redis) -> Vec<String> {
+    let mut connection = server.connection();
+    let entries: Vec<redis::Value> = redis::cmd("ACL").arg("LOG").query(&mut connection).unwrap();
+    let object = |entry: redis::Value| {
+        let fields: std::collections::HashMap<String, redis::Value> = redis::from_redis_value(entry).unwrap();
+        redis::from_redis_value_ref::<String>(&fields["object"]).unwrap()
+    };
+    entries.into_iter().map(object).collect()
+}

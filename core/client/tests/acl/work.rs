@@ -1,0 +1,389 @@
+//! What clients and operators do with locks, each step told apart, so that a missing right shows by what it breaks.
+
+use std::fmt;
+use std::time::Duration;
+
+use futures_util::future::{LocalBoxFuture, try_join_all};
+use leasehold::{Client, Error, ErrorKind, Lease, Lock, ReleaseOutcome};
+use leasehold_protocol::Reply;
+use tokio::task::JoinHandle;
+
+use crate::support::Redis;
+
+/// What did not come out as it should.
+#[derive(Debug)]
+pub struct Failure {
+    pub step: String,
+    /// What the client said about it; `None` if something came late or not at all.
+    pub error: Option<Error>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.error {
+            Some(error) => write!(f, "{}: {error}", self.step),
+            None => write!(f, "{}: not so", self.step),
+        }
+    }
+}
+
+/// How long a waiter may take to hear of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hearing {
+    /// It is told at once: its poll is too far away to be what woke it.
+    Messages,
+    /// It may find out by its poll.
+    Polls,
+}
+
+impl Hearing {
+    fn patience(self) -> Duration {
+        match self {
+            Self::Messages => Duration::from_secs(2),
+            Self::Polls => Duration::from_secs(8),
+        }
+    }
+
+    pub async fn connect(self, url: &str, prefix: &str) -> Result<Client, Failure> {
+        let mut client = Client::builder().url(url).key_prefix(prefix);
+        if self == Self::Messages {
+            // Soon enough for a fair waiter to count as alive.
+            client = client.poll(Duration::from_millis(2_500), Duration::from_millis(2_500));
+        }
+        in_step("connect", client.connect()).await
+    }
+}
+
+/// Two clients and what they share.
+pub struct Work<'a> {
+    server: &'a Redis,
+    hearing: Hearing,
+    one: Client,
+    two: Client,
+    name: String,
+}
+
+/// Everything that clients do with locks of names that begin so.
+pub async fn of_clients(server: &Redis, url: &str, prefix: &str, name: &str, hearing: Hearing) -> Result<(), Failure> {
+    let work = Work {
+        server,
+        hearing,
+        one: hearing.connect(url, prefix).await?,
+        two: hearing.connect(url, prefix).await?,
+        name: name.into(),
+    };
+    let mut all: Vec<LocalBoxFuture<'_, Result<(), Failure>>> = Vec::new();
+    for tag in ["", "{tag}"] {
+        for kind in ["lock", "mutex", "fair_lock", "write_lock"] {
+            all.push(Box::pin(work.alone(kind, tag)));
+        }
+        all.push(Box::pin(work.lock_that_expired(tag)));
+        all.push(Box::pin(work.readers_and_a_writer(tag)));
+        all.push(Box::pin(work.permits(tag)));
+        all.push(Box::pin(work.fair_turns(tag)));
+    }
+    try_join_all(all).await?;
+    if hearing == Hearing::Messages {
+        work.nobody_listens_in_the_end().await?;
+    }
+    work.one.close().await;
+    work.two.close().await;
+    Ok(())
+}
+
+impl Work<'_> {
+    /// A kind that one holds alone, and whose waiter is told.
+    async fn alone(&self, kind: &str, tag: &str) -> Result<(), Failure> {
+        let at = |step: &str| format!("{kind}{tag}: {step}");
+        let name = format!("{}-{kind}{tag}", self.name);
+        let (mine, other) = (lock(&self.one, kind, &name), lock(&self.two, kind, &name));
+        let first = in_step(at("acquire"), mine.acquire()).await?;
+        let token = first.token();
+        expect(at("a fencing token"), token.is_some())?;
+        in_step(at("extend"), first.extend(Some(Duration::from_secs(40)))).await?;
+        expect(at("excludes"), in_step(at("try"), other.try_acquire()).await?.is_none())?;
+        expect(at("is seen"), in_step(at("inspect"), other.is_locked()).await?)?;
+        let waiter = self.waiter(&other, &name).await;
+        release(at("release"), first).await?;
+        let second = self.woken(at("wait"), waiter).await?;
+        expect(at("a higher token"), second.token() > token)?;
+        release(at("second release"), second).await
+    }
+
+    async fn lock_that_expired(&self, tag: &str) -> Result<(), Failure> {
+        let name = format!("{}-expired{tag}", self.name);
+        let lock = self.one.lock(&name).lease(Duration::from_millis(150));
+        let lease = in_step("expired: acquire", lock.acquire()).await?;
+        lease.lost().await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let outcome = in_step("expired: release", lease.release()).await?;
+        expect("expired: its release says so", outcome == ReleaseOutcome::Expired)?;
+        let again = in_step("expired: acquire again", self.two.lock(&name).acquire()).await?;
+        release("expired: release", again).await
+    }
+
+    async fn readers_and_a_writer(&self, tag: &str) -> Result<(), Failure> {
+        let name = format!("{}-readers{tag}", self.name);
+        let (one, two) = (self.one.read_write_lock(&name), self.two.read_write_lock(&name));
+        let writing = in_step("write", one.write.acquire()).await?;
+        let reader = self.waiter(&two.read, &name).await;
+        release("write: release", writing).await?;
+        let reading = self.woken("read: wait", reader).await?;
+        let beside = in_step("read beside", one.read.try_acquire()).await?;
+        in_step("read: extend", reading.extend(Some(Duration::from_secs(40)))).await?;
+        expect("read: is seen", in_step("read: inspect", one.read.is_locked()).await?)?;
+        let writer = self.waiter(&one.write, &name).await;
+        release("read: release", reading).await?;
+        if let Some(beside) = beside {
+            release("read: release", beside).await?;
+        }
+        let writing = self.woken("write: wait", writer).await?;
+        let inside = in_step("read inside", one.read.within(&writing).acquire()).await?;
+        release("write: release", writing).await?;
+        release("read inside: release", inside).await
+    }
+
+    async fn permits(&self, tag: &str) -> Result<(), Failure> {
+        let name = format!("{}-permits{tag}", self.name);
+        let (one, two) = (self.one.semaphore(&name, 3), self.two.semaphore(&name, 3));
+        let both = in_step("permits: acquire", one.acquire(2)).await?;
+        expect(
+            "permits: one is left",
+            in_step("permits: available", two.available()).await? == 1,
+        )?;
+        expect(
+            "permits: no more",
+            in_step("permits: try", two.try_acquire(2)).await?.is_none(),
+        )?;
+        in_step("permits: extend", both.extend(Some(Duration::from_secs(40)))).await?;
+        let waiter = self.waiter(&two.permits(3), &name).await;
+        release("permits: release", both).await?;
+        let all = self.woken("permits: wait", waiter).await?;
+        release("permits: release", all).await
+    }
+
+    /// Waiters of both clients are served in turn; one gives up.
+    async fn fair_turns(&self, tag: &str) -> Result<(), Failure> {
+        let name = format!("{}-turns{tag}", self.name);
+        let held = in_step("fair: acquire", self.one.fair_lock(&name).acquire()).await?;
+        let short = self.two.fair_lock(&name).wait(Duration::from_millis(100));
+        expect(
+            "fair: gives up",
+            in_step("fair: give up", short.try_acquire()).await?.is_none(),
+        )?;
+        self.queue_has(0, &name).await?;
+        let second = self.waiter(&self.two.fair_lock(&name), &name).await;
+        self.queue_has(1, &name).await?;
+        let third = self.waiter(&self.one.fair_lock(&name), &name).await;
+        self.queue_has(2, &name).await?;
+        release("fair: release", held).await?;
+        let held = self.woken("fair: second", second).await?;
+        release("fair: release", held).await?;
+        let held = self.woken("fair: third", third).await?;
+        release("fair: release", held).await
+    }
+
+    /// Starts to wait. Returns once somebody listens to the name's channels, or after a while if nobody may.
+    async fn waiter(&self, lock: &Lock, name: &str) -> JoinHandle<Result<Lease, Error>> {
+        wait(self.server, lock, name, self.hearing).await
+    }
+
+    async fn woken(&self, step: impl Into<String>, waiter: JoinHandle<Result<Lease, Error>>) -> Result<Lease, Failure> {
+        woken(step, waiter).await
+    }
+
+    /// So many wait for the fair lock, within a while.
+    async fn queue_has(&self, count: usize, name: &str) -> Result<(), Failure> {
+        let is_so = || length_of_queue(self.server, name) == count;
+        expect(
+            format!("fair: {count} wait"),
+            within(Duration::from_secs(2), is_so).await,
+        )
+    }
+
+    async fn nobody_listens_in_the_end(&self) -> Result<(), Failure> {
+        let quiet = || channels_of(self.server, &self.name).is_empty();
+        expect("nobody listens in the end", within(Duration::from_secs(4), quiet).await)
+    }
+}
+
+async fn wait(server: &Redis, lock: &Lock, name: &str, hearing: Hearing) -> JoinHandle<Result<Lease, Error>> {
+    let lock = lock.clone().wait(hearing.patience());
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    within(Duration::from_millis(400), || !channels_of(server, name).is_empty()).await;
+    waiter
+}
+
+async fn woken(step: impl Into<String>, waiter: JoinHandle<Result<Lease, Error>>) -> Result<Lease, Failure> {
+    let step = step.into();
+    waiter.await.expect("no panic").map_err(|error| Failure {
+        step,
+        // It heard nothing, so the error does not say what was refused.
+        error: Some(error).filter(|error| error.kind() == ErrorKind::Misconfigured),
+    })
+}
+
+/// Everything that operators do with locks that others hold, whose client this is.
+pub async fn of_operators(server: &Redis, url: &str, holder: &Client, name: &str) -> Result<(), Failure> {
+    let operator = Hearing::Messages.connect(url, "").await?;
+    let mut all: Vec<LocalBoxFuture<'_, Result<(), Failure>>> = Vec::new();
+    for tag in ["", "{tag}"] {
+        for kind in KINDS {
+            all.push(Box::pin(taking_away(
+                server,
+                &operator,
+                holder,
+                kind,
+                format!("{name}-{kind}{tag}"),
+            )));
+        }
+        all.push(Box::pin(changing_the_limit(
+            server,
+            &operator,
+            holder,
+            format!("{name}-limit{tag}"),
+        )));
+    }
+    try_join_all(all).await?;
+    operator.close().await;
+    Ok(())
+}
+
+async fn taking_away(
+    server: &Redis,
+    operator: &Client,
+    holder: &Client,
+    kind: &str,
+    name: String,
+) -> Result<(), Failure> {
+    let at = |step: &str| format!("{kind}: {step}");
+    let other = Hearing::Messages.connect(&server.url(), "").await?;
+    let _held = in_step(at("acquire"), lock(holder, kind, &name).acquire()).await?;
+    let seen = lock(operator, kind, &name);
+    expect(at("is seen"), in_step(at("inspect"), seen.is_locked()).await?)?;
+    // Readers wait for no reader, but for its writer.
+    let waits_for = if kind == "read_lock" { "write_lock" } else { kind };
+    let waiter = wait(server, &lock(&other, waits_for, &name), &name, Hearing::Messages).await;
+    expect(
+        at("is forced"),
+        in_step(at("force"), operator.force_release(&seen)).await?,
+    )?;
+    let next = woken(at("wait"), waiter).await?;
+    release(at("release"), next).await?;
+    expect(at("is free"), !in_step(at("inspect"), seen.is_locked()).await?)?;
+    other.close().await;
+    Ok(())
+}
+
+async fn changing_the_limit(server: &Redis, operator: &Client, holder: &Client, name: String) -> Result<(), Failure> {
+    let other = Hearing::Messages.connect(&server.url(), "").await?;
+    let held = in_step("limit: acquire", holder.semaphore(&name, 2).acquire(1)).await?;
+    let available = in_step("limit: inspect", operator.semaphore(&name, 2).available()).await?;
+    expect("limit: one is left", available == 1)?;
+    let waiter = wait(server, &other.semaphore(&name, 2).permits(2), &name, Hearing::Messages).await;
+    let changed = in_step("limit: set_limit", operator.set_limit(&name, 5)).await?;
+    expect("limit: is changed", changed)?;
+    let told = waiter.await.expect("no panic").err().map(|error| error.kind());
+    expect("limit: the waiter is told", told == Some(ErrorKind::Misconfigured))?;
+    release("limit: release", held).await?;
+    other.close().await;
+    Ok(())
+}
+
+/// Everything that those do who only look.
+pub async fn of_watchers(url: &str, holder: &Client, name: &str) -> Result<(), Failure> {
+    let watcher = Hearing::Messages.connect(url, "").await?;
+    for tag in ["", "{tag}"] {
+        for kind in KINDS {
+            let name = format!("{name}-{kind}{tag}");
+            let seen = lock(&watcher, kind, &name);
+            expect("is free", !in_step("inspect", seen.is_locked()).await?)?;
+            let held = in_step("acquire", lock(holder, kind, &name).acquire()).await?;
+            expect("is seen", in_step("inspect", seen.is_locked()).await?)?;
+            release("release", held).await?;
+        }
+        let name = format!("{name}-permits{tag}");
+        let held = in_step("acquire", holder.semaphore(&name, 3).acquire(2)).await?;
+        let left = in_step("available", watcher.semaphore(&name, 3).available()).await?;
+        expect("one is left", left == 1)?;
+        release("release", held).await?;
+    }
+    watcher.close().await;
+    Ok(())
+}
+
+/// A lock of this kind.
+pub fn lock(client: &Client, kind: &str, name: &str) -> Lock {
+    match kind {
+        "lock" => client.lock(name),
+        "mutex" => client.mutex(name),
+        "fair_lock" => client.fair_lock(name),
+        "read_lock" => client.read_write_lock(name).read,
+        "write_lock" => client.read_write_lock(name).write,
+        "semaphore" => client.semaphore(name, 2).permits(2),
+        other => panic!("no kind {other}"),
+    }
+}
+
+pub const KINDS: [&str; 6] = ["lock", "mutex", "fair_lock", "read_lock", "write_lock", "semaphore"];
+
+/// The channels that somebody listens to and whose names contain this.
+pub fn channels_of(server: &Redis, name: &str) -> Vec<String> {
+    strings(server.run(&["PUBSUB", "CHANNELS", &format!("*{name}*")]))
+}
+
+/// How many wait in the fair lock's queue on the server.
+fn length_of_queue(server: &Redis, name: &str) -> usize {
+    let queues = strings(server.run(&["KEYS", &format!("leasehold:*{name}*:fair")]));
+    let lengths = queues.iter().map(|key| match server.run(&["ZCARD", key]) {
+        Reply::Int(length) => usize::try_from(length).expect("a length"),
+        other => panic!("{other:?}"),
+    });
+    lengths.sum()
+}
+
+pub fn strings(reply: Reply) -> Vec<String> {
+    let Reply::Array(items) = reply else {
+        panic!("{reply:?} is no list");
+    };
+    let text = |item| match item {
+        Reply::Bytes(bytes) => String::from_utf8(bytes).expect("text"),
+        other => panic!("{other:?} is no text"),
+    };
+    items.into_iter().map(text).collect()
+}
+
+pub async fn in_step<T>(step: impl Into<String>, action: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
+    action.await.map_err(|error| Failure {
+        step: step.into(),
+        error: Some(error),
+    })
+}
+
+pub fn expect(step: impl Into<String>, holds: bool) -> Result<(), Failure> {
+    match holds {
+        true => Ok(()),
+        false => Err(Failure {
+            step: step.into(),
+            error: None,
+        }),
+    }
+}
+
+pub async fn release(step: impl Into<String>, lease: Lease) -> Result<(), Failure> {
+    let step = step.into();
+    let outcome = in_step(step.clone(), lease.release()).await?;
+    expect(format!("{step}: {outcome:?}"), outcome == ReleaseOutcome::Released)
+}
+
+/// Whether it holds within the time.
+pub async fn within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let start = std::time::Instant::now();
+    while !holds() {
+        if start.elapsed() >= limit {
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    true
+}

@@ -1,0 +1,196 @@
+//! No message, representation or cause repeats a secret, in whatever wrong place it
+//! was given: `ci/secrets/shapes.json`, tried on the Rust API.
+
+use std::collections::BTreeMap;
+use std::error::Error as _;
+use std::fmt::Debug;
+use std::time::Duration;
+
+use leasehold::Builder;
+use leasehold::blocking::{Client, Lock, Semaphore};
+use serde_json::Value;
+
+const SHAPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/secrets/shapes.json");
+
+/// Everything that a program could print of what a call gave.
+struct Said(String);
+
+impl Said {
+    fn of(things: &[&dyn Debug]) -> Self {
+        Self(format!("{things:?} {things:#?}"))
+    }
+
+    fn result<T: Debug>(result: &Result<T, leasehold::Error>) -> Self {
+        let mut said = format!("{result:?} {result:#?}");
+        if let Err(error) = result {
+            said += &format!("{error} {} {:?} {:?}", error.message(), error.lock(), error.holder());
+            let mut cause = error.source();
+            while let Some(next) = cause {
+                said += &format!("{next} {next:?}");
+                cause = next.source();
+            }
+        }
+        Self(said)
+    }
+
+    fn and(self, other: &Self) -> Self {
+        Self(self.0 + &other.0)
+    }
+}
+
+fn connect(builder: Builder) -> Said {
+    let builder = builder.connect_timeout(Duration::from_secs(1));
+    Said::of(&[&builder]).and(&Said::result(&builder.connect_blocking()))
+}
+
+fn memory() -> Client {
+    Client::connect("memory://").unwrap()
+}
+
+/// Takes a lock twice, and more of what can fail.
+fn use_lock(client: &Client, lock: Lock) -> Said {
+    let first = lock.clone().wait(Duration::ZERO).acquire();
+    let second = lock.clone().wait(Duration::ZERO).acquire();
+    let said = Said::of(&[client, &lock])
+        .and(&Said::result(&first))
+        .and(&Said::result(&second))
+        .and(&Said::result(&lock.clone().lease(Duration::ZERO).acquire()))
+        .and(&Said::result(&lock.holder()))
+        .and(&Said::result(&client.force_release(&lock)));
+    client.close();
+    said.and(&Said::result(&lock.acquire()))
+}
+
+fn use_semaphore(client: &Client, semaphore: Semaphore) -> Said {
+    let said = Said::of(&[&semaphore])
+        .and(&Said::result(&semaphore.try_acquire(0)))
+        .and(&Said::result(&client.set_limit(semaphore.name(), 0)));
+    said.and(&use_lock(client, semaphore.permits(1)))
+}
+
+fn in_place(place: &str, given: &str) -> Said {
+    let client = memory();
+    let tls = || Client::builder().url("rediss://127.0.0.1:1");
+    match place {
+        "connect" => connect(Client::builder().url(given)),
+        "redlock, one of the primaries" => {
+            connect(Client::builder().primaries([given, "redis://127.0.0.1:1", "redis://127.0.0.1:2"]))
+        }
+        "prefix" => {
+            let builder = Client::builder().url("memory://").key_prefix(given);
+            let said = Said::of(&[&builder]);
+            match builder.connect_blocking() {
+                Ok(client) => {
+                    let bad = client.lock("{}a").acquire();
+                    said.and(&Said::result(&bad)).and(&use_lock(&client, client.lock("a")))
+                }
+                refused => said.and(&Said::result(&refused)),
+            }
+        }
+        "a file of authorities" => connect(tls().tls_ca_file(given)),
+        "a file of a certificate" => connect(tls().tls_cert_file(given).tls_key_file(SHAPES)),
+        "a file of a key" => connect(tls().tls_cert_file(SHAPES).tls_key_file(given)),
+        "a URL in a file's place" => connect(tls().tls_ca_file(given)),
+        "name of a lock" => use_lock(&client, client.lock(given)),
+        "name of a mutex" => use_lock(&client, client.mutex(given)),
+        "name of a fair lock" => use_lock(&client, client.fair_lock(given)),
+        "name of a read-write lock" => {
+            let sides = client.read_write_lock(given);
+            let reading = sides.read.acquire();
+            Said::of(&[&sides])
+                .and(&Said::result(&reading))
+                .and(&use_lock(&client, sides.write))
+        }
+        "name of a semaphore" => use_semaphore(&client, client.semaphore(given, 1)),
+        "name of several locks" => {
+            let (one, other) = (client.lock(given), client.lock("other"));
+            use_lock(&client, client.multi_lock([&one, &other]))
+        }
+        _ => panic!("shapes.json has the place {place:?}, which is not tried here"),
+    }
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_else(|| panic!("{value} has no {key}"))
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().unwrap_or_else(|| panic!("there is no {key}"))
+}
+
+/// What to give in a place, with what must not be seen after.
+fn given<'a>(shapes: &'a Value, place: &Value) -> Vec<(String, Vec<&'a str>)> {
+    let (kind, field) = match text(place, "given") {
+        "urls" => ("urls", "url"),
+        "names" => ("names", "name"),
+        _ => {
+            return list(shapes, "keys")
+                .iter()
+                .map(|key| (text(key, "text").to_owned(), vec!["hunter2"]))
+                .collect();
+        }
+    };
+    let mut all = Vec::new();
+    for shape in list(shapes, kind) {
+        for secret in list(shapes, "secrets") {
+            if shape["unless"]
+                .as_str()
+                .is_some_and(|letter| text(secret, "raw").contains(letter))
+            {
+                continue;
+            }
+            let made = text(shape, field)
+                .replace("{raw}", text(secret, "raw"))
+                .replace("{encoded}", text(secret, "encoded"));
+            all.push((made, list(secret, "marks").iter().filter_map(Value::as_str).collect()));
+        }
+    }
+    all
+}
+
+#[test]
+fn no_secret_is_repeated_in_whatever_place_it_was_given() {
+    let shapes: Value = serde_json::from_str(&std::fs::read_to_string(SHAPES).unwrap()).unwrap();
+    let mut leaks = BTreeMap::new();
+    for place in list(&shapes, "places") {
+        if place["not in"]["rust"].is_string() {
+            continue;
+        }
+        for (given, marks) in given(&shapes, place) {
+            let Said(said) = in_place(text(place, "place"), &given);
+            if marks.iter().any(|mark| said.contains(mark)) {
+                leaks.insert(format!("{}: {given}", text(place, "place")), said);
+            }
+        }
+    }
+    assert!(
+        leaks.is_empty(),
+        "{} leaks, such as {:#?}",
+        leaks.len(),
+        leaks.first_key_value()
+    );
+}
+
+#[test]
+fn a_server_that_repeats_the_password_is_not_quoted() {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // It answers every connection with what it was sent, as an error.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut bytes = [0; 4096];
+            let count = stream.read(&mut bytes).unwrap_or(0);
+            let echo = String::from_utf8_lossy(&bytes[..count]).replace(['\r', '\n'], " ");
+            for _ in 0..8 {
+                let _ =
+                    stream.write_all(format!("-ERR unknown command, with args beginning with: {echo}\r\n").as_bytes());
+            }
+        }
+    });
+    for credentials in [":hunter2", "default:hunter2", "hunter2:word", "hunter2:hunter2"] {
+        let Said(said) = connect(Client::builder().url(format!("redis://{credentials}@127.0.0.1:{port}")));
+        assert!(said.contains("Err(") && !said.contains("hunter2"), "{said}");
+    }
+}

@@ -1,0 +1,126 @@
+//! Several tenants on one redis-server, each confined by an access list to the
+//! names that start with its prefix.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, Error, ErrorKind, Lease};
+use leasehold_protocol::Reply;
+use support::{Redis, eventually};
+
+const SOON: Duration = Duration::from_secs(5);
+/// So late that what comes before it came by message.
+const POLL: Duration = Duration::from_secs(60);
+const NAMES: [&str; 3] = ["x", "order:{7}:item", "{all}"];
+
+/// The server, with a user who may use the names that start with `acme:`, and no others.
+fn server_of_acme() -> Redis {
+    let server = Redis::start();
+    let keys = ["~acme:*", "~leasehold:{acme:*", "~leasehold::acme:*"];
+    let channels = [
+        "&leasehold:{acme:*",
+        "&leasehold::acme:*",
+        "&redisson_lock__channel:{acme:*",
+        "&redisson_lock__channel:acme:*",
+    ];
+    let user = ["ACL", "SETUSER", "acme", "on", ">pw", "+@all", "resetchannels"];
+    server.run(&[&user[..], &keys, &channels].concat());
+    server
+}
+
+async fn connect(server: &Redis, prefix: &str) -> Client {
+    Client::builder()
+        .url(format!("redis://acme:pw@127.0.0.1:{}", server.port))
+        .key_prefix(prefix)
+        .poll(POLL, POLL)
+        .connect()
+        .await
+        .unwrap()
+}
+
+/// What the server refused anybody, inside scripts too.
+fn refused(server: &Redis) -> Vec<Reply> {
+    match server.run(&["ACL", "LOG"]) {
+        Reply::Array(entries) => entries,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The kinds, as a client takes them at once or waits for them.
+async fn take(client: Client, kind: &str, name: &str, wait: Duration) -> Result<Lease, Error> {
+    match kind {
+        "lock" => client.lock(name).wait(wait).acquire().await,
+        "mutex" => client.mutex(name).wait(wait).acquire().await,
+        "fair" => client.fair_lock(name).wait(wait).acquire().await,
+        "read" => client.read_write_lock(name).read.clone().wait(wait).acquire().await,
+        "write" => client.read_write_lock(name).write.clone().wait(wait).acquire().await,
+        _ => client.semaphore(name, 1).wait(wait).acquire(1).await,
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_has_every_kind_of_lock_and_hears_of_releases_within_its_patterns() {
+    let server = server_of_acme();
+    let (one, two) = (connect(&server, "acme:").await, connect(&server, "acme:").await);
+    for name in NAMES {
+        for (held, wanted) in [
+            ("lock", "lock"),
+            ("lock", "fair"),
+            ("fair", "fair"),
+            ("mutex", "mutex"),
+            ("write", "read"),
+            ("read", "write"),
+            ("semaphore", "semaphore"),
+        ] {
+            let name = format!("{held}-{wanted}-{name}");
+            let lease = take(one.clone(), held, &name, SOON).await.unwrap();
+            let waiter = tokio::spawn({
+                let (two, name) = (two.clone(), name.clone());
+                async move { take(two, wanted, &name, SOON).await }
+            });
+            let pattern = format!("*acme:{name}*");
+            eventually("it is waited for", SOON, || {
+                server.run(&["PUBSUB", "CHANNELS", &pattern]) != Reply::Array(Vec::new())
+            })
+            .await;
+            let start = Instant::now();
+            lease.release().await.unwrap();
+            let next = waiter.await.unwrap().unwrap();
+            assert!(start.elapsed() < Duration::from_secs(2), "{name}: not woken");
+            next.extend(None).await.unwrap();
+            next.release().await.unwrap();
+        }
+    }
+    assert_eq!(refused(&server), []);
+    let prefixes = ["acme:", "leasehold:{acme:", "leasehold::acme:"];
+    let Reply::Array(keys) = server.run(&["KEYS", "*"]) else {
+        panic!("KEYS gave no list");
+    };
+    for key in keys {
+        let Reply::Bytes(key) = key else { panic!("{key:?}") };
+        assert!(
+            prefixes.iter().any(|prefix| key.starts_with(prefix.as_bytes())),
+            "{key:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_is_refused_the_names_of_another_however_they_are_written() {
+    let server = server_of_acme();
+    for prefix in ["other:", "acme2:", "{acme:x}", ":acme:"] {
+        let client = connect(&server, prefix).await;
+        for name in NAMES {
+            for kind in ["lock", "mutex", "fair", "read", "write", "semaphore"] {
+                let error = take(client.clone(), kind, name, Duration::ZERO).await.unwrap_err();
+                assert_eq!(
+                    error.kind(),
+                    ErrorKind::Misconfigured,
+                    "{prefix}{name}, {kind}: {error}"
+                );
+            }
+        }
+    }
+    assert_eq!(server.run(&["DBSIZE"]), Reply::Int(0));
+}

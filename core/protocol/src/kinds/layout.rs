@@ -1,0 +1,272 @@
+//! What holds for every key and every channel of every kind, whatever the name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+use crate::name::{KeyPrefix, hash_tag};
+
+const REDISSON: &str = "redisson_lock__channel:";
+
+fn kinds() -> Vec<Kind> {
+    let permits = Kind::Semaphore(Permits::new(2, 3).unwrap());
+    vec![Kind::Lock, Kind::Mutex, Kind::Fair, Kind::Read, Kind::Write, permits]
+}
+
+fn client(seed: u64) -> ClientId {
+    ClientId::random(&mut || seed)
+}
+
+/// A number below `bound`, by a small seeded generator (xorshift64*).
+fn random(state: &mut u64, bound: usize) -> usize {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    let drawn = usize::try_from(state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33).unwrap();
+    drawn.checked_rem(bound).unwrap()
+}
+
+/// All texts of one to `length` of these characters.
+fn texts(characters: &[&str], length: usize) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut last = vec![String::new()];
+    for _ in 0..length {
+        last = last
+            .iter()
+            .flat_map(|start| characters.iter().map(move |character| format!("{start}{character}")))
+            .collect();
+        all.extend(last.iter().cloned());
+    }
+    all
+}
+
+/// Texts that mean to be taken for something else.
+fn adversarial(count: usize) -> Vec<String> {
+    const PARTS: &[&str] = &[
+        "{",
+        "}",
+        ":",
+        "::",
+        ".",
+        "a",
+        "b",
+        "a:",
+        "b:",
+        "{a:",
+        "{b}",
+        "leasehold",
+        "leasehold:",
+        "redisson_",
+        "token",
+        ":token",
+        "fair",
+        "grants",
+        ":grants:",
+        "channel",
+        "rw",
+        "-readers",
+        "*",
+        "ä",
+        " ",
+    ];
+    let mut state = 7;
+    let word = |state: &mut u64| PARTS[random(state, PARTS.len())];
+    let text = |_| (0..=random(&mut state, 8)).map(|_| word(&mut state)).collect();
+    (0..count).map(text).collect()
+}
+
+/// Names: all short ones that have to do with braces and colons, and longer ones.
+fn names() -> BTreeSet<LockName> {
+    let all = texts(&["{", "}", ":", "a"], 6).into_iter().chain(adversarial(10_000));
+    let names: BTreeSet<LockName> = all.filter_map(|text| LockName::parse(&text).ok()).collect();
+    assert!(names.len() > 5_000, "{}", names.len());
+    names
+}
+
+/// Everything that is sent about a name: the calls of all kinds.
+fn calls(name: &LockName) -> Vec<(Kind, Invocation)> {
+    let owner = OwnerId::random(client(1), &mut || 5);
+    let attempt = Attempt {
+        owner: &owner,
+        ttl: Duration::from_secs(30),
+        fencing: true,
+        waits: true,
+        inside: None,
+    };
+    let of = |kind: Kind| {
+        let keys = Keys::new(kind, name, NodeId::default());
+        let mut calls = vec![
+            keys.acquire(&attempt),
+            keys.renew(&owner, attempt.ttl),
+            keys.release(&owner),
+            keys.inspect(),
+            keys.force(),
+        ];
+        match kind {
+            Kind::Fair => calls.push(keys.poll(&[(owner.clone(), true)])),
+            Kind::Semaphore(_) => calls.push(keys.set_limit(4)),
+            _ => {}
+        }
+        calls.into_iter().map(move |call| (kind, call)).collect::<Vec<_>>()
+    };
+    kinds().into_iter().flat_map(of).collect()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The keys of a name, and its channels.
+fn keys_and_channels(name: &LockName) -> (BTreeSet<String>, BTreeSet<String>) {
+    let calls = calls(name);
+    let keys = calls.iter().flat_map(|(_, call)| &call.keys).map(|key| text(key));
+    let channels = kinds().into_iter().map(|kind| {
+        let keys = Keys::new(kind, name, NodeId::default());
+        text(&keys.channel)
+    });
+    (
+        keys.collect(),
+        channels.chain([text(&name.grants(client(1)))]).collect(),
+    )
+}
+
+/// Whether an access list's patterns for the keys, or the channels, of a prefix let this pass.
+fn is_inside(prefix: &str, text: &str) -> bool {
+    let braced = format!("{{{prefix}");
+    let derived = |rest: &str, other: &str| rest.starts_with(&braced) || rest.starts_with(other);
+    text.starts_with(prefix)
+        || text
+            .strip_prefix("leasehold:")
+            .is_some_and(|rest| derived(rest, &format!(":{prefix}")))
+        || text.strip_prefix(REDISSON).is_some_and(|rest| derived(rest, prefix))
+}
+
+#[test]
+fn no_two_names_share_a_key_or_a_channel_of_ours() {
+    let mut seen = BTreeMap::new();
+    for name in names() {
+        let words = Word::ALL.map(|word| (word.as_str(), name.own(word)));
+        let grants = [
+            ("grants 1", name.grants(client(1))),
+            ("grants 2", name.grants(client(2))),
+        ];
+        for (what, key) in words.into_iter().chain(grants).chain([("record", name.key())]) {
+            let before = seen.insert(key, (name.clone(), what));
+            assert_eq!(before, None, "shared with {what} of {name:?}");
+        }
+    }
+}
+
+#[test]
+fn no_word_holds_a_colon() {
+    for word in Word::ALL {
+        assert!(!word.as_str().contains(':'), "{word:?}");
+    }
+}
+
+#[test]
+fn a_key_is_the_name_or_ours_and_a_channel_is_ours_or_redissons() {
+    for name in names() {
+        let own: BTreeSet<String> = Word::ALL.iter().map(|word| text(&name.own(*word))).collect();
+        let (keys, channels) = keys_and_channels(&name);
+        for key in keys {
+            assert!(key == name.as_str() || own.contains(&key), "{key}");
+        }
+        for channel in channels {
+            let known = [text(&name.redisson_channel()), text(&name.grants(client(1)))];
+            assert!(own.contains(&channel) || known.contains(&channel), "{channel}");
+        }
+    }
+}
+
+#[test]
+fn every_key_and_every_channel_is_in_the_names_slot() {
+    for name in names() {
+        let (keys, channels) = keys_and_channels(&name);
+        for each in keys.iter().chain(&channels) {
+            assert_eq!(hash_tag(each.as_bytes()), hash_tag(name.as_str().as_bytes()), "{each}");
+        }
+    }
+}
+
+#[test]
+fn a_prefix_holds_all_keys_and_channels_of_its_names_and_of_no_others() {
+    let all = texts(&["{", "}", ":", "a", "b"], 3).into_iter().chain(adversarial(50));
+    let prefixes: BTreeMap<String, KeyPrefix> = all
+        .filter_map(|text| Some((text.clone(), KeyPrefix::parse(&text).ok()?)))
+        .collect();
+    assert!(prefixes.len() > 20, "{}", prefixes.len());
+    let rests = texts(&["{", "}", ":", "a"], 3).into_iter().chain(adversarial(300));
+    let rests: BTreeSet<String> = rests.collect();
+    let inside = prefixes
+        .values()
+        .flat_map(|prefix| rests.iter().filter_map(|rest| prefix.name(rest).ok()));
+    let outside = rests.iter().filter_map(|rest| LockName::parse(rest).ok());
+    let names: BTreeSet<LockName> = inside.chain(outside).collect();
+    for name in names {
+        let (keys, channels) = keys_and_channels(&name);
+        for prefix in prefixes.keys() {
+            let is_its_own = name.as_str().starts_with(prefix);
+            // Redisson has one channel for a name and for the tag of that text.
+            let starts_with_tag = name.as_str().starts_with('{') || prefix.starts_with('{');
+            let is_shared = |each: &str| each.starts_with(REDISSON) && starts_with_tag;
+            for each in keys.iter().chain(&channels) {
+                assert!(
+                    is_inside(prefix, each) == is_its_own || is_shared(each),
+                    "{each} and the prefix {prefix:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_names_of_another_tenant_are_outside_however_they_are_written() {
+    let tenant = |name: &str| {
+        let (keys, channels) = keys_and_channels(&LockName::parse(name).unwrap());
+        keys.into_iter()
+            .chain(channels)
+            .filter(|each| is_inside("a:", each))
+            .collect::<Vec<_>>()
+    };
+    for name in ["b:{a:x}", "b:a:x", "b:{a:}", ":a:x", "aa:x", "::{a:x}", "b:}{a:x}"] {
+        assert_eq!(tenant(name), Vec::<String>::new(), "{name}");
+    }
+    // A client without a prefix reaches into Redisson's channels alone, where a message more wakes in vain.
+    assert_eq!(tenant("{a:x}"), ["redisson_lock__channel:{a:x}"]);
+}
+
+#[test]
+fn a_script_is_called_as_its_head_says() {
+    for (kind, call) in calls(&LockName::parse("x").unwrap()) {
+        let head = |what: &str| call.script.text().matches(&format!("\n-- {what}[")).count();
+        assert_eq!(call.keys.len(), head("KEYS"), "{} of {kind:?}", call.script.file());
+        if call.script != Script::FairPoll {
+            assert_eq!(call.args.len(), head("ARGV"), "{} of {kind:?}", call.script.file());
+        }
+    }
+}
+
+#[test]
+fn no_channel_is_named_as_a_key() {
+    for name in ["x", "{t}:x"].map(|name| LockName::parse(name).unwrap()) {
+        let (keys, channels) = keys_and_channels(&name);
+        assert_eq!(keys.intersection(&channels).next(), None);
+    }
+}
+
+#[test]
+fn what_holds_a_lock_is_renewed_and_released_by_one_key() {
+    let name = LockName::parse("x").unwrap();
+    let owner = OwnerId::random(client(1), &mut || 5);
+    for kind in kinds() {
+        let keys = Keys::new(kind, &name, NodeId::default());
+        assert_eq!(keys.renew(&owner, Duration::from_secs(1)).keys.len(), 1, "{kind:?}");
+        // The fair lock grants as it releases; the last reader lets writers go first no longer.
+        let needed = match kind {
+            Kind::Fair => 4,
+            Kind::Read => 2,
+            _ => 1,
+        };
+        assert_eq!(keys.release(&owner).keys.len(), needed, "{kind:?}");
+    }
+}

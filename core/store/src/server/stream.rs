@@ -1,0 +1,220 @@
+//! A connection's bytes: what is read, what is written, and when it has to end.
+//!
+//! ```text
+//!        ┌───────────────────────────────────────────────┐
+//!        ▼                                               │
+//!  write what can be ─► answer, if nothing waits ─► wait for one of:
+//!                       to be written               bytes · room to write · a message
+//!                                                   · the end of its time · being sent away
+//! ```
+//!
+//! Nothing here waits for a client that does not read: its replies stay in
+//! `out`, it is asked no further, and after a while it is cut off.
+
+use std::io::{self, ErrorKind};
+use std::time::Instant;
+
+use tokio::net::TcpStream;
+use tokio::task::yield_now;
+use tokio::time::{Instant as TokioInstant, sleep_until};
+
+use super::connection::Connection;
+use super::request::Request;
+use crate::commands::{self, Run};
+use crate::limits::server::{
+    LIGHT_AGAIN, LIGHT_WORDS, READ_BYTES, REQUEST_TIME, REQUESTS_AT_ONCE, SMALL_BYTES, STALLED_TIME, STRANGER_TIME,
+    TURN, WRITE_AT,
+};
+use crate::reply::{Reply, StoreError};
+
+/// Rounds that all other connections have after a piece of work that took long: to be accepted, read and answered.
+const ROUNDS: usize = 3;
+
+impl Connection {
+    /// Serves the client until it goes, or has to.
+    pub(super) async fn run(mut self, stream: TcpStream) -> io::Result<()> {
+        loop {
+            self.take_messages();
+            self.write(&stream)?;
+            if self.mailbox.is_flooded() || !self.may_hold_what_it_does(&stream) {
+                return Ok(());
+            }
+            let has_written = self.out.is_empty();
+            if has_written {
+                if self.is_ending {
+                    return Ok(());
+                }
+                if self.answer(&stream).await? {
+                    continue;
+                }
+                if !self.out.is_empty() {
+                    continue;
+                }
+            }
+            let end = self.end_of_time();
+            tokio::select! {
+                () = self.go.notified() => return Ok(()),
+                () = sleep_until(end.unwrap_or_else(TokioInstant::now)), if end.is_some() => return Ok(()),
+                ready = stream.readable(), if has_written => {
+                    ready?;
+                    if self.read(&stream)? == Some(0) {
+                        return Ok(());
+                    }
+                }
+                ready = stream.writable(), if !has_written => ready?,
+                () = self.mailbox.changed() => {}
+            }
+        }
+    }
+
+    /// How many bytes came; `None` if there were none after all.
+    fn read(&mut self, stream: &TcpStream) -> io::Result<Option<usize>> {
+        let buffer = self.decoder.buffer();
+        buffer.reserve(READ_BYTES);
+        match stream.try_read_buf(buffer) {
+            Ok(count) => Ok(Some(count)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.decoder.rest();
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write(&mut self, stream: &TcpStream) -> io::Result<()> {
+        while self.written < self.out.len() {
+            match stream.try_write(&self.out[self.written..]) {
+                Ok(count) => {
+                    self.written += count;
+                    if self.stalled_since.take().is_some() {
+                        self.shared.crowd.reads(self.id, &self.go, true);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if self.stalled_since.is_none() {
+                        self.stalled_since = Some(Instant::now());
+                        self.shared.crowd.reads(self.id, &self.go, false);
+                    }
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.written = 0;
+        self.out.clear();
+        // An idle connection holds nothing.
+        self.out.shrink_to(0);
+        Ok(())
+    }
+
+    /// Moves messages to what is written, as long as that is little; the mailbox is bounded.
+    fn take_messages(&mut self) {
+        while self.out.len() < WRITE_AT {
+            let Some(message) = self.mailbox.pop() else { return };
+            self.pass_on(message);
+        }
+    }
+
+    /// Answers requests that are complete, some at a time. Says whether there may be more.
+    async fn answer(&mut self, stream: &TcpStream) -> io::Result<bool> {
+        let began = Instant::now();
+        for _ in 0..REQUESTS_AT_ONCE {
+            match self.decoder.next() {
+                Ok(None) => {
+                    if self.decoder.rest() {
+                        self.request_began = None;
+                    } else {
+                        self.request_began.get_or_insert(began);
+                    }
+                    return Ok(false);
+                }
+                Ok(Some(request)) => {
+                    self.request_began = None;
+                    self.take_turn(request, stream).await?;
+                    self.meet();
+                }
+                Err(error) => {
+                    self.reply(&Reply::Error(StoreError::err(error.to_string())));
+                    self.is_ending = true;
+                }
+            }
+            if self.is_ending || self.out.len() >= WRITE_AT {
+                return Ok(!self.is_ending);
+            }
+            if began.elapsed() >= TURN {
+                break;
+            }
+        }
+        self.write(stream)?;
+        yield_now().await;
+        Ok(true)
+    }
+
+    /// Executes a request. One that may take long waits for those of others, and lets everybody have a turn after it.
+    async fn take_turn(&mut self, request: Request, stream: &TcpStream) -> io::Result<()> {
+        if self.heavy_requests == 0 && self.transaction.is_none() && is_light(&request) {
+            self.execute(request);
+            // Not by the time it took: on a busy machine anything may take long.
+            if self.out.len() >= WRITE_AT {
+                self.heavy_requests = LIGHT_AGAIN;
+            }
+            return Ok(());
+        }
+        self.heavy_requests = self.heavy_requests.saturating_sub(1);
+        let shared = std::sync::Arc::clone(&self.shared);
+        let Ok(_turn) = shared.turn.acquire().await else {
+            return Ok(());
+        };
+        let began = Instant::now();
+        self.execute(request);
+        if began.elapsed() >= TURN {
+            self.write(stream)?;
+            for _ in 0..ROUNDS {
+                yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is memory for what the client sent and is to be sent.
+    fn may_hold_what_it_does(&mut self, stream: &TcpStream) -> bool {
+        let queued = self.transaction.as_ref().map_or(0, |transaction| transaction.bytes());
+        let bytes = self.decoder.held() + self.out.capacity() + queued + self.channel_bytes;
+        let grows = bytes > self.held.bytes();
+        self.held.set(bytes);
+        if !grows || bytes <= SMALL_BYTES || self.shared.crowd.has_room() {
+            return true;
+        }
+        if self.out.is_empty() {
+            // Said if it can be; the connection ends all the same.
+            let _ = stream.try_write(b"-OOM requests and replies of all clients take too much memory\r\n");
+        }
+        false
+    }
+
+    /// When the client must have gone on.
+    fn end_of_time(&self) -> Option<TokioInstant> {
+        let end = if let Some(since) = self.stalled_since {
+            Some(since + STALLED_TIME)
+        } else if !self.is_authenticated() {
+            Some(self.since + STRANGER_TIME)
+        } else if self.is_stranger {
+            self.request_began.map(|began| began + STRANGER_TIME)
+        } else {
+            self.request_began.map(|began| began + REQUEST_TIME)
+        };
+        end.map(TokioInstant::from_std)
+    }
+}
+
+/// Whether a request takes microseconds, whatever the store holds.
+fn is_light(request: &Request) -> bool {
+    let Some(command) = request.first().and_then(|name| commands::find(name)) else {
+        return true;
+    };
+    match command.run {
+        Run::Script(_) => false,
+        Run::Data(_) => request.len() <= LIGHT_WORDS && !command.is_slow,
+        Run::Connection => command.name != "exec",
+    }
+}

@@ -1,0 +1,70 @@
+//! How long a piece of work has taken, by the CPU time of its thread.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::limits::CPU_TIME;
+use crate::lua::Watch;
+
+/// Below this no CPU clock is read: asking for it costs more than most scripts.
+const SHORT: Duration = Duration::from_millis(20);
+
+/// A watch for the one thread that holds the store.
+pub(super) struct CpuWatch {
+    base: Instant,
+    /// When the work began, after `base`.
+    started: AtomicU64,
+    /// The CPU time when it turned out not to be short; zero until then.
+    cpu: AtomicU64,
+}
+
+impl CpuWatch {
+    pub(super) fn new() -> Self {
+        Self {
+            base: Instant::now(),
+            started: AtomicU64::new(0),
+            cpu: AtomicU64::new(0),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        nanos(self.base.elapsed())
+    }
+}
+
+impl Watch for CpuWatch {
+    fn start(&self) {
+        self.started.store(self.now(), Ordering::Relaxed);
+        self.cpu.store(0, Ordering::Relaxed);
+    }
+
+    fn is_late(&self) -> bool {
+        if self.now().saturating_sub(self.started.load(Ordering::Relaxed)) < nanos(SHORT) {
+            return false;
+        }
+        let cpu = nanos(cpu_time(self.base)).max(1);
+        match self.cpu.load(Ordering::Relaxed) {
+            0 => {
+                self.cpu.store(cpu, Ordering::Relaxed);
+                false
+            }
+            before => cpu.saturating_sub(before) > nanos(CPU_TIME - SHORT),
+        }
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What this thread has worked; a process that was stopped, or had to wait for a CPU, has not.
+#[cfg(unix)]
+fn cpu_time(_base: Instant) -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+#[cfg(not(unix))]
+fn cpu_time(base: Instant) -> Duration {
+    base.elapsed()
+}
