@@ -1,15 +1,19 @@
 """The fair lock serves waiters in order of arrival, whatever their language, and goes on when they die."""
 
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
 import pytest
+import redis
 from monitor import Command, Monitor
 
 import leasehold
-from programs import Contender, Server, Turns, finish, go, together, turns, wait_until
+from programs import PATIENCE, Contender, Server, Turns, finish, go, together, turns, wait_until
 
 WAITERS = 16
 CONTEST = ["python-asyncio", "node", "jvm"]
@@ -17,6 +21,8 @@ RING = [("python-threads", "node"), ("node", "jvm"), ("jvm", "rust")]
 LEASE_MS = 1000
 # So often a contender has taken a lock before its time is measured: a JVM interprets what it has run but a few times.
 WARM_UP = 2000
+# So many bare hand-overs one of a fair lock may take.
+MOST_TO_BARE = 3.0
 
 
 def contest(server: Server, name: str, release: Callable[[], object], warm_up: int = 0) -> tuple[list[Turns], float]:
@@ -54,32 +60,46 @@ def test_grants_follow_arrivals_across_languages_and_everyone_gets_as_many(serve
     assert max(grants) / min(grants) <= 1.1, grants
 
 
-@pytest.fixture(scope="module")
-def best_share(server: Server) -> float:
-    """The best of several contests: what else the machine does can only lower the share."""
-    best = 0.0
-    for number in range(8):
-        best = max(best, share_held(server, f"utilisation-{number}"))
-        if best >= 0.94:
-            break
-    return best
+@dataclass(frozen=True)
+class HandOvers:
+    """Turns that followed one another, and the time between them."""
+
+    seconds: float
+    held: float
+    count: int
+
+    @property
+    def share_held(self) -> float:
+        return self.held / self.seconds
+
+    @property
+    def milliseconds(self) -> float:
+        """From the end of one turn to the beginning of the next."""
+        return (self.seconds - self.held) / self.count * 1000
 
 
 @pytest.mark.timing
 @pytest.mark.timeout(240)
-def test_a_fair_lock_that_is_wanted_is_held_nearly_all_the_time(best_share: float) -> None:
-    assert best_share >= 0.92
+def test_a_fair_lock_that_is_wanted_is_held_nearly_all_the_time(server: Server) -> None:
+    # What else the machine does can only make a contest slower, so one that is quick enough will do.
+    contests = (beside_bare_hand_overs(server, number) for number in range(8))
+    assert any(share >= 0.92 and ratio <= MOST_TO_BARE for share, ratio in contests)
 
 
-@pytest.mark.timing
-@pytest.mark.timeout(240)
-@pytest.mark.xfail(reason="93.3 to 93.8 % on some machines, with the code that reached 95 % on another", strict=False)
-def test_a_fair_lock_that_is_wanted_is_held_94_percent_of_the_time(best_share: float) -> None:
-    assert best_share >= 0.94
+def beside_bare_hand_overs(server: Server, number: int) -> tuple[float, float]:
+    """The part of its time for which a fair lock is held, and how many bare hand-overs one of its takes."""
+    bare = bare_hand_overs(server)
+    fair = fair_hand_overs(server, f"utilisation-{number}")
+    ratio = fair.milliseconds / bare.milliseconds
+    print(
+        f"held for {fair.held:.2f} of {fair.seconds:.2f} s: {fair.share_held:.1%}; a hand-over takes "
+        f"{fair.milliseconds:.3f} ms, {ratio:.2f} times a bare one"
+    )
+    return fair.share_held, ratio
 
 
-def share_held(server: Server, name: str) -> float:
-    """The part of its time for which a lock is held that 48 waiters want."""
+def fair_hand_overs(server: Server, name: str) -> HandOvers:
+    """Those among 48 waiters in three languages."""
     started = 0.0
 
     def release() -> None:
@@ -91,10 +111,46 @@ def share_held(server: Server, name: str) -> float:
         own = client.fair_lock(name)
         own.acquire()
         said, done = contest(server, name, release, warm_up=WARM_UP)
-    elapsed = done - started
     held = sum(one.held for one in said)
-    print(f"held for {held:.2f} of {elapsed:.2f} s: {held / elapsed:.1%}")
-    return held / elapsed
+    return HandOvers(done - started, held, sum(sum(one.grants) for one in said))
+
+
+# What no release that tells the next one can do without.
+BARE = """
+redis.call('SET', KEYS[1], ARGV[1], 'PX', 30000)
+return redis.call('PUBLISH', ARGV[1], ARGV[1])
+"""
+
+
+def bare_hand_overs(server: Server) -> HandOvers:
+    """Two threads give each other turns by one script, with nothing but redis-py: what this machine's server, network
+    and scheduler need for it."""
+    turns_each = 100
+    held = [0.0, 0.0]
+
+    def take_turns(own: int) -> None:
+        with redis.Redis.from_url(server.url) as store:
+            script = store.register_script(BARE)
+            with store.pubsub(ignore_subscribe_messages=True) as heard:
+                heard.subscribe(f"bare-{own}")
+                heard.get_message(timeout=PATIENCE)
+                subscribed.wait()
+                for turn in range(turns_each):
+                    if own or turn:
+                        assert heard.get_message(timeout=PATIENCE)
+                    began = time.monotonic()
+                    time.sleep(0.010)
+                    held[own] += time.monotonic() - began
+                    script(keys=["bare"], args=[f"bare-{1 - own}"])
+
+    subscribed = threading.Barrier(3)
+    with ThreadPoolExecutor(2) as threads:
+        workers = [threads.submit(take_turns, own) for own in (0, 1)]
+        subscribed.wait()
+        started = time.monotonic()
+        for worker in workers:
+            worker.result()
+        return HandOvers(time.monotonic() - started, sum(held), 2 * turns_each)
 
 
 def matching(commands: list[Command], *words: str) -> list[Command]:

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpgrp, getpid, kill_process_group, wait};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, wait};
 
 use crate::exit::Exit;
 
@@ -132,9 +132,10 @@ pub(crate) fn kill_all(except: &HashSet<ProcessId>, mut reap: impl FnMut() -> bo
 fn kill_groups(all: &[Process], found: &[Process]) {
     let family: HashSet<ProcessId> = found.iter().map(|process| process.id).collect();
     let is_strange = |process: &&Process| !family.contains(&process.id);
-    // Ours is one of them.
+    // Those of other programs, and our own.
     let mut spared: HashSet<i32> = all.iter().filter(is_strange).map(|process| process.group).collect();
-    spared.insert(getpgrp().as_raw_pid());
+    let Some(own) = system::look(getpid()) else { return };
+    spared.insert(own.group);
     for process in found {
         let is_there = |now: Process| now.id == process.id && now.group == process.group;
         // 0 and less are no groups, and to kill "group" 1 would be to kill everybody.

@@ -72,6 +72,19 @@ impl Served {
     fn is_free(&self) -> bool {
         self.say("EXISTS stock") == ":0"
     }
+
+    /// Whether bytes have come on its connections that it has not read.
+    fn has_unread(&self) -> bool {
+        let port = format!(":{:04X}", self.port);
+        let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        sockets.lines().skip(1).any(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            let (local, state) = (words.next().unwrap(), words.nth(1).unwrap());
+            let (_, unread) = words.next().unwrap().split_once(':').unwrap();
+            let is_established = state == "01";
+            is_established && local.ends_with(&port) && unread != "00000000"
+        })
+    }
 }
 
 impl Drop for Served {
@@ -231,6 +244,31 @@ fn when_the_holder_was_killed_nothing_runs_once_another_has_the_lock() {
 fn when_the_supervisor_was_killed_the_holder_ends_its_orphans_and_fails() {
     let served = Served::start();
     let mut run = served.run_script(&[], TREE, UPS);
+    send(run.supervisor(), Signal::KILL);
+    assert_eq!(run.end(), 70);
+    assert_eq!(run.others(), BTreeSet::new());
+    assert!(served.is_free());
+}
+
+/// As in a container that was entered from outside: there the group has no number.
+#[test]
+fn when_its_own_process_group_is_outside_its_namespace_it_ends_its_orphans_too() {
+    let namespace = ["--pid", "--fork", "--mount-proc"];
+    let probe = Command::new("unshare").args(namespace).arg("true").output().unwrap();
+    if !probe.status.success() {
+        println!("not tried: only root may make a namespace here");
+        return;
+    }
+    let served = Served::start();
+    let mut unshare = Command::new("unshare");
+    unshare
+        .args(namespace)
+        .arg(env!("CARGO_BIN_EXE_leasehold"))
+        .stdin(Stdio::null());
+    let mut run = Run::start_by(unshare, &served.url(), &["stock", "--", "sh", "-c", TREE]);
+    for _ in 0..UPS {
+        assert_eq!(line(&mut run.output), "up");
+    }
     send(run.supervisor(), Signal::KILL);
     assert_eq!(run.end(), 70);
     assert_eq!(run.others(), BTreeSet::new());
@@ -448,8 +486,8 @@ fn a_signal_while_it_waits_leaves_nothing_even_if_the_server_is_stopped() {
     // It asks again at the end of this, and the server, once it goes on, will grant it.
     served.say("PEXPIRE stock 200");
     served.say("PUBLISH redisson_lock__channel:{stock} 0");
-    send(served.process.id(), Signal::STOP);
-    std::thread::sleep(Duration::from_millis(900));
+    stop(served.process.id());
+    until("it has asked", || served.has_unread().then_some(()));
     let asked = Instant::now();
     run.send(Signal::TERM);
     run.send(Signal::TERM);

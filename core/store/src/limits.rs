@@ -155,10 +155,10 @@ pub(crate) mod server {
     pub(crate) const QUEUED_BYTES: usize = 16 * MB;
     /// Bytes of a client's name.
     pub(crate) const NAME_BYTES: usize = 512;
-    /// Requests after which a connection that had a heavy one is trusted to have light ones again.
-    pub(crate) const LIGHT_AGAIN: u32 = 100;
-    /// Words of a request that is taken for a light one, if its command is.
-    pub(crate) const LIGHT_WORDS: usize = 64;
+    /// Requests after which a connection that had a slow one is trusted to have quick ones again.
+    pub(crate) const QUICK_AGAIN: u32 = 100;
+    /// Words of a request that is taken for a quick one, if its command is.
+    pub(crate) const QUICK_WORDS: usize = 64;
     /// Requests that a connection has answered in one go before it is another's turn.
     pub(crate) const REQUESTS_AT_ONCE: usize = 64;
     /// Time after which it is another's turn, however few they were.

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use super::Shared;
-use super::crowd::Held;
+use super::connections::Held;
 use super::encode::{self, Protocol};
 use super::handshake;
 use super::mailbox::{Mailbox, Message};
@@ -33,8 +33,8 @@ pub(super) struct Connection {
     is_authenticated: bool,
     /// It has not completed a command.
     pub(super) is_stranger: bool,
-    /// So many requests are taken for heavy ones, as the last was.
-    pub(super) heavy_requests: u32,
+    /// So many requests are taken for slow ones, as the last was.
+    pub(super) slow_requests: u32,
     /// The client asked to end, or cannot go on.
     pub(super) is_ending: bool,
     pub(super) decoder: Decoder,
@@ -58,10 +58,10 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn new(shared: Arc<Shared>, id: u64, peer: SocketAddr) -> Self {
-        let mailbox = Arc::new(Mailbox::new(&shared.crowd));
+        let mailbox = Arc::new(Mailbox::new(&shared.connections));
         let (to, of) = (Arc::clone(&mailbox), Arc::clone(&shared));
         let subscriber = shared.store.connect(Box::new(move |channel, payload| {
-            to.push(&of.crowd, channel, payload);
+            to.push(&of.connections, channel, payload);
         }));
         let is_authenticated = shared.password.is_none();
         let mut decoder = Decoder::default();
@@ -76,7 +76,7 @@ impl Connection {
             since: Instant::now(),
             is_authenticated,
             is_stranger: true,
-            heavy_requests: 0,
+            slow_requests: 0,
             is_ending: false,
             decoder,
             out: Vec::new(),
@@ -88,17 +88,17 @@ impl Connection {
             channels: BTreeSet::new(),
             channel_bytes: 0,
             mailbox,
-            held: Held::of(shared.crowd.held()),
-            go: shared.crowd.enter(id),
+            held: Held::of(shared.connections.held()),
+            go: shared.connections.add(id),
             shared,
         }
     }
 
     /// A command was completed.
-    pub(super) fn meet(&mut self) {
+    pub(super) fn mark_known(&mut self) {
         if self.is_stranger && self.is_authenticated {
             self.is_stranger = false;
-            self.shared.crowd.is_no_stranger(self.id);
+            self.shared.connections.mark_known(self.id);
         }
     }
 
@@ -315,7 +315,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.shared.crowd.leave(self.id);
+        self.shared.connections.remove(self.id);
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::crowd::{Crowd, Held};
+use super::connections::{Connections, Held};
 use crate::limits::server::{ALL_MESSAGE_BYTES, MESSAGE_BYTES, MESSAGE_EXTRA};
 
 /// A message as it came: channel and payload.
@@ -26,24 +26,24 @@ struct Waiting {
 }
 
 impl Mailbox {
-    pub(super) fn new(crowd: &Crowd) -> Self {
+    pub(super) fn new(connections: &Connections) -> Self {
         Self {
             waiting: Mutex::new(Waiting {
                 messages: VecDeque::new(),
-                held: Held::of(crowd.messages()),
+                held: Held::of(connections.messages()),
                 is_flooded: false,
             }),
             has_changed: Notify::new(),
         }
     }
 
-    pub(super) fn push(&self, crowd: &Crowd, channel: &[u8], payload: &[u8]) {
+    pub(super) fn push(&self, connections: &Connections, channel: &[u8], payload: &[u8]) {
         let mut waiting = self.waiting();
         if waiting.is_flooded {
             return;
         }
         let bytes = waiting.held.bytes() + weight(channel, payload);
-        let all = crowd.messages().load(Ordering::Relaxed) + weight(channel, payload);
+        let all = connections.messages().load(Ordering::Relaxed) + weight(channel, payload);
         if bytes > MESSAGE_BYTES || all > ALL_MESSAGE_BYTES {
             waiting.is_flooded = true;
             waiting.messages = VecDeque::new();

@@ -5,7 +5,7 @@
 //! `SUBSCRIBE`, `MULTI`, …) are carried out here, all others by the store.
 
 mod connection;
-mod crowd;
+mod connections;
 mod encode;
 mod handshake;
 mod mailbox;
@@ -24,7 +24,7 @@ use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use self::crowd::Crowd;
+use self::connections::Connections;
 use self::watch::CpuWatch;
 use crate::data::Front;
 use crate::embedded::Embedded;
@@ -55,7 +55,7 @@ struct Shared {
     next_id: AtomicU64,
     clients: AtomicUsize,
     most_clients: AtomicUsize,
-    crowd: Crowd,
+    connections: Connections,
     /// Held by a request that may take long.
     turn: Semaphore,
 }
@@ -76,7 +76,7 @@ impl Server {
             next_id: AtomicU64::new(1),
             clients: AtomicUsize::new(0),
             most_clients: AtomicUsize::new(CLIENTS),
-            crowd: Crowd::default(),
+            connections: Connections::default(),
             turn: Semaphore::new(1),
         });
         shared.tell_store(0);
@@ -102,22 +102,22 @@ impl Server {
     /// Serves until `stop` is ready, then closes every connection at once.
     /// Dropping the future does the same.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
-        let mut connections = JoinSet::new();
+        let mut tasks = JoinSet::new();
         tokio::pin!(stop);
         loop {
             tokio::select! {
                 () = &mut stop => return,
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, peer)) => {
-                        connections.spawn(welcome(Arc::clone(&self.shared), stream, peer));
+                        tasks.spawn(welcome(Arc::clone(&self.shared), stream, peer));
                     }
                     // Out of file descriptors, most likely: somebody has to make room.
                     Err(_) => {
-                        self.shared.crowd.send_strangers_away(1);
+                        self.shared.connections.send_strangers_away(1);
                         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
                     }
                 },
-                Some(_) = connections.join_next() => {}
+                Some(_) = tasks.join_next() => {}
             }
         }
     }
@@ -126,7 +126,7 @@ impl Server {
 async fn welcome(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
     let _place = Place::take(&shared);
     let is_full = shared.clients.load(Ordering::Relaxed) > shared.most_clients.load(Ordering::Relaxed);
-    if is_full && shared.crowd.send_strangers_away(1) == 0 {
+    if is_full && shared.connections.send_strangers_away(1) == 0 {
         connection::turn_away(stream).await;
         return;
     }

@@ -22,7 +22,7 @@ use super::connection::Connection;
 use super::request::Request;
 use crate::commands::{self, Run};
 use crate::limits::server::{
-    LIGHT_AGAIN, LIGHT_WORDS, READ_BYTES, REQUEST_TIME, REQUESTS_AT_ONCE, SMALL_BYTES, STALLED_TIME, STRANGER_TIME,
+    QUICK_AGAIN, QUICK_WORDS, READ_BYTES, REQUEST_TIME, REQUESTS_AT_ONCE, SMALL_BYTES, STALLED_TIME, STRANGER_TIME,
     TURN, WRITE_AT,
 };
 use crate::reply::{Reply, StoreError};
@@ -44,10 +44,7 @@ impl Connection {
                 if self.is_ending {
                     return Ok(());
                 }
-                if self.answer(&stream).await? {
-                    continue;
-                }
-                if !self.out.is_empty() {
+                if self.answer(&stream).await? || self.is_ending || !self.out.is_empty() {
                     continue;
                 }
             }
@@ -87,13 +84,13 @@ impl Connection {
                 Ok(count) => {
                     self.written += count;
                     if self.stalled_since.take().is_some() {
-                        self.shared.crowd.reads(self.id, &self.go, true);
+                        self.shared.connections.mark_reading(self.id, &self.go, true);
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     if self.stalled_since.is_none() {
                         self.stalled_since = Some(Instant::now());
-                        self.shared.crowd.reads(self.id, &self.go, false);
+                        self.shared.connections.mark_reading(self.id, &self.go, false);
                     }
                     return Ok(());
                 }
@@ -131,7 +128,7 @@ impl Connection {
                 Ok(Some(request)) => {
                     self.request_began = None;
                     self.take_turn(request, stream).await?;
-                    self.meet();
+                    self.mark_known();
                 }
                 Err(error) => {
                     self.reply(&Reply::Error(StoreError::err(error.to_string())));
@@ -152,15 +149,15 @@ impl Connection {
 
     /// Executes a request. One that may take long waits for those of others, and lets everybody have a turn after it.
     async fn take_turn(&mut self, request: Request, stream: &TcpStream) -> io::Result<()> {
-        if self.heavy_requests == 0 && self.transaction.is_none() && is_light(&request) {
+        if self.slow_requests == 0 && self.transaction.is_none() && is_quick(&request) {
             self.execute(request);
             // Not by the time it took: on a busy machine anything may take long.
             if self.out.len() >= WRITE_AT {
-                self.heavy_requests = LIGHT_AGAIN;
+                self.slow_requests = QUICK_AGAIN;
             }
             return Ok(());
         }
-        self.heavy_requests = self.heavy_requests.saturating_sub(1);
+        self.slow_requests = self.slow_requests.saturating_sub(1);
         let shared = std::sync::Arc::clone(&self.shared);
         let Ok(_turn) = shared.turn.acquire().await else {
             return Ok(());
@@ -182,7 +179,7 @@ impl Connection {
         let bytes = self.decoder.held() + self.out.capacity() + queued + self.channel_bytes;
         let grows = bytes > self.held.bytes();
         self.held.set(bytes);
-        if !grows || bytes <= SMALL_BYTES || self.shared.crowd.has_room() {
+        if !grows || bytes <= SMALL_BYTES || self.shared.connections.has_room() {
             return true;
         }
         if self.out.is_empty() {
@@ -208,13 +205,13 @@ impl Connection {
 }
 
 /// Whether a request takes microseconds, whatever the store holds.
-fn is_light(request: &Request) -> bool {
+fn is_quick(request: &Request) -> bool {
     let Some(command) = request.first().and_then(|name| commands::find(name)) else {
         return true;
     };
     match command.run {
         Run::Script(_) => false,
-        Run::Data(_) => request.len() <= LIGHT_WORDS && !command.is_slow,
+        Run::Data(_) => request.len() <= QUICK_WORDS && !command.is_slow,
         Run::Connection => command.name != "exec",
     }
 }

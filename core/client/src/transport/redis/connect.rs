@@ -17,7 +17,7 @@ use redis::{
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::tls::{TlsDoor, Witness};
+use super::tls::{TlsDialer, TlsOutcome};
 use crate::entropy;
 use crate::host::Settings;
 use crate::target::{Scheme, Target};
@@ -27,7 +27,7 @@ pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Opens connections to one server.
 pub(super) struct Connector {
-    door: Door,
+    dialer: Dialer,
     /// What no message may repeat.
     secrets: Vec<String>,
     /// The server as messages name it.
@@ -37,10 +37,10 @@ pub(super) struct Connector {
 }
 
 /// How connections begin.
-enum Door {
+enum Dialer {
     /// Without TLS the crate does it.
     Plain(Client),
-    Tls(TlsDoor, RedisConnectionInfo),
+    Tls(TlsDialer, RedisConnectionInfo),
 }
 
 /// What makes sure that several primaries are several servers.
@@ -122,10 +122,10 @@ const OLDEST: (u32, u32) = (6, 2);
 impl Connector {
     pub(super) fn new(settings: &Settings, target: &Target, peers: Option<Peers>) -> Result<Self, Error> {
         let node = target.to_string();
-        let door =
-            door(settings, target).map_err(|error| Failure::misconfigured(error.to_string()).into_error(&node))?;
+        let dialer =
+            dialer(settings, target).map_err(|error| Failure::misconfigured(error.to_string()).into_error(&node))?;
         Ok(Self {
-            door,
+            dialer,
             secrets: [&target.username, &target.password]
                 .into_iter()
                 .flatten()
@@ -163,37 +163,37 @@ impl Connector {
             .set_response_timeout(None)
             .set_pipeline_buffer_size(BATCHES)
             .set_push_sender(told);
-        match &self.door {
-            Door::Plain(client) => {
+        match &self.dialer {
+            Dialer::Plain(client) => {
                 let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
                 Ok(Calls {
                     connection: self.greet(connection).await?,
                     news,
                 })
             }
-            Door::Tls(door, login) => {
-                let (stream, witness) = door.connect().await?;
+            Dialer::Tls(dialer, login) => {
+                let (stream, outcome) = dialer.connect().await?;
                 let (connection, driver) = MultiplexedConnection::new_with_config(login, stream, config)
                     .await
-                    .map_err(|error| witnessed(&witness, error))?;
+                    .map_err(|error| explained(&outcome, error))?;
                 tokio::spawn(driver);
                 let connection = self
                     .greet(connection)
                     .await
-                    .map_err(|failure| witness.failure(failure))?;
+                    .map_err(|failure| outcome.failure(failure))?;
                 Ok(Calls { connection, news })
             }
         }
     }
 
     async fn open_listening(&self) -> Result<Listening, Failure> {
-        let connection = match &self.door {
-            Door::Plain(client) => client.get_async_pubsub().await?,
-            Door::Tls(door, login) => {
-                let (stream, witness) = door.connect().await?;
+        let connection = match &self.dialer {
+            Dialer::Plain(client) => client.get_async_pubsub().await?,
+            Dialer::Tls(dialer, login) => {
+                let (stream, outcome) = dialer.connect().await?;
                 PubSub::new(login, stream)
                     .await
-                    .map_err(|error| witnessed(&witness, error))?
+                    .map_err(|error| explained(&outcome, error))?
             }
         };
         let (sink, messages) = connection.split();
@@ -239,8 +239,8 @@ impl Connector {
     }
 }
 
-fn witnessed(witness: &Witness, error: RedisError) -> Failure {
-    witness.failure(error.into())
+fn explained(outcome: &TlsOutcome, error: RedisError) -> Failure {
+    outcome.failure(error.into())
 }
 
 /// Adds the commands that give the server every script.
@@ -427,7 +427,7 @@ async fn pause(attempt: u32) {
     tokio::time::sleep(Duration::from_micros(drawn)).await;
 }
 
-fn door(settings: &Settings, target: &Target) -> Result<Door, RedisError> {
+fn dialer(settings: &Settings, target: &Target) -> Result<Dialer, RedisError> {
     let (keepalive, silence) = keepalive(settings);
     let address = match &target.scheme {
         Scheme::Tcp {
@@ -435,8 +435,8 @@ fn door(settings: &Settings, target: &Target) -> Result<Door, RedisError> {
             port,
             tls: Some(tls),
         } => {
-            let door = TlsDoor::new(host, *port, tls, keepalive, silence);
-            return Ok(Door::Tls(door, login(target)));
+            let dialer = TlsDialer::new(host, *port, tls, keepalive, silence);
+            return Ok(Dialer::Tls(dialer, login(target)));
         }
         Scheme::Tcp { host, port, tls: None } => ConnectionAddr::Tcp(host.clone(), *port),
         Scheme::Unix { path } => ConnectionAddr::Unix(path.clone()),
@@ -449,7 +449,7 @@ fn door(settings: &Settings, target: &Target) -> Result<Door, RedisError> {
         .into_connection_info()?
         .set_redis_settings(login(target))
         .set_tcp_settings(tcp);
-    Client::open(info).map(Door::Plain)
+    Client::open(info).map(Dialer::Plain)
 }
 
 /// What a connection says first.

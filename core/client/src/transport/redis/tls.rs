@@ -26,7 +26,7 @@ use super::connect::Failure;
 use crate::tls::{CA, CERT, KEY, Tls, TlsFiles};
 
 /// Opens TLS connections to one server.
-pub(super) struct TlsDoor {
+pub(super) struct TlsDialer {
     host: String,
     port: u16,
     keepalive: TcpKeepalive,
@@ -39,11 +39,11 @@ pub(super) struct TlsDoor {
 /// A TLS connection that takes note of its end.
 pub(super) struct Stream {
     inner: TlsStream<TcpStream>,
-    witness: Arc<Witness>,
+    outcome: Arc<TlsOutcome>,
 }
 
 /// What was seen of one connection.
-pub(super) struct Witness {
+pub(super) struct TlsOutcome {
     tls: Arc<Tls>,
     host: String,
     /// The server asked for a client certificate.
@@ -56,7 +56,7 @@ pub(super) struct Witness {
 /// programs run.
 const FRESH: Duration = Duration::from_secs(10);
 
-impl TlsDoor {
+impl TlsDialer {
     pub(super) fn new(host: &str, port: u16, tls: &Tls, keepalive: TcpKeepalive, silence: Duration) -> Self {
         Self {
             host: host.to_owned(),
@@ -67,17 +67,17 @@ impl TlsDoor {
         }
     }
 
-    pub(super) async fn connect(&self) -> Result<(Stream, Arc<Witness>), Failure> {
+    pub(super) async fn connect(&self) -> Result<(Stream, Arc<TlsOutcome>), Failure> {
         let name = ServerName::try_from(self.host.clone()).map_err(|_| {
             Failure::misconfigured("no certificate can be for this host's name; use another name of it")
         })?;
-        let witness = Arc::new(Witness {
+        let outcome = Arc::new(TlsOutcome {
             tls: self.tls().await,
             host: self.host.clone(),
             was_asked: AtomicBool::new(false),
             end: OnceLock::new(),
         });
-        let config = witness.tls.config(Arc::clone(&witness) as Arc<dyn ResolvesClientCert>);
+        let config = outcome.tls.config(Arc::clone(&outcome) as Arc<dyn ResolvesClientCert>);
         let tcp = self
             .dial()
             .await
@@ -86,13 +86,13 @@ impl TlsDoor {
             Ok(inner) => {
                 let stream = Stream {
                     inner,
-                    witness: Arc::clone(&witness),
+                    outcome: Arc::clone(&outcome),
                 };
-                Ok((stream, witness))
+                Ok((stream, outcome))
             }
             Err(error) => {
-                witness.note(&error);
-                Err(witness.failure(Failure::unavailable(error.to_string())))
+                outcome.note(&error);
+                Err(outcome.failure(Failure::unavailable(error.to_string())))
             }
         }
     }
@@ -136,7 +136,7 @@ impl TlsDoor {
     }
 }
 
-impl Witness {
+impl TlsOutcome {
     fn note(&self, error: &io::Error) {
         let said = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
         if let Some(said) = said {
@@ -174,14 +174,14 @@ impl Witness {
     }
 }
 
-impl std::fmt::Debug for Witness {
+impl std::fmt::Debug for TlsOutcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Witness")
+        f.write_str("TlsOutcome")
     }
 }
 
 /// Says which certificate this client has, and hears that it was asked.
-impl ResolvesClientCert for Witness {
+impl ResolvesClientCert for TlsOutcome {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         self.was_asked.store(true, Ordering::Relaxed);
         self.tls.client.clone()
@@ -301,7 +301,7 @@ impl AsyncRead for Stream {
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.inner).poll_read(context, buffer);
         if let Poll::Ready(Err(error)) = &read {
-            self.witness.note(error);
+            self.outcome.note(error);
         }
         read
     }
@@ -336,7 +336,7 @@ impl Stream {
         let mut scrap = [0; 64];
         let read = Pin::new(&mut self.inner).poll_read(context, &mut ReadBuf::new(&mut scrap));
         if let Poll::Ready(Err(error)) = read {
-            self.witness.note(&error);
+            self.outcome.note(&error);
         }
     }
 }

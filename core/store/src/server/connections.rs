@@ -10,42 +10,42 @@ use crate::limits::server::{HELD_BYTES, SENT_AWAY_AT_ONCE};
 
 /// The connections of a server.
 #[derive(Default)]
-pub(super) struct Crowd {
+pub(super) struct Connections {
     /// Those that have not completed a command, oldest first, and what ends them.
     strangers: Mutex<BTreeMap<u64, Arc<Notify>>>,
     /// Those that do not read what is written to them.
-    deaf: Mutex<BTreeMap<u64, Arc<Notify>>>,
+    not_reading: Mutex<BTreeMap<u64, Arc<Notify>>>,
     held: Arc<AtomicUsize>,
     /// What messages take of it.
     messages: Arc<AtomicUsize>,
 }
 
-impl Crowd {
+impl Connections {
     /// A new connection; what it gets tells it to go.
-    pub(super) fn enter(&self, id: u64) -> Arc<Notify> {
+    pub(super) fn add(&self, id: u64) -> Arc<Notify> {
         let go = Arc::new(Notify::new());
         lock(&self.strangers).insert(id, Arc::clone(&go));
         go
     }
 
     /// A connection has completed a command.
-    pub(super) fn is_no_stranger(&self, id: u64) {
+    pub(super) fn mark_known(&self, id: u64) {
         lock(&self.strangers).remove(&id);
     }
 
     /// Whether a connection reads what is written to it.
-    pub(super) fn reads(&self, id: u64, go: &Arc<Notify>, reads: bool) {
+    pub(super) fn mark_reading(&self, id: u64, go: &Arc<Notify>, reads: bool) {
         if reads {
-            lock(&self.deaf).remove(&id);
+            lock(&self.not_reading).remove(&id);
         } else {
-            lock(&self.deaf).insert(id, Arc::clone(go));
+            lock(&self.not_reading).insert(id, Arc::clone(go));
         }
     }
 
     /// A connection has gone.
-    pub(super) fn leave(&self, id: u64) {
+    pub(super) fn remove(&self, id: u64) {
         lock(&self.strangers).remove(&id);
-        lock(&self.deaf).remove(&id);
+        lock(&self.not_reading).remove(&id);
     }
 
     /// Sends so many of the oldest strangers away, and says how many there were.
@@ -69,7 +69,7 @@ impl Crowd {
         if held <= HELD_BYTES {
             return true;
         }
-        let gone = send_away(&self.deaf, SENT_AWAY_AT_ONCE) + send_away(&self.strangers, SENT_AWAY_AT_ONCE);
+        let gone = send_away(&self.not_reading, SENT_AWAY_AT_ONCE) + send_away(&self.strangers, SENT_AWAY_AT_ONCE);
         gone > 0 && held <= HELD_BYTES + HELD_BYTES / 4
     }
 }
@@ -89,7 +89,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What one connection holds, as far as the crowd knows.
+/// What one connection holds, counted among all.
 pub(super) struct Held {
     all: Arc<AtomicUsize>,
     bytes: usize,
