@@ -95,7 +95,7 @@ simulate *options:
 
 # The protocol as WebAssembly, driven from Node
 [group('test')]
-test-wasm: (install "wasm-target")
+test-wasm: (install "wasm-target node-demo redis-server")
     cargo build --release --locked --package leasehold-wasm-check --target wasm32-unknown-unknown
     node --test ci/wasm/
 
