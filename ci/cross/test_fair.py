@@ -22,7 +22,7 @@ LEASE_MS = 1000
 # So often a contender has taken a lock before its time is measured: a JVM interprets what it has run but a few times.
 WARM_UP = 2000
 # So many bare hand-overs one of a fair lock may take.
-MOST_TO_BARE = 3.0
+MOST_TO_BARE = 2.0
 
 
 def contest(server: Server, name: str, release: Callable[[], object], warm_up: int = 0) -> tuple[list[Turns], float]:

@@ -1,0 +1,93 @@
+"""When a failed timing test is run again."""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import quiet
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quiet, "SAMPLE", 0.001)
+    monkeypatch.setattr(quiet, "CALM", 0.002)
+    monkeypatch.setattr(quiet, "WAIT", 0.02)
+
+
+def calm() -> float:
+    return 0.0
+
+
+def disturbed() -> Callable[[], float]:
+    seconds: Iterator[float] = itertools.count(0.0, 0.1)
+    return lambda: next(seconds)
+
+
+class Command:
+    """Ends with these statuses, one after the other, and takes as long as a few samples."""
+
+    def __init__(self, *statuses: int) -> None:
+        self.statuses = list(statuses)
+        self.again: list[bool] = []
+
+    def __call__(self, again: bool) -> int:
+        self.again.append(again)
+        time.sleep(0.02)
+        return self.statuses.pop(0)
+
+
+def test_a_failure_on_a_calm_machine_is_a_failure_at_once() -> None:
+    command = Command(7)
+    assert quiet.judge(command, calm) == 7
+    assert command.again == [False]
+
+
+def test_what_passes_is_not_run_again() -> None:
+    command = Command(0)
+    assert quiet.judge(command, disturbed()) == 0
+    assert command.again == [False]
+
+
+def test_a_failure_on_a_disturbed_machine_is_tried_again_and_then_counts() -> None:
+    told: list[str] = []
+    command = Command(1, 0)
+    assert quiet.judge(command, disturbed(), told.append) == 0
+    assert command.again == [False, True]
+    assert len(told) == 1
+
+
+def test_a_failure_counts_as_soon_as_the_machine_is_calm() -> None:
+    is_calm = False
+    times = disturbed()
+    command = Command(1, 3)
+
+    def run(again: bool) -> int:
+        nonlocal is_calm
+        is_calm = again
+        return command(again)
+
+    last = 0.0
+
+    def stolen() -> float:
+        nonlocal last
+        last = last if is_calm else times()
+        return last
+
+    def say(_: str) -> None:
+        nonlocal is_calm
+        is_calm = True
+
+    assert quiet.judge(run, stolen, say) == 3
+    assert command.again == [False, True]
+
+
+def test_nothing_is_known_if_the_machine_never_was_calm_and_that_is_said() -> None:
+    told: list[str] = []
+    assert quiet.judge(Command(1, 1, 1), disturbed(), told.append) == 0
+    assert "NOT JUDGED" in told[-1]
+
+
+def test_the_kernel_s_count_does_not_fall() -> None:
+    before = quiet.stolen_seconds()
+    assert 0 <= before <= quiet.stolen_seconds()
