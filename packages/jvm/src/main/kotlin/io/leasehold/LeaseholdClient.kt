@@ -138,9 +138,8 @@ public class LeaseholdClient internal constructor(internal val engine: Engine) :
         if (lock is ThreadLock && lock.engine === engine) {
             return lock
         }
-        val message = "$operation of lock \"${shown(
-            lock.name,
-        )}\": it is not of this client; give one that this client made"
+        val name = shown(lock.name)
+        val message = "$operation of lock \"$name\": it is not of this client; give one that this client made"
         throw InvalidArgumentException(message, lock.name, operation)
     }
 

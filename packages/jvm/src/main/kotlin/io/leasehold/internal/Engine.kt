@@ -210,11 +210,10 @@ internal class Engine private constructor(
     /** Nobody else can release what a thread held that has ended. */
     private fun sweep() {
         for (lease in abandoned().filterNot(Lease::isReleasing)) {
+            val name = shown(lease.name)
             log.log(
                 System.Logger.Level.WARNING,
-                "thread ${lease.owner?.threadName} ended while it held lock \"${shown(
-                    lease.name,
-                )}\", which is released now",
+                "thread ${lease.owner?.threadName} ended while it held lock \"$name\", which is released now",
             )
             lease.startRelease()
         }
