@@ -53,7 +53,7 @@ class RedisServer(vararg options: String) : AutoCloseable {
     }
 
     private fun signal(name: String) {
-        check(ProcessBuilder("kill", "-$name", "${process.pid()}").start().waitFor() == 0)
+        check(ProcessBuilder("sh", "-c", "kill -$name ${process.pid()}").start().waitFor() == 0)
     }
 
     private fun answers(): Boolean =
