@@ -85,7 +85,7 @@ class Pair:
         assert said.startswith("gone") or not peer.library.tells
 
     def turn(self, peer: Peer, inside: Callable[[], None]) -> None:
-        """Waits for the lock, does something, and gives it back."""
+        """Waits for the lock, does something, and releases it."""
         self.take_in_time(peer)
         inside()
         self.release(peer)
