@@ -82,7 +82,7 @@ build-interop: build-jvm
 [group('test')]
 test-core *options: (install "redis-server")
     cargo test --locked {{ core }} "$@"
-    cargo test --locked --package leasehold-simulator --features defects --test defects --test known_defects
+    cargo test --locked --package leasehold-simulator --features defects --test defects --test mistakes --test known_defects
 
 # The Rust tests that meet a server, on each version that ci/support/server has; `LEASEHOLD_TEST_SERVER` names one
 test-servers *options: (install "redis-server servers")
@@ -90,6 +90,11 @@ test-servers *options: (install "redis-server servers")
     for server in ${LEASEHOLD_TEST_SERVER:-$(ci/support/server --list | grep -vx system)}; do \
       LEASEHOLD_TEST_SERVER=$server LEASEHOLD_BEHAVIOUR=redis cargo test --locked --package leasehold --tests "$@" || exit 1; \
     done
+
+# What takes long: a million lock names in turn and 100,000 leases that lapse, and nothing grows
+[group('test')]
+test-long *options:
+    LEASEHOLD_LONG=1 cargo test --locked --release {{ core }} --test memory "$@" -- --nocapture
 
 # Many simulated histories, with a table; `--seed N --trace` shows one of them
 [group('test')]

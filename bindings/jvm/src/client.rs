@@ -188,7 +188,17 @@ impl Client {
         let mut undelivered = self.undelivered.lock().unwrap_or_else(PoisonError::into_inner);
         for event in events {
             match event {
-                Event::Lost { lease, reason } => undelivered.push_back(wire::lost(lease, reason)),
+                Event::Lost {
+                    lease,
+                    reason,
+                    is_forgotten,
+                } => {
+                    if is_forgotten {
+                        state.leave_context(lease);
+                        state.leases.remove(&lease);
+                    }
+                    undelivered.push_back(wire::lost(lease, reason, is_forgotten));
+                }
                 Event::Completed { request, result } => match state.requests.remove(&request) {
                     Some(request) => undelivered.push_back(state.completed(request, result)),
                     None => self.give_back(result),

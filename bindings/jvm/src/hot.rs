@@ -32,6 +32,7 @@ pub unsafe extern "C" fn leasehold_acquire(
     within: i64,
     wait_ms: f64,
     lease_ms: f64,
+    renew: i32,
     max_hold_ms: f64,
     fencing: i32,
 ) -> i64 {
@@ -44,6 +45,7 @@ pub unsafe extern "C" fn leasehold_acquire(
             within: u64::try_from(within).ok(),
             wait_ms: number(wait_ms),
             lease_ms: number(lease_ms),
+            renew: renew != 0,
             max_hold_ms: number(max_hold_ms),
             no_fencing: fencing == 0,
         };

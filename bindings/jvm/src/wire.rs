@@ -15,7 +15,7 @@
 //! | 7 | state | holder, permits held and limit `i64` each (−1: not a semaphore that is held) |
 //! | 8 | held | levels `u32`, innermost lease `i64` (−1: none) |
 //! | 9 | closed | |
-//! | 10 | lost | reason text |
+//! | 10 | lost | reason text, `u8`: 1 if nobody need release it |
 //! | 11 | forced | `u8`: 1 if it was held |
 //!
 //! An error is kind, operation and message as texts, the lock (`u8` 1 and a
@@ -38,10 +38,11 @@ const CLOSED: u8 = 9;
 const LOST: u8 = 10;
 const FORCED: u8 = 11;
 
-/// Says that a lease is lost.
-pub(crate) fn lost(lease: u64, reason: LostReason) -> Vec<u8> {
+/// Says that a lease is lost, and whether nobody need release it.
+pub(crate) fn lost(lease: u64, reason: LostReason, is_forgotten: bool) -> Vec<u8> {
     let mut out = Event::new(LOST, lease);
     out.text(reason.as_str());
+    out.0.push(u8::from(is_forgotten));
     out.0
 }
 

@@ -79,12 +79,18 @@ impl NativeClient {
     }
 
     /// Asks for a lock, named by its address; returns the request's number.
+    // Not `expect`: napi copies the attribute to a function of its own, which has too few arguments for it.
     #[napi(catch_unwind)]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one call per acquire is the cheapest way over the border"
+    )]
     pub fn acquire(
         &self,
         lock: String,
         wait_ms: Option<f64>,
         lease_ms: Option<f64>,
+        renew: bool,
         max_hold_ms: Option<f64>,
         within: Option<f64>,
         token: bool,
@@ -95,6 +101,7 @@ impl NativeClient {
             within: within.map(|lease| lease as u64),
             wait_ms,
             lease_ms,
+            renew,
             max_hold_ms,
             no_fencing: !token,
         }))

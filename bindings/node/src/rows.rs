@@ -8,7 +8,7 @@
 //! | released | request | index of the outcome | – |
 //! | state | request | 1 if held, else 0 | permits that are free, −1 if none is held or the lock has none |
 //! | forced | request | 1 if it was held, else 0 | – |
-//! | lost | lease | index of the reason | – |
+//! | lost | lease | index of the reason | 1 if nobody need release it, else 0 |
 //!
 //! All ids and tokens are below 2^53. A row that is refused or failed has its
 //! error in the queue that `nextFailure` takes from, in the rows' order, and a
@@ -98,7 +98,16 @@ pub(crate) fn row(event: &Event) -> Row {
             request,
             result: Err(_),
         } => [FAILED.into(), *request as f64, 0.0, 0.0],
-        Event::Lost { lease, reason } => [LOST.into(), *lease as f64, reason_index(*reason), 0.0],
+        Event::Lost {
+            lease,
+            reason,
+            is_forgotten,
+        } => [
+            LOST.into(),
+            *lease as f64,
+            reason_index(*reason),
+            f64::from(*is_forgotten),
+        ],
     }
 }
 

@@ -3,8 +3,9 @@
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::process;
 use std::sync::OnceLock;
+
+use leasehold::host::Process;
 
 /// A file descriptor that is readable while events are queued.
 ///
@@ -12,7 +13,7 @@ use std::sync::OnceLock;
 /// loop, or a thread in `poll`, watches the other end. A forked child gets a
 /// pair of its own on first use: the inherited one is its parent's.
 pub(crate) struct Bell {
-    pid: u32,
+    process: Process,
     // Both ends live as long as either user, so that ringing never meets a closed pipe.
     ring: UnixStream,
     listen: UnixStream,
@@ -25,7 +26,7 @@ impl Bell {
         ring.set_nonblocking(true)?;
         listen.set_nonblocking(true)?;
         Ok(Self {
-            pid: process::id(),
+            process: Process::current(),
             ring,
             listen,
             child: OnceLock::new(),
@@ -54,7 +55,7 @@ impl Bell {
 
     fn own(&self) -> io::Result<&Self> {
         let mut bell = self;
-        while bell.pid != process::id() {
+        while !bell.process.is_current() {
             let child = bell.child.get_or_init(|| Self::new().ok().map(Box::new));
             bell = child
                 .as_deref()

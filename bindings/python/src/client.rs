@@ -101,7 +101,7 @@ impl Client {
                     let exception = convert::error(py, &error).into_value(py).into_bound(py);
                     completed.push((request, None, Some(exception.into_any())));
                 }
-                Event::Lost { lease, reason } => lost.push((lease, reason.as_str())),
+                Event::Lost { lease, reason, .. } => lost.push((lease, reason.as_str())),
             }
         }
         Ok((completed, lost))
@@ -118,7 +118,7 @@ impl Client {
     }
 
     /// Appends the lease to `granted`, so that an interrupt after it cannot hide it.
-    #[pyo3(signature = (granted, lock, context, wait_ms, lease_ms, max_hold_ms, fencing, interruptible))]
+    #[pyo3(signature = (granted, lock, context, wait_ms, lease_ms, renew, max_hold_ms, fencing, interruptible))]
     #[expect(
         clippy::too_many_arguments,
         reason = "one call per acquire is the cheapest way over the border"
@@ -131,29 +131,35 @@ impl Client {
         context: Option<u64>,
         wait_ms: Option<f64>,
         lease_ms: Option<f64>,
+        renew: bool,
         max_hold_ms: Option<f64>,
         fencing: bool,
         interruptible: bool,
     ) -> PyResult<()> {
-        let op = acquire(lock, context, wait_ms, lease_ms, max_hold_ms, fencing);
+        let op = acquire(lock, context, wait_ms, lease_ms, renew, max_hold_ms, fencing);
         match wait(py, &self.host, op, interruptible)? {
             Completion::NotGranted(error) => Err(convert::error(py, &error)),
             done => granted.append(convert::completion(py, done)?),
         }
     }
 
-    #[pyo3(signature = (lock, context, wait_ms, lease_ms, max_hold_ms, fencing))]
+    #[pyo3(signature = (lock, context, wait_ms, lease_ms, renew, max_hold_ms, fencing))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one call per acquire is the cheapest way over the border"
+    )]
     fn submit_acquire(
         &self,
         lock: &str,
         context: Option<u64>,
         wait_ms: Option<f64>,
         lease_ms: Option<f64>,
+        renew: bool,
         max_hold_ms: Option<f64>,
         fencing: bool,
     ) -> u64 {
         self.host
-            .submit(acquire(lock, context, wait_ms, lease_ms, max_hold_ms, fencing))
+            .submit(acquire(lock, context, wait_ms, lease_ms, renew, max_hold_ms, fencing))
     }
 
     fn release<'py>(&self, py: Python<'py>, lease: u64, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
@@ -260,6 +266,7 @@ fn acquire(
     context: Option<u64>,
     wait_ms: Option<f64>,
     lease_ms: Option<f64>,
+    renew: bool,
     max_hold_ms: Option<f64>,
     fencing: bool,
 ) -> Op {
@@ -269,6 +276,7 @@ fn acquire(
         within: None,
         wait_ms,
         lease_ms,
+        renew,
         max_hold_ms,
         no_fencing: !fencing,
     })

@@ -36,6 +36,12 @@ impl Lease {
         self.0.is_released()
     }
 
+    /// Whether it was lost and nobody need release it.
+    #[getter]
+    fn is_forgotten(&self) -> bool {
+        self.0.is_forgotten()
+    }
+
     fn is_valid(&self) -> bool {
         self.0.is_valid()
     }

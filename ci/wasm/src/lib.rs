@@ -7,8 +7,8 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use leasehold_protocol::{
-    AcquireRequest, CallId, ClientId, Config, Event, Instant, Kind, LeaseDuration, LeaseId, LockName, NodeId, Outcome,
-    Reply, Session, Transmit,
+    AcquireRequest, CallId, ClientId, Config, Event, Instant, Kind, LeaseDuration, LeaseId, LeaseTerms, LockName,
+    NodeId, Outcome, Reply, Session, Transmit,
 };
 
 struct Driver {
@@ -67,7 +67,7 @@ pub extern "C" fn acquire(now: f64) {
         context: None,
         within: None,
         wait: Some(Duration::ZERO),
-        lease: None,
+        lease: LeaseTerms::CLIENT,
         max_hold: None,
         fencing: true,
     };

@@ -147,7 +147,8 @@ impl Link {
     }
 }
 
-/// Now, on a clock that both processes read and that counts suspend where the system has one.
+/// Now, on a clock that is the same in both processes, and that counts suspend where the
+/// system has one.
 pub(crate) fn micros() -> u64 {
     use rustix::time::{ClockId, clock_gettime};
 

@@ -23,7 +23,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use leasehold::host::shown;
+use leasehold::host::{clock_micros, shown};
 use rustix::process::{Pid, Signal, WaitStatus, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -166,7 +166,7 @@ fn new_group() -> io::Result<Child> {
         .spawn()
 }
 
-/// The command and all that it started. Times are those of [`micros`].
+/// The command and all that it started. Times are those of [`clock_micros`].
 struct Family {
     command: Pid,
     /// The command's exit status, once it has ended.
@@ -186,6 +186,12 @@ struct Family {
     again: u64,
 }
 
+/// What the holder says in [`micros`], by this process's own clock: that counts the
+/// pauses of the machine that come from here on, also while the holder cannot tell.
+fn by_own_clock(time: u64) -> u64 {
+    time.saturating_add_signed(clock_micros().wrapping_sub(micros()).cast_signed())
+}
+
 impl Family {
     fn new(options: &Supervise, command: Pid, deadline: u64) -> Self {
         let lease = options.lease_ms.saturating_mul(1_000);
@@ -200,7 +206,7 @@ impl Family {
             // Renewals begin when two thirds are left, and have to have their chance.
             term_lead: kill_lead + kill_after.min(lease / 4),
             kill_lead,
-            deadline,
+            deadline: by_own_clock(deadline),
             is_lapsing: false,
             is_lost: false,
             kill_at: None,
@@ -211,7 +217,7 @@ impl Family {
 
     fn obey(&mut self, message: Message) {
         match message {
-            Message::Deadline(deadline) => self.deadline = deadline,
+            Message::Deadline(deadline) => self.deadline = by_own_clock(deadline),
             Message::Forward(signal) if self.status.is_none() => {
                 // Not reaped yet, so the number is still its own.
                 let _ = kill_process(self.command, signal);
@@ -220,7 +226,7 @@ impl Family {
             Message::Forward(_) => self.end_by(0),
             Message::Lost if !self.is_lost => {
                 self.is_lost = true;
-                self.end_by(micros().saturating_add(self.kill_after));
+                self.end_by(clock_micros().saturating_add(self.kill_after));
             }
             _ => {}
         }
@@ -236,7 +242,7 @@ impl Family {
         if has_just_ended && self.leaves_children && self.kill_at.is_none() {
             return true;
         }
-        let now = micros();
+        let now = clock_micros();
         if has_just_ended && self.kill_at.is_none() {
             link.tell(Message::Leftovers);
             self.end_by(now.saturating_add(self.kill_after));
@@ -265,7 +271,7 @@ impl Family {
 
     /// Tells all to end, and has those killed that have not by then.
     fn end_by(&mut self, at: u64) {
-        if self.kill_at.is_none() && at > micros() {
+        if self.kill_at.is_none() && at > clock_micros() {
             tree::signal_all(&tree::descendants(&HashSet::new()), Signal::TERM);
         }
         self.kill_at = Some(self.kill_at.map_or(at, |earlier| earlier.min(at)));
@@ -284,7 +290,7 @@ impl Family {
 
     /// How long nothing is due, unless something is heard.
     fn pause(&self) -> Duration {
-        let now = micros();
+        let now = clock_micros();
         let due = match self.kill_at {
             Some(at) if now >= at => now + self.again,
             Some(at) => at,

@@ -153,6 +153,11 @@ impl Lock {
         Self(self.0.lease(lease))
     }
 
+    /// See [`crate::Lock::renewed`].
+    pub fn renewed(self) -> Self {
+        Self(self.0.renewed())
+    }
+
     /// See [`crate::Lock::max_hold`].
     pub fn max_hold(self, max_hold: Duration) -> Self {
         Self(self.0.max_hold(max_hold))
@@ -165,7 +170,7 @@ impl Lock {
 
     /// See [`crate::Lock::within`].
     pub fn within(&self, lease: &Lease) -> Self {
-        Self(self.0.within_id(lease.0.id()))
+        Self(self.0.within(&lease.0))
     }
 
     /// Takes the lock.
@@ -173,8 +178,8 @@ impl Lock {
     /// # Errors
     /// As [`crate::Lock::acquire`].
     pub fn acquire(&self) -> Result<Lease, Error> {
-        let completion = run(self.0.host(), self.0.op(self.0.patience()))?;
-        self.0.granted(completion)?.map(Lease).map_err(|timeout| *timeout)
+        let result = run(self.0.host(), self.0.op(self.0.patience()));
+        self.0.granted(result)?.map(Lease).map_err(|timeout| *timeout)
     }
 
     /// Takes the lock if that is possible at once, or within [`Lock::wait`].
@@ -183,8 +188,8 @@ impl Lock {
     /// As [`crate::Lock::try_acquire`].
     pub fn try_acquire(&self) -> Result<Option<Lease>, Error> {
         let wait = self.0.patience().unwrap_or_default();
-        let completion = run(self.0.host(), self.0.op(Some(wait)))?;
-        Ok(self.0.granted(completion)?.ok().map(Lease))
+        let result = run(self.0.host(), self.0.op(Some(wait)));
+        Ok(self.0.granted(result)?.ok().map(Lease))
     }
 
     /// Asks the server whether anybody holds it.
@@ -239,6 +244,11 @@ impl Semaphore {
     /// See [`crate::Lock::lease`].
     pub fn lease(self, lease: Duration) -> Self {
         Self(self.0.lease(lease))
+    }
+
+    /// See [`crate::Lock::renewed`].
+    pub fn renewed(self) -> Self {
+        Self(self.0.renewed())
     }
 
     /// See [`crate::Lock::max_hold`].
@@ -328,7 +338,7 @@ impl Lease {
     /// # Errors
     /// As [`crate::Lease::extend`].
     pub fn extend(&self, by: Option<Duration>) -> Result<(), Error> {
-        lease::extended(run(self.0.host(), self.0.extension(by))?)
+        self.0.extended(run(self.0.host(), self.0.extension(by)))
     }
 
     /// Gives the lock back.
@@ -337,7 +347,8 @@ impl Lease {
     /// As [`crate::Lease::release`].
     pub fn release(mut self) -> Result<ReleaseOutcome, Error> {
         let op = self.0.start_release();
-        lease::released(run(self.0.host(), op)?)
+        let completion = run(self.0.host(), op)?;
+        self.0.released(completion)
     }
 }
 

@@ -167,7 +167,8 @@ impl Builder {
     }
 
     /// The lease of locks that were given none, which the watchdog renews at a
-    /// third of it: 300 ms to 24 h. Default 30 s.
+    /// third of it: 300 ms to 24 h. Default 30 s. A lock may have a length of its own, by
+    /// [`Lock::lease`] and [`Lock::renewed`].
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease_ms = Some(millis(lease));
         self

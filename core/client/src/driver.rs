@@ -10,11 +10,14 @@
 //!     ▲    the engine's thread stands by              │
 //!     └───────────────────────────────────────────────┘
 //!       a second caller, an event loop's call, a call
-//!       that takes long, or no call for a millisecond
+//!       that takes long, or no call for a millisecond,
+//!       a lane that is not open, a renewal that is near
 //! ```
 //!
-//! It is the same engine and the same runtime on another thread: a renewal that
-//! falls due is sent by whoever drives, and nobody else's code runs meanwhile.
+//! It is the same engine and the same runtime on another thread, and nobody else's
+//! code runs meanwhile. But a caller comes and goes as it likes, and may be stopped
+//! at any time; so what keeps locks, connecting and renewing, is left to the
+//! engine's thread.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -37,6 +40,8 @@ const QUIET: Duration = Duration::from_millis(1);
 const RUN: u32 = 8;
 /// A call that takes longer is waited for without driving.
 const LONGEST_DRIVE: Duration = Duration::from_millis(5);
+/// The engine's thread has taken over so long before a renewal is due.
+const BEFORE_RENEWAL: Duration = Duration::from_millis(50);
 
 /// The engine's runtime, and whose turn it is to drive it.
 #[derive(Debug, Default)]
@@ -45,6 +50,8 @@ pub(crate) struct Driver {
     runtime: RwLock<Option<Runtime>>,
     /// Whether callers drive.
     by_callers: AtomicBool,
+    /// Until when callers may drive, by the engine's clock. The engine says so at each turn.
+    open_until: AtomicU64,
     /// Threads that wait for a result.
     callers: AtomicUsize,
     /// Quick calls in a row by a thread that was alone.
@@ -83,8 +90,8 @@ impl Driver {
     fn wait_for_quiet(&self) {
         let mut guard = self.standing_by.lock().unwrap_or_else(PoisonError::into_inner);
         while self.by_callers.load(Ordering::SeqCst) {
-            let busy = self.callers.load(Ordering::SeqCst) > 0 || self.left_ago() < QUIET;
-            if !busy {
+            let is_busy = self.callers.load(Ordering::SeqCst) > 0 || self.left_ago() < QUIET;
+            if !is_busy || !self.may_be_driven() {
                 self.by_callers.store(false, Ordering::SeqCst);
                 break;
             }
@@ -94,6 +101,29 @@ impl Driver {
             };
         }
         self.run.store(0, Ordering::Relaxed);
+    }
+
+    /// The engine says, before it hands out what a turn brought, whether callers may
+    /// drive: while every lane is open, and until a renewal is near.
+    pub(crate) fn allow_callers(&self, every_lane_is_open: bool, next_renewal: Option<Instant>) {
+        let until = match next_renewal {
+            _ if !every_lane_is_open => Instant::ZERO,
+            Some(due) => due - BEFORE_RENEWAL,
+            None => Instant::FAR_FUTURE,
+        };
+        self.open_until.store(until.as_micros(), Ordering::SeqCst);
+        if !self.may_be_driven() {
+            self.needs_engine();
+        }
+    }
+
+    /// Whether a caller may drive now.
+    fn may_be_driven(&self) -> bool {
+        match Instant::from_micros(self.open_until.load(Ordering::SeqCst)) {
+            Instant::ZERO => false,
+            Instant::FAR_FUTURE => true,
+            until => clock::now() < until,
+        }
     }
 
     /// Something needs the engine that no waiting thread drives.
@@ -120,6 +150,11 @@ impl Driver {
 
     /// Whether the calling thread is to drive: it calls in a quick run, alone.
     fn elect(&self) -> bool {
+        if !self.may_be_driven() {
+            self.run.store(0, Ordering::Relaxed);
+            self.needs_engine();
+            return false;
+        }
         if self.by_callers.load(Ordering::SeqCst) {
             return true;
         }
@@ -172,5 +207,77 @@ impl Drop for Caller<'_> {
     fn drop(&mut self) {
         self.driver.last_left.store(clock::now().as_micros(), Ordering::Relaxed);
         self.driver.callers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls as quickly as a thread that is to drive does. Says whether it came to drive.
+    fn comes_to_drive(driver: &Driver) -> bool {
+        // Another one may be stopped between two calls for longer than a quick run allows.
+        (0..100).any(|_| {
+            (0..=2 * RUN).any(|_| {
+                let caller = driver.enter();
+                assert!(caller.alone);
+                driver.elect()
+            })
+        })
+    }
+
+    fn in_an_hour() -> Instant {
+        clock::now() + Duration::from_secs(3_600)
+    }
+
+    #[test]
+    fn a_caller_drives_while_every_lane_is_open_and_no_renewal_is_near() {
+        for next_renewal in [None, Some(in_an_hour())] {
+            let driver = Driver::default();
+            driver.allow_callers(true, next_renewal);
+            assert!(comes_to_drive(&driver));
+        }
+    }
+
+    #[test]
+    fn no_caller_drives_before_the_engine_has_run() {
+        assert!(!comes_to_drive(&Driver::default()));
+    }
+
+    #[test]
+    fn no_caller_drives_while_a_lane_is_not_open() {
+        let driver = Driver::default();
+        driver.allow_callers(false, None);
+        assert!(!comes_to_drive(&driver));
+        driver.allow_callers(true, None);
+        assert!(comes_to_drive(&driver));
+        driver.allow_callers(false, None);
+        assert!(
+            !driver.by_callers.load(Ordering::SeqCst),
+            "the engine's thread is called back"
+        );
+        assert!(!comes_to_drive(&driver));
+    }
+
+    #[test]
+    fn no_caller_drives_when_a_renewal_is_near() {
+        let driver = Driver::default();
+        driver.allow_callers(true, Some(clock::now() + BEFORE_RENEWAL));
+        assert!(!comes_to_drive(&driver));
+    }
+
+    #[test]
+    fn a_caller_that_drives_stops_when_a_renewal_comes_near() {
+        let driver = Driver::default();
+        let renewal = in_an_hour();
+        driver.allow_callers(true, Some(renewal));
+        assert!(comes_to_drive(&driver));
+        // The engine had no turn since; the time has come all the same.
+        driver.open_until.store(clock::now().as_micros(), Ordering::SeqCst);
+        assert!(!driver.elect());
+        assert!(
+            !driver.by_callers.load(Ordering::SeqCst),
+            "the engine's thread is called back"
+        );
     }
 }

@@ -20,8 +20,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_protocol::{
-    ClientId, Config, Context, Error, ErrorKind, Event as Told, Grant, Instant, LeaseId, LostReason, NodeId, Operation,
-    Outcome, Session, Ticket,
+    ClientId, Config, Context, Error, ErrorKind, Event as Told, Grant, Instant, LeaseId, LeaseTerms, LostReason,
+    NodeId, Operation, Outcome, ReleaseOutcome, Session, Ticket,
 };
 use tokio::runtime;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -73,7 +73,9 @@ struct Engine {
     /// Who waits for what.
     tickets: HashMap<Ticket, Waiting>,
     requests: HashMap<u64, Ticket>,
-    /// Every lease that was granted and not released.
+    /// Every lease that the session has: held, or lost and not yet released. A fixed one
+    /// that was lost is forgotten; what became of it, its object knows as long as the
+    /// program keeps it.
     leases: HashMap<LeaseId, Arc<Lease>>,
     /// The host's next events.
     events: Vec<Event>,
@@ -139,7 +141,7 @@ impl Engine {
             connecting: Connecting::Tried(connecting),
             closing: None,
             timer: Timer::default(),
-            spin: Spin::default(),
+            spin: Spin::on(std::thread::available_parallelism().map_or(1, Into::into)),
             taken: Vec::with_capacity(wait::BURST),
             seen: Vec::new(),
         }
@@ -150,6 +152,8 @@ impl Engine {
             self.wait().await;
             self.feed();
             self.pump();
+            let (lanes, renewal) = (self.transport.every_lane_is_open(), self.session.next_renewal());
+            self.core.driver.allow_callers(lanes, renewal);
             self.deliver();
             if self.is_over() {
                 return;
@@ -178,9 +182,10 @@ impl Engine {
 
     fn saw(&mut self, seen: Seen, now: Instant) {
         match seen {
-            Seen::Connected(node) => self.session.on_connected(node, now),
+            Seen::Opened(node, lane) => self.session.on_lane_opened(node, lane, now),
+            Seen::Closed(node, lane, cause) => self.session.on_lane_closed(node, lane, &cause, now),
+            Seen::Deaf(node) => self.session.on_subscriptions_lost(node),
             Seen::Ready => self.tell_connected(Ok(())),
-            Seen::Disconnected(node, cause) => self.session.on_disconnected(node, &cause, now),
             Seen::Unreachable(error) => {
                 self.session.on_disconnected(NodeId::default(), error.message(), now);
                 self.tell_connected(Err(error));
@@ -219,11 +224,19 @@ impl Engine {
         }
     }
 
+    /// What is to be renewed more often than the client's lease hurries the connections.
+    fn note_length(&mut self, lease: LeaseTerms) {
+        if let Some(length) = lease.length().filter(|_| lease.is_renewed()) {
+            self.transport.set_shortest_lease(length.get());
+        }
+    }
+
     fn start(&mut self, request: u64, op: Checked, sink: Sink, now: Instant) {
         let (mut name, mut of) = (None, None);
         let operation = op.operation();
         let ticket = match op {
             Checked::Acquire(acquire) => {
+                self.note_length(acquire.lease);
                 name = Some(Arc::from(self.core.settings.without_prefix(acquire.name.as_str())));
                 self.session.acquire(acquire, now)
             }
@@ -233,6 +246,7 @@ impl Engine {
                     .map(|acquire| self.core.settings.without_prefix(acquire.name.as_str()))
                     .collect();
                 name = Some(names.join(", ").into());
+                all.iter().for_each(|acquire| self.note_length(acquire.lease));
                 self.session.acquire_all(all, now)
             }
             Checked::Release(lease) => {
@@ -296,9 +310,10 @@ impl Engine {
         }
     }
 
-    /// From here on the holder must not rely on it, whatever the server says.
+    /// From here on the holder must not rely on it, whatever the server says. One that was
+    /// lost and forgotten a moment ago is lost, though that is not told yet.
     fn mark_released(&self, lease: LeaseId) {
-        if let Some(lease) = self.leases.get(&lease) {
+        if let Some(lease) = self.leases.get(&lease).filter(|_| self.session.has_lease(lease)) {
             lease.mark_released();
         }
     }
@@ -357,6 +372,7 @@ impl Engine {
             if std::mem::take(&mut sends) {
                 let now = clock::now();
                 let session = &mut self.session;
+                self.transport.set_in_use(!session.is_empty());
                 self.transport.flush(now, &mut |call| session.on_sent(call, now));
             }
             let mut tells = false;
@@ -379,14 +395,24 @@ impl Engine {
                     lease.renewed(deadline);
                 }
             }
-            Told::Lost { lease, reason } => {
-                if let Some(lease) = self.leases.get(&lease) {
-                    lease.mark_lost(reason);
-                    self.events.push(Event::Lost {
-                        lease: lease.id(),
-                        reason,
-                    });
+            Told::Lost { lease: id, reason } => {
+                if self.leases.get(&id).is_some_and(|lease| lease.is_released()) {
+                    // Its release was asked for in the same turn, and says what it came to.
+                    return;
                 }
+                let is_forgotten = !self.session.has_lease(id);
+                let lease = if is_forgotten {
+                    self.leases.remove(&id)
+                } else {
+                    self.leases.get(&id).cloned()
+                };
+                let Some(lease) = lease else { return };
+                lease.mark_lost(reason, is_forgotten);
+                self.events.push(Event::Lost {
+                    lease: lease.id(),
+                    reason,
+                    is_forgotten,
+                });
             }
         }
     }
@@ -400,15 +426,14 @@ impl Engine {
             return;
         };
         self.requests.remove(&waiting.request);
+        let released = waiting.lease.filter(|_| waiting.operation == Operation::Release);
+        if let Some(lease) = released.filter(|lease| !self.session.has_lease(*lease)) {
+            self.leases.remove(&lease);
+        }
         let result = match outcome {
             Outcome::Granted(grant) => Ok(Completion::Granted(self.granted(grant, waiting.name))),
             Outcome::NotGranted(error) => Ok(Completion::NotGranted(self.explain(error))),
-            Outcome::Released(outcome) => {
-                if let Some(lease) = waiting.lease {
-                    self.leases.remove(&lease);
-                }
-                Ok(Completion::Released(outcome))
-            }
+            Outcome::Released(outcome) => Ok(Completion::Released(outcome)),
             Outcome::Extended(deadline) => {
                 if let Some(lease) = waiting.lease.and_then(|lease| self.leases.get(&lease)) {
                     lease.renewed(deadline);
@@ -417,6 +442,10 @@ impl Engine {
             }
             Outcome::State(state) => Ok(Completion::State(state)),
             Outcome::Forced(was_held) => Ok(Completion::Forced(was_held)),
+            // It was released before, or is lost and forgotten: its object says which.
+            Outcome::Failed(error) if released.is_some() && error.kind() == ErrorKind::NotOwner => {
+                Ok(Completion::Released(ReleaseOutcome::Released))
+            }
             Outcome::Failed(error) => Err(self.explain(error)),
         };
         self.answer(waiting.sink, result);
@@ -425,7 +454,7 @@ impl Engine {
     fn granted(&mut self, grant: Grant, name: Option<Arc<str>>) -> Arc<Lease> {
         let lease = Arc::new(Lease::new(
             host_id(self.core.generation, grant.lease.get()),
-            self.core.pid,
+            self.core.process,
             name.unwrap_or_else(|| "".into()),
             grant.token,
             grant.deadline,
@@ -522,10 +551,11 @@ impl Drop for Engine {
         self.tell_connected(Err(error.clone()));
         for (_, lease) in std::mem::take(&mut self.leases) {
             // Nothing renews it any more. Closing has told those that it knew of.
-            if lease.mark_lost(LostReason::Closed) {
+            if lease.mark_lost(LostReason::Closed, true) {
                 self.events.push(Event::Lost {
                     lease: lease.id(),
                     reason: LostReason::Closed,
+                    is_forgotten: true,
                 });
             }
         }

@@ -31,12 +31,15 @@ pub use self::lease::Lease;
 pub use self::options::Options;
 pub use self::pending::Pending;
 
+pub use crate::process::Process;
+
 pub(crate) use self::core::{Checked, Command, Core, Named, Sink, closed, retold};
 pub(crate) use self::lease::{host_id, session_id};
 pub(crate) use self::options::Settings;
 pub(crate) use self::pending::{Slot, park_on};
 
 use self::core::Generation;
+use crate::clock;
 
 /// How long a close may take, whatever the server does.
 const CLOSE_LIMIT: Duration = Duration::from_millis(500);
@@ -54,6 +57,9 @@ pub struct Acquire {
     pub wait_ms: Option<f64>,
     /// A fixed lease, 100 ms to 24 h; `None` for the client's, renewed by the watchdog.
     pub lease_ms: Option<f64>,
+    /// The watchdog renews the lease of `lease_ms` too, which is then 300 ms to 24 h.
+    /// Says nothing new without `lease_ms`.
+    pub renew: bool,
     /// The longest the hold may last, counted from its first grant; `None` for no bound.
     pub max_hold_ms: Option<f64>,
     /// Draw no fencing token.
@@ -65,7 +71,8 @@ pub struct Acquire {
 pub enum Op {
     /// Take a lock. Completes with `Granted` or `NotGranted`.
     Acquire(Acquire),
-    /// Give one lease back. Completes with `Released`; twice is harmless.
+    /// Give one lease back. Completes with `Released`; twice is harmless. Of a lease that
+    /// was forgotten the object says what it came to: [`Lease::outcome`].
     Release {
         /// Its id.
         lease: u64,
@@ -77,7 +84,8 @@ pub enum Op {
         /// Who holds it.
         context: u64,
     },
-    /// Make a lease last longer from now. Completes with `Extended`.
+    /// Make a lease last longer from now. Completes with `Extended`; fails with `NotOwner`
+    /// for one that was released, or forgotten: then [`Lease::explain`] says why.
     Extend {
         /// Its id.
         lease: u64,
@@ -155,6 +163,8 @@ pub enum Event {
         lease: u64,
         /// Why.
         reason: LostReason,
+        /// Nobody need release it: see [`Lease::is_forgotten`].
+        is_forgotten: bool,
     },
 }
 
@@ -284,6 +294,14 @@ impl Host {
     }
 }
 
+/// Now, in microseconds of the clock that leases are measured by: it goes on while the
+/// machine sleeps, never goes back, and leaps when a pause of the machine is found out.
+/// Its origin is this process's own.
+#[must_use]
+pub fn clock_micros() -> u64 {
+    clock::now().as_micros()
+}
+
 impl std::fmt::Debug for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Host").field("server", &self.0.server()).finish()
@@ -293,7 +311,8 @@ impl std::fmt::Debug for Host {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::tests::as_child;
+    use crate::clock::tests::{in_a_process_of_its_own, step_wall_clock};
+    use crate::process::tests::{as_child, as_child_of_the_same_id};
 
     fn open(url: &str) -> Host {
         Host::open_quiet(Options {
@@ -329,6 +348,36 @@ mod tests {
         }
     }
 
+    /// Waits for what the engine does on its own.
+    fn until(what: &str, mut holds: impl FnMut() -> bool) {
+        let start = std::time::Instant::now();
+        while !holds() {
+            assert!(start.elapsed() < Duration::from_secs(20), "not in time: {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn a_machine_that_was_paused_and_resumed_has_lost_its_leases() {
+        const TEST: &str = "host::tests::a_machine_that_was_paused_and_resumed_has_lost_its_leases";
+        in_a_process_of_its_own(TEST, || {
+            let (host, other) = (open("memory://paused"), open("memory://paused"));
+            let lease = granted(acquire(&host));
+            // A short one: the watchdog makes up for it.
+            step_wall_clock(Duration::from_secs(15));
+            assert!(lease.is_valid());
+            until("the renewal", || lease.remaining() > Duration::from_secs(25));
+            // A longer one than the lease: told at the first look, and by the engine.
+            step_wall_clock(Duration::from_secs(60));
+            assert!(!lease.is_valid());
+            until("the loss", || lease.lost_reason() == Some(LostReason::Expired));
+            // The store's own clock went on as ever: its record would stand for long.
+            assert!(matches!(acquire(&other), Ok(Completion::NotGranted(_))));
+            run(&host, Op::Release { lease: lease.id() }).unwrap();
+            until("the release", || matches!(acquire(&other), Ok(Completion::Granted(_))));
+        });
+    }
+
     #[test]
     fn the_child_of_a_fork_owns_nothing() {
         let host = open("memory://the_child_owns_nothing");
@@ -351,6 +400,23 @@ mod tests {
             }
         });
         assert!(lease.is_valid(), "the parent is undisturbed");
+    }
+
+    #[test]
+    fn the_child_of_a_fork_owns_nothing_though_its_id_is_its_parents() {
+        let host = open("memory://the_same_id");
+        let lease = granted(acquire(&host));
+        let childs = as_child_of_the_same_id(1, || {
+            assert!(!lease.is_valid() && lease.remaining().is_zero());
+            let release = Op::Release { lease: lease.id() };
+            assert_eq!(run(&host, release).unwrap_err().kind(), ErrorKind::Forked);
+            granted(acquire(&host))
+        });
+        assert!(lease.is_valid() && !childs.is_valid());
+        as_child_of_the_same_id(1, || {
+            assert!(childs.is_valid());
+            host.close_blocking();
+        });
     }
 
     #[test]

@@ -110,6 +110,12 @@ impl Semaphore {
         self
     }
 
+    /// See [`Lock::renewed`].
+    pub fn renewed(mut self) -> Self {
+        self.lock = self.lock.renewed();
+        self
+    }
+
     /// See [`Lock::max_hold`].
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.lock = self.lock.max_hold(max_hold);

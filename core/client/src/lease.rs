@@ -68,7 +68,7 @@ impl Lease {
     }
 
     /// Whether it may be relied on at this moment. Reads the clock, so that it
-    /// is right at once after a pause of any length.
+    /// is right at once after the process was stopped or the machine slept.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.state.is_valid()
@@ -99,7 +99,7 @@ impl Lease {
     ///
     /// Dropping the future does not take the extension back.
     pub async fn extend(&self, by: Option<Duration>) -> Result<(), Error> {
-        extended(self.host.start(self.extension(by)).await?)
+        self.extended(self.host.start(self.extension(by)).await)
     }
 
     /// Gives the lock back. Returns when the server has answered, or `Unknown`
@@ -112,7 +112,22 @@ impl Lease {
     /// Dropping the future does not take the release back.
     pub async fn release(mut self) -> Result<ReleaseOutcome, Error> {
         let op = self.start_release();
-        released(self.host.start(op).await?)
+        let completion = self.host.start(op).await?;
+        self.released(completion)
+    }
+
+    pub(crate) fn extended(&self, result: Result<Completion, Error>) -> Result<(), Error> {
+        match result.map_err(|error| self.state.explain(error))? {
+            Completion::Extended => Ok(()),
+            other => Err(unexpected(Operation::Extend, &other)),
+        }
+    }
+
+    pub(crate) fn released(&self, completion: Completion) -> Result<ReleaseOutcome, Error> {
+        match completion {
+            Completion::Released(outcome) => Ok(self.state.outcome(outcome)),
+            other => Err(unexpected(Operation::Release, &other)),
+        }
     }
 
     pub(crate) fn extension(&self, by: Option<Duration>) -> Op {
@@ -138,23 +153,9 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // A fork's copy is not the holder.
-        if !self.is_released && !self.state.is_inherited() {
+        // A fork's copy is not the holder, and what was forgotten is nobody's.
+        if !self.is_released && !self.state.is_inherited() && !self.state.is_forgotten() {
             self.host.release_unattended(self.id());
         }
-    }
-}
-
-pub(crate) fn extended(completion: Completion) -> Result<(), Error> {
-    match completion {
-        Completion::Extended => Ok(()),
-        other => Err(unexpected(Operation::Extend, &other)),
-    }
-}
-
-pub(crate) fn released(completion: Completion) -> Result<ReleaseOutcome, Error> {
-    match completion {
-        Completion::Released(outcome) => Ok(outcome),
-        other => Err(unexpected(Operation::Release, &other)),
     }
 }

@@ -23,7 +23,8 @@
 //!
 //! At most one holder, told in time. A [`Lease`] is valid until a deadline that
 //! is counted from before the request was sent, on a clock that goes on while
-//! the machine sleeps. A watchdog on a thread of its own renews it at a third of
+//! the machine sleeps, and that counts what a virtual machine was paused once its
+//! wall clock is set again. A watchdog on a thread of its own renews it at a third of
 //! its length. When it cannot, or when the record is taken away on the server,
 //! [`Lease::lost`] completes and [`Lease::is_valid`] turns false. A process that
 //! was stopped hears late; a resource that remembers the highest

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold_protocol::{Error, Holder, LockState, Operation, shown};
 
 use crate::client::{millis, unexpected};
-use crate::host::{Acquire, Completion, Host, Kind, LockRef, Op};
+use crate::host::{self, Acquire, Completion, Host, Kind, LockRef, Op};
 use crate::lease::Lease;
 
 /// A lock. It is immutable and cheap: all state is in the client and on the
@@ -41,8 +41,9 @@ pub struct Lock {
     lock: LockRef,
     wait: Option<Duration>,
     lease: Option<Duration>,
+    renew: bool,
     max_hold: Option<Duration>,
-    within: Option<u64>,
+    within: Option<Arc<host::Lease>>,
     fencing: bool,
 }
 
@@ -52,6 +53,7 @@ impl fmt::Debug for Lock {
             .field("name", &shown(&self.name))
             .field("wait", &self.wait)
             .field("lease", &self.lease)
+            .field("renew", &self.renew)
             .field("max_hold", &self.max_hold)
             .finish_non_exhaustive()
     }
@@ -81,6 +83,7 @@ impl Lock {
             lock,
             wait: None,
             lease: None,
+            renew: false,
             max_hold: None,
             within: None,
             fencing: true,
@@ -101,10 +104,30 @@ impl Lock {
         self
     }
 
-    /// A fixed lease, 100 ms to 24 h, that nothing renews. Default: the client's
-    /// lease, renewed by the watchdog.
+    /// A fixed lease, 100 ms to 24 h, that nothing renews, unless [`Lock::renewed`] is
+    /// said too. Default: the client's lease, renewed by the watchdog.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
+        self
+    }
+
+    /// The watchdog renews the length that [`Lock::lease`] gives, 300 ms to 24 h, at a
+    /// third of it until the release. So others wait no longer than that for a process
+    /// that died. Without a length it says nothing new.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), leasehold::Error> {
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # use std::time::Duration;
+    /// # let client = leasehold::Client::connect("memory://").await?;
+    /// let lease = client.lock("leader").lease(Duration::from_secs(5)).renewed().acquire().await?;
+    /// assert!(lease.remaining() <= Duration::from_secs(5));
+    /// # lease.release().await?;
+    /// # client.close().await;
+    /// # Ok(()) }) }
+    /// ```
+    pub fn renewed(mut self) -> Self {
+        self.renew = true;
         self
     }
 
@@ -125,12 +148,8 @@ impl Lock {
     /// Take it again inside `lease`, which must be a held lease of this lock.
     /// That needs no server; the record goes with the last lease released.
     pub fn within(&self, lease: &Lease) -> Self {
-        self.within_id(lease.id())
-    }
-
-    pub(crate) fn within_id(&self, lease: u64) -> Self {
         let mut lock = self.clone();
-        lock.within = Some(lease);
+        lock.within = Some(Arc::clone(lease.state()));
         lock
     }
 
@@ -150,8 +169,8 @@ impl Lock {
     ///
     /// Dropping the future cancels: a lock granted meanwhile is released.
     pub async fn acquire(&self) -> Result<Lease, Error> {
-        let completion = self.host.start(self.op(self.wait)).await?;
-        self.granted(completion)?.map_err(|timeout| *timeout)
+        let result = self.host.start(self.op(self.wait)).await;
+        self.granted(result)?.map_err(|timeout| *timeout)
     }
 
     /// Takes the lock if that is possible at once, or within [`Lock::wait`];
@@ -162,8 +181,8 @@ impl Lock {
     /// command timeout.
     pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
         let wait = self.wait.unwrap_or_default();
-        let completion = self.host.start(self.op(Some(wait))).await?;
-        Ok(self.granted(completion)?.ok())
+        let result = self.host.start(self.op(Some(wait))).await;
+        Ok(self.granted(result)?.ok())
     }
 
     /// Asks the server whether anybody holds it.
@@ -207,17 +226,22 @@ impl Lock {
         Op::Acquire(Acquire {
             lock: self.lock.clone(),
             context: None,
-            within: self.within,
+            within: self.within.as_ref().map(|lease| lease.id()),
             wait_ms: wait.map(millis),
             lease_ms: self.lease.map(millis),
+            renew: self.renew,
             max_hold_ms: self.max_hold.map(millis),
             no_fencing: !self.fencing,
         })
     }
 
     /// The lease, or the timeout for callers that want one.
-    pub(crate) fn granted(&self, completion: Completion) -> Result<Result<Lease, Box<Error>>, Error> {
-        match completion {
+    pub(crate) fn granted(&self, result: Result<Completion, Error>) -> Result<Result<Lease, Box<Error>>, Error> {
+        let explain = |error| match &self.within {
+            Some(within) => within.explain(error),
+            None => error,
+        };
+        match result.map_err(explain)? {
             Completion::Granted(lease) => Ok(Ok(Lease::new(self.host.clone(), lease))),
             Completion::NotGranted(timeout) => Ok(Err(Box::new(timeout))),
             other => Err(unexpected(Operation::Acquire, &other)),

@@ -1,9 +1,107 @@
 //! Which process this is.
 
-/// The process id; in a forked child another than in its parent.
-pub(crate) fn id() -> u32 {
+use std::fmt;
+use std::sync::OnceLock;
+
+/// A process, as those see it who were made in it: whether they still are in it, or
+/// in a fork of it.
+///
+/// A process id alone does not tell. The child of a fork into a PID namespace of its
+/// own is 1 there, and so may its parent be; and an id is used again once its process
+/// is gone. So forks are counted as well, by a handler that the C library calls in
+/// each child. Only who makes a child without the C library's `fork`, and gives it
+/// the id of its parent, is not seen.
+#[derive(Clone, Copy)]
+pub struct Process(&'static Known);
+
+/// A process that this one is or descends from.
+struct Known {
+    mark: Mark,
+    /// How many forks are known to lie between the first process and this.
+    forks: u64,
+    /// The next one. Reached by atomics only: at a fork, another thread may hold any lock.
+    child: OnceLock<Box<Self>>,
+}
+
+static FIRST: OnceLock<Known> = OnceLock::new();
+
+impl Process {
+    /// This process. It knows of forks from its first call on.
+    #[must_use]
+    pub fn current() -> Self {
+        let mut known = FIRST.get_or_init(|| Known::new(0));
+        while !known.mark.is_current() {
+            known = known.child.get_or_init(|| Box::new(Known::new(known.forks + 1)));
+        }
+        Self(known)
+    }
+
+    /// Whether it is the one that runs this. Takes as long as asking for the process id.
+    #[must_use]
+    pub fn is_current(self) -> bool {
+        self.0.mark.is_current()
+    }
+}
+
+/// Another text in a child than in its parent.
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.forks {
+            0 => write!(f, "{}", self.0.mark.id),
+            forks => write!(f, "{}.{forks}", self.0.mark.id),
+        }
+    }
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Process({self})")
+    }
+}
+
+impl Known {
+    fn new(forks: u64) -> Self {
+        Self {
+            mark: Mark::of_this_process(),
+            forks,
+            child: OnceLock::new(),
+        }
+    }
+}
+
+/// What tells a process from its forks.
+struct Mark {
+    id: u32,
+    /// `None` if the C library had no memory for another handler; then the id has to do.
+    guard: Option<forkguard::Guard>,
     #[cfg(test)]
-    if let Some(pretended) = tests::PRETENDED.get() {
+    pretended_forks: u64,
+}
+
+impl Mark {
+    fn of_this_process() -> Self {
+        Self {
+            id: id(),
+            guard: forkguard::Guard::try_new().ok(),
+            #[cfg(test)]
+            pretended_forks: tests::pretended_forks(),
+        }
+    }
+
+    fn is_current(&self) -> bool {
+        #[cfg(test)]
+        if self.pretended_forks != tests::pretended_forks() {
+            return false;
+        }
+        // A guard notes what it detects; this one is to say the same again.
+        let was_forked = self.guard.clone().is_some_and(|mut guard| guard.detected_fork());
+        !was_forked && self.id == id()
+    }
+}
+
+fn id() -> u32 {
+    #[cfg(test)]
+    if let Some(pretended) = tests::pretended_id() {
         return pretended;
     }
     std::process::id()
@@ -13,17 +111,60 @@ pub(crate) fn id() -> u32 {
 pub(crate) mod tests {
     use std::cell::Cell;
 
+    use super::Process;
+
     thread_local! {
-        /// A thread that pretends to run in a forked child. A real fork needs
-        /// unsafe code; the bindings' tests do one.
-        pub(super) static PRETENDED: Cell<Option<u32>> = const { Cell::new(None) };
+        /// A thread that pretends to run in a forked child: its id, and its forks. A
+        /// real fork needs unsafe code; the bindings' tests do one.
+        static PRETENDED: Cell<(Option<u32>, u64)> = const { Cell::new((None, 0)) };
+    }
+
+    pub(super) fn pretended_id() -> Option<u32> {
+        PRETENDED.get().0
+    }
+
+    pub(super) fn pretended_forks() -> u64 {
+        PRETENDED.get().1
     }
 
     /// Runs `work` as a child with this id would.
     pub(crate) fn as_child<T>(id: u32, work: impl FnOnce() -> T) -> T {
-        let before = PRETENDED.replace(Some(id));
+        pretending((Some(id), 0), work)
+    }
+
+    /// Runs `work` as a child would whose id is that of its parent, after so many forks.
+    pub(crate) fn as_child_of_the_same_id<T>(forks: u64, work: impl FnOnce() -> T) -> T {
+        pretending((None, forks), work)
+    }
+
+    fn pretending<T>(child: (Option<u32>, u64), work: impl FnOnce() -> T) -> T {
+        let before = PRETENDED.replace(child);
         let result = work();
         PRETENDED.set(before);
         result
+    }
+
+    #[test]
+    fn a_child_is_another_process_whatever_its_id() {
+        let parent = Process::current();
+        let name = parent.to_string();
+        let child = as_child_of_the_same_id(1, || {
+            assert!(!parent.is_current());
+            assert_ne!(Process::current().to_string(), name);
+            Process::current()
+        });
+        assert!(parent.is_current() && !child.is_current());
+        as_child_of_the_same_id(2, || assert!(!parent.is_current() && !child.is_current()));
+        as_child(1, || assert!(!parent.is_current() && !child.is_current()));
+        as_child_of_the_same_id(1, || assert!(child.is_current()));
+    }
+
+    #[test]
+    fn a_process_stays_itself() {
+        let first = Process::current();
+        for _ in 0..10 {
+            assert!(first.is_current());
+            assert_eq!(Process::current().to_string(), std::process::id().to_string());
+        }
     }
 }

@@ -12,8 +12,9 @@ mod redis;
 
 use std::sync::Arc;
 use std::task::Context;
+use std::time::Duration;
 
-use leasehold_protocol::{CallError, CallId, Error, Instant, NodeId, Reply, Transmit};
+use leasehold_protocol::{CallError, CallId, Error, Instant, Lane, NodeId, Reply, Transmit};
 
 use crate::host::Settings;
 use crate::target::{Scheme, Target};
@@ -24,12 +25,14 @@ use self::redis::connect::Peers;
 /// What a transport saw.
 #[derive(Debug)]
 pub(crate) enum Seen {
-    /// The node can be asked.
-    Connected(NodeId),
-    /// The client can be used: its node can be asked, or a majority of several.
+    /// One of the node's lanes is open.
+    Opened(NodeId, Lane),
+    /// It is open no more, or still not; the cause, naming the node.
+    Closed(NodeId, Lane, String),
+    /// The node's subscriptions are gone.
+    Deaf(NodeId),
+    /// The client can be used: its node has both lanes, or a majority of several has.
     Ready,
-    /// The node cannot be asked any more, or still not; the cause, naming the node.
-    Disconnected(NodeId, String),
     /// The first try to connect failed. Nothing follows.
     Unreachable(Error),
     Reply(CallId, Result<Reply, CallError>),
@@ -50,8 +53,20 @@ pub(crate) trait Transport: Send {
     /// `context` when there may be more.
     fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>);
 
+    /// Says whether anything is held, waited for or owed. While that is so, the
+    /// transport looks now and then whether its servers are what they were.
+    fn set_in_use(&mut self, _is_in_use: bool) {}
+
+    /// Says how long a lease is that is to be renewed. A connection that is lost or silent is
+    /// given up in time for the shortest, the client's or one of these.
+    fn set_shortest_lease(&mut self, _lease: Duration) {}
+
     /// When to poll if nothing happens before.
     fn poll_timeout(&self) -> Option<Instant>;
+
+    /// Whether nothing is to be connected before calls and renewals can go out, to
+    /// whatever node.
+    fn every_lane_is_open(&self) -> bool;
 }
 
 /// The transport that the settings ask for. It starts to connect when it is polled.

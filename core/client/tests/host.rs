@@ -252,15 +252,16 @@ fn a_lost_lease_is_told_once_also_when_it_was_granted_to_a_blocking_caller() {
         panic!("not granted");
     };
     match client.event(|event| matches!(event, Event::Lost { .. })) {
-        Event::Lost { lease: id, reason } => assert_eq!((id, reason), (lease.id(), LostReason::Expired)),
+        Event::Lost { lease: id, reason, .. } => assert_eq!((id, reason), (lease.id(), LostReason::Expired)),
         Event::Completed { .. } => unreachable!(),
     }
     assert_eq!(lease.lost_reason(), Some(LostReason::Expired));
-    let released = client.run(Op::Release { lease: lease.id() });
-    assert!(
-        matches!(released, Ok(Completion::Released(ReleaseOutcome::Expired))),
-        "{released:?}"
-    );
+    // The engine has forgotten it; its object knows what became of it.
+    assert!(lease.is_forgotten());
+    let Ok(Completion::Released(outcome)) = client.run(Op::Release { lease: lease.id() }) else {
+        panic!("not released");
+    };
+    assert_eq!(lease.outcome(outcome), ReleaseOutcome::Expired);
     assert!(client.events.is_empty());
 }
 
@@ -295,6 +296,11 @@ fn odd_numbers_are_refused() {
                 ..once(None)
             },
             Acquire {
+                lease_ms: Some(odd),
+                renew: true,
+                ..once(None)
+            },
+            Acquire {
                 max_hold_ms: Some(odd),
                 ..once(None)
             },
@@ -304,13 +310,16 @@ fn odd_numbers_are_refused() {
             assert_eq!(error.lock(), Some("a"));
         }
     }
-    for lease_ms in [0.0, 99.9, 86_400_001.0] {
+    let fixed = [0.0, 99.9, 86_400_001.0].map(|lease_ms| (lease_ms, false));
+    let renewed = [0.0, 99.9, 100.0, 299.9, 86_400_001.0].map(|lease_ms| (lease_ms, true));
+    for (lease_ms, renew) in fixed.into_iter().chain(renewed) {
         let acquire = Acquire {
             lease_ms: Some(lease_ms),
+            renew,
             ..once(None)
         };
         let error = client.run(Op::Acquire(acquire)).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{lease_ms}");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{lease_ms}, {renew}");
     }
     let lease = client.lock(once(None));
     for by_ms in [f64::NAN, -1.0, 0.0] {
@@ -350,7 +359,7 @@ fn a_closed_host_answers_closed() {
     client.host.close_blocking();
     client.host.close_blocking();
     match client.event(|event| matches!(event, Event::Lost { .. })) {
-        Event::Lost { lease: id, reason } => assert_eq!((id, reason), (lease.id(), LostReason::Closed)),
+        Event::Lost { lease: id, reason, .. } => assert_eq!((id, reason), (lease.id(), LostReason::Closed)),
         Event::Completed { .. } => unreachable!(),
     }
     assert!(matches!(client.run(Op::Close), Ok(Completion::Closed)));

@@ -2,12 +2,13 @@
 
 mod support;
 
+use std::process::{Command, Stdio};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use leasehold::{Client, ErrorKind, LostReason, ReleaseOutcome};
 use leasehold_protocol::Reply;
-use support::{Server, eventually};
+use support::{Redis, Server, eventually};
 
 /// Each test runs once for each kind of server.
 macro_rules! on_every_server {
@@ -26,6 +27,75 @@ macro_rules! on_every_server {
     };
 }
 
+#[test]
+fn a_thread_that_blocks_has_an_auto_renewed_lease_of_its_own_length() {
+    let client = leasehold::blocking::Client::connect("memory://").unwrap();
+    let length = Duration::from_millis(300);
+    let lock = client.lock("a").lease(length).renewed();
+    let permit = client.semaphore("s", 1).lease(length).renewed();
+    let (lease, permit) = (lock.acquire().unwrap(), permit.acquire(1).unwrap());
+    assert_eq!(lease.wait_lost(3 * length), None);
+    assert!(lease.is_valid() && permit.is_valid());
+    assert!(lease.remaining() <= length && permit.remaining() <= length);
+    lease.release().unwrap();
+    permit.release().unwrap();
+    client.close();
+}
+
+#[tokio::test]
+async fn what_a_killed_process_held_is_free_after_the_lease_s_own_length() {
+    let server = Redis::start();
+    let mut holder = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "holds_until_it_is_killed", "--ignored"])
+        .env(HOLDER_URL, server.url())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let client = Client::connect(server.url()).await.unwrap();
+    let (lock, semaphore) = (client.lock("a"), client.semaphore("s", 1));
+    let start = Instant::now();
+    // It takes the permit last.
+    while semaphore.available().await.unwrap() > 0 {
+        assert!(start.elapsed() < Duration::from_secs(20), "nobody holds it");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let owner = lock.holder().await.unwrap().expect("held").owner;
+    let end = Instant::now() + 3 * HOLDER_LENGTH;
+    while Instant::now() < end {
+        let now = lock.holder().await.unwrap().expect("still held");
+        assert_eq!(now.owner, owner);
+        assert!(now.remaining.unwrap() <= HOLDER_LENGTH, "{now:?}");
+        assert_eq!(semaphore.available().await.unwrap(), 0);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    // The client's lease, which would keep them for longer, is 30 s.
+    let wait = Duration::from_secs(10);
+    lock.wait(wait).acquire().await.unwrap().release().await.unwrap();
+    semaphore.wait(wait).acquire(1).await.unwrap().release().await.unwrap();
+    client.close().await;
+}
+
+#[test]
+#[ignore = "the process that the test above starts and kills"]
+fn holds_until_it_is_killed() {
+    let Ok(url) = std::env::var(HOLDER_URL) else { return };
+    let client = leasehold::blocking::Client::connect(url).unwrap();
+    let _lease = client.lock("a").lease(HOLDER_LENGTH).renewed().acquire().unwrap();
+    let _permit = client
+        .semaphore("s", 1)
+        .lease(HOLDER_LENGTH)
+        .renewed()
+        .acquire(1)
+        .unwrap();
+    // It ends by itself if the other test failed.
+    std::thread::sleep(Duration::from_secs(30));
+}
+
+const HOLDER_URL: &str = "LEASEHOLD_TEST_HOLDER_URL";
+const HOLDER_LENGTH: Duration = Duration::from_secs(1);
+
 async fn connect(server: &Server) -> Client {
     Client::connect(server.url()).await.expect("a client")
 }
@@ -41,6 +111,53 @@ on_every_server! {
         assert!(!server.exists("a"));
         assert!(!lock.is_locked().await.unwrap());
         assert_eq!(lock.acquire().await.unwrap().release().await.unwrap(), ReleaseOutcome::Released);
+    }
+
+    async fn an_auto_renewed_lease_of_its_own_length_is_kept_beyond_it(server: &Server) {
+        let client = connect(server).await;
+        let length = Duration::from_millis(600);
+        for lock in [
+            client.lock("a").lease(length).renewed(),
+            client.lock("a").renewed().lease(length),
+            client.semaphore("s", 1).lease(length).renewed().permits(1),
+        ] {
+            let lease = lock.acquire().await.unwrap();
+            let end = Instant::now() + 3 * length;
+            while Instant::now() < end {
+                let left = lock.holder().await.unwrap().expect("held").remaining.unwrap();
+                assert!(left <= length, "{left:?} on record");
+                assert!(lease.is_valid() && lease.remaining() <= length);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+        }
+    }
+
+    async fn renewed_without_a_length_is_the_clients_lease(server: &Server) {
+        let client = connect(server).await;
+        let lease = client.lock("a").renewed().acquire().await.unwrap();
+        assert!(lease.remaining() > Duration::from_secs(25));
+        lease.release().await.unwrap();
+    }
+
+    async fn a_length_that_is_too_short_to_be_renewed_is_refused(server: &Server) {
+        let client = connect(server).await;
+        let error = client.lock("a").lease(Duration::from_millis(200)).renewed().acquire().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.message().contains("200ms") && error.message().contains("300ms"), "{error}");
+        assert_eq!(error.lock(), Some("a"));
+        assert!(!server.exists("a"));
+    }
+
+    async fn re_entry_by_a_longer_auto_renewed_lease_lasts_that_long(server: &Server) {
+        let client = connect(server).await;
+        let lock = client.lock("a").renewed();
+        let outer = lock.clone().lease(Duration::from_millis(600)).acquire().await.unwrap();
+        let inner = lock.lease(Duration::from_secs(20)).within(&outer).acquire().await.unwrap();
+        assert!(inner.remaining() > Duration::from_secs(19) && outer.remaining() > Duration::from_secs(19));
+        inner.release().await.unwrap();
+        outer.release().await.unwrap();
+        assert!(!server.exists("a"));
     }
 
     async fn another_client_waits_and_is_told_who_holds_it(server: &Server) {
@@ -157,6 +274,13 @@ on_every_server! {
         let lost = tokio::time::timeout(Duration::from_secs(5), lease.lost()).await.unwrap();
         assert_eq!(lost, LostReason::Expired);
         eventually("the record has lapsed", Duration::from_secs(1), || !server.exists("a")).await;
+        // The engine has forgotten it; its object knows what became of it.
+        assert_eq!(lease.extend(None).await.unwrap_err().kind(), ErrorKind::LockLost);
+        let inside = client.lock("a").within(&lease).acquire().await;
+        assert_eq!(inside.unwrap_err().kind(), ErrorKind::LockLost);
+        let again = client.lock("a").acquire().await.unwrap();
+        assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Expired);
+        assert!(again.is_valid() && server.exists("a"));
     }
 
     async fn max_hold_ends_a_watched_lease(server: &Server) {

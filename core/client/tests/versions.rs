@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use leasehold::{Client, Error, ErrorKind, Lease, ReleaseOutcome};
 use redis::{ProtocolVersion, Value};
-use support::marks::{marked_tests, unless_marked};
 use support::version::{self, Version};
 use support::{Redis, eventually};
 
@@ -70,68 +69,47 @@ async fn a_full_server_still_renews_and_releases() {
 
 #[tokio::test]
 async fn a_full_server_is_unavailable_and_serves_again_when_it_has_room() {
-    unless_marked(
-        "a_full_server_is_unavailable_and_serves_again_when_it_has_room",
-        async {
-            let server = Redis::start();
-            let client = Client::connect(server.url()).await.unwrap();
-            set_memory(&server, "1");
-            let error = refused(client.lock("a").wait(Duration::from_millis(200)).acquire().await);
-            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-            assert!(error.message().contains("OOM"), "{error}");
+    let server = Redis::start();
+    let client = Client::connect(server.url()).await.unwrap();
+    set_memory(&server, "1");
+    let error = refused(client.lock("a").wait(Duration::from_millis(200)).acquire().await);
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.message().contains("OOM"), "{error}");
 
-            let refused_before = server.calls("evalsha");
-            let lock = client.lock("a").wait(SOON);
-            let waiter = tokio::spawn(async move { lock.acquire().await });
-            eventually("it was refused again", SOON, || {
-                server.calls("evalsha") > refused_before
-            })
-            .await;
-            set_memory(&server, "0");
-            let _lease = waiter.await.unwrap().unwrap();
-        },
-    )
+    let refused_before = server.calls("evalsha");
+    let lock = client.lock("a").wait(SOON);
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    eventually("it was refused again", SOON, || {
+        server.calls("evalsha") > refused_before
+    })
     .await;
+    set_memory(&server, "0");
+    let _lease = waiter.await.unwrap().unwrap();
 }
 
 #[tokio::test]
 async fn a_primary_that_became_a_replica_is_unavailable() {
-    unless_marked("a_primary_that_became_a_replica_is_unavailable", async {
-        let server = Redis::start();
-        let client = Client::connect(server.url()).await.unwrap();
-        server.run(&["REPLICAOF", "127.0.0.1", "1"]);
-        let error = refused(client.lock("a").wait(Duration::from_millis(200)).acquire().await);
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        assert!(error.message().contains("READONLY"), "{error}");
-        server.run(&["REPLICAOF", "NO", "ONE"]);
-        let lease = client.lock("a").wait(SOON).acquire().await.unwrap();
-        lease.release().await.unwrap();
-    })
-    .await;
+    let server = Redis::start();
+    let client = Client::connect(server.url()).await.unwrap();
+    server.run(&["REPLICAOF", "127.0.0.1", "1"]);
+    let error = refused(client.lock("a").wait(Duration::from_millis(200)).acquire().await);
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.message().contains("READONLY"), "{error}");
+    server.run(&["REPLICAOF", "NO", "ONE"]);
+    let lease = client.lock("a").wait(SOON).acquire().await.unwrap();
+    lease.release().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_key_that_holds_something_else_is_named_and_advice_given() {
-    unless_marked("a_key_that_holds_something_else_is_named_and_advice_given", async {
-        let server = Redis::start();
-        let client = Client::connect(server.url()).await.unwrap();
-        server.run(&["RPUSH", "list", "data"]);
-        for lock in [client.lock("list"), client.mutex("list"), client.fair_lock("list")] {
-            let error = refused(lock.try_acquire().await);
-            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-            assert_eq!(error.lock(), Some("list"));
-            assert!(error.message().contains("something that is not a lock"), "{error}");
-        }
-    })
-    .await;
-}
-
-#[test]
-fn every_mark_is_that_of_a_test() {
-    for test in marked_tests() {
-        let call = format!("unless_marked(\"{test}\"");
-        let source: String = include_str!("versions.rs").split_whitespace().collect();
-        assert!(source.contains(&call), "no test here asks for the mark of {test}");
+    let server = Redis::start();
+    let client = Client::connect(server.url()).await.unwrap();
+    server.run(&["RPUSH", "list", "data"]);
+    for lock in [client.lock("list"), client.mutex("list"), client.fair_lock("list")] {
+        let error = refused(lock.try_acquire().await);
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+        assert_eq!(error.lock(), Some("list"));
+        assert!(error.message().contains("something that is not a lock"), "{error}");
     }
 }
 

@@ -1,4 +1,5 @@
--- Takes the fair lock for one owner, or puts it at the end of the queue.
+-- Takes the fair lock for one owner, or puts it at the end of the queue. Who tries once is
+-- granted it if nobody who lives waits before it.
 --
 -- KEYS[1]  the lock: HASH {owner -> 1}, its TTL the lease
 -- KEYS[2]  the fencing token's STRING
@@ -11,12 +12,14 @@
 --
 -- Reply    {1, token}           granted; token is decimal text, or '' when off
 --          {0, pttl, holder, now}  held, and queued if it waits; pttl in milliseconds (-1: no TTL),
---                               now in µs of the server's clock as text
+--                               now in µs of the server's clock as text. Without holder (pttl -2):
+--                               so many were dead that the next call has to go on from there
 --
 -- Uses parts/lease.lua, parts/keep.lua, parts/token.lua, parts/fair.lua
 --
 -- Invariant: granted to the first live waiter, never to a caller out of turn; asking
--- again with the same owner keeps its place, its hold and its token, and makes none shorter.
+-- again with the same owner keeps its place and its hold, and makes none shorter. No two
+-- replies have one token, and a later one has a higher.
 
 local lock = KEYS[1]
 local lease, owner, wants_token, waits = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
@@ -36,19 +39,28 @@ end
 
 if redis.call('HEXISTS', lock, owner) == 1 then
   keep(lock, lease)
-  return {1, wants_token == '1' and stored or ''}
+  -- What is stored may be the token of another kind of this name.
+  return {1, wants_token == '1' and draw_token(KEYS[2], stored, redis.call('TIME')) or ''}
 end
 
 local time = redis.call('TIME')
-local is_held = redis.call('EXISTS', lock) == 1
-if not is_held and redis.call('ZCARD', KEYS[3]) == 0 then
+
+-- Grants the lock to the caller, at once and for as long as it asks.
+local function take()
   local token = wants_token == '1' and draw_token(KEYS[2], stored, time) or ''
   redis.call('HSET', lock, owner, '1')
   redis.call('PEXPIRE', lock, lease)
   return {1, token}
 end
 
+local is_held = redis.call('EXISTS', lock) == 1
+if not is_held and redis.call('ZCARD', KEYS[3]) == 0 then
+  return take()
+end
+
 if waits then
+  -- First, so that a full server cannot refuse the place in the queue, and who waits hears who holds the lock.
+  redis.call('PEXPIRE', KEYS[3], QUEUE_LIFE)
   wait_in_line(owner, wants_token, microseconds(time))
 end
 if not is_held then
@@ -58,6 +70,9 @@ if not is_held then
     return {1, token}
   elseif granted then
     tell(granted, news)
+  elseif not waits and redis.call('ZCARD', KEYS[3]) == 0 then
+    -- All who were before it were dead.
+    return take()
   end
 end
 local now = string.format('%.0f', microseconds(time))

@@ -6,9 +6,11 @@
 -- KEYS[4]  the waiters, see parts/fair.lua
 -- ARGV     pairs of an owner id and '1' if it wants a token, else '0'; 128 at most
 --
--- Reply    {pttl, holder, token, now}  held, perhaps by one of these, whose token it is; pttl in
---                               milliseconds (-1: no TTL; -2: nobody holds it), now in µs of the
---                               server's clock as text
+-- Reply    {pttl, holder, token, now}  held, perhaps by one of these, for which a token is drawn;
+--                               '' if by none of them, or it wants none; pttl in milliseconds
+--                               (-1: no TTL), now in µs of the server's clock as text.
+--                               Without holder (pttl -2): so many were dead that the next
+--                               call has to go on from there
 --
 -- Uses parts/token.lua, parts/fair.lua
 --
@@ -34,11 +36,18 @@ for i = 1, #ARGV, 2 do
     wait_in_line(ARGV[i], ARGV[i + 1], now)
   end
 end
+local granted, news, drawn
 if redis.call('EXISTS', lock) == 0 then
-  local granted, news = grant_next(stored, time)
+  granted, news, drawn = grant_next(stored, time)
   if granted then
     tell(granted, news)
   end
 end
-local holder, token = redis.call('HRANDFIELD', lock), redis.call('GET', KEYS[2])
-return {redis.call('PTTL', lock), holder or '', token or '', string.format('%.0f', now)}
+local holder, token = redis.call('HRANDFIELD', lock), ''
+for i = 1, #ARGV, 2 do
+  if ARGV[i] == holder and ARGV[i + 1] == '1' then
+    -- Who was granted it before gets one of its own: what is stored may be that of another kind of this name.
+    token = granted and drawn or draw_token(KEYS[2], stored, time)
+  end
+end
+return {redis.call('PTTL', lock), holder or '', token, string.format('%.0f', now)}

@@ -21,11 +21,16 @@
 local lock = KEYS[1]
 local owner, channel = ARGV[1], ARGV[2]
 
-local was_held = redis.call('HDEL', lock, owner) == 1
+local removed = redis.pcall('HDEL', lock, owner)
+local was_held = removed == 1
 if not was_held then
   -- Who holds the lock is not in the queue.
   redis.call('ZREM', KEYS[3], owner)
   redis.call('HDEL', KEYS[4], owner)
+end
+if type(removed) == 'table' then
+  -- The key is another kind's by now. The place is left all the same.
+  return removed
 end
 if redis.call('EXISTS', lock) == 1 then
   if was_held then

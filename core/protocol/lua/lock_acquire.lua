@@ -11,8 +11,9 @@
 -- Uses parts/lease.lua, parts/token.lua
 --
 -- Invariant: a lock key written here has a TTL, and asking again with the same
--- owner gives the same hold and the same token, never a second one and never a
--- shorter one: an attempt that was cut off may run after later renewals.
+-- owner gives the same hold, never a second one and never a shorter one: an
+-- attempt that was cut off may run after later renewals. No two replies have one
+-- token, and a later one has a higher.
 
 local lock, token_key = KEYS[1], KEYS[2]
 local lease, owner = ARGV[1], ARGV[2]
@@ -42,7 +43,8 @@ if token_key then
   if wrong then
     return wrong
   end
-  token = mine and stored or draw_token(token_key, stored, redis.call('TIME'))
+  -- A second attempt draws one, too: what is stored may be that of another kind of this name.
+  token = draw_token(token_key, stored, redis.call('TIME'))
 end
 
 if not mine then

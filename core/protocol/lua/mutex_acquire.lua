@@ -11,7 +11,8 @@
 -- Uses parts/lease.lua, parts/keep.lua, parts/token.lua
 --
 -- Invariant: a record of another owner is not written to, and asking again with
--- the same owner gives the same hold and the same token.
+-- the same owner gives the same hold. No two replies have one token, and a later
+-- one has a higher.
 
 local lock, token_key = KEYS[1], KEYS[2]
 local lease, owner = ARGV[1], ARGV[2]
@@ -38,7 +39,8 @@ if token_key then
   if wrong then
     return wrong
   end
-  token = holder and stored or draw_token(token_key, stored, redis.call('TIME'))
+  -- A second attempt draws one, too: what is stored may be that of another kind of this name.
+  token = draw_token(token_key, stored, redis.call('TIME'))
 end
 
 if holder then

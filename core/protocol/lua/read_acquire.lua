@@ -28,7 +28,11 @@ if left(redis.call('ZSCORE', readers, owner), now) <= 0 then
   local writing = left(s[2], now)
   if writing > 0 and s[1] ~= writer_around then
     if waits then
-      redis.call('HSET', state, 'refused', '1')
+      -- A full server keeps no mark, and says who writes all the same.
+      local marked = redis.pcall('HSET', state, 'refused', '1')
+      if type(marked) == 'table' and not is_full(marked) then
+        return marked
+      end
     end
     return {0, writing, s[1]}
   end

@@ -13,7 +13,8 @@
 -- Uses parts/lease.lua, parts/keep.lua, parts/time.lua, parts/token.lua, parts/read_write.lua
 --
 -- Invariant: no writer beside another hold; every key written here has a TTL; asking
--- again with the same owner gives the same hold and the same token.
+-- again with the same owner gives the same hold. No two replies have one token, and a
+-- later one has a higher.
 
 local state, readers, token_key = KEYS[1], KEYS[2], KEYS[3]
 local lease, owner, waits = ARGV[1], ARGV[2], ARGV[3] == '1'
@@ -43,12 +44,17 @@ if not mine then
   end
   if refusal then
     if waits then
-      redis.call('HSET', state, 'mark', owner, 'mark_until', now + MARK)
-      local since = -left(s[4], now)
-      if since < 0 or since >= 2 * PHASE then
-        redis.call('HSET', state, 'blocked_since', now)
+      -- A full server keeps no mark, and says who is in the way all the same.
+      local marked = redis.pcall('HSET', state, 'mark', owner, 'mark_until', now + MARK)
+      if type(marked) == 'number' then
+        local since = -left(s[4], now)
+        if since < 0 or since >= 2 * PHASE then
+          redis.call('HSET', state, 'blocked_since', now)
+        end
+        keep(state, 2 * PHASE)
+      elseif not is_full(marked) then
+        return marked
       end
-      keep(state, 2 * PHASE)
     end
     return refusal
   end
@@ -62,7 +68,8 @@ if token_key then
   if wrong then
     return wrong
   end
-  token = mine and stored or draw_token(token_key, stored, time)
+  -- A second attempt draws one, too: what is stored may be that of another kind of this name.
+  token = draw_token(token_key, stored, time)
 end
 
 redis.call('HSET', state, 'writer', owner, 'writer_until', now + math.max(tonumber(lease), mine and writing or 0))

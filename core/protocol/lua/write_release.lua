@@ -22,7 +22,8 @@ local was_held = left(s[2], now) > 0
 local changed = false
 if s[3] == owner then
   redis.call('HDEL', state, 'mark', 'mark_until')
-  changed = true
+  -- While another writes, nobody gets in by that.
+  changed = not was_held or s[1] == owner
 end
 if s[1] == owner then
   redis.call('HDEL', state, 'writer', 'writer_until', 'refused')

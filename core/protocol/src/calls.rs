@@ -7,6 +7,7 @@ use crate::hold::HoldId;
 use crate::instant::Instant;
 use crate::queue::QueueId;
 use crate::release::ReleaseId;
+use crate::reply::{CallError, Reply};
 use crate::session::{CallId, Ticket};
 
 /// What a call is for.
@@ -34,6 +35,15 @@ pub(crate) enum Purpose {
     Inspect(Ticket),
 }
 
+/// Who took over what an unresolved attempt may yet get, from the request that sent it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Heir {
+    /// Its owner id has the lock by another call.
+    Hold(HoldId),
+    /// What its owner id may have is given back.
+    Release(ReleaseId),
+}
+
 /// A call whose answer has not come.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InFlight {
@@ -43,12 +53,20 @@ pub(crate) struct InFlight {
     pub(crate) sent: Option<Instant>,
 }
 
+impl InFlight {
+    /// Whether it was sent and its connection closed: then it may still run.
+    pub(crate) fn was_cut(&self, result: &Result<Reply, CallError>) -> bool {
+        self.sent.is_some() && matches!(result, Err(CallError::Disconnected(_)))
+    }
+}
+
 /// The table of calls in flight. A call leaves it when its answer comes, never
 /// by a timeout: a late grant must still find its way home.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     last: u64,
     in_flight: BTreeMap<CallId, InFlight>,
+    heirs: BTreeMap<CallId, Vec<Heir>>,
 }
 
 impl Calls {
@@ -72,9 +90,20 @@ impl Calls {
         self.in_flight.get(&id).copied()
     }
 
-    /// Takes a call out, since its answer came.
-    pub(crate) fn finish(&mut self, id: CallId) -> Option<InFlight> {
-        self.in_flight.remove(&id)
+    /// What attempts in flight may yet get is a hold's or a release's from now on.
+    pub(crate) fn leave_to(&mut self, attempts: &[CallId], heir: Heir) {
+        for id in attempts {
+            if self.in_flight.contains_key(id) {
+                self.heirs.entry(*id).or_default().push(heir);
+            }
+        }
+    }
+
+    /// Takes a call out, since its answer came, and says who has waited for it beside the
+    /// one that sent it.
+    pub(crate) fn finish(&mut self, id: CallId) -> Option<(InFlight, Vec<Heir>)> {
+        let call = self.in_flight.remove(&id)?;
+        Some((call, self.heirs.remove(&id).unwrap_or_default()))
     }
 
     /// What is in flight.

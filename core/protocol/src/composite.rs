@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::instant::Instant;
 use crate::multi::Multis;
 use crate::quorum::Votes;
-use crate::session::{Event, LeaseId, Outcome, Session, Ticket};
+use crate::session::{Event, Grant, LeaseId, Outcome, Session, Ticket};
 
 /// Which parts belong to which whole.
 #[derive(Debug, Default)]
@@ -27,10 +27,13 @@ pub(crate) struct Composites {
 
 impl Composites {
     pub(crate) fn len(&self) -> usize {
-        self.tickets
-            .len()
-            .saturating_add(self.multis.len())
-            .saturating_add(self.votes.len())
+        let parts = self.tickets.len().saturating_add(self.leases.len());
+        parts.saturating_add(self.multis.len()).saturating_add(self.votes.len())
+    }
+
+    /// Whether a lease is that of a whole.
+    pub(crate) fn has_whole(&self, lease: LeaseId) -> bool {
+        self.multis.has(lease) || self.votes.held.contains_key(&lease)
     }
 
     /// Makes a lease part of another.
@@ -114,7 +117,11 @@ impl Session {
                             self.part_lost(whole, reason, now);
                         }
                     }
-                    None => self.candidate_lost(lease, now),
+                    None => {
+                        if !self.gathered_lost(lease, now) {
+                            self.candidate_lost(lease, now);
+                        }
+                    }
                 },
                 Event::Renewed { lease, deadline } => {
                     if let Some(whole) = self.composites.whole(lease)
@@ -131,6 +138,29 @@ impl Session {
     fn unwanted(&mut self, outcome: Outcome, now: Instant) {
         if let Outcome::Granted(grant) = outcome {
             self.discard_lease(grant.lease, now);
+        }
+    }
+
+    /// The caller of a whole gets one more lease of it. A whole has no token.
+    pub(crate) fn grant_whole(&mut self, ticket: Ticket, lease: LeaseId, deadline: Instant, levels: usize) {
+        let grant = Grant {
+            lease,
+            token: None,
+            deadline,
+            levels: u32::try_from(levels).unwrap_or(u32::MAX),
+        };
+        self.complete(ticket, Outcome::Granted(grant));
+    }
+
+    /// A whole with a fixed lease was lost, and is forgotten: so are its parts. What one
+    /// of them still has, since another level keeps it or it is renewed, it gives back.
+    pub(crate) fn forget_parts<'a>(&mut self, parts: impl IntoIterator<Item = &'a LeaseId>, now: Instant) {
+        for part in parts {
+            if self.holds.of_lease(*part).is_some() {
+                self.discard_lease(*part, now);
+            } else {
+                self.composites.exclude(*part);
+            }
         }
     }
 

@@ -13,7 +13,7 @@ use crate::calls::Purpose;
 use crate::error::Operation;
 use crate::hold::{Hold, HoldId, LeasePlan, lost_error};
 use crate::instant::Instant;
-use crate::lease::deadline;
+use crate::lease::{LeaseTerms, deadline};
 use crate::session::{AcquireRequest, Context, Outcome, ReleaseOutcome, Session, Ticket};
 use crate::timers::Timer;
 
@@ -39,6 +39,8 @@ pub enum Defect {
     LeaseLeaks,
     /// A re-entry sets the lease, also to less than was left.
     ReentryShortens,
+    /// A re-entry of an auto-renewed lease leaves its length as it is, also if it asks for a longer one.
+    ReentryKeepsLength,
     /// A grant is handed out though it came when nothing was left of it.
     ExpiredGrantIsHeld,
     /// Releasing a lost lease fails.
@@ -47,6 +49,33 @@ pub enum Defect {
     ExtendIsStale,
     /// What a cancelled attempt is granted is not given back.
     CancelLeavesRecord,
+    /// The loss of one lane is taken for that of all connections.
+    LaneLossIsOutage,
+    /// Renewals wait for their own lane.
+    RenewalsHaveOneLane,
+    /// Several locks that are entered again without a lease are renewed too late.
+    ReentryLeavesMembers,
+    /// Several locks are granted though one was lost before the last one was granted.
+    LostMemberIsGranted,
+    /// An extension of a majority's lock counts members that were lost since.
+    ExtensionOfMembers,
+    /// Who waits for a majority's lock hears silence while its own client holds it.
+    SilenceOfTheHolder,
+    /// A wait for a composite lock may wait for its own caller.
+    CompositeWaitsForItself,
+    /// A message that a lock may be free makes nobody ask.
+    MessagesWakeNobody,
+    /// A call that passed over so many dead waiters as it may is followed by a poll's pause.
+    DeadEndThePassing,
+    /// A poll that was cut off is forgotten, though it may run after its waiter has left; and
+    /// what is granted to nobody is left to end by itself.
+    PollsAreNoAttempts,
+    /// Whatever a message says of a grant to a waiter is believed, if it was last seen late enough.
+    NewsIsBelieved,
+    /// A fixed lease that lapsed is kept until somebody releases it.
+    LapsedLeaseStays,
+    /// What may outlast a fixed lease that lapsed is not released.
+    LapsedRecordStays,
 }
 
 #[cfg(feature = "defects")]
@@ -62,10 +91,24 @@ impl Defect {
         Self::OwnerIsTheThread,
         Self::LeaseLeaks,
         Self::ReentryShortens,
+        Self::ReentryKeepsLength,
         Self::ExpiredGrantIsHeld,
         Self::ReleaseFails,
         Self::ExtendIsStale,
         Self::CancelLeavesRecord,
+        Self::LaneLossIsOutage,
+        Self::RenewalsHaveOneLane,
+        Self::ReentryLeavesMembers,
+        Self::LostMemberIsGranted,
+        Self::ExtensionOfMembers,
+        Self::SilenceOfTheHolder,
+        Self::CompositeWaitsForItself,
+        Self::MessagesWakeNobody,
+        Self::DeadEndThePassing,
+        Self::PollsAreNoAttempts,
+        Self::NewsIsBelieved,
+        Self::LapsedLeaseStays,
+        Self::LapsedRecordStays,
     ];
 }
 
@@ -96,11 +139,25 @@ impl Session {
             request.context = request.context.and(Some(Context::from_u64(0)));
         }
         if self.has(Defect::TokenIgnoresLease) && request.fencing {
-            request.lease = None;
+            request.lease = LeaseTerms::CLIENT;
         }
         if self.has(Defect::LeaseLeaks) {
-            self.config.lease = request.lease.unwrap_or(self.config.lease);
+            self.config.lease = request.lease.length().unwrap_or(self.config.lease);
         }
+    }
+
+    /// What a re-entry asks for, perhaps as if it were no longer than what there is.
+    #[inline]
+    pub(crate) fn plan_of_reentry(&self, id: HoldId, plan: LeasePlan) -> LeasePlan {
+        let hold = self.holds.get(&id).filter(|_| self.has(Defect::ReentryKeepsLength));
+        hold.map_or(plan, |hold| LeasePlan {
+            length: if hold.plan.watched && plan.watched {
+                hold.plan.length
+            } else {
+                plan.length
+            },
+            ..plan
+        })
     }
 
     /// Makes a hold end as a re-entry has it, though it may last longer.

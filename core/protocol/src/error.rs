@@ -25,7 +25,7 @@ pub enum ErrorKind {
     Misconfigured,
     /// The caller does not hold the lock it wants to release or extend.
     NotOwner,
-    /// The server did not answer in time, or could not be reached.
+    /// The server did not answer in time, could not be reached, or cannot serve for now.
     Unavailable,
 }
 

@@ -8,25 +8,38 @@
 //!    │ max_hold over, client closed
 //!    ▼            last level released
 //!   Lost ──────────────────────────────────► gone; a Release is owed all the same,
-//!                                            and the caller is told at once
+//!      │                                     and the caller is told at once
+//!      │ the lease is fixed
+//!      └───────────────────────────────────► forgotten; a Release is owed once its
+//!                                            TTL has passed, in case that was prolonged
 //! ```
 //!
-//! `Lost` is final: nothing renews a lost hold, and its context is not let in
-//! again until the outermost level is released.
+//! `Lost` is final: nothing renews a lost hold. An auto-renewed one does not let
+//! its context in again until the outermost level is released. A fixed one is
+//! forgotten as soon as its loss is told, since its holder need not come back to
+//! release it: its context may acquire the lock again, and a later release or
+//! extension is `NotOwner`.
+
+mod extension;
+
+pub(crate) use extension::Extension;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::calls::Heir;
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Holder, Operation};
 use crate::instant::Instant;
 use crate::kinds::Keys;
-use crate::lease::{LeaseDuration, deadline};
+use crate::lease::{LeaseTerms, deadline};
 use crate::owner::OwnerId;
 use crate::queue::QueueId;
 use crate::request::Doubt;
-use crate::session::{CallId, Config, Context, Event, LeaseId, LostReason, Outcome, ReleaseOutcome, Session, Ticket};
+use crate::session::{
+    CallId, Config, Context, Event, Lane, LeaseId, LostReason, Outcome, ReleaseOutcome, Session, Ticket,
+};
 use crate::timers::Timer;
 use crate::token::Token;
 
@@ -44,12 +57,17 @@ pub(crate) struct LeasePlan {
 }
 
 impl LeasePlan {
-    /// A fixed lease if one is given, else the client's, watched.
-    pub(crate) fn of(lease: Option<LeaseDuration>, config: &Config) -> Self {
+    /// What a caller asks for, of the client's length where it names none.
+    pub(crate) fn of(lease: LeaseTerms, config: &Config) -> Self {
         Self {
-            length: lease.unwrap_or(config.lease).get(),
-            watched: lease.is_none(),
+            length: lease.length().unwrap_or(config.lease).get(),
+            watched: lease.is_renewed(),
         }
+    }
+
+    /// Whether both are renewed, and this one for at least as long: then the other needs nothing more.
+    pub(crate) fn renews_for(&self, other: Self) -> bool {
+        self.watched && other.watched && self.length >= other.length
     }
 }
 
@@ -78,6 +96,10 @@ pub(crate) struct Hold {
     pub(crate) renewal: Option<CallId>,
     /// How many renewals in a row failed.
     pub(crate) failures: u32,
+    /// The lane that the last renewal went by.
+    pub(crate) renewed_by: Lane,
+    /// Why the last one failed, if that is known.
+    pub(crate) failure: Option<String>,
     /// Callers that wait for the record to last longer.
     pub(crate) extensions: Vec<Ticket>,
     /// What of its acquisition is still unknown.
@@ -98,13 +120,14 @@ impl Hold {
         self.lost.is_none() && now < self.deadline
     }
 
-    /// Turns the watchdog on if `plan` has it; says whether it was off.
+    /// Renews it as `plan` says, if it is not renewed yet or for less; says whether that is
+    /// new. Until the last level is released the longest of its auto-renewed leases counts.
     fn watch(&mut self, plan: LeasePlan) -> bool {
-        let turned_on = plan.watched && !self.plan.watched;
-        if turned_on {
+        let is_new = plan.watched && !self.plan.renews_for(plan);
+        if is_new {
             self.plan = plan;
         }
-        turned_on
+        is_new
     }
 
     /// `until`, or the end of `max_hold` if that comes first.
@@ -128,16 +151,6 @@ pub(crate) struct Grant {
     /// The server granted it of its own accord, for a short time: its length
     /// counts from now.
     pub(crate) provisional: bool,
-}
-
-/// A caller that waits for a hold to last longer.
-#[derive(Debug)]
-pub(crate) struct Extension {
-    hold: HoldId,
-    /// What `record_until` has to reach.
-    until: Instant,
-    /// Set for a re-entry: the watchdog is turned on if it says so.
-    reentry: Option<LeasePlan>,
 }
 
 /// The holds of a client and their leases.
@@ -165,10 +178,6 @@ impl Holds {
 
     pub(crate) fn ids(&self) -> Vec<HoldId> {
         self.by_id.keys().copied().collect()
-    }
-
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Hold> {
-        self.by_id.values_mut()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -221,6 +230,7 @@ impl Session {
         let record_until = (grant.sent + grant.ttl).min(start + grant.plan.length);
         let wanted = start + grant.plan.length;
         let watched_for = grant.plan.watched.then_some(grant.plan.length);
+        let unresolved = grant.doubt.open.clone();
         let is_exclusive = grant.keys.kind.is_exclusive();
         let until = deadline(grant.sent, grant.ttl).min(deadline(start, grant.plan.length));
         let until = ends.map_or(until, |ends| until.min(ends));
@@ -239,9 +249,12 @@ impl Session {
             ends,
             renewal: None,
             failures: 0,
+            renewed_by: Lane::Renewal,
+            failure: None,
             extensions: Vec::new(),
             doubt: grant.doubt,
         });
+        self.calls.leave_to(&unresolved, Heir::Hold(id));
         if let Some(queue) = self.queues.get_mut(grant.queue).filter(|_| is_exclusive) {
             queue.holding = Some(id);
         }
@@ -276,6 +289,7 @@ impl Session {
     /// Lets a holder in again. The server is asked only if the hold has to last
     /// longer than it does.
     pub(crate) fn reenter(&mut self, ticket: Ticket, id: HoldId, plan: LeasePlan, now: Instant) {
+        let plan = self.plan_of_reentry(id, plan);
         if self.has(Defect::ReentryShortens) {
             self.shorten(id, plan, now);
         }
@@ -286,10 +300,10 @@ impl Session {
             return;
         }
         let until = hold.capped(now + plan.length);
-        if (plan.watched && hold.plan.watched) || until <= hold.record_until {
-            let turned_on = hold.watch(plan);
+        if hold.plan.renews_for(plan) || until <= hold.record_until {
+            let is_new = hold.watch(plan);
             self.enter(ticket, id);
-            if turned_on {
+            if is_new {
                 self.schedule_hold(id, now, now);
             }
         } else {
@@ -297,119 +311,48 @@ impl Session {
         }
     }
 
-    /// Makes a hold last until `until`, and completes `ticket` when it does.
-    fn extend_hold(&mut self, ticket: Ticket, id: HoldId, until: Instant, reentry: Option<LeasePlan>, now: Instant) {
-        let Some(hold) = self.holds.get_mut(id) else { return };
-        hold.wanted_until = hold.wanted_until.max(until);
-        hold.extensions.push(ticket);
-        self.extensions.insert(
-            ticket,
-            Extension {
-                hold: id,
-                until,
-                reentry,
-            },
-        );
-        self.timers.set(Timer::Wait(ticket), now + self.config.command_timeout);
-        self.renew(id, now);
-    }
-
-    /// Makes the hold of `lease` last `by` from now, never shorter than it does.
-    pub(crate) fn extend_lease(&mut self, ticket: Ticket, lease: LeaseId, by: Option<LeaseDuration>, now: Instant) {
-        let Some(id) = self.holds.of_lease(lease) else {
-            let error = Error::new(
-                ErrorKind::NotOwner,
-                Operation::Extend,
-                "this lease was released; acquire the lock again",
-            );
-            self.complete(ticket, Outcome::Failed(error));
-            return;
-        };
+    /// Completes `ticket` when the server has confirmed a hold once more, until `until` or the
+    /// end of `max_hold`.
+    pub(crate) fn confirm(&mut self, ticket: Ticket, id: HoldId, until: Instant, now: Instant) {
         let Some(hold) = self.holds.get(&id) else { return };
-        if !hold.is_valid(now) {
-            let error = lost_error(hold, Operation::Extend);
-            self.complete(ticket, Outcome::Failed(error));
-            return;
-        }
-        let until = hold.capped(now + by.map_or(hold.plan.length, LeaseDuration::get));
-        if self.has(Defect::ExtendIsStale) {
-            self.extend_behind(ticket, id, until, now);
-        } else if hold.reaches(until) {
-            let outcome = Outcome::Extended(hold.deadline);
-            self.complete(ticket, outcome);
-        } else {
+        if hold.is_valid(now) {
+            let until = hold.capped(until);
             self.extend_hold(ticket, id, until, None, now);
+        } else {
+            let error = lost_error(hold, Operation::Acquire);
+            self.complete(ticket, Outcome::Failed(error));
         }
     }
 
-    /// Completes the extensions that the record has reached.
-    pub(crate) fn settle_extensions(&mut self, id: HoldId) {
-        let Some(hold) = self.holds.get_mut(id) else { return };
-        let deadline = hold.deadline;
-        let extensions = &self.extensions;
-        let is_done = |ticket: &Ticket| {
-            extensions
-                .get(ticket)
-                .is_none_or(|extension| hold.reaches(extension.until))
-        };
-        let (done, open) = hold.extensions.iter().partition(|ticket| is_done(ticket));
-        hold.extensions = open;
-        let done: Vec<Ticket> = done;
-        for ticket in done {
-            self.timers.stop(Timer::Wait(ticket));
-            let Some(extension) = self.extensions.remove(&ticket) else {
-                continue;
-            };
-            match extension.reentry {
-                Some(plan) => {
-                    if let Some(hold) = self.holds.get_mut(id) {
-                        hold.watch(plan);
-                    }
-                    self.enter(ticket, id);
-                }
-                None => self.complete(ticket, Outcome::Extended(deadline)),
-            }
-        }
+    /// Whether the session has a lease: it is held, or it was lost and is still to be
+    /// released. A fixed lease that was lost is forgotten when its loss is told.
+    #[must_use]
+    pub fn has_lease(&self, lease: LeaseId) -> bool {
+        self.holds.of_lease(lease).is_some() || self.composites.has_whole(lease)
     }
 
     /// A part of a whole that is entered again is renewed if the new level says so.
     pub(crate) fn watch_part(&mut self, lease: LeaseId, plan: LeasePlan, now: Instant) {
         let Some(id) = self.holds.of_lease(lease) else { return };
-        if self.holds.get_mut(id).is_some_and(|hold| hold.watch(plan)) {
-            self.schedule_hold(id, now, now);
-        }
-    }
-
-    /// A caller has waited long enough for its extension.
-    pub(crate) fn extension_over(&mut self, ticket: Ticket) {
-        let Some(extension) = self.extensions.remove(&ticket) else {
+        let is_unrenewed = self.has(Defect::ReentryLeavesMembers);
+        let Some(hold) = self.holds.get_mut(id).filter(|hold| hold.lost.is_none()) else {
             return;
         };
-        let operation = extension.operation();
-        let mut error = Error::new(
-            ErrorKind::Unavailable,
-            operation,
-            "the server did not confirm the longer lease in time; the lease goes on as it was",
-        );
-        if let Some(hold) = self.holds.get_mut(extension.hold) {
-            hold.extensions.retain(|waiting| *waiting != ticket);
-            error = error.with_lock(hold.keys.name.as_str());
+        if !hold.watch(plan) {
+            return;
         }
-        self.complete(ticket, Outcome::Failed(error));
-    }
-
-    /// A caller of an extension went away.
-    pub(crate) fn cancel_extension(&mut self, ticket: Ticket) {
-        if let Some(extension) = self.extensions.remove(&ticket) {
-            self.timers.stop(Timer::Wait(ticket));
-            if let Some(hold) = self.holds.get_mut(extension.hold) {
-                hold.extensions.retain(|waiting| *waiting != ticket);
-            }
+        let until = hold.capped(now + plan.length);
+        if is_unrenewed || hold.reaches(until) {
+            self.schedule_hold(id, now, now);
+        } else {
+            // What is left may be less than a third of the new length.
+            hold.wanted_until = hold.wanted_until.max(until);
+            self.renew(id, now);
         }
     }
 
-    /// The hold is lost, finally. Its record is not touched: the program may
-    /// still be inside.
+    /// The hold is lost, finally. Its record is not touched before its TTL has
+    /// passed: the program may still be inside. A fixed one is forgotten.
     pub(crate) fn lose(&mut self, id: HoldId, reason: LostReason, now: Instant) {
         let Some(hold) = self.holds.get_mut(id) else { return };
         if hold.lost.is_some() {
@@ -417,6 +360,8 @@ impl Session {
         }
         hold.lost = Some(reason);
         let (queue, levels) = (hold.queue, hold.levels.clone());
+        // A client that closes gives back what it holds.
+        let is_forgotten = !hold.plan.watched && reason != LostReason::Closed;
         let extensions = std::mem::take(&mut hold.extensions);
         self.timers.stop(Timer::Renew(id));
         self.timers.stop(Timer::Deadline(id));
@@ -432,7 +377,28 @@ impl Session {
             let error = lost_error(hold, extension.operation());
             self.complete(ticket, Outcome::Failed(error));
         }
+        if is_forgotten && !self.has(Defect::LapsedLeaseStays) {
+            self.forget_lost(id, now);
+        }
         self.step_aside(queue, id, now);
+    }
+
+    /// Nobody need release a lost hold of a fixed lease, and what may be left of it is
+    /// released all the same: a late call, or a clock that was set, may make its record last
+    /// longer than the lease. That is once the TTL that is known has passed; at once if the
+    /// record is another's or gone, or if it was lost before its deadline: then it is a part of
+    /// a lost whole, and its TTL may be long.
+    fn forget_lost(&mut self, id: HoldId, now: Instant) {
+        let Some(hold) = self.end_hold(id) else { return };
+        if self.has(Defect::LapsedRecordStays) {
+            return;
+        }
+        let is_gone = matches!(hold.lost, Some(LostReason::Removed | LostReason::Stolen));
+        if is_gone || now < hold.deadline {
+            self.owe_release(hold, None, now);
+        } else {
+            self.owe_late_release(hold, now);
+        }
     }
 
     /// Gives one lease back; the last one takes the record with it.
@@ -442,7 +408,7 @@ impl Session {
             return;
         };
         let Some(hold) = self.holds.get(&id) else { return };
-        let lost = hold.lost.map(outcome_of_lost);
+        let lost = hold.lost.map(LostReason::outcome);
         if !hold.levels.is_empty() {
             self.complete(ticket, Outcome::Released(lost.unwrap_or(ReleaseOutcome::Released)));
             return;
@@ -492,27 +458,9 @@ impl Session {
             queue.holding = None;
             queue.heard = Some(now);
             queue.turn.released(now);
+            queue.wakes.changed();
         }
         self.advance(queue, now);
-    }
-}
-
-impl Extension {
-    fn operation(&self) -> Operation {
-        if self.reentry.is_some() {
-            Operation::Acquire
-        } else {
-            Operation::Extend
-        }
-    }
-}
-
-/// What releasing a lost hold reports.
-pub(crate) const fn outcome_of_lost(reason: LostReason) -> ReleaseOutcome {
-    match reason {
-        LostReason::Stolen => ReleaseOutcome::Stolen,
-        LostReason::Closed => ReleaseOutcome::Released,
-        LostReason::Expired | LostReason::Removed | LostReason::MaxHold => ReleaseOutcome::Expired,
     }
 }
 

@@ -64,7 +64,7 @@ impl Session {
     }
 
     fn ask(&mut self, ticket: Ticket) {
-        let connected = &self.connected;
+        let connected = &self.links.commands;
         let Some(inspection) = self
             .inspections
             .get_mut(&ticket)
@@ -131,8 +131,7 @@ impl Session {
         let Some(inspection) = self.inspections.remove(&ticket) else {
             return;
         };
-        let cause = self.silence_of(inspection.keys.node);
-        let message = format!("the server did not answer in time: {cause}; check that it is up and reachable");
+        let message = self.unreached(inspection.keys.node, self.config.command_timeout);
         let error = Error::new(ErrorKind::Unavailable, inspection.operation(), message)
             .with_lock(inspection.keys.name.as_str());
         self.complete(ticket, Outcome::Failed(error));

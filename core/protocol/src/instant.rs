@@ -7,7 +7,8 @@ use std::time::Duration;
 /// Microseconds since an origin that the driver chose and keeps.
 ///
 /// `std::time::Instant` cannot be made on wasm32 and stops while the machine
-/// sleeps; a driver reads a clock that counts suspend and hands the count in.
+/// sleeps; a driver reads a clock that counts suspend and hands the count in. The
+/// count never goes back, and may leap forward when a pause is found out.
 /// Arithmetic saturates: no input can make it panic or wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);

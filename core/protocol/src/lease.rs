@@ -37,11 +37,10 @@ impl LeaseDuration {
 
     fn between(duration: Duration, min: Self) -> Result<Self, Error> {
         if duration < min.0 || duration > Self::MAX.0 {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                Operation::Acquire,
-                format!("a lease of {duration:?} is out of range; give {:?} to 24 h", min.0),
-            ));
+            return Err(out_of_range(&format!(
+                "a lease of {duration:?} is out of range; give {:?} to 24 h",
+                min.0
+            )));
         }
         // The server counts whole milliseconds.
         Ok(Self(Duration::from_millis(
@@ -65,6 +64,74 @@ impl LeaseDuration {
     pub fn as_millis(self) -> u64 {
         u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
     }
+}
+
+/// The lease that a caller asks for: how long, and whether the watchdog renews it.
+///
+/// ```
+/// use leasehold_protocol::LeaseTerms;
+/// use std::time::Duration;
+///
+/// assert!(LeaseTerms::fixed(Duration::from_millis(200)).is_ok());
+/// assert!(LeaseTerms::renewed(Duration::from_millis(200)).is_err());
+/// assert_eq!(LeaseTerms::default(), LeaseTerms::CLIENT);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeaseTerms(Terms);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Terms {
+    #[default]
+    Client,
+    Fixed(LeaseDuration),
+    Renewed(LeaseDuration),
+}
+
+impl LeaseTerms {
+    /// No lease of its own: the client's, auto-renewed.
+    pub const CLIENT: Self = Self(Terms::Client);
+
+    /// A fixed lease, which nothing renews.
+    ///
+    /// # Errors
+    /// `InvalidArgument` below 100 ms or above 24 h.
+    pub fn fixed(length: Duration) -> Result<Self, Error> {
+        Ok(Self(Terms::Fixed(LeaseDuration::fixed(length)?)))
+    }
+
+    /// An auto-renewed lease of a length of its own.
+    ///
+    /// # Errors
+    /// `InvalidArgument` below 300 ms or above 24 h.
+    pub fn renewed(length: Duration) -> Result<Self, Error> {
+        if length < LeaseDuration::MIN_WATCHED.0 {
+            // Shorter ones are for fixed leases, so the caller is told what was wrong with this one.
+            return Err(out_of_range(&format!(
+                "a lease of {length:?} is too short to be renewed; give {:?} to 24 h, or a fixed lease, which is not renewed",
+                LeaseDuration::MIN_WATCHED.0
+            )));
+        }
+        Ok(Self(Terms::Renewed(LeaseDuration::watched(length)?)))
+    }
+
+    /// The length that was given, if any was.
+    #[must_use]
+    pub const fn length(self) -> Option<LeaseDuration> {
+        match self.0 {
+            Terms::Client => None,
+            Terms::Fixed(length) | Terms::Renewed(length) => Some(length),
+        }
+    }
+
+    /// Whether the watchdog renews it.
+    #[must_use]
+    pub const fn is_renewed(self) -> bool {
+        !matches!(self.0, Terms::Fixed(_))
+    }
+}
+
+fn out_of_range(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message)
 }
 
 /// The instant until which a record set by a call sent at `sent` may be relied on.

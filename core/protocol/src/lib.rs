@@ -21,10 +21,12 @@
 //! 2. Send what `poll_transmit` hands out, in that order. Calls of one
 //!    [`Lane`] of one node must reach the server in the order they were handed
 //!    out, as far as one connection lives; a lane has a connection of its own,
-//!    and so have the subscriptions.
+//!    and so have the subscriptions. Each of the three is opened again by itself,
+//!    and told of by itself: [`Session::on_lane_opened`],
+//!    [`Session::on_lane_closed`], [`Session::on_subscriptions_lost`].
 //! 3. Say [`Session::on_sent`] just before a call's bytes go to the socket. A
-//!    call waits in the driver while its node is not connected. An answer's
-//!    deadline counts from `on_sent`, so early is safe and late is not.
+//!    call waits in the driver while its lane is closed. An answer's deadline
+//!    counts from `on_sent`, so early is safe and late is not.
 //! 4. Answer every call once, by [`Session::on_reply`], also when its
 //!    connection closed. Timeouts are the session's own business: it never
 //!    waits for an answer, and a late one is harmless.
@@ -39,14 +41,17 @@ mod calls;
 mod composite;
 mod defects;
 mod error;
+mod ghosts;
 mod hold;
 mod inspection;
 mod instant;
 mod kinds;
 mod lease;
 mod line;
+mod links;
 mod multi;
 mod name;
+mod news;
 mod owner;
 mod queue;
 mod quorum;
@@ -56,12 +61,14 @@ mod release;
 mod reply;
 mod request;
 mod script;
+mod self_wait;
 mod session;
 mod subscriptions;
 mod timers;
 mod token;
 mod types;
 mod vote;
+mod wakes;
 mod watchdog;
 
 #[cfg(feature = "defects")]
@@ -69,7 +76,7 @@ pub use defects::Defect;
 pub use error::{Error, ErrorKind, Holder, Operation};
 pub use instant::Instant;
 pub use kinds::{Kind, Permits};
-pub use lease::LeaseDuration;
+pub use lease::{LeaseDuration, LeaseTerms};
 pub use name::{KeyPrefix, LockName, MAX_NAME_BYTES, shown};
 pub use owner::{ClientId, Entropy, OwnerId};
 pub use reply::{CallError, Reply};
@@ -77,6 +84,6 @@ pub use script::Script;
 pub use session::Session;
 pub use token::Token;
 pub use types::{
-    AcquireRequest, Call, CallId, Config, Context, Event, Grant, Lane, LeaseId, LockState, LostReason, NodeId, Outcome,
-    ReleaseOutcome, Ticket, Transmit,
+    AcquireRequest, Call, CallId, Config, Context, Event, Grant, Lane, LeaseId, Limits, LockState, LostReason, NodeId,
+    Outcome, ReleaseOutcome, Ticket, Transmit,
 };

@@ -17,25 +17,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::calls::{InFlight, Purpose};
+use crate::defects::Defect;
+use crate::error::ErrorKind;
 use crate::instant::Instant;
 use crate::kinds::{Keys, parse_number};
 use crate::lease::deadline;
+use crate::news::News;
 use crate::owner::OwnerId;
 use crate::queue::QueueId;
-use crate::reply::{CallError, Reply};
+use crate::refusal::explain;
+use crate::reply::{CallError, Refusal, Reply};
 use crate::request::{Granted, MIN_GAP};
 use crate::session::{CallId, Lane, Session, Ticket};
 use crate::timers::Timer;
 use crate::token::Token;
 
 /// How long a grant lasts that the server made of its own accord.
-const PROVISIONAL: Duration = Duration::from_secs(3);
+pub(crate) const PROVISIONAL: Duration = Duration::from_secs(3);
 /// What must be left of it to be of use without asking again.
 const WORTH_TAKING: Duration = Duration::from_millis(1_500);
 /// A waiter is dead after 3 s, a waiting writer's mark after 2 s.
 const LONGEST_HEARTBEAT: Duration = Duration::from_secs(1);
-/// So many waiters one call speaks for.
-const MOST_WAITERS: usize = 128;
+/// After news of a grant to nobody has caused a release, such news is not believed for so long:
+/// whoever may publish could make it cause any number of them.
+const GHOST_GAP: Duration = Duration::from_millis(100);
 
 impl Session {
     /// An attempt found its waiter in the server's queue: when it was sent, and the server's
@@ -77,6 +82,18 @@ impl Session {
         self.between(self.config.poll).min(LONGEST_HEARTBEAT)
     }
 
+    /// A lock may be free: of those that are not known to be in the line yet, the answer that is
+    /// under way may be stale.
+    pub(crate) fn line_asks_again(&mut self, id: QueueId) {
+        let Some(queue) = self.queues.get(id) else { return };
+        for ticket in &queue.line.waiting {
+            let request = self.requests.get_mut(ticket);
+            if let Some(request) = request.filter(|request| request.is_trying() && !request.is_queued()) {
+                request.ask_again();
+            }
+        }
+    }
+
     /// Asks how the line stands, at once or as soon as the last time is past.
     pub(crate) fn poll_line_soon(&mut self, id: QueueId, now: Instant) {
         let Some(queue) = self.queues.get(id) else { return };
@@ -109,8 +126,16 @@ impl Session {
             Some((ticket, request?.as_waiter()))
         });
         let (tickets, waiters): (Vec<Ticket>, Vec<(OwnerId, bool)>) = queued.unzip();
-        for (some, tickets) in waiters.chunks(MOST_WAITERS).zip(tickets.chunks(MOST_WAITERS)) {
+        let most = self.limits.waiters_per_poll.max(1);
+        for (some, tickets) in waiters.chunks(most).zip(tickets.chunks(most)) {
             let call = self.calls.start(Purpose::Poll(id));
+            // It puts back a waiter that is not in the queue any more, so it is an attempt of each.
+            let is_attempt = !self.has(Defect::PollsAreNoAttempts);
+            for ticket in tickets.iter().filter(|_| is_attempt) {
+                if let Some(request) = self.requests.get_mut(ticket) {
+                    request.doubt.open.push(call);
+                }
+            }
             if let Some(queue) = self.queues.get_mut(id) {
                 queue.line.polls.insert(call, tickets.to_vec());
             }
@@ -129,14 +154,14 @@ impl Session {
     ) {
         let polls = self.queues.get_mut(queue).map(|queue| &mut queue.line.polls);
         let asked_for = polls.and_then(|polls| polls.remove(&id)).unwrap_or_default();
+        self.poll_settled(id, call.was_cut(&result), &asked_for);
         let state = match result {
             Ok(reply) => parse_line(&reply),
-            Err(CallError::Server { code, message }) => {
-                self.note_failure(queue, format!("{code} {message}"), now);
-                return;
-            }
-            Err(CallError::Disconnected(cause)) => {
-                self.note_failure(queue, cause, now);
+            Err(failure) => {
+                self.note_failure(queue, &failure, now);
+                if let CallError::Server { code, message } = &failure {
+                    self.line_refused(&asked_for, code, message, now);
+                }
                 return;
             }
         };
@@ -146,10 +171,8 @@ impl Session {
         if let Some(queue) = self.queues.get_mut(queue) {
             queue.heard = Some(now);
         }
-        if state.holder.is_empty() {
-            return;
-        }
-        self.note_held(queue, state.holder.clone(), state.ttl, now);
+        let is_nobodys = state.holder.is_empty();
+        self.note_held(queue, state.holder.clone(), state.ttl, sent, now);
         let granted = self.in_line(queue, state.holder.as_bytes());
         for ticket in asked_for.into_iter().filter(|ticket| Some(*ticket) != granted) {
             let request = self.requests.get_mut(&ticket);
@@ -163,6 +186,10 @@ impl Session {
             self.take_turn(ticket, state.token, sent, ttl, now);
             return;
         }
+        if is_nobodys && !self.has(Defect::DeadEndThePassing) {
+            // The first in the queue are dead, and the call stopped before it had passed over all of them.
+            self.poll_line_soon(queue, now);
+        }
         // When the holder's time is over, somebody has to ask.
         if let Some(ttl) = state.ttl {
             let over = now + ttl.saturating_add(Duration::from_millis(1));
@@ -172,29 +199,75 @@ impl Session {
         }
     }
 
-    /// The server tells this client of a grant, by a message or with the reply to a release:
-    /// `<owner> <last seen> <token>`.
-    pub(crate) fn granted_unasked(&mut self, id: QueueId, payload: &[u8], now: Instant) {
-        let mut words = payload.split(|byte| *byte == b' ');
-        let (Some(owner), Some(seen)) = (words.next(), words.next().and_then(parse_number)) else {
+    /// The server refused a poll. If it always will, since the key is another kind's by now,
+    /// those who wait are told so.
+    fn line_refused(&mut self, waiting: &[Ticket], code: &str, message: &str, now: Instant) {
+        if Refusal::of(code) != Refusal::BeforeWrite {
             return;
-        };
-        let token = words.next().and_then(Token::parse);
-        let granted = self.in_line(id, owner);
-        let Some((ticket, request)) = granted.and_then(|ticket| Some((ticket, self.requests.get_mut(&ticket)?))) else {
-            return;
-        };
-        if let Some(sent) = request.queued_at(seen) {
-            self.take_turn(ticket, token, sent, PROVISIONAL, now);
-        } else if !request.is_queued() {
-            request.ask_again();
         }
-        // Else it comes so late that the grant has ended, and the waiter is queued again.
+        for ticket in waiting {
+            let request = self.requests.get(ticket).filter(|request| request.is_queued());
+            if let Some(why) = request.map(|request| explain(&request.keys, code, message)) {
+                self.fail_request(*ticket, ErrorKind::Misconfigured, &why, now);
+            }
+        }
+    }
+
+    /// A poll was an attempt of each waiter that it named. If its connection closed, it may run
+    /// after the release of one that has left.
+    fn poll_settled(&mut self, id: CallId, was_cut: bool, asked_for: &[Ticket]) {
+        for ticket in asked_for {
+            let request = self.requests.get_mut(ticket);
+            if let Some(request) = request.filter(|request| request.doubt.open.contains(&id)) {
+                request.doubt.answered(id, was_cut);
+            }
+        }
+    }
+
+    /// The server tells this client of a grant, by a message or with the reply to a release.
+    pub(crate) fn granted_unasked(&mut self, id: QueueId, payload: &[u8], now: Instant) {
+        let Some(news) = News::parse(payload) else {
+            return self.heard(id, now);
+        };
+        let believes_all = self.has(Defect::NewsIsBelieved);
+        let granted = self.in_line(id, news.owner);
+        let Some((ticket, request)) = granted.and_then(|ticket| Some((ticket, self.requests.get_mut(&ticket)?))) else {
+            return self.granted_to_nobody(id, news.owner, now);
+        };
+        match request.queued() {
+            None => request.ask_again(),
+            Some(found)
+                if news.is_plausible(found, request.fencing, now) || (believes_all && news.is_late_enough(found)) =>
+            {
+                self.take_turn(ticket, news.token, found.0, PROVISIONAL, now);
+            }
+            // It comes too late, or from a stranger.
+            Some(_) => self.heard(id, now),
+        }
+    }
+
+    /// A message tells of a grant to one who is not in the line: to nobody, or it was asked for
+    /// meanwhile.
+    fn granted_to_nobody(&mut self, id: QueueId, owner: &[u8], now: Instant) {
+        let Some(queue) = self.queues.get_mut(id) else { return };
+        if queue.line.last_ghost.is_some_and(|last| now < last + GHOST_GAP) {
+            return;
+        }
+        if self.release_ghost(id, owner, now)
+            && let Some(queue) = self.queues.get_mut(id)
+        {
+            queue.line.last_ghost = Some(now);
+        }
     }
 
     /// The server granted the lock to a waiter in the line, not before `sent`.
     fn take_turn(&mut self, ticket: Ticket, token: Option<Token>, sent: Instant, ttl: Duration, now: Instant) {
-        if deadline(sent, ttl) > now + WORTH_TAKING {
+        let Some(request) = self.requests.get_mut(&ticket) else {
+            return;
+        };
+        // A poll has tokens for those only that it named.
+        let has_token = token.is_some() || !request.fencing;
+        if has_token && deadline(sent, ttl) > now + WORTH_TAKING {
             let granted = Granted {
                 token,
                 sent,
@@ -202,8 +275,10 @@ impl Session {
                 provisional: true,
             };
             self.grant(ticket, granted, now);
+        } else if request.is_trying() {
+            request.ask_again();
         } else {
-            // It keeps the hold, and gets the whole lease.
+            // It keeps the hold, and gets the whole lease and a token.
             self.attempt_again(ticket, now);
         }
     }

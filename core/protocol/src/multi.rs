@@ -3,28 +3,35 @@
 //! ```text
 //!             the next one granted        the last one granted
 //!   Gathering ────────────────────► ... ─────────────────────► Renewing ──► held
-//!       │ one refused, failed, or cancelled                       │ one lost
-//!       └──────────────► all that were granted are released ◄─────┘
+//!     │ ▲ │ one of them lost                                      │ one lost
+//!     │ │ └──────────► all that were granted are released ◄───────┤
+//!     │ └──────────────┘ the wait is not over                     │
+//!     │ one refused, failed, or cancelled                         │
+//!     └──────────────► all that were granted are released ◄───────┘
 //! ```
 //!
 //! The locks are taken one after the other in the order of their keys, the same
 //! in every client, so that two clients never wait for each other. Meanwhile those
 //! that are held already are renewed, also for a fixed lease. When one is lost,
-//! all are. Who holds the whole enters it as a whole, whatever its locks are; a
-//! lock that is held as a part is given back with the whole alone.
+//! all are: before the last one is granted they are gathered again (`lost`), after
+//! it the whole is lost. Who holds the whole enters it as a whole, whatever its
+//! locks are; a lock that is held as a part is given back with the whole alone.
+
+mod gathering;
+mod lost;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::hold::LeasePlan;
+use crate::hold::{HoldId, LeasePlan};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Keys, Kind};
 use crate::lease::LeaseDuration;
 use crate::name::LockName;
 use crate::session::{
-    AcquireRequest, Context, Event, Grant, LeaseId, LostReason, NodeId, Outcome, ReleaseOutcome, Session, Ticket,
+    AcquireRequest, Context, Event, LeaseId, LostReason, NodeId, Outcome, ReleaseOutcome, Session, Ticket,
 };
 
 /// Whole acquisitions and whole leases.
@@ -35,21 +42,62 @@ pub(crate) struct Multis {
     held: BTreeMap<LeaseId, Multi>,
     /// The leases of all levels, and the first level's.
     levels: BTreeMap<LeaseId, LeaseId>,
+    /// The wholes that a context holds of some locks, oldest first.
+    by_holder: BTreeMap<(Context, Locks), Vec<LeaseId>>,
     endings: BTreeMap<Ticket, Ending>,
 }
 
 impl Multis {
     pub(crate) fn len(&self) -> usize {
         let waiting = self.gatherings.len().saturating_add(self.endings.len());
-        waiting.saturating_add(self.held.len())
+        let held = self.held.len().saturating_add(self.by_holder.len());
+        waiting.saturating_add(held).saturating_add(self.levels.len())
+    }
+
+    /// Whether a lease is one of a whole.
+    pub(crate) fn has(&self, lease: LeaseId) -> bool {
+        self.levels.contains_key(&lease)
+    }
+
+    fn insert(&mut self, lease: LeaseId, multi: Multi) {
+        if let Some(context) = multi.context {
+            let holder = (context, Arc::clone(&multi.locks));
+            self.by_holder.entry(holder).or_default().push(lease);
+        }
+        self.levels.insert(lease, lease);
+        self.held.insert(lease, multi);
+    }
+
+    /// Takes a whole out of all tables.
+    fn remove(&mut self, whole: LeaseId) -> Option<Multi> {
+        let multi = self.held.remove(&whole)?;
+        for level in &multi.levels {
+            self.levels.remove(level);
+        }
+        if let Some(context) = multi.context {
+            let holder = (context, Arc::clone(&multi.locks));
+            if let Some(wholes) = self.by_holder.get_mut(&holder) {
+                wholes.retain(|known| *known != whole);
+                if wholes.is_empty() {
+                    self.by_holder.remove(&holder);
+                }
+            }
+        }
+        Some(multi)
     }
 }
 
 /// A caller that wants several locks.
 #[derive(Debug)]
 struct Gathering {
+    /// All that is to be taken, in order.
+    all: Vec<AcquireRequest>,
     /// What is still to be taken, in order.
     todo: VecDeque<AcquireRequest>,
+    /// When the one that is under way was asked for.
+    asked: Instant,
+    /// Somebody else had one of them while others were held already.
+    waited: bool,
     /// What was granted.
     leases: Vec<LeaseId>,
     /// The parts that are under way: one acquisition, or the last renewals.
@@ -61,6 +109,8 @@ struct Gathering {
     locks: Locks,
     /// The whole that is entered again, by its first lease; nothing is taken for it.
     again: Option<LeaseId>,
+    /// The holds that the caller had before, and how they were renewed: meanwhile all are.
+    around: BTreeMap<HoldId, LeasePlan>,
 }
 
 /// Several leases as one.
@@ -72,6 +122,8 @@ struct Multi {
     levels: Vec<LeaseId>,
     context: Option<Context>,
     locks: Locks,
+    /// Whether the watchdog renews it, for one of its levels at least.
+    watched: bool,
     lost: Option<LostReason>,
     deadline: Instant,
 }
@@ -79,6 +131,8 @@ struct Multi {
 /// A release or an extension of several leases.
 #[derive(Debug)]
 struct Ending {
+    /// The whole that is extended.
+    extends: Option<LeaseId>,
     under_way: Vec<Ticket>,
     /// The worst so far.
     outcome: Outcome,
@@ -87,7 +141,7 @@ struct Ending {
 impl Multi {
     /// What a release comes to, unless a server says worse.
     fn released(&self) -> Outcome {
-        let outcome = self.lost.map_or(ReleaseOutcome::Released, crate::hold::outcome_of_lost);
+        let outcome = self.lost.map_or(ReleaseOutcome::Released, LostReason::outcome);
         Outcome::Released(outcome)
     }
 }
@@ -102,67 +156,6 @@ fn sorted(locks: impl Iterator<Item = (Kind, LockName)>) -> Locks {
 }
 
 impl Session {
-    /// Wants several locks, all or none; of each request the kind and the name
-    /// count, the rest is the first one's. Completes like [`Session::acquire`];
-    /// the lease is one, without a token.
-    pub fn acquire_all(&mut self, mut requests: Vec<AcquireRequest>, now: Instant) -> Ticket {
-        let ticket = self.ticket();
-        if self.fail_if_closed(ticket, Operation::Acquire) {
-            return ticket;
-        }
-        requests.sort_by_key(place);
-        let first = match self.first_of_all(&requests) {
-            Ok(first) => first.clone(),
-            Err(message) => {
-                let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message);
-                self.complete(ticket, Outcome::Failed(error));
-                return ticket;
-            }
-        };
-        let locks = sorted(requests.iter().map(|request| (request.kind, request.name.clone())));
-        let again = first.context.and_then(|context| self.multi_of(&locks, context));
-        let held = again.and_then(|whole| self.composites.multis.held.get(&whole));
-        if held.is_some_and(|held| held.lost.is_some() || held.deadline <= now) {
-            self.complete(ticket, Outcome::Failed(whole_lost()));
-            return ticket;
-        }
-        let gathering = Gathering {
-            leases: held.map_or_else(Vec::new, |held| held.leases.clone()),
-            todo: if again.is_some() {
-                VecDeque::new()
-            } else {
-                requests.into()
-            },
-            again,
-            locks,
-            under_way: Vec::new(),
-            plan: LeasePlan::of(first.lease, &self.config),
-            until: first.wait.map(|wait| now + wait),
-            context: first.context,
-        };
-        self.composites.multis.gatherings.insert(ticket, gathering);
-        self.gather(ticket, now);
-        self.settle_composites(now);
-        ticket
-    }
-
-    /// The first of several requests, in order, whose wait, lease and context count
-    /// for all; or why they make no whole.
-    fn first_of_all<'a>(&self, requests: &'a [AcquireRequest]) -> Result<&'a AcquireRequest, &'static str> {
-        let first = requests.first();
-        let first = first.ok_or("several locks are wanted, and none is named; name one at least")?;
-        let is_same = |pair: &[AcquireRequest]| matches!(pair, [a, b] if place(a) == place(b));
-        if requests.windows(2).any(is_same) {
-            Err("one lock is named twice; name each once")
-        } else if self.votes() {
-            Err("a RedLock is one lock of several primaries, and no part of several locks")
-        } else if requests.iter().any(|request| request.within.is_some()) {
-            Err("`within` names the lease of one lock; leave it out")
-        } else {
-            Ok(first)
-        }
-    }
-
     /// The innermost lease of `context` on these locks together, in any order.
     #[must_use]
     pub fn innermost_of_all(&self, locks: &[(Kind, LockName)], context: Context) -> Option<LeaseId> {
@@ -181,143 +174,22 @@ impl Session {
 
     /// The whole of these locks that `context` holds, by its first lease.
     fn multi_of(&self, locks: &Locks, context: Context) -> Option<LeaseId> {
-        let is_it = |multi: &Multi| multi.context == Some(context) && multi.locks == *locks;
-        let held = self.composites.multis.held.iter();
-        held.filter(|(_, multi)| is_it(multi))
-            .map(|(lease, _)| *lease)
-            .next_back()
+        let held = self.composites.multis.by_holder.get(&(context, Arc::clone(locks)))?;
+        held.last().copied()
     }
 
-    /// Takes the next lock, or renews all once the last one is held.
-    fn gather(&mut self, ticket: Ticket, now: Instant) {
-        let Some(gathering) = self.composites.multis.gatherings.get_mut(&ticket) else {
+    /// Who sees that its fixed leases are over, and comes back before a timer has told
+    /// so, holds nothing any more.
+    fn lapse_whole_if_over(&mut self, whole: LeaseId, now: Instant) {
+        let Some(multi) = self.composites.multis.held.get(&whole) else {
             return;
         };
-        let Some(mut request) = gathering.todo.pop_front() else {
-            self.renew_gathered(ticket, now);
-            return;
-        };
-        request.wait = gathering.until.map(|until| until.saturating_since(now));
-        let plan = LeasePlan {
-            watched: true,
-            ..gathering.plan
-        };
-        let part = self.part_ticket(Some(ticket));
-        if let Some(gathering) = self.composites.multis.gatherings.get_mut(&ticket) {
-            gathering.under_way = vec![part];
-        }
-        self.acquire_at(part, request, NodeId::default(), plan, now);
-    }
-
-    /// All locks are held: each gets its full length from now.
-    fn renew_gathered(&mut self, ticket: Ticket, now: Instant) {
-        let Some(gathering) = self.composites.multis.gatherings.get(&ticket) else {
-            return;
-        };
-        let (leases, plan, is_new) = (gathering.leases.clone(), gathering.plan, gathering.again.is_none());
-        let slack = plan.length.checked_div(10).unwrap_or_default();
-        let unit = if self.has(Defect::MultiLockUnits) { 1_000 } else { 1 };
-        let mut under_way = Vec::new();
-        for lease in leases {
-            let Some(id) = self.holds.of_lease(lease) else { continue };
-            if let Some(hold) = self.holds.get_mut(id) {
-                if is_new && hold.levels.len() == 1 {
-                    hold.plan = plan;
-                }
-                if (plan.watched && hold.plan.watched) || hold.record_until + slack >= hold.capped(now + plan.length) {
-                    continue;
-                }
+        for part in multi.leases.clone() {
+            if let Some(id) = self.holds.of_lease(part) {
+                self.lapse_if_over(id, now);
             }
-            let part = self.part_ticket(Some(ticket));
-            under_way.push(part);
-            let length = LeaseDuration::of(plan.length.saturating_mul(unit));
-            self.extend_lease(part, lease, Some(length), now);
         }
-        let is_done = under_way.is_empty();
-        if let Some(gathering) = self.composites.multis.gatherings.get_mut(&ticket) {
-            gathering.under_way = under_way;
-        }
-        if is_done {
-            self.gathered(ticket, now);
-        }
-    }
-
-    /// All locks are held for their full length.
-    fn gathered(&mut self, ticket: Ticket, now: Instant) {
-        let Some(gathering) = self.composites.multis.gatherings.remove(&ticket) else {
-            return;
-        };
-        if let Some(whole) = gathering.again {
-            self.enter_whole(ticket, whole, gathering.plan, now);
-            return;
-        }
-        let deadline = self.earliest_deadline(&gathering.leases);
-        if deadline <= now {
-            // One was lost while the last renewals were under way.
-            self.give_back(&gathering.leases, now);
-            let error = Error::new(
-                ErrorKind::LockLost,
-                Operation::Acquire,
-                "one of the locks was lost while the others were taken; acquire them again",
-            );
-            self.complete(ticket, Outcome::Failed(error));
-            return;
-        }
-        let lease = self.holds.next_lease();
-        for part in &gathering.leases {
-            self.composites.include(*part, lease);
-        }
-        self.composites.multis.levels.insert(lease, lease);
-        self.composites.multis.held.insert(
-            lease,
-            Multi {
-                leases: gathering.leases,
-                levels: vec![lease],
-                context: gathering.context,
-                locks: gathering.locks,
-                lost: None,
-                deadline,
-            },
-        );
-        self.complete(
-            ticket,
-            Outcome::Granted(Grant {
-                lease,
-                token: None,
-                deadline,
-                levels: 1,
-            }),
-        );
-    }
-
-    /// Gives one more lease of a whole that is held.
-    fn enter_whole(&mut self, ticket: Ticket, whole: LeaseId, plan: LeasePlan, now: Instant) {
-        let lease = self.holds.next_lease();
-        let Some(multi) = self
-            .composites
-            .multis
-            .held
-            .get_mut(&whole)
-            .filter(|multi| multi.lost.is_none())
-        else {
-            self.complete(ticket, Outcome::Failed(whole_lost()));
-            return;
-        };
-        multi.levels.push(lease);
-        let (levels, deadline, leases) = (multi.levels.len(), multi.deadline, multi.leases.clone());
-        self.composites.multis.levels.insert(lease, whole);
-        for part in leases {
-            self.watch_part(part, plan, now);
-        }
-        self.complete(
-            ticket,
-            Outcome::Granted(Grant {
-                lease,
-                token: None,
-                deadline,
-                levels: u32::try_from(levels).unwrap_or(u32::MAX),
-            }),
-        );
+        self.settle_composites(now);
     }
 
     /// A part of `whole` is done.
@@ -333,6 +205,7 @@ impl Session {
         match outcome {
             Outcome::Granted(grant) => {
                 gathering.leases.push(grant.lease);
+                self.note_wait(whole, grant.lease, now);
                 self.gather(whole, now);
             }
             Outcome::Extended(_) => {
@@ -340,21 +213,11 @@ impl Session {
                     self.gathered(whole, now);
                 }
             }
+            Outcome::Failed(error) if self.may_renew_again(whole, &error, now) => self.renew_again(whole, now),
             refusal => {
                 self.stop_gathering(whole, now);
                 self.complete(whole, refusal);
             }
-        }
-    }
-
-    /// The caller went away, or will not get the locks: what was taken goes back.
-    fn stop_gathering(&mut self, whole: Ticket, now: Instant) {
-        let Some(gathering) = self.composites.multis.gatherings.remove(&whole) else {
-            return;
-        };
-        self.call_off(&gathering.under_way, now);
-        if gathering.again.is_none() {
-            self.give_back(&gathering.leases, now);
         }
     }
 
@@ -385,7 +248,7 @@ impl Session {
                 return true;
             }
         }
-        let Some(multi) = self.composites.multis.held.remove(&whole) else {
+        let Some(multi) = self.composites.multis.remove(whole) else {
             return false;
         };
         let mut under_way = Vec::new();
@@ -395,11 +258,12 @@ impl Session {
             under_way.push(release);
             self.release_lease(release, *part, now);
         }
-        let outcome = multi.released();
-        self.composites
-            .multis
-            .endings
-            .insert(ticket, Ending { under_way, outcome });
+        let ending = Ending {
+            extends: None,
+            under_way,
+            outcome: multi.released(),
+        };
+        self.composites.multis.endings.insert(ticket, ending);
         true
     }
 
@@ -411,8 +275,8 @@ impl Session {
         by: Option<LeaseDuration>,
         now: Instant,
     ) -> bool {
-        let whole = self.composites.multis.levels.get(&lease);
-        let Some(multi) = whole.and_then(|whole| self.composites.multis.held.get(whole)) else {
+        let whole = self.composites.multis.levels.get(&lease).copied();
+        let Some(multi) = whole.and_then(|whole| self.composites.multis.held.get(&whole)) else {
             return false;
         };
         let leases = multi.leases.clone();
@@ -422,11 +286,12 @@ impl Session {
             under_way.push(extension);
             self.extend_lease(extension, part, by, now);
         }
-        let outcome = Outcome::Extended(Instant::FAR_FUTURE);
-        self.composites
-            .multis
-            .endings
-            .insert(ticket, Ending { under_way, outcome });
+        let ending = Ending {
+            extends: whole,
+            under_way,
+            outcome: Outcome::Extended(Instant::FAR_FUTURE),
+        };
+        self.composites.multis.endings.insert(ticket, ending);
         true
     }
 
@@ -440,7 +305,8 @@ impl Session {
         if ending.under_way.is_empty()
             && let Some(ending) = self.composites.multis.endings.remove(&whole)
         {
-            self.complete(whole, ending.outcome);
+            let outcome = self.extended_whole(&ending).unwrap_or(ending.outcome);
+            self.complete(whole, outcome);
         }
     }
 
@@ -453,16 +319,21 @@ impl Session {
             return;
         }
         multi.lost = Some(reason);
+        let is_forgotten = !multi.watched && reason != LostReason::Closed;
         let (leases, levels) = (multi.leases.clone(), multi.levels.clone());
         for lease in levels {
             self.tell(Event::Lost { lease, reason });
         }
-        for lease in leases {
+        for lease in &leases {
             // A lock that is held around the whole, too, stays.
-            let alone = |id: &crate::hold::HoldId| self.holds.get(id).is_some_and(|hold| hold.levels.len() == 1);
-            if let Some(id) = self.holds.of_lease(lease).filter(alone) {
+            let alone = |id: &HoldId| self.holds.get(id).is_some_and(|hold| hold.levels.len() == 1);
+            if let Some(id) = self.holds.of_lease(*lease).filter(alone) {
                 self.lose(id, reason, now);
             }
+        }
+        if is_forgotten && !self.has(Defect::LapsedLeaseStays) {
+            self.composites.multis.remove(whole);
+            self.forget_parts(&leases, now);
         }
     }
 
@@ -500,6 +371,7 @@ impl Session {
     /// The client is closed: wholes are no longer told of their parts.
     pub(crate) fn dissolve(&mut self) {
         self.composites.multis.levels.clear();
+        self.composites.multis.by_holder.clear();
         for (_, multi) in std::mem::take(&mut self.composites.multis.held) {
             for part in multi.leases {
                 self.composites.exclude(part);
@@ -514,10 +386,10 @@ fn place(request: &AcquireRequest) -> (Arc<[u8]>, Gate) {
     (keys.record, request.kind.gate())
 }
 
-fn whole_lost() -> Error {
+fn whole_lost(operation: Operation) -> Error {
     Error::new(
         ErrorKind::LockLost,
-        Operation::Acquire,
+        operation,
         "the lease was lost; release it and acquire the locks again",
     )
 }

@@ -61,6 +61,13 @@ impl OwnerId {
         Self([&client.0, b":".as_slice(), number.as_bytes()].concat().into())
     }
 
+    /// The owner id that a server or a message names, if it is one of `client`.
+    pub(crate) fn of_client(client: ClientId, text: &[u8]) -> Option<Self> {
+        let number = text.strip_prefix(&client.0)?.strip_prefix(b":")?;
+        let is_number = (1..=19).contains(&number.len()) && number.iter().all(u8::is_ascii_digit);
+        is_number.then(|| Self(text.into()))
+    }
+
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -17,6 +17,10 @@ use crate::instant::Instant;
 use crate::kinds::{Gate, Keys};
 use crate::session::{CallId, NodeId, Ticket};
 use crate::subscriptions::Subscription;
+use crate::wakes::Wakes;
+
+/// The longest gap between questions about what several hold at a time.
+const SHARED_GAP: Duration = Duration::from_millis(16);
 
 /// Names a queue; never used again for another lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,12 +53,28 @@ pub(crate) struct Queue {
     pub(crate) heard: Option<Instant>,
     /// Whether we hear of releases.
     pub(crate) subscription: Subscription,
+    /// How often messages make us ask.
+    pub(crate) wakes: Wakes,
 }
 
 impl Queue {
     /// Whether nobody waits or holds here.
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.line.waiting.is_empty() && self.holding.is_none()
+    }
+
+    /// Whether somebody here waits who would ask now.
+    pub(crate) fn is_waited_at(&self) -> bool {
+        (!self.waiting.is_empty() && self.holding.is_none()) || !self.line.waiting.is_empty()
+    }
+
+    /// The longest time for which questions in vain keep messages from causing another.
+    pub(crate) fn longest_gap(&self, poll: Duration) -> Duration {
+        match self.at.1 {
+            // Of several holders the answer names one, so a change may go unseen.
+            Gate::Semaphore => poll.min(SHARED_GAP),
+            Gate::Lock | Gate::Mutex | Gate::Read | Gate::Write => poll,
+        }
     }
 
     /// Whether nobody here asks, waits or holds.
@@ -76,6 +96,8 @@ pub(crate) struct Line {
     pub(crate) last_poll: Option<Instant>,
     /// The polls in flight, and the waiters that each speaks for.
     pub(crate) polls: BTreeMap<CallId, Vec<Ticket>>,
+    /// When a message last told of a grant to an owner that is nobody's here.
+    pub(crate) last_ghost: Option<Instant>,
 }
 
 /// What the server said last.
@@ -83,7 +105,7 @@ pub(crate) struct Line {
 pub(crate) enum LastAnswer {
     /// The lock is held.
     Held(Holder),
-    /// It could not say; the cause in words.
+    /// It refused to say, or its connection closed before it could; why and what to do, in words.
     Failed(String),
 }
 
@@ -185,6 +207,7 @@ impl Queues {
                 last_answer: None,
                 heard: None,
                 subscription: Subscription::None,
+                wakes: Wakes::default(),
             },
         );
         id

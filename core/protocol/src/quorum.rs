@@ -19,12 +19,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Holder, Operation};
 use crate::hold::LeasePlan;
 use crate::instant::Instant;
 use crate::kinds::Kind;
 use crate::name::LockName;
-use crate::session::{AcquireRequest, Grant, LeaseId, NodeId, Outcome, Session, Ticket};
+use crate::session::{AcquireRequest, LeaseId, NodeId, Outcome, Session, Ticket};
 use crate::timers::Timer;
 use crate::vote::{Poll, Vote, last_of_majority};
 
@@ -42,13 +43,58 @@ pub(crate) struct Votes {
     /// The waiters of each name, first come, first served; the first one asks.
     queues: BTreeMap<LockName, VecDeque<Ticket>>,
     pub(crate) held: BTreeMap<LeaseId, Vote>,
+    /// The votes of each name, oldest first.
+    by_name: BTreeMap<LockName, BTreeSet<LeaseId>>,
+    /// The questions to primaries that are late, and the vote that each may join.
+    late: BTreeMap<Ticket, LeaseId>,
     pub(crate) polls: BTreeMap<Ticket, Poll>,
 }
 
 impl Votes {
     pub(crate) fn len(&self) -> usize {
         let waiting = self.candidates.len().saturating_add(self.polls.len());
-        waiting.saturating_add(self.held.len())
+        let held = self.held.len().saturating_add(self.by_name.len());
+        let named = self.queues.len().saturating_add(self.late.len());
+        waiting.saturating_add(held).saturating_add(named)
+    }
+
+    fn insert(&mut self, lease: LeaseId, vote: Vote) {
+        self.late.extend(vote.open.iter().map(|open| (*open, lease)));
+        self.by_name.entry(vote.name.clone()).or_default().insert(lease);
+        self.held.insert(lease, vote);
+    }
+
+    /// Takes a vote out of all tables.
+    pub(crate) fn remove(&mut self, lease: LeaseId) -> Option<Vote> {
+        let vote = self.held.remove(&lease)?;
+        self.expect_no_more(&vote.open);
+        if let Some(leases) = self.by_name.get_mut(&vote.name) {
+            leases.remove(&lease);
+            if leases.is_empty() {
+                self.by_name.remove(&vote.name);
+            }
+        }
+        Some(vote)
+    }
+
+    /// Takes all votes out.
+    pub(crate) fn take_all(&mut self) -> BTreeMap<LeaseId, Vote> {
+        self.by_name.clear();
+        self.late.clear();
+        std::mem::take(&mut self.held)
+    }
+
+    /// What these primaries still answer joins no vote.
+    pub(crate) fn expect_no_more(&mut self, late: &[Ticket]) {
+        for ticket in late {
+            self.late.remove(ticket);
+        }
+    }
+
+    /// The votes of a name, oldest first.
+    pub(crate) fn of(&self, name: &LockName) -> impl Iterator<Item = (LeaseId, &Vote)> {
+        let leases = self.by_name.get(name).into_iter().flatten();
+        leases.filter_map(|lease| Some((*lease, self.held.get(lease)?)))
     }
 }
 
@@ -60,7 +106,8 @@ pub(crate) struct Candidate {
     pub(crate) round: Option<Round>,
     /// What the last full round came to.
     verdict: Verdict,
-    /// When a majority last answered.
+    /// When a majority last answered anybody here who wants this lock, or the lock was
+    /// last held here, so that nobody had to ask.
     heard: Instant,
 }
 
@@ -161,6 +208,10 @@ impl Session {
             self.complete(ticket, Outcome::Failed(error.with_lock(request.name.as_str())));
             return;
         }
+        if let Some(error) = self.votes_for_itself(&request, now) {
+            self.complete(ticket, Outcome::Failed(error));
+            return;
+        }
         let queue = self.composites.votes.queues.entry(request.name.clone()).or_default();
         queue.push_back(ticket);
         let (name, wait) = (request.name.clone(), request.wait);
@@ -197,8 +248,8 @@ impl Session {
     }
 
     pub(crate) fn is_vote_held(&self, name: &LockName) -> bool {
-        let mut held = self.composites.votes.held.values();
-        held.any(|vote| vote.name == *name && vote.lost.is_none())
+        let mut held = self.composites.votes.of(name);
+        held.any(|(_, vote)| vote.lost.is_none())
     }
 
     /// Asks every primary that is connected at once, the others when they are.
@@ -235,8 +286,7 @@ impl Session {
     /// A primary answered a candidate, a vote or a poll. False if it is none of them.
     pub(crate) fn primary_answered(&mut self, whole: Ticket, part: Ticket, outcome: Outcome, now: Instant) -> bool {
         if let Some(poll) = self.composites.votes.polls.get_mut(&whole) {
-            poll.open.retain(|open| *open != part);
-            poll.outcomes.push(outcome);
+            poll.answered(part, outcome);
             self.count(whole);
             return true;
         }
@@ -261,12 +311,13 @@ impl Session {
             return true;
         }
         // A primary that was late for its round.
-        let mut held = self.composites.votes.held.iter_mut();
-        let Some((lease, vote)) = held.find(|(_, vote)| vote.open.contains(&part)) else {
+        let Some(lease) = self.composites.votes.late.remove(&part) else {
+            return false;
+        };
+        let Some(vote) = self.composites.votes.held.get_mut(&lease) else {
             return false;
         };
         vote.open.retain(|open| *open != part);
-        let lease = *lease;
         if let Outcome::Granted(grant) = outcome {
             vote.parts.insert(grant.lease, grant.deadline);
             self.composites.include(grant.lease, lease);
@@ -278,18 +329,38 @@ impl Session {
     /// Decides a round, if it can be decided.
     fn judge(&mut self, ticket: Ticket, is_late: bool, now: Instant) {
         let majority = self.majority();
-        let Some(candidate) = self.composites.votes.candidates.get_mut(&ticket) else {
+        let Some(candidate) = self.composites.votes.candidates.get(&ticket) else {
             return;
         };
         let Some(round) = &candidate.round else { return };
-        if round.answered() >= majority {
-            candidate.heard = now;
-        }
         let deadline = last_of_majority(round.granted.values(), majority);
+        let is_open = round.is_open(majority, &self.links.commands);
+        if round.answered() >= majority {
+            let name = candidate.request.name.clone();
+            self.heard_of(&name, now);
+        }
         if deadline.is_some_and(|deadline| deadline > now) {
             self.elect(ticket, now);
-        } else if is_late || !round.is_open(majority, &self.connected) {
+        } else if is_late || !is_open {
             self.end_round(ticket, now);
+        }
+    }
+
+    /// A majority answered, or nobody had to ask: nobody here waits in silence.
+    fn heard_of(&mut self, name: &LockName, now: Instant) {
+        let votes = &mut self.composites.votes;
+        for ticket in votes.queues.get(name).into_iter().flatten() {
+            if let Some(candidate) = votes.candidates.get_mut(ticket) {
+                candidate.heard = now;
+            }
+        }
+    }
+
+    /// While a lease of this client had the lock, nobody here asked for it: who waits has
+    /// heard nothing since its first question, not since it began to wait.
+    pub(crate) fn nobody_had_to_ask_for(&mut self, name: &LockName, now: Instant) {
+        if !self.has(Defect::SilenceOfTheHolder) {
+            self.heard_of(name, now);
         }
     }
 
@@ -350,27 +421,20 @@ impl Session {
             self.composites.include(*part, lease);
         }
         let deadline = last_of_majority(parts.values(), majority).unwrap_or(now);
-        self.composites.votes.held.insert(
+        self.composites.votes.insert(
             lease,
             Vote {
                 name: candidate.request.name,
                 context: candidate.request.context,
                 parts,
                 open: round.open.into_keys().collect(),
+                watched: candidate.request.lease.is_renewed(),
                 lost: None,
                 deadline,
             },
         );
         self.timers.set(Timer::Majority(lease), deadline);
-        self.complete(
-            ticket,
-            Outcome::Granted(Grant {
-                lease,
-                token: None,
-                deadline,
-                levels: 1,
-            }),
-        );
+        self.grant_whole(ticket, lease, deadline, 1);
     }
 
     /// A primary's share of the round is over.

@@ -9,8 +9,9 @@ use crate::session::Context;
 /// The map from a lock and a context to the holds of that context, newest last:
 /// one, but for semaphores.
 ///
-/// A lost hold stays in it until its outermost level is released: its context
-/// must not be let in as if nothing had happened.
+/// A lost hold that was renewed stays in it until its outermost level is released:
+/// its context must not be let in as if nothing had happened. One of a fixed lease
+/// leaves it when its loss is told, as its holder need not come back.
 #[derive(Debug, Default)]
 pub(crate) struct Reentrancy {
     holds: BTreeMap<(QueueId, Context), Vec<HoldId>>,
@@ -40,6 +41,11 @@ impl Reentrancy {
                 self.holds.remove(&(queue, context));
             }
         }
+    }
+
+    /// How many contexts hold something.
+    pub(crate) fn len(&self) -> usize {
+        self.holds.len()
     }
 
     /// Whether any context holds the lock of `queue`.

@@ -8,26 +8,42 @@ use crate::instant::Instant;
 use crate::kinds::Keys;
 use crate::name::Word;
 use crate::queue::{LastAnswer, QueueId};
+use crate::reply::CallError;
 use crate::request::Request;
-use crate::session::{Outcome, Session, Ticket};
+use crate::session::{NodeId, Outcome, Session, Ticket};
 use crate::timers::Timer;
 
 /// How much longer than its wait a caller is kept while the first answer is due.
 const FIRST_ANSWER_GRACE: Duration = Duration::from_millis(40);
 
+/// A TTL is whole milliseconds on the wire, and clocks run at different rates.
+const ROUNDING: Duration = Duration::from_millis(2);
+
 impl Session {
-    /// The server said who holds the lock.
-    pub(crate) fn note_held(&mut self, id: QueueId, owner: String, remaining: Option<Duration>, now: Instant) {
+    /// The server said who holds the lock, in the answer to a call of `sent`.
+    pub(crate) fn note_held(
+        &mut self,
+        id: QueueId,
+        owner: String,
+        remaining: Option<Duration>,
+        sent: Instant,
+        now: Instant,
+    ) {
+        self.release_ghost(id, owner.as_bytes(), now);
         if let Some(queue) = self.queues.get_mut(id) {
-            queue.last_answer = Some((now, LastAnswer::Held(Holder { owner, remaining })));
+            let holder = Holder { owner, remaining };
+            let is_the_same =
+                matches!(&queue.last_answer, Some((at, LastAnswer::Held(last))) if is_same(last, *at, &holder, sent));
+            queue.wakes.answered(is_the_same);
+            queue.last_answer = Some((now, LastAnswer::Held(holder)));
             queue.turn.passed_on();
         }
     }
 
-    /// The server did not say.
-    pub(crate) fn note_failure(&mut self, id: QueueId, cause: String, now: Instant) {
+    /// The server did not say who holds the lock.
+    pub(crate) fn note_failure(&mut self, id: QueueId, failure: &CallError, now: Instant) {
         if let Some(queue) = self.queues.get_mut(id) {
-            queue.last_answer = Some((now, LastAnswer::Failed(cause)));
+            queue.last_answer = Some((now, LastAnswer::Failed(in_words(failure))));
         }
     }
 
@@ -136,20 +152,31 @@ impl Session {
         }
     }
 
-    /// Why a caller hears that the server did not answer.
+    /// Why a caller does not hear who holds the lock.
     fn no_answer(&self, request: &Request, now: Instant) -> Error {
         let waited = now.saturating_since(request.started);
         let queue = self.queues.get(request.queue);
         let last_answer = queue.and_then(|queue| queue.last_answer.as_ref());
-        let cause = match last_answer {
-            Some((at, LastAnswer::Failed(cause))) if *at >= request.started && self.is_connected(request.keys.node) => {
-                cause.clone()
+        let node = request.keys.node;
+        let is_connected = self.is_connected(node);
+        let message = match last_answer {
+            Some((at, LastAnswer::Failed(why))) if *at >= request.started && is_connected => {
+                format!("not granted after {waited:?}: {why}")
             }
-            _ => self.silence_of(request.keys.node),
+            _ if is_connected => self.unreached(node, waited),
+            _ => format!("not granted after {waited:?}: {}", self.unreached(node, waited)),
         };
-        let message =
-            format!("the server did not answer within {waited:?}: {cause}; check that it is up and reachable");
         Error::new(ErrorKind::Unavailable, Operation::Acquire, message).with_lock(request.keys.name.as_str())
+    }
+
+    /// Why nothing came from a server within that time, and what to do.
+    pub(crate) fn unreached(&self, node: NodeId, within: Duration) -> String {
+        if self.is_connected(node) {
+            format!("the server did not answer within {within:?}; check that it is up and reachable")
+        } else {
+            let cause = self.silence_of(node);
+            format!("{cause}; check that the server is up and reachable")
+        }
     }
 
     /// Who of this client holds the lock.
@@ -159,17 +186,34 @@ impl Session {
     }
 }
 
+/// Whether the answer to a call of `sent` says what one that came at `at` did: the same owner,
+/// whose hold has not become longer since, as of libraries that acquire again under one owner id.
+/// A hold ends no later than the first answer says, and no earlier than the second.
+fn is_same(last: &Holder, at: Instant, holder: &Holder, sent: Instant) -> bool {
+    let until = |of: &Holder, at: Instant| of.remaining.map(|left| at + left);
+    let is_longer = match (until(last, at), until(holder, sent)) {
+        (Some(before), Some(until)) => until > before + ROUNDING,
+        (before, until) => before.is_some() != until.is_some(),
+    };
+    last.owner == holder.owner && !is_longer
+}
+
 /// What a caller is told who waited so long, or was refused without asking the server.
 fn held_error(keys: &Keys, waited: Option<Duration>, holder: Holder) -> Error {
     let after = waited.map_or_else(String::new, |waited| format!(" after {waited:?}"));
+    if holder.owner.is_empty() && keys.kind.queues_on_server() {
+        let message = format!("not granted{after}: others wait for it and come first; wait longer or try again");
+        return Error::new(ErrorKind::LockTimeout, Operation::Acquire, message).with_lock(keys.name.as_str());
+    }
     let left = match holder.remaining {
         Some(left) => format!("for another {left:?} unless it is renewed"),
         None => "by a record without TTL".into(),
     };
-    let message = format!(
-        "not granted{after}: held by {} {left}; wait longer or try again",
-        holder.owner
-    );
+    let by = match holder.owner.as_str() {
+        "" => "an owner without a name",
+        owner => owner,
+    };
+    let message = format!("not granted{after}: held by {by} {left}; wait longer or try again");
     Error::new(ErrorKind::LockTimeout, Operation::Acquire, message)
         .with_lock(keys.name.as_str())
         .with_holder(Some(holder))
@@ -185,6 +229,29 @@ pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> String {
             format!("{message}; delete the key {key} after checking who wrote it")
         }
         "LEASEHOLD_LIMIT" => format!("{message}; ask with that one, or change it by set_limit"),
-        _ => format!("the server refused: {code} {message}"),
+        _ => refused(code, message),
     }
+}
+
+/// Why a call came to nothing, and what to do.
+pub(crate) fn in_words(failure: &CallError) -> String {
+    match failure {
+        CallError::Server { code, message } => refused(code, message),
+        CallError::Disconnected(cause) => {
+            format!("the connection closed before the answer came ({cause}); try again")
+        }
+    }
+}
+
+/// A server's error, and what to do if it may pass.
+fn refused(code: &str, message: &str) -> String {
+    let advice = match code {
+        "OOM" => "; make room on it, or raise its maxmemory",
+        "READONLY" | "MASTERDOWN" => "; it is a replica: connect to the primary",
+        "LOADING" | "BUSY" => "; try again when it serves",
+        "NOREPLICAS" => "; its replicas are missing, and it is set to want some for each write",
+        "MISCONF" => "; its log says why it cannot save",
+        _ => "",
+    };
+    format!("the server refused: {code} {}{advice}", message.trim_end_matches('.'))
 }

@@ -11,6 +11,9 @@
 //!   any state ── the record's TTL has passed ──► done
 //! ```
 //!
+//! It is sent on the command lane, behind what was sent for its owner before; while that
+//! is closed, on the renewal lane, if nothing of its owner can come after it there.
+//!
 //! A release removes only its own owner's record, so sending it once too often is
 //! harmless. The caller waits one command timeout at the most; the release does
 //! not end with it.
@@ -19,17 +22,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::calls::{InFlight, Purpose};
+use crate::calls::{Heir, InFlight, Purpose};
 use crate::error::{Error, ErrorKind, Operation};
 use crate::hold::Hold;
 use crate::instant::Instant;
 use crate::kinds::{Keys, Record, parse_news, parse_record};
+use crate::line::PROVISIONAL;
 use crate::owner::OwnerId;
 use crate::queue::QueueId;
 use crate::refusal::explain;
 use crate::reply::{CallError, Refusal, Reply};
 use crate::request::{Doubt, MAX_ATTEMPT};
-use crate::session::{CallId, Lane, Outcome, ReleaseOutcome, Session, Ticket};
+use crate::session::{CallId, Lane, NodeId, Outcome, ReleaseOutcome, Session, Ticket};
 use crate::timers::Timer;
 
 /// Names a release.
@@ -53,19 +57,28 @@ pub(crate) struct Release {
     deadline: Option<Instant>,
     /// When the record's TTL has passed for certain.
     until: Instant,
-    /// The call in flight.
+    /// The call in flight, and the lane that it went by.
     call: Option<CallId>,
+    lane: Lane,
     /// When it was first sent.
     first_sent: Option<Instant>,
     /// One was sent and not answered: it may have worked.
     unanswered: bool,
     /// Attempts of the same owner that are not settled.
     doubt: Doubt,
-    /// When it is sent once more, since an attempt that was cut off may yet run.
-    once_more: Option<Instant>,
+    /// It is not sent before: the TTL of a lapsed lease has to pass, or an attempt that was cut
+    /// off may yet run.
+    not_before: Option<Instant>,
 }
 
 impl Release {
+    /// Whether nothing that was sent for its owner may come after it by the command lane's
+    /// next connection: then it may take another lane.
+    fn may_overtake(&self) -> bool {
+        let is_settled = !self.doubt.is_any() && self.not_before.is_none();
+        self.deadline.is_some() && is_settled && !self.keys.kind.queues_on_server()
+    }
+
     /// What its caller is told if the server's user lacks a right that it needs.
     fn refusal(&self, result: &Result<Reply, CallError>) -> Option<Error> {
         match result {
@@ -87,6 +100,8 @@ impl Release {
 pub(crate) struct Releases {
     last: u64,
     by_id: BTreeMap<ReleaseId, Release>,
+    /// The releases that callers wait for.
+    by_ticket: BTreeMap<Ticket, ReleaseId>,
 }
 
 impl Releases {
@@ -99,12 +114,16 @@ impl Releases {
         self.by_id.len()
     }
 
+    /// Whether one is of this owner.
+    pub(crate) fn has(&self, owner: &OwnerId) -> bool {
+        self.by_id.values().any(|release| release.owner == *owner)
+    }
+
     /// Takes the caller that waits away from its release, which goes on.
     pub(crate) fn forget_ticket(&mut self, ticket: Ticket) {
-        for release in self.by_id.values_mut() {
-            if release.ticket == Some(ticket) {
-                release.ticket = None;
-            }
+        let release = self.by_ticket.remove(&ticket);
+        if let Some(release) = release.and_then(|id| self.by_id.get_mut(&id)) {
+            release.ticket = None;
         }
     }
 }
@@ -112,21 +131,41 @@ impl Releases {
 impl Session {
     /// Owes the release of a hold that ended.
     pub(crate) fn owe_release(&mut self, hold: Hold, ticket: Option<Ticket>, now: Instant) {
-        let release = Release {
+        let release = self.release_of(hold, ticket, now);
+        self.add_release(release, now);
+    }
+
+    /// Owes the release of a hold that lapsed. It is sent when the TTL that is known
+    /// has passed: until then the record is the program's, which may still be inside.
+    pub(crate) fn owe_late_release(&mut self, hold: Hold, now: Instant) {
+        let known = hold.capped(hold.record_until);
+        let mut release = self.release_of(hold, None, now);
+        release.not_before = Some(known).filter(|known| *known > now);
+        self.add_release(release, now);
+    }
+
+    fn release_of(&self, hold: Hold, ticket: Option<Ticket>, now: Instant) -> Release {
+        // The server may have granted it of its own accord, for longer than the lease.
+        let granted_for = match hold.keys.kind.queues_on_server() {
+            true => PROVISIONAL,
+            false => Duration::ZERO,
+        };
+        let until = hold.record_until.max(hold.wanted_until).max(now) + hold.plan.length.max(granted_for);
+        Release {
             queue: hold.queue,
             keys: hold.keys,
             owner: hold.owner,
             ticket,
             deadline: Some(hold.deadline),
             // An extension that was not confirmed may have been made all the same.
-            until: hold.record_until.max(hold.wanted_until).max(now) + hold.plan.length + self.config.command_timeout,
+            until: until + self.config.command_timeout,
             call: None,
+            lane: Lane::Command,
             first_sent: None,
             unanswered: false,
             doubt: hold.doubt,
-            once_more: None,
-        };
-        self.add_release(release, now);
+            not_before: None,
+        }
     }
 
     /// Owes a release for what an abandoned attempt may have been granted. It
@@ -138,23 +177,37 @@ impl Session {
             owner,
             ticket: None,
             deadline: None,
-            until: now + MAX_ATTEMPT + self.config.command_timeout,
+            until: self.orphans_end(now),
             call: None,
+            lane: Lane::Command,
             first_sent: None,
             unanswered: false,
             doubt,
-            once_more: None,
+            not_before: None,
         };
         self.add_release(release, now);
+    }
+
+    /// When what an attempt of before now may leave behind has ended, however late it runs.
+    fn orphans_end(&self, now: Instant) -> Instant {
+        now + MAX_ATTEMPT + self.config.command_timeout
     }
 
     fn add_release(&mut self, release: Release, now: Instant) {
         self.releases.last = self.releases.last.wrapping_add(1);
         let id = ReleaseId(self.releases.last);
-        if release.ticket.is_some() {
+        if let Some(ticket) = release.ticket {
+            self.releases.by_ticket.insert(ticket, id);
             self.timers
                 .set(Timer::ReleaseWait(id), now + self.config.command_timeout);
         }
+        // A hold that was confirmed leaves no call behind that could name it.
+        let is_waiter = release.deadline.is_none();
+        if release.keys.kind.queues_on_server() && (is_waiter || release.doubt.is_any()) {
+            self.ghosts
+                .may_return(release.owner.clone(), self.orphans_end(now), now);
+        }
+        self.calls.leave_to(&release.doubt.open, Heir::Release(id));
         self.releases.by_id.insert(id, release);
         self.send_release(id, now);
     }
@@ -165,7 +218,6 @@ impl Session {
             return;
         };
         let node = release.keys.node;
-        let connected = self.connected.contains(&node);
         if now >= release.until {
             self.settle_release(id, ReleaseOutcome::Unknown, now);
             return;
@@ -173,28 +225,65 @@ impl Session {
         if release.call.is_some() {
             return;
         }
-        if let Some(at) = release.once_more.filter(|at| now < *at) {
+        if let Some(at) = release.not_before.filter(|at| now < *at) {
             // Also a new connection does not send it before.
             self.timers.set(Timer::ReleaseAgain(id), at);
             return;
         }
-        if !connected {
-            self.timers.set(Timer::ReleaseAgain(id), release.until);
-            return;
+        if release.first_sent.is_none() {
+            // It was a late one, and is one like others now.
+            release.not_before = None;
         }
+        let (until, may_overtake) = (release.until, release.may_overtake());
+        let lane = if self.is_open(node, Lane::Command) {
+            Lane::Command
+        } else if may_overtake && self.is_open(node, Lane::Renewal) {
+            Lane::Renewal
+        } else {
+            self.timers.set(Timer::ReleaseAgain(id), until);
+            return;
+        };
+        let Some(release) = self.releases.by_id.get_mut(&id) else {
+            return;
+        };
         let invocation = release.keys.release(&release.owner);
         let call = self.calls.start(Purpose::Release(id));
         release.call = Some(call);
+        release.lane = lane;
         self.timers.stop(Timer::ReleaseAgain(id));
         self.timers
             .set(Timer::CallTimeout(call), now + self.config.command_timeout);
-        self.transmit(call, node, Lane::Command, invocation);
+        self.transmit(call, node, lane, invocation);
     }
 
-    /// There is a connection again: send what waited for one.
-    pub(crate) fn release_after_outage(&mut self, now: Instant) {
+    /// The client closes: what was to be released later is released now.
+    pub(crate) fn release_at_once(&mut self, now: Instant) {
+        let is_late = |release: &Release| release.first_sent.is_none() && release.not_before.is_some();
+        let late = self.releases.by_id.iter_mut().filter(|(_, release)| is_late(release));
+        let late: Vec<ReleaseId> = late
+            .map(|(id, release)| {
+                release.not_before = None;
+                *id
+            })
+            .collect();
+        for id in late {
+            self.send_release(id, now);
+        }
+    }
+
+    /// There is a connection again: send what waited for one. What went by the other lane
+    /// while that of commands was closed may have gone to a connection that is dead: it is
+    /// sent again.
+    pub(crate) fn release_after_outage(&mut self, node: NodeId, opened: &[Lane], now: Instant) {
         let waiting: Vec<ReleaseId> = self.releases.by_id.keys().copied().collect();
         for id in waiting {
+            let release = self.releases.by_id.get_mut(&id);
+            if let Some(release) = release.filter(|release| release.keys.node == node)
+                && release.lane == Lane::Renewal
+                && opened.contains(&Lane::Command)
+            {
+                release.call = None;
+            }
             self.send_release(id, now);
         }
     }
@@ -235,8 +324,7 @@ impl Session {
             Err(_) => None,
         };
         let Some(record) = record else {
-            let disconnected = matches!(result, Err(CallError::Disconnected(_)));
-            release.unanswered |= disconnected && call.sent.is_some();
+            release.unanswered |= call.was_cut(&result);
             let lacks_right = release.refusal(&result);
             if release.call.is_none() {
                 let pause = match &result {
@@ -295,22 +383,15 @@ impl Session {
         self.answer_release(id, Outcome::Released(ReleaseOutcome::Unknown));
     }
 
-    /// An attempt of a request that is gone was answered. If its connection
-    /// closed, the attempt may run after the release that was sent for it.
-    pub(crate) fn doubt_answered(
-        &mut self,
-        id: CallId,
-        call: InFlight,
-        result: &Result<Reply, CallError>,
-        _now: Instant,
-    ) {
-        let cut = matches!(result, Err(CallError::Disconnected(_))) && call.sent.is_some();
-        let owed = self.releases.by_id.values_mut().map(|release| &mut release.doubt);
-        let held = self.holds.values_mut().map(|hold| &mut hold.doubt);
-        for doubt in owed.chain(held) {
-            if doubt.open.contains(&id) {
-                doubt.answered(id);
-                doubt.cut |= cut;
+    /// An unresolved attempt was answered, whose owner id has the lock, or gives it back.
+    pub(crate) fn doubt_answered(&mut self, id: CallId, was_cut: bool, heirs: &[Heir]) {
+        for heir in heirs {
+            let doubt = match heir {
+                Heir::Hold(hold) => self.holds.get_mut(*hold).map(|hold| &mut hold.doubt),
+                Heir::Release(release) => self.releases.by_id.get_mut(release).map(|release| &mut release.doubt),
+            };
+            if let Some(doubt) = doubt.filter(|doubt| doubt.open.contains(&id)) {
+                doubt.answered(id, was_cut);
             }
         }
     }
@@ -322,7 +403,7 @@ impl Session {
         };
         if std::mem::take(&mut release.doubt.cut) || !std::mem::take(&mut release.doubt.open).is_empty() {
             let at = now + self.config.command_timeout;
-            release.once_more = Some(at);
+            release.not_before = Some(at);
             self.timers.set(Timer::ReleaseAgain(id), at);
         } else {
             self.settle_release(id, ReleaseOutcome::Unknown, now);
@@ -338,6 +419,7 @@ impl Session {
             .get_mut(&id)
             .and_then(|release| release.ticket.take());
         if let Some(ticket) = ticket {
+            self.releases.by_ticket.remove(&ticket);
             self.complete(ticket, outcome);
         }
     }
@@ -349,4 +431,13 @@ impl Session {
             self.tidy(release.queue, now);
         }
     }
+}
+
+/// Why a lease is not released that the session does not have.
+pub(crate) fn unknown_lease() -> Error {
+    Error::new(
+        ErrorKind::NotOwner,
+        Operation::Release,
+        "this lease was released before, or was lost and forgotten; nothing is left to release",
+    )
 }

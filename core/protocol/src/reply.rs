@@ -27,6 +27,65 @@ pub enum CallError {
     Disconnected(String),
 }
 
+impl CallError {
+    /// A server's error, from its first word and the rest, as one that ran the same
+    /// script on another version would give it.
+    ///
+    /// Redis 6.2 puts an error that ends a script behind `ERR` and the places where it
+    /// came up, so that the first word says nothing; later versions put the place at
+    /// the end. No code says that a place follows: only the text does.
+    #[must_use]
+    pub fn server(code: &str, message: &str) -> Self {
+        let message = message.trim_end();
+        let bare = match message.strip_prefix("Error running script (call to ") {
+            Some(rest) if code == "ERR" => rest.split_once("): ").map_or(rest, |(_, cause)| cause).to_owned(),
+            // Redis 6.2, of an error that the script caught and gave back.
+            _ if code == PLACE => format!("{code} {message}"),
+            _ => {
+                return Self::Server {
+                    code: code.into(),
+                    message: without_place_at_end(message).into(),
+                };
+            }
+        };
+        let cause = without_places(&bare);
+        let (code, message) = match cause.split_once(' ') {
+            Some((word, rest)) if is_code(word) => (word, rest),
+            _ if is_code(cause) => (cause, ""),
+            _ => ("ERR", cause),
+        };
+        Self::Server {
+            code: code.into(),
+            message: message.into(),
+        }
+    }
+}
+
+/// How a server names a script that it was given, before the line.
+const PLACE: &str = "@user_script:";
+
+/// `@user_script:31: @user_script: 31: -OOM command …` from its code on.
+fn without_places(mut text: &str) -> &str {
+    while let Some(rest) = text.strip_prefix(PLACE) {
+        let line_gone = rest.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
+        text = line_gone.trim_start_matches(':').trim_start();
+    }
+    text.strip_prefix('-').unwrap_or(text)
+}
+
+/// `command … script: 0843…, on @user_script:31.` without the place; Valkey 9 leaves out the hash.
+fn without_place_at_end(text: &str) -> &str {
+    match text.rsplit_once(" script: ") {
+        Some((cause, place)) if place.contains(PLACE) => cause,
+        _ => text,
+    }
+}
+
+/// Whether a word may be an error's code.
+fn is_code(word: &str) -> bool {
+    !word.is_empty() && word.chars().all(|c| c.is_ascii_uppercase() || c == '_')
+}
+
 /// What a server's error says about the call it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -49,5 +108,88 @@ impl Refusal {
             | "OOM" | "NOSCRIPT" | "UNBLOCKED" | "MOVED" | "ASK" => Self::Temporary,
             _ => Self::Permanent,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HASH: &str = "0843d8b51cb50b23a4baccba0536966115c80dfd";
+
+    fn parsed(code: &str, message: &str) -> (String, String) {
+        match CallError::server(code, &message.replace("HASH", HASH)) {
+            CallError::Server { code, message } => (code, message),
+            other @ CallError::Disconnected(_) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn one_error_is_the_same_from_every_version() {
+        let full = "command not allowed when used memory > 'maxmemory'.";
+        let wrong = "Operation against a key holding the wrong kind of value";
+        let replica = "You can't write against a read only replica.";
+        for (code, message, expected) in [
+            // Redis 6.2: from `redis.call`, and from a `redis.pcall` whose error the script gives back.
+            (
+                "ERR",
+                &*format!("Error running script (call to f_HASH): @user_script:2: @user_script: 2: -OOM {full} "),
+                ("OOM", full),
+            ),
+            (
+                "ERR",
+                &*format!("Error running script (call to f_HASH): @user_script:2: WRONGTYPE {wrong}"),
+                ("WRONGTYPE", wrong),
+            ),
+            (PLACE, &*format!("12: -READONLY {replica}"), ("READONLY", replica)),
+            // Redis 7.0 and 8.2, and Valkey 9.1.
+            (
+                "OOM",
+                &*format!("{full} script: HASH, on @user_script:2."),
+                ("OOM", full),
+            ),
+            (
+                "WRONGTYPE",
+                &*format!("{wrong} script: on @user_script:2."),
+                ("WRONGTYPE", wrong),
+            ),
+            // No script.
+            ("READONLY", replica, ("READONLY", replica)),
+        ] {
+            let (code_read, message_read) = parsed(code, message);
+            assert_eq!((&*code_read, &*message_read), expected, "{code} {message}");
+        }
+    }
+
+    #[test]
+    fn an_error_without_a_code_stays_one() {
+        for (code, message, expected) in [
+            (
+                "ERR",
+                "Error running script (call to f_HASH): @user_script:1: user_script:1: attempt to call a nil value",
+                "user_script:1: attempt to call a nil value",
+            ),
+            (
+                "ERR",
+                "user_script:1: oh script: HASH, on @user_script:1.",
+                "user_script:1: oh",
+            ),
+            ("ERR", "Error running script (call to", "Error running script (call to"),
+            ("ERR", "Error running script (call to ", "Error running script (call to"),
+            ("ERR", "it said: script: none", "it said: script: none"),
+            ("ERR", "", ""),
+            (PLACE, "", ""),
+        ] {
+            assert_eq!(parsed(code, message), ("ERR".into(), expected.into()), "{message:?}");
+        }
+    }
+
+    #[test]
+    fn a_word_of_ours_is_a_code() {
+        let token = "the stored fencing token is not a decimal below 2^53";
+        assert_eq!(
+            parsed("LEASEHOLD_TOKEN", token),
+            ("LEASEHOLD_TOKEN".into(), token.into())
+        );
     }
 }

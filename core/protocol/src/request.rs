@@ -29,6 +29,7 @@ use crate::hold::LeasePlan;
 use crate::instant::Instant;
 use crate::kinds::{Answer, Attempt, Keys, parse_answer};
 use crate::lease::deadline;
+use crate::news::ClockSeen;
 use crate::owner::OwnerId;
 use crate::queue::QueueId;
 use crate::refusal::explain;
@@ -67,7 +68,7 @@ pub(crate) struct Request {
     pub(crate) context: Option<Context>,
     plan: LeasePlan,
     max_hold: Option<Duration>,
-    fencing: bool,
+    pub(crate) fencing: bool,
     /// It tries once and does not wait.
     pub(crate) once: bool,
     /// The write hold that this read is taken inside.
@@ -76,7 +77,7 @@ pub(crate) struct Request {
     marked: bool,
     /// When the last call was sent that the server answered "queued", and when it
     /// did, in µs of its own clock.
-    queued: Option<(Instant, u64)>,
+    queued: Option<ClockSeen>,
     pub(crate) started: Instant,
     state: State,
     /// A message came while an attempt was in flight: the refusal may be stale.
@@ -107,8 +108,9 @@ impl Doubt {
     }
 
     /// A call's answer came, or its connection closed.
-    pub(crate) fn answered(&mut self, call: CallId) {
+    pub(crate) fn answered(&mut self, call: CallId, was_cut: bool) {
         self.open.retain(|open| *open != call);
+        self.cut |= was_cut;
     }
 }
 
@@ -155,12 +157,9 @@ impl Request {
         self.queued.is_some()
     }
 
-    /// When the last call was sent that found it in the queue, if that is no later
-    /// than `seen` by the server's clock.
-    pub(crate) fn queued_at(&self, seen: u64) -> Option<Instant> {
+    /// The last call that found it in the queue.
+    pub(crate) const fn queued(&self) -> Option<ClockSeen> {
         self.queued
-            .filter(|(_, server_now)| *server_now <= seen)
-            .map(|(sent, _)| sent)
     }
 }
 
@@ -328,7 +327,7 @@ impl Session {
             return;
         };
         let node = request.keys.node;
-        if !self.connected.contains(&node) {
+        if !self.links.commands.contains(&node) {
             request.state = State::Sleeping;
             return;
         }
@@ -363,12 +362,10 @@ impl Session {
     ) {
         let asked = |request: &&mut Request| request.doubt.open.contains(&id);
         let Some(request) = self.requests.get_mut(&ticket).filter(asked) else {
-            // Granted by another try, asked under an id that was given up, or gone: what
-            // it may have got is in doubt there.
-            self.doubt_answered(id, call, &result, now);
+            // Nothing that it may have got is left: who took it over has ended, too.
             return;
         };
-        request.doubt.answered(id);
+        request.doubt.answered(id, call.was_cut(&result));
         let is_current = request.state == State::Trying(id);
         let queue = request.queue;
         if let Some(queue) = self.queues.get_mut(queue).filter(|_| result.is_ok()) {
@@ -402,9 +399,10 @@ impl Session {
                     // Who does not wait was not put into the queue.
                     let seen = call.sent.zip(queued).filter(|_| !request.once);
                     self.found_in_line(ticket, seen, now);
-                    self.note_held(queue, owner, remaining, now);
+                    let is_nobodys = owner.is_empty();
+                    self.note_held(queue, owner, remaining, call.sent.unwrap_or(now), now);
                     if is_current {
-                        self.refused(ticket, remaining, now);
+                        self.refused(ticket, remaining, is_nobodys, now);
                     }
                 }
                 None => {
@@ -417,27 +415,17 @@ impl Session {
                     );
                 }
             },
-            Err(CallError::Server { code, message }) => match Refusal::of(&code) {
-                Refusal::BeforeWrite => {
-                    let why = explain(&request.keys, &code, &message);
-                    self.fail_request(ticket, ErrorKind::Misconfigured, &why, now);
-                }
-                Refusal::Temporary => {
-                    request.doubt.failed = true;
-                    self.note_failure(queue, format!("{code} {message}"), now);
-                    if is_current {
-                        self.unanswered(ticket, now);
+            Err(failure) => {
+                if let CallError::Server { code, message } = &failure {
+                    let refusal = Refusal::of(code);
+                    request.doubt.failed |= refusal != Refusal::BeforeWrite;
+                    if refusal != Refusal::Temporary {
+                        let why = explain(&request.keys, code, message);
+                        self.fail_request(ticket, ErrorKind::Misconfigured, &why, now);
+                        return;
                     }
                 }
-                Refusal::Permanent => {
-                    request.doubt.failed = true;
-                    let why = explain(&request.keys, &code, &message);
-                    self.fail_request(ticket, ErrorKind::Misconfigured, &why, now);
-                }
-            },
-            Err(CallError::Disconnected(cause)) => {
-                request.doubt.cut |= call.sent.is_some();
-                self.note_failure(queue, cause, now);
+                self.note_failure(queue, &failure, now);
                 if is_current {
                     self.unanswered(ticket, now);
                 }
@@ -460,12 +448,18 @@ impl Session {
         }
     }
 
-    fn refused(&mut self, ticket: Ticket, remaining: Option<Duration>, now: Instant) {
+    fn refused(&mut self, ticket: Ticket, remaining: Option<Duration>, is_nobodys: bool, now: Instant) {
         let Some(request) = self.requests.get_mut(&ticket) else {
             return;
         };
+        // Dead waiters are before it, of which one call passes over so many.
+        let goes_on = is_nobodys && request.keys.kind.queues_on_server();
         if request.once {
-            self.give_up(ticket, now);
+            if goes_on {
+                self.attempt_after_gap(ticket, now);
+            } else {
+                self.give_up(ticket, now);
+            }
             return;
         }
         let (queue, again, marked) = (request.queue, request.again, request.marked);
@@ -475,6 +469,8 @@ impl Session {
             self.stand_in_line(queue, &keys, now);
             if again {
                 self.attempt_after_gap(ticket, now);
+            } else if goes_on {
+                self.poll_line_soon(queue, now);
             }
             return;
         }
@@ -561,6 +557,7 @@ impl Session {
             queue.waiting.retain(|waiting| *waiting != ticket);
             queue.inside.remove(&ticket);
             queue.turn.granted(now);
+            queue.wakes.changed();
         }
         self.leave_line(ticket, request.queue);
         let (queue, is_exclusive) = (request.queue, request.keys.kind.is_exclusive());

@@ -1,6 +1,6 @@
 //! The session: it routes each input to the room that has the rule.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,16 +9,18 @@ use crate::composite::Composites;
 #[cfg(feature = "defects")]
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
+use crate::ghosts::Ghosts;
 use crate::hold::{Extension, Hold, HoldId, Holds, LeasePlan, lost_error};
 use crate::inspection::{Inspection, Question};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Invocation, Keys, Kind, Permits};
+use crate::links::Links;
 use crate::name::LockName;
 use crate::owner::{Entropy, OwnerId};
 use crate::queue::Queues;
 use crate::quorum::SIMPLE_LOCKS_ONLY;
 use crate::reentrancy::Reentrancy;
-use crate::release::Releases;
+use crate::release::{Releases, unknown_lease};
 use crate::reply::{CallError, Reply};
 use crate::request::Request;
 use crate::subscriptions::Channels;
@@ -29,10 +31,11 @@ pub(crate) use crate::types::*;
 /// for the law that its driver keeps.
 pub struct Session {
     pub(crate) config: Config,
+    pub(crate) limits: Limits,
     pub(crate) entropy: Box<dyn Entropy>,
-    pub(crate) connected: BTreeSet<NodeId>,
-    /// Why each node's last connection closed.
-    outages: BTreeMap<NodeId, String>,
+    /// What the next renewal's place among others is drawn from.
+    pub(crate) spread: u64,
+    pub(crate) links: Links,
     closed: bool,
     last_ticket: u64,
     pub(crate) queues: Queues,
@@ -42,6 +45,7 @@ pub struct Session {
     pub(crate) reentrancy: Reentrancy,
     pub(crate) composites: Composites,
     pub(crate) releases: Releases,
+    pub(crate) ghosts: Ghosts,
     pub(crate) channels: Channels,
     pub(crate) inspections: BTreeMap<Ticket, Inspection>,
     pub(crate) calls: Calls,
@@ -55,13 +59,14 @@ pub struct Session {
 impl Session {
     /// A session that holds nothing and is not connected.
     #[must_use]
-    pub fn new(config: Config, entropy: Box<dyn Entropy>) -> Self {
+    pub fn new(config: Config, mut entropy: Box<dyn Entropy>) -> Self {
         Self {
+            spread: entropy.next_u64(),
             channels: Channels::default(),
             config,
+            limits: Limits::default(),
             entropy,
-            connected: BTreeSet::new(),
-            outages: BTreeMap::new(),
+            links: Links::default(),
             closed: false,
             last_ticket: 0,
             queues: Queues::default(),
@@ -71,6 +76,7 @@ impl Session {
             reentrancy: Reentrancy::default(),
             composites: Composites::default(),
             releases: Releases::default(),
+            ghosts: Ghosts::default(),
             inspections: BTreeMap::new(),
             calls: Calls::default(),
             timers: Timers::default(),
@@ -79,6 +85,11 @@ impl Session {
             #[cfg(feature = "defects")]
             defect: None,
         }
+    }
+
+    /// Makes one call do less than it does for users, so that a simulator meets the limits.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
     }
 
     /// Wants a lock. Completes with [`Outcome::Granted`], [`Outcome::NotGranted`]
@@ -90,6 +101,8 @@ impl Session {
             let plan = LeasePlan::of(request.lease, &self.config);
             if self.votes() {
                 self.stand(ticket, request, now);
+            } else if let Some(error) = self.waits_inside_several(&request, now) {
+                self.complete(ticket, Outcome::Failed(error));
             } else {
                 self.acquire_at(ticket, request, NodeId::default(), plan, now);
             }
@@ -108,6 +121,7 @@ impl Session {
         now: Instant,
     ) {
         let keys = Arc::new(Keys::new(request.kind, &request.name, node));
+        self.lapse_before(&request, &keys, now);
         match self.place(&request, &keys, now) {
             Ok(Place::Reenter(hold)) => self.reenter(ticket, hold, plan, now),
             Ok(Place::Inside(writer)) => self.enqueue(ticket, request, keys, Some(writer), plan, now),
@@ -144,7 +158,7 @@ impl Session {
 
     /// The hold around a new one of `context`: its own, or the other side's of a
     /// read-write lock.
-    fn held_by(&self, keys: &Keys, context: Context) -> Option<HoldId> {
+    pub(crate) fn held_by(&self, keys: &Keys, context: Context) -> Option<HoldId> {
         let at = |gate| self.reentrancy.get(self.queues.find_at(keys, gate)?, context);
         let own = keys.kind.gate();
         match own {
@@ -154,8 +168,9 @@ impl Session {
         }
     }
 
-    /// Gives one lease back. Completes with [`Outcome::Released`]. A second
-    /// release of a lease is harmless and completes at once.
+    /// Gives one lease back. Completes with [`Outcome::Released`], or fails with
+    /// `NotOwner` if the session does not have it: it was released before, or it was
+    /// a fixed lease that was lost, and forgotten. Neither does any harm.
     pub fn release(&mut self, lease: LeaseId, now: Instant) -> Ticket {
         let ticket = self.ticket();
         self.release_any(ticket, lease, now);
@@ -176,7 +191,9 @@ impl Session {
     }
 
     fn release_any(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
-        if !self.release_whole(ticket, lease, now) && !self.release_vote(ticket, lease, now) {
+        if !self.has_lease(lease) {
+            self.complete(ticket, Outcome::Failed(unknown_lease()));
+        } else if !self.release_whole(ticket, lease, now) && !self.release_vote(ticket, lease, now) {
             self.release_lease(ticket, lease, now);
         }
         self.settle_composites(now);
@@ -198,7 +215,8 @@ impl Session {
 
     /// Makes a lease last `by` from now, or as long as it was given at first; never
     /// shorter than it does. Completes with [`Outcome::Extended`], or fails with
-    /// `LockLost`, `NotOwner` (it was released) or `Unavailable`.
+    /// `LockLost`, `NotOwner` (it was released, or was lost and forgotten) or
+    /// `Unavailable`.
     pub fn extend(&mut self, lease: LeaseId, by: Option<crate::LeaseDuration>, now: Instant) -> Ticket {
         let ticket = self.ticket();
         if !self.fail_if_closed(ticket, Operation::Extend) {
@@ -318,6 +336,7 @@ impl Session {
         }
         self.dissolve();
         self.dissolve_votes();
+        self.release_at_once(now);
         self.settle_composites(now);
     }
 
@@ -358,29 +377,6 @@ impl Session {
         holds.iter().filter_map(|hold| self.holds.get(hold))
     }
 
-    /// The node has its connections.
-    pub fn on_connected(&mut self, node: NodeId, now: Instant) {
-        self.connected.insert(node);
-        self.outages.remove(&node);
-        // What must go goes first, then what must stay, then what is wanted.
-        self.release_after_outage(now);
-        self.renew_after_outage(now);
-        self.inspect_after_outage(now);
-        for queue in self.queues.ids() {
-            self.maybe_free(queue, now);
-        }
-        self.ask_after_outage(node, now);
-        self.settle_composites(now);
-    }
-
-    /// The node has no connection any more, or none yet; the cause in words. The
-    /// driver also answers every call that was on it.
-    pub fn on_disconnected(&mut self, node: NodeId, cause: &str, _now: Instant) {
-        self.connected.remove(&node);
-        self.outages.insert(node, cause.into());
-        self.subscriptions_lost(node);
-    }
-
     /// The call's bytes are about to go to the socket.
     pub fn on_sent(&mut self, call: CallId, now: Instant) {
         if let Some(InFlight {
@@ -394,8 +390,11 @@ impl Session {
 
     /// The call's answer.
     pub fn on_reply(&mut self, id: CallId, result: Result<Reply, CallError>, now: Instant) {
-        let Some(call) = self.calls.finish(id) else { return };
+        let Some((call, heirs)) = self.calls.finish(id) else {
+            return;
+        };
         self.timers.stop(Timer::CallTimeout(id));
+        self.doubt_answered(id, call.was_cut(&result), &heirs);
         match call.purpose {
             Purpose::Acquire { ticket, ttl } => self.attempt_answered(id, call, ticket, ttl, result, now),
             Purpose::Renew { hold, ttl } => self.renewal_answered(id, call, hold, ttl, result, now),
@@ -437,6 +436,7 @@ impl Session {
                 Timer::ReleaseAgain(release) => self.send_release(release, now),
                 Timer::ReleaseWait(release) => self.release_wait_over(release),
                 Timer::Poll(queue) => self.poll_line(queue, now),
+                Timer::Heard(queue) => self.heard(queue, now),
                 Timer::Linger(queue) => self.linger_over(queue),
             }
             self.settle_composites(now);
@@ -499,6 +499,8 @@ impl Session {
             self.holds.len(),
             self.extensions.len(),
             self.composites.len(),
+            self.reentrancy.len(),
+            self.channels.len(),
             self.releases.len(),
             self.inspections.len(),
             self.calls.len(),
@@ -512,19 +514,6 @@ impl Session {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    pub(crate) fn is_connected(&self, node: NodeId) -> bool {
-        self.connected.contains(&node)
-    }
-
-    /// Why a node does not answer, in words.
-    pub(crate) fn silence_of(&self, node: NodeId) -> String {
-        match self.outages.get(&node) {
-            _ if self.is_connected(node) => "no answer".into(),
-            Some(cause) => format!("not connected ({cause})"),
-            None => "not connected".into(),
-        }
     }
 
     pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome) {

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::defects::Defect;
 use crate::instant::Instant;
 use crate::kinds::Keys;
 use crate::queue::QueueId;
@@ -44,6 +45,11 @@ struct Channel {
 }
 
 impl Channels {
+    /// How many are listened to.
+    pub(crate) fn len(&self) -> usize {
+        self.by_node.values().map(BTreeMap::len).sum()
+    }
+
     /// The queues that a message on this channel is for.
     fn queues(&self, node: NodeId, name: &[u8]) -> Vec<QueueId> {
         let channel = self.by_node.get(&node).and_then(|channels| channels.get(name));
@@ -135,6 +141,29 @@ impl Session {
             if grants == Some(name) {
                 self.granted_unasked(id, payload, now);
             } else {
+                self.heard(id, now);
+            }
+        }
+    }
+
+    /// A message says that a lock may be free, or something that is not to be believed: those
+    /// who wait ask, unless messages before it have made them ask in vain.
+    pub(crate) fn heard(&mut self, id: QueueId, now: Instant) {
+        if self.has(Defect::MessagesWakeNobody) {
+            return;
+        }
+        let poll = self.config.poll.0;
+        let Some(queue) = self.queues.get_mut(id).filter(|queue| queue.is_waited_at()) else {
+            return;
+        };
+        match queue.wakes.earliest(queue.longest_gap(poll)) {
+            Some(earliest) if now < earliest => {
+                // What it may have said is not forgotten.
+                self.timers.set(Timer::Heard(id), earliest);
+            }
+            _ => {
+                queue.wakes.asks(now);
+                self.line_asks_again(id);
                 self.maybe_free(id, now);
             }
         }
@@ -193,6 +222,7 @@ impl Session {
 
     fn forget(&mut self, id: QueueId) {
         self.timers.stop(Timer::Linger(id));
+        self.timers.stop(Timer::Heard(id));
         self.queues.remove(id);
     }
 

@@ -31,6 +31,8 @@ pub(crate) enum Timer {
     ReleaseWait(ReleaseId),
     /// Waiters in the server's queue say that they live.
     Poll(QueueId),
+    /// A message came too soon after others that were in vain: now it may make waiters ask.
+    Heard(QueueId),
     /// A primary's share of a round is over.
     Share(Ticket),
     /// A majority can no longer be relied on.
@@ -46,9 +48,13 @@ pub(crate) enum Timer {
 /// when there is more that is stale than not. The top is never stale.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    due: BinaryHeap<Reverse<(Instant, Timer)>>,
+    due: Due,
+    /// Those of them that are renewals, once more.
+    renewals: Due,
     set: HashMap<Timer, Instant, Hashing>,
 }
+
+type Due = BinaryHeap<Reverse<(Instant, Timer)>>;
 
 /// Without the random seed of the standard library: this crate draws no randomness of its own.
 type Hashing = BuildHasherDefault<DefaultHasher>;
@@ -64,12 +70,18 @@ impl Timers {
             return;
         }
         self.due.push(Reverse((at, timer)));
+        if matches!(timer, Timer::Renew(_)) {
+            self.renewals.push(Reverse((at, timer)));
+        }
         if before.is_some() {
             self.settle();
         }
-        if self.due.len() > self.set.len().saturating_mul(2).saturating_add(Self::SLACK) {
-            let set = &self.set;
-            self.due.retain(|Reverse((at, timer))| set.get(timer) == Some(at));
+        let enough = self.set.len().saturating_mul(2).saturating_add(Self::SLACK);
+        let set = &self.set;
+        for due in [&mut self.due, &mut self.renewals] {
+            if due.len() > enough {
+                due.retain(|Reverse((at, timer))| set.get(timer) == Some(at));
+            }
         }
     }
 
@@ -83,6 +95,11 @@ impl Timers {
     /// The next instant at which one is due.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.due.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// The next instant at which a renewal is due.
+    pub(crate) fn next_renewal(&self) -> Option<Instant> {
+        self.renewals.peek().map(|Reverse((at, _))| *at)
     }
 
     /// When `timer` is due, if it is set.
@@ -112,10 +129,12 @@ impl Timers {
 
     /// Drops what is stale from the top.
     fn settle(&mut self) {
-        while let Some(Reverse((at, timer))) = self.due.peek()
-            && self.set.get(timer) != Some(at)
-        {
-            self.due.pop();
+        for due in [&mut self.due, &mut self.renewals] {
+            while let Some(Reverse((at, timer))) = due.peek()
+                && self.set.get(timer) != Some(at)
+            {
+                due.pop();
+            }
         }
     }
 }
@@ -130,6 +149,30 @@ mod tests {
 
     fn timer(number: u64) -> Timer {
         Timer::Wake(Ticket::from_u64(number))
+    }
+
+    fn renewal(number: u64) -> Timer {
+        Timer::Renew(HoldId(number))
+    }
+
+    #[test]
+    fn the_next_renewal_is_known_among_timers_that_are_due_before() {
+        let mut timers = Timers::default();
+        assert_eq!(timers.next_renewal(), None);
+        timers.set(timer(1), at(5));
+        timers.set(renewal(1), at(30));
+        timers.set(renewal(2), at(20));
+        assert_eq!((timers.next(), timers.next_renewal()), (Some(at(5)), Some(at(20))));
+        timers.stop(renewal(2));
+        assert_eq!(timers.next_renewal(), Some(at(30)));
+        timers.set(renewal(1), at(60));
+        assert_eq!(timers.next_renewal(), Some(at(60)));
+        timers.set(renewal(1), at(10));
+        assert_eq!(
+            (timers.take_due(at(9)), timers.take_due(at(10))),
+            (Some(timer(1)), Some(renewal(1)))
+        );
+        assert_eq!(timers.next_renewal(), None);
     }
 
     #[test]

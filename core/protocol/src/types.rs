@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::{Error, Holder};
 use crate::instant::Instant;
 use crate::kinds::Kind;
-use crate::lease::LeaseDuration;
+use crate::lease::{LeaseDuration, LeaseTerms};
 use crate::name::LockName;
 use crate::owner::ClientId;
 use crate::script::Script;
@@ -17,7 +17,7 @@ use crate::token::Token;
 pub struct Config {
     /// This client's id, the first part of its owner ids.
     pub client: ClientId,
-    /// The watchdog's lease, for holds that were given none.
+    /// The length of auto-renewed leases that were given none of their own.
     pub lease: LeaseDuration,
     /// How many primaries there are, nodes 0 and up. With more than one, every
     /// lock is a RedLock, held by a majority of them.
@@ -26,6 +26,19 @@ pub struct Config {
     pub command_timeout: Duration,
     /// A waiter asks again after a time between these two, drawn at random.
     pub poll: (Duration, Duration),
+}
+
+/// How much one call does at the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// So many waiters of the fair lock it speaks for, 1 to 128.
+    pub waiters_per_poll: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { waiters_per_poll: 128 }
+    }
 }
 
 macro_rules! ids {
@@ -72,8 +85,19 @@ pub struct NodeId(pub u16);
 pub enum Lane {
     /// What callers wait for.
     Command,
-    /// What the watchdog sends; never queued behind commands.
+    /// What the watchdog sends; not queued behind commands while this lane is open.
     Renewal,
+}
+
+impl Lane {
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Command => Self::Renewal,
+            Self::Renewal => Self::Command,
+        }
+    }
 }
 
 /// A script call to send.
@@ -127,8 +151,8 @@ pub struct AcquireRequest {
     pub within: Option<LeaseId>,
     /// How long to wait; zero tries once; `None` waits as long as the server answers.
     pub wait: Option<Duration>,
-    /// A fixed lease; `None` for the client's, renewed by the watchdog.
-    pub lease: Option<LeaseDuration>,
+    /// A fixed lease, or one that the watchdog renews: the client's, or of its own length.
+    pub lease: LeaseTerms,
     /// The longest the hold may last, counted from its first grant.
     pub max_hold: Option<Duration>,
     /// Whether a fencing token is drawn.
@@ -199,6 +223,16 @@ impl LostReason {
             Self::Stolen => "stolen",
             Self::MaxHold => "max_hold",
             Self::Closed => "closed",
+        }
+    }
+
+    /// What releasing a lease comes to that was lost so.
+    #[must_use]
+    pub const fn outcome(self) -> ReleaseOutcome {
+        match self {
+            Self::Stolen => ReleaseOutcome::Stolen,
+            Self::Closed => ReleaseOutcome::Released,
+            Self::Expired | Self::Removed | Self::MaxHold => ReleaseOutcome::Expired,
         }
     }
 }

@@ -1,8 +1,10 @@
 //! What a majority holds, and what it says: the deadline of a vote, its loss, its
 //! release, and questions that are put to every primary.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::defects::Defect;
+use crate::error::{Error, ErrorKind, Operation};
 use crate::instant::Instant;
 use crate::lease::LeaseDuration;
 use crate::name::LockName;
@@ -20,6 +22,8 @@ pub(crate) struct Vote {
     pub(crate) parts: BTreeMap<LeaseId, Instant>,
     /// Primaries whose answer is still to come; what they grant joins the others.
     pub(crate) open: Vec<Ticket>,
+    /// Whether the watchdog renews it.
+    pub(crate) watched: bool,
     pub(crate) lost: Option<LostReason>,
     /// Until when a majority may be relied on.
     pub(crate) deadline: Instant,
@@ -30,10 +34,31 @@ pub(crate) struct Vote {
 pub(crate) struct Poll {
     /// The lock to name in an error, if the primaries' own errors do not.
     pub(crate) name: Option<LockName>,
-    /// The vote that is extended.
-    pub(crate) extends: Option<LeaseId>,
+    /// The vote that is extended, and the primaries' mutexes that are.
+    extends: Option<Extends>,
     pub(crate) open: Vec<Ticket>,
-    pub(crate) outcomes: Vec<Outcome>,
+    outcomes: Vec<Outcome>,
+}
+
+/// An extension of a vote.
+#[derive(Debug)]
+struct Extends {
+    vote: LeaseId,
+    /// The mutex that each ticket extends.
+    parts: BTreeMap<Ticket, LeaseId>,
+    /// Those that were extended.
+    done: BTreeSet<LeaseId>,
+}
+
+impl Poll {
+    /// A primary answered.
+    pub(crate) fn answered(&mut self, part: Ticket, outcome: Outcome) {
+        self.open.retain(|open| *open != part);
+        if let (Some(extends), Outcome::Extended(_)) = (&mut self.extends, &outcome) {
+            extends.done.extend(extends.parts.get(&part));
+        }
+        self.outcomes.push(outcome);
+    }
 }
 
 impl Session {
@@ -104,9 +129,12 @@ impl Session {
             return;
         }
         vote.lost = Some(reason);
+        let is_forgotten = !vote.watched && reason != LostReason::Closed;
         let (name, parts) = (vote.name.clone(), vote.parts.clone());
         let open = std::mem::take(&mut vote.open);
+        self.nobody_had_to_ask_for(&name, now);
         self.timers.stop(Timer::Majority(lease));
+        self.composites.votes.expect_no_more(&open);
         self.call_off(&open, now);
         self.tell(Event::Lost { lease, reason });
         for part in parts.keys() {
@@ -116,14 +144,21 @@ impl Session {
                 self.lose(id, reason, now);
             }
         }
+        if is_forgotten && !self.has(Defect::LapsedLeaseStays) {
+            self.composites.votes.remove(lease);
+            self.forget_parts(parts.keys(), now);
+        }
         self.next_candidate(&name, now);
     }
 
     /// Gives a vote back on every primary. False if the lease is none.
     pub(crate) fn release_vote(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) -> bool {
-        let Some(vote) = self.composites.votes.held.remove(&lease) else {
+        let Some(vote) = self.composites.votes.remove(lease) else {
             return false;
         };
+        if vote.lost.is_none() {
+            self.nobody_had_to_ask_for(&vote.name, now);
+        }
         self.timers.stop(Timer::Majority(lease));
         self.call_off(&vote.open, now);
         let mut open = Vec::new();
@@ -135,8 +170,7 @@ impl Session {
         }
         if let Some(reason) = vote.lost {
             self.call_off(&open, now);
-            let outcome = crate::hold::outcome_of_lost(reason);
-            self.complete(ticket, Outcome::Released(outcome));
+            self.complete(ticket, Outcome::Released(reason.outcome()));
         } else {
             self.start_poll(ticket, None, None, open);
         }
@@ -156,13 +190,19 @@ impl Session {
             return false;
         };
         let parts: Vec<LeaseId> = vote.parts.keys().copied().collect();
-        let mut open = Vec::new();
+        let mut extensions = BTreeMap::new();
         for part in parts {
             let extension = self.part_ticket(Some(ticket));
-            open.push(extension);
+            extensions.insert(extension, part);
             self.extend_lease(extension, part, by, now);
         }
-        self.start_poll(ticket, None, Some(lease), open);
+        let open = extensions.keys().copied().collect();
+        let extends = Extends {
+            vote: lease,
+            parts: extensions,
+            done: BTreeSet::new(),
+        };
+        self.start_poll(ticket, None, Some(extends), open);
         true
     }
 
@@ -182,7 +222,7 @@ impl Session {
         self.start_poll(ticket, Some(name.clone()), None, open);
     }
 
-    fn start_poll(&mut self, ticket: Ticket, name: Option<LockName>, extends: Option<LeaseId>, open: Vec<Ticket>) {
+    fn start_poll(&mut self, ticket: Ticket, name: Option<LockName>, extends: Option<Extends>, open: Vec<Ticket>) {
         self.composites.votes.polls.insert(
             ticket,
             Poll {
@@ -201,26 +241,57 @@ impl Session {
         let Some(poll) = self.composites.votes.polls.get(&ticket) else {
             return;
         };
-        let Some(outcome) = result_of(&poll.outcomes, majority, poll.open.is_empty()) else {
-            return;
+        let outcome = match &poll.extends {
+            Some(extends) if !self.has(Defect::ExtensionOfMembers) => self.extended_vote(poll, extends),
+            _ => result_of(&poll.outcomes, majority, poll.open.is_empty()),
         };
+        let Some(outcome) = outcome else { return };
         if let Some(poll) = self.composites.votes.polls.remove(&ticket) {
             // What is still under way goes on, and nobody waits for it.
             for part in poll.open {
                 self.disown_part(part);
             }
-            // The first ones to answer may be those that end first.
-            let vote = poll.extends.and_then(|lease| self.composites.votes.held.get(&lease));
-            let outcome = match (outcome, vote) {
-                (Outcome::Extended(deadline), Some(vote)) => Outcome::Extended(deadline.max(vote.deadline)),
-                (outcome, _) => outcome,
-            };
             let outcome = match (outcome, poll.name) {
                 (Outcome::Failed(error), Some(name)) => Outcome::Failed(error.with_lock(name.as_str())),
                 (outcome, _) => outcome,
             };
             self.complete(ticket, outcome);
         }
+    }
+
+    /// What an extension comes to, once that is known: until when a majority may be relied
+    /// on, not one that counts a mutex which was extended and has been lost since.
+    fn extended_vote(&self, poll: &Poll, extends: &Extends) -> Option<Outcome> {
+        let failed = || {
+            poll.outcomes
+                .iter()
+                .find(|outcome| matches!(outcome, Outcome::Failed(_)))
+        };
+        let refuse = |kind, message: &str| Some(Outcome::Failed(Error::new(kind, Operation::Extend, message)));
+        let Some(vote) = self.composites.votes.held.get(&extends.vote) else {
+            return refuse(ErrorKind::NotOwner, "the lock was released meanwhile; acquire it again");
+        };
+        if vote.lost.is_some() {
+            return failed().cloned().or_else(|| {
+                refuse(
+                    ErrorKind::LockLost,
+                    "the lease was lost; release it and acquire the lock again",
+                )
+            });
+        }
+        let extended = extends.done.iter().filter(|part| vote.parts.contains_key(part));
+        if extended.count() >= self.majority() {
+            return Some(Outcome::Extended(vote.deadline));
+        }
+        if !poll.open.is_empty() {
+            return None;
+        }
+        failed().cloned().or_else(|| {
+            refuse(
+                ErrorKind::Unavailable,
+                "no majority of the primaries confirmed the longer lease; the lease goes on as it was",
+            )
+        })
     }
 
     /// The caller of a candidacy or a poll went away; what a poll has begun goes on.
@@ -235,9 +306,8 @@ impl Session {
 
     /// The votes of a context on a lock, newest last.
     pub(crate) fn votes_of(&self, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
-        let held = self.composites.votes.held.iter();
-        held.filter(move |(_, vote)| vote.name == *name && vote.context == Some(context))
-            .map(|(lease, _)| *lease)
+        let of_context = move |(lease, vote): (LeaseId, &Vote)| (vote.context == Some(context)).then_some(lease);
+        self.composites.votes.of(name).filter_map(of_context)
     }
 
     /// The tickets of callers that wait for a majority.
@@ -248,7 +318,7 @@ impl Session {
 
     /// The client is closed: nobody is told of the primaries any more.
     pub(crate) fn dissolve_votes(&mut self) {
-        for (lease, vote) in std::mem::take(&mut self.composites.votes.held) {
+        for (lease, vote) in self.composites.votes.take_all() {
             self.timers.stop(Timer::Majority(lease));
             for part in vote.parts.keys() {
                 self.composites.exclude(*part);
@@ -281,6 +351,7 @@ fn result_of(outcomes: &[Outcome], majority: usize, is_all: bool) -> Option<Outc
                 | Outcome::Forced(true)
         )
     };
+    // Where an extension counts its members' answers, which is a defect.
     let extended = outcomes.iter().filter_map(|outcome| match outcome {
         Outcome::Extended(deadline) => Some(deadline),
         _ => None,

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{AcquireRequest, Context, ErrorKind, Kind, LeaseDuration, LeaseId, LockName};
+use leasehold_protocol::{AcquireRequest, Context, ErrorKind, Kind, LeaseDuration, LeaseId, LeaseTerms, LockName};
 
 use crate::checks::{Checked, broken};
 use crate::kinds;
 use crate::ledger::Lock;
+use crate::operation::Operation;
 use crate::plan::micros;
 use crate::time::{MS, SECOND};
 use crate::trace::Line;
@@ -16,6 +17,11 @@ use crate::world::World;
 
 impl World {
     pub(crate) fn acquires(&mut self, client: usize, task: usize, again: bool) -> Checked {
+        // What it holds of a lease that ends right now, the session and the task know alike.
+        self.tell(client, |session, now| session.on_timeout(now))?;
+        if again && let Some(locks) = self.own_to_wait_for(client, task) {
+            return self.waits_for_its_own(client, task, locks);
+        }
         let around = self.clients[client].tasks[task].leases.last().copied();
         let inside = around.filter(|_| again);
         let Some(locks) = self.wanted(client, task, inside) else {
@@ -25,10 +31,16 @@ impl World {
         let (name, kind) = locks[0];
         let is_whole = locks.len() > 1;
         let wait = self.patience();
-        let lease = self.lease();
+        let is_entered_again = is_whole && again;
+        let terms = self.terms();
+        let lease = match is_entered_again && self.random.chance(500) {
+            true => LeaseTerms::CLIENT,
+            false => terms,
+        };
+        let bounded = if is_whole { 400 } else { 150 };
         let max_hold = self
             .random
-            .chance(150)
+            .chance(bounded)
             .then(|| Duration::from_millis(self.random.between(100, 1_500)));
         let fencing = !self.random.chance(100);
         let context = self.clients[client].tasks[task].context;
@@ -77,6 +89,11 @@ impl World {
         } else {
             session.acquire(requests.swap_remove(0), now)
         };
+        self.did(match (again, is_whole) {
+            (true, _) => Operation::AcquireInside,
+            (false, true) => Operation::AcquireAll,
+            (false, false) => Operation::Acquire,
+        });
         for (name, kind) in locks.iter().skip(1) {
             self.note(Line::Wants {
                 client,
@@ -89,10 +106,13 @@ impl World {
             locks,
             inside,
             is_wrong: is_wrong || names_one_twice,
-            watched: lease.is_none(),
+            renewed: lease
+                .is_renewed()
+                .then(|| lease.length().map_or(self.clients[client].lease, |of| micros(of.get()))),
             bounded: wait.is_some(),
+            fencing,
         };
-        let (wait, lease) = (wait.map(micros), lease.map(|lease| micros(lease.get())));
+        let (wait, lease) = (wait.map(micros), lease.length().map(|lease| micros(lease.get())));
         self.note(Line::Acquires {
             client,
             task,
@@ -111,8 +131,18 @@ impl World {
     fn wanted(&mut self, client: usize, task: usize, inside: Option<LeaseId>) -> Option<Vec<Lock>> {
         if let Some(lease) = inside {
             let held = self.ledger.get(client, lease)?.locks.clone();
-            if let [(name, _)] = *held {
-                return Some(vec![(name, self.kind(client, task, name))]);
+            if let [(name, held_as)] = *held {
+                let kind = self.kind(client, task, name);
+                // Who has a name as one kind and wants it as another too may wait for one who
+                // has them the other way round.
+                return Some(vec![(
+                    name,
+                    if kinds::goes_inside(kind, held_as) {
+                        kind
+                    } else {
+                        held_as
+                    },
+                )]);
             }
             // Without a context they cannot be entered again.
             self.clients[client].tasks[task].context?;
@@ -193,7 +223,19 @@ impl World {
         locks.iter().map(named).collect()
     }
 
-    /// A lease that a caller asks for; `None` for the watchdog's.
+    /// The lease that a caller asks for.
+    fn terms(&mut self) -> LeaseTerms {
+        let Some(length) = self.lease() else {
+            return LeaseTerms::CLIENT;
+        };
+        let renewed = LeaseTerms::renewed(length.get()).ok();
+        let terms = renewed.filter(|_| self.random.chance(400));
+        terms
+            .or_else(|| LeaseTerms::fixed(length.get()).ok())
+            .unwrap_or_default()
+    }
+
+    /// A length that a caller asks for; `None` for that of what it has.
     pub(crate) fn lease(&mut self) -> Option<LeaseDuration> {
         let millis = match self.random.between(0, 99) {
             0..=54 => return None,
@@ -220,6 +262,7 @@ impl World {
             return Ok(());
         };
         let ticket = session.release_innermost(kind, &name, context, now);
+        self.did(Operation::ReleasePart);
         self.note(Line::GivesBackAPart { client, task, ticket });
         self.waits(client, task, ticket, Wish::Refusal)
     }
@@ -231,7 +274,7 @@ pub(crate) fn check_not_owner(client: usize, said: Option<ErrorKind>) -> Checked
         Some(ErrorKind::NotOwner | ErrorKind::Closed) => Ok(()),
         said => broken(
             "I8",
-            format!("client {client}: one of several locks was given back by its own name: {said:?}"),
+            format!("client {client}: what is not its own was given back or extended: {said:?}"),
         ),
     }
 }

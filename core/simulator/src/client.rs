@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use leasehold_protocol::{Call, CallId, ClientId, Config, Lane, Session};
+use leasehold_protocol::{Call, CallId, ClientId, Config, Lane, Limits, Session};
 
 use crate::plan::{ClientPlan, Plan, micros};
 use crate::random::Random;
@@ -37,8 +37,6 @@ pub(crate) struct Client {
 #[derive(Debug)]
 pub(crate) struct Wires {
     pub(crate) links: [Link; 3],
-    /// What the session was told last.
-    pub(crate) is_up: bool,
     /// Channels to listen on, also on the next connection.
     pub(crate) channels: BTreeSet<Arc<[u8]>>,
 }
@@ -60,6 +58,14 @@ impl Line {
             Lane::Renewal => Self::Renewals,
         }
     }
+
+    pub(crate) const fn lane(self) -> Option<Lane> {
+        match self {
+            Self::Commands => Some(Lane::Command),
+            Self::Renewals => Some(Lane::Renewal),
+            Self::Messages => None,
+        }
+    }
 }
 
 /// A connection, or the wish for one. What is sent on it arrives in order.
@@ -70,6 +76,12 @@ pub(crate) struct Link {
     pub(crate) epoch: u64,
     /// The connection is gone, and the client has not seen it yet.
     pub(crate) cut: bool,
+    /// The session was told that it is open.
+    pub(crate) is_told: bool,
+    /// Until when no connection takes its place.
+    pub(crate) away_until: Micros,
+    /// Since when the server that it leads to is no primary any more.
+    pub(crate) stale_since: Option<Micros>,
     /// When the next call and the next reply may arrive at the earliest.
     pub(crate) busy_until: [Micros; 2],
     /// Calls that wait for a connection.
@@ -102,8 +114,12 @@ impl Client {
             poll: plan.poll,
         };
         let lease = micros(of.lease.get());
+        let mut session = Session::new(config, Box::new(draw));
+        session.set_limits(Limits {
+            waiters_per_poll: plan.most.waiters,
+        });
         Self {
-            session: Some(Session::new(config, Box::new(draw))),
+            session: Some(session),
             due: None,
             id: id.to_string(),
             clock: of.clock,
@@ -123,7 +139,7 @@ impl Client {
 
     /// Whether it runs and can reach every node.
     pub(crate) fn is_connected(&self) -> bool {
-        self.session.is_some() && !self.paused && self.wires.iter().all(|wires| wires.is_up)
+        self.session.is_some() && !self.paused && self.wires.iter().all(Wires::carries_calls)
     }
 }
 
@@ -141,13 +157,13 @@ impl Wires {
                 link(longest.min((lease / 3).max(250 * MS))),
                 link(longest),
             ],
-            is_up: false,
             channels: BTreeSet::new(),
         }
     }
 
-    /// Whether calls can be sent.
-    pub(crate) fn carries_calls(&self) -> bool {
-        self.links[Line::Commands as usize].open && self.links[Line::Renewals as usize].open
+    /// Whether calls can be sent, and reach a server that serves them.
+    fn carries_calls(&self) -> bool {
+        let mut lanes = self.links[..2].iter();
+        lanes.all(|link| link.is_told && link.stale_since.is_none())
     }
 }

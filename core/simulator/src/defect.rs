@@ -1,8 +1,8 @@
-//! Known defects that can be switched on, to prove that the checks find them.
+//! Known defects of the servers and of what is around them, to prove that the checks find
+//! them. Mistakes of the session are switches of `leasehold-protocol`.
 //!
 //! A defect of a script is a change of the text that the simulated server runs.
-//! A defect of the session will be a run-time switch in `leasehold-protocol`; it
-//! joins the same list, with no patch.
+//! One of the surroundings is drawn with the plan.
 
 use leasehold_protocol::Script;
 
@@ -20,8 +20,6 @@ pub enum Defect {
     AcquireForEver,
     /// A second attempt of one owner does not find its own record.
     ResendIsRefused,
-    /// A second attempt of one owner gets another token.
-    ResendDrawsToken,
     /// A second attempt of one owner can make its record shorter.
     ResendShortens,
     /// Tokens forget the last one that was given.
@@ -72,6 +70,32 @@ pub enum Defect {
     FairResendShortens,
     /// A single try overtakes those that wait.
     TryOvertakes,
+    /// A full server does not tell a waiting writer who holds the lock.
+    FullHidesFromWriter,
+    /// A full server does not tell a waiting reader who writes.
+    FullHidesFromReader,
+    /// A full server does not tell a waiter of the fair lock who holds it.
+    FullHidesFromFair,
+    /// The fair lock goes to waiters that have died.
+    DeadAreGranted,
+    /// Who gives up its place stays in the fair queue.
+    PlaceStays,
+    /// Who gives up its place in the fair queue stays in it if the lock's key is another kind's.
+    PlaceStaysBesideMutex,
+    /// Force takes the fair lock, and the next in the queue goes away empty.
+    ForceForgetsTheNext,
+    /// A forced release says that it worked, and does nothing.
+    ForceForgets,
+    /// A new limit takes the permits back that are held.
+    LimitTakesPermits,
+    /// Permits are given by any limit that is named.
+    LimitIsIgnored,
+    /// A write has tokens of its own, beside those of the other kinds of its name.
+    WriteHasTokensOfItsOwn,
+    /// A mutex is taken whatever its key has.
+    MutexTakesAnyKey,
+    /// Clocks run at rates that are further apart than what is promised bears.
+    ClocksTooFarApart,
 }
 
 impl Defect {
@@ -81,7 +105,6 @@ impl Defect {
         Self::AcquireForHalf,
         Self::AcquireForEver,
         Self::ResendIsRefused,
-        Self::ResendDrawsToken,
         Self::ResendShortens,
         Self::TokenForgets,
         Self::TokenVanishes,
@@ -107,31 +130,50 @@ impl Defect {
         Self::LineJumps,
         Self::FairResendShortens,
         Self::TryOvertakes,
+        Self::FullHidesFromWriter,
+        Self::FullHidesFromReader,
+        Self::FullHidesFromFair,
+        Self::DeadAreGranted,
+        Self::PlaceStays,
+        Self::PlaceStaysBesideMutex,
+        Self::ForceForgetsTheNext,
+        Self::ForceForgets,
+        Self::LimitTakesPermits,
+        Self::LimitIsIgnored,
+        Self::WriteHasTokensOfItsOwn,
+        Self::MutexTakesAnyKey,
+        Self::ClocksTooFarApart,
     ];
 
-    /// The locks that it is found with.
-    pub(crate) fn family(self) -> Family {
-        let script = self.change().0;
-        match role(script).1 {
+    /// The locks that it is found with, if that matters.
+    pub(crate) fn family(self) -> Option<Family> {
+        if matches!(
+            self,
+            Self::PlaceStaysBesideMutex | Self::WriteHasTokensOfItsOwn | Self::MutexTakesAnyKey
+        ) {
+            return Some(Family::OneName);
+        }
+        let script = self.change()?.0;
+        Some(match role(script).1 {
             Record::Hash if is_fair(script) => Family::Fair,
             Record::Hash => Family::Lock,
             Record::Text => Family::Mutex,
             Record::Permits => Family::Semaphore,
             Record::Readers | Record::Writer => Family::ReadWrite,
-        }
+        })
     }
 
-    /// The script that it is in, and its defective text.
-    pub(crate) fn patch(self) -> (Script, String) {
-        let (script, right, wrong) = self.change();
+    /// The script that it is in, and its defective text; `None` if it is in none.
+    pub(crate) fn patch(self) -> Option<(Script, String)> {
+        let (script, right, wrong) = self.change()?;
         let text = script.text();
         assert_eq!(text.matches(right).count(), 1, "{} has {right:?} once", script.file());
-        (script, text.replace(right, wrong))
+        Some((script, text.replace(right, wrong)))
     }
 
-    /// The script, what it says, and what it says wrongly.
-    const fn change(self) -> (Script, &'static str, &'static str) {
-        match self {
+    /// The script, what it says, and what it says wrongly; `None` if it is in no script.
+    const fn change(self) -> Option<(Script, &'static str, &'static str)> {
+        Some(match self {
             Self::AcquireBesideHolder => (Script::LockAcquire, "if pttl ~= -2 then", "if false then"),
             Self::AcquireForHalf => (
                 Script::LockAcquire,
@@ -144,11 +186,6 @@ impl Defect {
                 Script::LockAcquire,
                 "mine = redis.call('HEXISTS', lock, owner) == 1",
                 "mine = false",
-            ),
-            Self::ResendDrawsToken => (
-                Script::LockAcquire,
-                "token = mine and stored or draw_token",
-                "token = draw_token",
             ),
             Self::TokenForgets => (
                 Script::LockAcquire,
@@ -250,6 +287,63 @@ impl Defect {
                 "if not is_held and redis.call('ZCARD', KEYS[3]) == 0 then",
                 "if not is_held then",
             ),
-        }
+            Self::FullHidesFromWriter => (
+                Script::WriteAcquire,
+                "redis.pcall('HSET', state, 'mark'",
+                "redis.call('HSET', state, 'mark'",
+            ),
+            Self::FullHidesFromReader => (
+                Script::ReadAcquire,
+                "redis.pcall('HSET', state, 'refused'",
+                "redis.call('HSET', state, 'refused'",
+            ),
+            Self::FullHidesFromFair => (
+                Script::FairAcquire,
+                "  redis.call('PEXPIRE', KEYS[3], QUEUE_LIFE)\n  wait_in_line(",
+                "  wait_in_line(",
+            ),
+            Self::DeadAreGranted => (
+                Script::FairPoll,
+                "tonumber(seen) <= now and now - tonumber(seen) <= WAITER_LIFE",
+                "tonumber(seen) <= now",
+            ),
+            Self::PlaceStays => (
+                Script::FairRelease,
+                "  redis.call('ZREM', KEYS[3], owner)\n  redis.call('HDEL', KEYS[4], owner)\n",
+                "",
+            ),
+            Self::PlaceStaysBesideMutex => (
+                Script::FairRelease,
+                "local removed = redis.pcall('HDEL', lock, owner)",
+                "local removed = redis.call('HDEL', lock, owner)",
+            ),
+            Self::ForceForgetsTheNext => (
+                Script::FairForce,
+                "granted, news = grant_next(stored, redis.call('TIME'))",
+                "granted = nil",
+            ),
+            Self::ForceForgets => (Script::LockForce, "redis.call('DEL', KEYS[1])\n", ""),
+            Self::LimitTakesPermits => (
+                Script::SemaphoreLimit,
+                "redis.call('ZADD', permits, limit, 'limit')",
+                "redis.call('ZREM', permits, redis.call('ZRANGE', permits, -1, -1)[1])\nredis.call('ZADD', permits, limit, 'limit')",
+            ),
+            Self::LimitIsIgnored => (
+                Script::SemaphoreAcquire,
+                "elseif tonumber(agreed) ~= limit then",
+                "elseif false then",
+            ),
+            Self::WriteHasTokensOfItsOwn => (
+                Script::WriteAcquire,
+                "local stored = redis.call('GET', token_key)",
+                "token_key = token_key .. ':write'\n  local stored = redis.call('GET', token_key)",
+            ),
+            Self::MutexTakesAnyKey => (
+                Script::MutexAcquire,
+                "local holder = redis.call('GET', lock)",
+                "local holder = redis.call('TYPE', lock).ok == 'string' and redis.call('GET', lock)",
+            ),
+            Self::ClocksTooFarApart => return None,
+        })
     }
 }

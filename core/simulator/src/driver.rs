@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use leasehold_protocol::{Call, CallError, CallId, Event as Told, Kind, Lane, LockName, Reply, Ticket, Transmit};
+use leasehold_protocol::{Call, CallError, CallId, Event as Told, Kind, LockName, Reply, Script, Ticket, Transmit};
 
-use crate::checks::{Broken, Checked, Standing, check_answer, check_length, check_ttl};
+use crate::checks::{Broken, Checked, Standing, check_answer, check_full, check_length, check_ttl};
 use crate::client::{Line, Route};
 use crate::fault::Fault;
 use crate::kinds::{self, Family, Role, granted_token, role};
 use crate::ledger::Lock;
+use crate::links::READONLY;
 use crate::records::{OnRecord, Record, standing};
 use crate::time::{MS, Micros};
 use crate::trace;
@@ -48,7 +49,7 @@ impl World {
         }
     }
 
-    fn route(&self, client: usize, node: usize, line: Line) -> Route {
+    pub(crate) fn route(&self, client: usize, node: usize, line: Line) -> Route {
         let epoch = self.clients[client].wires[node].links[line as usize].epoch;
         Route {
             client,
@@ -67,6 +68,9 @@ impl World {
                         self.renewal.handed_out(client, Role::Poll, owner)?;
                     }
                 }
+                if role(call.script).0 == Role::Force {
+                    self.operators.sends(client)?;
+                }
                 if let Some(owner) = kinds::owner(&call) {
                     let owner = self.owner(owner);
                     let role = role(call.script).0;
@@ -78,6 +82,9 @@ impl World {
                         Role::Release => self.owned.gives_back(owner, self.now),
                         _ => {}
                     }
+                }
+                if let (Role::Acquire | Role::Poll, Some(name)) = (role(call.script).0, self.name_of(&call)) {
+                    self.wakes.asks(client, name);
                 }
                 let route = self.route(client, usize::from(call.node.0), Line::of(call.lane));
                 let id = call.id;
@@ -136,7 +143,7 @@ impl World {
     }
 
     /// The name that a call is about.
-    fn name_of(&self, call: &Call) -> Option<usize> {
+    pub(crate) fn name_of(&self, call: &Call) -> Option<usize> {
         let (key, record) = (call.keys.first()?, role(call.script).1);
         let is_it = |name: &LockName| record.keys(name.as_str()).iter().any(|own| own.as_bytes() == &**key);
         self.names.iter().position(is_it)
@@ -179,7 +186,7 @@ impl World {
         }
     }
 
-    fn listen(&mut self, route: Route, channel: Arc<[u8]>, on: bool) {
+    pub(crate) fn listen(&mut self, route: Route, channel: Arc<[u8]>, on: bool) {
         if self.clients[route.client].link(route).open {
             let at = self.travels(route, 0, 0);
             self.schedule_at(at, Event::Listen { route, channel, on });
@@ -192,7 +199,11 @@ impl World {
         let at = self.now + self.random.between(least, most) + delay;
         let busy = &mut self.clients[route.client].link(route).busy_until[direction];
         *busy = at.max(*busy + 1);
-        *busy
+        let at = *busy;
+        if delay > 0 {
+            self.following.hindered(route, at);
+        }
+        at
     }
 
     /// By how much a fault delays something, if one strikes.
@@ -217,7 +228,12 @@ impl World {
             self.cut(route);
             return Ok(());
         }
-        let result = match self.nodes[node].refuses(call.script) {
+        let is_stale = is_current && self.clients[client].link(route).stale_since.is_some();
+        let refused = match is_stale {
+            true => self.refuses_as_replica(node, call),
+            false => self.nodes[node].refuses(),
+        };
+        let result = match refused {
             Some(code) => {
                 self.note(trace::Line::Refuses {
                     client,
@@ -267,12 +283,13 @@ impl World {
             .map(|name| self.holders_of(node, name, record));
         let left = |holders: Vec<OnRecord>| holders.into_iter().find(|(of, _)| Some(of.as_slice()) == id);
         let had = holders.and_then(left);
-        let had_it = had.is_some();
+        let had_it = had.is_some() && !self.is_split(node, name, record, id);
         if had_it && role == Role::Acquire {
             self.struck(Fault::Resent, client);
         }
         let in_line = name.filter(|_| kinds::is_fair(call.script));
         let before = in_line.map(|name| self.standing(node, name));
+        let there = self.before(node, name, call);
         let result = self.nodes[node].run(call, self.now);
         self.script_runs += 1;
         let is_yes = result.as_ref().is_ok_and(kinds::is_yes);
@@ -287,6 +304,13 @@ impl World {
         check_ttl(&mut self.nodes[node], &call.keys, self.now)?;
         if result.is_ok() {
             check_answer(role, owner, had_it, is_yes)?;
+        }
+        if let (Some(name), Err(error), Role::Acquire) = (name, &result, role) {
+            let holders = record.excludes().iter().map(|of| self.holders_of(node, name, *of));
+            check_full(call, &holders.flatten().collect::<Vec<_>>(), error)?;
+        }
+        if let (Some(name), Some(there)) = (name, there) {
+            self.check_after(node, name, call, (&there, had_it), &result)?;
         }
         if let Some(name) = name.filter(|_| role != Role::Inspect) {
             self.records_outlast(name)?;
@@ -325,8 +349,19 @@ impl World {
         record.holders(&mut node.store, self.names[name].as_str(), clock)
     }
 
+    /// Whether an owner lost the first of its permits and has others. That can be if its
+    /// permits ended, some were cleared away, and the clock was put back: it holds none.
+    fn is_split(&mut self, node: usize, name: Option<usize>, record: Record, id: Option<&[u8]>) -> bool {
+        let Some((name, id)) = name.zip(id).filter(|_| record == Record::Permits) else {
+            return false;
+        };
+        let node = &mut self.nodes[node];
+        let clock = node.clock(self.now);
+        !Record::has_first_permit(&mut node.store, self.names[name].as_str(), clock, id)
+    }
+
     /// How a fair lock stands.
-    fn standing(&mut self, node: usize, name: usize) -> Standing {
+    pub(crate) fn standing(&mut self, node: usize, name: usize) -> Standing {
         let node = &mut self.nodes[node];
         let clock = node.clock(self.now);
         standing(&mut node.store, self.names[name].as_str(), clock)
@@ -338,11 +373,18 @@ impl World {
         let callers = (kinds::callers(call), role(call.script).0 == Role::Release);
         let now = self.nodes[node].clock(self.now).as_micros();
         let granted = self.line.ran(name, (before, &after), (&callers.0, callers.1), now)?;
+        self.check_next(node, name, call, (before, &after))?;
         let token = after.token.filter(|token| Some(*token) != before.token);
-        match (granted, token) {
+        // A poll draws one for whom it finds granted.
+        let holder = after.holder.map(|(owner, _)| owner);
+        let (owner, is_new) = match granted {
+            Some(owner) => (Some(owner), true),
+            None => (holder.filter(|_| call.script == Script::FairPoll), false),
+        };
+        match (owner, token) {
             (Some(owner), Some(token)) => {
                 let owner = self.owner(&owner);
-                self.fencing.granted(name, owner, token, false)
+                self.fencing.granted(name, owner, token, !is_new)
             }
             _ => Ok(()),
         }
@@ -358,7 +400,8 @@ impl World {
             .collect()
     }
 
-    fn publish(&mut self, client: usize, node: usize, channel: &Arc<[u8]>, payload: &Arc<[u8]>) {
+    pub(crate) fn publish(&mut self, client: usize, node: usize, channel: &Arc<[u8]>, payload: &Arc<[u8]>) {
+        self.overhears(channel, payload);
         if self.plan.is_deaf || (self.is_rough && self.random.chance(self.plan.odds.dropped_message)) {
             self.struck(Fault::DroppedMessage, client);
             return;
@@ -406,7 +449,12 @@ impl World {
         }
         let client = &mut self.clients[route.client];
         client.link(route).in_flight.retain(|of| *of != call);
-        self.tell(route.client, |session, now| session.on_reply(call, result, now))
+        let is_demoted = matches!(&result, Err(CallError::Server { code, .. }) if code == READONLY);
+        self.tell(route.client, |session, now| session.on_reply(call, result, now))?;
+        match is_demoted {
+            true => self.leaves(route.client, route.node),
+            false => Ok(()),
+        }
     }
 
     /// Gives a session an input, and drains it.
@@ -441,6 +489,7 @@ impl World {
             return Ok(());
         }
         self.note(trace::Line::Hears { client, node });
+        self.hears(client, channel);
         self.tell(client, |session, now| {
             session.on_message(Self::node_id(node), channel, payload, now);
         })
@@ -485,94 +534,5 @@ impl World {
                 *survives = true;
             }
         }
-    }
-
-    /// A client sees that a connection is gone.
-    pub(crate) fn closed(&mut self, route: Route) -> Checked {
-        let Route { client, node, .. } = route;
-        let link = self.clients[client].link(route);
-        if !link.open || link.epoch != route.epoch {
-            return Ok(());
-        }
-        link.open = false;
-        link.epoch += 1;
-        let cut_off = std::mem::take(&mut link.in_flight);
-        self.note(trace::Line::Closed { client, node });
-        let next = self.route(client, node, route.line);
-        let longest = self.random.pick(&[3 * MS, 200 * MS]);
-        let back_off = self.random.between(MS, longest);
-        self.schedule(back_off, Event::Opened { route: next });
-        if route.line == Line::Messages {
-            return Ok(());
-        }
-        if std::mem::take(&mut self.clients[client].wires[node].is_up) {
-            self.tell(client, |session, now| {
-                session.on_disconnected(Self::node_id(node), "the connection closed", now);
-            })?;
-        }
-        for call in cut_off {
-            let cause = CallError::Disconnected("the connection closed".into());
-            self.tell(client, |session, now| session.on_reply(call, Err(cause), now))?;
-        }
-        Ok(())
-    }
-
-    /// A connection is there, unless the server stands still.
-    pub(crate) fn opened(&mut self, route: Route) -> Checked {
-        let Route { client, node, .. } = route;
-        if self.nodes[node].stopped {
-            let again = self.random.between(20 * MS, 100 * MS);
-            self.schedule(again, Event::Opened { route });
-            return Ok(());
-        }
-        let link = self.clients[client].link(route);
-        if link.open || link.epoch != route.epoch {
-            return Ok(());
-        }
-        link.open = true;
-        link.cut = false;
-        link.busy_until = [0; 2];
-        if route.line == Line::Messages {
-            self.note(trace::Line::OpenedForMessages { client, node });
-            for channel in self.clients[client].wires[node].channels.clone() {
-                self.listen(route, channel, true);
-            }
-            return Ok(());
-        }
-        let lane = if route.line == Line::Renewals {
-            Lane::Renewal
-        } else {
-            Lane::Command
-        };
-        self.note(trace::Line::Opened { client, node, lane });
-        let wires = &mut self.clients[client].wires[node];
-        if wires.carries_calls() && !std::mem::replace(&mut wires.is_up, true) {
-            return self.tell(client, |session, now| session.on_connected(Self::node_id(node), now));
-        }
-        self.drain(client)
-    }
-
-    /// A call has waited too long for a connection.
-    pub(crate) fn overdue(&mut self, route: Route, call: CallId) -> Checked {
-        let link = self.clients[route.client].link(route);
-        let before = link.waiting.len();
-        link.waiting.retain(|waiting| waiting.id != call);
-        if link.waiting.len() == before {
-            return Ok(());
-        }
-        let cause = CallError::Disconnected("not connected".into());
-        self.tell(route.client, |session, now| session.on_reply(call, Err(cause), now))
-    }
-
-    /// A call has waited too long for its answer: the client gives up the connection.
-    pub(crate) fn silent(&mut self, route: Route, call: CallId) -> Checked {
-        let link = self.clients[route.client].link(route);
-        if link.epoch != route.epoch || !link.in_flight.contains(&call) {
-            return Ok(());
-        }
-        if !link.cut {
-            self.break_off(route);
-        }
-        self.closed(route)
     }
 }

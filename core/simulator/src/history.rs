@@ -7,6 +7,7 @@ use crate::checks::{
 use crate::defect::Defect;
 use crate::fault::FaultCounts;
 use crate::kinds::Family;
+use crate::operation::OperationCounts;
 use crate::time::{Micros, SECOND};
 use crate::trace::Line;
 use crate::world::World;
@@ -28,6 +29,8 @@ pub struct Report {
     pub virtual_micros: u64,
     /// How often each kind of fault has struck.
     pub faults: FaultCounts,
+    /// How often each operation was done.
+    pub operations: OperationCounts,
     /// How many leases were granted.
     pub grants: u64,
     /// How many scripts the servers ran.
@@ -50,7 +53,23 @@ pub struct Violation {
 /// Runs the history of a seed.
 #[must_use]
 pub fn run(seed: u64, defect: Option<Defect>, print: bool) -> Report {
-    let mut world = World::new(seed, defect, print);
+    report(World::new(seed, defect, print), seed, print)
+}
+
+/// Runs the history of a seed for locks of one family, with sessions that make a mistake.
+#[cfg(feature = "defects")]
+#[must_use]
+pub fn run_mistaken(seed: u64, family: Family, mistake: Option<leasehold_protocol::Defect>) -> Report {
+    let mut world = World::of(seed, Some(family), None, false);
+    for client in &mut world.clients {
+        if let (Some(session), Some(mistake)) = (&mut client.session, mistake) {
+            session.switch_on(mistake);
+        }
+    }
+    report(world, seed, false)
+}
+
+fn report(mut world: World, seed: u64, print: bool) -> Report {
     if print {
         println!("{:#?}", world.plan);
     }
@@ -68,6 +87,7 @@ pub fn run(seed: u64, defect: Option<Defect>, print: bool) -> Report {
         steps: world.steps,
         virtual_micros: world.now,
         faults: world.faults,
+        operations: world.operations,
         grants: world.grants,
         script_runs: world.script_runs,
     }

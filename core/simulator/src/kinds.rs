@@ -7,7 +7,7 @@ use leasehold_protocol::{Call, Kind, Permits, Reply, Script, Token};
 
 use crate::plan::Crowd;
 use crate::random::Random;
-use crate::records::Record;
+use crate::records::{Group, Record};
 use crate::time::{MS, Micros};
 
 /// Locks of one name that exclude one another, for a history to contend for.
@@ -27,6 +27,9 @@ pub enum Family {
     RedLock,
     /// Locks of any kinds: some callers take several of them together, others one.
     Several,
+    /// Locks of several kinds that have one name: most have nothing to do with one another
+    /// but that their tokens are one sequence.
+    OneName,
 }
 
 /// What the histories choose from.
@@ -38,6 +41,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family::Fair,
     Family::RedLock,
     Family::Several,
+    Family::OneName,
 ];
 
 impl Family {
@@ -52,6 +56,7 @@ impl Family {
             Self::Fair => "fair lock",
             Self::RedLock => "redlock",
             Self::Several => "several together",
+            Self::OneName => "kinds of one name",
         }
     }
 
@@ -94,6 +99,28 @@ impl Family {
             Self::Several => random
                 .pick(&[Self::Lock, Self::Mutex, Self::Semaphore, Self::ReadWrite, Self::Fair])
                 .kinds(random),
+            Self::OneName => {
+                let plain: &[&[Kind]] = &[
+                    &[Kind::Lock],
+                    &[Kind::Fair],
+                    &[Kind::Mutex],
+                    // Their records have one key, and are no record to one another.
+                    &[Kind::Lock, Kind::Mutex],
+                    &[Kind::Fair, Kind::Lock, Kind::Mutex],
+                ];
+                let mut kinds = random.pick(plain).to_vec();
+                match random.between(0, 5) {
+                    0..=2 => kinds.push(Kind::Write),
+                    3 => kinds.extend([Kind::Write, Kind::Write, Kind::Read]),
+                    4 => kinds.extend(semaphore(random)),
+                    _ => kinds.extend(
+                        semaphore(random)
+                            .into_iter()
+                            .chain([Kind::Write, Kind::Write, Kind::Read]),
+                    ),
+                }
+                kinds
+            }
         }
     }
 
@@ -118,16 +145,8 @@ impl Family {
     }
 }
 
-/// For how much longer than a timeout an owner may be on record that was given up, of a name
-/// that is wanted as these kinds.
-pub(crate) fn longest_ghost(kinds: &[Kind]) -> Micros {
-    // A call that says that it lives may run late: it is granted the lock once more, for as
-    // long as anybody who does not answer.
-    let is_fair = kinds.contains(&Kind::Fair);
-    if is_fair { 6_000 * MS } else { 0 }
-}
-
-/// Some of few permits; now and then somebody is wrong about how many there are.
+/// Some of few permits; now and then somebody is wrong about how many there are, or right
+/// once an operator has changed that.
 fn semaphore(random: &mut Random) -> Vec<Kind> {
     let limit = u32::try_from(random.between(1, 4)).unwrap_or(1);
     let mut kinds: Vec<Permits> = Vec::new();
@@ -136,23 +155,49 @@ fn semaphore(random: &mut Random) -> Vec<Kind> {
             kinds.extend(Permits::new(wanted, limit));
         }
     }
-    if random.chance(200) {
-        kinds.extend(Permits::new(1, limit + 1));
+    if random.chance(300) {
+        let other = random.pick(&[limit + 1, limit + 2, limit.saturating_sub(1).max(1)]);
+        kinds.extend(Permits::new(1, other));
+        kinds.extend(
+            Permits::new(other.min(2), other)
+                .into_iter()
+                .filter(|_| random.chance(500)),
+        );
     }
     kinds.into_iter().map(Kind::Semaphore).collect()
 }
 
+/// Whether locks of one name have to do with one another.
+pub(crate) fn are_related(one: Kind, other: Kind) -> bool {
+    Record::of(one).group() == Record::of(other).group()
+}
+
+/// Whether a caller that has a name as `held` asks for it as `kind`, too.
+pub(crate) fn goes_inside(kind: Kind, held: Kind) -> bool {
+    let (record, outer) = (Record::of(kind), Record::of(held));
+    record == outer || (record.group() == Group::Sides && outer.group() == Group::Sides)
+}
+
 /// Whether `newcomer` may hold beside `others`, all of one name.
 pub(crate) fn admits(newcomer: Kind, others: &[Kind]) -> bool {
+    let others: Vec<Kind> = others
+        .iter()
+        .filter(|other| are_related(newcomer, **other))
+        .copied()
+        .collect();
     match newcomer {
         Kind::Lock | Kind::Fair | Kind::Mutex | Kind::Write => others.is_empty(),
         Kind::Read => others.iter().all(|other| *other == Kind::Read),
+        // Who was let in under another limit keeps its permits. Which limit counted when is
+        // looked at on the server.
         Kind::Semaphore(permits) => {
-            let of = |other: &Kind| match other {
-                Kind::Semaphore(other) if other.limit() == permits.limit() => other.wanted(),
-                _ => permits.limit(),
-            };
-            others.iter().map(of).sum::<u32>() + permits.wanted() <= permits.limit()
+            let mut all = vec![permits];
+            all.extend(others.iter().filter_map(|other| match other {
+                Kind::Semaphore(other) => Some(*other),
+                _ => None,
+            }));
+            let limit = all.iter().map(|permits| permits.limit()).max().unwrap_or(0);
+            all.iter().map(|permits| permits.wanted()).sum::<u32>() <= limit
         }
         other => unreachable!("no rule for {other:?}"),
     }
@@ -176,6 +221,10 @@ pub(crate) enum Role {
     /// Waiters say that they live.
     Poll,
     Inspect,
+    /// An operator takes it from whoever has it.
+    Force,
+    /// An operator changes how many permits there are.
+    Limit,
 }
 
 /// What a script is for, and which record it is about.
@@ -201,7 +250,21 @@ pub(crate) fn role(script: Script) -> (Role, Record) {
         Script::WriteRenew => (Role::Renew, Record::Writer),
         Script::WriteRelease => (Role::Release, Record::Writer),
         Script::ReadWriteInspect => (Role::Inspect, Record::Writer),
+        Script::LockForce | Script::FairForce => (Role::Force, Record::Hash),
+        Script::MutexForce => (Role::Force, Record::Text),
+        Script::SemaphoreForce => (Role::Force, Record::Permits),
+        Script::ReadWriteForce => (Role::Force, Record::Writer),
+        Script::SemaphoreLimit => (Role::Limit, Record::Permits),
         other => unreachable!("no role for {other:?}"),
+    }
+}
+
+/// The record that a call is about.
+pub(crate) fn record(call: &Call) -> Record {
+    let is_of_side = matches!(call.script, Script::ReadWriteInspect | Script::ReadWriteForce);
+    match call.args.first() {
+        Some(side) if is_of_side && &**side == b"read" => Record::Readers,
+        _ => role(call.script).1,
     }
 }
 
@@ -210,14 +273,17 @@ pub(crate) fn owner(call: &Call) -> Option<&[u8]> {
     let position = match role(call.script).0 {
         Role::Acquire | Role::Renew => 1,
         Role::Release => 0,
-        Role::Poll | Role::Inspect => return None,
+        Role::Poll | Role::Inspect | Role::Force | Role::Limit => return None,
     };
     call.args.get(position).map(|owner| &**owner)
 }
 
 /// Whether the waiters of a call's lock queue on the server.
 pub(crate) const fn is_fair(script: Script) -> bool {
-    matches!(script, Script::FairAcquire | Script::FairPoll | Script::FairRelease)
+    matches!(
+        script,
+        Script::FairAcquire | Script::FairPoll | Script::FairRelease | Script::FairForce
+    )
 }
 
 /// The owners that a call is made for, or on behalf of.
@@ -233,6 +299,30 @@ pub(crate) fn writer_around(call: &Call) -> Option<&[u8]> {
     let is_read = call.script == Script::ReadAcquire;
     let writer = call.args.get(3).filter(|_| is_read)?;
     (!writer.is_empty()).then_some(writer)
+}
+
+/// The permits that an attempt asks for.
+pub(crate) fn permits(call: &Call) -> Option<Permits> {
+    let is_it = call.script == Script::SemaphoreAcquire;
+    let number = |place: usize| std::str::from_utf8(call.args.get(place)?).ok()?.parse().ok();
+    Permits::new(number(2)?, number(3)?).ok().filter(|_| is_it)
+}
+
+/// The limit that an operator sets.
+pub(crate) fn limit(call: &Call) -> Option<u32> {
+    let limit = call.args.first().filter(|_| call.script == Script::SemaphoreLimit)?;
+    std::str::from_utf8(limit).ok()?.parse().ok()
+}
+
+/// The owner that a server names when it is asked who holds a lock.
+pub(crate) fn holder(reply: &Reply) -> Option<Vec<u8>> {
+    match reply {
+        Reply::Array(parts) => match parts.as_slice() {
+            [Reply::Int(0), _, Reply::Bytes(owner), ..] => Some(owner.to_vec()),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Whether a call had its way: granted, renewed, released.

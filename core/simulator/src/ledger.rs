@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use leasehold_protocol::{Grant, Instant, Kind, LeaseId, Token};
 
 use crate::records::Record;
+use crate::time::Micros;
 
 /// A lease of a client.
 pub(crate) type LeaseKey = (usize, LeaseId);
@@ -28,8 +29,8 @@ pub(crate) struct Lease {
     /// Until when it may be relied on, by its client's clock.
     pub(crate) deadline: Instant,
     pub(crate) lost: bool,
-    /// Whether the watchdog renews its hold.
-    pub(crate) watched: bool,
+    /// The length by which the watchdog renews its hold, if it does.
+    pub(crate) renewed: Option<Micros>,
 }
 
 impl Lease {
@@ -71,6 +72,8 @@ pub(crate) struct Ledger {
     live: BTreeMap<LeaseKey, Lease>,
     released: BTreeSet<LeaseKey>,
     holds: u64,
+    /// The holds that the watchdog renews, for one of their levels at least.
+    renewed: BTreeSet<u64>,
 }
 
 impl Ledger {
@@ -81,17 +84,27 @@ impl Ledger {
         grant: &Grant,
         inside: Option<LeaseId>,
         locks: Vec<Lock>,
-        watched: bool,
+        renewed: Option<Micros>,
     ) -> &Lease {
         let inside = inside.and_then(|lease| self.live.get(&(client, lease)));
-        let (hold, was_watched, around) = match inside {
-            Some(lease) if lease.is_of(&locks) => (lease.hold, lease.watched, lease.around.clone()),
+        let (hold, before, around) = match inside {
+            Some(lease) if lease.is_of(&locks) => (lease.hold, lease.renewed, lease.around.clone()),
             _ => {
                 self.holds += 1;
                 let around = inside.map(|lease| [lease.around.as_slice(), &[lease.hold]].concat());
-                (self.holds, false, around.unwrap_or_default())
+                (self.holds, None, around.unwrap_or_default())
             }
         };
+        // The longest auto-renewed level counts for all of them, also when it is released.
+        let renewed = renewed.max(before);
+        for ((of, _), other) in &mut self.live {
+            if *of == client && other.hold == hold {
+                other.renewed = renewed;
+            } else if *of == client && around.contains(&other.hold) && other.locks.len() > 1 {
+                // Of several locks one is renewed as a level of its own is.
+                other.renewed = other.renewed.map(|length| length.max(renewed.unwrap_or_default()));
+            }
+        }
         let lease = Lease {
             locks,
             around,
@@ -99,8 +112,11 @@ impl Ledger {
             token: grant.token,
             deadline: grant.deadline,
             lost: false,
-            watched: watched || was_watched,
+            renewed,
         };
+        if lease.renewed.is_some() {
+            self.renewed.insert(hold);
+        }
         self.live.entry((client, grant.lease)).or_insert(lease)
     }
 
@@ -118,6 +134,11 @@ impl Ledger {
         let hold = self.live.remove(&(client, lease))?.hold;
         self.released.insert((client, lease));
         self.of(client).all(|(_, lease)| lease.hold != hold).then_some(hold)
+    }
+
+    /// Whether the watchdog renews a hold.
+    pub(crate) fn is_renewed(&self, hold: u64) -> bool {
+        self.renewed.contains(&hold)
     }
 
     pub(crate) fn was_released(&self, client: usize, lease: LeaseId) -> bool {

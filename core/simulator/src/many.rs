@@ -10,6 +10,7 @@ use crate::defect::Defect;
 use crate::fault::{Fault, FaultCounts};
 use crate::history::{Report, Violation, run};
 use crate::kinds::{FAMILIES, Family};
+use crate::operation::{Operation, OperationCounts};
 
 /// Violations that a summary keeps.
 const KEPT: usize = 10;
@@ -27,6 +28,8 @@ pub struct Summary {
     pub families: BTreeMap<Family, u64>,
     /// How often each kind of fault has struck.
     pub faults: FaultCounts,
+    /// How often each operation was done.
+    pub operations: OperationCounts,
     /// How much time passed in them.
     pub virtual_time: Duration,
     /// How much time passed outside.
@@ -39,13 +42,19 @@ pub struct Summary {
     pub script_runs: u64,
 }
 
-/// Runs the histories of `count` seeds from `start` on.
+/// Runs the histories of `count` seeds from `start` on, on all processors.
 #[must_use]
 pub fn run_many(start: u64, count: u64, defect: Option<Defect>) -> Summary {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    run_many_on(threads, start, count, defect)
+}
+
+/// Runs the histories of `count` seeds from `start` on, on so many threads.
+#[must_use]
+pub fn run_many_on(threads: usize, start: u64, count: u64, defect: Option<Defect>) -> Summary {
     let began = Instant::now();
     let next = AtomicU64::new(0);
     let summary = Mutex::new(Summary::default());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -71,6 +80,7 @@ impl Summary {
         self.histories += 1;
         *self.families.entry(report.family).or_default() += 1;
         self.faults += &report.faults;
+        self.operations += &report.operations;
         self.virtual_time += Duration::from_micros(report.virtual_micros);
         self.steps += report.steps;
         self.grants += report.grants;
@@ -88,6 +98,7 @@ impl Summary {
         }
         self.violations += other.violations;
         self.faults += &other.faults;
+        self.operations += &other.operations;
         self.virtual_time += other.virtual_time;
         self.steps += other.steps;
         self.grants += other.grants;
@@ -110,6 +121,15 @@ impl Summary {
         all.filter(|family| self.histories_of(*family) == 0).collect()
     }
 
+    /// The names of all that none had: families, operations and faults.
+    #[must_use]
+    pub fn missing(&self) -> Vec<&'static str> {
+        let families = self.missing_families().into_iter().map(Family::title);
+        let operations = self.operations.missing().into_iter().map(Operation::name);
+        let faults = self.faults.missing().into_iter().map(Fault::name);
+        families.chain(operations).chain(faults).collect()
+    }
+
     fn keep(&mut self, seed: u64, violation: Violation) {
         let place = self.first.partition_point(|(before, _)| *before < seed);
         self.first.insert(place, (seed, violation));
@@ -128,8 +148,13 @@ impl fmt::Display for Summary {
         writeln!(f, "{:<18} {:>12}", "steps", self.steps)?;
         writeln!(f, "{:<18} {:>12}", "script runs", self.script_runs)?;
         writeln!(f, "{:<18} {:>12}", "leases granted", self.grants)?;
+        writeln!(f, "operations")?;
+        for operation in Operation::ALL {
+            writeln!(f, "  {:<16} {:>12}", operation.name(), self.operations.of(*operation))?;
+        }
+        writeln!(f, "faults")?;
         for fault in Fault::ALL {
-            writeln!(f, "{:<18} {:>12}", fault.name(), self.faults.of(*fault))?;
+            writeln!(f, "  {:<16} {:>12}", fault.name(), self.faults.of(*fault))?;
         }
         writeln!(f, "{:<18} {:>12.0}", "virtual seconds", shown)?;
         writeln!(f, "{:<18} {:>12.1}", "real seconds", real)?;

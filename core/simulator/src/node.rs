@@ -1,84 +1,122 @@
 //! A server: the embedded store with a clock that may step, that may stand
 //! still, refuse for a while, or come back with an older state.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use leasehold_protocol::{Call, CallError, Reply, Script};
 use leasehold_store::{Delivery, Reply as StoreReply, ServerTime, Store, SubscriberId};
 
 use crate::defect::Defect;
-use crate::kinds::{Role, role};
+use crate::plan::Most;
 use crate::records::texts;
-use crate::time::Micros;
+use crate::stores::Lent;
+use crate::time::{Clock, Micros};
 use crate::world::Event;
 
+/// A full server's error.
+pub(crate) const FULL: &str = "OOM";
+
 /// What every server's clock shows when a history begins.
-const EPOCH: i64 = 1_795_000_000_000_000;
+const EPOCH: u64 = 1_795_000_000_000_000;
 
 /// A server.
 pub(crate) struct Node {
-    pub(crate) store: Store,
-    /// By how much its clock is wrong.
+    pub(crate) store: Lent,
+    /// Its clock, if nobody had set it.
+    ticks: Clock,
+    /// By how much its clock was set.
     pub(crate) step: i64,
     /// By how much it was put back in all.
     pub(crate) set_back: i64,
     /// It stands still; what arrives waits.
     pub(crate) stopped: bool,
     pub(crate) backlog: VecDeque<Event>,
+    /// It was demoted, and the address does not lead to the one in its place yet.
+    pub(crate) is_moving: bool,
     /// It refuses calls with this error.
     pub(crate) trouble: Option<&'static str>,
     /// What its replica has heard.
     pub(crate) snapshot: Option<Snapshot>,
     listeners: BTreeSet<(usize, Arc<[u8]>)>,
-    /// A script's defective text.
-    defective: Option<(Script, String)>,
+    /// Scripts that do less in one call than those of users, or that are defective.
+    changed: BTreeMap<Script, Changed>,
+}
+
+/// A script whose text is not that of users.
+#[derive(Debug)]
+struct Changed {
+    text: String,
+    /// By which it is called, once it was loaded.
+    sha1: Option<Vec<u8>>,
 }
 
 /// The state of a server at one time, as commands that bring it back.
 pub(crate) struct Snapshot(Vec<Vec<Vec<u8>>>);
 
 impl Node {
-    pub(crate) fn new(defect: Option<Defect>) -> Self {
+    pub(crate) fn new(most: &Most, defect: Option<Defect>) -> Self {
         Self {
-            store: Store::new(),
+            store: Lent::new(),
+            ticks: Clock {
+                origin: EPOCH,
+                drift_ppm: 0,
+            },
             step: 0,
             set_back: 0,
             stopped: false,
             backlog: VecDeque::new(),
+            is_moving: false,
             trouble: None,
             snapshot: None,
             listeners: BTreeSet::new(),
-            defective: defect.map(Defect::patch),
+            changed: changed(most, defect),
         }
+    }
+
+    /// Its clock runs too fast or too slow from now on, when nothing has happened yet.
+    pub(crate) fn drifts(&mut self, ppm: i64) {
+        self.ticks.drift_ppm = ppm;
     }
 
     /// Its own time.
     pub(crate) fn clock(&self, now: Micros) -> ServerTime {
-        let shown = EPOCH + now.cast_signed() + self.step;
-        ServerTime::from_micros(shown.cast_unsigned())
+        let shown = self.ticks.at(now).as_micros();
+        ServerTime::from_micros(shown.saturating_add_signed(self.step))
+    }
+
+    /// How much true time passes until its clock has gone on by so much.
+    pub(crate) fn lasts(&self, shown: Micros) -> Micros {
+        self.ticks.lasts(shown)
     }
 
     /// Runs a call's script.
     pub(crate) fn run(&mut self, call: &Call, now: Micros) -> Result<Reply, CallError> {
         let clock = self.clock(now);
-        let reply = match &self.defective {
-            Some((script, text)) if *script == call.script => {
+        self.store.set_full(self.trouble == Some(FULL));
+        let reply = match self.changed.get_mut(&call.script) {
+            Some(changed) => {
                 let count = call.keys.len().to_string();
-                let mut words: Vec<&[u8]> = vec![b"EVAL", text.as_bytes(), count.as_bytes()];
+                let load = |store: &mut Store, text: &str| match store.execute(&["SCRIPT", "LOAD", text], clock) {
+                    StoreReply::Bytes(sha1) => sha1,
+                    reply => unreachable!("a script is not loaded: {reply:?}"),
+                };
+                let sha1 = changed.sha1.get_or_insert_with(|| load(&mut self.store, &changed.text));
+                let mut words: Vec<&[u8]> = vec![b"EVALSHA", sha1, count.as_bytes()];
                 words.extend(call.keys.iter().chain(&call.args).map(|word| &**word));
                 self.store.execute(&words, clock)
             }
-            _ => self.store.run_script(call.script, &call.keys, &call.args, clock),
+            None => self.store.run_script(call.script, &call.keys, &call.args, clock),
         };
+        // What strangers and the checks do to it is never refused.
+        self.store.set_full(false);
         Ok(reply.into_result()?.into())
     }
 
     /// The error of a call that it refuses without running it.
-    pub(crate) fn refuses(&self, script: Script) -> Option<&'static str> {
-        // A full server refuses only what would take memory.
-        self.trouble
-            .filter(|code| *code != "OOM" || role(script).0 == Role::Acquire)
+    pub(crate) fn refuses(&self) -> Option<&'static str> {
+        // A full server runs the script, and refuses in it what would take memory.
+        self.trouble.filter(|code| *code != FULL)
     }
 
     pub(crate) fn subscribe(&mut self, client: usize, channel: &Arc<[u8]>) {
@@ -167,4 +205,23 @@ impl Node {
             assert!(!matches!(reply, StoreReply::Error(_)), "{reply:?}");
         }
     }
+}
+
+/// The scripts whose text is not that of users.
+fn changed(most: &Most, defect: Option<Defect>) -> BTreeMap<Script, Changed> {
+    let mut changed = BTreeMap::new();
+    let patched = defect.and_then(Defect::patch);
+    for script in Script::ALL {
+        let text = match &patched {
+            Some((of, text)) if of == script => text.clone(),
+            _ => script.text().to_owned(),
+        };
+        let text = text
+            .replace("local MOST_DEAD = 32", &format!("local MOST_DEAD = {}", most.dead))
+            .replace("'LIMIT', 0, 64)", &format!("'LIMIT', 0, {})", most.ended));
+        if text != script.text() {
+            changed.insert(*script, Changed { text, sha1: None });
+        }
+    }
+    changed
 }

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_protocol::{Kind, Ticket};
 
-use crate::checks::{Broken, Checked, Sight, broken, is_believed};
+use crate::checks::{Broken, Checked, Following, Sight, broken, is_believed};
 use crate::client::Client;
-use crate::kinds::{Family, admits, longest_ghost};
+use crate::kinds::{Family, admits};
 use crate::ledger::{Lease, Lock};
-use crate::records::Record;
+use crate::records::{Group, Record};
 use crate::time::{MS, Micros};
 use crate::workload::Task;
 use crate::world::{Event, World};
@@ -29,14 +29,55 @@ impl World {
         }
         for name in 0..self.names.len() {
             self.look_at_records(name)?;
-            let sight = self.sight(name)?;
-            self.progress.observed(name, sight, self.now)?;
+            let groups: BTreeSet<Group> = self.records(name).into_iter().map(Record::group).collect();
+            for group in groups {
+                let sight = self.sight(name, group)?;
+                self.progress.observed((name, group), sight, self.now)?;
+            }
             self.look_at_sides(name)?;
             self.look_at_grants(name)?;
         }
+        Following::observed(&self.clients, self.now)?;
+        let clients = &self.clients;
+        self.wakes.observed(self.now, |client, waiter| {
+            let client = &clients[client];
+            let mut waiting = client.tasks.iter().filter_map(Task::wants);
+            client.is_connected() && waiting.any(|(ticket, _)| ticket == waiter)
+        })?;
+        self.look_at_forced()?;
         match self.plan.family {
             Family::Several => self.look_at_callers(),
             _ => Ok(()),
+        }
+    }
+
+    /// A message on a lock's channel reaches a client: if the lock is free, and one who waits for it
+    /// at this client is the first there, that one is to ask.
+    pub(crate) fn hears(&mut self, client: usize, channel: &[u8]) {
+        let is_simple = self.nodes.len() == 1 && self.plan.family != Family::Several;
+        if !is_simple || !self.is_settled() || !self.clients[client].is_connected() {
+            return;
+        }
+        let text = String::from_utf8_lossy(channel);
+        let tagged = |name: usize| format!("{{{}}}", self.names[name].as_str());
+        let is_of = |name: &usize| text.contains(&tagged(*name)) && !text.contains(":grants:");
+        let Some(name) = (0..self.names.len()).find(is_of) else {
+            return;
+        };
+        // Who holds it here knows that without asking.
+        if self.ledger.of(client).any(|(_, lease)| lease.kind_of(name).is_some()) {
+            return;
+        }
+        let waiting = self.clients[client].tasks.iter().filter_map(Task::wants);
+        let of_name = waiting.filter_map(|(ticket, locks)| match locks {
+            // Kinds of one name may have channels of their own.
+            [(of, kind)] if *of == name && is_told_on(*kind, &text) => Some((ticket, *kind)),
+            _ => None,
+        });
+        if let Some((ticket, kind)) = of_name.min_by_key(|(ticket, _)| *ticket)
+            && self.is_free_for(kind, name)
+        {
+            self.wakes.hears(client, name, ticket, self.now);
         }
     }
 
@@ -125,7 +166,11 @@ impl World {
     /// Whether nobody but those who wait beside it is in a caller's way.
     fn may_be_served(&mut self, caller: &Caller, beside: &[Caller]) -> bool {
         caller.2.iter().all(|(name, kind)| {
-            let believed: Vec<Kind> = self.believed(*name).into_iter().map(|(kind, ..)| kind).collect();
+            if self.stands_behind_forced(caller.0, *name) {
+                return false;
+            }
+            let group = Record::of(*kind).group();
+            let believed: Vec<Kind> = self.believed(*name, group).into_iter().map(|(kind, ..)| kind).collect();
             if !admits(*kind, &believed) {
                 return false;
             }
@@ -157,19 +202,22 @@ impl World {
         })
     }
 
-    /// The holds of a name that are relied on: as which kind, whether the watchdog renews
-    /// them, and the lease of that.
-    fn believed(&self, name: usize) -> Vec<(Kind, bool, Micros)> {
+    /// The holds of a name that are relied on: as which kind, and by which length the watchdog
+    /// renews them, if it does. Those are not among them that an operator took away.
+    fn believed(&self, name: usize, group: Group) -> Vec<(Kind, Option<Micros>)> {
         let (mut holds, mut believed) = (Vec::new(), Vec::new());
         for ((client, _), lease) in self.ledger.live() {
             let Some(kind) = lease.kind_of(name).filter(|_| !holds.contains(&lease.hold)) else {
                 continue;
             };
+            if Record::of(kind).group() != group || self.is_forced(lease, name) {
+                continue;
+            }
             // One of several locks that is entered again has no record of its own.
             let is_part = |(_, other): (_, &Lease)| lease.around.contains(&other.hold) && other.has_part((name, kind));
             if is_believed(lease, self.clocks[client], self.now) && !self.ledger.of(client).any(is_part) {
                 holds.push(lease.hold);
-                believed.push((kind, lease.watched, self.clients[client].lease));
+                believed.push((kind, lease.renewed));
             }
         }
         believed
@@ -187,7 +235,8 @@ impl World {
                 if let Some(client) = self.clients.iter().position(is_there) {
                     let is_stray = self.is_nobodys(client, name);
                     let owner = self.owner(&id);
-                    let longest = self.plan.timeout() + longest_ghost(&self.plan.names[name]);
+                    let longest = self.plan.timeout();
+                    let longest = longest + longest / 100;
                     self.owned.seen(owner, is_stray, settled, longest, self.now)?;
                 }
             }
@@ -200,25 +249,31 @@ impl World {
         let has_it = self.ledger.of(client).any(|(_, lease)| lease.kind_of(name).is_some());
         let waiting = self.clients[client].tasks.iter().filter_map(Task::wants);
         let wants_it = waiting.flat_map(|(_, locks)| locks).any(|(of, _)| *of == name);
-        !has_it && !wants_it
+        !has_it && !wants_it && !self.owned.may_lapse(client, name, self.now)
     }
 
-    fn sight(&mut self, name: usize) -> Result<Sight, Broken> {
+    fn sight(&mut self, name: usize, group: Group) -> Result<Sight, Broken> {
+        let of_group: Vec<Record> = self
+            .records(name)
+            .into_iter()
+            .filter(|of| of.group() == group)
+            .collect();
+        let held = of_group.iter().map(|record| self.holders_of(0, name, *record).len());
         let mut sight = Sight {
             waiters: 0,
-            records: self.holders(0, name).len(),
+            records: held.sum(),
             believed: 0,
             watched: 0,
             longest_lease: 0,
         };
-        let believed = self.believed(name);
+        let believed = self.believed(name, group);
         sight.believed = believed.len();
-        for (_, _, lease) in believed.iter().filter(|(_, watched, _)| *watched) {
+        for length in believed.iter().filter_map(|(_, renewed)| *renewed) {
             sight.watched += 1;
-            sight.longest_lease = sight.longest_lease.max(*lease);
+            sight.longest_lease = sight.longest_lease.max(length);
         }
         let kinds: Vec<Kind> = believed.iter().map(|(kind, ..)| *kind).collect();
-        for record in self.records(name) {
+        for record in of_group {
             let node = &mut self.nodes[0];
             let is_there = node.pttl(record.key(self.names[name].as_str()).as_bytes(), self.now) != -2;
             if record.is_bare() && sight.records == 0 && is_there {
@@ -235,7 +290,10 @@ impl World {
             _ => self.first_wanted(name),
         };
         let mut waiters = 0;
-        for kind in wanted {
+        for kind in wanted.into_iter().filter(|kind| Record::of(*kind).group() == group) {
+            // Who wants what another kind's record has the key of is told so.
+            let alike = |other: &&Kind| group != Group::Plain || Record::of(**other) == Record::of(kind);
+            let kinds: Vec<Kind> = kinds.iter().filter(alike).copied().collect();
             if admits(kind, &kinds) && self.is_free_for(kind, name) {
                 waiters += 1;
             }
@@ -247,7 +305,10 @@ impl World {
     /// What the first waiters of each connected client want of a name.
     fn first_wanted(&self, name: usize) -> Vec<Kind> {
         let mut wanted = Vec::new();
-        for client in self.clients.iter().filter(|client| client.is_connected()) {
+        for (number, client) in self.clients.iter().enumerate() {
+            if !client.is_connected() || self.stands_behind_forced(number, name) {
+                continue;
+            }
             let mut first = BTreeMap::new();
             for (ticket, locks) in client.tasks.iter().filter_map(|task| task.wants()) {
                 if let [(of, kind)] = locks
@@ -271,14 +332,36 @@ impl World {
                 let node = &mut self.nodes[0];
                 let clock = node.clock(self.now);
                 let held = Record::permits(&mut node.store, self.names[name].as_str(), clock);
-                held + permits.wanted() <= permits.limit()
+                let limit = Record::limit(&mut node.store, self.names[name].as_str(), clock);
+                // With another limit than the one that counts it is refused.
+                held + permits.wanted() <= permits.limit() || (held > 0 && limit != Some(permits.limit()))
             }
             Kind::Read => self.holders_of(0, name, Record::Writer).is_empty(),
             _ => {
-                let nodes = 0..self.nodes.len();
-                let free = nodes.filter(|node| self.holders(*node, name).is_empty()).count();
+                let mut free = 0;
+                let record = Record::of(kind);
+                let beside: Vec<Record> = self.records(name).into_iter().collect();
+                let beside = beside.into_iter().filter(|other| match record.group() {
+                    Group::Plain => *other == record,
+                    group => other.group() == group,
+                });
+                let beside: Vec<Record> = beside.collect();
+                for node in 0..self.nodes.len() {
+                    let is_free = |of: &Record| self.holders_of(node, name, *of).is_empty();
+                    free += usize::from(beside.iter().all(is_free));
+                }
                 free > self.nodes.len() / 2
             }
         }
+    }
+}
+
+/// Whether it is said on this channel that a lock of this kind may be free.
+fn is_told_on(kind: Kind, channel: &str) -> bool {
+    match kind {
+        Kind::Mutex => channel.ends_with("}:channel"),
+        Kind::Read | Kind::Write => channel.ends_with("}:rw-channel"),
+        Kind::Semaphore(_) => channel.ends_with("}:semaphore-channel"),
+        _ => channel.starts_with("redisson_lock__channel:"),
     }
 }

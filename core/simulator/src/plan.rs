@@ -9,7 +9,7 @@ use crate::checks::Starvation;
 use crate::fault::Fault;
 use crate::kinds::{FAMILIES, Family};
 use crate::random::Random;
-use crate::time::{Clock, MS, Micros, SECOND};
+use crate::time::{Clock, MS, Micros, Rates, SECOND};
 
 /// Under which conditions a history runs. What is promised depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +56,9 @@ const TIMED: &[Fault] = &[
     Fault::ClientPause,
     Fault::ClientCrash,
     Fault::ClientClose,
+    Fault::LaneCut,
+    Fault::Demotion,
+    Fault::Invention,
 ];
 
 /// How often what is sent meets a fault, in a thousand.
@@ -70,6 +73,15 @@ pub(crate) struct Odds {
     pub(crate) cancel: u64,
 }
 
+/// How often a caller that holds nothing does what operators do, in a thousand.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Operators {
+    pub(crate) inspect: u64,
+    pub(crate) force: u64,
+    /// Only of semaphores.
+    pub(crate) set_limit: u64,
+}
+
 /// One client.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientPlan {
@@ -78,6 +90,37 @@ pub(crate) struct ClientPlan {
     pub(crate) lease: LeaseDuration,
     /// For each task, whether it has a context.
     pub(crate) tasks: Vec<bool>,
+}
+
+/// How much one call does at most. Users have more; with little, histories meet the limits.
+#[derive(Clone, Debug)]
+pub(crate) struct Most {
+    /// Dead waiters that a script of the fair lock passes over.
+    pub(crate) dead: u64,
+    /// Holds that have ended and that a script clears away.
+    pub(crate) ended: u64,
+    /// Waiters that a poll speaks for.
+    pub(crate) waiters: usize,
+}
+
+impl Most {
+    fn new(random: &mut Random) -> Self {
+        Self {
+            dead: random.pick(&[1, 2, 32]),
+            ended: random.pick(&[1, 64]),
+            waiters: random.pick(&[1, 2, 128]),
+        }
+    }
+}
+
+/// In some histories many wait at each client for the fair lock.
+fn add_waiters(clients: &mut [ClientPlan], family: Family, random: &mut Random) {
+    if family == Family::Fair && random.chance(250) {
+        for client in clients {
+            let more = random.between(2, 8);
+            client.tasks.extend((0..more).map(|_| random.chance(600)));
+        }
+    }
 }
 
 /// One that wants one side of a lock, and many that want the other all the time.
@@ -98,12 +141,17 @@ pub(crate) struct Plan {
     pub(crate) crowd: Option<Crowd>,
     /// How many servers there are.
     pub(crate) nodes: usize,
+    /// By how much the clock of each runs too fast or too slow, in millionths.
+    pub(crate) drifts: Vec<i64>,
     pub(crate) clients: Vec<ClientPlan>,
     pub(crate) command_timeout: Duration,
     pub(crate) poll: (Duration, Duration),
+    /// How much one call does at most.
+    pub(crate) most: Most,
     /// How long a message takes if nothing is wrong.
     pub(crate) latency: (Micros, Micros),
     pub(crate) odds: Odds,
+    pub(crate) operators: Operators,
     /// No message ever reaches anybody, also when all else is calm.
     pub(crate) is_deaf: bool,
     /// Faults that strike at times of their own, and the mean time between two.
@@ -127,6 +175,7 @@ impl Plan {
         };
         let drawn = random.pick(FAMILIES);
         let family = only.unwrap_or(drawn);
+        let rates = Rates::new(random);
         let mut names = family.names(random);
         let crowd = family.crowd(random);
         if crowd.is_some() {
@@ -136,11 +185,11 @@ impl Plan {
         let leases: &[u64] = &[300, 300, 500, 1_000, 2_500];
         let (most_clients, most_tasks) = (4, 3);
         let (least_clients, least_tasks) = if crowd.is_some() { (3, 3) } else { (2, 1) };
-        let clients = (0..random.between(least_clients, most_clients))
+        let mut clients: Vec<ClientPlan> = (0..random.between(least_clients, most_clients))
             .map(|_| ClientPlan {
                 clock: Clock {
                     origin: random.between(0, 1_000) * SECOND,
-                    drift_ppm: i64::try_from(random.between(0, 8_000)).unwrap_or(0) - 4_000,
+                    drift_ppm: rates.draw(random),
                 },
                 lease: LeaseDuration::watched(Duration::from_millis(random.pick(leases)))
                     .unwrap_or(LeaseDuration::DEFAULT),
@@ -159,6 +208,11 @@ impl Plan {
             dropped_message: often(&[100, 500, 1_000]),
             cancel: often(&[30, 100, 300]),
         };
+        let operators = Operators {
+            inspect: often(&[20, 100]),
+            force: if crowd.is_some() { 0 } else { often(&[10, 40]) },
+            set_limit: often(&[50, 150]),
+        };
         let cancel = if crowd.is_some() { 0 } else { odds.cancel };
         let odds = Odds { cancel, ..odds };
         let (latencies, thoughts): (&[u64], &[u64]) = match crowd {
@@ -174,23 +228,38 @@ impl Plan {
         for fault in tier.faults() {
             timed.push((*fault, random.between(300, 2_000) * MS));
         }
+        add_waiters(&mut clients, family, random);
+        let nodes = family.nodes(random);
         let longer = crowd.map_or(0, |_| Starvation::takes());
         Self {
             tier,
             family,
             names,
             crowd,
-            nodes: family.nodes(random),
+            nodes,
+            drifts: (0..nodes).map(|_| rates.draw(random)).collect(),
             is_deaf: random.chance(60),
             clients,
             command_timeout,
+            most: Most::new(random),
             poll: (Duration::from_millis(500), Duration::from_millis(750)),
             latency: (50, random.pick(latencies)),
             odds,
+            operators,
             timed,
             faults_until,
             work_until: faults_until + 3 * micros(command_timeout) + 2 * SECOND + longer,
             think: random.pick(thoughts) * MS,
+        }
+    }
+
+    /// Makes the rates of clocks differ by twice as much, which is more than is promised.
+    pub(crate) fn spread_clocks(&mut self) {
+        for client in &mut self.clients {
+            client.clock.drift_ppm *= 2;
+        }
+        for drift in &mut self.drifts {
+            *drift *= 2;
         }
     }
 

@@ -21,10 +21,34 @@ pub(crate) enum Record {
     Writer,
 }
 
+/// Records of a name that have to do with one another: with others they share nothing but
+/// the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Group {
+    /// What the name itself is the key of.
+    Plain,
+    /// Both sides of a read-write lock.
+    Sides,
+    /// A semaphore's permits.
+    Permits,
+}
+
 /// An owner on record, and how many milliseconds of its hold are left; -1 if it never ends.
 pub(crate) type OnRecord = (Vec<u8>, i64);
 
 impl Record {
+    /// The records whose holders are in the way of any newcomer to this one.
+    pub(crate) const fn excludes(self) -> &'static [Self] {
+        match self {
+            Self::Hash => &[Self::Hash],
+            Self::Text => &[Self::Text],
+            // There may be permits left.
+            Self::Permits => &[],
+            Self::Readers => &[Self::Writer],
+            Self::Writer => &[Self::Writer, Self::Readers],
+        }
+    }
+
     /// The record of a kind.
     pub(crate) fn of(kind: Kind) -> Self {
         match kind {
@@ -34,6 +58,15 @@ impl Record {
             Kind::Read => Self::Readers,
             Kind::Write => Self::Writer,
             other => unreachable!("no record for {other:?}"),
+        }
+    }
+
+    /// Those that it has to do with.
+    pub(crate) const fn group(self) -> Group {
+        match self {
+            Self::Hash | Self::Text => Group::Plain,
+            Self::Readers | Self::Writer => Group::Sides,
+            Self::Permits => Group::Permits,
         }
     }
 
@@ -67,7 +100,11 @@ impl Record {
         match self {
             Self::Hash | Self::Text => {
                 let read = if self == Self::Hash { "HKEYS" } else { "GET" };
-                let owners = texts(store.execute(&[read, &key], now));
+                // The key may be another kind's.
+                let owners = match store.execute(&[read, &key], now) {
+                    Reply::Error(_) => return Vec::new(),
+                    owners => texts(owners),
+                };
                 let Reply::Int(left) = store.execute(&["PTTL", &key], now) else {
                     return Vec::new();
                 };
@@ -110,6 +147,21 @@ impl Record {
         let is_theirs =
             |member: &&Vec<u8>| owners.contains(&member.split(|byte| *byte == b'/').next().unwrap_or(member));
         u32::try_from(members.iter().filter(is_theirs).count()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether an owner has the permit that stands for all of its permits.
+    pub(crate) fn has_first_permit(store: &mut Store, name: &str, now: ServerTime, owner: &[u8]) -> bool {
+        let first = [owner, b"/1"].concat();
+        let key = Self::Permits.key(name);
+        let score = texts(store.execute(&[b"ZSCORE", key.as_bytes(), &first], now)).pop();
+        let millis = i64::try_from(now.as_micros() / 1_000).unwrap_or(i64::MAX);
+        score.is_some_and(|score| number(&score) > millis)
+    }
+
+    /// The limit that the permits of a semaphore agreed on.
+    pub(crate) fn limit(store: &mut Store, name: &str, now: ServerTime) -> Option<u32> {
+        let limit = texts(store.execute(&["ZSCORE", &Self::Permits.key(name), "limit"], now)).pop()?;
+        u32::try_from(number(&limit)).ok()
     }
 
     /// How many permits of a semaphore are held.

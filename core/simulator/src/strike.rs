@@ -3,6 +3,7 @@
 use crate::checks::Checked;
 use crate::client::{Line, Route};
 use crate::fault::Fault;
+use crate::node::FULL;
 use crate::records::Record;
 use crate::time::{MS, Micros, SECOND};
 use crate::trace;
@@ -22,6 +23,13 @@ impl World {
         let node = self.random.index(self.nodes.len());
         match fault {
             Fault::Disconnect => self.disconnect(client, node),
+            Fault::LaneCut => self.cut_one(client, node),
+            Fault::Demotion => {
+                if self.demote(node) {
+                    self.struck(fault, node);
+                    self.ends(fault, node, 800 * MS);
+                }
+            }
             Fault::NodeStop => {
                 if !std::mem::replace(&mut self.nodes[node].stopped, true) {
                     self.struck(fault, node);
@@ -30,7 +38,7 @@ impl World {
                 }
             }
             Fault::TemporaryError => {
-                let code = self.random.pick(&["LOADING", "BUSY", "OOM"]);
+                let code = self.random.pick(&["LOADING", "BUSY", FULL]);
                 if self.nodes[node].trouble.replace(code).is_none() {
                     self.struck(fault, node);
                     self.ends(fault, node, 600 * MS);
@@ -45,6 +53,7 @@ impl World {
                 }
             }
             Fault::ClientCrash => self.crash(client),
+            Fault::Invention => self.invents(node),
             Fault::ClientClose => {
                 let of = &self.clients[client];
                 if of.session.is_some() && !of.paused && !of.closed {
@@ -58,12 +67,16 @@ impl World {
                 let records: Vec<Record> = self.records(name).into_iter().collect();
                 let key = self.random.pick(&records).key(self.names[name].as_str());
                 self.nodes[node].store.execute(&["DEL", &key], clock);
+                self.removals.removed(name, self.now);
                 self.disturbed();
                 self.struck(fault, node);
             }
             Fault::Flush => {
                 let clock = self.nodes[node].clock(self.now);
                 self.nodes[node].store.execute(&["FLUSHALL"], clock);
+                for name in 0..self.names.len() {
+                    self.removals.removed(name, self.now);
+                }
                 self.disturbed();
                 self.struck(fault, node);
             }
@@ -108,12 +121,21 @@ impl World {
         self.note(trace::Line::Over { fault, whom });
         match fault {
             Fault::NodeStop => {
-                self.nodes[whom].stopped = false;
+                if std::mem::take(&mut self.nodes[whom].stopped) {
+                    self.following.hindered_all(whom, self.now);
+                }
                 for event in std::mem::take(&mut self.nodes[whom].backlog) {
                     self.happen(event)?;
                 }
             }
-            Fault::TemporaryError => self.nodes[whom].trouble = None,
+            Fault::TemporaryError => {
+                let was_in_trouble = self.nodes[whom].trouble.take().is_some();
+                self.serves_again(whom, was_in_trouble);
+            }
+            Fault::Demotion => {
+                let was_moving = std::mem::take(&mut self.nodes[whom].is_moving);
+                self.serves_again(whom, was_moving);
+            }
             Fault::ClientPause => return self.resume(whom),
             // It happened already, when faults came to their end.
             Fault::Failover if self.nodes[whom].snapshot.is_none() => {}
@@ -127,6 +149,12 @@ impl World {
             _ => {}
         }
         Ok(())
+    }
+
+    fn serves_again(&mut self, node: usize, did_not: bool) {
+        if did_not {
+            self.following.hindered_all(node, self.now);
+        }
     }
 
     /// A client goes on: everything that reached it meanwhile comes at once, before or
@@ -217,8 +245,14 @@ impl World {
             self.strike_over(Fault::TemporaryError, node)?;
             self.strike_over(Fault::NodeStop, node)?;
             self.strike_over(Fault::Failover, node)?;
+            self.strike_over(Fault::Demotion, node)?;
         }
         for client in 0..self.clients.len() {
+            for wires in &mut self.clients[client].wires {
+                for link in &mut wires.links {
+                    link.away_until = self.now;
+                }
+            }
             self.resume(client)?;
         }
         Ok(())
@@ -228,6 +262,8 @@ impl World {
     fn disturbed(&mut self) {
         self.progress.disturbed();
         self.starvation.disturbed();
+        self.wakes.disturbed();
+        self.operators.disturbed();
     }
 
     /// Whether no fault is felt any more.

@@ -1,6 +1,8 @@
-//! True time, and the clocks that clients read instead of it.
+//! True time, and the clocks that clients and servers read instead of it.
 
 use leasehold_protocol::Instant;
+
+use crate::random::Random;
 
 /// True time: microseconds since the history began. Nobody in the history sees it.
 pub(crate) type Micros = u64;
@@ -10,7 +12,46 @@ pub(crate) const MS: Micros = 1_000;
 /// A second of true time.
 pub(crate) const SECOND: Micros = 1_000 * MS;
 
-/// A client's clock: it starts anywhere and runs a little too fast or too slow.
+/// By how much the rates of two clocks may differ at the most, in millionths, for what is
+/// promised to hold: a deadline leaves one hundredth of the lease for it.
+const PROMISED_PPM: i64 = 10_000;
+
+/// The rates that the clocks of a history have. The true rate is one of them, and no two
+/// are further apart than is promised.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rates {
+    /// The error of the slowest clock there may be, in millionths.
+    slowest: i64,
+    /// The error of the fastest.
+    fastest: i64,
+}
+
+impl Rates {
+    /// Any rates that keep the promise.
+    pub(crate) fn new(random: &mut Random) -> Self {
+        let slowest = -any(random, PROMISED_PPM);
+        Self {
+            slowest,
+            fastest: slowest + PROMISED_PPM,
+        }
+    }
+
+    /// The rate of one clock. Every other one is at the edge.
+    pub(crate) fn draw(self, random: &mut Random) -> i64 {
+        match random.between(0, 3) {
+            0 => self.slowest,
+            1 => self.fastest,
+            _ => self.slowest + any(random, self.fastest - self.slowest),
+        }
+    }
+}
+
+/// A number from zero to `most`.
+fn any(random: &mut Random, most: i64) -> i64 {
+    random.between(0, most.unsigned_abs()).cast_signed()
+}
+
+/// A clock of a client or a server: it starts anywhere and runs a little too fast or too slow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     /// What it shows at the beginning.
@@ -36,6 +77,12 @@ impl Clock {
         }
         time
     }
+
+    /// How much true time passes until it has gone on by so much, rounded up.
+    pub(crate) fn lasts(self, shown: Micros) -> Micros {
+        let rate = i128::from(1_000_000 + self.drift_ppm);
+        u64::try_from((i128::from(shown) * 1_000_000 + rate - 1) / rate).unwrap_or(u64::MAX)
+    }
 }
 
 #[cfg(test)]
@@ -44,7 +91,7 @@ mod tests {
 
     #[test]
     fn when_is_the_first_time_at_which_the_clock_shows_it() {
-        for drift_ppm in [-5_000, -1, 0, 1, 4_999] {
+        for drift_ppm in [-10_000, -5_000, -1, 0, 1, 4_999, 10_000] {
             let clock = Clock {
                 origin: 1_000,
                 drift_ppm,
@@ -58,5 +105,21 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn rates_are_no_further_apart_than_promised_and_reach_the_edge() {
+        let mut random = Random::new(7);
+        let mut widest = 0;
+        for _ in 0..1_000 {
+            let rates = Rates::new(&mut random);
+            let (one, other) = (rates.draw(&mut random), rates.draw(&mut random));
+            assert!(rates.slowest <= 0 && rates.fastest >= 0, "{rates:?}");
+            widest = widest.max((one - other).abs());
+            // A deadline after 99 % of a lease, by the one clock, is no later than the lease's end by the other.
+            let deadline = 990_000 * (1_000_000 + other);
+            assert!(deadline <= 1_000_000 * (1_000_000 + one), "{one} {other}");
+        }
+        assert_eq!(widest, PROMISED_PPM);
     }
 }

@@ -67,6 +67,25 @@ pub(crate) enum Line {
         task: usize,
         ticket: Ticket,
     },
+    Forces {
+        client: usize,
+        task: usize,
+        ticket: Ticket,
+        name: usize,
+        kind: Kind,
+    },
+    SetsLimit {
+        client: usize,
+        task: usize,
+        ticket: Ticket,
+        name: usize,
+        limit: u32,
+    },
+    Forced {
+        client: usize,
+        ticket: Ticket,
+        is_done: bool,
+    },
     Cancels {
         client: usize,
         task: usize,

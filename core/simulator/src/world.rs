@@ -6,15 +6,20 @@ use std::sync::Arc;
 use leasehold_protocol::{Call, CallError, CallId, NodeId, Reply};
 
 use crate::checks::{
-    Broken, Checked, Exclusion, Fencing, Line, Owners, Progress, Renewal, Signals, Starvation, broken, check_is_told,
+    Broken, Checked, Exclusion, Fencing, Following, Line, Operators, Owners, Progress, Removals, Renewal, Signals,
+    Starvation, Wakes, broken, check_is_told,
 };
 use crate::client::{Client, Route};
 use crate::defect::Defect;
 use crate::fault::{Fault, FaultCounts};
+use crate::kinds::Family;
 use crate::ledger::Ledger;
+use crate::links::LOOK;
 use crate::node::Node;
+use crate::operation::{Operation, OperationCounts};
 use crate::plan::{Plan, micros};
 use crate::random::Random;
+use crate::stranger::Overheard;
 use crate::time::{Clock, MS, Micros};
 use crate::trace::{self, Trace};
 
@@ -54,6 +59,8 @@ pub(crate) enum Event {
     Overdue { route: Route, call: CallId },
     /// A call has waited long for its answer.
     Silent { route: Route, call: CallId },
+    /// A client looks whether a server is still a primary.
+    Look { client: usize, node: usize },
     /// A task does the next thing.
     Task { client: usize, task: usize },
     /// A task's patience is over.
@@ -88,7 +95,7 @@ impl Event {
             | Self::Closed { route }
             | Self::Overdue { route, .. }
             | Self::Silent { route, .. } => Some(route.client),
-            Self::Task { client, .. } | Self::Impatient { client, .. } => Some(*client),
+            Self::Task { client, .. } | Self::Look { client, .. } | Self::Impatient { client, .. } => Some(*client),
             Self::Call { .. }
             | Self::Listen { .. }
             | Self::Write { .. }
@@ -119,14 +126,20 @@ pub(crate) struct World {
     pub(crate) ledger: Ledger,
     pub(crate) trace: Trace,
     pub(crate) faults: FaultCounts,
+    pub(crate) operations: OperationCounts,
     pub(crate) exclusion: Exclusion,
     pub(crate) fencing: Fencing,
     pub(crate) renewal: Renewal,
+    pub(crate) removals: Removals,
     pub(crate) owned: Owners,
     pub(crate) signals: Signals,
     pub(crate) progress: Progress,
     pub(crate) starvation: Starvation,
     pub(crate) line: Line,
+    pub(crate) following: Following,
+    pub(crate) wakes: Wakes,
+    pub(crate) overheard: Overheard,
+    pub(crate) operators: Operators,
     /// Faults may strike.
     pub(crate) is_rough: bool,
     /// Since when, if they may not.
@@ -144,8 +157,16 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(seed: u64, defect: Option<Defect>, print: bool) -> Self {
+        Self::of(seed, defect.and_then(Defect::family), defect, print)
+    }
+
+    /// The world of a seed, perhaps for locks of one family only.
+    pub(crate) fn of(seed: u64, only: Option<Family>, defect: Option<Defect>, print: bool) -> Self {
         let mut random = Random::new(seed);
-        let plan = Plan::new(&mut random, defect.map(Defect::family));
+        let mut plan = Plan::new(&mut random, only);
+        if defect == Some(Defect::ClocksTooFarApart) {
+            plan.spread_clocks();
+        }
         let clients: Vec<Client> = plan
             .clients
             .iter()
@@ -154,7 +175,7 @@ impl World {
         let names = ["alpha", "beta", "gamma"].iter().take(plan.names.len());
         let mut world = Self {
             now: 0,
-            nodes: (0..plan.nodes).map(|_| Node::new(defect)).collect(),
+            nodes: (0..plan.nodes).map(|_| Node::new(&plan.most, defect)).collect(),
             clocks: clients.iter().map(|client| client.clock).collect(),
             clients,
             names: names
@@ -163,16 +184,22 @@ impl World {
             ledger: Ledger::default(),
             trace: Trace::new(print),
             faults: FaultCounts::default(),
+            operations: OperationCounts::default(),
             exclusion: Exclusion {
                 is_promised: plan.tier.is_exclusive(),
             },
             fencing: Fencing::default(),
             renewal: Renewal::default(),
+            removals: Removals::default(),
             owned: Owners::default(),
             signals: Signals::default(),
             progress: Progress::default(),
             starvation: Starvation::new(micros(plan.poll.1), 200 * MS + 8 * plan.latency.1),
             line: Line::default(),
+            following: Following::default(),
+            wakes: Wakes::default(),
+            overheard: Overheard::new(),
+            operators: Operators::default(),
             is_rough: true,
             calm_since: 0,
             is_ending: false,
@@ -185,6 +212,9 @@ impl World {
             plan,
             random,
         };
+        for (node, drift) in world.nodes.iter_mut().zip(&world.plan.drifts) {
+            node.drifts(*drift);
+        }
         if world.nodes.len() > 1 {
             for node in &mut world.nodes {
                 node.step = world.random.between(0, 2_000 * MS).cast_signed();
@@ -193,7 +223,10 @@ impl World {
         // A poll, the pause after an error, the gap and the turn's pause, and some round trips.
         let of_family = world.plan.family.longest_detour(&world.plan.names);
         world.progress.bound = micros(world.plan.poll.1) + 210 * MS + 8 * world.plan.latency.1 + 50 * MS + of_family;
+        // Clocks may be slow.
+        world.progress.bound += world.progress.bound / 100;
         world.progress.word = 8 * world.plan.latency.1 + 60 * MS;
+        world.wakes.word = world.progress.word;
         world.begin();
         world
     }
@@ -211,6 +244,8 @@ impl World {
                     let at = self.random.between(0, 3 * MS);
                     self.schedule(at, Event::Opened { route });
                 }
+                let at = self.random.between(0, LOOK);
+                self.schedule(at, Event::Look { client, node });
             }
             for task in 0..self.clients[client].tasks.len() {
                 let at = self.random.between(0, self.plan.think);
@@ -252,6 +287,11 @@ impl World {
     pub(crate) fn struck(&mut self, fault: Fault, whom: usize) {
         self.faults.count(fault);
         self.note(trace::Line::Faulty { fault, whom });
+    }
+
+    /// Somebody did something.
+    pub(crate) fn did(&mut self, operation: Operation) {
+        self.operations.count(operation);
     }
 
     /// The number of an owner id.
@@ -347,6 +387,7 @@ impl World {
             Event::Closed { route } => self.closed(route),
             Event::Overdue { route, call } => self.overdue(route, call),
             Event::Silent { route, call } => self.silent(route, call),
+            Event::Look { client, node } => self.look(client, node),
             Event::Task { client, task } => self.task_goes_on(client, task),
             Event::Impatient { client, task, ticket } => self.task_gives_up(client, task, ticket),
             Event::Write {

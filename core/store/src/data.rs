@@ -27,6 +27,8 @@ pub(crate) struct Data {
     pub(crate) limits: Limits,
     /// The script that runs has written: it may finish although the store is full.
     pub(crate) has_written: bool,
+    /// Commands that add are refused, whatever the store holds.
+    pub(crate) is_full: bool,
 }
 
 /// What `INFO` says of the port in front of the store.
@@ -56,6 +58,7 @@ impl Data {
             front: Front::default(),
             limits,
             has_written: false,
+            is_full: false,
         }
     }
 
@@ -82,7 +85,13 @@ impl Data {
 
     /// Refuses a command that adds to a full store.
     fn has_room(&self, command: &Command, args: &[&[u8]], is_half_done: bool) -> Result<(), StoreError> {
-        if self.limits.data_bytes == usize::MAX || command.effect != Effect::Adds {
+        if command.effect != Effect::Adds {
+            return Ok(());
+        }
+        if self.is_full && !is_half_done {
+            return Err(StoreError::out_of_memory());
+        }
+        if self.limits.data_bytes == usize::MAX {
             return Ok(());
         }
         if args.iter().any(|arg| arg.len() > self.limits.value_bytes) {

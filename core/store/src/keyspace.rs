@@ -42,6 +42,8 @@ impl Entry {
 
 /// How often expired keys that nobody touches are looked for.
 const SWEEP_EVERY_MS: i64 = 1_000;
+/// The same after a look of which a quarter had expired: there are more.
+const SWEEP_AGAIN_MS: i64 = 50;
 /// How many keys one look visits, so that no call takes long.
 const SWEEP_KEYS: usize = 2_000;
 
@@ -50,8 +52,8 @@ impl Keyspace {
     pub(crate) fn set_now(&mut self, now_ms: i64) {
         self.now_ms = now_ms;
         if now_ms >= self.next_sweep_ms {
-            self.next_sweep_ms = now_ms + SWEEP_EVERY_MS;
-            self.sweep();
+            let has_more = self.sweep();
+            self.next_sweep_ms = now_ms + if has_more { SWEEP_AGAIN_MS } else { SWEEP_EVERY_MS };
         }
     }
 
@@ -199,17 +201,41 @@ impl Keyspace {
     }
 
     /// Removes expired keys among the next few, so that keys nobody touches do not pile up.
-    fn sweep(&mut self) {
-        for _ in 0..SWEEP_KEYS.min(self.entries.len()) {
+    /// Says whether a quarter of them had expired.
+    fn sweep(&mut self) -> bool {
+        let visited = SWEEP_KEYS.min(self.entries.len());
+        let mut removed: usize = 0;
+        for _ in 0..visited {
             if self.sweep_from >= self.entries.len() {
                 self.sweep_from = 0;
             }
             match self.entries.get_index(self.sweep_from) {
                 Some((_, entry)) if entry.is_expired(self.now_ms) => {
                     self.take_at(self.sweep_from);
+                    removed += 1;
                 }
                 _ => self.sweep_from += 1,
             }
         }
+        removed > visited / 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_keys_that_expire_and_that_nobody_touches_are_gone_within_seconds() {
+        let mut keys = Keyspace::default();
+        keys.set_now(0);
+        for number in 0..50_000 {
+            let expires = (number % 50 != 0).then_some(300);
+            keys.set(format!("name-{number}").as_bytes(), Value::String(Vec::new()), expires);
+        }
+        for now_ms in (0..3_300).step_by(10) {
+            keys.set_now(now_ms);
+        }
+        assert_eq!(keys.entries.len(), 1_000);
     }
 }

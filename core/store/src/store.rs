@@ -91,6 +91,20 @@ impl Store {
         }
     }
 
+    /// Forgets everything but the scripts that were compiled: the store is as empty as a
+    /// new one, which would compile them again.
+    pub fn start_over(&mut self) {
+        let mut data = self.data();
+        let limits = data.limits;
+        *data = Data::new(limits);
+    }
+
+    /// Makes the store refuse what adds to it (OOM), as a server that has reached its
+    /// `maxmemory`; or takes that back. A script that has written may finish.
+    pub fn set_full(&mut self, is_full: bool) {
+        self.data().is_full = is_full;
+    }
+
     /// Runs one of Leasehold's scripts, which is compiled once.
     pub fn run_script<K, A>(&mut self, script: Script, keys: &[K], args: &[A], now: ServerTime) -> Reply
     where

@@ -65,14 +65,105 @@ fn what_is_no_token_is_refused_and_left_alone() {
 }
 
 #[test]
-fn asking_again_gives_the_same_token() {
+fn asking_again_gives_the_same_hold_and_a_higher_token() {
     let (mut store, first) = acquire(None);
     let later = ServerTime::from_micros(NOW + 1_000_000);
     let ask =
         |store: &mut Store, owner| store.run_script(Script::LockAcquire, &["lock", "token"], &["30000", owner], later);
-    assert_eq!(ask(&mut store, "me"), first);
+    let again = ask(&mut store, "me");
+    assert!(token_of(&again) > token_of(&first), "{first:?}, then {again:?}");
     let held = Reply::Array(vec![Reply::Int(0), Reply::Int(30_000), Reply::Bytes(b"me".to_vec())]);
     assert_eq!(ask(&mut store, "you"), held);
+}
+
+/// The token of a reply that grants: the last text in it that is a number.
+fn token_of(reply: &Reply) -> u64 {
+    let Reply::Array(parts) = reply else {
+        panic!("{reply:?} grants nothing");
+    };
+    let text = parts.get(if parts.len() == 4 { 2 } else { 1 });
+    match text {
+        Some(Reply::Bytes(token)) => std::str::from_utf8(token).unwrap().parse().unwrap(),
+        _ => panic!("{reply:?} has no token"),
+    }
+}
+
+/// An attempt, by its script, keys and arguments; and the script and arguments that ask again.
+type FirstAndAgain<'a> = (Script, &'a [&'a str], &'a [&'a str], Script, &'a [&'a str]);
+
+/// The sides and kinds of one name draw from one sequence. Whoever asks again after another
+/// kind's grant must not get that one's token.
+#[test]
+fn a_second_attempt_never_gets_the_token_of_another_kind_of_the_name() {
+    let now = ServerTime::from_micros(NOW);
+    let fair = ["lock", "token", "queue", "alive"];
+    let first_and_again: [FirstAndAgain<'_>; 5] = [
+        (
+            Script::LockAcquire,
+            &["lock", "token"],
+            &["9000", "me"],
+            Script::LockAcquire,
+            &["9000", "me"],
+        ),
+        (
+            Script::MutexAcquire,
+            &["lock", "token"],
+            &["9000", "me"],
+            Script::MutexAcquire,
+            &["9000", "me"],
+        ),
+        (
+            Script::FairAcquire,
+            &fair,
+            &["9000", "me", "1", "1"],
+            Script::FairAcquire,
+            &["9000", "me", "1", "1"],
+        ),
+        (
+            Script::FairAcquire,
+            &fair,
+            &["9000", "me", "1", "1"],
+            Script::FairPoll,
+            &["me", "1"],
+        ),
+        (
+            Script::WriteAcquire,
+            &["rw", "readers", "token"],
+            &["9000", "me", "1"],
+            Script::WriteAcquire,
+            &["9000", "me", "1"],
+        ),
+    ];
+    for (script, keys, arguments, again, question) in first_and_again {
+        let mut store = Store::new();
+        let first = token_of(&store.run_script(script, keys, arguments, now));
+        let other = match script {
+            Script::WriteAcquire => store.run_script(Script::LockAcquire, &["lock", "token"], &["9000", "you"], now),
+            _ => store.run_script(
+                Script::WriteAcquire,
+                &["rw", "readers", "token"],
+                &["9000", "you", "1"],
+                now,
+            ),
+        };
+        let other = token_of(&other);
+        let own = token_of(&store.run_script(again, keys, question, now));
+        assert!(
+            first < other && other < own,
+            "{script:?}, {again:?}: {first}, {other}, {own}"
+        );
+        // Who is told of none draws none.
+        let before = store.execute(&["GET", "token"], now);
+        if again == Script::FairPoll {
+            for question in [["me", "0"], ["they", "1"]] {
+                let Reply::Array(parts) = store.run_script(again, keys, &question, now) else {
+                    panic!("a poll replies a list");
+                };
+                assert_eq!(parts[2], Reply::Bytes(Vec::new()));
+            }
+            assert_eq!(store.execute(&["GET", "token"], now), before);
+        }
+    }
 }
 
 #[test]

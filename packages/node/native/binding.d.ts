@@ -10,6 +10,7 @@ export declare class NativeClient {
     lock: string,
     waitMs: number | undefined | null,
     leaseMs: number | undefined | null,
+    renew: boolean,
     maxHoldMs: number | undefined | null,
     within: number | undefined | null,
     token: boolean,

@@ -61,6 +61,7 @@ export function acquireOptions<T extends AcquireOptions>(options: T | undefined)
   if (given === undefined) return undefined;
   number(given.waitMs, 'waitMs');
   number(given.leaseMs, 'leaseMs');
+  boolean(given.renew, 'renew');
   number(given.maxHoldMs, 'maxHoldMs');
   return given;
 }

@@ -18,8 +18,8 @@ export type ReleaseOutcome = 'released' | 'expired' | 'stolen' | 'unknown';
 
 /** A lease as the engine sees it. */
 export interface Held {
-  /** The lease is lost. Called once. */
-  onLost(reason: LostReason): void;
+  /** The lease is lost. Called once. `isForgotten` says that nobody need release it. */
+  onLost(reason: LostReason, isForgotten: boolean): void;
 }
 
 /** What an acquisition asks for. */
@@ -28,6 +28,7 @@ export interface Acquisition {
   readonly lock: string;
   readonly waitMs: number | undefined;
   readonly leaseMs: number | undefined;
+  readonly renew: boolean;
   readonly maxHoldMs: number | undefined;
   readonly within: number | undefined;
   readonly token: boolean;
@@ -102,8 +103,8 @@ export class Engine {
     signal: AbortSignal | undefined,
   ): Promise<L | Failure> {
     signal?.throwIfAborted();
-    const { lock, waitMs, leaseMs, maxHoldMs, within, token } = wanted;
-    const request = this.#native.acquire(lock, waitMs, leaseMs, maxHoldMs, within, token);
+    const { lock, waitMs, leaseMs, renew, maxHoldMs, within, token } = wanted;
+    const request = this.#native.acquire(lock, waitMs, leaseMs, renew, maxHoldMs, within, token);
     const settled = (id: number, token: number, failure: Failure | undefined): L | Failure => {
       if (failure) return failure;
       const lease = grant(id, token);
@@ -225,7 +226,7 @@ export class Engine {
     if (code === LOST) {
       const lease = this.#held.get(id);
       this.#held.delete(id);
-      lease?.onLost(REASONS[a] as LostReason);
+      lease?.onLost(REASONS[a] as LostReason, b === 1);
       return;
     }
     const failure = code === FAILED || code === REFUSED ? this.#nextFailure(code === REFUSED) : undefined;

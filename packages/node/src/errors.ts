@@ -93,7 +93,7 @@ export class LockLostError extends LeaseholdError {
   }
 }
 
-/** The server did not answer in time, or could not be reached. */
+/** The server did not answer in time, could not be reached, or cannot serve for now. */
 export class UnavailableError extends LeaseholdError {
   constructor(message: string, details?: ErrorDetails) {
     super('Unavailable', message, details);

@@ -1,6 +1,6 @@
 import { number } from './arguments.js';
 import type { Engine, ReleaseOutcome } from './engine.js';
-import { LockLostError, type LostReason, NotOwnerError } from './errors.js';
+import { InvalidArgumentError, LockLostError, type LostReason, NotOwnerError } from './errors.js';
 import { Named } from './named.js';
 
 /** @internal The lock object that a lease was taken through. */
@@ -18,7 +18,7 @@ export interface Origin {
  * or from `acquire()` or `tryAcquire()` of a semaphore.
  *
  * It is valid until a deadline that counts from before the server was asked.
- * Unless it was taken with `leaseMs`, the library renews it until it is
+ * Unless it was taken with `leaseMs` and without `renew`, the library renews it until it is
  * released, also while the event loop is blocked. Garbage collection never
  * releases it.
  */
@@ -96,7 +96,7 @@ export class Lease extends Named {
       });
     }
     const failure = await this.#engine.extend(this.#id, byMs);
-    if (failure) throw failure.error(this.lostReason);
+    if (failure) throw this.explain(failure.error(this.lostReason));
   }
 
   /**
@@ -104,7 +104,7 @@ export class Lease extends Named {
    * the same answer and frees nothing.
    *
    * - `released`: it was held to the end, or an outer lease of a re-entry still holds it
-   * - `expired`: the server had no record of it any more
+   * - `expired`: the server had no record of it any more, or its deadline had come
    * - `stolen`: the record is another owner's, who keeps it
    * - `unknown`: the server did not answer in time; the library tries on until the lease has passed
    *
@@ -115,12 +115,22 @@ export class Lease extends Named {
     if (this.#released === undefined) {
       // Read now: the engine forgets a lease that is given back.
       this.#lost ??= this.#engine.lostReason(this.#id) ?? undefined;
-      // From the end: leases that lapsed and were never released stay before it.
-      const { unsettled } = this.#origin;
-      unsettled.splice(unsettled.lastIndexOf(this), 1);
-      this.#released = this.#engine.release(this.#id);
+      // From the end: what was taken last is released first.
+      this.#settle(this.#origin.unsettled.lastIndexOf(this));
+      this.#released = this.#engine.release(this.#id).then((outcome) => this.#outcome(outcome));
     }
     return this.#released;
+  }
+
+  /** The engine does not know any more how a lease was lost that it has forgotten. */
+  #outcome(answered: ReleaseOutcome): ReleaseOutcome {
+    if (answered !== 'released' || this.#lost === undefined || this.#lost === 'closed') return answered;
+    return this.#lost === 'stolen' ? 'stolen' : 'expired';
+  }
+
+  /** Nobody has to release it any more. */
+  #settle(place: number): void {
+    if (place >= 0) this.#origin.unsettled.splice(place, 1);
   }
 
   /**
@@ -144,9 +154,17 @@ export class Lease extends Named {
   }
 
   /** @internal */
-  onLost(reason: LostReason): void {
+  onLost(reason: LostReason, isForgotten: boolean): void {
     this.#lost = reason;
+    // From the start: what was taken first lapses first. Of a closed client a release says that it is closed.
+    if (isForgotten && reason !== 'closed') this.#settle(this.#origin.unsettled.indexOf(this));
     this.#controller?.abort(this.#lostError(reason));
+  }
+
+  /** @internal Says of a lost lease that it is lost, where the engine, which forgot it, says that there is none. */
+  explain(failed: Error): Error {
+    const isForgotten = failed instanceof InvalidArgumentError || failed instanceof NotOwnerError;
+    return this.#lost !== undefined && isForgotten ? this.#lostError(this.#lost) : failed;
   }
 
   /** @internal Its number in the engine, if the engine is this one. */

@@ -60,7 +60,7 @@ export class Lock extends Named {
 
   /**
    * Releases `lease`; without one, the only lease that was taken through this
-   * object and not released.
+   * object and not released. A fixed lease that lapsed does not count.
    *
    * @returns how the release ended: see `Lease.release`
    * @throws InvalidArgumentError without a lease, if there is none or more than one
@@ -107,6 +107,8 @@ export class Lock extends Named {
       lock: address,
       waitMs: given?.waitMs ?? (orNull ? 0 : this.#options.waitMs),
       leaseMs: given?.leaseMs ?? this.#options.leaseMs,
+      // A lease and who renews it go together: a call's own one is fixed unless the call says otherwise.
+      renew: given?.renew ?? (given?.leaseMs === undefined && (this.#options.renew ?? false)),
       maxHoldMs: given?.maxHoldMs ?? this.#options.maxHoldMs,
       within: given?.within === undefined ? undefined : this.#within(given.within),
       token: this.#options.token ?? true,
@@ -116,7 +118,8 @@ export class Lock extends Named {
     const answer = await origin.engine.acquire(wanted, grant, signal(given?.signal));
     if (!(answer instanceof Failure)) return answer;
     if (answer.refused && orNull) return null;
-    throw answer.error(given?.within?.lostReason);
+    const failed = answer.error(given?.within?.lostReason);
+    throw given?.within?.explain(failed) ?? failed;
   }
 
   /** @internal Its address, if the engine is this one. */

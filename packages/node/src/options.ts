@@ -2,7 +2,10 @@ import type { Lease } from './lease.js';
 
 /** How a client works. What is left out has the default. */
 export interface ConnectOptions {
-  /** The lease of watched locks, in milliseconds: 300 to 86,400,000, default 30,000. Renewed at a third of it. */
+  /**
+   * The lease of locks that are given none, in milliseconds: 300 to 86,400,000, default 30,000. Renewed at a third of
+   * it.
+   */
   readonly leaseMs?: number | undefined;
   /** How long one answer of the server may take, in milliseconds. Default 3,000. */
   readonly commandTimeoutMs?: number | undefined;
@@ -32,10 +35,17 @@ export interface AcquireOptions {
    */
   readonly waitMs?: number | undefined;
   /**
-   * A fixed lease in milliseconds, 100 to 86,400,000, that nothing renews. Left
-   * out, the lease is the client's and is renewed until it is released.
+   * A fixed lease in milliseconds, 100 to 86,400,000, that nothing renews unless
+   * `renew` says so. Left out, the lease is the client's and is renewed until it
+   * is released.
    */
   readonly leaseMs?: number | undefined;
+  /**
+   * Renews the lease of `leaseMs`, then 300 to 86,400,000, until it is released. Says
+   * nothing new without `leaseMs`. A call that gives `leaseMs` gets a fixed lease
+   * unless it says this too. Default false.
+   */
+  readonly renew?: boolean | undefined;
   /** The longest the lock may be held, in milliseconds from the first grant. Default without bound. */
   readonly maxHoldMs?: number | undefined;
 }

@@ -53,6 +53,7 @@ describe('bad input', () => {
     for (const leaseMs of [0, -1, Number.NaN, 99, 86_400_001, Number.POSITIVE_INFINITY, -0, 1e300]) {
       await assert.rejects(client.lock('lease').lock({ leaseMs }), InvalidArgumentError, `${leaseMs}`);
       await assert.rejects(client.lock('lease', { leaseMs }).tryLock(), InvalidArgumentError, `${leaseMs}`);
+      await assert.rejects(client.lock('lease').lock({ leaseMs, renew: true }), InvalidArgumentError, `${leaseMs}`);
       await assert.rejects(connect(server.url, { leaseMs }), InvalidArgumentError, `${leaseMs}`);
     }
     for (const maxHoldMs of [0, -1, Number.NaN, 99]) {

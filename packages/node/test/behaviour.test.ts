@@ -47,6 +47,7 @@ interface Step {
   readonly below?: number;
   readonly wait_ms?: number;
   readonly lease_ms?: number;
+  readonly renew?: boolean;
   readonly max_hold_ms?: number;
   readonly by_ms?: number;
   readonly within_ms?: number;
@@ -137,6 +138,17 @@ class Run {
     remaining: async (step) => {
       const { remainingMs } = this.#lease(step.lease);
       assert.ok(remainingMs >= Number(step.above) && remainingMs <= (step.below as number), `${remainingMs}`);
+    },
+    kept: async (step) => {
+      const wanted = this.#lock(step);
+      const lock = isSemaphore(wanted) ? wanted.permits(1) : wanted;
+      const end = performance.now() + (step.ms as number);
+      while (performance.now() < end) {
+        assert.ok(this.#lease(step.lease).isValid);
+        const remainingMs = (await lock.holder())?.remainingMs ?? assert.fail('nobody holds it');
+        assert.ok(remainingMs <= (step.below as number), `${remainingMs}`);
+        await sleep(20);
+      }
     },
     token: async (step) => {
       const { token } = this.#lease(step.lease);
@@ -267,7 +279,7 @@ async function fails(step: Step, asked: Promise<unknown>): Promise<void> {
 }
 
 function optionsOf(step: Step): AcquireOptions {
-  return { waitMs: step.wait_ms, leaseMs: step.lease_ms, maxHoldMs: step.max_hold_ms };
+  return { waitMs: step.wait_ms, leaseMs: step.lease_ms, renew: step.renew, maxHoldMs: step.max_hold_ms };
 }
 
 function isSemaphore(lock: Lock | Semaphore): lock is Semaphore {

@@ -67,6 +67,30 @@ for (const transport of ['memory', 'redis'] as const) {
       await (await second).release();
     });
 
+    it('is renewed as the call says that gives its lease, and else as the lock object does', async () => {
+      // 200 ms are too short for an auto-renewed lease, and long enough for a fixed one.
+      const renewed = client.lock('renewed', { leaseMs: 5_000, renew: true });
+      const fixed = client.lock('renewed', { leaseMs: 200 });
+      const short = client.lock('renewed', { leaseMs: 200, renew: true });
+      const lease = await renewed.lock();
+      assert.ok(lease.remainingMs > 4_000 && lease.remainingMs <= 5_000);
+      await lease.release();
+      await (await renewed.lock({ leaseMs: 200 })).release();
+      await (await short.lock({ renew: false })).release();
+      const tooShort = (error: Error) =>
+        error instanceof InvalidArgumentError && /200ms is too short to be renewed.*300ms/.test(error.message);
+      await assert.rejects(renewed.lock({ leaseMs: 200, renew: true }), tooShort);
+      await assert.rejects(fixed.tryLock({ renew: true }), tooShort);
+      await assert.rejects(short.lock(), tooShort);
+      await assert.rejects(client.semaphore('renewed', 1, { leaseMs: 200, renew: true }).acquire(), tooShort);
+      await assert.rejects(
+        client.using('renewed', { leaseMs: 200, renew: true }, () => assert.fail()),
+        tooShort,
+      );
+      assert.throws(() => client.lock('renewed', { renew: 1 as never }), InvalidArgumentError);
+      assert.equal(await renewed.isLocked(), false);
+    });
+
     it('is entered again within a held lease, and freed by the last release', async () => {
       const lock = client.lock('again');
       const outer = await lock.lock();
@@ -138,6 +162,21 @@ for (const transport of ['memory', 'redis'] as const) {
       assert.equal(await lock.isLocked(), false);
       assert.equal(await lease.release(), 'expired');
       assert.equal(lease.lostReason, 'expired');
+    });
+
+    it('with a fixed lease that lapsed is forgotten, and the lock object has nothing of it', async () => {
+      const lock = client.lock('lapsed', { leaseMs: 150 });
+      const lease = await lock.lock();
+      await eventually(2_000, () => lease.lostReason === 'expired' && lease.signal.aborted);
+      const again = await lock.lock();
+      const lost = { name: 'LockLostError', reason: 'expired' };
+      await assert.rejects(lease.extend(), lost);
+      await assert.rejects(lock.lock({ within: lease }), lost);
+      await assert.rejects(lease[Symbol.asyncDispose](), lost);
+      assert.equal(await lease.release(), 'expired');
+      assert.equal(again.isValid, true);
+      await lock.unlock();
+      assert.equal(await again.release(), 'released');
     });
 
     it('lasts longer when it is extended', async () => {

@@ -17,7 +17,7 @@ const SAMPLE = `
 const client: Client = await connect('memory://', { leaseMs: 10_000, pollMs: [500, 750] });
 const voted: Client = await redlock(['memory://a', 'memory://b', 'memory://c'] as const, { leaseMs: 10_000 });
 await voted.close();
-const lock: Lock = client.lock('name', { leaseMs: 1_000, maxHoldMs: 5_000, waitMs: 100, token: true });
+const lock: Lock = client.lock('name', { leaseMs: 1_000, renew: true, maxHoldMs: 5_000, waitMs: 100, token: true });
 const lease: Lease = await lock.lock({ waitMs: 5, signal: AbortSignal.timeout(5), within: undefined });
 const none: Lease | null = await lock.tryLock({ within: lease });
 const token: bigint | null = lease.token;

@@ -198,6 +198,16 @@ class Run:
     def _do_remaining(self, step: Step) -> None:
         assert step["above"] <= self._lease(step).remaining() * 1000 <= step["below"]
 
+    def _do_kept(self, step: Step) -> None:
+        lock = self._lock(step)
+        if isinstance(lock, leasehold.Semaphore | aio.Semaphore):
+            lock = lock.permits(1)
+        end = time.monotonic() + step["ms"] / 1000
+        while time.monotonic() < end:
+            assert self._lease(step).is_valid()
+            assert self._ask(step, lock.holder).remaining * 1000 <= step["below"]
+            time.sleep(0.02)
+
     def _do_token(self, step: Step) -> None:
         token = self._lease(step).token
         if step.get("is") == "none":
@@ -268,6 +278,7 @@ class Run:
         options: dict[str, Any] = {
             "wait": seconds(step.get("wait_ms")),
             "lease": seconds(step.get("lease_ms")),
+            "renew": step.get("renew", False),
             "max_hold": seconds(step.get("max_hold_ms")),
         }
         token = step.get("token", True)

@@ -82,6 +82,8 @@ def test_bad_leases_are_refused(real: leasehold.Client, lease: float) -> None:
     with pytest.raises(leasehold.InvalidArgumentError):
         real.lock("door").try_acquire(lease=lease)
     with pytest.raises(leasehold.InvalidArgumentError):
+        real.lock("door").try_acquire(lease=lease, renew=True)
+    with pytest.raises(leasehold.InvalidArgumentError):
         leasehold.connect("memory://", lease=lease)
 
 
@@ -121,6 +123,8 @@ async def test_bad_names_are_refused_in_asyncio(aclient: aio.Client, name: str) 
 async def test_bad_leases_are_refused_in_asyncio(aclient: aio.Client, lease: float) -> None:
     with pytest.raises(leasehold.InvalidArgumentError):
         await aclient.lock("door").try_acquire(lease=lease)
+    with pytest.raises(leasehold.InvalidArgumentError):
+        await aclient.lock("door").try_acquire(lease=lease, renew=True)
     assert not await aclient.lock("door").locked()
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+import time
 
 import pytest
 from servers import RedisServer, Store
+
+import leasehold
 
 EXIT_LIMIT = 0.5
 
@@ -35,6 +38,47 @@ client.lock("window").acquire()
 """
     succeeds(program, server.url)
     assert store.exists("door", "window") == 0
+
+
+IN_A_THREAD = """
+import leasehold, sys
+lock = leasehold.connect(sys.argv[1]).lock("door", lease=1, renew=True)
+lock.acquire()
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+IN_A_TASK = """
+import asyncio, leasehold, sys
+async def main():
+    async with leasehold.aio.connect(sys.argv[1]) as client:
+        async with client.lock("door").hold(lease=1, renew=True):
+            print("held", flush=True)
+            await asyncio.to_thread(sys.stdin.read)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("program", [IN_A_THREAD, IN_A_TASK], ids=["thread", "task"])
+def test_what_a_killed_program_held_is_free_after_the_lease_s_own_length(
+    server: RedisServer, store: Store, program: str
+) -> None:
+    command = [sys.executable, "-c", program, server.url]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "held\n"
+            owner = store.hkeys("door")
+            end = time.monotonic() + 3
+            while time.monotonic() < end:
+                assert store.hkeys("door") == owner
+                assert 0 <= store.pttl("door") <= 1000
+                time.sleep(0.02)
+        finally:
+            process.kill()
+    # The client's lease, which would keep it for longer, is 30 s.
+    with leasehold.connect(server.url) as client, client.lock("door", wait=10):
+        assert store.hkeys("door") != owner
 
 
 def test_a_program_that_fails_frees_what_it_holds(server: RedisServer, store: Store) -> None:

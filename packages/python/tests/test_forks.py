@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import shutil
+import subprocess
+import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -87,6 +90,81 @@ def test_an_inherited_lease_is_refused_in_the_child(server: RedisServer) -> None
             assert lease.is_valid()
             lease.extend()
         assert not lock.locked()
+
+
+SAME_ID = """
+import asyncio, ctypes, os, sys, threading, traceback
+
+import leasehold
+from leasehold import aio
+
+CLONE_NEWPID = 0x20000000
+
+
+async def connect():
+    return await aio.connect(sys.argv[1])
+
+
+async def enter(client):
+    async with client.lock("tasks") as lease:
+        assert lease.is_valid()
+
+
+def work():
+    assert os.getpid() == 1, "as in the parent"
+    assert not lease.is_valid() and lease.remaining() == 0
+    for call in (lease.release, lease.extend):
+        try:
+            call()
+        except leasehold.ForkedError:
+            continue
+        raise AssertionError(f"{call} went through")
+    with client.lock("other") as other:
+        assert other.is_valid()
+    assert client.lock("door").try_acquire() is None
+    asyncio.run(enter(tasks))
+
+
+client = leasehold.connect(sys.argv[1])
+tasks = asyncio.run(connect())
+lease = client.lock("door").try_acquire()
+assert os.getpid() == 1
+assert ctypes.CDLL(None).unshare(CLONE_NEWPID) == 0, "the next child is the first of its namespace"
+child = os.fork()
+if child == 0:
+    threading.Timer(15, os._exit, [3]).start()
+    try:
+        work()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+_, status = os.waitpid(child, 0)
+assert os.waitstatus_to_exitcode(status) == 0, "see the child's traceback"
+assert lease.is_valid()
+lease.release()
+os._exit(0)
+"""
+
+
+def test_a_child_with_the_process_id_of_its_parent_is_a_fork_all_the_same(server: RedisServer) -> None:
+    as_first = as_first_process()
+    if as_first is None:
+        pytest.skip("this machine lets its users make no PID namespaces")
+    command = [*as_first, sys.executable, "-c", SAME_ID, server.url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def as_first_process() -> list[str] | None:
+    """What runs a command as the first process of a PID namespace, which may make more of them."""
+    if shutil.which("unshare") is None:
+        return None
+    for own in ([], ["--user", "--map-root-user"]):
+        command = ["unshare", *own, "--pid", "--fork", "--kill-child"]
+        if subprocess.run([*command, "true"], capture_output=True, timeout=20, check=False).returncode == 0:
+            return command
+    return None
 
 
 def test_ids_and_tokens_of_the_child_are_its_own(server: RedisServer, store: Store) -> None:

@@ -229,13 +229,60 @@ def test_re_entry_into_a_lost_lock_is_refused(server: RedisServer, store: Store)
 
 async def test_re_entry_into_a_lost_lock_is_refused_in_asyncio(url: str) -> None:
     async with aio.connect(url) as client:
-        lock = client.lock("door", lease=0.1)
+        lock = client.lock("door", max_hold=0.1)
         lease = await lock.try_acquire()
         assert lease is not None
         await asyncio.wait_for(lease.lost.wait(), 10)
         with pytest.raises(leasehold.LockLostError) as caught:
             await lock.acquire()
-        assert caught.value.reason == "expired"
+        assert caught.value.reason == "max_hold"
+
+
+def test_a_fixed_lease_that_lapsed_is_forgotten(client: leasehold.Client) -> None:
+    lock = client.lock("door", lease=0.2)
+    lease = lock.try_acquire()
+    assert lease is not None
+    assert lease.lost.wait(5)
+    assert lock.lease is None
+    with pytest.raises(leasehold.NotOwnerError):
+        lock.release()
+    again = lock.try_acquire(wait=5)
+    assert again is not None
+    # Its object still knows what became of it.
+    assert lease.release() == "expired"
+    with pytest.raises(leasehold.LockLostError):
+        lease.extend()
+    assert again.is_valid()
+    assert lock.release() == "released"
+
+
+async def test_a_fixed_lease_that_lapsed_is_forgotten_in_asyncio(url: str) -> None:
+    async with aio.connect(url) as client:
+        lock = client.lock("door", lease=0.2)
+        lease = await lock.try_acquire()
+        assert lease is not None
+        await asyncio.wait_for(lease.lost.wait(), 5)
+        assert lock.lease is None
+        with pytest.raises(leasehold.NotOwnerError):
+            await lock.release()
+        again = await lock.try_acquire(wait=5)
+        assert again is not None
+        assert await lease.release() == "expired"
+        with pytest.raises(leasehold.LockLostError):
+            await lease.extend()
+        assert again.is_valid()
+        assert await lock.release() == "released"
+
+
+def test_a_scope_whose_fixed_lease_lapsed_says_that_it_was_lost(client: leasehold.Client) -> None:
+    lock = client.lock("door", lease=0.2)
+    with pytest.raises(leasehold.LockLostError) as caught, lock as lease:
+        assert lease.lost.wait(5)
+        with pytest.raises(leasehold.NotOwnerError):
+            lock.release()
+    assert caught.value.reason == "expired"
+    with lock:
+        pass
 
 
 def test_a_release_that_is_the_first_to_notice_says_why(server: RedisServer, store: Store) -> None:

@@ -195,7 +195,8 @@ def test_it_is_not_entered_again(memories: list[str]) -> None:
         lock = client.lock("door")
         with lock:
             assert lock.try_acquire() is None
-            assert lock.acquire(timeout=0.05) is False
+            with pytest.raises(leasehold.InvalidArgumentError, match="would wait for itself"):
+                lock.acquire(timeout=0.05)
 
 
 def test_an_operator_takes_it_from_its_holder(memories: list[str]) -> None:
@@ -215,7 +216,8 @@ async def test_it_is_not_entered_again_in_asyncio(memories: list[str]) -> None:
         lock = client.lock("door")
         async with lock:
             assert await lock.try_acquire() is None
-            assert await lock.acquire(timeout=0.05) is False
+            with pytest.raises(leasehold.InvalidArgumentError, match="would wait for itself"):
+                await lock.acquire(timeout=0.05)
 
 
 def test_the_other_options_are_those_of_connect(memories: list[str]) -> None:

@@ -28,6 +28,22 @@ async def test_a_lock_is_held_inside_of_async_with(aclient: aio.Client) -> None:
     assert not lease.is_valid()
 
 
+async def test_a_call_that_gives_a_lease_decides_whether_it_is_renewed(aclient: aio.Client) -> None:
+    # 0.2 s are too short for an auto-renewed lease, and long enough for a fixed one.
+    renewed = aclient.lock("door", lease=5, renew=True)
+    async with renewed as lease:
+        assert 4 < lease.remaining() <= 5
+    async with renewed.hold(lease=0.2):
+        pass
+    with pytest.raises(leasehold.InvalidArgumentError, match=r"200ms is too short to be renewed.*300ms"):
+        await renewed.try_acquire(lease=0.2, renew=True)
+    with pytest.raises(leasehold.InvalidArgumentError):
+        await aclient.lock("door", lease=0.2).try_acquire(renew=True)
+    with pytest.raises(leasehold.InvalidArgumentError):
+        await aclient.semaphore("permits", 1, lease=0.2, renew=True).acquire()
+    assert not await renewed.locked()
+
+
 async def test_acquire_and_release_work_as_in_threading(aclient: aio.Client) -> None:
     lock = aclient.lock("door")
     assert await lock.acquire()

@@ -53,6 +53,40 @@ def test_a_lock_is_held_inside_of_with(client: leasehold.Client) -> None:
     assert lease.remaining() == 0
 
 
+def test_a_call_that_gives_a_lease_decides_whether_it_is_renewed(client: leasehold.Client) -> None:
+    # 0.2 s are too short for an auto-renewed lease, and long enough for a fixed one.
+    renewed = client.lock("door", lease=5, renew=True)
+    fixed = client.lock("door", lease=0.2)
+    with renewed as lease:
+        assert 4 < lease.remaining() <= 5
+    with renewed.hold(lease=0.2), fixed, client.lock("door", lease=0.2, renew=True).hold(renew=False):
+        pass
+    for too_short in (
+        renewed.hold(lease=0.2, renew=True),
+        fixed.hold(renew=True),
+        client.lock("door", lease=0.2, renew=True),
+    ):
+        with pytest.raises(leasehold.InvalidArgumentError, match=r"200ms is too short to be renewed.*300ms"):
+            too_short.__enter__()
+    with pytest.raises(leasehold.InvalidArgumentError):
+        renewed.try_acquire(lease=0.2, renew=True)
+    with renewed.hold(lease=None) as lease:
+        assert lease.remaining() > 25
+    with pytest.raises(leasehold.InvalidArgumentError):
+        client.semaphore("permits", 1, lease=5, renew=True).acquire(lease=0.2, renew=True)
+    with pytest.raises(leasehold.InvalidArgumentError):
+        client.synchronized("door", lease=0.2, renew=True)(lambda: None)()
+    assert not renewed.locked()
+
+
+def test_whether_a_lease_is_renewed_is_true_or_false(client: leasehold.Client) -> None:
+    for wrong in ("yes", 1, None):
+        with pytest.raises(TypeError, match="renew is True or False"):
+            client.lock("door", lease=5, renew=wrong)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="renew is True or False"):
+            client.lock("door").try_acquire(renew=wrong)  # type: ignore[arg-type]
+
+
 def test_acquire_and_release_are_those_of_threading(client: leasehold.Client) -> None:
     lock = client.lock("door")
     assert lock.acquire()

@@ -4,7 +4,8 @@
 //! to answer. So while callers are busy and news comes quickly, the engine looks
 //! again and again for a moment, and gives its processor to whoever wants it
 //! between two looks. An idle client, one that only renews, and one whose server
-//! is far away do not spin.
+//! is far away do not spin. Nor does one on a single processor: what it waits for
+//! could not run meanwhile.
 
 use std::time::Duration;
 
@@ -27,8 +28,10 @@ pub(super) enum News {
     Answer,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Spin {
+    /// Whether anybody else can run meanwhile.
+    is_worth_it: bool,
     last_command: Option<Instant>,
     /// Whether spinning would have helped, or did, in the last wait of either sort.
     commands_are_quick: bool,
@@ -36,6 +39,16 @@ pub(super) struct Spin {
 }
 
 impl Spin {
+    /// For an engine that may use so many processors.
+    pub(super) const fn on(processors: usize) -> Self {
+        Self {
+            is_worth_it: processors > 1,
+            last_command: None,
+            commands_are_quick: false,
+            answers_are_quick: false,
+        }
+    }
+
     /// A caller asked for something.
     pub(super) fn command_came(&mut self, now: Instant) {
         self.last_command = Some(now);
@@ -50,7 +63,7 @@ impl Spin {
             News::Command => self.commands_are_quick,
             News::Answer => self.answers_are_quick,
         };
-        (is_busy && is_quick).then(|| now + LONGEST)
+        (self.is_worth_it && is_busy && is_quick).then(|| now + LONGEST)
     }
 
     /// A wait without spinning is over.
@@ -81,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_busy_client_spins_while_news_comes_quickly() {
-        let mut spin = Spin::default();
+        let mut spin = Spin::on(2);
         spin.command_came(at(0));
         assert_eq!(spin.until(News::Answer, at(0)), None, "nothing is known yet");
         spin.slept(News::Answer, at(0), at(90));
@@ -93,8 +106,18 @@ mod tests {
     }
 
     #[test]
+    fn on_one_processor_nobody_spins() {
+        let mut spin = Spin::on(1);
+        for news in [News::Answer, News::Command] {
+            spin.command_came(at(0));
+            spin.slept(news, at(0), at(90));
+            assert_eq!(spin.until(news, at(90)), None);
+        }
+    }
+
+    #[test]
     fn what_comes_just_too_late_for_spinning_ends_it() {
-        let mut spin = Spin::default();
+        let mut spin = Spin::on(2);
         spin.command_came(at(0));
         spin.slept(News::Answer, at(0), at(90));
         spin.spun(News::Answer, false);
@@ -105,7 +128,7 @@ mod tests {
 
     #[test]
     fn quick_answers_do_not_make_it_spin_for_slow_callers() {
-        let mut spin = Spin::default();
+        let mut spin = Spin::on(2);
         for round in 0..3 {
             let start = round * 900;
             spin.command_came(at(start));
@@ -118,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_client_that_nobody_asks_sleeps() {
-        let mut spin = Spin::default();
+        let mut spin = Spin::on(2);
         spin.slept(News::Command, at(0), at(10));
         assert_eq!(spin.until(News::Command, at(10)), None, "there are only renewals");
         spin.command_came(at(10));

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use leasehold_protocol::{
-    AcquireRequest, Context, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LockName, Operation, Permits,
+    AcquireRequest, Context, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LeaseTerms, LockName, Operation, Permits,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -15,7 +15,8 @@ use super::lease::{generation_of, host_id, session_id};
 use super::options::duration;
 use super::{Acquire, Completion, Event, Op, Settings, Slot};
 use crate::driver::Driver;
-use crate::{engine, process};
+use crate::engine;
+use crate::process::Process;
 
 /// What an engine is told.
 #[derive(Debug)]
@@ -147,7 +148,7 @@ impl Drop for Generation {
 
 /// What a host and its engine share.
 pub(crate) struct Core {
-    pub(crate) pid: u32,
+    pub(crate) process: Process,
     pub(crate) generation: u64,
     pub(crate) settings: Arc<Settings>,
     wake: Option<Arc<dyn Fn() + Send + Sync>>,
@@ -168,7 +169,7 @@ impl Core {
     fn new(generation: u64, settings: Arc<Settings>, wake: Option<Arc<dyn Fn() + Send + Sync>>) -> Self {
         let (commands, receiver) = unbounded_channel();
         Self {
-            pid: process::id(),
+            process: Process::current(),
             generation,
             settings,
             wake,
@@ -196,7 +197,7 @@ impl Core {
 
     /// Whether it is a parent's, of which this process is a fork.
     pub(crate) fn is_inherited(&self) -> bool {
-        self.pid != process::id()
+        !self.process.is_current()
     }
 
     pub(super) fn next_request(&self) -> u64 {
@@ -436,10 +437,12 @@ impl Core {
             .transpose()
             .map_err(named)?;
         let wait = bound("the wait", acquire.wait_ms)?;
-        let lease = bound("the lease", acquire.lease_ms)?
-            .map(LeaseDuration::fixed)
-            .transpose()
-            .map_err(named)?;
+        let lease = match bound("the lease", acquire.lease_ms)? {
+            None => Ok(LeaseTerms::CLIENT),
+            Some(length) if acquire.renew => LeaseTerms::renewed(length),
+            Some(length) => LeaseTerms::fixed(length),
+        };
+        let lease = lease.map_err(named)?;
         let request = |(kind, name)| AcquireRequest {
             kind,
             name,
@@ -467,7 +470,7 @@ impl Core {
 impl std::fmt::Debug for Core {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Core")
-            .field("pid", &self.pid)
+            .field("process", &self.process)
             .field("server", &self.settings.server())
             .finish_non_exhaustive()
     }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold_protocol::{Instant, LostReason, Token, shown};
+use leasehold_protocol::{Error, ErrorKind, Instant, LostReason, ReleaseOutcome, Token, shown};
 use tokio::sync::Notify;
 
-use crate::{clock, process};
+use crate::clock;
+use crate::process::Process;
 
 /// One lease. All methods are local, lock-free and cheap.
 ///
@@ -18,7 +19,7 @@ pub struct Lease {
     name: Arc<str>,
     token: Option<Token>,
     /// The process that holds it.
-    pid: u32,
+    process: Process,
     /// Microseconds of the engine's clock.
     deadline: AtomicU64,
     status: AtomicU8,
@@ -28,6 +29,8 @@ pub struct Lease {
 
 const HELD: u8 = 0;
 const RELEASED: u8 = 1;
+/// Added to how it was lost.
+const FORGOTTEN: u8 = 16;
 const LOST: [(u8, LostReason); 5] = [
     (2, LostReason::Expired),
     (3, LostReason::Removed),
@@ -67,12 +70,12 @@ impl fmt::Debug for Lease {
 }
 
 impl Lease {
-    pub(crate) fn new(id: u64, pid: u32, name: Arc<str>, token: Option<Token>, deadline: Instant) -> Self {
+    pub(crate) fn new(id: u64, process: Process, name: Arc<str>, token: Option<Token>, deadline: Instant) -> Self {
         Self {
             id,
             name,
             token,
-            pid,
+            process,
             deadline: AtomicU64::new(deadline.as_micros()),
             status: AtomicU8::new(HELD),
             lost: Notify::new(),
@@ -108,7 +111,7 @@ impl Lease {
     }
 
     /// Whether it may be relied on at this moment. Reads the clock, so that it
-    /// is right at once after a pause of any length.
+    /// is right at once after the process was stopped or the machine slept.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         !self.remaining().is_zero()
@@ -117,8 +120,41 @@ impl Lease {
     /// Why it was lost; `None` if it was not.
     #[must_use]
     pub fn lost_reason(&self) -> Option<LostReason> {
-        let status = self.status.load(Ordering::Acquire);
+        let status = self.status.load(Ordering::Acquire) & !FORGOTTEN;
         LOST.iter().find(|(code, _)| *code == status).map(|(_, reason)| *reason)
+    }
+
+    /// Whether it was lost and nobody need release it: the engine knows it no more.
+    /// So it is with a fixed lease, and with all leases of a client that was closed.
+    #[must_use]
+    pub fn is_forgotten(&self) -> bool {
+        self.status.load(Ordering::Acquire) & FORGOTTEN != 0
+    }
+
+    /// What its release came to, which was answered so: of a lease that was forgotten
+    /// the engine does not know how it was lost.
+    #[must_use]
+    pub fn outcome(&self, answered: ReleaseOutcome) -> ReleaseOutcome {
+        match self.lost_reason() {
+            Some(reason) if answered == ReleaseOutcome::Released => reason.outcome(),
+            _ => answered,
+        }
+    }
+
+    /// Why an operation failed that relied on it: a lease that was forgotten is to the
+    /// engine like one that was never taken, and its holder is told that it was lost.
+    #[must_use]
+    pub fn explain(&self, failed: Error) -> Error {
+        let is_of_it = matches!(failed.kind(), ErrorKind::NotOwner | ErrorKind::InvalidArgument);
+        match self.lost_reason() {
+            Some(reason) if is_of_it && self.is_forgotten() => Error::new(
+                ErrorKind::LockLost,
+                failed.operation(),
+                format!("the lease was lost ({}); acquire the lock again", reason.as_str()),
+            )
+            .with_lock(self.name.as_ref()),
+            _ => failed,
+        }
     }
 
     /// Whether it was given back before it was lost.
@@ -129,7 +165,7 @@ impl Lease {
 
     /// Whether another process took it, of which this one is a fork.
     pub(crate) fn is_inherited(&self) -> bool {
-        self.pid != process::id()
+        !self.process.is_current()
     }
 
     /// Completes when the lease is lost; never if it is released first.
@@ -151,13 +187,13 @@ impl Lease {
         self.deadline.store(deadline.as_micros(), Ordering::Release);
     }
 
-    /// The engine learned that it is lost. Says whether that is news.
-    pub(crate) fn mark_lost(&self, reason: LostReason) -> bool {
+    /// The engine learned that it is lost, and perhaps forgets it. Says whether that is news.
+    pub(crate) fn mark_lost(&self, reason: LostReason, is_forgotten: bool) -> bool {
         let code = LOST
             .iter()
             .find(|(_, known)| *known == reason)
             .map_or(2, |(code, _)| *code);
-        let is_news = self.leave_held(code);
+        let is_news = self.leave_held(code | if is_forgotten { FORGOTTEN } else { 0 });
         if is_news {
             self.lost.notify_waiters();
         }
@@ -180,9 +216,10 @@ impl Lease {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::tests::with_wall_clock;
 
     fn lease(deadline: Instant) -> Lease {
-        Lease::new(1, process::id(), "name".into(), None, deadline)
+        Lease::new(1, Process::current(), "name".into(), None, deadline)
     }
 
     #[test]
@@ -192,21 +229,34 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_ends_in_a_pause_that_only_the_wall_clock_knows_of() {
+        with_wall_clock(|wall| {
+            let lease = lease(clock::now() + Duration::from_secs(30));
+            wall.step(Duration::from_secs(12));
+            assert!(lease.is_valid() && lease.remaining() <= Duration::from_secs(18));
+            wall.step(Duration::from_secs(19));
+            assert!(!lease.is_valid() && lease.remaining().is_zero());
+        });
+    }
+
+    #[test]
     fn a_released_lease_is_never_lost() {
         let lease = lease(clock::now() + Duration::from_secs(10));
         lease.mark_released();
-        lease.mark_lost(LostReason::Stolen);
+        lease.mark_lost(LostReason::Stolen, false);
         assert_eq!(lease.lost_reason(), None);
         assert!(lease.is_released() && !lease.is_valid());
     }
 
     #[test]
     fn every_reason_comes_back_as_it_went_in() {
-        for (_, reason) in LOST {
+        for ((_, reason), is_forgotten) in LOST.iter().flat_map(|lost| [(*lost, false), (*lost, true)]) {
             let lease = lease(clock::now() + Duration::from_secs(10));
-            lease.mark_lost(reason);
+            lease.mark_lost(reason, is_forgotten);
             assert_eq!(lease.lost_reason(), Some(reason));
+            assert_eq!(lease.is_forgotten(), is_forgotten);
             assert_eq!(lease.remaining(), Duration::ZERO);
+            assert_eq!(lease.outcome(ReleaseOutcome::Released), reason.outcome());
         }
     }
 

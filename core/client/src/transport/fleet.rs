@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::task::Context;
 use std::time::Duration;
 
-use leasehold_protocol::{CallId, Error, ErrorKind, Instant, NodeId, Operation, Transmit};
+use leasehold_protocol::{CallId, Error, ErrorKind, Instant, Lane, NodeId, Operation, Transmit};
 
 use super::{Seen, Transport};
 
@@ -48,24 +48,25 @@ impl Fleet {
     fn pass_on(&mut self, node: usize, item: Seen, seen: &mut Vec<Seen>) {
         let id = NodeId(u16::try_from(node).unwrap_or(u16::MAX));
         seen.push(match item {
-            Seen::Connected(_) => {
-                self.up.insert(node);
-                self.failed.remove(&node);
-                Seen::Connected(id)
-            }
-            Seen::Disconnected(_, cause) => {
+            Seen::Opened(_, lane) => Seen::Opened(id, lane),
+            Seen::Closed(_, lane, cause) => {
                 self.up.remove(&node);
                 if !self.is_told && self.failed.insert(node) {
                     self.causes.push(cause.clone());
                 }
-                Seen::Disconnected(id, cause)
+                Seen::Closed(id, lane, cause)
             }
+            Seen::Deaf(_) => Seen::Deaf(id),
             Seen::Subscribed(_, channel) => Seen::Subscribed(id, channel),
             Seen::Message(_, channel, payload) => Seen::Message(id, channel, payload),
             // Of one node; the fleet's is told by `tell`.
-            Seen::Ready => return,
+            Seen::Ready => {
+                self.up.insert(node);
+                self.failed.remove(&node);
+                return;
+            }
             // Trying again would not help: while there is somebody to tell, the others must not hide it.
-            Seen::Unreachable(error) if self.is_told => Seen::Disconnected(id, error.message().to_owned()),
+            Seen::Unreachable(error) if self.is_told => Seen::Closed(id, Lane::Command, error.message().to_owned()),
             Seen::Unreachable(error) => {
                 self.is_told = true;
                 Seen::Unreachable(error)
@@ -131,9 +132,25 @@ impl Transport for Fleet {
         self.tell(now, seen);
     }
 
+    fn set_in_use(&mut self, is_in_use: bool) {
+        for node in &mut self.nodes {
+            node.set_in_use(is_in_use);
+        }
+    }
+
+    fn set_shortest_lease(&mut self, lease: Duration) {
+        for node in &mut self.nodes {
+            node.set_shortest_lease(lease);
+        }
+    }
+
     fn poll_timeout(&self) -> Option<Instant> {
         let grace = self.majority_since.filter(|_| !self.is_told).map(|since| since + GRACE);
         let nodes = self.nodes.iter().filter_map(|node| node.poll_timeout());
         nodes.chain(grace).min()
+    }
+
+    fn every_lane_is_open(&self) -> bool {
+        self.nodes.iter().all(|node| node.every_lane_is_open())
     }
 }

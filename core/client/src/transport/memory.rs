@@ -4,12 +4,12 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use leasehold_protocol::{Call, CallError, CallId, Instant, NodeId, Reply, Transmit};
+use leasehold_protocol::{Call, CallError, CallId, Instant, Lane, NodeId, Reply, Transmit};
 use leasehold_store::{Embedded, Subscriber};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::{Seen, Transport};
-use crate::process;
+use crate::process::Process;
 
 pub(super) struct Memory {
     store: Embedded,
@@ -28,7 +28,7 @@ impl Memory {
         let store = match name {
             // A forked child is another process, and its store is another one
             // too: the parent's may have been locked at the fork.
-            Some(name) => Embedded::named(&format!("{name}@{}", process::id())),
+            Some(name) => Embedded::named(&format!("{name}@{}", Process::current())),
             None => Embedded::new(),
         };
         let (sender, messages) = unbounded_channel();
@@ -78,7 +78,8 @@ impl Transport for Memory {
 
     fn poll(&mut self, context: &mut Context<'_>, _now: Instant, seen: &mut Vec<Seen>) {
         if !mem::replace(&mut self.is_connected, true) {
-            seen.push(Seen::Connected(NODE));
+            seen.push(Seen::Opened(NODE, Lane::Renewal));
+            seen.push(Seen::Opened(NODE, Lane::Command));
             seen.push(Seen::Ready);
         }
         seen.append(&mut self.seen);
@@ -89,5 +90,9 @@ impl Transport for Memory {
 
     fn poll_timeout(&self) -> Option<Instant> {
         None
+    }
+
+    fn every_lane_is_open(&self) -> bool {
+        true
     }
 }

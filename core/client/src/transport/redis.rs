@@ -2,22 +2,30 @@
 //!
 //! Commands, renewals and subscriptions have a connection each, so that none of
 //! them queues behind another, and so that nothing a subscription brings can be
-//! taken for a command's reply.
+//! taken for a command's reply. Each is lost and found by itself.
 //!
 //! ```text
-//!             ┌───────────── fails: wait 0, then 50 ms … 1 s ◄────────────┐
-//!             ▼                                                           │
-//!   Connecting ── handshake, version, scripts ──► Open ── closed, silent ─┘
+//!             ┌──────── fails: wait 0–50 ms, then 50 ms … 1 s ◄───────┐
+//!             ▼                                                       │
+//!   Connecting ── handshake, version, role ──► Open ── closed, silent,┘
+//!                                                      no primary
 //! ```
+//!
+//! Only a server that is no primary any more takes all three with it: it keeps its
+//! connections when it is demoted, and the address may lead elsewhere by now. Whether
+//! it is one still is asked now and then while the client has something there.
 
 pub(super) mod connect;
 mod lane;
+mod outage;
 mod permission;
+mod role;
 mod subscriptions;
 mod tls;
 
 use std::sync::Arc;
 use std::task::Context;
+use std::time::Duration;
 
 use leasehold_protocol::{CallId, Error, Instant, Lane, NodeId, Transmit};
 
@@ -37,6 +45,10 @@ pub(super) struct Redis {
     subscriptions: SubscriptionLink,
     state: State,
     first: First,
+    /// Both lanes are open, and that was told.
+    is_ready: bool,
+    /// Subscriptions have a connection.
+    hears: bool,
 }
 
 /// What it means when the first try to connect fails.
@@ -54,10 +66,8 @@ pub(super) enum First {
 enum State {
     /// A failure to connect ends the client.
     First,
-    /// Not both lanes are open.
-    Down,
-    /// Both are. The subscriptions may be down: then the waiters poll.
-    Up,
+    /// Each connection is told of by itself.
+    Told,
     /// Connecting failed at first; nothing is tried again.
     Failed,
 }
@@ -81,51 +91,74 @@ impl Redis {
             connector,
             state: match first {
                 First::IsFatal | First::MayFail => State::First,
-                First::WasMade => State::Down,
+                First::WasMade => State::Told,
             },
             first,
+            is_ready: false,
+            hears: false,
         })
     }
 
-    /// Compares what is open with what was said about it.
-    fn tell(&mut self, failure: Option<Failure>, seen: &mut Vec<Seen>) {
-        let is_up = self.commands.is_open() && self.renewals.is_open();
-        match (self.state, is_up) {
-            (State::First | State::Down, true) => {
-                self.state = State::Up;
-                seen.push(Seen::Connected(NODE));
-                seen.push(Seen::Ready);
-            }
-            (State::First, false) => {
-                if let Some(failure) = failure {
-                    if self.first == First::MayFail && !failure.is_lasting() {
-                        self.state = State::Down;
-                        seen.push(Seen::Disconnected(NODE, self.cause(Some(failure))));
-                        return;
-                    }
-                    self.state = State::Failed;
-                    seen.push(Seen::Unreachable(failure.into_error(&self.connector.node)));
-                }
-            }
-            (State::Up, false) => {
-                self.state = State::Down;
-                seen.push(Seen::Disconnected(NODE, self.cause(failure)));
-            }
+    /// Moves a lane on. Says why it has no connection any more, or still none.
+    fn poll_lane(
+        &mut self,
+        lane: Lane,
+        context: &mut Context<'_>,
+        now: Instant,
+        seen: &mut Vec<Seen>,
+    ) -> Option<Failure> {
+        let link = match lane {
+            Lane::Command => &mut self.commands,
+            Lane::Renewal => &mut self.renewals,
+        };
+        let was_told = link.is_told();
+        let failure = link.poll(context, now, seen)?;
+        if !was_told && self.state == State::Told {
             // The cause may become clearer with each try.
-            (State::Down, false) => {
-                if failure.is_some() {
-                    seen.push(Seen::Disconnected(NODE, self.cause(failure)));
-                }
-            }
-            (State::Up, true) | (State::Failed, _) => {}
+            seen.push(Seen::Closed(NODE, lane, self.connector.cause(&failure)));
+        }
+        Some(failure)
+    }
+
+    /// The server is no primary any more: no connection to it is of use.
+    fn leave(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
+        self.renewals.give_up(failure, now, seen);
+        self.commands.give_up(failure, now, seen);
+        self.subscriptions.give_up(now);
+    }
+
+    /// The first try failed.
+    fn failed_at_first(&mut self, failure: Failure, seen: &mut Vec<Seen>) {
+        if self.first == First::MayFail && !failure.is_lasting() {
+            self.state = State::Told;
+            seen.push(Seen::Closed(NODE, Lane::Command, self.connector.cause(&failure)));
+        } else {
+            self.state = State::Failed;
+            seen.push(Seen::Unreachable(failure.into_error(&self.connector.node)));
         }
     }
 
-    fn cause(&self, failure: Option<Failure>) -> String {
-        match failure {
-            Some(failure) => format!("{}: {}", self.connector.node, failure.cause()),
-            None => format!("{}: the connection closed", self.connector.node),
+    /// Tells what has opened.
+    fn tell(&mut self, now: Instant, seen: &mut Vec<Seen>) {
+        let is_ready = self.renewals.is_open() && self.commands.is_open();
+        if self.state == State::First && is_ready {
+            self.state = State::Told;
         }
+        if self.state != State::Told {
+            return;
+        }
+        // Renewals have their own lane if both open at once.
+        if self.renewals.tell_open(seen) {
+            // It may lead to another server than the other one does.
+            self.commands.look_soon(now);
+        }
+        if self.commands.tell_open(seen) {
+            self.renewals.look_soon(now);
+        }
+        if is_ready && !self.is_ready {
+            seen.push(Seen::Ready);
+        }
+        self.is_ready = is_ready;
     }
 }
 
@@ -142,6 +175,9 @@ impl Transport for Redis {
     }
 
     fn flush(&mut self, now: Instant, sent: &mut dyn FnMut(CallId)) {
+        if self.state == State::Failed {
+            return;
+        }
         self.commands.flush(now, sent);
         self.renewals.flush(now, sent);
         self.subscriptions.flush();
@@ -151,26 +187,43 @@ impl Transport for Redis {
         if self.state == State::Failed {
             return;
         }
-        // A connection's end is told before its calls are answered, and its
-        // opening after everything that came of the one before it.
-        let mut replies = Vec::new();
-        let commands = self.commands.poll(context, now, &mut replies);
-        let renewals = self.renewals.poll(context, now, &mut replies);
-        let mut failure = commands.or(renewals);
+        let renewals = self.poll_lane(Lane::Renewal, context, now, seen);
+        let commands = self.poll_lane(Lane::Command, context, now, seen);
+        let demotion = [&commands, &renewals].into_iter().flatten().find(|of| of.is_demotion());
+        if let Some(demotion) = demotion {
+            self.leave(demotion, now, seen);
+        }
+        if let Some(failure) = commands.or(renewals)
+            && self.state == State::First
+        {
+            self.failed_at_first(failure, seen);
+        }
         // Nothing is lost with the subscriptions: each waiter polls, and asks again
         // once its channel is confirmed on the next connection.
-        drop(self.subscriptions.poll(context, now, &mut replies));
-        let went_down = self.state == State::Up && failure.is_some();
-        if went_down {
-            self.state = State::Down;
-            let cause = self.cause(failure.take());
-            seen.push(Seen::Disconnected(NODE, cause));
+        self.subscriptions.poll(context, now, self.commands.is_open(), seen);
+        let hears = self.subscriptions.is_open();
+        if self.hears && !hears {
+            seen.push(Seen::Deaf(NODE));
         }
-        seen.append(&mut replies);
-        self.tell(failure, seen);
+        self.hears = hears;
+        self.tell(now, seen);
+    }
+
+    fn set_in_use(&mut self, is_in_use: bool) {
+        self.commands.set_in_use(is_in_use);
+        self.renewals.set_in_use(is_in_use);
+    }
+
+    fn set_shortest_lease(&mut self, lease: Duration) {
+        self.connector.limits.set_shortest_lease(lease);
+        self.renewals.set_shortest_lease(lease);
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
+        // Nothing is tried again; what is open already is left alone.
+        if self.state == State::Failed {
+            return None;
+        }
         [
             self.commands.poll_timeout(),
             self.renewals.poll_timeout(),
@@ -179,5 +232,9 @@ impl Transport for Redis {
         .into_iter()
         .flatten()
         .min()
+    }
+
+    fn every_lane_is_open(&self) -> bool {
+        self.commands.is_open() && self.renewals.is_open()
     }
 }

@@ -256,7 +256,9 @@ async fn whoever_may_read_a_queue_and_publish_on_its_channel_can_hand_out_grants
             .query(&mut member)
             .unwrap();
         let Some(seen) = seen else { return };
-        let forged = format!("{first} {} 9", seen.split(' ').next().unwrap());
+        // A token that the server could have drawn just then.
+        let seen = seen.split(' ').next().unwrap();
+        let forged = format!("{first} {seen} {seen}");
         let channel = format!("{grants}{}", first.split(':').next().unwrap());
         let _heard: i64 = cmd("PUBLISH").arg(channel).arg(forged).query(&mut member).unwrap();
     };

@@ -15,7 +15,8 @@ local WAITER_LIFE = 3000000
 local PROVISIONAL = 3000
 -- The queue's TTL. A queue that nobody touches for so long has only dead waiters.
 local QUEUE_LIFE = 30000
--- So many dead waiters are passed over by one call.
+-- So many dead waiters are passed over by one call, which then leaves the lock free. Who hears
+-- of that asks again at once.
 local MOST_DEAD = 32
 
 local function microseconds(time)

@@ -15,6 +15,12 @@ local PHASE = 2000
 -- How long the readers that a write kept out go before the next writer.
 local READERS_FIRST = 200
 
+-- Whether a write by pcall was refused because the server is full. Redis 6.2 puts a place
+-- in the script before the code.
+local function is_full(reply)
+  return type(reply) == 'table' and string.find(reply.err or '', '^[^%u]*OOM ') ~= nil
+end
+
 -- What is left at `now` of a time kept in the state.
 local function left(text, now)
   return (tonumber(text) or 0) - now

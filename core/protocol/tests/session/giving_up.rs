@@ -198,7 +198,7 @@ fn a_release_outlasts_an_extension_that_was_not_confirmed() {
     let held = world.hold(0, request);
     world.cut_after_execution = 1;
     let now = world.now;
-    world.clients[0].session.extend(held.lease, fixed(5_000), now);
+    world.clients[0].session.extend(held.lease, by_ms(5_000), now);
     world.drain(0);
     world.run_for(ms(1));
     world.release(0, held.lease);

@@ -12,8 +12,15 @@
 mod acquiring;
 mod giving_up;
 mod holding;
+mod lanes;
+mod lapsing;
 mod losing;
+mod news;
 mod operating;
 mod queueing;
+mod renewing;
+#[path = "../support/seeded.rs"]
+mod seeded;
+mod together;
 mod voting;
 mod world;

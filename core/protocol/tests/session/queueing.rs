@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{AcquireRequest, Call, Instant, Kind, NodeId, Reply, Script, Session, Transmit};
+use leasehold_protocol::{
+    AcquireRequest, Call, CallError, ErrorKind, Event, Instant, Kind, NodeId, Outcome, Reply, Script, Session, Ticket,
+    Transmit,
+};
 
-use crate::world::{Seeded, config, ms, wants};
+use crate::world::{Seeded, config, fixed, ms, sent, wants};
 
 const NODE: NodeId = NodeId(0);
 
@@ -27,22 +30,6 @@ fn fair(name: &str, wait: Option<Duration>) -> AcquireRequest {
         wait,
         ..wants(name)
     }
-}
-
-/// What was sent: the calls, and the channels that were subscribed.
-fn sent(session: &mut Session, now: Instant) -> (Vec<Call>, Vec<Arc<[u8]>>) {
-    let (mut calls, mut channels) = (Vec::new(), Vec::new());
-    while let Some(item) = session.poll_transmit() {
-        match item {
-            Transmit::Call(call) => {
-                session.on_sent(call.id, now);
-                calls.push(call);
-            }
-            Transmit::Subscribe { channel, .. } => channels.push(channel),
-            Transmit::Unsubscribe { .. } => {}
-        }
-    }
-    (calls, channels)
 }
 
 /// Another holds it, and the caller is queued if it waits.
@@ -91,22 +78,70 @@ fn a_try_that_is_refused_listens_to_nothing() {
     assert_eq!(session.len(), 0);
 }
 
-#[test]
-fn a_grant_that_overtakes_the_answer_queued_is_asked_for_at_once() {
-    let mut session = connected();
-    // Another waiter of this lock has its channel of grants confirmed.
+/// Beside another waiter, whose channel of grants is confirmed, a caller asks; word of its
+/// grant overtakes the answer that it is queued. What it does next.
+fn overtaken(session: &mut Session, request: AcquireRequest) -> Vec<Call> {
     session.acquire(fair("x", None), at(0));
-    let (calls, _) = sent(&mut session, at(0));
+    let (calls, _) = sent(session, at(0));
     session.on_reply(calls[0].id, Ok(held("1000000")), at(1));
-    let grants = listens(&mut session, at(1), at(2));
-    sent(&mut session, at(2));
+    let grants = listens(session, at(1), at(2));
+    sent(session, at(2));
 
-    session.acquire(fair("x", None), at(200));
-    let (calls, _) = sent(&mut session, at(200));
-    let news = format!("{} 2000000 77", owner(&calls[0]));
+    session.acquire(request, at(200));
+    let (calls, _) = sent(session, at(200));
+    let news = format!("{} 2000000 2000000", owner(&calls[0]));
     session.on_message(NODE, &grants, news.as_bytes(), at(201));
     session.on_reply(calls[0].id, Ok(held("2000000")), at(202));
-    let (calls, _) = sent(&mut session, at(202));
+    sent(session, at(202)).0
+}
+
+/// A release gave the lock to a waiter for 3 s; the waiter's next attempt finds that it has it.
+#[test]
+fn what_the_server_granted_for_longer_than_a_short_fixed_lease_is_released_at_its_end() {
+    let mut session = connected();
+    let short = AcquireRequest {
+        lease: fixed(500),
+        ..fair("x", None)
+    };
+    let calls = overtaken(&mut session, short);
+    let granted = Reply::Array(vec![Reply::Int(1), text("2000000")]);
+    session.on_reply(calls[0].id, Ok(granted), at(203));
+    session.on_timeout(at(750));
+    let (calls, _) = sent(&mut session, at(750));
+    let released = calls.iter().filter(|call| call.script == Script::FairRelease);
+    assert_eq!(released.count(), 1);
+}
+
+/// A poll that ran after the lock was taken away has named its owner, who waits again.
+#[test]
+fn a_fixed_lease_of_the_fair_lock_that_was_taken_away_leaves_the_queue() {
+    let mut session = connected();
+    let short = AcquireRequest {
+        lease: fixed(5_000),
+        ..fair("x", None)
+    };
+    session.acquire(short, at(0));
+    let (calls, _) = sent(&mut session, at(0));
+    let granted = Reply::Array(vec![Reply::Int(1), text("7")]);
+    session.on_reply(calls[0].id, Ok(granted), at(1));
+    let Some(Event::Completed {
+        outcome: Outcome::Granted(grant),
+        ..
+    }) = session.poll_event()
+    else {
+        panic!("not granted")
+    };
+    session.extend(grant.lease, None, at(100));
+    let (calls, _) = sent(&mut session, at(100));
+    session.on_reply(calls[0].id, Ok(Reply::Array(vec![Reply::Int(2)])), at(101));
+    let (calls, _) = sent(&mut session, at(101));
+    let scripts: Vec<Script> = calls.iter().map(|call| call.script).collect();
+    assert_eq!(scripts, [Script::FairRelease]);
+}
+
+#[test]
+fn a_grant_that_overtakes_the_answer_queued_is_asked_for_at_once() {
+    let calls = overtaken(&mut connected(), fair("x", None));
     assert_eq!((calls.len(), calls[0].script), (1, Script::FairAcquire));
 }
 
@@ -182,7 +217,7 @@ fn a_grant_is_for_the_waiters_of_the_lock_on_whose_channel_it_is_told() {
     }
     let of_x = listens(&mut session, at(1), at(2));
     sent(&mut session, at(2));
-    let news = format!("{} 1000000 77", owner(&asked[1]));
+    let news = format!("{} 1000000 1000000", owner(&asked[1]));
     session.on_message(NODE, &of_x, news.as_bytes(), at(3));
     assert!(session.poll_event().is_none(), "nobody granted y");
     let of_y = of_x.to_vec();
@@ -211,7 +246,7 @@ fn a_poll_says_nothing_of_a_waiter_whose_answer_came_after_it_was_sent() {
     assert!(session.poll_event().is_none());
 
     // The server last heard of the second when it came.
-    let news = format!("{} 1000500 77", owner(&second[0]));
+    let news = format!("{} 1000500 1000500", owner(&second[0]));
     session.on_message(NODE, &own, news.as_bytes(), at(5));
     let granted = session.poll_event();
     assert!(granted.is_some(), "it waits for the next poll");
@@ -233,7 +268,41 @@ fn a_poll_that_says_whose_turn_it_is_speaks_of_those_behind_it_too() {
     session.on_reply(poll[0].id, Ok(turn), at(3));
     assert!(session.poll_event().is_some(), "the first has it");
 
-    let news = format!("{} 1000000 77", owner(&asked[1]));
+    let news = format!("{} 1000000 1000000", owner(&asked[1]));
     session.on_message(NODE, &own, news.as_bytes(), at(4));
     assert!(session.poll_event().is_some(), "the second waits for the next poll");
+}
+
+#[test]
+fn who_is_queued_is_told_that_the_key_is_another_kinds_by_now() {
+    let mut session = connected();
+    let first = session.acquire(fair("x", None), at(0));
+    let second = session.acquire(fair("x", None), at(0));
+    let (asked, _) = sent(&mut session, at(0));
+    for call in &asked {
+        session.on_reply(call.id, Ok(held("1000000")), at(1));
+    }
+    listens(&mut session, at(1), at(2));
+    let (poll, _) = sent(&mut session, at(2));
+    assert_eq!((poll.len(), poll[0].script), (1, Script::FairPoll));
+    let wrong = CallError::Server {
+        code: "WRONGTYPE".into(),
+        message: "Operation against a key".into(),
+    };
+    session.on_reply(poll[0].id, Err(wrong), at(3));
+    let told: Vec<(Ticket, ErrorKind)> = std::iter::from_fn(|| session.poll_event())
+        .map(|event| match event {
+            Event::Completed {
+                ticket,
+                outcome: Outcome::Failed(error),
+            } => (ticket, error.kind()),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let misconfigured = |ticket| (ticket, ErrorKind::Misconfigured);
+    assert_eq!(told, [misconfigured(first), misconfigured(second)]);
+    // They leave their places.
+    let (calls, _) = sent(&mut session, at(3));
+    let scripts: Vec<Script> = calls.iter().map(|call| call.script).collect();
+    assert_eq!(scripts, [Script::FairRelease; 2]);
 }

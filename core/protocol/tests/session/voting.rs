@@ -7,7 +7,7 @@ use leasehold_protocol::{
     ReleaseOutcome, Reply, Script, Session, Ticket, Transmit,
 };
 
-use crate::world::{Seeded, config, error, granted, ms, wants};
+use crate::world::{Seeded, config, error, fixed, granted, ms, wants};
 
 /// A primary: one name's record, and the connection of one client.
 #[derive(Default)]
@@ -175,6 +175,34 @@ impl World {
             _ => None,
         };
         self.events.iter().filter_map(lost).collect()
+    }
+}
+
+impl World {
+    /// The answers of a primary that are under way arrive; from now on they take no time.
+    fn answers_arrive(&mut self, node: usize) {
+        self.primaries[node].is_slow = false;
+        for (call, reply) in std::mem::take(&mut self.primaries[node].under_way) {
+            self.session.on_reply(call, Ok(reply), self.now);
+        }
+        self.drain();
+    }
+
+    fn extend(&mut self, grant: &Grant, by: Duration) -> Ticket {
+        let by = leasehold_protocol::LeaseDuration::fixed(by).unwrap();
+        let ticket = self.session.extend(grant.lease, Some(by), self.now);
+        self.drain();
+        ticket
+    }
+
+    /// Until when a lease may be relied on, as was told last.
+    fn renewed(&self, grant: &Grant) -> Instant {
+        let renewed = |(_, event): &(Instant, Event)| match event {
+            Event::Renewed { lease, deadline } if *lease == grant.lease => Some(*deadline),
+            _ => None,
+        };
+        let last = self.events.iter().filter_map(renewed).next_back();
+        last.unwrap_or(grant.deadline)
     }
 }
 
@@ -370,4 +398,121 @@ fn answers_that_come_when_the_lease_is_over_grant_nothing() {
     world.run_for(ms(1_000));
     assert_eq!(world.records(), 0);
     assert!(world.session.is_empty());
+}
+
+#[test]
+fn an_extension_tells_the_deadline_of_the_majority_not_that_of_a_member() {
+    let mut world = World::new(3);
+    world.connect(0..3);
+    let ticket = world.try_once();
+    let grant = granted(world.outcome(ticket).unwrap());
+    world.primaries.iter_mut().for_each(|primary| primary.is_slow = true);
+    let asked = world.now;
+    let extension = world.extend(&grant, Duration::from_secs(60));
+    world.answers_arrive(0);
+    // The first one extended it, and loses it; another extension hears so.
+    world.primaries[0].owner = None;
+    world.extend(&grant, Duration::from_secs(61));
+    world.run_for(ms(100));
+    world.answers_arrive(1);
+    assert_eq!(
+        world.outcome(extension),
+        None,
+        "of the two that are left one was extended"
+    );
+    assert_eq!(world.renewed(&grant), grant.deadline);
+    world.answers_arrive(2);
+    let until = asked + ms(60_000 - 600 - 20);
+    assert_eq!(world.outcome(extension), Some(Outcome::Extended(until)));
+    let renewed = world.renewed(&grant);
+    // It was sent 100 ms later, for as much less.
+    assert_eq!(renewed, asked + ms(61_000 - 609 - 20), "the other extension goes on");
+}
+
+#[test]
+fn an_extension_of_what_is_lost_meanwhile_is_lost_too() {
+    let mut world = World::new(3);
+    world.connect(0..3);
+    let ticket = world.try_once();
+    let grant = granted(world.outcome(ticket).unwrap());
+    world.primaries.iter_mut().for_each(|primary| primary.is_slow = true);
+    for node in [0, 1] {
+        world.primaries[node].owner = None;
+    }
+    let extension = world.extend(&grant, Duration::from_secs(60));
+    (0..3).for_each(|node| world.answers_arrive(node));
+    assert_eq!(world.lost(), [LostReason::Removed]);
+    let refusal = error(world.outcome(extension).expect("it cannot be extended"));
+    assert_eq!(refusal.kind(), ErrorKind::LockLost, "{refusal}");
+}
+
+#[test]
+fn who_waits_for_a_lock_that_its_client_holds_hears_silence_from_its_first_question_on() {
+    let mut world = World::new(3);
+    world.connect(0..3);
+    let ticket = world.try_once();
+    let grant = granted(world.outcome(ticket).unwrap());
+    let waiters = [world.acquire(None), world.acquire(None)];
+    world.run_for(Duration::from_secs(100));
+    world.primaries.iter_mut().for_each(|primary| primary.is_stuck = true);
+    world.session.release(grant.lease, world.now);
+    world.drain();
+    world.run_for(Duration::from_secs(29));
+    assert_eq!(waiters.map(|waiter| world.outcome(waiter)), [None, None]);
+    // Who stands behind it has asked as long, by the first one.
+    for waiter in waiters {
+        let (refusal, took) = world.refusal(waiter);
+        assert_eq!(refusal.kind(), ErrorKind::Unavailable);
+        assert!(took < Duration::from_secs(3), "{took:?}");
+    }
+}
+
+#[test]
+fn a_holder_that_would_wait_for_itself_is_refused_at_once() {
+    let mut world = World::new(3);
+    world.connect(0..3);
+    let request = |context, wait| AcquireRequest {
+        wait,
+        ..crate::world::from(context, "a")
+    };
+    let first = world.session.acquire(request(1, None), world.now);
+    world.drain();
+    let grant = granted(world.outcome(first).unwrap());
+    for (context, wait, kind) in [
+        (1, None, ErrorKind::InvalidArgument),
+        (1, Some(ms(5_000)), ErrorKind::InvalidArgument),
+        // Who does not wait is told that it is held.
+        (1, Some(Duration::ZERO), ErrorKind::LockTimeout),
+        (2, Some(Duration::ZERO), ErrorKind::LockTimeout),
+    ] {
+        let ticket = world.session.acquire(request(context, wait), world.now);
+        world.drain();
+        let refusal = error(world.outcome(ticket).expect("at once"));
+        assert_eq!(refusal.kind(), kind, "{context}: {refusal}");
+    }
+    let other = world.session.acquire(request(2, None), world.now);
+    world.drain();
+    assert_eq!(world.outcome(other), None);
+    assert_eq!(world.release(&grant), released());
+    world.run_for(ms(200));
+    granted(world.outcome(other).expect("it was only behind the first"));
+}
+
+#[test]
+fn a_fixed_lease_of_a_majority_is_forgotten_once_its_loss_was_told() {
+    let mut world = World::new(3);
+    world.connect(0..3);
+    let request = AcquireRequest {
+        lease: fixed(1_000),
+        ..wants("a")
+    };
+    let ticket = world.session.acquire(request, world.now);
+    world.drain();
+    let grant = granted(world.outcome(ticket).expect("an outcome"));
+    world.run_for(ms(1_100));
+    assert_eq!(world.lost(), [LostReason::Expired]);
+    assert!(!world.session.has_lease(grant.lease));
+    assert!(world.session.is_empty(), "{} entries", world.session.len());
+    let outcome = world.release(&grant).expect("an outcome");
+    assert_eq!(error(outcome).kind(), ErrorKind::NotOwner);
 }

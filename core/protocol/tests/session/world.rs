@@ -2,30 +2,20 @@
 //! that knows what the four scripts do. Nothing here sleeps.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use crate::seeded::Seeded;
 use leasehold_protocol::{
-    AcquireRequest, Call, CallError, CallId, ClientId, Config, Context, Entropy, Error, Event, Grant, Instant, Kind,
-    LeaseDuration, LeaseId, LockName, LostReason, NodeId, Outcome, Reply, Script, Session, Ticket, Transmit,
+    AcquireRequest, Call, CallError, CallId, ClientId, Config, Context, Error, Event, Grant, Instant, Kind,
+    LeaseDuration, LeaseId, LeaseTerms, LockName, LostReason, NodeId, Outcome, Reply, Script, Session, Ticket,
+    Transmit,
 };
 
 pub(crate) const LATENCY: Duration = Duration::from_micros(100);
 
 pub(crate) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
-}
-
-/// A small seeded generator (xorshift64*).
-#[derive(Clone)]
-pub(crate) struct Seeded(pub(crate) u64);
-
-impl Entropy for Seeded {
-    fn next_u64(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -45,6 +35,8 @@ pub(crate) struct Server {
     /// Replies to the next calls, instead of running them.
     pub(crate) errors: VecDeque<CallError>,
     pub(crate) stopped: bool,
+    /// It says yes to every call of a kind that the model does not know.
+    pub(crate) says_yes: bool,
 }
 
 impl Server {
@@ -64,14 +56,11 @@ impl Server {
                 match self.records.get(&key) {
                     Some(record) if record.owner != owner => (held(record, now), None),
                     found => {
-                        let mine = found.is_some();
                         let until = found.map_or(Instant::ZERO, |record| record.expires);
                         let expires = until.max(now + ttl(0));
                         self.records.insert(key.clone(), Record { owner, expires });
                         let token = self.tokens.entry(key).or_insert(0);
-                        if !mine {
-                            *token = (*token + 1).max(now.as_micros());
-                        }
+                        *token = (*token + 1).max(now.as_micros());
                         let token = token.to_string().into_bytes();
                         (Reply::Array(vec![Reply::Int(1), Reply::Bytes(token)]), None)
                     }
@@ -112,6 +101,7 @@ impl Server {
                 }
                 None => (Reply::Array(vec![Reply::Int(0)]), None),
             },
+            _ if self.says_yes => (Reply::Array(vec![Reply::Int(1)]), None),
             other => panic!("the model does not know {other:?}"),
         }
     }
@@ -452,7 +442,7 @@ pub(crate) fn wants(name: &str) -> AcquireRequest {
         context: None,
         within: None,
         wait: None,
-        lease: None,
+        lease: LeaseTerms::CLIENT,
         max_hold: None,
         fencing: true,
     }
@@ -465,10 +455,36 @@ pub(crate) fn from(context: u64, name: &str) -> AcquireRequest {
     }
 }
 
-pub(crate) fn fixed(millis: u64) -> Option<LeaseDuration> {
+pub(crate) fn fixed(millis: u64) -> LeaseTerms {
+    LeaseTerms::fixed(ms(millis)).unwrap()
+}
+
+/// How long to extend a lease by.
+pub(crate) fn by_ms(millis: u64) -> Option<LeaseDuration> {
     Some(LeaseDuration::fixed(ms(millis)).unwrap())
+}
+
+/// An auto-renewed lease of its own length.
+pub(crate) fn renewed(millis: u64) -> LeaseTerms {
+    LeaseTerms::renewed(ms(millis)).unwrap()
 }
 
 pub(crate) fn watched(millis: u64) -> impl Fn(&mut Config) {
     move |config| config.lease = LeaseDuration::watched(ms(millis)).unwrap()
+}
+
+/// What was sent: the calls, and the channels that were subscribed.
+pub(crate) fn sent(session: &mut Session, now: Instant) -> (Vec<Call>, Vec<Arc<[u8]>>) {
+    let (mut calls, mut channels) = (Vec::new(), Vec::new());
+    while let Some(item) = session.poll_transmit() {
+        match item {
+            Transmit::Call(call) => {
+                session.on_sent(call.id, now);
+                calls.push(call);
+            }
+            Transmit::Subscribe { channel, .. } => channels.push(channel),
+            Transmit::Unsubscribe { .. } => {}
+        }
+    }
+    (calls, channels)
 }

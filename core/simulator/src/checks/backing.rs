@@ -5,25 +5,25 @@
 use leasehold_protocol::{ErrorKind, LeaseId, Ticket};
 
 use super::{Checked, broken};
-use crate::time::{MS, Micros};
+use crate::time::Micros;
 
-/// A lease is relied on for another `wanted`. The servers that have a record of it keep it
-/// for so many milliseconds; a majority has to.
+/// A lease is relied on for another `wanted` of true time. The servers that have a record
+/// of it keep it for so long; a majority has to.
 pub(crate) fn check_backing(
     (client, lease, name): (usize, LeaseId, usize),
     wanted: Micros,
-    mut left: Vec<i64>,
+    mut left: Vec<Micros>,
     servers: usize,
 ) -> Checked {
     left.sort_unstable_by(|a, b| b.cmp(a));
-    let kept = left.get(servers / 2).map_or(0, |left| left.unsigned_abs() * MS + MS);
+    let kept = left.get(servers / 2).copied().unwrap_or(0);
     if wanted <= kept {
         return Ok(());
     }
     broken(
         "I1",
         format!(
-            "client {client} relies on {lease:?} of name {name} for {wanted} µs; the servers have {left:?} ms of it"
+            "client {client} relies on {lease:?} of name {name} for {wanted} µs; the servers have {left:?} µs of it"
         ),
     )
 }

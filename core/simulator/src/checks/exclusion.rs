@@ -6,7 +6,7 @@
 
 use leasehold_protocol::{Kind, LeaseId};
 
-use super::{Checked, broken};
+use super::{Checked, Operators, broken};
 use crate::kinds::admits;
 use crate::ledger::{Lease, Ledger};
 use crate::time::{Clock, Micros};
@@ -25,6 +25,7 @@ impl Exclusion {
         client: usize,
         lease: LeaseId,
         ledger: &Ledger,
+        operators: &Operators,
         clocks: &[Clock],
         now: Micros,
     ) -> Checked {
@@ -37,7 +38,14 @@ impl Exclusion {
         else {
             return Ok(());
         };
+        let is_forced = |lease: &Lease, name: usize| {
+            let holds = lease.around.iter().copied().chain([lease.hold]);
+            operators.has_taken(name, holds)
+        };
         for (name, kind) in &newcomer.locks {
+            if is_forced(newcomer, *name) {
+                continue;
+            }
             let mut seen = Vec::new();
             let mut kinds: Vec<Kind> = Vec::new();
             let mut whose = Vec::new();
@@ -45,6 +53,9 @@ impl Exclusion {
                 let Some(held_as) = lease.kind_of(*name).filter(|_| !lease.bears(newcomer)) else {
                     continue;
                 };
+                if is_forced(lease, *name) {
+                    continue;
+                }
                 if !seen.contains(&lease.hold) && is_believed(lease, clocks[other], now) {
                     seen.push(lease.hold);
                     kinds.push(held_as);

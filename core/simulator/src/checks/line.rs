@@ -10,7 +10,7 @@ use leasehold_protocol::Token;
 use super::broken;
 
 /// A waiter that was not heard of for longer is dead; in microseconds.
-const WAITER_LIFE: u64 = 3_000_000;
+pub(super) const WAITER_LIFE: u64 = 3_000_000;
 /// What a grant that nobody asked for at that moment lasts at the most, in milliseconds.
 const PROVISIONAL: i64 = 3_000;
 
@@ -33,6 +33,9 @@ pub(crate) struct Line {
     arrived: BTreeMap<usize, Vec<Vec<u8>>>,
     /// The queue after the last script.
     last: BTreeMap<usize, Vec<Vec<u8>>>,
+    /// When a call last spoke for each owner, by the server's clock; `None` once it was released
+    /// and no call has spoken for it since.
+    spoke: BTreeMap<usize, BTreeMap<Vec<u8>, Option<u64>>>,
 }
 
 impl Line {
@@ -51,6 +54,12 @@ impl Line {
         if last != before.queue {
             // Another server took over, with a queue of its own.
             arrived.clone_from(&before.queue);
+            // Or forgot who has left.
+            self.spoke.remove(&name);
+        }
+        let spoke = self.spoke.entry(name).or_default();
+        for owner in callers {
+            spoke.insert(owner.clone(), (!is_release).then_some(now));
         }
         for owner in before.queue.iter().chain(callers.iter().filter(|_| !is_release)) {
             let is_new = !arrived.contains(owner);
@@ -69,6 +78,15 @@ impl Line {
         let was = before.holder.as_ref().map(|(owner, _)| owner);
         let granted = after.holder.as_ref().filter(|(owner, _)| Some(owner) != was);
         if let Some((owner, left)) = granted {
+            let is_dead = match spoke.get(owner) {
+                Some(Some(spoke)) => now.saturating_sub(*spoke) > WAITER_LIFE,
+                Some(None) => true,
+                None => false,
+            };
+            if is_dead {
+                let what = format!("{} was granted name {name}, and had died or left", text(owner));
+                return broken("I7", what).map(|()| None);
+            }
             let mut before_it = arrived.iter().take_while(|of| *of != owner);
             if let Some(passed) = before_it.find(|of| lives(of)) {
                 let what = format!("{} was granted name {name} before {}", text(owner), text(passed));

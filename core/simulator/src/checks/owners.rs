@@ -21,6 +21,9 @@ pub(crate) struct Owners {
     given_up: BTreeMap<usize, Micros>,
     /// Owners on record of whom nobody at their client has or wants the lock.
     stray: BTreeMap<usize, Micros>,
+    /// For each client and name, until when the record of a fixed lease that lapsed may
+    /// stay: its TTL passes later than its deadline.
+    lapsed: BTreeMap<(usize, usize), Micros>,
 }
 
 impl Owners {
@@ -56,6 +59,12 @@ impl Owners {
         self.wanted.get(&(client, ticket, name)).copied()
     }
 
+    /// The owner id under which a hold has a name, if that was seen.
+    pub(crate) fn held_as(&self, hold: u64, name: usize) -> Option<usize> {
+        let owners = self.held.get(&hold)?;
+        owners.iter().find(|(of, _)| *of == name).map(|(_, owner)| *owner)
+    }
+
     /// A session gives back what an owner id has, or may have.
     pub(crate) fn gives_back(&mut self, owner: usize, now: Micros) {
         self.given_up.entry(owner).or_insert(now);
@@ -83,6 +92,17 @@ impl Owners {
         taken
             .filter_map(|wanted| Some((wanted.2, self.wanted.remove(&wanted)?)))
             .collect()
+    }
+
+    /// A fixed lease of a client lapsed; its record may stay until then.
+    pub(crate) fn lapsed(&mut self, client: usize, name: usize, until: Micros) {
+        let known = self.lapsed.entry((client, name)).or_insert(until);
+        *known = until.max(*known);
+    }
+
+    /// Whether what a client had of a name may still be on record, since its lease lapsed.
+    pub(crate) fn may_lapse(&self, client: usize, name: usize, now: Micros) -> bool {
+        self.lapsed.get(&(client, name)).is_some_and(|until| now < *until)
     }
 
     /// The last level of a hold was given back. Of some names another hold goes on.
@@ -114,7 +134,8 @@ impl Owners {
                 None
             }
         };
-        let given_up = self.given_up.get(&owner).copied();
+        // What lapsed is given up when its TTL has passed.
+        let given_up = self.given_up.get(&owner).copied().filter(|since| *since <= now);
         let Some(since) = [given_up, stray_since].into_iter().flatten().min() else {
             return Ok(());
         };

@@ -6,9 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leasehold_protocol::Ticket;
+use leasehold_protocol::{Kind, Ticket};
 
 use super::{Checked, broken};
+use crate::records::{Group, Record};
 use crate::time::{MS, Micros};
 
 /// What an observer sees of one name at one time.
@@ -25,6 +26,9 @@ pub(crate) struct Sight {
     pub(crate) longest_lease: Micros,
 }
 
+/// The records of a name that have to do with one another.
+type Place = (usize, Group);
+
 /// The check of I6.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
@@ -32,16 +36,16 @@ pub(crate) struct Progress {
     pub(crate) bound: Micros,
     /// The longest that word of a grant may be on its way.
     pub(crate) word: Micros,
-    free_since: BTreeMap<usize, Micros>,
+    free_since: BTreeMap<Place, Micros>,
     waiting_since: BTreeMap<(usize, Ticket), Micros>,
-    unbacked_since: BTreeMap<usize, Micros>,
+    unbacked_since: BTreeMap<Place, Micros>,
     untold_since: BTreeMap<(usize, usize), Micros>,
 }
 
 impl Progress {
-    /// A lock was granted.
-    pub(crate) fn granted(&mut self, name: usize) {
-        self.free_since.remove(&name);
+    /// A lock was granted, or who waited for it was told that it cannot be.
+    pub(crate) fn granted(&mut self, name: usize, kind: Kind) {
+        self.free_since.remove(&(name, Record::of(kind).group()));
     }
 
     /// Somebody was let in, or one who may have had some of several locks waits no more.
@@ -95,9 +99,10 @@ impl Progress {
     }
 
     /// Somebody looked while all was calm.
-    pub(crate) fn observed(&mut self, name: usize, sight: Sight, now: Micros) -> Checked {
+    pub(crate) fn observed(&mut self, place: Place, sight: Sight, now: Micros) -> Checked {
+        let name = place.0;
         if sight.waiters > 0 {
-            let since = *self.free_since.entry(name).or_insert(now);
+            let since = *self.free_since.entry(place).or_insert(now);
             if now - since > self.bound {
                 return broken(
                     "I6",
@@ -105,16 +110,16 @@ impl Progress {
                 );
             }
         } else {
-            self.free_since.remove(&name);
+            self.free_since.remove(&place);
         }
         if sight.watched > sight.records {
-            let since = *self.unbacked_since.entry(name).or_insert(now);
-            if now - since > sight.longest_lease / 3 + 500 * MS {
+            let since = *self.unbacked_since.entry(place).or_insert(now);
+            if now - since > sight.longest_lease / 3 + sight.longest_lease / 300 + 500 * MS {
                 let what = format!("holders of name {name} were not told that their record is gone: {sight:?}");
                 return broken("I9", what);
             }
         } else {
-            self.unbacked_since.remove(&name);
+            self.unbacked_since.remove(&place);
         }
         Ok(())
     }

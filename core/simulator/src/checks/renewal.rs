@@ -25,7 +25,7 @@ impl Renewal {
                     format!("client {client}: {role:?} of owner {owner} after its release"),
                 );
             }
-            Role::Acquire | Role::Renew | Role::Poll | Role::Inspect => {}
+            Role::Acquire | Role::Renew | Role::Poll | Role::Inspect | Role::Force | Role::Limit => {}
         }
         Ok(())
     }

@@ -23,11 +23,16 @@ enum State {
 #[derive(Debug, Default)]
 pub(crate) struct Signals {
     tickets: BTreeMap<(usize, Ticket), State>,
+    /// When each was given out.
+    since: BTreeMap<(usize, Ticket), Micros>,
+    /// Until when a client had a name, so that nobody there had to ask for it.
+    had: BTreeMap<(usize, usize), Micros>,
 }
 
 impl Signals {
     /// A session gave out a ticket.
-    pub(crate) fn opened(&mut self, client: usize, ticket: Ticket) -> Checked {
+    pub(crate) fn opened(&mut self, client: usize, ticket: Ticket, now: Micros) -> Checked {
+        self.since.insert((client, ticket), now);
         match self.tickets.insert((client, ticket), State::Open) {
             None => Ok(()),
             Some(_) => broken("I9", format!("client {client} was given {ticket:?} twice")),
@@ -42,6 +47,34 @@ impl Signals {
                 "I9",
                 format!("client {client}: {ticket:?} was completed when it was {before:?}"),
             ),
+        }
+    }
+
+    /// A client has a lock no more, and who waits for it there begins to ask.
+    pub(crate) fn nobody_had_to_ask(&mut self, client: usize, name: usize, now: Micros) {
+        self.had.insert((client, name), now);
+    }
+
+    /// A caller without bound is told that the server is silent. It is no sooner than after
+    /// `longest`, from its first question on.
+    pub(crate) fn heard_silence(
+        &self,
+        client: usize,
+        ticket: Ticket,
+        names: impl Iterator<Item = usize>,
+        longest: Micros,
+        now: Micros,
+    ) -> Checked {
+        let had = names.filter_map(|name| self.had.get(&(client, name)));
+        let since = had.chain(self.since.get(&(client, ticket))).max().copied();
+        match since.map(|since| now - since) {
+            Some(silent) if silent < longest => broken(
+                "I9",
+                format!(
+                    "client {client}: {ticket:?} heard nothing for {silent} µs, and gives up; it bears {longest} µs"
+                ),
+            ),
+            _ => Ok(()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Defects of leases: one lasts longer or shorter than it was asked to, or than its
 //! holder is told.
 
-use leasehold_protocol::{AcquireRequest, Context, Defect, Kind, Outcome, Permits, Script};
+use leasehold_protocol::{AcquireRequest, Context, Defect, ErrorKind, Kind, LeaseTerms, Outcome, Permits, Script};
 
 use crate::known::{Known, Mistake, Switch, ensure};
 use crate::world::{Way, World, ms, seconds, wants, wants_for};
@@ -171,6 +171,40 @@ fn a_re_entry_never_shortens(mistake: Mistake) -> Result<(), String> {
     ensure(world.left(0, "door").is_some(), || "its record is gone".into())
 }
 
+pub(crate) const REENTRY_LENGTH: Known = Known {
+    what: "re-entry with a longer auto-renewed lease keeps the shorter one",
+    switches: &[(Switch::Session(Defect::ReentryKeepsLength), "lasts")],
+    check: a_re_entry_lasts_as_long_as_it_asks_for,
+};
+
+/// The server stands still for longer than the outer lease, and not for the inner one.
+fn a_re_entry_lasts_as_long_as_it_asks_for(mistake: Mistake) -> Result<(), String> {
+    let mut world = World::new(mistake, 1);
+    let renewed = |length| AcquireRequest {
+        lease: LeaseTerms::renewed(length).unwrap(),
+        context: Some(Context::from_u64(1)),
+        ..wants(Kind::Lock, "door")
+    };
+    world.hold(0, renewed(seconds(3)))?;
+    let inner = world.hold(0, renewed(seconds(20)))?;
+    let lasts = inner.deadline.saturating_since(world.now);
+    ensure(inner.levels == 2 && lasts > seconds(19), || {
+        format!("20 s were asked for, and the re-entry lasts {lasts:?}")
+    })?;
+    for _ in 0..3 {
+        world.run_for(seconds(15));
+        world.stop(0, true);
+        world.run_for(seconds(10));
+        world.stop(0, false);
+    }
+    ensure(world.lost(0).is_empty(), || {
+        format!(
+            "a server stood still for 10 s, and of 20 s was lost: {:?}",
+            world.lost(0)
+        )
+    })
+}
+
 pub(crate) const EXPIRED_GRANT: Known = Known {
     what: "expired grant returned as held",
     switches: &[(Switch::Session(Defect::ExpiredGrantIsHeld), "had ended")],
@@ -209,5 +243,56 @@ fn an_extension_says_until_when_it_lasts(mistake: Mistake) -> Result<(), String>
     world.run_for(seconds(5));
     ensure(world.lost(0).is_empty() && world.left(0, "door").is_some(), || {
         "it was extended, and did not last".into()
+    })
+}
+
+pub(crate) const LAPSED: Known = Known {
+    what: "lapsed lease bars its own owner",
+    switches: &[(Switch::Session(Defect::LapsedLeaseStays), "is kept from the lock")],
+    check: a_lapsed_lease_bars_nobody,
+};
+
+fn a_lapsed_lease_bars_nobody(mistake: Mistake) -> Result<(), String> {
+    let mut world = World::new(mistake, 1);
+    let here = || AcquireRequest {
+        context: Some(Context::from_u64(1)),
+        ..wants_for(seconds(1), Kind::Lock, "door")
+    };
+    let old = world.hold(0, here())?;
+    world.run_for(seconds(2));
+    ensure(world.lost(0).contains_key(&old.lease), || "the loss is not told".into())?;
+    let ticket = world.acquire(0, here());
+    let new = world.granted(0, ticket, seconds(5));
+    let new = new.map_err(|why| format!("who threw a lapsed lease away is kept from the lock: {why}"))?;
+    let release = world.release(0, old.lease);
+    let outcome = world.outcome(0, release, seconds(1)).map(|(outcome, _)| outcome);
+    let is_not_owner = matches!(&outcome, Some(Outcome::Failed(error)) if error.kind() == ErrorKind::NotOwner);
+    ensure(is_not_owner, || format!("a later release says {outcome:?}"))?;
+    ensure(new.deadline > world.now && world.left(0, "door").is_some(), || {
+        "the new lease went with the old one".into()
+    })
+}
+
+pub(crate) const OUTLIVING: Known = Known {
+    what: "extension outlives its lapsed lease",
+    switches: &[(Switch::Session(Defect::LapsedRecordStays), "still has")],
+    check: nothing_outlives_a_lapsed_lease,
+};
+
+fn nothing_outlives_a_lapsed_lease(mistake: Mistake) -> Result<(), String> {
+    let mut world = World::new(mistake, 1);
+    let held = world.hold(0, wants_for(seconds(1), Kind::Lock, "door"))?;
+    // It is made, and its holder does not hear of it in time.
+    for _ in 0..3 {
+        world.hold_up(Script::LockRenew, Way::Back, seconds(30));
+    }
+    world.extend(0, held.lease, seconds(3_600));
+    world.run_for(seconds(3));
+    ensure(world.lost(0).contains_key(&held.lease), || {
+        "the loss is not told".into()
+    })?;
+    let left = world.left(0, "door");
+    ensure(left.is_none(), || {
+        format!("the lock lapsed, and the server still has {left:?} of it")
     })
 }

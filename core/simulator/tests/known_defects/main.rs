@@ -5,6 +5,8 @@
 //! would prove nothing. `cargo test --package leasehold-simulator --features defects
 //! --test known_defects -- --nocapture` prints what each found.
 
+mod composite;
+mod fair;
 mod known;
 mod leases;
 mod owners;
@@ -38,6 +40,7 @@ known_defects! {
     semaphore_waiter_parked_for_ever_is_found => waiting::PARKED,
     healthy_nodes_not_renewed_while_one_is_stuck_is_found => renewing::STUCK_NODE,
     dead_fair_head_that_blocks_is_found => waiting::DEAD_HEAD,
+    one_lost_connection_that_stops_renewals_is_found => renewing::ONE_LANE,
     multi_lock_ttl_in_wrong_units_is_found => leases::WRONG_UNITS,
     downgrade_that_wakes_nobody_is_found => waiting::DOWNGRADE,
     token_that_ignores_the_lease_is_found => leases::TOKEN,
@@ -45,12 +48,24 @@ known_defects! {
     ownership_by_thread_that_crosses_coroutines_is_found => owners::ONE_THREAD,
     lease_of_an_earlier_call_that_leaks_is_found => leases::LEAK,
     re_entry_that_shortens_a_lease_is_found => leases::REENTRY,
+    re_entry_that_keeps_a_shorter_length_is_found => leases::REENTRY_LENGTH,
     expired_grant_that_is_handed_out_is_found => leases::EXPIRED_GRANT,
     release_error_that_masks_the_programs_own_is_found => owners::RELEASE_FAILS,
     extend_that_returns_something_stale_is_found => leases::STALE,
     refresh_that_re_creates_anothers_key_is_found => renewing::RE_CREATED,
+    lapsed_lease_that_bars_its_owner_is_found => leases::LAPSED,
+    extension_that_outlives_its_lapsed_lease_is_found => leases::OUTLIVING,
     record_left_by_a_cancelled_acquire_is_found => owners::LEFT_BEHIND,
     unlock_that_deletes_a_strangers_lock_is_found => owners::STRANGER,
+    re_entered_multi_lock_that_is_not_renewed_is_found => composite::REENTRY,
+    multi_lock_with_a_lost_member_is_found => composite::LOST_MEMBER,
+    extension_that_counts_lost_members_is_found => composite::EXTENSION,
+    silence_that_counts_from_standing_in_line_is_found => composite::SILENCE,
+    composite_lock_that_waits_for_its_caller_is_found => composite::SELF_WAIT,
+    message_that_wakes_nobody_is_found => fair::UNHEARD,
+    many_dead_fair_waiters_that_leave_the_lock_idle_are_found => fair::MANY_DEAD,
+    fair_waiter_that_comes_back_is_found => fair::GHOST,
+    forged_message_that_grants_is_found => fair::FORGED,
 }
 
 #[test]
@@ -64,7 +79,7 @@ fn every_known_defect_is_found() {
     }
     let caught = proofs.iter().filter(|proof| proof.is_ok()).count();
     println!("{caught} of {} caught", ALL.len());
-    assert_eq!((caught, ALL.len()), (18, 18));
+    assert_eq!((caught, ALL.len()), (31, 31));
 }
 
 #[test]

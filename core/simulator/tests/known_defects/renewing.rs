@@ -1,6 +1,6 @@
 //! Defects of renewing: what should be renewed is not, or what should not be is.
 
-use leasehold_protocol::{Defect, Kind, LostReason, Script};
+use leasehold_protocol::{Defect, Kind, Lane, LostReason, Script};
 
 use crate::known::{Known, Mistake, Switch, ensure};
 use crate::world::{Way, World, ms, seconds, wants, wants_for};
@@ -24,6 +24,31 @@ fn a_stuck_node_keeps_nobody_from_the_others(mistake: Mistake) -> Result<(), Str
             world.lost(0)
         )
     })
+}
+
+pub(crate) const ONE_LANE: Known = Known {
+    what: "one lost connection stops renewals",
+    switches: &[
+        (Switch::Session(Defect::LaneLossIsOutage), "Command was cut"),
+        (Switch::Session(Defect::RenewalsHaveOneLane), "Renewal was cut"),
+    ],
+    check: each_lane_is_lost_by_itself,
+};
+
+fn each_lane_is_lost_by_itself(mistake: Mistake) -> Result<(), String> {
+    for lane in [Lane::Command, Lane::Renewal] {
+        let mut world = World::watched(mistake, 1, seconds(3));
+        for kind in [Kind::Lock, Kind::Mutex, Kind::Fair, Kind::Read] {
+            world.hold(0, wants(kind, &format!("door-{kind:?}")))?;
+        }
+        world.run_for(ms(1_700));
+        world.cut(0, lane);
+        world.run_for(seconds(60));
+        ensure(world.lost(0).is_empty(), || {
+            format!("{lane:?} was cut; lost: {:?}", world.lost(0))
+        })?;
+    }
+    Ok(())
 }
 
 pub(crate) const OUTLIVES: Known = Known {

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use leasehold_protocol::{
     AcquireRequest, Call, CallError, CallId, ClientId, Config, Entropy, Event, Grant, Instant, Kind, Lane,
-    LeaseDuration, LeaseId, LockName, LostReason, NodeId, Outcome, Reply, Script, Session, Ticket, Transmit,
+    LeaseDuration, LeaseId, LeaseTerms, LockName, LostReason, NodeId, Outcome, Reply, Script, Session, Ticket,
+    Transmit,
 };
 use leasehold_store::{Reply as StoreReply, ServerTime, Store, SubscriberId};
 
@@ -105,6 +106,8 @@ pub(crate) struct World {
     /// In order of arrival; ties in order of departure.
     travelling: BTreeMap<(Instant, u64), (usize, Travelling)>,
     departed: u64,
+    /// Lanes that are closed, and stay so.
+    closed: BTreeSet<(usize, NodeId, Lane)>,
     lanes: BTreeMap<(usize, CallId), (NodeId, Lane, Script)>,
 }
 
@@ -160,6 +163,7 @@ impl World {
             busy_until: BTreeMap::new(),
             travelling: BTreeMap::new(),
             departed: 0,
+            closed: BTreeSet::new(),
             lanes: BTreeMap::new(),
         };
         for client in 0..clients {
@@ -187,9 +191,45 @@ impl World {
         self.nodes[0].set_back += by;
     }
 
+    /// One of a client's lanes is lost, with what travels on it, and opens no more.
+    pub(crate) fn cut(&mut self, client: usize, lane: Lane) {
+        let node = NodeId(0);
+        self.closed.insert((client, node, lane));
+        let lanes = &self.lanes;
+        let on_it = |of: usize, call: CallId| {
+            of == client
+                && lanes
+                    .get(&(client, call))
+                    .is_some_and(|(to, of, _)| (*to, *of) == (node, lane))
+        };
+        let mut answered = Vec::new();
+        self.travelling.retain(|_, (of, what)| {
+            let call = match what {
+                Travelling::Call(call) => call.id,
+                Travelling::Reply(call, _) => *call,
+                _ => return true,
+            };
+            let is_cut = on_it(*of, call);
+            if is_cut {
+                answered.push(call);
+            }
+            !is_cut
+        });
+        self.tell(client, |session, now| session.on_lane_closed(node, lane, "cut", now));
+        for call in answered {
+            let cut = Err(CallError::Disconnected("cut".into()));
+            self.tell(client, |session, now| session.on_reply(call, cut, now));
+        }
+    }
+
     /// A client is gone, without a word.
     pub(crate) fn kill(&mut self, client: usize) {
         self.clients[client].is_alive = false;
+    }
+
+    /// What the first server's clock shows, in µs.
+    pub(crate) fn time(&self) -> u64 {
+        self.clock(0).as_micros()
     }
 
     /// Runs a command on a server, as an operator or another program does.
@@ -229,6 +269,8 @@ impl World {
         let result = input(&mut self.clients[client].session, now);
         while let Some(transmit) = self.clients[client].session.poll_transmit() {
             match transmit {
+                // It waits for a connection.
+                Transmit::Call(call) if self.closed.contains(&(client, call.node, call.lane)) => {}
                 Transmit::Call(call) => {
                     self.clients[client].session.on_sent(call.id, now);
                     self.lanes
@@ -394,6 +436,19 @@ impl World {
         self.granted(client, ticket, seconds(120))
     }
 
+    /// A client takes an auto-renewed lease and loses it, since the server stands still.
+    pub(crate) fn lose(&mut self, client: usize, request: AcquireRequest) -> Result<Grant, String> {
+        let held = self.hold(client, request)?;
+        self.stop(0, true);
+        self.run_for(LeaseDuration::DEFAULT.get());
+        self.stop(0, false);
+        self.run_for(seconds(5));
+        match self.lost(client).contains_key(&held.lease) {
+            true => Ok(held),
+            false => Err("the lease was not lost".into()),
+        }
+    }
+
     /// Whether a client gets the lock without waiting.
     pub(crate) fn is_free(&mut self, client: usize, request: AcquireRequest) -> bool {
         let once = AcquireRequest {
@@ -456,7 +511,7 @@ pub(crate) fn wants(kind: Kind, name: &str) -> AcquireRequest {
         context: None,
         within: None,
         wait: None,
-        lease: None,
+        lease: LeaseTerms::CLIENT,
         max_hold: None,
         fencing: true,
     }
@@ -465,7 +520,7 @@ pub(crate) fn wants(kind: Kind, name: &str) -> AcquireRequest {
 /// The same, for a lease of so long.
 pub(crate) fn wants_for(lease: Duration, kind: Kind, name: &str) -> AcquireRequest {
     AcquireRequest {
-        lease: Some(LeaseDuration::fixed(lease).unwrap()),
+        lease: LeaseTerms::fixed(lease).unwrap(),
         ..wants(kind, name)
     }
 }

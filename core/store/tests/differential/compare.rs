@@ -86,10 +86,16 @@ fn is_same_but_for_time(ours: &Reply, theirs: &Reply, is_drawn: bool) -> bool {
     }
 }
 
-/// A token or a time of day in microseconds.
+/// A token or a time of day, in microseconds; as text it has those, or milliseconds.
 fn micros(text: &[u8]) -> Option<i64> {
-    let is_plausible = text.len() == 16 && text.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(text).ok().filter(|_| is_plausible)?.parse().ok()
+    let unit = match text.len() {
+        16 => 1,
+        13 => 1_000,
+        _ => return None,
+    };
+    let is_plausible = text.iter().all(u8::is_ascii_digit);
+    let number: i64 = std::str::from_utf8(text).ok().filter(|_| is_plausible)?.parse().ok()?;
+    Some(number * unit)
 }
 
 fn is_same_shape(ours: &Reply, theirs: &Reply) -> bool {

@@ -57,10 +57,10 @@ impl Pair {
             let (kind, _) = self.call(&words(&[b"TYPE", &key]));
             let (dump, check): (&[&[u8]], Check) = match &kind {
                 Reply::Status(kind) if kind == "string" => (&[b"GET", &key], Check::Times),
-                Reply::Status(kind) if kind == "hash" => (&[b"HGETALL", &key], Check::Exact),
+                Reply::Status(kind) if kind == "hash" => (&[b"HGETALL", &key], Check::Times),
                 Reply::Status(kind) if kind == "list" => (&[b"LRANGE", &key, b"0", b"-1"], Check::Exact),
                 Reply::Status(kind) if kind == "set" => (&[b"SMEMBERS", &key], Check::Unordered),
-                _ => (&[b"ZRANGE", &key, b"0", b"-1", b"WITHSCORES"], Check::Exact),
+                _ => (&[b"ZRANGE", &key, b"0", b"-1", b"WITHSCORES"], Check::Times),
             };
             for (dump, check) in [(dump, check), (&[b"PTTL", &key], Check::Times)] {
                 let dump = words(dump);

@@ -96,8 +96,9 @@ def redlock(
     primary; but a waiter asks again after 10 to 200 ms, whatever `poll` says.
 
     `lock(name)` and `mutex(name)` are the same lock here, in the records of other RedLock
-    libraries. It is not reentrant: its holder waits for itself. Its leases have no token.
-    Other kinds are refused by `acquire` as `InvalidArgumentError`. If no majority can be
+    libraries. It is not reentrant: a thread that holds it and would wait for it again
+    gets `InvalidArgumentError` at once. Its leases have no token. Other kinds are refused by
+    `acquire` as `InvalidArgumentError`. If no majority can be
     reached, `acquire` raises `UnavailableError` after `wait`, which without a bound is one
     `lease`, and at once for a single try.
 
@@ -134,6 +135,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         *,
         wait: Duration | None = None,
         lease: Duration | None = None,
+        renew: bool = False,
         max_hold: Duration | None = None,
         token: bool = True,
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -153,7 +155,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
 
             @functools.wraps(function)
             def synchronized(*args: P.args, **kwargs: P.kwargs) -> R:
-                settings = LockSettings.of("lock", template.name_for(args, kwargs), wait, lease, max_hold, token)
+                settings = LockSettings.of("lock", template.name_for(args, kwargs), wait, lease, renew, max_hold, token)
                 with Lock(self, settings):
                     return function(*args, **kwargs)
 
@@ -242,13 +244,16 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
                 owner.number,
                 settings.wait,
                 settings.lease,
+                settings.renew,
                 settings.max_hold,
                 settings.token,
                 owner.interruptible,
             )
             lease = Lease(self, granted[0], owner, settings.key)
-            self._holds.add(lease)
+            swept = self._holds.add(lease)
             entered.append(lease)
+            if swept:
+                self._events.drop_unheard()
         except LockLostError as error:
             error.reason = self._holds.lost_reason(settings.key, owner.number)
             raise

@@ -39,6 +39,12 @@ class Events:
     def unwatch(self, lease: Lease) -> None:
         self._watched.pop(lease._native.id, None)
 
+    def drop_unheard(self) -> None:
+        """Drops what nobody listens to, so that it does not pile up."""
+        with self._mutex:
+            if self._thread is None and not self._watched:
+                self._native.drain()
+
     def deliver(self) -> None:
         """Passes on what has happened, in the calling thread."""
         _, lost = self._native.drain()

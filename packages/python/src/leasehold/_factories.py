@@ -37,6 +37,7 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         *,
         wait: Duration | None = None,
         lease: Duration | None = None,
+        renew: bool = False,
         max_hold: Duration | None = None,
         token: bool = True,
     ) -> LockT:
@@ -44,12 +45,15 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
 
         `wait` bounds every wait for it (default: none, as long as the server answers).
         `lease` is a fixed length of 100 ms to 24 h that nothing renews (default: the
-        client's, renewed until release). `max_hold` ends every hold, renewed or not.
-        Without `token` no fencing token is drawn. Each call may have its own.
+        client's, renewed until release). With `renew` that length, 300 ms to 24 h, is renewed
+        until release; without `lease` it says nothing new. A call that gives a `lease` of its
+        own gets a fixed one, unless it says `renew` too. `max_hold` ends every hold, renewed
+        or not. Without `token` no fencing token is drawn. Each call may have its own.
 
-        Nothing is sent, and nothing is checked yet: that is `acquire`'s business.
+        Nothing is sent yet, and no range checked: that is `acquire`'s business, which raises
+        `InvalidArgumentError`. What is no duration, or no bool, is a `TypeError` at once.
         """
-        return self._lock_of(LockSettings.of("lock", name, wait, lease, max_hold, token))
+        return self._lock_of(LockSettings.of("lock", name, wait, lease, renew, max_hold, token))
 
     def mutex(
         self,
@@ -57,6 +61,7 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         *,
         wait: Duration | None = None,
         lease: Duration | None = None,
+        renew: bool = False,
         max_hold: Duration | None = None,
         token: bool = True,
     ) -> LockT:
@@ -66,7 +71,7 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         time. Not reentrant: its holder waits for itself. A name is a lock's or a mutex's:
         each finds the other's record to be `MisconfiguredError`. Arguments as for `lock`.
         """
-        return self._lock_of(LockSettings.of("mutex", name, wait, lease, max_hold, token))
+        return self._lock_of(LockSettings.of("mutex", name, wait, lease, renew, max_hold, token))
 
     def fair_lock(
         self,
@@ -74,6 +79,7 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         *,
         wait: Duration | None = None,
         lease: Duration | None = None,
+        renew: bool = False,
         max_hold: Duration | None = None,
         token: bool = True,
     ) -> LockT:
@@ -83,7 +89,7 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         It excludes `lock(name)`, whose waiters may overtake. One who holds either may
         take the other too. Arguments as for `lock`.
         """
-        return self._lock_of(LockSettings.of("fair_lock", name, wait, lease, max_hold, token))
+        return self._lock_of(LockSettings.of("fair_lock", name, wait, lease, renew, max_hold, token))
 
     def read_write_lock(
         self,
@@ -91,6 +97,7 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         *,
         wait: Duration | None = None,
         lease: Duration | None = None,
+        renew: bool = False,
         max_hold: Duration | None = None,
         token: bool = True,
     ) -> ReadWriteT:
@@ -99,7 +106,8 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         both sides.
         """
         sides = ("read_lock", "write_lock")
-        read, write = (self._lock_of(LockSettings.of(side, name, wait, lease, max_hold, token)) for side in sides)
+        settings = (LockSettings.of(side, name, wait, lease, renew, max_hold, token) for side in sides)
+        read, write = map(self._lock_of, settings)
         return self._read_write_of(read, write)
 
     def semaphore(
@@ -109,6 +117,7 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         *,
         wait: Duration | None = None,
         lease: Duration | None = None,
+        renew: bool = False,
         max_hold: Duration | None = None,
     ) -> SemaphoreT:
         """The semaphore of that name, of which there are `limit` permits: 1 to 1,000,000.
@@ -118,7 +127,7 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         are those of `lock`.
         """
         address = self._permit_address(name, limit)
-        return self._semaphore_of(LockSettings.at(address, name, wait, lease, max_hold), limit)
+        return self._semaphore_of(LockSettings.at(address, name, wait, lease, renew, max_hold), limit)
 
     def multi_lock(
         self,
@@ -126,6 +135,7 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         *,
         wait: Duration | None = None,
         lease: Duration | None = None,
+        renew: bool = False,
         max_hold: Duration | None = None,
     ) -> LockT:
         """Several locks of this client as one, all or none. A semaphore stands for one of its
@@ -133,7 +143,8 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
 
         They are taken in the order of their keys, so that two clients never wait for
         each other; kinds may be mixed. When one is lost, all are. The lease has no
-        token. The locks' own `wait`, `lease` and `max_hold` do not count, these do.
+        token. The locks' own `wait`, `lease`, `renew` and `max_hold` do not count,
+        these do.
         `locked()` and `holder()` of several are refused as `InvalidArgumentError`: ask each
         of them.
 
@@ -143,7 +154,7 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         members = [self._settings_of(lock, "acquire") for lock in locks]
         address = _kinds.multi_address(member.address for member in members)
         name = ", ".join(member.name for member in members)
-        return self._lock_of(LockSettings.at(address, name, wait, lease, max_hold))
+        return self._lock_of(LockSettings.at(address, name, wait, lease, renew, max_hold))
 
     @staticmethod
     def _permit_address(name: str, limit: int) -> str:

@@ -28,17 +28,29 @@ L = TypeVar("L", bound=_Lease)
 class Holds(Generic[L]):
     """The leases that were not given back yet, by lock (`LockSettings.key`) and owner.
 
-    The core decides who holds what; this only finds the Python object again.
+    The core decides who holds what; this only finds the Python object again. What the
+    core forgets (a fixed lease that was lost) is dropped: when it is met, or by a sweep
+    now and then. So there are never many more than twice as many as were held at once.
     """
 
     def __init__(self) -> None:
         # A lease may be released by another thread than the one that holds it.
         self._mutex = threading.Lock()
         self._leases: dict[tuple[str, int | None], list[L]] = {}
+        # Since the last sweep, and how many that left.
+        self._added = 0
+        self._left = 0
 
-    def add(self, lease: L) -> None:
+    def add(self, lease: L) -> bool:
+        """Says whether it swept: once as many were added as the last sweep left, and 64 more."""
         with self._mutex:
+            sweeps = self._added >= self._left + 64
+            if sweeps:
+                self._left = sum(len(self._known(key)) for key in list(self._leases))
+                self._added = 0
+            self._added += 1
             self._leases.setdefault((lease._key, lease.context), []).append(lease)
+            return sweeps
 
     def remove(self, lease: L) -> None:
         """Forgets a lease. Twice is harmless."""
@@ -59,7 +71,7 @@ class Holds(Generic[L]):
     def innermost(self, key: str, context: int) -> L | None:
         """What the owner took last of this lock."""
         with self._mutex:
-            leases = self._leases.get((key, context))
+            leases = self._known((key, context))
             return leases[-1] if leases else None
 
     def lost_reason(self, key: str, context: int) -> LostReason | None:
@@ -70,6 +82,16 @@ class Holds(Generic[L]):
     def all(self) -> list[L]:
         with self._mutex:
             return [lease for leases in self._leases.values() for lease in leases]
+
+    def _known(self, key: tuple[str, int | None]) -> list[L]:
+        """The leases of a lock and an owner that the core knows."""
+        leases = self._leases.get(key, [])
+        known = [lease for lease in leases if not lease._native.is_forgotten]
+        if known:
+            self._leases[key] = known
+        else:
+            self._leases.pop(key, None)
+        return known
 
     def released(self) -> list[L]:
         """What the core gave back by itself: it knows that `lock` and `fair_lock` of a

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
 
 from leasehold import _native
 from leasehold._context import ThreadOwner, this_thread
 from leasehold._settings import Duration, optional_milliseconds
 from leasehold._shown import shown
-from leasehold.errors import LeaseholdError, LockLostError
+from leasehold.errors import LeaseholdError, LockLostError, NotOwnerError
 
 if TYPE_CHECKING:
     from leasehold._client import Client
@@ -105,13 +105,14 @@ class Lease:
     def extend(self, lease: Duration | None = None) -> None:
         """Makes the lease last `lease` from now, or its own length; never shortens it.
 
-        Raises `LockLostError` if it is lost, `InvalidArgumentError` for a length below
-        100 ms or above 24 h, `UnavailableError` if the server does not answer.
+        Raises `LockLostError` if it is lost, `NotOwnerError` if it was released,
+        `InvalidArgumentError` for a length below 100 ms or above 24 h, `UnavailableError`
+        if the server does not answer.
         """
         try:
             self._client._native.extend(self._native.id, optional_milliseconds(lease), this_thread().interruptible)
-        except LockLostError as error:
-            error.reason = self.lost_reason
+        except (LockLostError, NotOwnerError) as error:
+            raise_lost(error, self)
             raise
 
     def release(self) -> ReleaseOutcome:
@@ -124,7 +125,7 @@ class Lease:
         """
         self._client._forget(self)
         outcome = self._client._native.release(self._native.id, this_thread().interruptible)
-        return cast(ReleaseOutcome, outcome)
+        return outcome_of(cast(ReleaseOutcome, outcome), self.lost_reason)
 
     def __repr__(self) -> str:
         return f"<leasehold.Lease of {shown(self.name)!r}, {describe(self._native)}>"
@@ -154,6 +155,8 @@ class Lease:
     def _watch(self) -> None:
         self._client._events.watch(self)
         if self._native.lost_reason is not None:
+            # Word of it may have come before, and then nobody would take the lease out.
+            self._client._events.unwatch(self)
             self._on_lost()
 
     def _on_lost(self) -> None:
@@ -167,6 +170,36 @@ class Lease:
             except Exception as error:
                 args = (type(error), error, error.__traceback__, threading.current_thread())
                 threading.excepthook(threading.ExceptHookArgs(args))
+
+
+def outcome_of(answered: ReleaseOutcome, lost: LostReason | None) -> ReleaseOutcome:
+    """What a release came to that the core answered so. A fixed lease that was lost is
+    forgotten there; its object knows how it was lost."""
+    if answered != "released" or lost is None or lost == "closed":
+        return answered
+    return "stolen" if lost == "stolen" else "expired"
+
+
+def raise_lost(error: LeaseholdError, lease: _Lost) -> None:
+    """Says why a lost lease was not extended. A fixed one is forgotten by the core, which
+    takes it for one that was released."""
+    reason = lease.lost_reason
+    if isinstance(error, LockLostError):
+        error.reason = reason
+    elif reason is not None:
+        raise LockLostError(
+            f"extend of lock {shown(lease.name)!r}: the lease was lost ({reason}); acquire the lock again",
+            lock=lease.name,
+            operation="extend",
+            reason=reason,
+        ) from None
+
+
+class _Lost(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def lost_reason(self) -> LostReason | None: ...
 
 
 def reason_of(outcome: ReleaseOutcome) -> LostReason | None:

@@ -34,7 +34,8 @@ class BaseLock:
     def release(self) -> ReleaseOutcome:
         """Gives back what the calling thread took last of this name.
 
-        Raises `NotOwnerError` if it holds nothing of it. See `Lease.release`.
+        Raises `NotOwnerError` if it holds nothing of it, also because a fixed lease has
+        lapsed. See `Lease.release`.
         """
         owner = this_thread()
         lease = self._client._holds.innermost(self._settings.key, owner.number)
@@ -106,7 +107,8 @@ class Lock(BaseLock):
         nothing behind.
 
         Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError`,
-        `LockLostError` (this thread holds a lost lease of it), `ClosedError`.
+        `LockLostError` (this thread has lost a lease of it that was renewed, and has not
+        left it yet), `ClosedError`.
         """
         return self._client._acquire(self._settings.blocking(blocking, timeout)) is not None
 
@@ -115,22 +117,24 @@ class Lock(BaseLock):
         wait: Duration | None = 0,
         lease: Duration | Inherited | None = INHERIT,
         max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
     ) -> Lease | None:
         """Takes the lock within `wait` and gives the lease; `None` if it is another's.
 
         `wait=None` waits as long as the server answers. Raises what `acquire` raises.
         """
-        return self._client._acquire(self._settings.but(wait, lease, max_hold))
+        return self._client._acquire(self._settings.but(wait, lease, max_hold, renew))
 
     def hold(
         self,
         wait: Duration | Inherited | None = INHERIT,
         lease: Duration | Inherited | None = INHERIT,
         max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
     ) -> Hold:
         """A context manager like the lock itself, with other settings:
         `with lock.hold(wait=5) as lease:`. Raises `LockTimeoutError` after `wait`."""
-        return Hold(self._client, self._settings.but(wait, lease, max_hold))
+        return Hold(self._client, self._settings.but(wait, lease, max_hold, renew))
 
     def owned(self) -> bool:
         """Whether the calling thread holds the lock now, by a lease that is valid."""

@@ -27,6 +27,8 @@ class Lease:
     def lost_reason(self) -> str | None: ...
     @property
     def is_released(self) -> bool: ...
+    @property
+    def is_forgotten(self) -> bool: ...
     def is_valid(self) -> bool: ...
     def remaining(self) -> float: ...
 
@@ -70,6 +72,7 @@ class Client:
         context: int | None,
         wait_ms: float | None,
         lease_ms: float | None,
+        renew: bool,
         max_hold_ms: float | None,
         fencing: bool,
         interruptible: bool,
@@ -80,6 +83,7 @@ class Client:
         context: int | None,
         wait_ms: float | None,
         lease_ms: float | None,
+        renew: bool,
         max_hold_ms: float | None,
         fencing: bool,
     ) -> int: ...

@@ -42,6 +42,7 @@ class Semaphore(BaseLock):
         wait: Duration | Inherited | None = INHERIT,
         lease: Duration | Inherited | None = INHERIT,
         max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
     ) -> Lease:
         """Takes `permits` permits, all or none, and gives their lease: 1 to 1,000, and no
         more than the limit.
@@ -53,7 +54,7 @@ class Semaphore(BaseLock):
         held that agreed on another limit, `InvalidArgumentError`, `UnavailableError`,
         `ClosedError`.
         """
-        return self._client._enter(self._asking(permits, wait, lease, max_hold), [])
+        return self._client._enter(self._asking(permits, wait, lease, max_hold, renew), [])
 
     def try_acquire(
         self,
@@ -61,12 +62,13 @@ class Semaphore(BaseLock):
         wait: Duration | None = 0,
         lease: Duration | Inherited | None = INHERIT,
         max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
     ) -> Lease | None:
         """Takes `permits` permits within `wait` and gives their lease; `None` if too few are free.
 
         Raises what `acquire` raises, but no `LockTimeoutError`.
         """
-        return self._client._acquire(self._asking(permits, wait, lease, max_hold))
+        return self._client._acquire(self._asking(permits, wait, lease, max_hold, renew))
 
     def hold(
         self,
@@ -74,10 +76,11 @@ class Semaphore(BaseLock):
         wait: Duration | Inherited | None = INHERIT,
         lease: Duration | Inherited | None = INHERIT,
         max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
     ) -> Hold:
         """A context manager: `with semaphore.hold(permits=2, wait=5) as lease:`.
         Raises what `acquire` raises."""
-        return Hold(self._client, self._asking(permits, wait, lease, max_hold))
+        return Hold(self._client, self._asking(permits, wait, lease, max_hold, renew))
 
     def permits(self, permits: int) -> Lock:
         """`permits` permits as a lock, as `multi_lock` takes it: 1 to 1,000, and no more than
@@ -97,8 +100,9 @@ class Semaphore(BaseLock):
         wait: Duration | Inherited | None,
         lease: Duration | Inherited | None,
         max_hold: Duration | Inherited | None,
+        renew: bool | Inherited,
     ) -> LockSettings:
-        return self._settings.but(wait, lease, max_hold).asking(permits, self._limit)
+        return self._settings.but(wait, lease, max_hold, renew).asking(permits, self._limit)
 
 
 def free(permits: tuple[int, int] | None, limit: int) -> int:

@@ -47,6 +47,13 @@ def optional_milliseconds(duration: Duration | None) -> float | None:
     return None if duration is None else milliseconds(duration)
 
 
+def flag(value: bool, what: str) -> bool:
+    """The value, if it is True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{what} is True or False, not a {type_of(value)}")
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class LockSettings:
     """What every acquire of one lock object asks for, in milliseconds."""
@@ -59,6 +66,8 @@ class LockSettings:
     """Which lock, for people."""
     wait: float | None
     lease: float | None
+    renew: bool
+    """Whether that lease is auto-renewed."""
     max_hold: float | None
     token: bool
 
@@ -69,11 +78,12 @@ class LockSettings:
         name: str,
         wait: Duration | None,
         lease: Duration | None,
+        renew: bool,
         max_hold: Duration | None,
         token: bool,
     ) -> LockSettings:
         """The settings of a lock of any kind but the semaphore."""
-        return cls.at(_kinds.address(kind, checked_name(name)), name, wait, lease, max_hold, token)
+        return cls.at(_kinds.address(kind, checked_name(name)), name, wait, lease, renew, max_hold, token)
 
     @classmethod
     def at(
@@ -82,6 +92,7 @@ class LockSettings:
         name: str,
         wait: Duration | None,
         lease: Duration | None,
+        renew: bool,
         max_hold: Duration | None,
         token: bool = True,
     ) -> LockSettings:
@@ -92,6 +103,7 @@ class LockSettings:
             name,
             optional_milliseconds(wait),
             optional_milliseconds(lease),
+            flag(renew, "renew"),
             optional_milliseconds(max_hold),
             token,
         )
@@ -101,14 +113,18 @@ class LockSettings:
         wait: Duration | Inherited | None = INHERIT,
         lease: Duration | Inherited | None = INHERIT,
         max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
     ) -> LockSettings:
-        """The same, with what one call asks for instead."""
+        """The same, with what one call asks for instead. A lease of its own is fixed unless the call says `renew`."""
+        if renew is INHERIT:
+            renew = self.renew and lease is INHERIT
         return LockSettings(
             self.address,
             self.key,
             self.name,
             self.wait if wait is INHERIT else optional_milliseconds(wait),
             self.lease if lease is INHERIT else optional_milliseconds(lease),
+            flag(renew, "renew"),
             self.max_hold if max_hold is INHERIT else optional_milliseconds(max_hold),
             self.token,
         )

@@ -85,7 +85,7 @@ class NotOwnerError(LeaseholdError, RuntimeError):
 
 
 class UnavailableError(LeaseholdError, ConnectionError):
-    """The server did not answer in time, or could not be reached."""
+    """The server did not answer in time, could not be reached, or cannot serve for now."""
 
 
 _BY_KIND: dict[str, type[LeaseholdError]] = {

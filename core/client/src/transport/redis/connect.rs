@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leasehold_protocol::{Error, ErrorKind, Operation, Script};
+use leasehold_protocol::{Error, ErrorKind, Instant, Operation, Script};
 use redis::aio::PubSub;
 use redis::aio::{MultiplexedConnection, PubSubSink, PubSubStream};
 use redis::io::tcp::{TcpSettings, socket2};
@@ -17,8 +17,9 @@ use redis::{
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use super::outage::{self, Limits, Outage};
+use super::role::{self, Greeting, text};
 use super::tls::{TlsDialer, TlsOutcome};
-use crate::entropy;
 use crate::host::Settings;
 use crate::target::{Scheme, Target};
 
@@ -32,7 +33,7 @@ pub(super) struct Connector {
     secrets: Vec<String>,
     /// The server as messages name it.
     pub(super) node: String,
-    timeout: Duration,
+    pub(super) limits: Limits,
     peers: Option<Peers>,
 }
 
@@ -108,12 +109,12 @@ pub(super) struct Failure {
     cause: String,
     /// The cause has words that the server chose.
     quotes: bool,
+    /// The server was a primary and is none any more.
+    is_demotion: bool,
 }
 
 /// Batches that may be on their way to the connection before one waits.
 const BATCHES: usize = 1_024;
-/// The waits before the second and every further try double between these.
-const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 /// Letters of a secret by which its repetition is noticed.
 const SHOWN_START: usize = 8;
 /// The oldest server whose scripts may do what ours do.
@@ -132,30 +133,37 @@ impl Connector {
                 .cloned()
                 .collect(),
             node,
-            timeout: settings.connect_timeout,
+            limits: Limits::new(settings.connect_timeout, settings.lease.get()),
             peers,
         })
     }
 
-    /// Opens a connection for calls; it has all scripts.
-    pub(super) fn calls(self: &Arc<Self>, attempt: u32) -> Boxed<Result<Calls, Failure>> {
+    /// Opens a connection for calls.
+    pub(super) fn calls(self: &Arc<Self>, outage: &Outage, now: Instant) -> Boxed<Result<Calls, Failure>> {
         let this = Arc::clone(self);
+        let (pause, limit, is_first) = (outage.pause(), self.limits.of(outage, now), outage.is_first_try());
         Box::pin(async move {
-            pause(attempt).await;
-            this.in_time(this.open_calls()).await
+            outage::wait(pause).await;
+            in_time(limit, &this.secrets, this.open_calls(is_first)).await
         })
     }
 
     /// Opens a connection for subscriptions.
-    pub(super) fn listening(self: &Arc<Self>, attempt: u32) -> Boxed<Result<Listening, Failure>> {
+    pub(super) fn listening(self: &Arc<Self>, outage: &Outage, now: Instant) -> Boxed<Result<Listening, Failure>> {
         let this = Arc::clone(self);
+        let (pause, limit) = (outage.pause(), self.limits.of(outage, now));
         Box::pin(async move {
-            pause(attempt).await;
-            this.in_time(this.open_listening()).await
+            outage::wait(pause).await;
+            in_time(limit, &this.secrets, this.open_listening()).await
         })
     }
 
-    async fn open_calls(&self) -> Result<Calls, Failure> {
+    /// Why there is no connection to it, in words.
+    pub(super) fn cause(&self, failure: &Failure) -> String {
+        format!("{}: {}", self.node, failure.cause())
+    }
+
+    async fn open_calls(&self, is_first: bool) -> Result<Calls, Failure> {
         let (told, news) = unbounded_channel();
         // The session owns the timeouts of calls; `in_time` owns this one.
         let config = AsyncConnectionConfig::new()
@@ -167,7 +175,7 @@ impl Connector {
             Dialer::Plain(client) => {
                 let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
                 Ok(Calls {
-                    connection: self.greet(connection).await?,
+                    connection: self.greet(connection, is_first).await?,
                     news,
                 })
             }
@@ -178,7 +186,7 @@ impl Connector {
                     .map_err(|error| explained(&outcome, error))?;
                 tokio::spawn(driver);
                 let connection = self
-                    .greet(connection)
+                    .greet(connection, is_first)
                     .await
                     .map_err(|failure| outcome.failure(failure))?;
                 Ok(Calls { connection, news })
@@ -200,14 +208,22 @@ impl Connector {
         Ok(Listening { sink, messages })
     }
 
-    /// Makes sure that the server will do, and that it has all scripts.
-    async fn greet(&self, mut connection: MultiplexedConnection) -> Result<MultiplexedConnection, Failure> {
+    /// Makes sure that the server will do. The first time, also that its user may load
+    /// scripts: else that would show when one is needed.
+    async fn greet(
+        &self,
+        mut connection: MultiplexedConnection,
+        is_first: bool,
+    ) -> Result<MultiplexedConnection, Failure> {
         let mut greeting = redis::pipe();
-        greeting.cmd("HELLO");
+        greeting.add_command(role::question());
         if self.peers.is_some() {
             greeting.cmd("INFO").arg("server");
         }
-        append_script_loads(&mut greeting);
+        let shortest = Script::ALL.iter().min_by_key(|script| script.text().len());
+        if let Some(script) = shortest.filter(|_| is_first) {
+            greeting.cmd("SCRIPT").arg("LOAD").arg(script.text());
+        }
         let mut replies = connection
             .send_packed_commands(&greeting, 0, greeting.len())
             .await?
@@ -230,24 +246,21 @@ impl Connector {
         }
         Ok(connection)
     }
+}
 
-    async fn in_time<T>(&self, open: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        match tokio::time::timeout(self.timeout, open).await {
-            Ok(result) => result.map_err(|failure| failure.without(&self.secrets)),
-            Err(_) => Err(Failure::unavailable(format!("no answer within {:?}", self.timeout))),
-        }
+async fn in_time<T>(
+    limit: Duration,
+    secrets: &[String],
+    open: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    match tokio::time::timeout(limit, open).await {
+        Ok(result) => result.map_err(|failure| failure.without(secrets)),
+        Err(_) => Err(Failure::unavailable(format!("no answer within {limit:?}"))),
     }
 }
 
 fn explained(outcome: &TlsOutcome, error: RedisError) -> Failure {
     outcome.failure(error.into())
-}
-
-/// Adds the commands that give the server every script.
-pub(super) fn append_script_loads(pipeline: &mut redis::Pipeline) {
-    for script in Script::ALL {
-        pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text());
-    }
 }
 
 impl Failure {
@@ -256,6 +269,7 @@ impl Failure {
             kind: ErrorKind::Unavailable,
             cause: cause.into(),
             quotes: false,
+            is_demotion: false,
         }
     }
 
@@ -264,7 +278,26 @@ impl Failure {
             kind: ErrorKind::Misconfigured,
             cause: cause.into(),
             quotes: false,
+            is_demotion: false,
         }
+    }
+
+    /// The server is a replica.
+    fn replica() -> Self {
+        Self::misconfigured("the server is a replica, which cannot grant locks (READONLY); connect to its primary")
+    }
+
+    /// The server was a primary when it was connected to, and says that it is none any more.
+    pub(super) fn demoted(said: &str) -> Self {
+        Self {
+            is_demotion: true,
+            ..Self::unavailable(format!("the server is no primary any more ({said})"))
+        }
+    }
+
+    /// Whether the server is no primary any more.
+    pub(super) const fn is_demotion(&self) -> bool {
+        self.is_demotion
     }
 
     /// The same with words that the server chose.
@@ -337,6 +370,13 @@ impl From<RedisError> for Failure {
             ))
             .quoting(),
             (_, redis::ErrorKind::RESP3NotSupported) => Self::too_old("below 6"),
+            // A text is compared because this error has no code. It passes when others leave.
+            _ if error
+                .detail()
+                .is_some_and(|detail| detail.starts_with("max number of clients")) =>
+            {
+                Self::unavailable("max number of clients reached")
+            }
             (_, redis::ErrorKind::Server(redis::ServerErrorKind::ResponseError)) => {
                 Self::misconfigured(format!("the server refused the connection: {error}")).quoting()
             }
@@ -370,21 +410,8 @@ pub(super) fn plain(error: &RedisError) -> String {
 
 /// Whether locks can work with this server, by what it says of itself.
 fn check_server(hello: &Value) -> Result<(), Failure> {
-    let (mut version, mut mode, mut role) = (None, None, None);
-    let pairs: Vec<(&Value, &Value)> = match hello {
-        Value::Map(pairs) => pairs.iter().map(|(key, value)| (key, value)).collect(),
-        Value::Array(items) => items.chunks_exact(2).map(|pair| (&pair[0], &pair[1])).collect(),
-        _ => Vec::new(),
-    };
-    for (key, value) in pairs {
-        match text(key) {
-            Some("version") => version = text(value),
-            Some("mode") => mode = text(value),
-            Some("role") => role = text(value),
-            _ => {}
-        }
-    }
-    let Some(version) = version else {
+    let greeting = Greeting::read(hello);
+    let Some(version) = greeting.version else {
         return Err(Failure::misconfigured(
             "the server's greeting has no version; is it Redis or Valkey?",
         ));
@@ -393,38 +420,16 @@ fn check_server(hello: &Value) -> Result<(), Failure> {
     if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < OLDEST {
         return Err(Failure::too_old(version));
     }
-    match (mode, role) {
-        (Some("cluster"), _) => Err(Failure::misconfigured(
+    match greeting.mode {
+        Some("cluster") => Err(Failure::misconfigured(
             "the server is part of a cluster; clusters come with a later version",
         )),
-        (Some("sentinel"), _) => Err(Failure::misconfigured(
+        Some("sentinel") => Err(Failure::misconfigured(
             "the server is a sentinel; connect to the primary, sentinels come with a later version",
         )),
-        (_, Some("slave" | "replica")) => Err(Failure::misconfigured(
-            "the server is a replica, which cannot grant locks; connect to its primary",
-        )),
+        _ if greeting.is_replica() => Err(Failure::replica()),
         _ => Ok(()),
     }
-}
-
-fn text(value: &Value) -> Option<&str> {
-    match value {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text),
-        _ => None,
-    }
-}
-
-/// The first try is at once, the second too if the connection had been up.
-async fn pause(attempt: u32) {
-    let Some(doublings) = attempt.checked_sub(1) else {
-        return;
-    };
-    let longest = BACK_OFF.0.saturating_mul(1 << doublings.min(10)).min(BACK_OFF.1);
-    // Jitter: many clients of one server do not come back in step.
-    let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
-    let drawn = micros / 2 + entropy::below(micros / 2 + 1);
-    tokio::time::sleep(Duration::from_micros(drawn)).await;
 }
 
 fn dialer(settings: &Settings, target: &Target) -> Result<Dialer, RedisError> {
@@ -517,6 +522,17 @@ mod tests {
         assert_eq!(said("LOADING, come back later").cause(), "LOADING, come back later");
         let ours = Failure::unavailable("no answer within 1s").without(&["no answer".into()]);
         assert_eq!(ours.cause(), "no answer within 1s");
+    }
+
+    #[test]
+    fn a_server_that_takes_no_more_connections_may_take_one_later() {
+        let said = redis::parse_redis_value(b"-ERR max number of clients reached\r\n").unwrap();
+        let Value::ServerError(error) = said else {
+            panic!("{said:?}");
+        };
+        let failure = Failure::from(error);
+        assert!(!failure.is_lasting(), "{failure}");
+        assert_eq!(failure.cause(), "max number of clients reached");
     }
 
     #[test]

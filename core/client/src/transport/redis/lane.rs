@@ -1,6 +1,6 @@
 //! The connection of one lane: script calls out, replies in, in order.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,27 +10,39 @@ use leasehold_protocol::{Call, CallError, CallId, Instant, Lane, Reply, Script};
 use redis::{Cmd, Pipeline, PushKind, RedisResult, ServerError, ServerErrorKind, Value};
 
 use super::super::Seen;
-use super::connect::{Boxed, Calls, Connector, Failure, append_script_loads, plain};
-use super::permission;
+use super::NODE;
+use super::connect::{Boxed, Calls, Connector, Failure, plain};
+use super::outage::{Outage, up_to};
+use super::{permission, role};
 use crate::host::Settings;
 
 /// A lane's connection and the calls on their way.
 ///
-/// Batches follow one another without waiting for replies. When the server has
-/// forgotten its scripts (NOSCRIPT), nothing new is sent until all replies are
-/// in; then one batch loads the scripts and repeats the calls, so that the order
-/// of calls stands.
+/// Batches follow one another without waiting for replies. The first call of each
+/// script takes its text along. When the server does not know a script later
+/// (NOSCRIPT), nothing new is sent until all replies are in; then one batch loads
+/// what was missing and repeats the calls, so that the order of calls stands.
 pub(super) struct LaneLink {
     connector: Arc<Connector>,
+    lane: Lane,
     state: State,
+    /// The session was told that it is open.
+    is_told: bool,
     /// Calls that were not handed to a connection.
     waiting: VecDeque<Waiting>,
     /// Batches on the connection, oldest first.
     in_flight: VecDeque<Batch>,
     /// Calls that were answered NOSCRIPT.
     unknown: Vec<Call>,
-    /// Tries since a connection proved good.
-    attempts: u32,
+    /// Scripts whose text was sent to some server.
+    loaded: BTreeSet<Script>,
+    /// Since when there is no connection, and how often one was tried.
+    outage: Outage,
+    /// Something is held or waited for: the server has to be a primary.
+    is_in_use: bool,
+    /// When the server is asked again what it is. One lane asks now and then, the other
+    /// one when that has a new connection.
+    look_due: Option<Instant>,
     /// A call that could not be sent for so long is answered "disconnected".
     patience: Duration,
     /// A connection that leaves a batch unanswered for so long is given up.
@@ -51,9 +63,11 @@ struct Batch {
     calls: Vec<Call>,
     replies: Replies,
     sent: Instant,
-    /// How many replies come before those of the calls: a batch that has some is
+    /// The scripts that it loads; those replies come first. A call of one of them is
     /// not repeated once more.
-    loads: usize,
+    loads: Vec<Script>,
+    /// It asks the server what it is, and nothing else.
+    is_look: bool,
 }
 
 enum Replies {
@@ -63,24 +77,36 @@ enum Replies {
     Here(RedisResult<Vec<Value>>),
 }
 
-/// A connection that lived so long was good: the next try is made at once.
-const GOOD: Duration = Duration::from_secs(1);
+/// How often a server in use is asked whether it is still a primary. Who only waits
+/// would not notice: a replica, too, says that another holds the lock.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// How long a renewal may go without an answer: one that waits for a dead connection is a
+/// lock lost.
+fn silence_of(lease: Duration) -> Duration {
+    (lease / 3).max(Duration::from_millis(250))
+}
 
 impl LaneLink {
     pub(super) fn new(connector: &Arc<Connector>, settings: &Settings, lane: Lane) -> Self {
         let longest = settings.command_timeout.saturating_mul(2);
         let silence = match lane {
             Lane::Command => longest,
-            // A renewal that waits for a dead connection is a lock lost.
-            Lane::Renewal => longest.min((settings.lease.get() / 3).max(Duration::from_millis(250))),
+            Lane::Renewal => longest.min(silence_of(settings.lease.get())),
         };
+        let outage = Outage::default();
         Self {
             connector: Arc::clone(connector),
-            state: State::Connecting(connector.calls(0)),
+            lane,
+            state: State::Connecting(connector.calls(&outage, Instant::ZERO)),
+            is_told: false,
             waiting: VecDeque::new(),
             in_flight: VecDeque::new(),
             unknown: Vec::new(),
-            attempts: 0,
+            loaded: BTreeSet::new(),
+            outage,
+            is_in_use: false,
+            look_due: None,
             patience: settings.command_timeout,
             silence,
         }
@@ -106,23 +132,61 @@ impl LaneLink {
             }
             waiting.since = now;
         }
-        if self.waiting.is_empty() || !self.unknown.is_empty() || !self.is_open() {
+        if !self.unknown.is_empty() || !self.is_open() {
             return;
         }
-        let calls: Vec<Call> = self.waiting.drain(..).map(|waiting| waiting.call).collect();
-        for call in &calls {
-            sent(call.id);
+        if !self.waiting.is_empty() {
+            let calls: Vec<Call> = self.waiting.drain(..).map(|waiting| waiting.call).collect();
+            for call in &calls {
+                sent(call.id);
+            }
+            let new = scripts(&calls).filter(|script| !self.loaded.contains(script)).collect();
+            self.send(calls, new, now);
         }
-        self.send(Pipeline::with_capacity(calls.len()), calls, 0, now);
+        if self.is_in_use && self.look_due.is_some_and(|due| now >= due) {
+            self.look(now);
+        }
     }
 
-    fn send(&mut self, mut pipeline: Pipeline, calls: Vec<Call>, loads: usize, now: Instant) {
-        let State::Open { calls: open, .. } = &self.state else {
-            return;
-        };
+    /// A lease of this length is to be renewed.
+    pub(super) fn set_shortest_lease(&mut self, lease: Duration) {
+        self.silence = self.silence.min(silence_of(lease));
+    }
+
+    /// Something is held or waited for, or no longer.
+    pub(super) const fn set_in_use(&mut self, is_in_use: bool) {
+        self.is_in_use = is_in_use;
+    }
+
+    /// Has the server asked what it is with the next flush.
+    pub(super) fn look_soon(&mut self, now: Instant) {
+        self.look_due = Some(self.look_due.map_or(now, |due| due.min(now)));
+    }
+
+    fn send(&mut self, calls: Vec<Call>, loads: BTreeSet<Script>, now: Instant) {
+        let mut pipeline = Pipeline::with_capacity(loads.len() + calls.len());
+        for script in &loads {
+            pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text());
+        }
         for call in &calls {
             pipeline.add_command(evalsha(call));
         }
+        self.loaded.extend(&loads);
+        let loads = loads.into_iter().collect();
+        self.dispatch(pipeline, calls, loads, false, now);
+    }
+
+    fn look(&mut self, now: Instant) {
+        let mut pipeline = Pipeline::with_capacity(1);
+        pipeline.add_command(role::question());
+        self.look_due = Some(now + LOOK).filter(|_| self.lane == Lane::Command);
+        self.dispatch(pipeline, Vec::new(), Vec::new(), true, now);
+    }
+
+    fn dispatch(&mut self, pipeline: Pipeline, calls: Vec<Call>, loads: Vec<Script>, is_look: bool, now: Instant) {
+        let State::Open { calls: open, .. } = &self.state else {
+            return;
+        };
         let mut connection = open.connection.clone();
         let count = pipeline.len();
         self.in_flight.push_back(Batch {
@@ -132,6 +196,7 @@ impl LaneLink {
             })),
             sent: now,
             loads,
+            is_look,
         });
     }
 
@@ -141,12 +206,13 @@ impl LaneLink {
             return;
         }
         let calls = mem::take(&mut self.unknown);
-        let mut pipeline = Pipeline::with_capacity(calls.len() + Script::ALL.len());
-        append_script_loads(&mut pipeline);
-        self.send(pipeline, calls, Script::ALL.len(), now);
+        let missing = scripts(&calls).collect();
+        self.send(calls, missing, now);
     }
 
     /// Moves the connection on. Says why, if there is none any more or still none.
+    ///
+    /// A connection's end is told before its calls are answered.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) -> Option<Failure> {
         let mut failure = None;
         loop {
@@ -155,6 +221,8 @@ impl LaneLink {
                     Poll::Pending => break,
                     Poll::Ready(Ok(calls)) => {
                         self.state = State::Open { calls, since: now };
+                        // Those that were connected together do not look together.
+                        self.look_due = Some(now + up_to(LOOK)).filter(|_| self.lane == Lane::Command);
                         continue;
                     }
                     Poll::Ready(Err(cause)) => cause,
@@ -171,6 +239,20 @@ impl LaneLink {
             self.drop_overdue(now, failure.as_ref(), seen);
         }
         failure
+    }
+
+    /// Tells once that it is open. True if that is news.
+    pub(super) fn tell_open(&mut self, seen: &mut Vec<Seen>) -> bool {
+        if !self.is_open() || mem::replace(&mut self.is_told, true) {
+            return false;
+        }
+        seen.push(Seen::Opened(NODE, self.lane));
+        true
+    }
+
+    /// Whether the session was told that it is open.
+    pub(super) const fn is_told(&self) -> bool {
+        self.is_told
     }
 
     fn poll_open(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) -> Result<(), Failure> {
@@ -220,7 +302,8 @@ impl LaneLink {
 
     fn answered(&mut self, batch: Batch, seen: &mut Vec<Seen>) -> Result<(), Failure> {
         let values = match batch.replies {
-            Replies::Here(Ok(values)) if values.len() == batch.loads + batch.calls.len() => values,
+            Replies::Here(Ok(values)) if batch.is_look => return values.first().map_or(Ok(()), role::still_primary),
+            Replies::Here(Ok(values)) if values.len() == batch.loads.len() + batch.calls.len() => values,
             replies => {
                 let cause = match replies {
                     Replies::Here(Err(error)) => plain(&error),
@@ -231,34 +314,51 @@ impl LaneLink {
             }
         };
         let mut values = values.into_iter();
-        let mut refused_load = None;
-        for load in values.by_ref().take(batch.loads) {
+        let mut refused_loads = BTreeMap::new();
+        for (script, load) in batch.loads.iter().zip(values.by_ref()) {
             if let Value::ServerError(error) = load {
-                refused_load = Some(error);
+                refused_loads.insert(*script, error);
             }
         }
+        let mut demotion = None;
         for (call, value) in batch.calls.into_iter().zip(values) {
             match value {
                 Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript) => {
-                    if batch.loads == 0 {
-                        self.unknown.push(call);
-                    } else {
-                        let error = refused_load.as_ref().unwrap_or(&error);
+                    if batch.loads.contains(&call.script) {
+                        let error = refused_loads.get(&call.script).unwrap_or(&error);
                         seen.push(Seen::Reply(call.id, Err(refusal(error, &call))));
+                    } else {
+                        self.unknown.push(call);
                     }
                 }
-                Value::ServerError(error) => seen.push(Seen::Reply(call.id, Err(refusal(&error, &call)))),
+                Value::ServerError(error) => {
+                    demotion = role::no_primary(&error).map(Failure::demoted).or(demotion);
+                    seen.push(Seen::Reply(call.id, Err(refusal(&error, &call))));
+                }
                 value => seen.push(Seen::Reply(call.id, read(value))),
             }
         }
-        Ok(())
+        demotion.map_or(Ok(()), Err)
+    }
+
+    /// Gives the connection up, if it is open.
+    pub(super) fn give_up(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
+        if self.is_open() {
+            self.close(failure, now, seen);
+        }
     }
 
     /// Gives the connection up, answers what was on it, and connects again.
     fn close(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
-        let was_good = matches!(self.state, State::Open { since, .. } if now >= since + GOOD);
-        self.attempts = if was_good { 0 } else { self.attempts.saturating_add(1) };
-        self.state = State::Connecting(self.connector.calls(self.attempts));
+        if let State::Open { since, .. } = self.state {
+            self.outage.began(since, now);
+        } else {
+            self.outage.failed(now);
+        }
+        self.state = State::Connecting(self.connector.calls(&self.outage, now));
+        if mem::take(&mut self.is_told) {
+            seen.push(Seen::Closed(NODE, self.lane, self.connector.cause(failure)));
+        }
         for batch in mem::take(&mut self.in_flight) {
             answer_disconnected(batch.calls, failure.cause(), seen);
         }
@@ -279,7 +379,11 @@ impl LaneLink {
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         match &self.state {
-            State::Open { .. } => self.in_flight.front().map(|batch| batch.sent + self.silence),
+            State::Open { .. } => {
+                let silence = self.in_flight.front().map(|batch| batch.sent + self.silence);
+                let look = self.look_due.filter(|_| self.is_in_use && self.unknown.is_empty());
+                silence.into_iter().chain(look).min()
+            }
             State::Connecting(_) => self.waiting.front().map(|waiting| waiting.since + self.patience),
         }
     }
@@ -300,6 +404,10 @@ fn answer_disconnected(calls: Vec<Call>, cause: &str, seen: &mut Vec<Seen>) {
             .into_iter()
             .map(|call| Seen::Reply(call.id, Err(CallError::Disconnected(cause.to_owned())))),
     );
+}
+
+fn scripts(calls: &[Call]) -> impl Iterator<Item = Script> {
+    calls.iter().map(|call| call.script)
 }
 
 fn evalsha(call: &Call) -> Cmd {
@@ -340,8 +448,5 @@ fn refusal(error: &ServerError, call: &Call) -> CallError {
 }
 
 fn server_error(error: &ServerError) -> CallError {
-    CallError::Server {
-        code: error.code().to_owned(),
-        message: error.details().unwrap_or_default().to_owned(),
-    }
+    CallError::server(error.code(), error.details().unwrap_or_default())
 }

@@ -9,11 +9,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::Stream;
-use leasehold_protocol::{Instant, NodeId};
+use leasehold_protocol::Instant;
 use redis::RedisResult;
 
 use super::super::Seen;
+use super::NODE;
 use super::connect::{Boxed, Connector, Failure, Listening, plain};
+use super::outage::Outage;
 use crate::host::Settings;
 
 /// The subscriptions' connection. On a new one it subscribes again to every
@@ -24,12 +26,15 @@ pub(super) struct SubscriptionLink {
     wanted: BTreeSet<Arc<[u8]>>,
     /// What to tell the server with the next flush, in order.
     changes: Vec<Change>,
-    attempts: u32,
+    outage: Outage,
     /// A ping goes out so often, and its answer may take as long.
     ping: Duration,
 }
 
 enum State {
+    /// There is none, and none is tried while the server cannot be asked either: where
+    /// the next one leads, the greeting of a lane has decided then.
+    Waiting,
     Connecting(Boxed<Result<Listening, Failure>>),
     Open(Box<Open>),
 }
@@ -71,20 +76,18 @@ impl Change {
     }
 }
 
-const NODE: NodeId = NodeId(0);
-/// A connection that lived so long was good: the next try is made at once.
-const GOOD: Duration = Duration::from_secs(1);
 /// Channels in one command; the server is not to be busy with one for long.
 const CHANNELS: usize = 512;
 
 impl SubscriptionLink {
     pub(super) fn new(connector: &Arc<Connector>, settings: &Settings) -> Self {
+        let outage = Outage::default();
         Self {
             connector: Arc::clone(connector),
-            state: State::Connecting(connector.listening(0)),
+            state: State::Connecting(connector.listening(&outage, Instant::ZERO)),
             wanted: BTreeSet::new(),
             changes: Vec::new(),
-            attempts: 0,
+            outage,
             // Twice this is a third of the lease.
             ping: (settings.lease.get() / 6).clamp(Duration::from_millis(250), Duration::from_secs(10)),
         }
@@ -120,30 +123,40 @@ impl SubscriptionLink {
         }
     }
 
-    /// Moves the connection on. Says why, if there is none any more or still none.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) -> Option<Failure> {
-        let mut failure = None;
+    pub(super) const fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
+    /// Moves the connection on. `is_reachable` says that the server can be asked.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>, now: Instant, is_reachable: bool, seen: &mut Vec<Seen>) {
         loop {
-            let cause = match &mut self.state {
+            match &mut self.state {
+                State::Waiting if is_reachable => {
+                    self.state = State::Connecting(self.connector.listening(&self.outage, now));
+                }
+                State::Waiting => return,
                 State::Connecting(connecting) => match connecting.as_mut().poll(context) {
-                    Poll::Pending => break,
-                    Poll::Ready(Ok(listening)) => {
-                        self.opened(listening, now);
-                        continue;
+                    Poll::Pending => return,
+                    Poll::Ready(Ok(listening)) => self.opened(listening, now),
+                    Poll::Ready(Err(_)) => {
+                        self.outage.failed(now);
+                        self.state = State::Waiting;
                     }
-                    Poll::Ready(Err(failure)) => failure,
                 },
                 State::Open(open) => match open.poll(context, now, self.ping, seen) {
-                    Ok(()) => break,
-                    Err(failure) => failure,
+                    Ok(()) => return,
+                    Err(_) => self.give_up(now),
                 },
-            };
-            let was_good = matches!(&self.state, State::Open(open) if now >= open.since + GOOD);
-            self.attempts = if was_good { 0 } else { self.attempts.saturating_add(1) };
-            self.state = State::Connecting(self.connector.listening(self.attempts));
-            failure = failure.or(Some(cause));
+            }
         }
-        failure
+    }
+
+    /// Gives the connection up, if it is open.
+    pub(super) fn give_up(&mut self, now: Instant) {
+        if let State::Open(open) = &self.state {
+            self.outage.began(open.since, now);
+            self.state = State::Waiting;
+        }
     }
 
     fn opened(&mut self, listening: Listening, now: Instant) {
@@ -165,7 +178,7 @@ impl SubscriptionLink {
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         match &self.state {
-            State::Connecting(_) => None,
+            State::Waiting | State::Connecting(_) => None,
             State::Open(open) => Some(match open.ping_unanswered_since {
                 Some(since) => since + self.ping,
                 None => open.ping_due,

@@ -17,7 +17,7 @@ from leasehold._client import open_native
 from leasehold._context import TaskOwner
 from leasehold._factories import Factories
 from leasehold._holds import Holds
-from leasehold._lease import ReleaseOutcome
+from leasehold._lease import ReleaseOutcome, outcome_of
 from leasehold._settings import Duration, LockSettings, url_list
 from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold.aio._lease import Lease
@@ -138,6 +138,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         *,
         wait: Duration | None = None,
         lease: Duration | None = None,
+        renew: bool = False,
         max_hold: Duration | None = None,
         token: bool = True,
     ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R]]]:
@@ -159,7 +160,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
 
             @functools.wraps(function)
             async def synchronized(*args: P.args, **kwargs: P.kwargs) -> R:
-                settings = LockSettings.of("lock", template.name_for(args, kwargs), wait, lease, max_hold, token)
+                settings = LockSettings.of("lock", template.name_for(args, kwargs), wait, lease, renew, max_hold, token)
                 async with Lock(self, settings):
                     return await function(*args, **kwargs)
 
@@ -245,6 +246,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
             None if owner is None else owner.number,
             settings.wait,
             settings.lease,
+            settings.renew,
             settings.max_hold,
             settings.token,
         )
@@ -279,7 +281,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
             # The loop may end now: do not wait for its next turn.
             self._mailbox.flush()
             raise
-        return outcome
+        return outcome_of(outcome, lease.lost_reason)
 
     def _forget(self, lease: Lease) -> None:
         """The lease is being given back."""

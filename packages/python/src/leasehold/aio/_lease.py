@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from leasehold import _native
 from leasehold._context import TaskOwner
-from leasehold._lease import LostReason, ReleaseOutcome, describe, reason_of
+from leasehold._lease import LostReason, ReleaseOutcome, describe, raise_lost, reason_of
 from leasehold._settings import Duration, optional_milliseconds
 from leasehold._shown import shown
-from leasehold.errors import LeaseholdError, LockLostError
+from leasehold.errors import LeaseholdError, LockLostError, NotOwnerError
 
 if TYPE_CHECKING:
     from leasehold.aio._client import Client
@@ -82,14 +82,15 @@ class Lease:
     async def extend(self, lease: Duration | None = None) -> None:
         """Makes the lease last `lease` from now, or its own length; never shortens it.
 
-        Raises `LockLostError` if it is lost, `InvalidArgumentError` for a length below
-        100 ms or above 24 h, `UnavailableError` if the server does not answer.
+        Raises `LockLostError` if it is lost, `NotOwnerError` if it was released,
+        `InvalidArgumentError` for a length below 100 ms or above 24 h, `UnavailableError`
+        if the server does not answer.
         """
         submit = self._client._native.submit_extend
         try:
             await self._client._mailbox.outcome(submit, self.id, optional_milliseconds(lease))
-        except LockLostError as error:
-            error.reason = self.lost_reason
+        except (LockLostError, NotOwnerError) as error:
+            raise_lost(error, self)
             raise
 
     def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:

@@ -38,7 +38,8 @@ class BaseLock:
     def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:
         """Gives back what the calling task took last of this name.
 
-        Raises `NotOwnerError` if it holds nothing of it. See `Lease.release`.
+        Raises `NotOwnerError` if it holds nothing of it, also because a fixed lease has
+        lapsed. See `Lease.release`.
         """
         return self._release(this_task())
 
@@ -112,7 +113,8 @@ class Lock(BaseLock):
         answered for the client's lease. A caller that is cancelled leaves nothing behind.
 
         Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError`,
-        `LockLostError` (this task holds a lost lease of it), `ClosedError`.
+        `LockLostError` (this task has lost a lease of it that was renewed, and has not
+        left it yet), `ClosedError`.
         """
         return self._acquire(self._settings.blocking(blocking, timeout), this_task())
 
@@ -121,22 +123,24 @@ class Lock(BaseLock):
         wait: Duration | None = 0,
         lease: Duration | Inherited | None = INHERIT,
         max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
     ) -> Coroutine[Any, Any, Lease | None]:
         """Takes the lock within `wait` and gives the lease; `None` if it is another's.
 
         `wait=None` waits as long as the server answers. Raises what `acquire` raises.
         """
-        return self._client._take(self._settings.but(wait, lease, max_hold), this_task())
+        return self._client._take(self._settings.but(wait, lease, max_hold, renew), this_task())
 
     def hold(
         self,
         wait: Duration | Inherited | None = INHERIT,
         lease: Duration | Inherited | None = INHERIT,
         max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
     ) -> Hold:
         """A context manager like the lock itself, with other settings:
         `async with lock.hold(wait=5) as lease:`. Raises `LockTimeoutError` after `wait`."""
-        return Hold(self._client, self._settings.but(wait, lease, max_hold))
+        return Hold(self._client, self._settings.but(wait, lease, max_hold, renew))
 
     def owned(self) -> bool:
         """Whether the calling task holds the lock now, by a lease that is valid."""

@@ -45,6 +45,7 @@ class Semaphore(BaseLock):
         wait: Duration | Inherited | None = INHERIT,
         lease: Duration | Inherited | None = INHERIT,
         max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
     ) -> Coroutine[Any, Any, Lease]:
         """Takes `permits` permits, all or none, and gives their lease: 1 to 1,000, and no
         more than the limit.
@@ -56,7 +57,7 @@ class Semaphore(BaseLock):
         held that agreed on another limit, `InvalidArgumentError`, `UnavailableError`,
         `ClosedError`.
         """
-        return self._client._enter(self._asking(permits, wait, lease, max_hold), this_task())
+        return self._client._enter(self._asking(permits, wait, lease, max_hold, renew), this_task())
 
     def try_acquire(
         self,
@@ -64,12 +65,13 @@ class Semaphore(BaseLock):
         wait: Duration | None = 0,
         lease: Duration | Inherited | None = INHERIT,
         max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
     ) -> Coroutine[Any, Any, Lease | None]:
         """Takes `permits` permits within `wait` and gives their lease; `None` if too few are free.
 
         Raises what `acquire` raises, but no `LockTimeoutError`.
         """
-        return self._client._take(self._asking(permits, wait, lease, max_hold), this_task())
+        return self._client._take(self._asking(permits, wait, lease, max_hold, renew), this_task())
 
     def hold(
         self,
@@ -77,10 +79,11 @@ class Semaphore(BaseLock):
         wait: Duration | Inherited | None = INHERIT,
         lease: Duration | Inherited | None = INHERIT,
         max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
     ) -> Hold:
         """A context manager: `async with semaphore.hold(permits=2, wait=5) as lease:`.
         Raises what `acquire` raises."""
-        return Hold(self._client, self._asking(permits, wait, lease, max_hold))
+        return Hold(self._client, self._asking(permits, wait, lease, max_hold, renew))
 
     def permits(self, permits: int) -> Lock:
         """`permits` permits as a lock, as `multi_lock` takes it: 1 to 1,000, and no more than
@@ -101,5 +104,6 @@ class Semaphore(BaseLock):
         wait: Duration | Inherited | None,
         lease: Duration | Inherited | None,
         max_hold: Duration | Inherited | None,
+        renew: bool | Inherited,
     ) -> LockSettings:
-        return self._settings.but(wait, lease, max_hold).asking(permits, self._limit)
+        return self._settings.but(wait, lease, max_hold, renew).asking(permits, self._limit)

@@ -6,7 +6,7 @@ import io.leasehold.internal.LockKey
 import io.leasehold.internal.Reply
 import io.leasehold.internal.Request
 import io.leasehold.internal.ThreadLock
-import io.leasehold.internal.expect
+import io.leasehold.internal.grantedWithin
 import io.leasehold.internal.millis
 import io.leasehold.internal.shown
 import kotlinx.coroutines.CancellableContinuation
@@ -37,6 +37,7 @@ import kotlin.time.Duration
  *
  * @param wait how long to wait; null waits as long as the server answers, zero tries once
  * @param lease a fixed lease, 100 ms to 24 h; null for the client's, renewed until the end of [block]
+ * @param renew whether [lease] is renewed until the end of [block], too; it is 300 ms to 24 h then
  * @param within the held lease of the same lock to re-enter
  * @throws LockTimeoutException if the lock is not granted within [wait]
  * @throws InvalidArgumentException if an argument is out of its range, or an enclosing [block] holds [name]
@@ -47,9 +48,10 @@ public suspend fun <T> LeaseholdClient.withLock(
     name: String,
     wait: Duration? = null,
     lease: Duration? = null,
+    renew: Boolean = false,
     within: Lease? = null,
     block: suspend (Lease) -> T,
-): T = withLock(lock(name), wait, lease, within, block)
+): T = withLock(lock(name), wait, lease, renew, within, block)
 
 /**
  * Runs [block] while holding [lock], of any kind, and releases it in the end, however [block] ends. As the other
@@ -64,6 +66,7 @@ public suspend fun <T> LeaseholdClient.withLock(
     lock: DistributedLock,
     wait: Duration? = null,
     lease: Duration? = null,
+    renew: Boolean = false,
     within: Lease? = null,
     block: suspend (Lease) -> T,
 ): T {
@@ -72,6 +75,7 @@ public suspend fun <T> LeaseholdClient.withLock(
         LockOptions.DEFAULT.copy(
             waitMs = wait?.millis(),
             leaseMs = lease?.millis(),
+            renew = renew,
             within = within,
         ).over(own.options)
     // An endless wait is none, also where the lock's own options bound it.
@@ -86,6 +90,7 @@ public suspend fun <T> LeaseholdClient.withLock(
  * @param permits 1 to 1,000, and no more than the limit
  * @param wait how long to wait; null waits as long as the server answers, zero tries once
  * @param lease a fixed lease, 100 ms to 24 h; null for the client's, renewed until the end of [block]
+ * @param renew whether [lease] is renewed until the end of [block], too; it is 300 ms to 24 h then
  * @throws LockTimeoutException if the permits are not granted within [wait]
  * @throws InvalidArgumentException if an argument is out of its range, or [semaphore] is not of this client
  * @throws MisconfiguredException if permits are held that agreed on another limit
@@ -97,8 +102,9 @@ public suspend fun <T> LeaseholdClient.withPermits(
     permits: Int = 1,
     wait: Duration? = null,
     lease: Duration? = null,
+    renew: Boolean = false,
     block: suspend (Lease) -> T,
-): T = withLock(semaphore.permits(permits), wait, lease, null, block)
+): T = withLock(semaphore.permits(permits), wait, lease, renew, null, block)
 
 private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend (Lease) -> T): T {
     val enclosing = currentCoroutineContext()[Held]
@@ -144,7 +150,7 @@ private suspend fun Lease.releaseAfter(failure: Throwable) {
 private suspend fun Lease.releaseSuspending(): ReleaseOutcome =
     withContext(NonCancellable) {
         val request = startRelease()
-        suspendCancellableCoroutine { waiting -> request.resume(waiting) {} }.expect<Reply.Released>().outcome
+        outcomeOf(suspendCancellableCoroutine { waiting -> request.resume(waiting) {} })
     }
 
 private suspend fun Engine.acquireSuspending(key: LockKey, options: LockOptions): Lease {
@@ -154,7 +160,7 @@ private suspend fun Engine.acquireSuspending(key: LockKey, options: LockOptions)
             waiting.invokeOnCancellation { cancel(request) }
             request.resume(waiting) { undelivered -> (undelivered as? Reply.Granted)?.lease?.startRelease() }
         }
-    return reply.expect<Reply.Granted> { options.within?.lostReason }.lease
+    return reply.grantedWithin(options.within)
 }
 
 /** Resumes [waiting] with the reply, or gives it to [drop] if the coroutine was cancelled meanwhile. */
@@ -176,7 +182,7 @@ private class Held(val lock: ThreadLock, val lease: Lease, val enclosing: Held?)
 
 private fun Held?.meets(lock: ThreadLock): Boolean =
     generateSequence(this) { it.enclosing }.any {
-        it.lock.engine === lock.engine && it.lock.meets(lock) && !it.lease.isReleased
+        it.lock.engine === lock.engine && it.lock.meets(lock) && it.lease.isKept
     }
 
 private val undispatched = Callbacks(null)

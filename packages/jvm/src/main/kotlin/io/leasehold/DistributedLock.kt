@@ -14,8 +14,9 @@ import java.util.concurrent.locks.Lock
  * [unlock] it. The hold of a thread that ended
  * is released within about a second. Waiting threads park in Java, so virtual threads do not pin their carrier.
  *
- * Without a lease of your own the lock is renewed until it is unlocked. If it is lost all the same (the server lost
- * its record, was unreachable for too long, or gave it to another), [Lease.onLost] says so and [unlock] throws.
+ * Without a lease of your own, or with one that is [LockOptions.renewed], the lock is renewed until it is unlocked. If
+ * it is lost all the same (the server lost its record, was unreachable for too long, or gave it to another),
+ * [Lease.onLost] says so and [unlock] throws.
  *
  * All methods that take the lock throw [InvalidArgumentException] for a bad name or duration, with nothing sent,
  * [UnavailableException] if the server does not answer (a wait without bound ends so after one lease of the client
@@ -83,8 +84,9 @@ public interface DistributedLock : Lock {
      * Gives the lock back, one level of it if the thread took it several times. Waits one command timeout at the
      * most; if the server does not answer by then, the release is tried on in the background.
      *
-     * @throws IllegalMonitorStateException if the calling thread does not hold the lock, with [NotOwnerException] as
-     * its cause; or if it has lost the lock, with [LockLostException] as its cause. Nobody else's hold is touched
+     * @throws IllegalMonitorStateException if the calling thread does not hold the lock, also because a fixed lease has
+     * lapsed, with [NotOwnerException] as its cause; or if it has lost a lock that was renewed, with [LockLostException]
+     * as its cause. Nobody else's hold is touched
      */
     override fun unlock()
 

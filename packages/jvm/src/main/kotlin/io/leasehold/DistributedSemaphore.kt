@@ -11,8 +11,8 @@ import java.util.concurrent.CompletionStage
  * [MisconfiguredException]. Permits of a process that died come back when their lease ends, and those of a thread that
  * ended within about a second. Not reentrant: each call takes new permits.
  *
- * Without a lease of your own, permits are renewed until they are released. If they are lost all the same,
- * [Lease.onLost] says so.
+ * Without a lease of your own, or with one that is [LockOptions.renewed], permits are renewed until they are released.
+ * If they are lost all the same, [Lease.onLost] says so.
  *
  * All methods that take permits throw [InvalidArgumentException] for a bad name, number or duration, with nothing
  * sent, [UnavailableException] if the server does not answer (a wait without bound ends so after one lease of the

@@ -84,15 +84,15 @@ public class Lease internal constructor(
 
     /**
      * How long the lease may be relied on if nothing renews it; zero if it was lost or released. The deadline behind
-     * it counts from before the server was asked. On Linux its clock goes on while the machine sleeps; on macOS it
-     * stands still, so that the deadline comes later than the record's end by the time slept.
+     * it counts from before the server was asked. Its clock counts what the machine slept, and what it was paused as
+     * soon as its wall clock was set to the time.
      */
     public val remaining: Duration
         get() = if (isOver) Duration.ZERO else Duration.ofNanos(engine.remainingNanos(this))
 
     /**
      * Whether the lease may be relied on at this moment. Reads the clock, so it is right at once after a pause of the
-     * process; after a sleep of the machine on Linux only, see [remaining].
+     * process or a sleep of the machine; for a pause of a virtual machine see [remaining].
      */
     public val isValid: Boolean
         get() = !isOver && engine.remainingNanos(this) > 0
@@ -107,8 +107,9 @@ public class Lease internal constructor(
     internal val isReleasing: Boolean
         get() = releasing.get() != null
 
-    internal val isReleased: Boolean
-        get() = outcome != null
+    /** False once it was released, or lost in a way that nobody need release it. */
+    internal val isKept: Boolean
+        get() = engine.keeps(this)
 
     /**
      * Calls [listener] once if the lease is lost, at once if it is lost already, never after it was released. It runs
@@ -132,7 +133,7 @@ public class Lease internal constructor(
      * @throws ClosedException if the client was closed
      */
     public fun extend() {
-        engine.extend(this, null).await().expect<Reply.Extended> { lostReason }
+        extend(engine.extend(this, null))
     }
 
     /**
@@ -146,7 +147,15 @@ public class Lease internal constructor(
      * @throws ClosedException if the client was closed
      */
     public fun extend(by: Duration) {
-        engine.extend(this, by.millis()).await().expect<Reply.Extended> { lostReason }
+        extend(engine.extend(this, by.millis()))
+    }
+
+    private fun extend(request: Request) {
+        try {
+            request.await().expect<Reply.Extended> { lostReason }
+        } catch (failed: NotOwnerException) {
+            throw lostInstead(failed)
+        }
     }
 
     /**
@@ -156,7 +165,7 @@ public class Lease internal constructor(
      * @throws ClosedException if the client was closed
      * @throws MisconfiguredException if the server's user may not release it; it is tried on in the background
      */
-    public fun release(): ReleaseOutcome = outcome ?: startRelease().await().expect<Reply.Released>().outcome
+    public fun release(): ReleaseOutcome = outcome ?: outcomeOf(startRelease().await())
 
     /** Like [release], without waiting. */
     public fun releaseAsync(): CompletionStage<ReleaseOutcome> {
@@ -165,7 +174,7 @@ public class Lease internal constructor(
         startRelease().thenAccept { reply ->
             engine.callbacks.run {
                 try {
-                    result.complete(reply.expect<Reply.Released>().outcome)
+                    result.complete(outcomeOf(reply))
                 } catch (failed: RuntimeException) {
                     result.completeExceptionally(failed)
                 }
@@ -181,6 +190,25 @@ public class Lease internal constructor(
      */
     override fun close() {
         checkNotLost(release())
+    }
+
+    /** What a release came to. The engine does not know any more how a lease was lost that it has forgotten. */
+    internal fun outcomeOf(reply: Reply): ReleaseOutcome {
+        val answered = reply.expect<Reply.Released>().outcome
+        return when (lostReason) {
+            null, LostReason.CLOSED -> answered
+            LostReason.STOLEN -> if (answered == ReleaseOutcome.RELEASED) ReleaseOutcome.STOLEN else answered
+            else -> if (answered == ReleaseOutcome.RELEASED) ReleaseOutcome.EXPIRED else answered
+        }
+    }
+
+    /** What is thrown for [failed]: a lease that was lost and forgotten is to the engine like one that was released. */
+    internal fun lostInstead(failed: LeaseholdException): LeaseholdException {
+        val reason = lostReason ?: return failed
+        val message =
+            "${failed.operation} of lock \"${shown(name)}\": the lease was lost (${reason.name.lowercase()}); " +
+                "take the lock again"
+        return LockLostException(message, name, failed.operation, reason)
     }
 
     /** Throws if a release had [outcome] because the lease was lost. */

@@ -33,8 +33,8 @@ public object Leasehold {
      *
      * [LeaseholdClient.lock] and [LeaseholdClient.mutex] give it, and with one name both are the same lock, in the
      * records of other RedLock libraries. Other kinds are refused with [InvalidArgumentException] when they are taken.
-     * It is not reentrant: a thread that holds it and asks again waits for itself, and a coroutine's [withLock] inside
-     * another one of the name fails at once. Its leases have no fencing token.
+     * It is not reentrant: a thread that holds it and would wait for it again is refused at once with
+     * [InvalidArgumentException], and so is a coroutine's [withLock] inside another one of the name. Its leases have no fencing token.
      * Taking it throws [UnavailableException] while no majority can be reached, at the end of the wait at the latest.
      *
      * Two holders never overlap as long as a primary that restarts without its data stays away for the longest lease.

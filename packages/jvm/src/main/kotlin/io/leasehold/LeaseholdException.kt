@@ -73,7 +73,7 @@ public class MisconfiguredException internal constructor(message: String, lockNa
 public class NotOwnerException internal constructor(message: String, lockName: String?, operation: String) :
     LeaseholdException(message, lockName, operation)
 
-/** The server did not answer in time, or could not be reached. */
+/** The server did not answer in time, could not be reached, or cannot serve for now. */
 public class UnavailableException internal constructor(message: String, lockName: String?, operation: String) :
     LeaseholdException(message, lockName, operation)
 

@@ -10,11 +10,12 @@ import java.time.Duration
  * LockOptions.DEFAULT.withWait(Duration.ofSeconds(5)).withMaxHold(Duration.ofMinutes(10))
  * ```
  *
- * The values are checked when a lock is taken.
+ * The values are checked when a lock is taken: [InvalidArgumentException] says that one is out of its range.
  */
 public class LockOptions private constructor(
     internal val waitMs: Double?,
     internal val leaseMs: Double?,
+    internal val renew: Boolean,
     internal val maxHoldMs: Double?,
     internal val within: Lease?,
     internal val fencing: Boolean,
@@ -22,8 +23,20 @@ public class LockOptions private constructor(
     /** How long to wait for the lock; zero tries once. Default: as long as the server answers. */
     public fun withWait(wait: Duration): LockOptions = copy(waitMs = wait.millis())
 
-    /** A fixed lease, 100 ms to 24 h, that is not renewed. Default: the client's lease, renewed until the release. */
+    /**
+     * A fixed lease, 100 ms to 24 h, that is not renewed, unless these options say [renewed] too. Default: the
+     * client's lease, renewed until the release.
+     */
     public fun withLease(lease: Duration): LockOptions = copy(leaseMs = lease.millis())
+
+    /**
+     * Renew the lease of [withLease], then 300 ms to 24 h, until the release. Says nothing new without a lease.
+     *
+     * ```java
+     * LockOptions.DEFAULT.withLease(Duration.ofSeconds(5)).renewed()
+     * ```
+     */
+    public fun renewed(): LockOptions = copy(renew = true)
 
     /** The longest the hold may last, counted from its first grant; it is lost then. Default: no bound. */
     public fun withMaxHold(maxHold: Duration): LockOptions = copy(maxHoldMs = maxHold.millis())
@@ -37,16 +50,22 @@ public class LockOptions private constructor(
     internal fun copy(
         waitMs: Double? = this.waitMs,
         leaseMs: Double? = this.leaseMs,
+        renew: Boolean = this.renew,
         maxHoldMs: Double? = this.maxHoldMs,
         within: Lease? = this.within,
         fencing: Boolean = this.fencing,
-    ): LockOptions = LockOptions(waitMs, leaseMs, maxHoldMs, within, fencing)
+    ): LockOptions = LockOptions(waitMs, leaseMs, renew, maxHoldMs, within, fencing)
+
+    /** A lease that is not renewed, whatever these options say. */
+    internal fun withFixedLease(lease: Duration): LockOptions = copy(leaseMs = lease.millis(), renew = false)
 
     /** These options, and where they set nothing, [defaults]. */
     internal fun over(defaults: LockOptions): LockOptions =
         LockOptions(
             waitMs ?: defaults.waitMs,
             leaseMs ?: defaults.leaseMs,
+            // A lease and who renews it go together.
+            renew || (leaseMs == null && defaults.renew),
             maxHoldMs ?: defaults.maxHoldMs,
             within ?: defaults.within,
             fencing && defaults.fencing,
@@ -55,6 +74,6 @@ public class LockOptions private constructor(
     public companion object {
         /** All defaults. */
         @JvmField
-        public val DEFAULT: LockOptions = LockOptions(null, null, null, null, true)
+        public val DEFAULT: LockOptions = LockOptions(null, null, false, null, null, true)
     }
 }

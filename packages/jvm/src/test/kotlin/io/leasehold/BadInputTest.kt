@@ -39,6 +39,8 @@ class BadInputTest {
         val bad = listOf(Duration.ZERO, Duration.ofMillis(-5), Duration.ofMillis(99), Duration.ofHours(25), FOREVER)
         for (lease in bad) {
             assertThrows(InvalidArgumentException::class.java, { lock.lock(lease) }, "$lease")
+            val renewed = client.lock("name", LockOptions.DEFAULT.withLease(lease).renewed())
+            assertThrows(InvalidArgumentException::class.java, { renewed.lock() }, "$lease")
             assertThrows(
                 InvalidArgumentException::class.java,
                 { client.lock("name", LockOptions.DEFAULT.withMaxHold(lease.coerceAtMost(Duration.ZERO))).lock() },

@@ -46,6 +46,23 @@ abstract class CoroutineBehaviour {
         }
 
     @Test
+    fun `a lease of its own is renewed if the call says so`() =
+        runBlocking {
+            client.withLock(name, lease = 5.seconds, renew = true) { lease ->
+                assertTrue(lease.remaining.toMillis() in 4_000..5_000)
+            }
+            val permits = client.semaphore(name, 1)
+            client.withPermits(permits, lease = 5.seconds, renew = true) { assertTrue(it.isValid) }
+            // Long enough for a fixed lease, and too short for an auto-renewed one.
+            val renewed = client.lock(name, LockOptions.DEFAULT.renewed())
+            client.withLock(renewed, lease = 200.milliseconds) { assertTrue(it.isValid) }
+            assertThrows(InvalidArgumentException::class.java) {
+                runBlocking { client.withLock(name, lease = 200.milliseconds, renew = true) { } }
+            }
+            assertFalse(client.lock(name).isLocked)
+        }
+
+    @Test
     fun `coroutines on one thread exclude each other`() =
         runBlocking {
             var inside = 0

@@ -12,6 +12,7 @@ import java.time.Duration
 import java.util.UUID
 import java.util.concurrent.CancellationException
 import java.util.concurrent.CompletableFuture
+import java.util.concurrent.CompletionStage
 import java.util.concurrent.ExecutionException
 import java.util.concurrent.TimeUnit
 import java.util.concurrent.atomic.AtomicInteger
@@ -38,6 +39,36 @@ abstract class LockBehaviour {
         assertFalse(other.lock(name).tryLock())
         lock.unlock()
         assertTrue(other.lock(name).tryLock())
+    }
+
+    /** 200 ms are too short for an auto-renewed lease, and long enough for a fixed one. */
+    @Test
+    fun `a lease is renewed as the options say that give it`() {
+        val short = Duration.ofMillis(200)
+        val options = LockOptions.DEFAULT.withLease(Duration.ofSeconds(5)).renewed()
+        val renewed = client.lock(name, options)
+        renewed.withLock { lease ->
+            assertTrue(lease.remaining <= Duration.ofSeconds(5) && lease.remaining > Duration.ofSeconds(4))
+        }
+        for (tooShort in listOf(options.withLease(short), LockOptions.DEFAULT.renewed().withLease(short))) {
+            val failed = assertThrows(InvalidArgumentException::class.java) { client.lock(name, tooShort).lock() }
+            assertTrue(Regex("200ms is too short to be renewed.*300ms").containsMatchIn(failed.message.orEmpty()))
+        }
+        assertRefused(renewed.lockAsync(LockOptions.DEFAULT.withLease(short).renewed()))
+        assertRefused(client.lock(name, LockOptions.DEFAULT.withLease(short)).lockAsync(LockOptions.DEFAULT.renewed()))
+        // A lease that is the call's own is fixed.
+        renewed.lockAsync(LockOptions.DEFAULT.withLease(short)).toCompletableFuture().get().release()
+        renewed.lock(short).release()
+        assertTrue(renewed.tryLock(Duration.ZERO, short))
+        renewed.unlock()
+        val semaphore = client.semaphore("$name:s", 1, options)
+        semaphore.tryAcquire(1, Duration.ZERO, short)!!.release()
+        assertFalse(renewed.isLocked)
+    }
+
+    private fun assertRefused(stage: CompletionStage<Lease>) {
+        val failed = assertThrows(ExecutionException::class.java) { stage.toCompletableFuture().get() }
+        assertInstanceOf(InvalidArgumentException::class.java, failed.cause)
     }
 
     @Test
@@ -171,6 +202,27 @@ abstract class LockBehaviour {
                 assertThrows(LockLostException::class.java) { lease.close() },
             )
         assertEquals(List(6) { LostReason.MAX_HOLD }, thrown.map { (it as LockLostException).reason })
+    }
+
+    @Test
+    fun `a fixed lease that lapsed is forgotten, and its thread takes the lock again`() {
+        val lease = lock.lock(Duration.ofMillis(200))
+        awaitTrue("the lease is lost") { lease.lostReason == LostReason.EXPIRED }
+        assertEquals(0, lock.holdCount)
+        val refused = assertThrows(IllegalMonitorStateException::class.java) { lock.unlock() }
+        assertInstanceOf(NotOwnerException::class.java, refused.cause)
+        val again = lock.lock(Duration.ofSeconds(20))
+        val within = lock.lockAsync(LockOptions.DEFAULT.within(lease)).toCompletableFuture()
+        val thrown =
+            listOf(
+                assertThrows(LockLostException::class.java) { lease.extend() },
+                assertThrows(ExecutionException::class.java) { within.get(5, TimeUnit.SECONDS) }.cause,
+                assertThrows(LockLostException::class.java) { lease.close() },
+            )
+        assertEquals(List(3) { LostReason.EXPIRED }, thrown.map { (it as LockLostException).reason })
+        assertEquals(ReleaseOutcome.EXPIRED, lease.release())
+        assertTrue(again.isValid)
+        lock.unlock()
     }
 
     @Test

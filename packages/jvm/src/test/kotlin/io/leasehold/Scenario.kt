@@ -65,6 +65,15 @@ class Scenario(
                 val left = lease(step).remaining
                 assertTrue(left >= step.millis("above") && left <= step.millis("below"), "$left")
             }
+            "kept" -> {
+                val end = System.nanoTime() + checkNotNull(step.millis("ms")).toNanos()
+                while (System.nanoTime() < end) {
+                    assertTrue(lease(step).isValid)
+                    val left = checkNotNull(lock(step).holder()?.remaining)
+                    assertTrue(left <= step.millis("below"), "$left")
+                    Thread.sleep(20)
+                }
+            }
             "token" -> token(step)
             "locked" -> assertEquals(step["is"].asBoolean, lock(step).isLocked)
             "available" -> assertEquals(step["is"].asInt, semaphore(step, LockOptions.DEFAULT).available())
@@ -154,6 +163,7 @@ class Scenario(
         var options = LockOptions.DEFAULT
         step.millis("wait_ms")?.let { options = options.withWait(it) }
         step.millis("lease_ms")?.let { options = options.withLease(it) }
+        if (step["renew"]?.asBoolean == true) options = options.renewed()
         step.millis("max_hold_ms")?.let { options = options.withMaxHold(it) }
         return if (step["token"]?.asBoolean == false &&
             step.text("do") != "token"

@@ -48,6 +48,7 @@ internal class Engine private constructor(
                 within = options.within?.id ?: NONE,
                 waitMs = options.waitMs ?: Double.NaN,
                 leaseMs = options.leaseMs ?: Double.NaN,
+                renew = options.renew,
                 maxHoldMs = options.maxHoldMs ?: Double.NaN,
                 fencing = options.fencing,
             )
@@ -73,6 +74,9 @@ internal class Engine private constructor(
         start("inspect", lock.name) { face.held(handle, it, lock.bytes, owner.context) }
 
     fun remainingNanos(lease: Lease): Long = face.remaining(handle, lease.id)
+
+    /** Whether [lease] is held, or lost and still to be released. */
+    fun keeps(lease: Lease): Boolean = leases.containsKey(lease.id)
 
     /**
      * The caller of [request] goes away. Gives whether that came before the reply; if so, a grant that comes
@@ -163,8 +167,9 @@ internal class Engine private constructor(
         pending.remove(tag)?.complete(reply)
     }
 
-    override fun lost(lease: Long, reason: LostReason) {
-        leases[lease]?.markLost(reason)
+    override fun lost(lease: Long, reason: LostReason, isForgotten: Boolean) {
+        val lost = if (isForgotten) leases.remove(lease) else leases[lease]
+        lost?.markLost(reason)
     }
 
     private inline fun start(operation: String, name: String?, owner: Owner? = null, submit: (Long) -> Long): Request {

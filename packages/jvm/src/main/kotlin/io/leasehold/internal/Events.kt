@@ -17,7 +17,8 @@ internal interface EventSink {
 
     fun replied(tag: Long, reply: Reply)
 
-    fun lost(lease: Long, reason: LostReason)
+    /** [isForgotten] says that nobody need release it. */
+    fun lost(lease: Long, reason: LostReason, isForgotten: Boolean)
 }
 
 /** Reads a batch of events as `bindings/jvm/src/wire.rs` writes them; its head describes the bytes. */
@@ -41,7 +42,7 @@ internal class EventReader(private val buffer: ByteBuffer) {
             STATE -> sink.replied(number, Reply.State(holder(), permits()))
             HELD -> sink.held(number, buffer.getInt(), optional())
             CLOSED -> sink.replied(number, Reply.Closed)
-            LOST -> sink.lost(number, LostReason.valueOf(text().uppercase()))
+            LOST -> sink.lost(number, LostReason.valueOf(text().uppercase()), buffer.get().toInt() == 1)
             FORCED -> sink.replied(number, Reply.Forced(buffer.get().toInt() == 1))
             else -> error("the native part sent an event of kind $kind, which this library does not know")
         }

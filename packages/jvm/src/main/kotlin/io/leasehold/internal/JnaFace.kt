@@ -49,6 +49,7 @@ internal class JnaFace : NativeFace {
         within: Long,
         waitMs: Double,
         leaseMs: Double,
+        renew: Boolean,
         maxHoldMs: Double,
         fencing: Boolean,
     ): Long =
@@ -61,6 +62,7 @@ internal class JnaFace : NativeFace {
             within,
             waitMs,
             leaseMs,
+            if (renew) 1 else 0,
             maxHoldMs,
             if (fencing) 1 else 0,
         )
@@ -129,6 +131,7 @@ internal object HotFunctions {
         within: Long,
         waitMs: Double,
         leaseMs: Double,
+        renew: Int,
         maxHoldMs: Double,
         fencing: Int,
     ): Long

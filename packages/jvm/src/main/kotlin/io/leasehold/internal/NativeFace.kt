@@ -23,6 +23,7 @@ internal interface NativeFace {
         within: Long,
         waitMs: Double,
         leaseMs: Double,
+        renew: Boolean,
         maxHoldMs: Double,
         fencing: Boolean,
     ): Long
@@ -52,7 +53,7 @@ internal interface NativeFace {
      */
     fun next(client: Long, timeoutMs: Long, buffer: ByteBuffer): Int
 
-    /** How long a lease may be relied on, in nanoseconds. Reads a clock, which on Linux counts suspend. */
+    /** How long a lease may be relied on, in nanoseconds. Reads a clock that counts suspend. */
     fun remaining(client: Long, lease: Long): Long
 
     /** Blocks until the leases are released, [timeoutMs] at the most. */

@@ -84,6 +84,14 @@ internal inline fun <reified T : Reply> Reply.expect(noinline lostReason: () -> 
     return reply as? T ?: error("the native part answered ${reply::class.simpleName}, not ${T::class.simpleName}")
 }
 
+/** The lease that was granted inside of [within], or thrown why not: one that was lost may be forgotten by the core. */
+internal fun Reply.grantedWithin(within: Lease?): Lease =
+    try {
+        expect<Reply.Granted> { within?.lostReason }.lease
+    } catch (failed: InvalidArgumentException) {
+        throw within?.lostInstead(failed) ?: failed
+    }
+
 /** A semaphore's permits on the server. */
 internal class Permits(val held: Int, val limit: Int)
 

@@ -25,7 +25,7 @@ internal class ThreadLock(
         take(options)
     }
 
-    override fun lock(lease: Duration): Lease = take(options.withLease(lease))
+    override fun lock(lease: Duration): Lease = take(options.withFixedLease(lease))
 
     override fun lockInterruptibly() {
         acquireInterruptibly()
@@ -40,7 +40,7 @@ internal class ThreadLock(
     override fun tryLock(wait: Duration): Boolean = tryInterruptibly(options.withWait(wait)) != null
 
     override fun tryLock(wait: Duration, lease: Duration): Boolean =
-        tryInterruptibly(options.withWait(wait).withLease(lease)) != null
+        tryInterruptibly(options.withWait(wait).withFixedLease(lease)) != null
 
     override fun unlock() {
         val released =
@@ -61,7 +61,7 @@ internal class ThreadLock(
         request.thenAccept { reply ->
             engine.callbacks.run {
                 try {
-                    val lease = reply.expect<Reply.Granted> { wanted.within?.lostReason }.lease
+                    val lease = reply.grantedWithin(wanted.within)
                     if (!result.complete(lease)) {
                         lease.startRelease()
                     }

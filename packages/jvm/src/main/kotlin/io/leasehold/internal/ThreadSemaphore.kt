@@ -24,7 +24,7 @@ internal class ThreadSemaphore(
         permits(permits).tryInterruptibly(options.withWait(wait))
 
     override fun tryAcquire(permits: Int, wait: Duration, lease: Duration): Lease? =
-        permits(permits).tryInterruptibly(options.withWait(wait).withLease(lease))
+        permits(permits).tryInterruptibly(options.withWait(wait).withFixedLease(lease))
 
     override fun acquireAsync(permits: Int, options: LockOptions): CompletionStage<Lease> =
         permits(permits).lockAsync(options)

@@ -1,0 +1,203 @@
+//! How a lost connection is tried for again: after what pause, and how long a try may take.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use leasehold_protocol::Instant;
+
+use crate::entropy;
+
+/// A connection that lived so long was good.
+const GOOD: Duration = Duration::from_secs(1);
+/// The wait before the first try after a connection was good is at most the first of
+/// these; before every further try it doubles between them.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// A handshake with TLS over a slow network may take so long; no try is cut off before.
+const SLOW: Duration = Duration::from_millis(500);
+
+/// Since when a connection is missing, and how often it was tried.
+#[derive(Debug, Default)]
+pub(super) struct Outage {
+    since: Option<Instant>,
+    /// Since one proved good.
+    failures: u32,
+}
+
+/// What bounds a try.
+#[derive(Debug)]
+pub(super) struct Limits {
+    connect_timeout: Duration,
+    /// The client's.
+    lease: Duration,
+    /// In microseconds: the shortest one that is renewed.
+    shortest: AtomicU64,
+}
+
+impl Outage {
+    /// A connection is gone that was open since `opened`.
+    pub(super) fn began(&mut self, opened: Instant, now: Instant) {
+        if now >= opened + GOOD {
+            self.failures = 0;
+        }
+        self.failures = self.failures.saturating_add(1);
+        self.since = Some(now);
+    }
+
+    /// There is still none.
+    pub(super) fn failed(&mut self, now: Instant) {
+        self.failures = self.failures.saturating_add(1);
+        self.since.get_or_insert(now);
+    }
+
+    /// Whether there never was one, nor a try.
+    pub(super) const fn is_first_try(&self) -> bool {
+        self.failures == 0
+    }
+
+    /// How long to wait before the next try. At random, from the first one on: many
+    /// clients that lost one server do not come back in step.
+    pub(super) fn pause(&self) -> Duration {
+        let Some(failures) = self.failures.checked_sub(1) else {
+            return Duration::ZERO;
+        };
+        let Some(doublings) = failures.checked_sub(1) else {
+            return up_to(BACK_OFF.0);
+        };
+        let longest = BACK_OFF.0.saturating_mul(1 << doublings.min(10)).min(BACK_OFF.1);
+        longest / 2 + up_to(longest / 2)
+    }
+}
+
+impl Limits {
+    pub(super) fn new(connect_timeout: Duration, lease: Duration) -> Self {
+        let limits = Self {
+            connect_timeout,
+            lease,
+            shortest: AtomicU64::new(u64::MAX),
+        };
+        limits.set_shortest_lease(lease);
+        limits
+    }
+
+    /// It stays, also when no lock wants it any more.
+    pub(super) fn set_shortest_lease(&self, lease: Duration) {
+        let micros = u64::try_from(lease.as_micros()).unwrap_or(u64::MAX);
+        self.shortest.fetch_min(micros, Ordering::Relaxed);
+    }
+
+    /// How long one try may take. While a lease may still be held that another try can
+    /// save, no try takes more than a third of it, or half a second if that is more; after
+    /// that, a slow network has its time.
+    pub(super) fn of(&self, outage: &Outage, now: Instant) -> Duration {
+        let shortest = Duration::from_micros(self.shortest.load(Ordering::Relaxed));
+        let may_be_held = |lease: &Duration| outage.since.is_some_and(|since| now < since + *lease);
+        let lease = [shortest, self.lease].into_iter().find(may_be_held);
+        lease.map_or(self.connect_timeout, |lease| {
+            self.connect_timeout.min((lease / 3).max(SLOW))
+        })
+    }
+}
+
+/// A time of at most so long, at random.
+pub(super) fn up_to(longest: Duration) -> Duration {
+    let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
+    Duration::from_micros(entropy::below(micros.saturating_add(1)))
+}
+
+pub(super) async fn wait(pause: Duration) {
+    // The first connection does not wait for a tick of the timer.
+    if !pause.is_zero() {
+        tokio::time::sleep(pause).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn many_that_lost_one_server_do_not_come_back_in_step() {
+        assert_eq!(
+            Outage::default().pause(),
+            Duration::ZERO,
+            "nobody has lost anything yet"
+        );
+        let pauses: Vec<Duration> = (0..200)
+            .map(|_| {
+                let mut outage = Outage::default();
+                outage.began(at(0), at(60_000));
+                outage.pause()
+            })
+            .collect();
+        let (least, most) = (pauses.iter().min().unwrap(), pauses.iter().max().unwrap());
+        assert!(*most <= BACK_OFF.0, "{most:?}");
+        assert!(*most - *least > BACK_OFF.0 / 2, "{least:?} to {most:?}");
+    }
+
+    #[test]
+    fn the_pause_grows_with_each_failure_up_to_a_second() {
+        let mut outage = Outage::default();
+        outage.began(at(0), at(60_000));
+        for (least, most) in [
+            (25, 50),
+            (50, 100),
+            (100, 200),
+            (200, 400),
+            (400, 800),
+            (500, 1_000),
+            (500, 1_000),
+        ] {
+            outage.failed(at(60_000));
+            let pause = outage.pause();
+            let range = Duration::from_millis(least)..=Duration::from_millis(most);
+            assert!(range.contains(&pause), "{pause:?} is not in {range:?}");
+        }
+        // What closes at once was not good.
+        outage.began(at(61_000), at(61_900));
+        assert!(outage.pause() >= Duration::from_millis(500));
+        outage.began(at(70_000), at(71_000));
+        assert!(outage.pause() <= BACK_OFF.0);
+    }
+
+    #[test]
+    fn no_try_costs_more_than_a_third_of_what_may_still_be_held() {
+        let limits = |millis| Limits::new(Duration::from_secs(5), Duration::from_millis(millis));
+        let mut outage = Outage::default();
+        assert_eq!(
+            limits(3_000).of(&outage, at(0)),
+            Duration::from_secs(5),
+            "the first time"
+        );
+        outage.began(at(0), at(60_000));
+        outage.failed(at(61_000));
+        assert_eq!(limits(3_000).of(&outage, at(62_999)), Duration::from_secs(1));
+        assert_eq!(
+            limits(3_000).of(&outage, at(63_000)),
+            Duration::from_secs(5),
+            "all is lost"
+        );
+        assert_eq!(limits(30_000).of(&outage, at(62_999)), Duration::from_secs(5));
+        let short = limits(900).of(&outage, at(60_500));
+        assert_eq!(short, SLOW, "a handshake needs its time");
+    }
+
+    #[test]
+    fn a_lock_with_a_shorter_lease_than_the_clients_shortens_the_tries() {
+        let limits = Limits::new(Duration::from_secs(5), Duration::from_secs(30));
+        limits.set_shortest_lease(Duration::from_secs(3));
+        let mut outage = Outage::default();
+        outage.began(at(0), at(60_000));
+        assert_eq!(limits.of(&outage, at(62_999)), Duration::from_secs(1));
+        let later = limits.of(&outage, at(63_000));
+        assert_eq!(
+            later,
+            Duration::from_secs(5),
+            "the short one is lost, the client's is not"
+        );
+    }
+}

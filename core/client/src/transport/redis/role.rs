@@ -1,0 +1,110 @@
+//! Whether a server is a primary: what it says of itself, and which errors say that
+//! it is none.
+//!
+//! A server is demoted in place by `REPLICAOF`, `FAILOVER` or a managed switchover, and
+//! keeps its connections. Then every connection to it is given up, and the address and
+//! the next greeting decide again.
+
+use leasehold_protocol::CallError;
+use redis::{Cmd, ServerError, Value};
+
+use super::connect::Failure;
+
+/// What a server's greeting says of it.
+#[derive(Debug, Default)]
+pub(super) struct Greeting<'a> {
+    pub(super) version: Option<&'a str>,
+    pub(super) mode: Option<&'a str>,
+    role: Option<&'a str>,
+}
+
+/// The question that a greeting answers. Every user may ask it, whatever its rights.
+pub(super) fn question() -> Cmd {
+    redis::cmd("HELLO")
+}
+
+impl<'a> Greeting<'a> {
+    pub(super) fn read(hello: &'a Value) -> Self {
+        let pairs: Vec<(&Value, &Value)> = match hello {
+            Value::Map(pairs) => pairs.iter().map(|(key, value)| (key, value)).collect(),
+            Value::Array(items) => items.chunks_exact(2).map(|pair| (&pair[0], &pair[1])).collect(),
+            _ => Vec::new(),
+        };
+        let mut greeting = Self::default();
+        for (key, value) in pairs {
+            match text(key) {
+                Some("version") => greeting.version = text(value),
+                Some("mode") => greeting.mode = text(value),
+                Some("role") => greeting.role = text(value),
+                _ => {}
+            }
+        }
+        greeting
+    }
+
+    pub(super) fn is_replica(&self) -> bool {
+        matches!(self.role, Some("slave" | "replica"))
+    }
+}
+
+/// Looks at the answer of a server that was a primary when it was connected to.
+pub(super) fn still_primary(answer: &Value) -> Result<(), Failure> {
+    match answer {
+        Value::ServerError(error) => no_primary(error).map_or(Ok(()), |code| Err(Failure::demoted(code))),
+        hello if Greeting::read(hello).is_replica() => Err(Failure::demoted("its role is that of a replica")),
+        _ => Ok(()),
+    }
+}
+
+/// The code of an error that says that the server is no primary.
+pub(super) fn no_primary(error: &ServerError) -> Option<&'static str> {
+    const CODES: [&str; 2] = ["READONLY", "MASTERDOWN"];
+    // Redis 6.2 gives the error of a command in a script no code of its own: it stands in the text.
+    match CallError::server(error.code(), error.details().unwrap_or_default()) {
+        CallError::Server { code, .. } => CODES.into_iter().find(|known| *known == code),
+        CallError::Disconnected(_) => None,
+    }
+}
+
+pub(super) fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(line: &str) -> ServerError {
+        match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()) {
+            Ok(Value::ServerError(error)) => error,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_version_s_words_for_no_primary_are_known() {
+        for line in [
+            "READONLY You can't write against a read only replica.",
+            "READONLY You can't write against a read only replica. script: 6e81, on @user_script:4.",
+            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+            "ERR Error running script (call to f_6e81): @user_script:12: @user_script: 12: \
+             -READONLY You can't write against a read only replica.",
+            "@user_script: 53: -READONLY You can't write against a read only replica.",
+        ] {
+            assert!(no_primary(&error(line)).is_some(), "{line}");
+        }
+        for line in [
+            "LOADING Redis is loading the dataset in memory",
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            "ERR Error running script (call to f_6e81): @user_script:12: @user_script: 12: \
+             -OOM command not allowed when used memory > 'maxmemory'.",
+            "ERR unknown command 'X', with args beginning with: ': -READONLY '",
+        ] {
+            assert!(no_primary(&error(line)).is_none(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! A primary that is demoted in place, with all connections open, under load: its clients
+//! go to where the address leads, and keep what was replicated.
+//!
+//! `LEASEHOLD_DEMOTIONS` says how often in a row.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use leasehold::{Client, Lease, LostReason, ReleaseOutcome};
+use leasehold_protocol::Reply;
+use support::proxy::Proxy;
+use support::{Redis, eventually};
+use tokio::task::JoinHandle;
+
+const SOON: Duration = Duration::from_secs(10);
+/// How often a client looks what its server is.
+const LOOK: Duration = Duration::from_secs(5);
+/// By when a client is on the new primary after the address has changed.
+const AT_MOST: Duration = Duration::from_secs(2);
+/// From the demotion until the address changes. A client that only waits learns of the
+/// demotion by looking, and then still has to connect.
+const UNTIL_THE_ADDRESS_CHANGES: Duration = Duration::from_millis(3_500);
+
+async fn client(proxy: &Proxy) -> Client {
+    Client::builder()
+        .url(proxy.url())
+        .lease(Duration::from_secs(12))
+        .connect()
+        .await
+        .unwrap()
+}
+
+fn replication(server: &Redis) -> String {
+    match server.run(&["INFO", "replication"]) {
+        Reply::Bytes(text) => String::from_utf8(text).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Makes one server the other's replica, and waits until it has everything.
+async fn replicate(primary: &Redis, replica: &Redis) {
+    replica.run(&["REPLICAOF", "127.0.0.1", &primary.port.to_string()]);
+    is_online(primary).await;
+}
+
+async fn is_online(primary: &Redis) {
+    eventually("the replica is online", SOON, || {
+        replication(primary).contains("state=online")
+    })
+    .await;
+}
+
+/// Demotes one server for the other, and loses nothing: FAILOVER lets the replica catch up.
+async fn fail_over(from: &Redis, to: &Redis) {
+    from.run(&["FAILOVER", "TO", "127.0.0.1", &to.port.to_string(), "TIMEOUT", "8000"]);
+    eventually("the roles have changed", SOON, || {
+        replication(to).contains("role:master") && replication(from).contains("role:slave")
+    })
+    .await;
+}
+
+/// Tasks that take one lock in turn, each again and again.
+struct Load {
+    is_over: Arc<AtomicBool>,
+    rounds: Arc<AtomicU64>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    fn start(clients: &[Client], waiters: usize) -> Self {
+        let (is_over, rounds) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let task = |number: usize| {
+            let client = clients[number % clients.len()].clone();
+            let (is_over, rounds) = (Arc::clone(&is_over), Arc::clone(&rounds));
+            tokio::spawn(async move {
+                while !is_over.load(Ordering::Relaxed) {
+                    let lease = client.lock("busy").acquire().await.unwrap();
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                    lease.release().await.unwrap();
+                    rounds.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        };
+        let tasks = (0..waiters).map(task).collect();
+        Self { is_over, rounds, tasks }
+    }
+
+    fn rounds(&self) -> u64 {
+        self.rounds.load(Ordering::Relaxed)
+    }
+
+    async fn end(self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        for task in self.tasks {
+            tokio::time::timeout(SOON, task)
+                .await
+                .expect("nobody is stuck")
+                .unwrap();
+        }
+    }
+}
+
+fn waits(client: &Client, name: &str) -> JoinHandle<Lease> {
+    let lock = client.lock(name);
+    tokio::spawn(async move { lock.acquire().await.unwrap() })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_demoted_primary_is_left_and_what_was_replicated_is_kept() {
+    let times = std::env::var("LEASEHOLD_DEMOTIONS").map_or(2, |times| times.parse().unwrap());
+    let (mut primary, mut replica) = (Redis::start(), Redis::start());
+    replicate(&primary, &replica).await;
+    let proxy = Proxy::to(primary.port);
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        clients.push(client(&proxy).await);
+    }
+    let only_waits = client(&proxy).await;
+    let held = (0..100).map(|number| {
+        let client = clients[number % clients.len()].clone();
+        async move { client.lock(format!("held-{number}")).acquire().await.unwrap() }
+    });
+    let mut held: Vec<Lease> = join_all(held).await;
+    let load = Load::start(&clients, 16);
+    let mut longest = Duration::ZERO;
+    for time in 0..times {
+        let awaited = clients[0].lock("awaited").acquire().await.unwrap();
+        let waiter = waits(&only_waits, "awaited");
+        eventually("somebody waits", SOON, || {
+            let listeners = primary.run(&["PUBSUB", "CHANNELS", "*awaited*"]);
+            matches!(listeners, Reply::Array(channels) if !channels.is_empty())
+        })
+        .await;
+        is_online(&primary).await;
+        fail_over(&primary, &replica).await;
+        tokio::time::sleep(UNTIL_THE_ADDRESS_CHANGES).await;
+        // One record is one that the new primary never heard of.
+        let unheard = held.swap_remove(time % held.len());
+        replica.run(&["DEL", unheard.name()]);
+
+        proxy.lead_to(replica.port);
+        let changed = Instant::now();
+        let connections = 3 * (clients.len() + 1);
+        eventually("all are on the new primary", AT_MOST, || {
+            proxy.leading_to(primary.port) == 0 && proxy.leading_to(replica.port) == connections
+        })
+        .await;
+        let took = changed.elapsed();
+        longest = longest.max(took);
+        std::mem::swap(&mut primary, &mut replica);
+
+        let rounds = load.rounds();
+        eventually("the others take turns", SOON, || load.rounds() > rounds + 100).await;
+        assert_eq!(awaited.release().await.unwrap(), ReleaseOutcome::Released);
+        let theirs = tokio::time::timeout(SOON, waiter)
+            .await
+            .expect("it is not stuck")
+            .unwrap();
+        assert_eq!(theirs.release().await.unwrap(), ReleaseOutcome::Released);
+        let reason = tokio::time::timeout(SOON, unheard.lost()).await.expect("it is told");
+        assert_eq!(reason, LostReason::Removed);
+        drop(unheard);
+        for lease in &held {
+            assert!(lease.is_valid(), "{time}: {}: {:?}", lease.name(), lease.lost_reason());
+            assert!(
+                primary.run(&["EXISTS", lease.name()]) == Reply::Int(1),
+                "{}",
+                lease.name()
+            );
+        }
+        let again = clients[1].lock(format!("again-{time}")).acquire().await.unwrap();
+        held.push(again);
+        println!("demotion {time}: all on the new primary {took:?} after the address changed");
+    }
+    println!("{times} demotions, the longest took {longest:?}");
+    load.end().await;
+    for lease in held {
+        assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+    }
+}
+
+#[tokio::test]
+async fn a_server_in_use_is_looked_at_every_five_seconds_and_one_at_rest_is_not() {
+    let server = Redis::start();
+    let client = Client::connect(server.url()).await.unwrap();
+    let looks = || server.calls("hello");
+    tokio::time::sleep(LOOK).await;
+    let before = looks();
+    tokio::time::sleep(LOOK + Duration::from_secs(1)).await;
+    // The question itself greets.
+    let questions = looks() - before;
+    assert_eq!(questions, 0, "nothing is held");
+    let lease = client.lock("a").acquire().await.unwrap();
+    let before = looks();
+    tokio::time::sleep(LOOK * 2).await;
+    let asked = looks() - before;
+    assert!((1..=3).contains(&asked), "{asked} in two times {LOOK:?}");
+    lease.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_finds_a_replica_after_its_connection_broke_tries_on() {
+    let (primary, other) = (Redis::start(), Redis::start());
+    let proxy = Proxy::to(primary.port);
+    let client = client(&proxy).await;
+    let held = client.lock("a").acquire().await.unwrap();
+    replicate(&primary, &other).await;
+    // The address leads to the replica for a while, as it does when the change of a name
+    // is seen before that of the roles.
+    proxy.lead_to(other.port);
+    let _ = redis::cmd("CLIENT")
+        .arg(&["KILL", "TYPE", "normal", "SKIPME", "yes"])
+        .query::<i64>(&mut primary.connection());
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let refused = client.lock("b").wait(Duration::from_millis(50)).acquire().await;
+    let message = refused.map(drop).expect_err("a replica").message().to_owned();
+    assert!(message.contains("replica"), "{message}");
+    proxy.lead_to(primary.port);
+    let lock = client.lock("b").wait(SOON);
+    lock.acquire().await.unwrap().release().await.unwrap();
+    assert!(held.is_valid());
+}

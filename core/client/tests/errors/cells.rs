@@ -1,0 +1,363 @@
+//! The cells of the table: an operation on a lock of one kind, and what its caller sees of an error.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use leasehold::{Client, Error, ErrorKind, Lease, Lock, LostReason, ReleaseOutcome};
+
+use crate::support::{eventually, version};
+use crate::trouble::{Stricken, Trouble};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Lock,
+    Mutex,
+    Fair,
+    Read,
+    Write,
+    Semaphore,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Connect,
+    /// One try for a free lock.
+    Acquire,
+    /// A wait for a free lock.
+    Wait,
+    /// A wait for a lock that another holds.
+    Behind,
+    Renew,
+    Release,
+    Extend,
+    Inspect,
+    Force,
+    SetLimit,
+}
+
+/// What a caller sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// No error.
+    Works,
+    /// The lease is not renewed and lasts; it is renewed when the error is over.
+    Kept,
+    /// The lease is lost as `stolen`.
+    Lost,
+    /// `LockTimeout` after the wait, naming who holds the lock.
+    Held,
+    /// After the wait, or the time that an answer may take.
+    Unavailable,
+    /// At once.
+    Misconfigured,
+    /// At once.
+    LockLost,
+    /// The release is `unknown`, and goes on in the background.
+    Unknown,
+    /// The release is `stolen`.
+    Stolen,
+}
+
+impl Kind {
+    const ALL: [Self; 6] = [
+        Self::Lock,
+        Self::Mutex,
+        Self::Fair,
+        Self::Read,
+        Self::Write,
+        Self::Semaphore,
+    ];
+
+    fn lock(self, client: &Client, name: &str) -> Lock {
+        match self {
+            Self::Lock => client.lock(name),
+            Self::Mutex => client.mutex(name),
+            Self::Fair => client.fair_lock(name),
+            Self::Read => client.read_write_lock(name).read,
+            Self::Write => client.read_write_lock(name).write,
+            Self::Semaphore => client.semaphore(name, 2).permits(2),
+        }
+    }
+
+    /// What keeps it from being taken.
+    fn in_the_way(self) -> Self {
+        match self {
+            Self::Read => Self::Write,
+            // Only the mark of a writer that waits for readers makes a key of its own.
+            Self::Write => Self::Read,
+            other => other,
+        }
+    }
+}
+
+impl Operation {
+    pub const ALL: [Self; 10] = [
+        Self::Connect,
+        Self::Acquire,
+        Self::Wait,
+        Self::Behind,
+        Self::Renew,
+        Self::Release,
+        Self::Extend,
+        Self::Inspect,
+        Self::Force,
+        Self::SetLimit,
+    ];
+
+    fn kinds(self) -> &'static [Kind] {
+        match self {
+            Self::Connect => &[Kind::Lock],
+            Self::SetLimit => &[Kind::Semaphore],
+            _ => &Kind::ALL,
+        }
+    }
+
+    const fn needs_a_lease(self) -> bool {
+        !matches!(self, Self::Connect | Self::Acquire | Self::Wait | Self::Behind)
+    }
+
+    const fn as_errors_name_it(self) -> leasehold::Operation {
+        match self {
+            Self::Connect => leasehold::Operation::Connect,
+            Self::Acquire | Self::Wait | Self::Behind => leasehold::Operation::Acquire,
+            Self::Renew | Self::Extend => leasehold::Operation::Extend,
+            Self::Release | Self::Force => leasehold::Operation::Release,
+            Self::Inspect => leasehold::Operation::Inspect,
+            Self::SetLimit => leasehold::Operation::SetLimit,
+        }
+    }
+}
+
+/// The watched leases' length; they are renewed at a third of it.
+const LEASE: Duration = Duration::from_secs(6);
+/// What is left of one that missed its renewal.
+const OVERDUE: Duration = Duration::from_millis(3_200);
+const WAIT: Duration = Duration::from_millis(700);
+const COMMAND_TIMEOUT: Duration = Duration::from_millis(900);
+/// A server that loads answers late.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(2_500);
+const SOON: Duration = Duration::from_secs(10);
+
+/// One operation on one lock.
+struct Cell {
+    operation: Operation,
+    kind: Kind,
+    name: String,
+    client: Client,
+    url: String,
+    lease: Option<Lease>,
+}
+
+/// Runs every cell of an error's row at once, while the error lasts.
+pub async fn check(trouble: Trouble, word: &str, expected: impl Fn(Operation, Kind) -> Seen) {
+    let server = Stricken::start(trouble);
+    let url = server.url(trouble);
+    let other = client(&server.redis().url()).await;
+    let mut in_the_way = Vec::new();
+    let mut cells = Vec::new();
+    for operation in Operation::ALL {
+        // One client each: an error may be a reason to give up a connection that others use.
+        let client = client(&url).await;
+        for kind in operation.kinds() {
+            let name = format!("{operation:?}-{kind:?}");
+            if operation == Operation::Behind {
+                let lock = kind.in_the_way().lock(&other, &name);
+                in_the_way.push(lock.lease(Duration::from_secs(60)).acquire().await.expect("the holder"));
+            }
+            cells.push(Cell {
+                operation,
+                kind: *kind,
+                lease: match operation.needs_a_lease() {
+                    true => Some(kind.lock(&client, &name).acquire().await.expect("a lease")),
+                    false => None,
+                },
+                name,
+                client: client.clone(),
+                url: url.clone(),
+            });
+        }
+    }
+    let names: Vec<String> = cells.iter().map(|cell| cell.name.clone()).collect();
+
+    server.begin(trouble, &names);
+    let seen = join_all(cells.iter_mut().map(Cell::run)).await;
+    server.end(trouble, &names);
+
+    let mut wrong = Vec::new();
+    for (cell, (seen, error)) in cells.iter().zip(&seen) {
+        let expected = expected(cell.operation, cell.kind);
+        let said = error
+            .as_ref()
+            .map_or(String::new(), |error| format!("{:?}: {error}", error.kind()));
+        if *seen != expected {
+            wrong.push(format!("{}: {seen:?}, not {expected:?}; {said}", cell.name));
+        } else if let Some(flaw) = error.as_ref().and_then(|error| cell.flaw(error, word)) {
+            wrong.push(format!("{}: {flaw}; {said}", cell.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{trouble:?}:\n{}", wrong.join("\n"));
+
+    for (cell, (seen, _)) in cells.iter().zip(&seen) {
+        cell.settles(*seen, &other).await;
+    }
+    if trouble != Trouble::WrongType {
+        assert_eq!(server.keys_without_ttl(), Vec::<String>::new());
+    }
+    // Not by `println`, which is shown for failed tests only.
+    let line = format!(
+        "errors, rust, on {}: {trouble:?}, {} cells\n",
+        version::of(server.redis()),
+        cells.len()
+    );
+    std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).expect("stderr");
+}
+
+async fn client(url: &str) -> Client {
+    let client = Client::builder().url(url).lease(LEASE).command_timeout(COMMAND_TIMEOUT);
+    client.connect().await.expect("a client")
+}
+
+impl Cell {
+    async fn run(&mut self) -> (Seen, Option<Error>) {
+        let start = Instant::now();
+        let result = self.operate().await;
+        let (seen, error) = match result {
+            Ok(seen) => (seen, None),
+            Err(error) => (as_seen(&error), Some(error)),
+        };
+        let waits = matches!(self.operation, Operation::Wait | Operation::Behind);
+        if waits && matches!(seen, Seen::Held | Seen::Unavailable) {
+            assert!(start.elapsed() >= WAIT, "{}: {error:?}", self.name);
+        }
+        (seen, error)
+    }
+
+    async fn operate(&mut self) -> Result<Seen, Error> {
+        let lock = self.kind.lock(&self.client, &self.name);
+        match self.operation {
+            Operation::Connect => {
+                let client = Client::builder().url(&self.url).connect_timeout(CONNECT_TIMEOUT);
+                client.connect().await.map(|_| Seen::Works)
+            }
+            Operation::Acquire => {
+                self.lease = lock.try_acquire().await?;
+                assert!(self.lease.is_some(), "{}: nobody holds it", self.name);
+                Ok(Seen::Works)
+            }
+            Operation::Wait | Operation::Behind => {
+                self.lease = Some(lock.wait(WAIT).acquire().await?);
+                Ok(Seen::Works)
+            }
+            Operation::Renew => Ok(self.renewal().await),
+            Operation::Release => Ok(match self.lease.take().expect("a lease").release().await? {
+                ReleaseOutcome::Released => Seen::Works,
+                ReleaseOutcome::Unknown => Seen::Unknown,
+                ReleaseOutcome::Stolen => Seen::Stolen,
+                other => panic!("{}: {other:?}", self.name),
+            }),
+            Operation::Extend => {
+                let longer = Some(Duration::from_secs(20));
+                self.lease().extend(longer).await.map(|()| Seen::Works)
+            }
+            Operation::Inspect => {
+                assert!(lock.is_locked().await?, "{}: it is held", self.name);
+                Ok(Seen::Works)
+            }
+            Operation::Force => {
+                assert!(self.client.force_release(&lock).await?, "{}: it is held", self.name);
+                Ok(Seen::Works)
+            }
+            Operation::SetLimit => {
+                assert!(self.client.set_limit(&self.name, 5).await?, "{}: it is held", self.name);
+                Ok(Seen::Works)
+            }
+        }
+    }
+
+    fn lease(&self) -> &Lease {
+        self.lease.as_ref().expect("a lease")
+    }
+
+    /// Looks at the watched lease until a renewal has been due for a while.
+    async fn renewal(&self) -> Seen {
+        let lease = self.lease();
+        let overdue = Instant::now() + lease.remaining().saturating_sub(OVERDUE);
+        loop {
+            let is_overdue = Instant::now() >= overdue;
+            match lease.lost_reason() {
+                None => assert!(lease.is_valid(), "{}", self.name),
+                Some(LostReason::Stolen) => return Seen::Lost,
+                Some(other) => panic!("{}: {other:?}", self.name),
+            }
+            if is_overdue {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        if lease.remaining() > OVERDUE + Duration::from_millis(300) {
+            Seen::Works
+        } else {
+            Seen::Kept
+        }
+    }
+
+    /// What a message lacks.
+    fn flaw(&self, error: &Error, word: &str) -> Option<&'static str> {
+        let message = error.message();
+        if error.operation() != self.operation.as_errors_name_it() {
+            return Some("it names another operation");
+        }
+        if self.operation != Operation::Connect && error.lock() != Some(&*self.name) {
+            return Some("it does not name the lock");
+        }
+        if message.contains("script: ") || message.contains("user_script") {
+            return Some("it has a place in a script");
+        }
+        if message.contains("did not answer") {
+            return Some("it answered, or there was nobody to answer");
+        }
+        match error.kind() {
+            ErrorKind::LockTimeout if error.holder().is_none_or(|holder| holder.owner.is_empty()) => {
+                Some("it does not say who holds it")
+            }
+            ErrorKind::Unavailable | ErrorKind::Misconfigured
+                if !message.to_lowercase().contains(&word.to_lowercase()) =>
+            {
+                Some("it does not say why")
+            }
+            _ => None,
+        }
+    }
+
+    /// When the error is over, everything comes to its end.
+    async fn settles(&self, seen: Seen, other: &Client) {
+        let name = &self.name;
+        match (self.operation, seen) {
+            (Operation::Renew, Seen::Kept) => {
+                let lease = self.lease();
+                eventually(&format!("{name} is renewed"), SOON, || {
+                    assert!(lease.is_valid(), "{name}: {:?}", lease.lost_reason());
+                    lease.remaining() > OVERDUE + Duration::from_millis(300)
+                })
+                .await;
+            }
+            (Operation::Release, Seen::Unknown | Seen::Works)
+            | (Operation::Acquire | Operation::Wait, Seen::Unavailable) => {
+                let lock = self.kind.lock(other, name).wait(SOON);
+                let lease = lock.acquire().await.unwrap_or_else(|error| panic!("{name}: {error}"));
+                lease.release().await.expect("released");
+            }
+            _ => {}
+        }
+    }
+}
+
+fn as_seen(error: &Error) -> Seen {
+    match error.kind() {
+        ErrorKind::LockTimeout => Seen::Held,
+        ErrorKind::Unavailable => Seen::Unavailable,
+        ErrorKind::Misconfigured => Seen::Misconfigured,
+        ErrorKind::LockLost => Seen::LockLost,
+        other => panic!("{other:?}: {error}"),
+    }
+}

@@ -1,0 +1,159 @@
+//! What users see of each error that a server can give: one table for all versions, run on a real server.
+//! `LEASEHOLD_TEST_SERVER` names the version to run on.
+
+#![allow(unreachable_pub, reason = "what the modules of this binary share")]
+
+mod cells;
+mod lasting;
+#[path = "../support/mod.rs"]
+mod support;
+mod trouble;
+
+use cells::Operation::{Behind, SetLimit};
+use cells::Seen::{Held, Kept, LockLost, Lost, Misconfigured, Stolen, Unavailable, Unknown, Works};
+use cells::{Kind, Operation, Seen, check};
+use trouble::Trouble;
+
+/// What is seen of one error.
+struct Row {
+    error: Trouble,
+    /// Every refusal's message has this word.
+    word: &'static str,
+    /// In the order of [`Operation::ALL`].
+    seen: [Seen; 10],
+    /// Kinds that differ.
+    but: &'static [(&'static [Operation], &'static [Kind], Seen)],
+}
+
+const fn row(error: Trouble, word: &'static str, seen: [Seen; 10]) -> Row {
+    Row {
+        error,
+        word,
+        seen,
+        but: &[],
+    }
+}
+
+impl Row {
+    const fn but(mut self, but: &'static [(&'static [Operation], &'static [Kind], Seen)]) -> Self {
+        self.but = but;
+        self
+    }
+
+    fn expected(&self, operation: Operation, kind: Kind) -> Seen {
+        let differs = |(operations, kinds, _): &&(&[Operation], &[Kind], Seen)| {
+            operations.contains(&operation) && kinds.contains(&kind)
+        };
+        let exception = self.but.iter().find(differs);
+        exception.map_or(self.seen[operation as usize], |(_, _, seen)| *seen)
+    }
+}
+
+/// Who waits for these writes to the server, and hears that it refuses them.
+const WHO_WRITES: &[Kind] = &[Kind::Fair, Kind::Read, Kind::Write];
+const WITHOUT_TOKEN: &[Kind] = &[Kind::Read, Kind::Semaphore];
+
+/// The table. The columns are [`Operation::ALL`]:
+/// connect, acquire and wait for a free lock, wait behind a holder; renew, release, extend; inspect, force, set the limit.
+#[rustfmt::skip]
+const TABLE: &[Row] = &[
+    row(Trouble::Full, "OOM", [
+        Works, Unavailable, Unavailable, Held, Works, Works, Works, Works, Works, Unavailable,
+    ]),
+    // The first refusal to write ends the client's connections; a replica's word on who holds counts for nothing.
+    row(Trouble::ReadOnly, "replica", [
+        Misconfigured, Unavailable, Unavailable, Unavailable, Kept, Unknown, Unavailable, Works, Unavailable,
+        Unavailable,
+    ]),
+    row(Trouble::MasterDown, "replica", [
+        Misconfigured, Unavailable, Unavailable, Unavailable, Kept, Unknown, Unavailable, Unavailable, Unavailable,
+        Unavailable,
+    ]),
+    row(Trouble::Loading, "loading", [
+        Unavailable, Unavailable, Unavailable, Unavailable, Kept, Unknown, Unavailable, Unavailable, Unavailable,
+        Unavailable,
+    ]),
+    row(Trouble::Busy, "busy", [
+        Unavailable, Unavailable, Unavailable, Unavailable, Kept, Unknown, Unavailable, Unavailable, Unavailable,
+        Unavailable,
+    ]),
+    row(Trouble::NoScript, "", [
+        Works, Works, Works, Held, Works, Works, Works, Works, Works, Works,
+    ]),
+    row(Trouble::WrongType, "not a lock", [
+        Works, Misconfigured, Misconfigured, Misconfigured, Lost, Stolen, LockLost, Misconfigured, Misconfigured,
+        Misconfigured,
+    ]),
+    row(Trouble::BadToken, "fencing token", [
+        Works, Misconfigured, Misconfigured, Held, Works, Works, Works, Works, Works, Works,
+    ])
+    .but(&[
+        (&[Operation::Acquire, Operation::Wait], WITHOUT_TOKEN, Works),
+        // Who waits in its queue is granted by others, so the token is looked at before.
+        (&[Behind], &[Kind::Fair], Misconfigured),
+    ]),
+    row(Trouble::NoAuth, "password", [
+        Misconfigured, Unavailable, Unavailable, Unavailable, Kept, Unknown, Unavailable, Unavailable, Unavailable,
+        Unavailable,
+    ]),
+    row(Trouble::WrongPass, "password", [
+        Misconfigured, Unavailable, Unavailable, Unavailable, Kept, Unknown, Unavailable, Unavailable, Unavailable,
+        Unavailable,
+    ]),
+    row(Trouble::NoPerm, "evalsha", [
+        Works, Misconfigured, Misconfigured, Misconfigured, Kept, Misconfigured, Misconfigured, Misconfigured,
+        Misconfigured, Misconfigured,
+    ]),
+    row(Trouble::NoReplicas, "NOREPLICAS", [
+        Works, Unavailable, Unavailable, Held, Kept, Unknown, Unavailable, Works, Unavailable, Unavailable,
+    ])
+    .but(&[(&[Behind], WHO_WRITES, Unavailable)]),
+    row(Trouble::CannotSave, "MISCONF", [
+        Works, Unavailable, Unavailable, Held, Kept, Unknown, Unavailable, Works, Unavailable, Unavailable,
+    ])
+    .but(&[(&[Behind], WHO_WRITES, Unavailable)]),
+    // The server says why and hangs up at once: it may not be heard.
+    row(Trouble::MaxClients, "", [
+        Unavailable, Unavailable, Unavailable, Unavailable, Kept, Unknown, Unavailable, Unavailable, Unavailable,
+        Unavailable,
+    ]),
+];
+
+/// A test for each row.
+macro_rules! each_error {
+    ($($test:ident: $error:expr,)*) => {
+        $(#[tokio::test]
+        async fn $test() {
+            let row = TABLE.iter().find(|row| row.error == $error).expect("a row");
+            check($error, row.word, |operation, kind| row.expected(operation, kind)).await;
+        })*
+
+        #[test]
+        fn every_error_has_a_row_and_a_test() {
+            let tested = [$($error),*];
+            let rows: Vec<Trouble> = TABLE.iter().map(|row| row.error).collect();
+            assert_eq!((rows.as_slice(), tested.as_slice()), (Trouble::ALL, Trouble::ALL));
+            for row in TABLE {
+                let known = |(operations, _, _): &(&[Operation], &[Kind], Seen)| !operations.contains(&SetLimit);
+                assert!(row.but.iter().all(known), "{:?}: one kind alone has a limit", row.error);
+            }
+        }
+    };
+}
+
+each_error! {
+    oom_a_full_server: Trouble::Full,
+    readonly_a_primary_that_became_a_replica: Trouble::ReadOnly,
+    masterdown_a_replica_that_lost_its_primary: Trouble::MasterDown,
+    loading_a_server_that_reads_its_data: Trouble::Loading,
+    busy_a_script_of_another_that_does_not_end: Trouble::Busy,
+    noscript_a_server_that_forgot_its_scripts: Trouble::NoScript,
+    wrongtype_a_key_that_holds_something_else: Trouble::WrongType,
+    a_token_that_is_none: Trouble::BadToken,
+    noauth_a_server_that_got_a_password: Trouble::NoAuth,
+    wrongpass_a_password_that_was_changed: Trouble::WrongPass,
+    noperm_a_right_that_was_taken_away: Trouble::NoPerm,
+    noreplicas_writes_that_want_replicas: Trouble::NoReplicas,
+    misconf_a_server_that_cannot_save: Trouble::CannotSave,
+    maxclients_a_server_that_takes_no_more_connections: Trouble::MaxClients,
+}

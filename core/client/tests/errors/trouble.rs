@@ -1,0 +1,265 @@
+//! How each error is brought about on a real server, and ended.
+
+use std::sync::Mutex;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use redis::{RedisResult, Value};
+
+use crate::support::Redis;
+use crate::support::version::Version;
+
+/// Something that makes a server answer with an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    Full,
+    ReadOnly,
+    MasterDown,
+    Loading,
+    Busy,
+    NoScript,
+    WrongType,
+    BadToken,
+    NoAuth,
+    WrongPass,
+    NoPerm,
+    NoReplicas,
+    CannotSave,
+    MaxClients,
+}
+
+impl Trouble {
+    pub const ALL: &[Self] = &[
+        Self::Full,
+        Self::ReadOnly,
+        Self::MasterDown,
+        Self::Loading,
+        Self::Busy,
+        Self::NoScript,
+        Self::WrongType,
+        Self::BadToken,
+        Self::NoAuth,
+        Self::WrongPass,
+        Self::NoPerm,
+        Self::NoReplicas,
+        Self::CannotSave,
+        Self::MaxClients,
+    ];
+}
+
+/// A server, and a connection of its operator that no trouble ends.
+pub struct Stricken {
+    redis: Redis,
+    operator: Mutex<redis::Connection>,
+    /// What keeps the server busy.
+    busy: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Stricken {
+    pub fn start(trouble: Trouble) -> Self {
+        // Redis 6.2 knows no such option, and allows it.
+        let debug: &[&str] = match Version::chosen() {
+            Version::Redis62 => &[],
+            _ => &["--enable-debug-command", "yes"],
+        };
+        let args = [debug, &["--rdbcompression", "no", "--maxmemory-policy", "noeviction"]].concat();
+        let redis = Redis::start_with(&args, None);
+        for user in ["app", "operator"] {
+            redis.run(&["ACL", "SETUSER", user, "on", ">pw", "~*", "&*", "+@all"]);
+        }
+        if trouble == Trouble::Loading {
+            let fill = "for i = 1, 100 do redis.call('SET', 'big' .. i, string.rep('x', 200000)) end";
+            redis.run(&["EVAL", fill, "0"]);
+        }
+        let operator = connection(&redis, "operator");
+        Self {
+            redis,
+            operator: Mutex::new(operator),
+            busy: Mutex::new(None),
+        }
+    }
+
+    pub fn redis(&self) -> &Redis {
+        &self.redis
+    }
+
+    /// The address of the clients that meet the trouble.
+    pub fn url(&self, trouble: Trouble) -> String {
+        match trouble {
+            Trouble::NoAuth => self.redis.url(),
+            _ => format!("redis://app:pw@127.0.0.1:{}", self.redis.port),
+        }
+    }
+
+    /// What the operator does; never refused.
+    pub fn run(&self, args: &[&str]) -> Value {
+        self.ask(args).unwrap_or_else(|error| panic!("{args:?}: {error}"))
+    }
+
+    fn ask(&self, args: &[&str]) -> RedisResult<Value> {
+        let mut operator = self.operator.lock().expect("the operator");
+        redis::cmd(args[0]).arg(&args[1..]).query(&mut *operator)
+    }
+
+    fn set(&self, option: &str, value: &str) {
+        self.run(&["CONFIG", "SET", option, value]);
+    }
+
+    /// The trouble begins; `names` are of locks that clients use.
+    pub fn begin(&self, trouble: Trouble, names: &[String]) {
+        match trouble {
+            Trouble::Full => self.set("maxmemory", "1"),
+            Trouble::ReadOnly => drop(self.run(&["REPLICAOF", "127.0.0.1", "1"])),
+            Trouble::MasterDown => {
+                self.set("replica-serve-stale-data", "no");
+                self.run(&["REPLICAOF", "127.0.0.1", "1"]);
+            }
+            Trouble::Loading => {
+                // Microseconds for each of some 200 keys: longer than a renewal is due, shorter than a lease.
+                self.set("key-load-delay", "17000");
+                if Version::chosen() != Version::Redis62 {
+                    self.set("loading-process-events-interval-bytes", "1024");
+                }
+                self.keep_busy(&["DEBUG", "RELOAD"]);
+                self.until_refused("LOADING");
+            }
+            Trouble::Busy => {
+                self.set("lua-time-limit", "1");
+                self.keep_busy(&["EVAL", "while true do end", "0"]);
+                self.until_refused("BUSY");
+            }
+            Trouble::NoScript => drop(self.run(&["SCRIPT", "FLUSH"])),
+            Trouble::WrongType => {
+                for key in names.iter().flat_map(|name| records(name)) {
+                    self.run(&["DEL", &key]);
+                    self.run(&["RPUSH", &key, "data"]);
+                }
+            }
+            Trouble::BadToken => {
+                for name in names {
+                    self.run(&["SET", &token(name), "none", "PX", "600000"]);
+                }
+            }
+            Trouble::NoAuth => {
+                self.set("requirepass", "new");
+                self.cut_off("default");
+            }
+            Trouble::WrongPass => {
+                self.run(&["ACL", "SETUSER", "app", "resetpass", ">new"]);
+                self.cut_off("app");
+            }
+            Trouble::NoPerm => drop(self.run(&["ACL", "SETUSER", "app", "-evalsha"])),
+            Trouble::NoReplicas => self.set("min-replicas-to-write", "1"),
+            Trouble::CannotSave => {
+                self.set("save", "3600 1000000");
+                let folder = self.redis.socket().with_file_name("dump.rdb");
+                std::fs::create_dir(folder).expect("a folder where its file would be");
+                self.run(&["BGSAVE"]);
+                self.until("it could not save", || {
+                    self.says("persistence", "rdb_last_bgsave_status:err")
+                });
+            }
+            Trouble::MaxClients => {
+                self.set("maxclients", "1");
+                self.cut_off("app");
+            }
+        }
+    }
+
+    /// It is over.
+    pub fn end(&self, trouble: Trouble, names: &[String]) {
+        match trouble {
+            Trouble::Full => self.set("maxmemory", "0"),
+            Trouble::ReadOnly | Trouble::MasterDown => drop(self.run(&["REPLICAOF", "NO", "ONE"])),
+            Trouble::Busy => drop(self.run(&["SCRIPT", "KILL"])),
+            Trouble::NoAuth => self.set("requirepass", ""),
+            Trouble::WrongPass => drop(self.run(&["ACL", "SETUSER", "app", "resetpass", ">pw"])),
+            Trouble::NoPerm => drop(self.run(&["ACL", "SETUSER", "app", "+evalsha"])),
+            Trouble::NoReplicas => self.set("min-replicas-to-write", "0"),
+            Trouble::CannotSave => self.set("save", ""),
+            Trouble::MaxClients => self.set("maxclients", "10000"),
+            Trouble::BadToken => {
+                for name in names {
+                    self.run(&["DEL", &token(name)]);
+                }
+            }
+            Trouble::Loading | Trouble::NoScript | Trouble::WrongType => {}
+        }
+        if let Some(busy) = self.busy.lock().expect("the busy thread").take() {
+            busy.join().expect("the busy connection");
+        }
+    }
+
+    /// Closes a user's connections, and waits until their clients have noticed: each comes back at once.
+    fn cut_off(&self, user: &str) {
+        let before = self.connections();
+        let Value::Int(closed) = self.run(&["CLIENT", "KILL", "USER", user]) else {
+            panic!("no number");
+        };
+        self.until("they came back", || self.connections() >= before + closed);
+    }
+
+    /// How many there were ever, those that were turned away too.
+    fn connections(&self) -> i64 {
+        let info: String = redis::from_redis_value(self.run(&["INFO", "stats"])).expect("text");
+        let count = |line: &str| {
+            let number = ["total_connections_received:", "rejected_connections:"];
+            let number = number.iter().find_map(|name| line.strip_prefix(name));
+            number.map_or(0, |number| number.parse::<i64>().expect("a number"))
+        };
+        info.lines().map(count).sum()
+    }
+
+    /// Another connection sends what takes long.
+    fn keep_busy(&self, args: &[&'static str]) {
+        let (mut connection, args) = (connection(&self.redis, "operator"), args.to_vec());
+        let busy = std::thread::spawn(move || {
+            // A script that is killed is an error.
+            let _ = redis::cmd(args[0]).arg(&args[1..]).query::<Value>(&mut connection);
+        });
+        self.busy.lock().expect("the busy thread").replace(busy);
+    }
+
+    fn until_refused(&self, code: &str) {
+        self.until(code, || {
+            let refused = self.ask(&["GET", "nothing"]).err();
+            refused.is_some_and(|error| error.code() == Some(code))
+        });
+    }
+
+    fn says(&self, section: &str, line: &str) -> bool {
+        let info: String = redis::from_redis_value(self.run(&["INFO", section])).expect("text");
+        info.lines().any(|said| said == line)
+    }
+
+    fn until(&self, what: &str, holds: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !holds() {
+            assert!(start.elapsed() < Duration::from_secs(20), "not yet: {what}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// The keys that would stay for ever.
+    pub fn keys_without_ttl(&self) -> Vec<String> {
+        let keys: Vec<String> = redis::from_redis_value(self.run(&["KEYS", "*"])).expect("keys");
+        let stays = |key: &String| self.run(&["PTTL", key]) == Value::Int(-1) && !key.starts_with("big");
+        keys.into_iter().filter(stays).collect()
+    }
+}
+
+fn connection(redis: &Redis, user: &str) -> redis::Connection {
+    redis::Client::open(format!("redis://{user}:pw@127.0.0.1:{}", redis.port))
+        .and_then(|client| client.get_connection())
+        .expect("a connection")
+}
+
+fn token(name: &str) -> String {
+    format!("leasehold:{{{name}}}:token")
+}
+
+/// Where each kind keeps who holds a lock of this name.
+fn records(name: &str) -> Vec<String> {
+    let own = ["rw", "rw-readers", "semaphore"].map(|word| format!("leasehold:{{{name}}}:{word}"));
+    [&[name.to_owned()], &own[..]].concat()
+}

@@ -1,0 +1,166 @@
+//! How a client follows its server: each connection is lost and found by itself, and a
+//! primary that is demoted in place is left.
+
+mod support;
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use leasehold::{Client, Lease, ReleaseOutcome};
+use leasehold_protocol::Script;
+use support::proxy::{Carries, Proxy};
+use support::{Redis, eventually};
+
+const SOON: Duration = Duration::from_secs(10);
+
+async fn connect(url: String, lease: Duration) -> Client {
+    Client::builder().url(url).lease(lease).connect().await.unwrap()
+}
+
+/// One of every kind, and several together.
+async fn every_kind(client: &Client) -> Vec<Lease> {
+    let several = client.multi_lock(&[client.lock("several-a"), client.mutex("several-b")]);
+    let locks = [
+        client.lock("lock"),
+        client.mutex("mutex"),
+        client.fair_lock("fair"),
+        client.read_write_lock("read").read,
+        client.read_write_lock("write").write,
+        client.semaphore("semaphore", 3).permits(2),
+        several,
+    ];
+    join_all(locks.iter().map(|lock| async { lock.acquire().await.unwrap() })).await
+}
+
+/// Cuts one of a client's connections, and lets none through in its place for two leases.
+/// Nothing is lost meanwhile, and all goes on as before when it is back.
+async fn one_stays_away(carries: Carries, refusing: impl Fn(&Redis, &Proxy, bool)) {
+    let server = Redis::start();
+    let proxy = Proxy::to(server.port);
+    let lease = Duration::from_secs(3);
+    let (client, other) = (connect(proxy.url(), lease).await, connect(server.url(), lease).await);
+    let theirs = other.lock("theirs").acquire().await.unwrap();
+    let waiter = {
+        // Who waits without bound gives up after a lease without any answer.
+        let lock = client.lock("theirs").wait(Duration::from_secs(600));
+        tokio::spawn(async move { lock.acquire().await })
+    };
+    let held = every_kind(&client).await;
+    eventually("it is known which connection is which", SOON, || {
+        Carries::ALL.into_iter().all(|each| proxy.count(each) == 1)
+    })
+    .await;
+
+    refusing(&server, &proxy, true);
+    proxy.cut(carries);
+    tokio::time::sleep(lease * 2).await;
+    assert_eq!(proxy.count(carries), 0);
+    for lease in &held {
+        assert!(
+            lease.is_valid(),
+            "{carries:?}: {} {:?}",
+            lease.name(),
+            lease.lost_reason()
+        );
+    }
+    refusing(&server, &proxy, false);
+
+    theirs.release().await.unwrap();
+    let theirs = tokio::time::timeout(SOON, waiter).await.unwrap().unwrap().unwrap();
+    for lease in held.into_iter().chain([theirs]) {
+        let name = lease.name().to_owned();
+        assert_eq!(
+            lease.release().await.unwrap(),
+            ReleaseOutcome::Released,
+            "{carries:?}: {name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_stays_away_takes_no_lock_with_it() {
+    let full = |server: &Redis, proxy: &Proxy, is_refusing: bool| match is_refusing {
+        true => proxy.refuse(),
+        false => proxy.lead_to(server.port),
+    };
+    join_all(Carries::ALL.map(|carries| one_stays_away(carries, full))).await;
+}
+
+#[tokio::test]
+async fn a_password_that_was_changed_takes_no_lock_with_it() {
+    let rotated = |server: &Redis, _: &Proxy, is_refusing: bool| {
+        // By a connection that is open: who comes later needs the password.
+        let password = if is_refusing { "another" } else { "" };
+        let url = match is_refusing {
+            true => server.url(),
+            false => format!("redis://:another@127.0.0.1:{}", server.port),
+        };
+        let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
+        let set = redis::cmd("CONFIG")
+            .arg(&["SET", "requirepass", password])
+            .query(&mut connection);
+        let () = set.unwrap();
+    };
+    one_stays_away(Carries::Commands, rotated).await;
+}
+
+#[tokio::test]
+async fn a_lock_is_released_though_the_connection_for_commands_stays_away() {
+    let server = Redis::start();
+    let proxy = Proxy::to(server.port);
+    let client = connect(proxy.url(), Duration::from_secs(3)).await;
+    let held = client.lock("a").acquire().await.unwrap();
+    eventually("it was renewed", SOON, || proxy.count(Carries::Renewals) == 1).await;
+    proxy.refuse();
+    proxy.cut(Carries::Commands);
+    eventually("it is cut", SOON, || proxy.count(Carries::Commands) == 0).await;
+    assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);
+}
+
+#[tokio::test]
+async fn connecting_sends_no_scripts_but_those_that_are_used() {
+    let server = Redis::start();
+    let proxy = Proxy::to(server.port);
+    let client = connect(proxy.url(), Duration::from_secs(3)).await;
+    let to_connect = proxy.sent();
+    let held = client.lock("a").acquire().await.unwrap();
+    eventually("it was renewed", SOON, || proxy.count(Carries::Renewals) == 1).await;
+    let to_lock = proxy.sent() - to_connect;
+    // The calls say by their SHA-1 which connection is which.
+    let before = proxy.sent();
+    proxy.cut(Carries::Commands);
+    eventually("it is cut", SOON, || proxy.count(Carries::Commands) == 0).await;
+    held.extend(None).await.unwrap();
+    client.lock("b").acquire().await.unwrap().release().await.unwrap();
+    let to_reconnect = proxy.sent() - before;
+    let all: usize = Script::ALL.iter().map(|script| script.text().len()).sum();
+    println!("bytes: {to_connect} to connect, {to_lock} to lock, {to_reconnect} for another lock on a new connection");
+    println!("all scripts have {all}");
+    assert!(to_connect < 3_000, "{to_connect}");
+    assert!(to_reconnect < 12_000, "{to_reconnect}");
+}
+
+#[tokio::test]
+async fn scripts_that_the_server_forgot_are_loaded_again() {
+    let server = Redis::start();
+    let client = connect(server.url(), Duration::from_secs(3)).await;
+    for _ in 0..3 {
+        every_kind(&client).await;
+        server.run(&["SCRIPT", "FLUSH"]);
+        let held = every_kind_again(&client).await;
+        server.run(&["SCRIPT", "FLUSH"]);
+        for lease in held {
+            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+        }
+    }
+}
+
+/// Under other names, since the first ones may still be on their way back.
+async fn every_kind_again(client: &Client) -> Vec<Lease> {
+    let locks = [
+        client.lock("lock-2"),
+        client.mutex("mutex-2"),
+        client.fair_lock("fair-2"),
+    ];
+    join_all(locks.iter().map(|lock| async { lock.acquire().await.unwrap() })).await
+}

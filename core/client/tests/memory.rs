@@ -1,0 +1,105 @@
+//! A client's process does not grow with what it has done.
+//!
+//! `LEASEHOLD_LONG=1` makes it a million names and 100,000 leases (`./ci/just test-long`).
+#![cfg(target_os = "linux")]
+
+use std::time::{Duration, Instant};
+
+use leasehold::host::{Acquire, Completion, Event, Host, Kind, LockRef, Op, Options};
+
+/// How much more memory than after the warm-up is still flat: allocators keep pages of their own.
+const FLAT: f64 = 1.25;
+/// Below that much the rest of the process counts for more.
+const FLOOR: usize = 4 << 20;
+
+fn count(long: usize) -> usize {
+    if std::env::var_os("LEASEHOLD_LONG").is_some() {
+        long
+    } else {
+        50_000
+    }
+}
+
+/// The resident memory of this process, in bytes.
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4_096
+}
+
+fn check_flat(before: usize, what: &str) {
+    let after = resident();
+    println!("{what}: {} kB, then {} kB", before >> 10, after >> 10);
+    let allowed = (before as f64 * FLAT) as usize;
+    assert!(
+        after < allowed.max(before + FLOOR),
+        "{what}: {} kB, then {} kB",
+        before >> 10,
+        after >> 10
+    );
+}
+
+fn lock(number: usize) -> Acquire {
+    Acquire {
+        lock: LockRef::One(Kind::Lock, format!("name-{number}")),
+        lease_ms: Some(300.0),
+        // Tokens stay on the server for a minute, and this one lives in the same process.
+        no_fencing: true,
+        ..Acquire::default()
+    }
+}
+
+fn run(host: &Host, op: Op) -> Completion {
+    host.start(op)
+        .wait(Duration::from_secs(60))
+        .expect("an answer")
+        .unwrap()
+}
+
+fn names_in_turn(host: &Host, from: usize, count: usize) {
+    for number in from..from + count {
+        let Completion::Granted(lease) = run(host, Op::Acquire(lock(number))) else {
+            panic!("not granted")
+        };
+        run(host, Op::Release { lease: lease.id() });
+    }
+}
+
+/// Leases that nobody releases: whoever took them threw them away.
+fn leases_that_lapse(host: &Host, from: usize, count: usize) {
+    const AT_A_TIME: usize = 1_000;
+    let mut events = Vec::new();
+    for first in (from..from + count).step_by(AT_A_TIME) {
+        for number in first..first + AT_A_TIME {
+            run(host, Op::Acquire(lock(number)));
+        }
+        let start = Instant::now();
+        while events.len() < AT_A_TIME {
+            assert!(start.elapsed() < Duration::from_secs(60), "{} were told", events.len());
+            std::thread::sleep(Duration::from_millis(10));
+            host.drain(&mut events);
+            events.retain(|event| matches!(event, Event::Lost { is_forgotten: true, .. }));
+        }
+        events.clear();
+    }
+}
+
+/// One test, so that nothing else grows meanwhile.
+#[test]
+fn names_in_turn_and_leases_that_lapse_leave_nothing() {
+    let options = Options {
+        url: Some("memory://".into()),
+        ..Options::default()
+    };
+    let host = Host::open(options, Box::new(|| {})).unwrap();
+    host.wait_connected().unwrap();
+    let warm = 10_000;
+    names_in_turn(&host, 0, warm);
+    leases_that_lapse(&host, 0, warm);
+    let before = resident();
+    names_in_turn(&host, warm, count(1_000_000));
+    check_flat(before, "names in turn");
+    leases_that_lapse(&host, warm, count(100_000));
+    check_flat(before, "leases that lapse");
+    host.close_blocking();
+}

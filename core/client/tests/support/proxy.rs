@@ -1,0 +1,244 @@
+//! A TCP proxy: the address that a client knows, which a test leads to one server or
+//! another, closes to new connections, or cuts a connection of.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+
+use leasehold_protocol::Script;
+
+/// What a connection is for, by what was sent on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carries {
+    Commands,
+    Renewals,
+    Subscriptions,
+}
+
+impl Carries {
+    pub const ALL: [Self; 3] = [Self::Commands, Self::Renewals, Self::Subscriptions];
+}
+
+pub struct Proxy {
+    pub port: u16,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    inner: Mutex<Inner>,
+    is_over: AtomicBool,
+    /// What clients have sent, in bytes.
+    sent: AtomicU64,
+    accepted: AtomicU64,
+}
+
+struct Inner {
+    /// Where a new connection leads; `None` refuses it.
+    target: Option<u16>,
+    connections: Vec<Connection>,
+    last: u64,
+}
+
+struct Connection {
+    number: u64,
+    target: u16,
+    client: TcpStream,
+    server: TcpStream,
+    carries: Option<Carries>,
+}
+
+impl Proxy {
+    pub fn to(target: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let shared = Arc::new(Shared {
+            inner: Mutex::new(Inner {
+                target: Some(target),
+                connections: Vec::new(),
+                last: 0,
+            }),
+            is_over: AtomicBool::new(false),
+            sent: AtomicU64::new(0),
+            accepted: AtomicU64::new(0),
+        });
+        let of_thread = Arc::clone(&shared);
+        thread::spawn(move || of_thread.accept(&listener));
+        Self { port, shared }
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// From now on new connections lead there, and those that are open stay where they are.
+    pub fn lead_to(&self, target: u16) {
+        self.shared.lock().target = Some(target);
+    }
+
+    /// From now on new connections are refused, and those that are open stay.
+    pub fn refuse(&self) {
+        self.shared.lock().target = None;
+    }
+
+    /// Cuts the connections that carry this.
+    pub fn cut(&self, carries: Carries) {
+        for connection in &self.shared.lock().connections {
+            if connection.carries == Some(carries) {
+                connection.close();
+            }
+        }
+    }
+
+    /// How many connections carry this.
+    pub fn count(&self, carries: Carries) -> usize {
+        let inner = self.shared.lock();
+        let these = inner.connections.iter().filter(|of| of.carries == Some(carries));
+        these.count()
+    }
+
+    /// How many connections lead to a server.
+    pub fn leading_to(&self, target: u16) -> usize {
+        let inner = self.shared.lock();
+        inner.connections.iter().filter(|of| of.target == target).count()
+    }
+
+    /// How many bytes clients have sent.
+    pub fn sent(&self) -> u64 {
+        self.shared.sent.load(Ordering::Relaxed)
+    }
+
+    /// How many connections there were.
+    pub fn accepted(&self) -> u64 {
+        self.shared.accepted.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        for connection in &self.shared.lock().connections {
+            connection.close();
+        }
+        // The thread that accepts looks once more.
+        drop(TcpStream::connect(("127.0.0.1", self.port)));
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().expect("no panic")
+    }
+
+    fn accept(self: &Arc<Self>, listener: &TcpListener) {
+        while let Ok((client, _)) = listener.accept() {
+            if self.is_over.load(Ordering::Relaxed) {
+                return;
+            }
+            self.accepted.fetch_add(1, Ordering::Relaxed);
+            let target = self.lock().target;
+            let server = target.and_then(|target| Some((target, TcpStream::connect(("127.0.0.1", target)).ok()?)));
+            if let Some((target, server)) = server {
+                // A lock is taken in tens of microseconds, not in tens of milliseconds.
+                let _ = (client.set_nodelay(true), server.set_nodelay(true));
+                self.join(target, client, server);
+            }
+        }
+    }
+
+    /// Passes everything on between the two.
+    fn join(self: &Arc<Self>, target: u16, client: TcpStream, server: TcpStream) {
+        let both = (|| Some((client.try_clone().ok()?, server.try_clone().ok()?)))();
+        let Some((client_too, server_too)) = both else { return };
+        let number = {
+            let mut inner = self.lock();
+            inner.last += 1;
+            let number = inner.last;
+            inner.connections.push(Connection {
+                number,
+                target,
+                client: client_too,
+                server: server_too,
+                carries: None,
+            });
+            number
+        };
+        let back = (server.try_clone(), client.try_clone());
+        let there = Arc::clone(self);
+        thread::spawn(move || {
+            pass_on(client, server, |bytes| there.note(number, bytes));
+            there.over(number);
+        });
+        if let (Ok(server), Ok(client)) = back {
+            let this = Arc::clone(self);
+            thread::spawn(move || {
+                pass_on(server, client, |_| {});
+                this.over(number);
+            });
+        }
+    }
+
+    fn note(&self, number: u64, bytes: &[u8]) {
+        self.sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        let Some(carries) = what(bytes) else { return };
+        let mut inner = self.lock();
+        let of_number = inner.connections.iter_mut().find(|of| of.number == number);
+        // A lane for commands may carry renewals, too.
+        if let Some(of) = of_number.filter(|of| of.carries.is_none_or(|before| before == Carries::Renewals)) {
+            of.carries = Some(carries);
+        }
+    }
+
+    fn over(&self, number: u64) {
+        let mut inner = self.lock();
+        for connection in inner.connections.iter().filter(|of| of.number == number) {
+            connection.close();
+        }
+        inner.connections.retain(|of| of.number != number);
+    }
+}
+
+impl Connection {
+    fn close(&self) {
+        let _ = (
+            self.client.shutdown(Shutdown::Both),
+            self.server.shutdown(Shutdown::Both),
+        );
+    }
+}
+
+fn pass_on(mut from: TcpStream, mut to: TcpStream, mut note: impl FnMut(&[u8])) {
+    let mut buffer = vec![0; 16_384];
+    while let Ok(count) = from.read(&mut buffer) {
+        if count == 0 {
+            break;
+        }
+        note(&buffer[..count]);
+        if to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+}
+
+/// What a connection is for on which a client sends this.
+fn what(bytes: &[u8]) -> Option<Carries> {
+    let has = |text: &str| {
+        bytes
+            .windows(text.len())
+            .any(|part| part.eq_ignore_ascii_case(text.as_bytes()))
+    };
+    if has("\r\nSUBSCRIBE\r\n") {
+        return Some(Carries::Subscriptions);
+    }
+    let (renewals, others): (Vec<Script>, Vec<Script>) = Script::ALL
+        .iter()
+        .partition(|script| script.file().ends_with("_renew.lua"));
+    if others.into_iter().any(|script| has(script.sha1())) {
+        Some(Carries::Commands)
+    } else if renewals.into_iter().any(|script| has(script.sha1())) {
+        Some(Carries::Renewals)
+    } else {
+        None
+    }
+}

@@ -1,0 +1,78 @@
+//! Fair waiters that have left and may come back.
+//!
+//! A call that names a waiter puts it into the server's queue. Cut off or slow, it may run after
+//! the release that was sent for the waiter: then the server grants the lock to one who is not
+//! there any more, and everybody waits until that grant ends. So whoever is seen to be granted
+//! the lock after it was given up is released once more.
+//!
+//! Only what this session gave up itself counts, not whatever has its client's id: a process
+//! that was restored from a snapshot while the original runs has the same id, and holds of its
+//! own.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::defects::Defect;
+use crate::instant::Instant;
+use crate::owner::OwnerId;
+use crate::queue::QueueId;
+use crate::request::Doubt;
+use crate::session::Session;
+
+/// So many are kept; of more the first are forgotten, and what a late call grants them ends by itself.
+const MOST: usize = 10_000;
+
+/// Owner ids that were given up, and that a late call may name.
+#[derive(Debug, Default)]
+pub(crate) struct Ghosts {
+    owners: BTreeSet<OwnerId>,
+    /// When each is forgotten, the first one first.
+    until: VecDeque<(Instant, OwnerId)>,
+}
+
+impl Ghosts {
+    /// A late call may put this owner back until then; each is added for the same time.
+    pub(crate) fn may_return(&mut self, owner: OwnerId, until: Instant, now: Instant) {
+        self.forget(now);
+        if self.owners.insert(owner.clone()) {
+            self.until.push_back((until, owner));
+        }
+        if self.until.len() > MOST
+            && let Some((_, first)) = self.until.pop_front()
+        {
+            self.owners.remove(&first);
+        }
+    }
+
+    fn has(&mut self, owner: &OwnerId, now: Instant) -> bool {
+        self.forget(now);
+        self.owners.contains(owner)
+    }
+
+    fn forget(&mut self, now: Instant) {
+        while self.until.front().is_some_and(|(until, _)| *until <= now) {
+            if let Some((_, owner)) = self.until.pop_front() {
+                self.owners.remove(&owner);
+            }
+        }
+    }
+}
+
+impl Session {
+    /// A fair lock is held, or said to be, by this owner. If it was given up here, it is
+    /// released. Says whether it is.
+    pub(crate) fn release_ghost(&mut self, id: QueueId, owner: &[u8], now: Instant) -> bool {
+        let own = OwnerId::of_client(self.config.client, owner);
+        let Some(owner) = own.filter(|_| !self.has(Defect::PollsAreNoAttempts)) else {
+            return false;
+        };
+        // One whose release is on its way needs no other.
+        if !self.ghosts.has(&owner, now) || self.releases.has(&owner) {
+            return false;
+        }
+        let Some(keys) = self.queues.get(id).and_then(|queue| queue.line.keys.clone()) else {
+            return false;
+        };
+        self.compensate(id, keys, owner, Doubt::default(), now);
+        true
+    }
+}

@@ -1,0 +1,144 @@
+//! Callers that make a lease last longer, and when they are answered.
+
+use std::sync::Arc;
+
+use super::{HoldId, LeasePlan, lost_error};
+use crate::defects::Defect;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::instant::Instant;
+use crate::lease::LeaseDuration;
+use crate::session::{LeaseId, Outcome, Session, Ticket};
+use crate::timers::Timer;
+
+/// A caller that waits for a hold to last longer.
+#[derive(Debug)]
+pub(crate) struct Extension {
+    hold: HoldId,
+    /// What `record_until` has to reach.
+    until: Instant,
+    /// Set for a re-entry: the hold is renewed as it says, if that is for longer.
+    reentry: Option<LeasePlan>,
+}
+
+impl Extension {
+    pub(crate) fn operation(&self) -> Operation {
+        if self.reentry.is_some() {
+            Operation::Acquire
+        } else {
+            Operation::Extend
+        }
+    }
+}
+
+impl Session {
+    /// Makes a hold last until `until`, and completes `ticket` when it does.
+    pub(super) fn extend_hold(
+        &mut self,
+        ticket: Ticket,
+        id: HoldId,
+        until: Instant,
+        reentry: Option<LeasePlan>,
+        now: Instant,
+    ) {
+        let Some(hold) = self.holds.get_mut(id) else { return };
+        hold.wanted_until = hold.wanted_until.max(until);
+        hold.extensions.push(ticket);
+        self.extensions.insert(
+            ticket,
+            Extension {
+                hold: id,
+                until,
+                reentry,
+            },
+        );
+        self.timers.set(Timer::Wait(ticket), now + self.config.command_timeout);
+        self.renew(id, now);
+    }
+
+    /// Makes the hold of `lease` last `by` from now, never shorter than it does.
+    pub(crate) fn extend_lease(&mut self, ticket: Ticket, lease: LeaseId, by: Option<LeaseDuration>, now: Instant) {
+        let Some(id) = self.holds.of_lease(lease) else {
+            let error = Error::new(
+                ErrorKind::NotOwner,
+                Operation::Extend,
+                "this lease was released, or was lost and forgotten; acquire the lock again",
+            );
+            self.complete(ticket, Outcome::Failed(error));
+            return;
+        };
+        let Some(hold) = self.holds.get(&id) else { return };
+        if !hold.is_valid(now) {
+            let error = lost_error(hold, Operation::Extend);
+            self.complete(ticket, Outcome::Failed(error));
+            return;
+        }
+        let until = hold.capped(now + by.map_or(hold.plan.length, LeaseDuration::get));
+        if self.has(Defect::ExtendIsStale) {
+            self.extend_behind(ticket, id, until, now);
+        } else if hold.reaches(until) {
+            let outcome = Outcome::Extended(hold.deadline);
+            self.complete(ticket, outcome);
+        } else {
+            self.extend_hold(ticket, id, until, None, now);
+        }
+    }
+
+    /// Completes the extensions that the record has reached.
+    pub(crate) fn settle_extensions(&mut self, id: HoldId) {
+        let Some(hold) = self.holds.get_mut(id) else { return };
+        let deadline = hold.deadline;
+        let extensions = &self.extensions;
+        let is_done = |ticket: &Ticket| {
+            extensions
+                .get(ticket)
+                .is_none_or(|extension| hold.reaches(extension.until))
+        };
+        let (done, open) = hold.extensions.iter().partition(|ticket| is_done(ticket));
+        hold.extensions = open;
+        let done: Vec<Ticket> = done;
+        for ticket in done {
+            self.timers.stop(Timer::Wait(ticket));
+            let Some(extension) = self.extensions.remove(&ticket) else {
+                continue;
+            };
+            match extension.reentry {
+                Some(plan) => {
+                    if let Some(hold) = self.holds.get_mut(id) {
+                        hold.watch(plan);
+                    }
+                    self.enter(ticket, id);
+                }
+                None => self.complete(ticket, Outcome::Extended(deadline)),
+            }
+        }
+    }
+
+    /// A caller has waited long enough for its extension.
+    pub(crate) fn extension_over(&mut self, ticket: Ticket) {
+        let Some(extension) = self.extensions.remove(&ticket) else {
+            return;
+        };
+        let error = |message: &str| Error::new(ErrorKind::Unavailable, extension.operation(), message);
+        let error = match self.holds.get_mut(extension.hold) {
+            Some(hold) => {
+                hold.extensions.retain(|waiting| *waiting != ticket);
+                let (keys, failure) = (Arc::clone(&hold.keys), hold.failure.clone());
+                let known = failure.filter(|_| self.is_connected(keys.node));
+                let cause = known.unwrap_or_else(|| self.unreached(keys.node, self.config.command_timeout));
+                error(&format!("not extended: {cause}; the lease goes on as it was")).with_lock(keys.name.as_str())
+            }
+            None => error("not extended; the lease goes on as it was"),
+        };
+        self.complete(ticket, Outcome::Failed(error));
+    }
+
+    /// A caller of an extension went away.
+    pub(crate) fn cancel_extension(&mut self, ticket: Ticket) {
+        if let Some(extension) = self.extensions.remove(&ticket) {
+            self.timers.stop(Timer::Wait(ticket));
+            if let Some(hold) = self.holds.get_mut(extension.hold) {
+                hold.extensions.retain(|waiting| *waiting != ticket);
+            }
+        }
+    }
+}

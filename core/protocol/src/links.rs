@@ -1,0 +1,132 @@
+//! Which of a node's connections are open.
+//!
+//! A node has three: one for each lane, and one that carries the subscriptions. Each
+//! comes and goes by itself, and what needs one waits for no other:
+//!
+//! | | needs |
+//! |---|---|
+//! | an attempt, a poll, a question | the command lane |
+//! | a release | the command lane; while that is closed, the renewal lane, if nothing of its owner may come after it |
+//! | a renewal | the renewal lane, or the command lane while that is closed or silent |
+//! | hearing of releases | the subscriptions; without them waiters poll |
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::defects::Defect;
+use crate::instant::Instant;
+use crate::session::{Lane, NodeId, Session};
+
+/// The lanes that are open.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    /// The nodes whose command lane is open.
+    pub(crate) commands: BTreeSet<NodeId>,
+    /// The nodes whose renewal lane is open.
+    renewals: BTreeSet<NodeId>,
+    /// Why each node's last command lane closed.
+    outages: BTreeMap<NodeId, String>,
+}
+
+impl Session {
+    /// The node has both its lanes.
+    pub fn on_connected(&mut self, node: NodeId, now: Instant) {
+        self.lane_opened(node, Lane::Renewal);
+        self.lane_opened(node, Lane::Command);
+        self.go_on(node, &[Lane::Renewal, Lane::Command], now);
+    }
+
+    /// The node has no connection any more, or none yet; the cause in words. The
+    /// driver also answers every call that was on it.
+    pub fn on_disconnected(&mut self, node: NodeId, cause: &str, now: Instant) {
+        self.lane_closed(node, Lane::Command, cause, now);
+        self.lane_closed(node, Lane::Renewal, cause, now);
+        self.subscriptions_lost(node);
+    }
+
+    /// One of the node's lanes is open.
+    pub fn on_lane_opened(&mut self, node: NodeId, lane: Lane, now: Instant) {
+        self.lane_opened(node, lane);
+        self.go_on(node, &[lane], now);
+    }
+
+    /// One of the node's lanes is closed, or still is; the cause in words. The driver
+    /// also answers every call that was on it.
+    pub fn on_lane_closed(&mut self, node: NodeId, lane: Lane, cause: &str, now: Instant) {
+        if self.has(Defect::LaneLossIsOutage) {
+            return self.on_disconnected(node, cause, now);
+        }
+        self.lane_closed(node, lane, cause, now);
+    }
+
+    /// The connection that carried the node's subscriptions is gone. What is published
+    /// until the driver has subscribed again on the next one is lost.
+    pub fn on_subscriptions_lost(&mut self, node: NodeId) {
+        self.subscriptions_lost(node);
+    }
+
+    fn lane_opened(&mut self, node: NodeId, lane: Lane) {
+        match lane {
+            Lane::Command => {
+                self.links.commands.insert(node);
+                self.links.outages.remove(&node);
+            }
+            Lane::Renewal => {
+                self.links.renewals.insert(node);
+            }
+        }
+    }
+
+    fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: &str, now: Instant) {
+        match lane {
+            Lane::Command => {
+                self.links.commands.remove(&node);
+                self.links.outages.insert(node, cause.into());
+            }
+            Lane::Renewal => {
+                self.links.renewals.remove(&node);
+            }
+        }
+        self.retry_unsent_renewals(node, now);
+    }
+
+    /// Sends what waited for these lanes, which have just opened.
+    fn go_on(&mut self, node: NodeId, opened: &[Lane], now: Instant) {
+        // What must go goes first, then what must stay, then what is wanted.
+        self.release_after_outage(node, opened, now);
+        // Also while the other lane stayed open: the one that has opened may lead to another server by now,
+        // which then says that it has no record.
+        for lane in opened {
+            self.renew_after_outage(node, *lane, now);
+        }
+        if opened.contains(&Lane::Command) {
+            self.inspect_after_outage(now);
+            for queue in self.queues.ids() {
+                self.maybe_free(queue, now);
+            }
+            self.ask_after_outage(node, now);
+        }
+        self.settle_composites(now);
+    }
+
+    /// Whether callers' calls can be sent.
+    pub(crate) fn is_connected(&self, node: NodeId) -> bool {
+        self.is_open(node, Lane::Command)
+    }
+
+    /// Whether a lane is open.
+    pub(crate) fn is_open(&self, node: NodeId, lane: Lane) -> bool {
+        match lane {
+            Lane::Command => self.links.commands.contains(&node),
+            Lane::Renewal => self.links.renewals.contains(&node),
+        }
+    }
+
+    /// Why a node does not answer, in words.
+    pub(crate) fn silence_of(&self, node: NodeId) -> String {
+        match self.links.outages.get(&node) {
+            _ if self.is_connected(node) => "no answer".into(),
+            Some(cause) => format!("not connected ({cause})"),
+            None => "not connected".into(),
+        }
+    }
+}

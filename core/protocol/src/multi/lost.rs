@@ -1,0 +1,114 @@
+//! What becomes of several locks of which one is lost, or may be.
+//!
+//! Until the last one is granted nobody relies on the others, so a loss costs the
+//! caller time alone: all are given back and gathered again. Where it had to wait for
+//! one of them, those that it had before are asked for once more before the whole is
+//! granted: a record that was removed meanwhile is seen by nothing else until its next
+//! renewal.
+
+use super::{Ending, whole_lost};
+use crate::defects::Defect;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::instant::Instant;
+use crate::request::{MAX_ATTEMPT, MIN_GAP};
+use crate::session::{LeaseId, Outcome, Session, Ticket};
+
+impl Session {
+    /// A lock that was granted is lost before the last one is. False if it is none of those.
+    pub(crate) fn gathered_lost(&mut self, lease: LeaseId, now: Instant) -> bool {
+        let mut gatherings = self.composites.multis.gatherings.iter();
+        let of = gatherings.find(|(_, gathering)| gathering.again.is_none() && gathering.leases.contains(&lease));
+        let Some(ticket) = of.map(|(ticket, _)| *ticket) else {
+            return false;
+        };
+        if !self.has(Defect::LostMemberIsGranted) {
+            self.gather_again(ticket, now);
+        }
+        true
+    }
+
+    /// Takes all locks anew, unless the caller's wait is over.
+    pub(super) fn gather_again(&mut self, ticket: Ticket, now: Instant) {
+        let Some(gathering) = self.composites.multis.gatherings.get_mut(&ticket) else {
+            return;
+        };
+        let is_over = gathering.until.is_some_and(|until| until <= now);
+        let leases = std::mem::take(&mut gathering.leases);
+        let under_way = std::mem::take(&mut gathering.under_way);
+        gathering.waited = false;
+        gathering.todo = gathering.all.clone().into();
+        self.call_off(&under_way, now);
+        self.give_back(&leases, now);
+        if is_over {
+            if let Some(gathering) = self.composites.multis.gatherings.remove(&ticket) {
+                self.renew_as_before(&gathering.around);
+            }
+            let error = Error::new(
+                ErrorKind::LockLost,
+                Operation::Acquire,
+                "one of the locks was lost while the others were taken; acquire them again",
+            );
+            self.complete(ticket, Outcome::Failed(error));
+        } else {
+            self.gather(ticket, now);
+        }
+    }
+
+    /// One more lock is granted: did others have to be held meanwhile for longer than its
+    /// first attempt took?
+    pub(super) fn note_wait(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
+        let hold = self.holds.of_lease(lease).and_then(|id| self.holds.get(&id));
+        let Some((gathering, hold)) = self.composites.multis.gatherings.get_mut(&ticket).zip(hold) else {
+            return;
+        };
+        let longest = gathering.all.first().and_then(|request| request.max_hold);
+        let ttl = gathering.plan.length.min(MAX_ATTEMPT);
+        let ttl = longest.map_or(ttl, |longest| ttl.min(longest));
+        // By its TTL the record tells when the attempt was sent that won it.
+        let earliest = gathering.asked + ttl;
+        let is_first_attempt = hold.record_until >= earliest && hold.record_until <= earliest + MIN_GAP;
+        let is_at_once = now <= gathering.asked + MIN_GAP;
+        gathering.waited |= gathering.leases.len() > 1 && !is_first_attempt && !is_at_once;
+    }
+
+    /// Whether last renewals are worth another attempt after one failed: all locks were
+    /// granted, and their caller still waits.
+    pub(super) fn may_renew_again(&self, ticket: Ticket, error: &Error, now: Instant) -> bool {
+        let gathering = self.composites.multis.gatherings.get(&ticket);
+        gathering.is_some_and(|gathering| {
+            let is_complete = gathering.leases.len() == gathering.all.len();
+            let is_over = gathering.until.is_some_and(|until| until <= now);
+            let is_worth_it = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::LockLost);
+            is_worth_it && gathering.again.is_none() && is_complete && !is_over
+        })
+    }
+
+    /// The last renewals are asked for again. A lock whose time is over meanwhile is lost.
+    pub(super) fn renew_again(&mut self, ticket: Ticket, now: Instant) {
+        let Some(gathering) = self.composites.multis.gatherings.get_mut(&ticket) else {
+            return;
+        };
+        let under_way = std::mem::take(&mut gathering.under_way);
+        let leases = gathering.leases.clone();
+        self.call_off(&under_way, now);
+        if self.earliest_deadline(&leases) <= now {
+            self.gather_again(ticket, now);
+        } else {
+            self.renew_gathered(ticket, now);
+        }
+    }
+
+    /// What an extension of all members comes to: until when the whole may be relied on, if
+    /// it may at all. `None` if the ending is none, or a member was not extended.
+    pub(super) fn extended_whole(&self, ending: &Ending) -> Option<Outcome> {
+        let multi = self.composites.multis.held.get(&ending.extends?);
+        // One with a fixed lease that was lost is forgotten.
+        let Some(multi) = multi.filter(|multi| multi.lost.is_none()) else {
+            return Some(Outcome::Failed(whole_lost(Operation::Extend)));
+        };
+        match ending.outcome {
+            Outcome::Extended(_) => Some(Outcome::Extended(multi.deadline)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What a server says of a grant that its owner did not ask for at that moment:
+//! `<owner> <last seen> <token>`, by a message or with the reply to a release.
+//!
+//! Whoever may publish can say so too, or say again what was true before. So it is believed
+//! only if it could be true by the server's clock as the waiter knows it: the owner was last
+//! seen after the last answer that found it in the queue, the token was drawn after that, and
+//! neither is still to come. Everything else makes the waiter ask.
+
+use std::time::Duration;
+
+use crate::instant::Instant;
+use crate::kinds::parse_number;
+use crate::token::Token;
+
+/// By how much a clock of the server may be ahead of what the client takes it for, beside 1 %
+/// of the time since it was read.
+const MARGIN: Duration = Duration::from_millis(20);
+
+/// The news of a grant.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct News<'a> {
+    /// Whom the lock is granted to.
+    pub(crate) owner: &'a [u8],
+    /// When the server last heard of it, in µs of its own clock.
+    seen: u64,
+    /// What it draws, if it wants one.
+    pub(crate) token: Option<Token>,
+}
+
+/// The clock of a server: when a call was sent, and what the server's clock showed when it ran,
+/// in µs.
+pub(crate) type ClockSeen = (Instant, u64);
+
+impl<'a> News<'a> {
+    /// Reads it; `None` if it is no news.
+    pub(crate) fn parse(payload: &'a [u8]) -> Option<Self> {
+        let mut words = payload.split(|byte| *byte == b' ');
+        let (owner, seen, token) = (words.next()?, words.next()?, words.next()?);
+        let is_all = words.next().is_none() && !owner.is_empty();
+        let news = Self {
+            owner,
+            seen: parse_number(seen)?,
+            token: Token::parse(token),
+        };
+        let is_read = news.token.is_some() || token.is_empty();
+        (is_all && is_read).then_some(news)
+    }
+
+    /// Whether its owner was last seen no earlier than when a call found it.
+    pub(crate) const fn is_late_enough(&self, found: ClockSeen) -> bool {
+        found.1 <= self.seen
+    }
+
+    /// Whether it may be true of a waiter that a call found in the queue at `found`.
+    ///
+    /// A server whose clock was set back since draws tokens that are ahead of it. They are not
+    /// believed until its clock has passed them, and each such grant costs one question more.
+    pub(crate) fn is_plausible(&self, found: ClockSeen, wants_token: bool, now: Instant) -> bool {
+        let (sent, shown) = found;
+        let latest = latest(sent, shown, now);
+        let is_token = |token: Token| (self.seen..=latest).contains(&token.get());
+        let is_granted = if wants_token {
+            self.token.is_some_and(is_token)
+        } else {
+            self.token.is_none()
+        };
+        self.is_late_enough(found) && self.seen <= latest && is_granted
+    }
+}
+
+/// What the server's clock shows `now` at the latest.
+fn latest(sent: Instant, shown: u64, now: Instant) -> u64 {
+    let since = now.saturating_since(sent);
+    let drift = since.checked_div(100).unwrap_or_default();
+    let ahead = since.saturating_add(drift).saturating_add(MARGIN);
+    shown.saturating_add(u64::try_from(ahead.as_micros()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn news_has_three_words() {
+        let news = News::parse(b"a:1 17 18").unwrap();
+        assert_eq!((news.owner, news.seen), (&b"a:1"[..], 17));
+        assert_eq!(news.token.map(Token::get), Some(18));
+        assert_eq!(News::parse(b"a:1 17 ").unwrap().token, None);
+        for wrong in [
+            "",
+            " ",
+            "  ",
+            "0",
+            "a:1",
+            "a:1 17",
+            " 17 18",
+            "a:1  18",
+            "a:1 x 18",
+            "a:1 -1 18",
+            "a:1 17 18 19",
+            "a:1 17 x",
+            "a:1 17 9007199254740992",
+            "a:1 18446744073709551616 18",
+        ] {
+            assert_eq!(News::parse(wrong.as_bytes()), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn news_is_of_the_time_since_the_waiter_was_found() {
+        const FOUND: u64 = 1_795_000_000_000_000;
+        let sent = Instant::ZERO + Duration::from_secs(50);
+        // Half a second later: 5 ms of drift, and the margin.
+        let (now, latest) = (sent + Duration::from_millis(500), FOUND + 525_000);
+        let is_plausible = |seen: u64, token: &str, wants_token| {
+            let text = format!("a:1 {seen} {token}");
+            News::parse(text.as_bytes())
+                .unwrap()
+                .is_plausible((sent, FOUND), wants_token, now)
+        };
+        for (seen, token) in [(FOUND, FOUND), (FOUND, latest), (latest, latest)] {
+            assert!(is_plausible(seen, &token.to_string(), true), "{seen} {token}");
+        }
+        for (seen, token) in [
+            (FOUND - 1, FOUND),
+            (FOUND, FOUND - 1),
+            (FOUND, latest + 1),
+            (latest + 1, latest + 1),
+            (latest, FOUND),
+            (FOUND, (1 << 53) - 2),
+            (0, 1),
+        ] {
+            assert!(!is_plausible(seen, &token.to_string(), true), "{seen} {token}");
+        }
+        assert!(is_plausible(FOUND, "", false));
+        assert!(!is_plausible(FOUND, "", true), "it wants a token");
+        assert!(!is_plausible(FOUND, &FOUND.to_string(), false), "it wants none");
+    }
+}

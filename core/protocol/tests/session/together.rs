@@ -1,0 +1,287 @@
+//! Several locks as one.
+
+use std::time::Duration;
+
+use leasehold_protocol::{
+    AcquireRequest, Error, ErrorKind, Event, Grant, Kind, LeaseTerms, Outcome, Permits, Script, Ticket,
+};
+
+use crate::world::{World, by_ms, error, fixed, from, granted, ms, wants, watched};
+
+/// Requests for locks of these names, by one context.
+fn locks<const N: usize>(names: [&str; N]) -> Vec<AcquireRequest> {
+    names.map(|name| from(1, name)).to_vec()
+}
+
+impl World {
+    fn acquire_all(&mut self, client: usize, requests: Vec<AcquireRequest>) -> Ticket {
+        let now = self.now;
+        let ticket = self.clients[client].session.acquire_all(requests, now);
+        self.drain(client);
+        ticket
+    }
+
+    fn hold_all(&mut self, client: usize, requests: Vec<AcquireRequest>) -> Grant {
+        let ticket = self.acquire_all(client, requests);
+        granted(self.outcome(client, ticket))
+    }
+
+    /// Why several locks are refused, without a word to the server.
+    fn refused_at_once(&mut self, requests: Vec<AcquireRequest>) -> Error {
+        let before = self.server.calls.len();
+        let ticket = self.acquire_all(0, requests);
+        let (outcome, took) = self.outcome_within(0, ticket, Duration::ZERO).expect("at once");
+        assert_eq!((took, self.server.calls.len()), (Duration::ZERO, before));
+        error(outcome)
+    }
+
+    fn owner_of(&self, name: &str) -> Option<String> {
+        self.server.records.get(name).map(|record| record.owner.clone())
+    }
+}
+
+#[test]
+fn several_locks_that_are_entered_again_without_a_lease_are_renewed_from_then_on() {
+    for (longest, lasts_for) in [(None, 20_000), (Some(ms(900)), 800)] {
+        let mut world = World::with(1, watched(2_500));
+        let mut first = locks(["left", "right", "top"]);
+        for request in &mut first {
+            request.lease = fixed(700);
+            request.max_hold = longest;
+        }
+        world.hold_all(0, first);
+        let again = world.hold_all(0, locks(["left", "right", "top"]));
+        assert_eq!(again.levels, 2);
+        world.run_for(ms(lasts_for));
+        assert_eq!(world.lost(0), [], "{longest:?}");
+        for name in ["left", "right", "top"] {
+            assert!(world.owner_of(name).is_some(), "{name}: {longest:?}");
+        }
+    }
+}
+
+#[test]
+fn a_lock_that_is_lost_while_others_are_waited_for_is_taken_again() {
+    let mut world = World::with(2, watched(3_000));
+    let right = world.hold(1, wants("right"));
+    let ticket = world.acquire_all(0, locks(["left", "right"]));
+    world.run_for(ms(100));
+    let before = world.owner_of("left").expect("it is won");
+    world.server.records.remove("left");
+    // Its renewal tells so.
+    world.run_for(ms(1_100));
+    let after = world.owner_of("left").expect("it is won again");
+    assert_ne!(
+        before, after,
+        "nothing is asked for under an owner id that was given up"
+    );
+    world.release(1, right.lease);
+    granted(world.outcome(0, ticket));
+    assert_eq!((world.owner_of("left"), world.lost(0).len()), (Some(after), 0));
+}
+
+#[test]
+fn a_whole_is_not_granted_with_a_lock_that_was_lost_before_the_last_one_was_won() {
+    for (lease, max_hold) in [
+        (LeaseTerms::CLIENT, None),
+        (fixed(20_000), None),
+        (LeaseTerms::CLIENT, Some(ms(10_000))),
+    ] {
+        let mut world = World::new(2);
+        let right = world.hold(1, wants("right"));
+        let wanted = locks(["left", "right"]).into_iter();
+        let wanted = wanted.map(|request| AcquireRequest {
+            lease,
+            max_hold,
+            ..request
+        });
+        let ticket = world.acquire_all(0, wanted.collect());
+        world.run_for(ms(2_000));
+        world.server.records.remove("left");
+        let left = world.hold(1, wants("left"));
+        world.release(1, right.lease);
+        assert_eq!(
+            world.outcome_within(0, ticket, ms(3_000)),
+            None,
+            "{lease:?}, {max_hold:?}"
+        );
+        world.release(1, left.lease);
+        let whole = granted(world.outcome(0, ticket));
+        world.release(0, whole.lease);
+        world.run_for(ms(1_000));
+        assert!(world.clients[0].session.is_drained() && world.server.records.is_empty());
+    }
+}
+
+#[test]
+fn who_waits_for_nobody_asks_once_for_each_lock() {
+    let mut world = World::new(1);
+    world.hold_all(0, locks(["left", "right", "top"]));
+    assert_eq!(
+        (world.calls(Script::LockAcquire), world.calls(Script::LockRenew)),
+        (3, 0)
+    );
+}
+
+#[test]
+fn a_wait_that_ends_while_a_lost_lock_is_taken_again_leaves_nothing_behind() {
+    let mut world = World::with(2, watched(3_000));
+    world.hold(1, wants("right"));
+    let mut requests = locks(["left", "right"]);
+    requests.iter_mut().for_each(|request| request.wait = Some(ms(2_000)));
+    let ticket = world.acquire_all(0, requests);
+    world.run_for(ms(100));
+    world.server.records.remove("left");
+    let refusal = error(world.outcome(0, ticket));
+    assert_eq!(refusal.kind(), ErrorKind::LockTimeout, "{refusal}");
+    world.run_for(ms(1_000));
+    assert_eq!(world.owner_of("left"), None);
+    assert_eq!(world.lost(0), []);
+}
+
+#[test]
+fn an_extension_of_several_locks_tells_what_the_whole_may_rely_on() {
+    let mut world = World::new(1);
+    let mut requests = locks(["left", "right"]);
+    requests.iter_mut().for_each(|request| request.lease = fixed(10_000));
+    let whole = world.hold_all(0, requests);
+    let now = world.now;
+    let ticket = world.clients[0].session.extend(whole.lease, by_ms(60_000), now);
+    world.drain(0);
+    let Outcome::Extended(until) = world.outcome(0, ticket) else {
+        panic!("it is extended");
+    };
+    let renewed = |(_, event): &(_, Event)| match event {
+        Event::Renewed { lease, deadline } => Some((*lease, *deadline)),
+        _ => None,
+    };
+    let renewed = world.clients[0].events.iter().filter_map(renewed).next_back();
+    assert_eq!(renewed, Some((whole.lease, until)));
+}
+
+#[test]
+fn both_sides_of_a_lock_are_not_taken_together() {
+    let mut world = World::new(1);
+    for wait in [None, Some(Duration::ZERO)] {
+        let side = |kind| AcquireRequest {
+            kind,
+            wait,
+            ..wants("both")
+        };
+        let refusal = world.refused_at_once(vec![side(Kind::Read), side(Kind::Write)]);
+        assert_eq!(refusal.kind(), ErrorKind::InvalidArgument, "{refusal}");
+    }
+}
+
+/// A world in which the caller was told that it holds a lock of this kind: the model of
+/// the server says yes to all.
+fn holding(kind: Kind) -> (World, Grant) {
+    let mut world = World::new(1);
+    world.server.says_yes = true;
+    let grant = world.hold(0, AcquireRequest { kind, ..from(1, "own") });
+    (world, grant)
+}
+
+fn permits(wanted: u32) -> Kind {
+    Kind::Semaphore(Permits::new(wanted, 3).unwrap())
+}
+
+#[test]
+fn a_wait_for_several_locks_of_which_the_caller_keeps_one_from_itself_is_refused_at_once() {
+    for (held, wanted) in [
+        (Kind::Mutex, Kind::Mutex),
+        (Kind::Read, Kind::Write),
+        (permits(2), permits(2)),
+    ] {
+        let (mut world, own) = holding(held);
+        let both = |wait, context| {
+            let request = AcquireRequest {
+                kind: wanted,
+                wait,
+                ..from(context, "own")
+            };
+            vec![
+                AcquireRequest {
+                    wait,
+                    ..from(context, "a")
+                },
+                request,
+            ]
+        };
+        for wait in [None, Some(ms(50))] {
+            let refusal = world.refused_at_once(both(wait, 1));
+            assert_eq!(refusal.kind(), ErrorKind::InvalidArgument, "{held:?}");
+            assert_eq!(refusal.lock(), Some("own"), "{held:?}");
+        }
+        if held == Kind::Mutex {
+            // Another thread or task may wait for it.
+            let ticket = world.acquire_all(0, both(None, 2));
+            assert_eq!(world.outcome_within(0, ticket, ms(5_000)), None);
+            world.cancel(0, ticket);
+        }
+        world.release(0, own.lease);
+        world.hold_all(0, both(None, 1));
+    }
+}
+
+#[test]
+fn permits_that_leave_enough_for_another_request_refuse_nobody() {
+    let (mut world, _) = holding(permits(1));
+    let request = AcquireRequest {
+        kind: permits(2),
+        ..from(1, "own")
+    };
+    world.hold_all(0, vec![from(1, "a"), request]);
+}
+
+#[test]
+fn a_wait_for_a_member_of_what_the_caller_holds_is_refused_at_once() {
+    let mut world = World::new(1);
+    world.server.says_yes = true;
+    let member = AcquireRequest {
+        kind: Kind::Mutex,
+        ..from(1, "own")
+    };
+    world.hold_all(0, vec![from(1, "a"), member.clone()]);
+    let ticket = world.acquire(0, member.clone());
+    assert_eq!(error(world.outcome(0, ticket)).kind(), ErrorKind::InvalidArgument);
+    // Who does not wait is told that it is held.
+    let once = AcquireRequest {
+        wait: Some(Duration::ZERO),
+        ..member.clone()
+    };
+    let ticket = world.acquire(0, once);
+    assert_eq!(error(world.outcome(0, ticket)).kind(), ErrorKind::LockTimeout);
+    // Another whole with it, and the same whole again.
+    let other = world.refused_at_once(vec![from(1, "b"), member.clone()]);
+    assert_eq!(other.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(world.hold_all(0, vec![from(1, "a"), member]).levels, 2);
+}
+
+#[test]
+fn who_writes_is_let_in_to_write_again_though_it_also_reads_as_a_member() {
+    let mut world = World::new(1);
+    world.server.says_yes = true;
+    let of = |kind| AcquireRequest {
+        kind,
+        ..from(1, "book")
+    };
+    world.hold(0, of(Kind::Write));
+    world.hold_all(0, vec![from(1, "a"), of(Kind::Read)]);
+    assert_eq!(world.hold(0, of(Kind::Write)).levels, 2);
+}
+
+#[test]
+fn a_plain_mutex_is_waited_for_since_whoever_has_its_lease_may_release_it() {
+    let mut world = World::new(1);
+    world.server.says_yes = true;
+    let mutex = AcquireRequest {
+        kind: Kind::Mutex,
+        ..from(1, "own")
+    };
+    let first = world.hold(0, mutex.clone());
+    let second = world.acquire(0, mutex);
+    assert_eq!(world.outcome_within(0, second, ms(5_000)), None);
+    world.release(0, first.lease);
+    granted(world.outcome(0, second));
+}

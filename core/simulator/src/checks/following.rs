@@ -1,0 +1,92 @@
+//! I15: no auto-renewed hold expires while one lane is open and its server answers; and
+//! who has something on a server leaves it soon after it was demoted.
+
+use std::collections::BTreeMap;
+
+use leasehold_protocol::LeaseId;
+
+use super::{Checked, broken};
+use crate::client::{Client, Line, Route};
+use crate::links::LOOK;
+use crate::node::Node;
+use crate::time::{MS, Micros};
+
+/// The check of I15.
+#[derive(Debug, Default)]
+pub(crate) struct Following {
+    /// Until when something other than the session kept a connection's calls or replies.
+    hindered: BTreeMap<(usize, usize, usize), Micros>,
+    /// The same for all connections of a server.
+    server: BTreeMap<usize, Micros>,
+    granted: BTreeMap<(usize, LeaseId), Micros>,
+}
+
+impl Following {
+    /// What travels on a connection is held up until then, or it has just opened.
+    pub(crate) fn hindered(&mut self, route: Route, until: Micros) {
+        let at = (route.client, route.node, route.line as usize);
+        let before = self.hindered.entry(at).or_default();
+        *before = until.max(*before);
+    }
+
+    /// A server did not serve until now.
+    pub(crate) fn hindered_all(&mut self, node: usize, now: Micros) {
+        self.server.insert(node, now);
+    }
+
+    pub(crate) fn granted(&mut self, client: usize, lease: LeaseId, now: Micros) {
+        self.granted.insert((client, lease), now);
+    }
+
+    /// Whether a client could have asked every server since then, and been answered. One that
+    /// was on a demoted server could not, also when all is calm: it first has to look.
+    pub(crate) fn reaches(&self, (number, client): (usize, &Client), since: Micros) -> bool {
+        (0..client.wires.len()).all(|node| self.is_clear((number, client), node, Line::Commands, since))
+    }
+
+    /// Whether a connection is open, and nothing was in its way since then.
+    fn is_clear(&self, (number, client): (usize, &Client), node: usize, line: Line, since: Micros) -> bool {
+        let link = &client.wires[node].links[line as usize];
+        let hindered = self.hindered.get(&(number, node, line as usize));
+        link.open && !link.cut && link.stale_since.is_none() && hindered.is_none_or(|until| *until <= since)
+    }
+
+    /// An auto-renewed lease of this length on the only server expired.
+    pub(crate) fn expired(
+        &self,
+        (number, client): (usize, &Client),
+        (id, length): (LeaseId, Micros),
+        node: &Node,
+        now: Micros,
+    ) -> Checked {
+        // It was to be renewed after a third of the lease; so much was left.
+        let since = now.saturating_sub(length / 3 * 2);
+        let granted = self.granted.get(&(number, id)).copied().unwrap_or(now);
+        let server = self.server.get(&0).copied().unwrap_or(0);
+        let serves = !node.stopped && node.trouble.is_none() && server <= since;
+        if granted > since || client.awake_since > since || !serves {
+            return Ok(());
+        }
+        for line in [Line::Commands, Line::Renewals] {
+            if self.is_clear((number, client), 0, line, since) {
+                let what = format!("client {number}: {id:?} expired, though the line for {line:?} was open");
+                return broken("I15", what);
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody looked while all was calm.
+    pub(crate) fn observed(clients: &[Client], now: Micros) -> Checked {
+        for (number, client) in clients.iter().enumerate() {
+            let has_something = client.session.as_ref().is_some_and(|session| !session.is_empty());
+            let lines = client.wires.iter().map(|wires| &wires.links[Line::Commands as usize]);
+            let stale = lines.filter_map(|link| link.stale_since).min();
+            if let Some(since) = stale.filter(|since| has_something && now > since + LOOK + 500 * MS) {
+                let what = format!("client {number} is on a demoted server for {} ms", (now - since) / MS);
+                return broken("I15", what);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,257 @@
+//! What operators do, and what is promised of it.
+//!
+//! Of a forced release (I4, I7, I9): the record is gone, and of the fair lock the next live
+//! waiter has it; nothing asks twice for one wish; whoever held it may go on believing, and
+//! excludes nobody any more (I1), but hears of the loss at its next renewal.
+//!
+//! Of a new limit (I11): no permit comes, goes or lasts longer by it. While permits are
+//! held, who names another limit than the one that counts is refused, and of the others
+//! just those get permits who find enough.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use leasehold_protocol::{Permits, Ticket};
+
+use super::line::{Standing, WAITER_LIFE};
+use super::{Checked, broken};
+use crate::records::OnRecord;
+use crate::time::{MS, Micros};
+
+/// The check of what operators do.
+#[derive(Debug, Default)]
+pub(crate) struct Operators {
+    /// Holds of a name whose record was taken from them.
+    forced: BTreeSet<(u64, usize)>,
+    /// Callers who may have had the record that was taken before they were told so.
+    forced_early: BTreeSet<(usize, Ticket, usize)>,
+    /// Since when such a hold has no record, while all is calm.
+    untold_since: BTreeMap<(u64, usize), Micros>,
+    /// How many forced releases each client still has to send.
+    wishes: BTreeMap<usize, usize>,
+    /// The limit that counts for a name, while permits of it are held.
+    limits: BTreeMap<usize, u32>,
+}
+
+/// How a semaphore stands on its server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PermitsStanding {
+    pub(crate) holders: Vec<(String, i64)>,
+    /// How many permits they have.
+    pub(crate) held: u32,
+    pub(crate) limit: Option<u32>,
+}
+
+/// What a semaphore's server said to one who wants permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    Granted,
+    Held,
+    OtherLimit,
+    /// Something that has nothing to do with how many are held.
+    Failed,
+}
+
+impl Operators {
+    /// An operator wants to take a lock from whoever has it; on so many servers.
+    pub(crate) fn wishes(&mut self, client: usize, servers: usize) {
+        *self.wishes.entry(client).or_default() += servers;
+    }
+
+    /// A session sends a forced release.
+    pub(crate) fn sends(&mut self, client: usize) -> Checked {
+        match self.wishes.get_mut(&client).filter(|left| **left > 0) {
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => broken(
+                "I4",
+                format!("client {client} forces a release that nobody wished, or twice"),
+            ),
+        }
+    }
+
+    /// The record of a hold was taken away.
+    pub(crate) fn took(&mut self, hold: u64, name: usize) {
+        self.forced.insert((hold, name));
+    }
+
+    /// The record was taken away that a caller had, who was not told yet that it has it.
+    pub(crate) fn took_early(&mut self, client: usize, ticket: Ticket, name: usize) {
+        self.forced_early.insert((client, ticket, name));
+    }
+
+    /// A caller was granted a hold.
+    pub(crate) fn granted(&mut self, client: usize, ticket: Ticket, hold: u64, names: impl Iterator<Item = usize>) {
+        for name in names {
+            if self.forced_early.remove(&(client, ticket, name)) {
+                self.took(hold, name);
+            }
+        }
+    }
+
+    /// A hold was given back, and of this name another one goes on.
+    pub(crate) fn inherits(&mut self, hold: u64, heir: u64, name: usize) {
+        if self.forced.contains(&(hold, name)) {
+            self.took(heir, name);
+        }
+    }
+
+    /// Whether the record of any of these holds was taken away.
+    pub(crate) fn has_taken(&self, name: usize, mut holds: impl Iterator<Item = u64>) -> bool {
+        !self.forced.is_empty() && holds.any(|hold| self.forced.contains(&(hold, name)))
+    }
+
+    /// A fault struck: what was seen before says nothing.
+    pub(crate) fn disturbed(&mut self) {
+        self.untold_since.clear();
+    }
+
+    /// Somebody looked while all was calm: a hold that the watchdog renews, and whose record
+    /// was taken away. `is_over` says that its holder knows, or has a record again.
+    pub(crate) fn observed(&mut self, hold: u64, name: usize, is_over: bool, lease: Micros, now: Micros) -> Checked {
+        if is_over {
+            self.untold_since.remove(&(hold, name));
+            return Ok(());
+        }
+        let since = *self.untold_since.entry((hold, name)).or_insert(now);
+        // A third of the lease by a clock that may be slow, and half a second.
+        if now - since > lease / 3 + lease / 300 + 500 * MS {
+            let what = format!(
+                "name {name} was taken from hold {hold} by force, which was not told for {} ms",
+                (now - since) / MS
+            );
+            return broken("I9", what);
+        }
+        Ok(())
+    }
+
+    /// Somebody asked for permits, and had none.
+    pub(crate) fn asked_for_permits(
+        &mut self,
+        name: usize,
+        wanted: Permits,
+        (before, after): (&PermitsStanding, &PermitsStanding),
+        said: Said,
+        keeps_records: bool,
+    ) -> Checked {
+        if before.held > 0 && !keeps_records && before.limit != self.limits.get(&name).copied() {
+            let what = format!("{before:?} of name {name} agreed on {:?}", self.limits.get(&name));
+            return broken("I11", what);
+        }
+        let is_agreed = before.held == 0 || before.limit == Some(wanted.limit());
+        let right = match is_agreed {
+            false => Said::OtherLimit,
+            true if before.held + wanted.wanted() <= wanted.limit() => Said::Granted,
+            true => Said::Held,
+        };
+        let held = before.held + if said == Said::Granted { wanted.wanted() } else { 0 };
+        if (said != right && said != Said::Failed) || after.held != held {
+            let what = format!("{wanted:?} of name {name}: {said:?}; before {before:?}, after {after:?}");
+            return broken("I11", what);
+        }
+        if said == Said::Granted {
+            self.limits.insert(name, wanted.limit());
+        }
+        Ok(())
+    }
+
+    /// An operator changed a limit; `is_yes` says that the server said so.
+    pub(crate) fn set_limit(
+        &mut self,
+        name: usize,
+        limit: u32,
+        (before, after): (&PermitsStanding, &PermitsStanding),
+        is_yes: bool,
+    ) -> Checked {
+        let right = PermitsStanding {
+            limit: if is_yes { Some(limit) } else { before.limit },
+            ..before.clone()
+        };
+        if is_yes != (before.held > 0) || right != *after {
+            let what =
+                format!("a limit of {limit} for name {name} was set: {is_yes}; before {before:?}, after {after:?}");
+            return broken("I11", what);
+        }
+        if is_yes {
+            self.limits.insert(name, limit);
+        }
+        Ok(())
+    }
+}
+
+/// A forced release ran: whoever was on record is not, and it says so.
+pub(crate) fn check_forced(name: usize, before: &[OnRecord], after: &[OnRecord], is_yes: bool) -> Checked {
+    let stays = before
+        .iter()
+        .any(|(owner, _)| after.iter().any(|(other, _)| other == owner));
+    // What has ended is no record to anybody, and may go as well.
+    if stays || (!before.is_empty() && !is_yes) {
+        let (before, after) = (shown(before), shown(after));
+        let what = format!("name {name} was taken by force: {is_yes}; before {before:?}, after {after:?}");
+        return broken("I4", what);
+    }
+    Ok(())
+}
+
+/// A server was asked who holds a lock, and named somebody or nobody.
+pub(crate) fn check_inspected(name: usize, held: &[OnRecord], said: Option<&[u8]>) -> Checked {
+    let is_right = match &said {
+        Some(owner) => held.iter().any(|(other, _)| other == *owner),
+        None => held.is_empty(),
+    };
+    if is_right {
+        return Ok(());
+    }
+    broken(
+        "I4",
+        format!(
+            "name {name} is said to be held by {:?}; it is by {:?}",
+            said.map(String::from_utf8_lossy),
+            shown(held)
+        ),
+    )
+}
+
+/// The holder of a fair lock is gone by this script: if the first in the queue lives, it has it.
+pub(crate) fn check_next(name: usize, before: &Standing, after: &Standing, now: u64) -> Checked {
+    let Some(first) = before.queue.first() else {
+        return Ok(());
+    };
+    let seen = before
+        .seen
+        .get(first)
+        .filter(|seen| **seen <= now && now - **seen <= WAITER_LIFE);
+    let has_it = after.holder.as_ref().is_some_and(|(owner, _)| owner == first);
+    if seen.is_none() || has_it {
+        return Ok(());
+    }
+    let holder = after.holder.as_ref().map(|(owner, _)| String::from_utf8_lossy(owner));
+    let first = String::from_utf8_lossy(first);
+    let what = format!("the holder of name {name} is gone, and {first}, which is next, does not have it: {holder:?}");
+    broken("I7", what)
+}
+
+/// What is on record, as text.
+pub(crate) fn shown(holders: &[OnRecord]) -> Vec<(String, i64)> {
+    let text = |(owner, left): &OnRecord| (String::from_utf8_lossy(owner).into_owned(), *left);
+    holders.iter().map(text).collect()
+}
+
+/// A script about one record of a name ran: another kind's record is as it was, and where
+/// both have one key, the call was refused.
+pub(crate) fn check_undisturbed(
+    name: usize,
+    (before, after): (&[OnRecord], &[OnRecord]),
+    collides: bool,
+    was_wrong_type: bool,
+) -> Checked {
+    let is_told = !collides || before.is_empty() || was_wrong_type;
+    if before == after && is_told {
+        return Ok(());
+    }
+    let (before, after) = (shown(before), shown(after));
+    let what =
+        format!("name {name} as another kind: before {before:?}, after {after:?}; was it refused? {was_wrong_type}");
+    broken("I4", what)
+}

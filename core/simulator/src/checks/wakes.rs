@@ -1,0 +1,50 @@
+//! I6, of messages: a waiter whose client hears that its lock may be free asks at once, and
+//! not only when it would have asked anyway.
+
+use std::collections::BTreeMap;
+
+use leasehold_protocol::Ticket;
+
+use super::{Checked, broken};
+use crate::time::{MS, Micros};
+
+/// The check of it.
+#[derive(Debug, Default)]
+pub(crate) struct Wakes {
+    /// The longest that it may take.
+    pub(crate) word: Micros,
+    /// Clients that heard of a name that it may be free, when it was: when, and who waits there.
+    heard: BTreeMap<(usize, usize), (Micros, Ticket)>,
+}
+
+impl Wakes {
+    /// A client hears that a name may be free, which it is, and this caller waits for it.
+    pub(crate) fn hears(&mut self, client: usize, name: usize, waiter: Ticket, now: Micros) {
+        self.heard.entry((client, name)).or_insert((now, waiter));
+    }
+
+    /// A client asks for a name.
+    pub(crate) fn asks(&mut self, client: usize, name: usize) {
+        self.heard.remove(&(client, name));
+    }
+
+    /// A fault struck: what was heard before says nothing.
+    pub(crate) fn disturbed(&mut self) {
+        self.heard.clear();
+    }
+
+    /// Somebody looked while all was calm; `waits` says who still waits at a client.
+    pub(crate) fn observed(&mut self, now: Micros, waits: impl Fn(usize, Ticket) -> bool) -> Checked {
+        self.heard.retain(|(client, _), (_, waiter)| waits(*client, *waiter));
+        for ((client, name), (since, waiter)) in &self.heard {
+            if now - since > self.word {
+                let what = format!(
+                    "client {client} heard {} ms ago that name {name} may be free, and {waiter:?} waits for it",
+                    (now - since) / MS
+                );
+                return broken("I6", what);
+            }
+        }
+        Ok(())
+    }
+}

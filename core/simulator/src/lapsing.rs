@@ -1,0 +1,116 @@
+//! What becomes of tasks whose fixed leases lapse: they hold nothing any more, take the
+//! lock again, and now and then come back for what they had.
+
+use leasehold_protocol::{ErrorKind, LeaseId, LostReason, Ticket};
+
+use crate::checks::{Checked, broken};
+use crate::kinds::Family;
+use crate::trace::Line;
+use crate::workload::Wish;
+use crate::world::World;
+
+/// So many leases that lapsed a task remembers.
+const REMEMBERED: usize = 3;
+
+impl World {
+    /// A lease was told to be lost. A fixed one is forgotten with that.
+    pub(crate) fn lapses(&mut self, client: usize, lease: LeaseId, reason: LostReason) -> Checked {
+        let Some(held) = self.ledger.get(client, lease).filter(|_| reason != LostReason::Closed) else {
+            return Ok(());
+        };
+        let (hold, locks) = (held.hold, held.locks.clone());
+        let session = self.clients[client].session.as_ref();
+        let is_known = session.is_some_and(|session| session.has_lease(lease));
+        let is_fixed = !self.ledger.is_renewed(hold);
+        // A lock that is held around several is renewed while the others are taken.
+        if self.plan.family != Family::Several && is_known == is_fixed {
+            let what = if is_fixed {
+                "keeps a fixed lease"
+            } else {
+                "forgot an auto-renewed lease"
+            };
+            return broken("I12", format!("client {client} {what} that was lost: {lease:?}"));
+        }
+        if is_known {
+            return Ok(());
+        }
+        // Its TTL passes later than its deadline: by what a call may be delayed, and by the margin.
+        let until = self.now + self.plan.settles_in();
+        for (name, _) in &locks {
+            self.owned.lapsed(client, *name, until);
+        }
+        self.lets_go_until(client, lease, until);
+        let mut tasks = self.clients[client].tasks.iter_mut();
+        if let Some(task) = tasks.find(|task| task.leases.contains(&lease)) {
+            task.leases.retain(|of| *of != lease);
+            task.lapsed.push((lease, locks));
+            if task.lapsed.len() > REMEMBERED {
+                task.lapsed.remove(0);
+            }
+        }
+        Ok(())
+    }
+
+    /// A task releases or extends a lease that lapsed: it is not its owner any more.
+    pub(crate) fn comes_back(&mut self, client: usize, task: usize) -> Checked {
+        let draw = self.random.between(0, 2);
+        let of = &mut self.clients[client].tasks[task];
+        let context = of.context;
+        let Some((lease, locks)) = of.lapsed.pop() else {
+            return Ok(());
+        };
+        let holds_it = !self.on_side(client, task, &locks).is_empty();
+        let named = self.named(&locks);
+        let now = self.clients[client].clock.at(self.now);
+        let Some(session) = &mut self.clients[client].session else {
+            return Ok(());
+        };
+        let (ticket, is_extension) = match (draw, context) {
+            (0, _) => (session.extend(lease, None, now), true),
+            (1, Some(context)) if !holds_it => match named.as_slice() {
+                [(kind, name)] => (session.release_innermost(*kind, name, context, now), false),
+                several => (session.release_innermost_of_all(several, context, now), false),
+            },
+            _ => (session.release(lease, now), false),
+        };
+        let line = if is_extension {
+            Line::Extends {
+                client,
+                task,
+                ticket,
+                lease,
+            }
+        } else {
+            Line::Releases {
+                client,
+                task,
+                ticket,
+                lease,
+            }
+        };
+        self.note(line);
+        self.waits(client, task, ticket, Wish::Refusal)
+    }
+
+    /// Who holds nothing of a lock is not told that it was lost.
+    pub(crate) fn check_may_ask_again(
+        &self,
+        client: usize,
+        ticket: Ticket,
+        kind: ErrorKind,
+        wish: Option<&(Ticket, Wish)>,
+    ) -> Checked {
+        match wish {
+            Some((
+                _,
+                Wish::Acquire {
+                    locks, inside: None, ..
+                },
+            )) if locks.len() == 1 && kind == ErrorKind::LockLost => broken(
+                "I8",
+                format!("client {client}: {ticket:?} holds nothing, and is told that it was lost"),
+            ),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Connections: each opens, closes and is told of by itself, and each may lead to a
+//! server that was demoted in place.
+//!
+//! A demoted server is a replica of the one that took its place, and keeps its
+//! connections: on those it answers what needs no write, and refuses the rest. A new
+//! connection leads to the new primary, once the address does.
+
+use leasehold_protocol::{Call, CallError, CallId, Lane};
+
+use crate::checks::Checked;
+use crate::client::{Line, Route};
+use crate::fault::Fault;
+use crate::kinds::{self, Role, is_fair, role};
+use crate::records::Record;
+use crate::time::{MS, Micros, SECOND};
+use crate::trace;
+use crate::world::{Event, World};
+
+/// What a replica says to a write.
+pub(crate) const READONLY: &str = "READONLY";
+/// How often a client that has something on a server looks whether it is a primary.
+pub(crate) const LOOK: Micros = 5 * SECOND;
+/// How soon a client that had nothing is seen to have something.
+const IDLE: Micros = 100 * MS;
+
+impl World {
+    /// A client sees that a connection is gone.
+    pub(crate) fn closed(&mut self, route: Route) -> Checked {
+        let Route { client, node, line, .. } = route;
+        let link = self.clients[client].link(route);
+        if !link.open || link.epoch != route.epoch {
+            return Ok(());
+        }
+        link.open = false;
+        link.epoch += 1;
+        let cut_off = std::mem::take(&mut link.in_flight);
+        let is_told = std::mem::take(&mut link.is_told);
+        self.note(trace::Line::Closed { client, node });
+        let next = self.route(client, node, line);
+        let longest = self.random.pick(&[3 * MS, 200 * MS]);
+        let back_off = self.random.between(MS, longest);
+        self.schedule(back_off, Event::Opened { route: next });
+        if is_told {
+            self.tell(client, |session, now| match line.lane() {
+                Some(lane) => session.on_lane_closed(Self::node_id(node), lane, "the connection closed", now),
+                None => session.on_subscriptions_lost(Self::node_id(node)),
+            })?;
+        }
+        for call in cut_off {
+            let cause = CallError::Disconnected("the connection closed".into());
+            self.tell(client, |session, now| session.on_reply(call, Err(cause), now))?;
+        }
+        Ok(())
+    }
+
+    /// A connection is there, unless the server stands still, or nothing leads there.
+    pub(crate) fn opened(&mut self, route: Route) -> Checked {
+        let Route { client, node, line, .. } = route;
+        let now = self.now;
+        let away_until = self.clients[client].link(route).away_until;
+        if self.nodes[node].stopped || self.nodes[node].is_moving || away_until > now {
+            let again = self.random.between(20 * MS, 100 * MS);
+            self.schedule(again, Event::Opened { route });
+            return Ok(());
+        }
+        let link = self.clients[client].link(route);
+        if link.open || link.epoch != route.epoch {
+            return Ok(());
+        }
+        link.open = true;
+        link.cut = false;
+        link.busy_until = [0; 2];
+        link.stale_since = None;
+        link.is_told = true;
+        self.following.hindered(route, now);
+        let Some(lane) = line.lane() else {
+            self.note(trace::Line::OpenedForMessages { client, node });
+            for channel in self.clients[client].wires[node].channels.clone() {
+                self.listen(route, channel, true);
+            }
+            return Ok(());
+        };
+        self.note(trace::Line::Opened { client, node, lane });
+        self.tell(client, |session, now| {
+            session.on_lane_opened(Self::node_id(node), lane, now)
+        })?;
+        // The other lane may lead elsewhere.
+        self.looks(client, node, lane.other())
+    }
+
+    /// A call has waited too long for a connection.
+    pub(crate) fn overdue(&mut self, route: Route, call: CallId) -> Checked {
+        let link = self.clients[route.client].link(route);
+        let before = link.waiting.len();
+        link.waiting.retain(|waiting| waiting.id != call);
+        if link.waiting.len() == before {
+            return Ok(());
+        }
+        let cause = CallError::Disconnected("not connected".into());
+        self.tell(route.client, |session, now| session.on_reply(call, Err(cause), now))
+    }
+
+    /// A call has waited too long for its answer: the client gives up the connection.
+    pub(crate) fn silent(&mut self, route: Route, call: CallId) -> Checked {
+        let link = self.clients[route.client].link(route);
+        if link.epoch != route.epoch || !link.in_flight.contains(&call) {
+            return Ok(());
+        }
+        if !link.cut {
+            self.break_off(route);
+        }
+        self.closed(route)
+    }
+
+    /// One connection of a client is cut, and none takes its place for a while.
+    pub(crate) fn cut_one(&mut self, client: usize, node: usize) {
+        let line = self.random.pick(&Line::ALL);
+        let longest = self.random.pick(&[100 * MS, SECOND, 3 * SECOND]);
+        let away = self.random.between(MS, longest);
+        let route = self.route(client, node, line);
+        let until = self.now + away;
+        let link = self.clients[client].link(route);
+        if link.open && !link.cut {
+            link.away_until = until;
+            self.cut(route);
+            self.struck(Fault::LaneCut, client);
+        }
+    }
+
+    /// A server is demoted; nothing leads to the one in its place yet.
+    pub(crate) fn demote(&mut self, node: usize) -> bool {
+        if std::mem::replace(&mut self.nodes[node].is_moving, true) {
+            return false;
+        }
+        let now = self.now;
+        for client in &mut self.clients {
+            for link in client.wires[node].links.iter_mut().filter(|link| link.open) {
+                link.stale_since.get_or_insert(now);
+            }
+        }
+        true
+    }
+
+    /// The error of a call that a demoted server refuses. It answers what it can without
+    /// writing: who holds a lock.
+    pub(crate) fn refuses_as_replica(&mut self, node: usize, call: &Call) -> Option<&'static str> {
+        let (role, record) = role(call.script);
+        match (role, record) {
+            (Role::Inspect, _) => None,
+            (Role::Acquire, Record::Hash | Record::Text) if !is_fair(call.script) => {
+                let holders = self.name_of(call).map(|name| self.holders_of(node, name, record));
+                let mut holders = holders.into_iter().flatten();
+                let is_held = holders.any(|(of, _)| Some(of.as_slice()) != kinds::owner(call));
+                (!is_held).then_some(READONLY)
+            }
+            _ => Some(READONLY),
+        }
+    }
+
+    /// It is time for a client to look what a server is.
+    pub(crate) fn look(&mut self, client: usize, node: usize) -> Checked {
+        let has_something = |session: &leasehold_protocol::Session| !session.is_empty();
+        let is_in_use = self.clients[client].session.as_ref().is_some_and(has_something);
+        // A look that is due waits until the client has something again, and for its answer.
+        let is_answered = is_in_use && !self.nodes[node].stopped;
+        let next = if is_answered { LOOK } else { IDLE };
+        self.schedule(next, Event::Look { client, node });
+        match is_answered {
+            true => self.looks(client, node, Lane::Command),
+            false => Ok(()),
+        }
+    }
+
+    fn looks(&mut self, client: usize, node: usize, lane: Lane) -> Checked {
+        let route = self.route(client, node, Line::of(lane));
+        let link = self.clients[client].link(route);
+        let is_seen = link.open && !link.cut && link.stale_since.is_some() && !self.nodes[node].stopped;
+        if is_seen { self.leaves(client, node) } else { Ok(()) }
+    }
+
+    /// A client gives up its connections to a server that is no primary any more.
+    pub(crate) fn leaves(&mut self, client: usize, node: usize) -> Checked {
+        for line in Line::ALL {
+            let route = self.route(client, node, line);
+            let link = self.clients[client].link(route);
+            if !link.open {
+                continue;
+            }
+            if !link.cut {
+                self.break_off(route);
+            }
+            self.closed(route)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,32 @@
+//! What callers and operators can do, and how often each thing was done.
+
+use crate::counted::counted;
+
+counted! {
+    /// Something that a caller or an operator does.
+    Operation, OperationCounts;
+    /// A caller asked for a lock.
+    Acquire = "acquire",
+    /// A caller asked for several locks together.
+    AcquireAll = "acquire several",
+    /// A holder asked for a lock inside of what it held.
+    AcquireInside = "acquire inside",
+    /// A holder gave a lease back.
+    Release = "release",
+    /// A holder gave its innermost level back, by its context.
+    ReleaseInnermost = "release innermost",
+    /// A lease was given back that had been already.
+    ReleaseAgain = "release again",
+    /// A holder of several locks tried to give one of them back by itself.
+    ReleasePart = "release a member",
+    /// A holder asked for more time.
+    Extend = "extend",
+    /// A holder wrote to what the lock guards.
+    GuardedWrite = "guarded write",
+    /// Somebody asked who holds a lock.
+    Inspect = "inspect",
+    /// An operator took a lock from whoever held it.
+    ForceRelease = "force release",
+    /// An operator changed a semaphore's limit.
+    SetLimit = "set limit",
+}

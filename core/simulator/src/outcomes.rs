@@ -1,0 +1,336 @@
+//! What callers are told, and whether it can be true.
+
+use std::collections::BTreeSet;
+
+use leasehold_protocol::{ErrorKind, Event as Told, Grant, Kind, LeaseId, LostReason, Outcome, Ticket, Token};
+
+use crate::acquiring::check_not_owner;
+use crate::checks::{Checked, broken, check_backing, check_levels, check_refusal, is_believed};
+use crate::kinds::Family;
+use crate::ledger::Lock;
+use crate::plan::micros;
+use crate::records::Record;
+use crate::time::MS;
+use crate::trace::Line;
+use crate::workload::{Task, Wish};
+use crate::world::World;
+
+impl World {
+    /// A session told something.
+    pub(crate) fn told(&mut self, client: usize, event: Told) -> Checked {
+        match event {
+            Told::Completed { ticket, outcome } => self.completed(client, ticket, outcome),
+            Told::Lost { lease, reason } => {
+                self.note(Line::lost(client, lease, reason));
+                self.signals.lost(client, lease, &self.ledger)?;
+                let renewed = self.ledger.get(client, lease).and_then(|held| held.renewed);
+                let is_kept = renewed.is_some();
+                if let Some(length) = renewed
+                    && reason == LostReason::Expired
+                    && self.nodes.len() == 1
+                {
+                    let of = &self.clients[client];
+                    self.following
+                        .expired((client, of), (lease, length), &self.nodes[0], self.now)?;
+                }
+                let is_calm = self.is_settled() && self.clients[client].is_connected();
+                if is_kept && is_calm && reason == LostReason::Expired && self.exclusion.is_promised {
+                    broken("I9", format!("client {client}: the watchdog let {lease:?} expire"))?;
+                }
+                let lost = self.ledger.get_mut(client, lease).map(|held| {
+                    held.lost = true;
+                    held.locks.clone()
+                });
+                for (name, _) in lost.unwrap_or_default() {
+                    self.signals.nobody_had_to_ask(client, name, self.now);
+                }
+                self.lapses(client, lease, reason)
+            }
+            Told::Renewed { lease, deadline } => {
+                self.note(Line::Renewed {
+                    client,
+                    lease,
+                    deadline,
+                });
+                if let Some(held) = self.ledger.get_mut(client, lease) {
+                    held.deadline = deadline;
+                }
+                self.believes(client, lease)?;
+                self.is_backed(client, lease)
+            }
+        }
+    }
+
+    /// A lease was granted, or may be relied on for longer.
+    fn believes(&mut self, client: usize, lease: LeaseId) -> Checked {
+        self.exclusion
+            .believes(client, lease, &self.ledger, &self.operators, &self.clocks, self.now)
+    }
+
+    /// Whoever relies on a lock of this name has a record that lasts as long.
+    pub(crate) fn records_outlast(&mut self, name: usize) -> Checked {
+        let of_name: Vec<(usize, LeaseId)> = self
+            .ledger
+            .live()
+            .filter(|(_, held)| held.locks.iter().any(|(of, _)| *of == name))
+            .map(|(whose, _)| whose)
+            .collect();
+        for (client, lease) in of_name {
+            self.is_backed(client, lease)?;
+        }
+        Ok(())
+    }
+
+    /// Every lock of a lease that is relied on is on record for as long.
+    fn is_backed(&mut self, client: usize, lease: LeaseId) -> Checked {
+        let Some(held) = self.ledger.get(client, lease).filter(|_| self.exclusion.is_promised) else {
+            return Ok(());
+        };
+        if !is_believed(held, self.clocks[client], self.now) {
+            return Ok(());
+        }
+        let until = self.clocks[client].when(held.deadline);
+        // What an operator took is relied on until its holder hears of it.
+        let locks = held.locks.iter().filter(|(name, _)| !self.is_forced(held, *name));
+        let locks: Vec<Lock> = locks.copied().collect();
+        for (name, kind) in locks {
+            let mut left = Vec::new();
+            for node in 0..self.nodes.len() {
+                let owners = self.holders_of(node, name, Record::of(kind)).into_iter();
+                let own = owners.filter(|(owner, _)| owner.starts_with(self.clients[client].id.as_bytes()));
+                let own = own.map(|(_, left)| left.unsigned_abs() * MS + MS);
+                left.extend(own.max().map(|left| self.nodes[node].lasts(left)));
+            }
+            check_backing((client, lease, name), until - self.now, left, self.nodes.len())?;
+        }
+        Ok(())
+    }
+
+    fn completed(&mut self, client: usize, ticket: Ticket, outcome: Outcome) -> Checked {
+        self.signals.completed(client, ticket)?;
+        let is_its = |task: &Task| task.waits_for(ticket);
+        let task = self.clients[client].tasks.iter().position(is_its);
+        let wish = task.and_then(|task| self.clients[client].tasks[task].waits.take());
+        let refused = match (&outcome, &wish) {
+            (Outcome::Granted(_), _) => None,
+            (_, Some((_, wish))) => Some(wish.clone()),
+            _ => None,
+        };
+        match outcome {
+            Outcome::Granted(grant) => {
+                self.note(Line::Granted {
+                    client,
+                    ticket,
+                    lease: grant.lease,
+                    token: grant.token.map(Token::get),
+                    deadline: grant.deadline,
+                    levels: grant.levels,
+                });
+                self.following.granted(client, grant.lease, self.now);
+                if let (Some(task), Some((_, wish))) = (task, wish) {
+                    self.is_granted(client, (task, ticket), &grant, wish)?;
+                }
+            }
+            Outcome::NotGranted(_) => {
+                self.note(Line::NotGranted { client, ticket });
+                if let Some((_, Wish::Acquire { is_wrong: true, .. })) = wish {
+                    broken("I9", format!("client {client}: {ticket:?} waited for itself"))?;
+                }
+                if let Some((_, Wish::Acquire { bounded: false, .. })) = wish {
+                    broken(
+                        "I9",
+                        format!("client {client}: {ticket:?} waits without bound and is told: held"),
+                    )?;
+                }
+            }
+            Outcome::Forced(is_done) => self.note(Line::Forced {
+                client,
+                ticket,
+                is_done,
+            }),
+            Outcome::Released(how) => {
+                self.note(Line::released(client, ticket, how));
+                if let Some((_, Wish::Refusal)) = wish {
+                    check_not_owner(client, None)?;
+                }
+            }
+            Outcome::Extended(deadline) => {
+                self.note(Line::Extended {
+                    client,
+                    ticket,
+                    deadline,
+                });
+                if let Some((_, Wish::Refusal)) = wish {
+                    check_not_owner(client, None)?;
+                }
+                let lease = match wish {
+                    Some((_, Wish::Extend(lease))) => self.ledger.get(client, lease),
+                    _ => None,
+                };
+                if let Some(held) = lease.filter(|held| !held.lost && held.deadline < deadline) {
+                    let known = held.deadline;
+                    let what =
+                        format!("client {client}: {ticket:?} extends to {deadline:?}, the lease is good to {known:?}");
+                    broken("I9", what)?;
+                }
+            }
+            Outcome::State(state) => {
+                let held = state.holder.is_some();
+                self.note(Line::Inspected { client, ticket, held });
+            }
+            Outcome::Failed(error) => {
+                let kind = error.kind();
+                self.note(Line::Failed { client, ticket, kind });
+                match &wish {
+                    Some((_, Wish::Acquire { is_wrong, locks, .. })) => {
+                        let may_disagree = locks.iter().any(|lock| self.may_disagree(*lock));
+                        check_refusal(client, ticket, kind, *is_wrong, may_disagree)?;
+                        self.check_may_ask_again(client, ticket, kind, wish.as_ref())?;
+                        if kind == ErrorKind::Misconfigured {
+                            for (name, kind) in locks {
+                                self.progress.granted(*name, *kind);
+                            }
+                        }
+                    }
+                    Some((_, Wish::Operator { name, kind: of })) => {
+                        self.check_operator(client, ticket, (*name, *of), kind)?;
+                    }
+                    Some((_, Wish::Refusal)) => check_not_owner(client, Some(kind))?,
+                    _ => {}
+                }
+                if kind == ErrorKind::Unavailable
+                    && let Some((_, wish)) = &wish
+                {
+                    self.check_silence(client, ticket, wish)?;
+                }
+                let is_unbounded = matches!(wish, Some((_, Wish::Acquire { bounded: false, .. })));
+                let since = self.now.saturating_sub(micros(self.plan.poll.1) + self.plan.timeout());
+                let is_heard = self.following.reaches((client, &self.clients[client]), since);
+                if is_unbounded && kind == ErrorKind::Unavailable && self.is_settled() && is_heard {
+                    broken(
+                        "I6",
+                        format!("client {client}: {ticket:?} is told that the server is silent; it is not"),
+                    )?;
+                }
+            }
+        }
+        self.owned.refused(client, ticket, self.now);
+        if let Some(Wish::Acquire { locks, .. }) = &refused {
+            self.gave_up(locks);
+        }
+        if let Some(task) = task {
+            self.think(client, task);
+        }
+        Ok(())
+    }
+
+    fn is_granted(&mut self, client: usize, (task, ticket): (usize, Ticket), grant: &Grant, wish: Wish) -> Checked {
+        let Wish::Acquire {
+            locks,
+            inside,
+            renewed,
+            is_wrong,
+            fencing,
+            ..
+        } = wish
+        else {
+            return broken(
+                "I9",
+                format!("client {client}: {ticket:?} asked for no lock and was granted one"),
+            );
+        };
+        if is_wrong {
+            return broken(
+                "I10",
+                format!("client {client}: {ticket:?} waits for itself and was granted"),
+            );
+        }
+        self.check_token(client, ticket, grant, &locks, fencing && inside.is_none())?;
+        self.clients[client].tasks[task].leases.push(grant.lease);
+        let of = (locks.clone(), renewed);
+        let hold = self.ledger.granted(client, grant, inside, of.0, of.1).hold;
+        self.owned.granted(client, ticket, hold);
+        let names = locks.iter().map(|(name, _)| *name);
+        self.operators.granted(client, ticket, hold, names);
+        self.grants += 1;
+        for (name, kind) in &locks {
+            self.progress.granted(*name, *kind);
+            if inside.is_none() {
+                self.starvation.granted(*name, *kind);
+            }
+        }
+        if inside.is_none() {
+            self.progress.served();
+        }
+        self.believes(client, grant.lease)?;
+        self.is_backed(client, grant.lease)?;
+        if inside.is_none() && locks.len() > 1 {
+            self.has_all(client, &locks)?;
+        }
+        if self.clients[client].tasks[task].context.is_none() {
+            return Ok(());
+        }
+        // A read inside a write may be a hold beside another read of the same context.
+        let is_of_it = |lease: &LeaseId| self.ledger.get(client, *lease).is_some_and(|lease| lease.hold == hold);
+        let leases = self.clients[client].tasks[task].leases.iter().copied();
+        let leases: Vec<LeaseId> = leases.filter(is_of_it).collect();
+        let said = grant.levels.saturating_sub(self.wholes_around(client, task, &locks));
+        check_levels(client, task, (said, Some(grant.lease)), &leases)
+    }
+
+    /// I2: who wanted a token of a lock that has one was given it.
+    fn check_token(&self, client: usize, ticket: Ticket, grant: &Grant, locks: &[Lock], is_wanted: bool) -> Checked {
+        let has_one = match locks {
+            [(_, kind)] => matches!(kind, Kind::Lock | Kind::Mutex | Kind::Fair | Kind::Write),
+            _ => false,
+        };
+        if is_wanted && has_one && grant.token.is_none() && self.plan.family != Family::RedLock {
+            return broken(
+                "I2",
+                format!("client {client}: {ticket:?} wanted a token, and was granted without"),
+            );
+        }
+        Ok(())
+    }
+
+    /// How many holds of several locks a task has that one lock is a part of: each is a
+    /// level of that lock, too.
+    fn wholes_around(&self, client: usize, task: usize, locks: &[Lock]) -> u32 {
+        let [lock] = locks else { return 0 };
+        let leases = self.clients[client].tasks[task].leases.iter();
+        let held = leases.filter_map(|lease| self.ledger.get(client, *lease));
+        let around = held.filter(|held| held.locks.len() > 1 && held.has_part(*lock));
+        let holds: BTreeSet<u64> = around.map(|held| held.hold).collect();
+        u32::try_from(holds.len()).unwrap_or(u32::MAX)
+    }
+
+    /// I8, asked of the session.
+    pub(crate) fn check_task(&self, client: usize, task: usize) -> Checked {
+        let of = &self.clients[client].tasks[task];
+        let (Some(context), Some(session)) = (of.context, &self.clients[client].session) else {
+            return Ok(());
+        };
+        for lease in &of.leases {
+            let Some(locks) = self.ledger.get(client, *lease).map(|lease| &lease.locks) else {
+                continue;
+            };
+            if locks.len() > 1 {
+                let named = self.named(locks);
+                let said = (
+                    session.levels_of_all(&named, context),
+                    session.innermost_of_all(&named, context),
+                );
+                check_levels(client, task, said, &self.on_side(client, task, locks))?;
+            }
+            // What is held as a part of several is not held by itself.
+            for (name, kind) in locks {
+                let said = (
+                    session.levels(*kind, &self.names[*name], context),
+                    session.innermost(*kind, &self.names[*name], context),
+                );
+                check_levels(client, task, said, &self.on_side(client, task, &[(*name, *kind)]))?;
+            }
+        }
+        Ok(())
+    }
+}

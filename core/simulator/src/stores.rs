@@ -1,0 +1,50 @@
+//! Stores for simulated servers. A history begins with empty ones, and most of what an empty
+//! one costs is its script engine: so the engine of the last history is used again.
+
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+
+use leasehold_store::Store;
+
+thread_local! {
+    static USED: RefCell<Vec<Store>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A store that goes back when its server is gone.
+pub(crate) struct Lent(Option<Store>);
+
+impl Lent {
+    /// An empty store.
+    pub(crate) fn new() -> Self {
+        let used = USED.with_borrow_mut(Vec::pop);
+        Self(Some(used.unwrap_or_default()))
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(mut store) = self.0.take() {
+            store.start_over();
+            // The thread may be ending.
+            let _ = USED.try_with(|used| used.borrow_mut().push(store));
+        }
+    }
+}
+
+impl Deref for Lent {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        self.0
+            .as_ref()
+            .unwrap_or_else(|| unreachable!("it is there until it is dropped"))
+    }
+}
+
+impl DerefMut for Lent {
+    fn deref_mut(&mut self) -> &mut Store {
+        self.0
+            .as_mut()
+            .unwrap_or_else(|| unreachable!("it is there until it is dropped"))
+    }
+}

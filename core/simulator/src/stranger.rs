@@ -1,0 +1,99 @@
+//! Somebody who may publish and read, and means no good: it invents messages, repeats what it
+//! has overheard, and says what cannot be true of those who wait.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use leasehold_protocol::Kind;
+
+use crate::checks::Standing;
+use crate::fault::Fault;
+use crate::time::{Micros, SECOND};
+use crate::world::World;
+
+/// So many messages are remembered, to be said again.
+const OVERHEARD: usize = 32;
+/// Further from any clock than a history is long, and than clocks are set.
+const FAR: Micros = 3_600 * SECOND;
+/// The largest token that can be read.
+const LARGEST_TOKEN: u64 = (1 << 53) - 2;
+
+/// What was published: the channel, and what was said.
+pub(crate) type Overheard = VecDeque<(Arc<[u8]>, Arc<[u8]>)>;
+
+impl World {
+    /// A message is published, and overheard.
+    pub(crate) fn overhears(&mut self, channel: &Arc<[u8]>, payload: &Arc<[u8]>) {
+        if self.overheard.len() == OVERHEARD {
+            self.overheard.pop_front();
+        }
+        self.overheard.push_back((Arc::clone(channel), Arc::clone(payload)));
+    }
+
+    /// A stranger publishes a few messages.
+    pub(crate) fn invents(&mut self, node: usize) {
+        self.struck(Fault::Invention, node);
+        for _ in 0..self.random.between(1, 20) {
+            let (channel, payload) = self.invention(node);
+            let clock = self.nodes[node].clock(self.now);
+            self.nodes[node]
+                .store
+                .execute(&[b"PUBLISH".as_slice(), &channel, &payload], clock);
+            for (listener, delivery) in self.nodes[node].published() {
+                self.publish(listener, node, &delivery.channel, &delivery.payload);
+            }
+        }
+    }
+
+    fn invention(&mut self, node: usize) -> (Vec<u8>, Vec<u8>) {
+        let name = self.random.index(self.names.len());
+        let lock = self.names[name].as_str().to_owned();
+        let client = self.random.index(self.clients.len());
+        let grants = format!("leasehold:{{{lock}}}:grants:{}", self.clients[client].id).into_bytes();
+        let draw = self.random.between(0, 9);
+        if draw == 0 && !self.overheard.is_empty() {
+            let (channel, payload) = &self.overheard[self.random.index(self.overheard.len())];
+            return (channel.to_vec(), payload.to_vec());
+        }
+        if draw <= 3 {
+            let word = self
+                .random
+                .pick(&["channel", "rw-channel", "semaphore-channel", "grants"]);
+            let channel = match word {
+                "grants" => grants,
+                "channel" if self.random.chance(500) => format!("redisson_lock__channel:{{{lock}}}").into_bytes(),
+                _ => format!("leasehold:{{{lock}}}:{word}").into_bytes(),
+            };
+            let length = self.random.index(40);
+            let noise = (0..length).map(|_| self.random.next().to_le_bytes()[0]).collect();
+            return (channel, if draw == 1 { noise } else { b"0".to_vec() });
+        }
+        // A grant to one who waits, as well as the queue tells of it, or to nobody.
+        let standing = match self.plan.names[name].contains(&Kind::Fair) {
+            true => self.standing(node, name),
+            false => Standing::default(),
+        };
+        let waiters = standing.queue;
+        let nobody = format!("{}:{}", self.clients[client].id, self.random.next() >> 1).into_bytes();
+        let owner = match waiters.len() {
+            0 => nobody,
+            _ if draw == 4 => nobody,
+            count => waiters[self.random.index(count)].clone(),
+        };
+        let of = owner.split(|byte| *byte == b':').next().unwrap_or_default();
+        let channel = [format!("leasehold:{{{lock}}}:grants:").as_bytes(), of].concat();
+        let now = self.nodes[node].clock(self.now).as_micros();
+        let seen = standing.seen.get(&owner).copied().unwrap_or(now);
+        let (seen, token) = match self.random.between(0, 4) {
+            0 => (seen.saturating_sub(FAR), now),
+            1 => (seen + FAR, now + FAR),
+            2 => (seen, seen.saturating_sub(1)),
+            3 => (seen, now + FAR),
+            _ => (seen, LARGEST_TOKEN),
+        };
+        (
+            channel,
+            [owner.as_slice(), format!(" {seen} {token}").as_bytes()].concat(),
+        )
+    }
+}

@@ -1,0 +1,139 @@
+//! Several locks together: callers who want what they keep from themselves, which is
+//! refused at once, and what those have who were granted all.
+
+use std::time::Duration;
+
+use leasehold_protocol::{AcquireRequest, Kind, LeaseTerms, Ticket};
+
+use crate::checks::Checked;
+use crate::ledger::Lock;
+use crate::plan::micros;
+use crate::records::Record;
+use crate::time::{MS, SECOND};
+use crate::trace::Line;
+use crate::workload::Wish;
+use crate::world::World;
+
+impl World {
+    /// What a task would wait for in vain, now and then.
+    pub(crate) fn own_to_wait_for(&mut self, client: usize, task: usize) -> Option<Vec<Lock>> {
+        let of = &self.clients[client].tasks[task];
+        let (_, lease) = (of.context?, *of.leases.last()?);
+        let now = self.clients[client].clock.at(self.now);
+        let held = self.ledger.get(client, lease)?;
+        let is_relied_on = !held.lost && now < held.deadline;
+        let (held, mutexes): (Vec<Lock>, Vec<Lock>) = (
+            held.locks.clone(),
+            held.locks
+                .iter()
+                .filter(|(_, kind)| *kind == Kind::Mutex)
+                .copied()
+                .collect(),
+        );
+        let is_majoritys = self.nodes.len() > 1;
+        if !is_relied_on || mutexes.is_empty() || (self.plan.family.takes_together() == 0 && !is_majoritys) {
+            return None;
+        }
+        if !self.random.chance(250) {
+            return None;
+        }
+        let own = self.random.pick(&mutexes);
+        if is_majoritys || held.len() > 1 {
+            return Some(vec![own]);
+        }
+        let names = 0..self.names.len();
+        Some(
+            names
+                .map(|name| match name == own.0 {
+                    true => own,
+                    false => (name, self.random.pick(&self.plan.names[name])),
+                })
+                .collect(),
+        )
+    }
+
+    /// A task asks for it, and waits.
+    pub(crate) fn waits_for_its_own(&mut self, client: usize, task: usize, locks: Vec<Lock>) -> Checked {
+        let bounded = self.random.chance(500);
+        let wait = bounded.then(|| Duration::from_micros(self.random.between(MS, 2 * SECOND)));
+        let context = self.clients[client].tasks[task].context;
+        let inside = self.clients[client].tasks[task].leases.last().copied();
+        let request = |(name, kind): &Lock| AcquireRequest {
+            kind: *kind,
+            name: self.names[*name].clone(),
+            context,
+            within: None,
+            wait,
+            lease: LeaseTerms::CLIENT,
+            max_hold: None,
+            fencing: true,
+        };
+        let mut requests: Vec<AcquireRequest> = locks.iter().map(request).collect();
+        let now = self.clients[client].clock.at(self.now);
+        let Some(session) = &mut self.clients[client].session else {
+            return Ok(());
+        };
+        let ticket = match requests.len() {
+            1 => session.acquire(requests.swap_remove(0), now),
+            _ => session.acquire_all(requests, now),
+        };
+        let (name, kind) = locks[0];
+        self.note(Line::Acquires {
+            client,
+            task,
+            ticket,
+            wait: wait.map(micros),
+            lease: None,
+            within: true,
+            name,
+            kind,
+        });
+        let wish = Wish::Acquire {
+            locks,
+            inside,
+            is_wrong: true,
+            renewed: Some(self.clients[client].lease),
+            bounded,
+            fencing: true,
+        };
+        self.waits(client, task, ticket, wish)
+    }
+
+    /// Who was granted several locks has a record of each.
+    pub(crate) fn has_all(&mut self, client: usize, locks: &[Lock]) -> Checked {
+        if !self.is_settled() || self.plan.tier.keeps_records() {
+            return Ok(());
+        }
+        for (name, kind) in locks {
+            let holders = self.holders_of(0, *name, Record::of(*kind));
+            let id = self.clients[client].id.as_bytes();
+            if !holders.iter().any(|(owner, _)| owner.starts_with(id)) {
+                let round_trips = 10 * self.plan.latency.1 + 60 * MS;
+                self.removals.check(client, *name, round_trips, self.now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Who waits without bound and is told that the server is silent has borne it for long.
+    pub(crate) fn check_silence(&self, client: usize, ticket: Ticket, wish: &Wish) -> Checked {
+        let Wish::Acquire {
+            bounded: false,
+            inside: None,
+            locks,
+            ..
+        } = wish
+        else {
+            return Ok(());
+        };
+        let longest = self.clients[client]
+            .lease
+            .max(micros(self.plan.poll.1) + self.plan.timeout());
+        // Only a majority's lock is held by the client as a whole.
+        let is_majoritys = self.nodes.len() > 1;
+        let names = locks.iter().filter(|_| is_majoritys).map(|(name, _)| *name);
+        // Less what clocks may differ by.
+        self.signals
+            .heard_silence(client, ticket, names, longest - longest / 100, self.now)
+    }
+}

@@ -1,0 +1,117 @@
+//! Defects of the fair lock's queue and of what clients hear of it.
+
+use std::time::Duration;
+
+use leasehold_protocol::{Defect, Kind};
+use leasehold_store::Reply;
+
+use crate::known::{Known, Mistake, Switch, ensure};
+use crate::world::{World, ms, seconds, wants};
+
+const QUEUE: &str = "leasehold:{desk}:fair";
+const ALIVE: &str = "leasehold:{desk}:alive";
+
+pub(crate) const UNHEARD: Known = Known {
+    what: "message wakes nobody",
+    switches: &[(Switch::Session(Defect::MessagesWakeNobody), "was told")],
+    check: a_message_wakes,
+};
+
+fn a_message_wakes(mistake: Mistake) -> Result<(), String> {
+    let mut world = World::new(mistake, 2);
+    let held = world.hold(0, wants(Kind::Lock, "door"))?;
+    let waiter = world.acquire(1, wants(Kind::Lock, "door"));
+    world.run_for(ms(900));
+    world.release(0, held.lease);
+    let granted = world.granted(1, waiter, ms(20));
+    granted.map_err(|waiting| format!("it was told that the lock is free, and is {waiting}"))?;
+    Ok(())
+}
+
+pub(crate) const MANY_DEAD: Known = Known {
+    what: "many dead fair waiters leave the lock idle",
+    switches: &[(Switch::Session(Defect::DeadEndThePassing), "500 dead")],
+    check: many_dead_are_passed_over_in_one_go,
+};
+
+fn many_dead_are_passed_over_in_one_go(mistake: Mistake) -> Result<(), String> {
+    let mut world = World::new(mistake, 2);
+    let held = world.hold(0, wants(Kind::Fair, "desk"))?;
+    let now = world.time();
+    for number in 0..500 {
+        put_in_line(&mut world, &format!("dead:{number}"), now);
+    }
+    let waiter = world.acquire(1, wants(Kind::Fair, "desk"));
+    world.run_for(ms(10));
+    world.release(0, held.lease);
+    let granted = world.granted(1, waiter, seconds(4));
+    granted.map_err(|waiting| format!("behind 500 dead waiters the lock is {waiting}"))?;
+    Ok(())
+}
+
+pub(crate) const GHOST: Known = Known {
+    what: "fair waiter comes back after it was cancelled",
+    switches: &[(Switch::Session(Defect::PollsAreNoAttempts), "nobody there")],
+    check: what_nobody_waits_for_is_given_back,
+};
+
+fn what_nobody_waits_for_is_given_back(mistake: Mistake) -> Result<(), String> {
+    let mut world = World::new(mistake, 3);
+    let held = world.hold(0, wants(Kind::Fair, "desk"))?;
+    let gone = world.acquire(1, wants(Kind::Fair, "desk"));
+    world.run_for(ms(100));
+    let owner = first_in_line(&mut world)?;
+    world.cancel(1, gone);
+    world.run_for(ms(100));
+    // What a poll does that was cut off and runs late.
+    let now = world.time();
+    put_in_line(&mut world, &owner, now);
+    let next = world.acquire(2, wants(Kind::Fair, "desk"));
+    world.run_for(ms(10));
+    world.release(0, held.lease);
+    let granted = world.granted(2, next, ms(100));
+    granted.map_err(|waiting| format!("the lock was granted with nobody there, and is {waiting}"))?;
+    Ok(())
+}
+
+pub(crate) const FORGED: Known = Known {
+    what: "forged message grants the fair lock",
+    switches: &[(Switch::Session(Defect::NewsIsBelieved), "beside the holder")],
+    check: what_cannot_be_true_is_not_believed,
+};
+
+fn what_cannot_be_true_is_not_believed(mistake: Mistake) -> Result<(), String> {
+    let mut world = World::new(mistake, 2);
+    world.hold(0, wants(Kind::Fair, "desk"))?;
+    let waiter = world.acquire(1, wants(Kind::Fair, "desk"));
+    world.run_for(ms(100));
+    let owner = first_in_line(&mut world)?;
+    let client = owner.split(':').next().unwrap_or_default().to_owned();
+    let (seen, largest) = (world.time(), (1_u64 << 53) - 2);
+    let channel = format!("leasehold:{{desk}}:grants:{client}");
+    world.command(0, &["PUBLISH", &channel, &format!("{owner} {seen} {largest}")]);
+    let granted = world.outcome(1, waiter, ms(100));
+    ensure(granted.is_none(), || {
+        format!("a forged message granted it beside the holder: {granted:?}")
+    })
+}
+
+fn first_in_line(world: &mut World) -> Result<String, String> {
+    match world.command(0, &["ZRANGE", QUEUE, "0", "0"]) {
+        Reply::Array(owners) => match owners.into_iter().next() {
+            Some(Reply::Bytes(owner)) => String::from_utf8(owner).map_err(|error| error.to_string()),
+            _ => Err("nobody is in the queue".into()),
+        },
+        other => Err(format!("ZRANGE replied {other:?}")),
+    }
+}
+
+/// A waiter comes to the end of the queue, last heard of at `seen` by the server's clock.
+fn put_in_line(world: &mut World, owner: &str, seen: u64) {
+    let life = Duration::from_secs(30).as_millis().to_string();
+    world.command(0, &["ZADD", QUEUE, &seen.to_string(), owner]);
+    world.command(0, &["HSET", ALIVE, owner, &format!("{seen} 1")]);
+    for key in [QUEUE, ALIVE] {
+        world.command(0, &["PEXPIRE", key, &life]);
+    }
+}

@@ -1,0 +1,48 @@
+//! The proof that random histories find mistakes of the session: with one switched on,
+//! some history among a few thousand breaks a promise, and without it none does.
+
+use leasehold_protocol::Defect;
+use leasehold_simulator::{Family, run_mistaken};
+
+/// Each mistake, the locks that it is found with, the promises one of which it breaks, and within
+/// how many seeds.
+const MISTAKES: &[(Defect, Family, &[&str], u64)] = &[
+    (Defect::LostMemberIsGranted, Family::Several, &["I1"], 5_000),
+    (Defect::SilenceOfTheHolder, Family::RedLock, &["I9"], 5_000),
+    (Defect::CompositeWaitsForItself, Family::Several, &["I9", "I10"], 500),
+    (Defect::CompositeWaitsForItself, Family::RedLock, &["I9", "I10"], 500),
+    (Defect::MessagesWakeNobody, Family::Lock, &["I6"], 2_000),
+    (Defect::DeadEndThePassing, Family::Fair, &["I6"], 2_000),
+    (Defect::PollsAreNoAttempts, Family::Fair, &["I5"], 2_000),
+    (Defect::NewsIsBelieved, Family::Fair, &["I1", "I2"], 2_000),
+    (Defect::LapsedLeaseStays, Family::Lock, &["I12"], 500),
+    (Defect::LapsedRecordStays, Family::Fair, &["I5"], 2_000),
+];
+
+#[test]
+fn every_mistake_is_found_by_the_promise_that_it_breaks() {
+    let mut unseen = Vec::new();
+    for (mistake, family, promises, seeds) in MISTAKES {
+        let found = (0..*seeds).find_map(|seed| {
+            let violation = run_mistaken(seed, *family, Some(*mistake)).violation?;
+            Some((seed, violation))
+        });
+        match found {
+            Some((seed, violation)) if promises.contains(&violation.broken.invariant) => {
+                println!(
+                    "{mistake:?}: seed {seed}: {}: {}",
+                    violation.broken.invariant, violation.broken.what
+                );
+                let sound = run_mistaken(seed, *family, None).violation;
+                assert!(
+                    sound.is_none(),
+                    "{}",
+                    sound.map_or_else(String::new, |of| of.report(seed))
+                );
+            }
+            Some((seed, violation)) => panic!("{mistake:?} breaks another: {}", violation.report(seed)),
+            None => unseen.push((mistake, seeds)),
+        }
+    }
+    assert!(unseen.is_empty(), "not found within so many seeds: {unseen:?}");
+}

@@ -1,0 +1,205 @@
+//! Histories of two kinds of lock that have one name and do not exclude each other: a
+//! plain one beside the write side. Their tokens are one sequence. Whatever is asked again
+//! after a lost answer, no owner gets the token of another, and tokens rise.
+
+use std::collections::BTreeMap;
+
+use leasehold_protocol::Script;
+use leasehold_store::{Reply, ServerTime, Store};
+
+/// A script whose text is changed: what it says, and what it says then.
+type Change = (Script, &'static str, &'static str);
+
+/// Second attempts that get what is stored.
+const MISTAKES: [Change; 5] = [
+    (
+        Script::LockAcquire,
+        "token = draw_token(",
+        "token = mine and stored or draw_token(",
+    ),
+    (
+        Script::MutexAcquire,
+        "token = draw_token(",
+        "token = holder and stored or draw_token(",
+    ),
+    (
+        Script::WriteAcquire,
+        "token = draw_token(",
+        "token = mine and stored or draw_token(",
+    ),
+    (
+        Script::FairAcquire,
+        "draw_token(KEYS[2], stored, redis.call('TIME')) or ''}",
+        "stored or ''}",
+    ),
+    (
+        Script::FairPoll,
+        "granted and drawn or draw_token(KEYS[2], stored, time)",
+        "redis.call('GET', KEYS[2])",
+    ),
+];
+
+/// Within so many seeds a mistake is to be found.
+const SEEDS: u64 = 50;
+
+#[test]
+fn no_history_gives_an_owner_the_token_of_another() {
+    for seed in 0..2_000 {
+        if let Err(what) = history(seed, None) {
+            panic!("seed {seed}: {what}");
+        }
+    }
+}
+
+#[test]
+fn second_attempts_that_get_what_is_stored_are_found() {
+    for mistake in &MISTAKES {
+        let found = (0..SEEDS).find_map(|seed| Some((seed, history(seed, Some(mistake)).err()?)));
+        let (seed, what) = found.unwrap_or_else(|| panic!("not found within {SEEDS} seeds: {mistake:?}"));
+        println!("{:?}: seed {seed}: {what}", mistake.0);
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % end
+    }
+}
+
+/// One of the kinds of the name: its scripts and keys, and who holds it.
+struct Side {
+    acquire: Script,
+    release: Script,
+    keys: &'static [&'static str],
+    holder: Option<String>,
+}
+
+fn sides(random: &mut Random) -> [Side; 2] {
+    let plain = match random.below(3) {
+        0 => (Script::LockAcquire, Script::LockRelease, &["name", "token"][..]),
+        1 => (Script::MutexAcquire, Script::MutexRelease, &["name", "token"][..]),
+        _ => (
+            Script::FairAcquire,
+            Script::FairRelease,
+            &["name", "token", "queue:fair", "alive"][..],
+        ),
+    };
+    let write = (
+        Script::WriteAcquire,
+        Script::WriteRelease,
+        &["rw", "readers", "token"][..],
+    );
+    [plain, write].map(|(acquire, release, keys)| Side {
+        acquire,
+        release,
+        keys,
+        holder: None,
+    })
+}
+
+fn history(seed: u64, mistake: Option<&Change>) -> Result<(), String> {
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let (mut store, mut sides) = (Store::new(), sides(&mut random));
+    let (mut now, mut last, mut owners) = (1_795_000_000_000_000, 0, 0);
+    let mut own: BTreeMap<String, u64> = BTreeMap::new();
+    for _ in 0..60 {
+        now += match random.below(40) {
+            0 => 90_000_000,
+            _ => random.below(3_000),
+        };
+        let side = &mut sides[usize::try_from(random.below(2)).unwrap()];
+        let is_fair = side.acquire == Script::FairAcquire;
+        let mut run = |script: Script, keys: &[&str], arguments: &[&str]| {
+            run(
+                &mut store,
+                mistake,
+                script,
+                keys,
+                arguments,
+                ServerTime::from_micros(now),
+            )
+        };
+        let (owner, reply) = match side.holder.clone() {
+            // Released, or dead.
+            Some(owner) if random.below(4) == 0 => {
+                let keys = if is_fair { side.keys } else { &side.keys[..1] };
+                run(side.release, keys, &[&owner, "channel"]);
+                side.holder = None;
+                continue;
+            }
+            Some(owner) if is_fair && random.below(2) == 0 => {
+                let reply = run(Script::FairPoll, side.keys, &[&owner, "1"]);
+                (owner, reply)
+            }
+            holder => {
+                let owner = holder.unwrap_or_else(|| {
+                    owners += 1;
+                    format!("client:{owners}")
+                });
+                let arguments = ["30000", owner.as_str(), "1", "0"];
+                let arguments = if is_fair { &arguments[..] } else { &arguments[..3] };
+                let reply = run(side.acquire, side.keys, arguments);
+                (owner, reply)
+            }
+        };
+        let Some(token) = token_for(&owner, &reply) else {
+            side.holder = None;
+            continue;
+        };
+        side.holder = Some(owner.clone());
+        let before = own.insert(owner.clone(), token);
+        // Its own once more, if nobody drew one since, or the highest so far.
+        if token < last || (token == last && before != Some(token)) {
+            return Err(format!(
+                "{owner} has {before:?}, and gets {token} after {last} was given to another"
+            ));
+        }
+        last = token;
+    }
+    Ok(())
+}
+
+/// The token that a reply gives an owner.
+fn token_for(owner: &str, reply: &Reply) -> Option<u64> {
+    let Reply::Array(parts) = reply else { return None };
+    let text = match parts.as_slice() {
+        [Reply::Int(1), Reply::Bytes(token)] => token,
+        [Reply::Int(_), Reply::Bytes(holder), Reply::Bytes(token), _] if holder == owner.as_bytes() => token,
+        _ => return None,
+    };
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+fn run(
+    store: &mut Store,
+    mistake: Option<&Change>,
+    script: Script,
+    keys: &[&str],
+    arguments: &[&str],
+    now: ServerTime,
+) -> Reply {
+    match mistake.filter(|(of, ..)| *of == script) {
+        None => store.run_script(script, keys, arguments, now),
+        Some((_, right, wrong)) => {
+            assert_eq!(
+                script.text().matches(right).count(),
+                1,
+                "{} has {right:?} once",
+                script.file()
+            );
+            let text = script.text().replace(right, wrong);
+            let count = keys.len().to_string();
+            let words = ["EVAL", &text, &count].into_iter();
+            let words: Vec<&str> = words
+                .chain(keys.iter().copied())
+                .chain(arguments.iter().copied())
+                .collect();
+            store.execute(&words, now)
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Scripts on a full store: who waits hears who holds, nothing is half written, and what is held can be kept and
+//! given back.
+
+use leasehold_protocol::Script;
+use leasehold_store::{Reply, ServerTime, Store};
+
+const NOW: ServerTime = ServerTime::from_micros(1_795_000_000_000_007);
+const FREE: &str = "";
+
+/// A call: its script, keys, and the arguments after the lease and the owner.
+type Attempt = (Script, &'static [&'static str], &'static [&'static str]);
+
+const LOCK: Attempt = (Script::LockAcquire, &["a", "token"], &[]);
+const MUTEX: Attempt = (Script::MutexAcquire, &["a", "token"], &[]);
+const FAIR: Attempt = (Script::FairAcquire, &["a", "token", "fair", "alive"], &["1", "1"]);
+const READ: Attempt = (Script::ReadAcquire, &["rw", "readers"], &["1", ""]);
+const WRITE: Attempt = (Script::WriteAcquire, &["rw", "readers", "token"], &["1"]);
+const PERMITS: Attempt = (Script::SemaphoreAcquire, &["permits"], &["2", "2"]);
+
+fn ask(store: &mut Store, (script, keys, rest): Attempt, owner: &str) -> Reply {
+    let args = [&["30000", owner], rest].concat();
+    store.run_script(script, keys, &args, NOW)
+}
+
+/// Everything that the store has.
+fn dump(store: &mut Store) -> Vec<(Reply, Reply)> {
+    let Reply::Array(keys) = store.execute(&["KEYS", "*"], NOW) else {
+        panic!("no keys");
+    };
+    let mut all = Vec::new();
+    for key in keys {
+        let Reply::Bytes(name) = &key else { panic!("{key:?}") };
+        let ttl = store.execute(&[b"PTTL", name.as_slice()], NOW);
+        all.push((key, ttl));
+    }
+    all
+}
+
+fn code(reply: &Reply) -> &str {
+    match reply {
+        Reply::Error(error) => &error.code,
+        _ => FREE,
+    }
+}
+
+#[test]
+fn who_waits_hears_who_holds_and_every_key_has_a_ttl() {
+    for (held, wanted) in [
+        (LOCK, LOCK),
+        (MUTEX, MUTEX),
+        (FAIR, FAIR),
+        (LOCK, FAIR),
+        (WRITE, WRITE),
+        (READ, WRITE),
+        (WRITE, READ),
+        (PERMITS, PERMITS),
+    ] {
+        let mut store = Store::new();
+        assert_eq!(code(&ask(&mut store, held, "me")), FREE);
+        store.set_full(true);
+        let reply = ask(&mut store, wanted, "you");
+        let Reply::Array(parts) = &reply else {
+            panic!("{} behind {}: {reply:?}", wanted.0.file(), held.0.file());
+        };
+        assert_eq!(parts[0], Reply::Int(0), "{}", wanted.0.file());
+        assert_eq!(parts[2], Reply::Bytes(b"me".to_vec()), "{}", wanted.0.file());
+        for (key, ttl) in dump(&mut store) {
+            assert_ne!(ttl, Reply::Int(-1), "{key:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_free_is_refused_and_nothing_is_written() {
+    for attempt in [LOCK, MUTEX, FAIR, READ, WRITE, PERMITS] {
+        let mut store = Store::new();
+        store.set_full(true);
+        assert_eq!(code(&ask(&mut store, attempt, "me")), "OOM", "{}", attempt.0.file());
+        assert_eq!(dump(&mut store), Vec::new(), "{}", attempt.0.file());
+        store.set_full(false);
+        assert_eq!(code(&ask(&mut store, attempt, "me")), FREE, "{}", attempt.0.file());
+    }
+}
+
+#[test]
+fn a_fair_lock_is_handed_over_in_order() {
+    let mut store = Store::new();
+    ask(&mut store, FAIR, "1:first");
+    store.set_full(true);
+    for waiter in ["2:second", "3:third"] {
+        let Reply::Array(parts) = ask(&mut store, FAIR, waiter) else {
+            panic!("refused");
+        };
+        assert_eq!(parts[0], Reply::Int(0));
+    }
+    for (holder, next) in [("1:first", "2:second"), ("2:second", "3:third")] {
+        store.run_script(Script::FairRelease, FAIR.1, &[holder, "channel"], NOW);
+        assert_eq!(store.execute(&["HEXISTS", "a", next], NOW), Reply::Int(1), "{next}");
+    }
+}

@@ -1,0 +1,101 @@
+package io.leasehold
+
+import kotlinx.coroutines.CancellationException
+import kotlinx.coroutines.NonCancellable
+import kotlinx.coroutines.awaitCancellation
+import kotlinx.coroutines.future.await
+import kotlinx.coroutines.runBlocking
+import kotlinx.coroutines.withContext
+import org.junit.jupiter.api.AfterEach
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.lang.ref.WeakReference
+import java.time.Duration
+import kotlin.time.Duration.Companion.milliseconds
+
+/** What a fixed lease that lapsed leaves behind: nothing that nobody wants. */
+class LapsingTest {
+    private val client = Leasehold.connect("memory://")
+
+    @AfterEach
+    fun close() = client.close()
+
+    @Test
+    fun `leases that lapsed and were never released are kept by nobody`() {
+        val leases = ArrayList<WeakReference<Lease>>()
+        repeat(2_000) { leases += WeakReference(client.lock("door-$it").lock(SHORT)) }
+        repeat(1_000) {
+            val lapses = LockOptions.DEFAULT.withLease(SHORT)
+            leases += WeakReference(client.lock("window-$it").lockAsync(lapses).toCompletableFuture().join())
+        }
+        awaitTrue("all leases are collected") {
+            System.gc()
+            leases.all { it.get() == null }
+        }
+    }
+
+    @Test
+    fun `withLock whose lease lapsed says so, and leaves what its thread took anew`() {
+        val lock = client.lock("door", LockOptions.DEFAULT.withLease(SHORT))
+        val thrown =
+            assertThrows(LockLostException::class.java) {
+                lock.withLock {
+                    val lapsed = lock.lease
+                    awaitTrue("the lease is lost") { lapsed.lostReason == LostReason.EXPIRED }
+                    client.lock("door").lock()
+                }
+            }
+        assertEquals(LostReason.EXPIRED, thrown.reason)
+        val anew = client.lock("door")
+        assertTrue(anew.lease.isValid)
+        assertFalse(onAnotherThread { anew.tryLock() })
+        anew.unlock()
+    }
+
+    @Test
+    fun `levels that were entered inside of a lease that lapsed are forgotten with it`() {
+        val lock = client.lock("door")
+        val outer = lock.lock(SHORT)
+        val inner = lock.lock(SHORT)
+        awaitTrue("both are lost") { outer.lostReason != null && inner.lostReason != null }
+        assertEquals(0, lock.holdCount)
+        lock.lock()
+        assertEquals(listOf(ReleaseOutcome.EXPIRED, ReleaseOutcome.EXPIRED), listOf(inner, outer).map(Lease::release))
+        assertEquals(1, lock.holdCount)
+        assertTrue(lock.lease.isValid)
+        lock.unlock()
+    }
+
+    @Test
+    fun `a coroutine whose lease lapsed may take the lock anew, and keeps that`() {
+        val lock = client.lock("door")
+        var anew: Lease? = null
+        val thrown =
+            assertThrows(LockLostException::class.java) {
+                runBlocking {
+                    client.withLock("door", lease = 100.milliseconds) {
+                        try {
+                            awaitCancellation()
+                        } catch (lost: CancellationException) {
+                            withContext(NonCancellable) {
+                                assertTrue(client.withLock("door") { it.isValid })
+                                anew = lock.lockAsync().await()
+                            }
+                            throw lost
+                        }
+                    }
+                }
+            }
+        assertEquals(LostReason.EXPIRED, thrown.reason)
+        assertTrue(anew?.isValid == true)
+        assertFalse(lock.tryLock())
+        assertEquals(ReleaseOutcome.RELEASED, anew?.release())
+    }
+
+    private companion object {
+        val SHORT: Duration = Duration.ofMillis(100)
+    }
+}

@@ -1,0 +1,87 @@
+// What a fixed lease that lapsed leaves behind: nothing that nobody wants.
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { type Client, ClosedError, connect, InvalidArgumentError, type Lease, LockLostError } from 'leasehold';
+import { eventually } from './server.js';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+const LAPSES = { leaseMs: 100 };
+
+function lost(...leases: Lease[]): Promise<unknown> {
+  return eventually(5_000, () => leases.every((lease) => lease.lostReason === 'expired' && lease.signal.aborted));
+}
+
+/** Nobody else may take it. */
+async function isTaken(client: Client, name: string): Promise<boolean> {
+  return (await client.lock(name).tryLock()) === null;
+}
+
+describe('fixed leases that lapsed', () => {
+  it('are kept by nobody if they were never released', async () => {
+    await using client = await connect('memory://');
+    const leases: WeakRef<Lease>[] = [];
+    for (let number = 0; number < 2_000; number += 1) {
+      leases.push(new WeakRef(await client.lock(`door-${number}`, LAPSES).lock()));
+    }
+    const seats = client.semaphore('seats', 1_000, LAPSES);
+    for (let number = 0; number < 1_000; number += 1) {
+      leases.push(new WeakRef(await seats.acquire()));
+    }
+    await eventually(10_000, () => {
+      collectGarbage();
+      return leases.every((lease) => lease.deref() === undefined);
+    });
+    const last = await seats.acquire();
+    assert.ok(last.isValid);
+    await last.release();
+  });
+
+  it('end their scope as lost, which leaves what was taken anew', async () => {
+    await using client = await connect('memory://');
+    const lock = client.lock('door');
+    let anew: Lease | undefined;
+    const leaves = { name: 'LockLostError', reason: 'expired' };
+    const take = async (lease: Lease) => {
+      await lost(lease);
+      anew = await lock.lock();
+    };
+    await assert.rejects(client.using(lock, LAPSES, take), leaves);
+    assert.ok(anew?.isValid && (await isTaken(client, 'door')));
+    assert.equal(await lock.unlock(), 'released');
+    await assert.rejects(async () => {
+      await using lease = await lock.lock(LAPSES);
+      await take(lease);
+    }, leaves);
+    assert.ok(anew?.isValid && (await isTaken(client, 'door')));
+    assert.equal(await lock.unlock(), 'released');
+  });
+
+  it('are lost with what was entered inside of them', async () => {
+    await using client = await connect('memory://');
+    const lock = client.lock('door');
+    const outer = await lock.lock(LAPSES);
+    const inner = await lock.lock({ ...LAPSES, within: outer });
+    await lost(outer, inner);
+    await assert.rejects(lock.lock({ within: inner }), LockLostError);
+    await assert.rejects(lock.unlock(), InvalidArgumentError);
+    const anew = await lock.lock();
+    assert.equal(await inner.release(), 'expired');
+    assert.equal(await outer.release(), 'expired');
+    assert.ok(anew.isValid && (await isTaken(client, 'door')));
+    assert.equal(await lock.unlock(), 'released');
+  });
+
+  it('are not what a closed client makes of the others: to release them says that it is closed', async () => {
+    const client = await connect('memory://');
+    const lock = client.lock('door');
+    const lease = await lock.lock();
+    await client.close();
+    assert.equal(lease.lostReason, 'closed');
+    await assert.rejects(lock.unlock(), ClosedError);
+  });
+});

@@ -1,0 +1,117 @@
+"""What a fixed lease that lapsed leaves behind: nothing that nobody wants."""
+
+# ruff: noqa: PT012 (the scope that raises is the thing under test)
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import pytest
+from servers import eventually
+
+import leasehold
+from leasehold import aio
+
+BATCH, BATCHES = 1_000, 4
+
+# A sweep comes once as many leases were added as the last one left, and 64 more.
+MOST = 2 * BATCH + 64
+
+
+def are_lost(leases: list[leasehold.Lease | None]) -> bool:
+    return all(lease is not None and lease.lost_reason for lease in leases)
+
+
+@pytest.mark.parametrize("listens", [False, True], ids=["unheard", "heard"])
+def test_leases_that_lapse_do_not_pile_up(listens: bool) -> None:
+    with leasehold.connect("memory://") as client:
+        for batch in range(BATCHES):
+            leases = [client.lock(f"door-{batch}-{number}", lease=0.1).try_acquire() for number in range(BATCH)]
+            for lease in leases:
+                assert lease is not None
+                if listens:
+                    assert lease.lost.wait(5)
+                    # Also who asks again, after the loss was told.
+                    lease.on_lost(lambda _: None)
+            eventually(5, partial(are_lost, leases))
+            assert len(client._holds.all()) <= MOST
+        for _ in range(MOST):
+            with client.lock("window"):
+                pass
+        assert client._holds.all() == []
+        assert client._events._watched == {}
+        assert client._native.drain() == ([], [])
+
+
+async def test_leases_that_lapse_do_not_pile_up_in_asyncio() -> None:
+    async with aio.connect("memory://") as client:
+        for batch in range(BATCHES):
+            locks = [client.lock(f"door-{batch}-{number}", lease=0.1) for number in range(BATCH)]
+            leases = [await lock.try_acquire() for lock in locks]
+            for lease in leases:
+                assert lease is not None
+                await asyncio.wait_for(lease.lost.wait(), 5)
+            assert len(client._holds.all()) <= MOST
+        for _ in range(MOST):
+            async with client.lock("window"):
+                pass
+        assert client._holds.all() == []
+        assert client._mailbox._watched == {}
+        assert client._mailbox._futures == {}
+
+
+def test_a_scope_whose_lease_lapsed_leaves_what_its_thread_took_anew(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    for scope in (client.lock("door", lease=0.2), lock.hold(lease=0.2)):
+        with pytest.raises(leasehold.LockLostError) as caught, scope as lease:
+            assert lease.lost.wait(5)
+            assert lock.acquire()
+        assert caught.value.reason == "expired"
+        assert lock.owned()
+        assert lock.locked()
+        assert lock.release() == "released"
+
+
+async def test_a_scope_whose_lease_lapsed_leaves_what_its_task_took_anew(url: str) -> None:
+    async with aio.connect(url) as client:
+        lock = client.lock("door")
+        for scope in (client.lock("door", lease=0.2), lock.hold(lease=0.2)):
+            with pytest.raises(leasehold.LockLostError) as caught:
+                async with scope:
+                    # The loss cancels what runs in the scope; this one goes on all the same.
+                    with pytest.raises(asyncio.CancelledError):
+                        await asyncio.sleep(5)
+                    assert await lock.acquire()
+            assert caught.value.reason == "expired"
+            assert lock.owned()
+            assert await lock.locked()
+            assert await lock.release() == "released"
+
+
+def test_levels_entered_inside_of_a_lease_that_lapsed_are_forgotten_with_it(client: leasehold.Client) -> None:
+    lock = client.lock("door", lease=0.2)
+    outer, inner = lock.try_acquire(), lock.try_acquire()
+    assert outer is not None
+    assert inner is not None
+    assert outer.lost.wait(5)
+    assert inner.lost.wait(5)
+    assert lock.lease is None
+    anew = lock.try_acquire(wait=5, lease=20)
+    assert anew is not None
+    assert inner.release() == "expired"
+    assert outer.release() == "expired"
+    assert anew.is_valid()
+    assert lock.lease is anew
+    assert lock.release() == "released"
+
+
+def test_a_closed_client_says_so_of_what_it_held(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    lease = lock.try_acquire()
+    assert lease is not None
+    client.close()
+    assert lease.lost_reason == "closed"
+    for release in (lease.release, lock.release):
+        with pytest.raises(leasehold.ClosedError):
+            release()
