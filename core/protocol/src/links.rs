@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::defects::Defect;
 use crate::instant::Instant;
+use crate::reply::CallError;
 use crate::session::{Lane, NodeId, Session};
 
 /// The lanes that are open.
@@ -81,12 +82,24 @@ impl Session {
             Lane::Command => {
                 self.links.commands.remove(&node);
                 self.links.outages.insert(node, cause.into());
+                self.forget_answers(node, cause, now);
             }
             Lane::Renewal => {
                 self.links.renewals.remove(&node);
             }
         }
         self.retry_unsent_renewals(node, now);
+    }
+
+    /// Who waits here is not told who held a lock by the word of a server that is gone: it may have been
+    /// demoted, and the next connection may lead to another.
+    fn forget_answers(&mut self, node: NodeId, cause: &str, now: Instant) {
+        let cut = CallError::Disconnected(cause.into());
+        for queue in self.queues.ids() {
+            if self.queues.get(queue).is_some_and(|queue| queue.node == node) {
+                self.note_failure(queue, &cut, now);
+            }
+        }
     }
 
     /// Sends what waited for these lanes, which have just opened.

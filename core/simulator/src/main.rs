@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::Parser;
-use leasehold_simulator::{run, run_many, run_many_on};
+use leasehold_simulator::{Summary, run, run_many, run_many_on};
 
 /// Simulates clients and servers of Leasehold in virtual time, with faults, and
 /// checks what is promised after every step.
@@ -50,14 +50,22 @@ fn one(seed: u64, trace: bool) -> bool {
     report.violation.is_none()
 }
 
+/// After so many, what they broke is printed.
+const PART: u64 = 10_000;
+
 fn many(arguments: &Arguments) -> bool {
-    let (start, histories) = (arguments.start, arguments.histories);
-    let summary = match arguments.threads {
-        Some(threads) => run_many_on(threads.get(), start, histories, None),
-        None => run_many(start, histories, None),
-    };
-    for (seed, violation) in &summary.first {
-        println!("{}\n", violation.report(*seed));
+    let mut summary = Summary::default();
+    while summary.histories < arguments.histories {
+        let start = arguments.start.wrapping_add(summary.histories);
+        let count = PART.min(arguments.histories - summary.histories);
+        let part = match arguments.threads {
+            Some(threads) => run_many_on(threads.get(), start, count, None),
+            None => run_many(start, count, None),
+        };
+        for (seed, violation) in &part.first {
+            println!("{}\n", violation.report(*seed));
+        }
+        summary.merge(part);
     }
     println!("{summary}");
     let missing = summary.missing();

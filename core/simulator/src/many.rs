@@ -91,8 +91,10 @@ impl Summary {
         }
     }
 
-    fn merge(&mut self, other: Self) {
+    /// Adds what others had.
+    pub fn merge(&mut self, other: Self) {
         self.histories += other.histories;
+        self.real_time += other.real_time;
         for (family, count) in other.families {
             *self.families.entry(family).or_default() += count;
         }

@@ -164,6 +164,33 @@ fn a_wait_without_bound_ends_as_unavailable_though_the_last_answer_was_held() {
 }
 
 #[test]
+fn who_held_the_lock_is_not_told_by_the_word_of_a_server_that_is_gone() {
+    let mut world = World::new(2);
+    let bounded = || AcquireRequest {
+        wait: Some(ms(700)),
+        ..wants("a")
+    };
+    world.hold(0, wants("a"));
+    let waiter = world.acquire(1, bounded());
+    world.run_for(ms(10));
+    // Nothing is on its way that could fail.
+    world.disconnect(1);
+    let refused = error(world.outcome(1, waiter));
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    assert!(refused.message().contains("cut"), "{refused}");
+
+    // The next connection says it anew.
+    world.connect(1);
+    let waiter = world.acquire(1, bounded());
+    world.run_for(ms(10));
+    world.disconnect(1);
+    world.run_for(ms(600));
+    world.connect(1);
+    let refused = error(world.outcome(1, waiter));
+    assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}");
+}
+
+#[test]
 fn a_wait_without_bound_outlasts_the_poll_when_the_lease_is_shorter() {
     let mut world = World::with(2, watched(300));
     let held = world.hold(0, wants("a"));
