@@ -84,6 +84,8 @@ pub(crate) struct Hold {
     pub(crate) levels: Vec<LeaseId>,
     /// Set once, when it is lost.
     pub(crate) lost: Option<LostReason>,
+    /// Others had it before, while its request waited.
+    pub(crate) waited: bool,
     /// Until when it may be relied on.
     pub(crate) deadline: Instant,
     /// When the server drops the record at the earliest.
@@ -151,6 +153,8 @@ pub(crate) struct Grant {
     /// The server granted it of its own accord, for a short time: its length
     /// counts from now.
     pub(crate) provisional: bool,
+    /// What was granted is not the request's first call: others came before it.
+    pub(crate) waited: bool,
 }
 
 /// The holds of a client and their leases.
@@ -243,6 +247,7 @@ impl Session {
             plan: grant.plan,
             levels: Vec::new(),
             lost: None,
+            waited: grant.waited,
             deadline: until,
             record_until,
             wanted_until: ends.map_or(wanted, |ends| wanted.min(ends)),

@@ -575,6 +575,7 @@ impl Session {
                 sent: granted.sent,
                 ttl: granted.ttl,
                 provisional: granted.provisional,
+                waited: granted.provisional || granted.sent > request.started + MIN_GAP,
             },
             now,
         );

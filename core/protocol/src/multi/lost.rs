@@ -10,7 +10,7 @@ use super::{Ending, whole_lost};
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::instant::Instant;
-use crate::request::{MAX_ATTEMPT, MIN_GAP};
+use crate::request::MIN_GAP;
 use crate::session::{LeaseId, Outcome, Session, Ticket};
 
 impl Session {
@@ -61,14 +61,9 @@ impl Session {
         let Some((gathering, hold)) = self.composites.multis.gatherings.get_mut(&ticket).zip(hold) else {
             return;
         };
-        let longest = gathering.all.first().and_then(|request| request.max_hold);
-        let ttl = gathering.plan.length.min(MAX_ATTEMPT);
-        let ttl = longest.map_or(ttl, |longest| ttl.min(longest));
-        // By its TTL the record tells when the attempt was sent that won it.
-        let earliest = gathering.asked + ttl;
-        let is_first_attempt = hold.record_until >= earliest && hold.record_until <= earliest + MIN_GAP;
+        // What the caller had before is entered again at once.
         let is_at_once = now <= gathering.asked + MIN_GAP;
-        gathering.waited |= gathering.leases.len() > 1 && !is_first_attempt && !is_at_once;
+        gathering.waited |= gathering.leases.len() > 1 && hold.waited && !is_at_once;
     }
 
     /// Whether last renewals are worth another attempt after one failed: all locks were

@@ -9,7 +9,7 @@ use leasehold_protocol::{
     Ticket,
 };
 
-use crate::world::{Seeded, config, ms, sent, wants};
+use crate::world::{Seeded, config, fixed, ms, sent, wants};
 
 const NODE: NodeId = NodeId(0);
 /// What the server's clock shows at `at(0)`, in µs.
@@ -483,4 +483,34 @@ fn a_message_that_overtakes_the_answer_queued_makes_the_waiter_ask_again() {
     session.on_reply(calls[0].id, Ok(held(Kind::Fair, "other:1", 100)), at(103));
     let (calls, _) = sent(&mut session, at(103));
     assert_eq!((calls.len(), calls[0].script), (1, Script::FairAcquire));
+}
+
+#[test]
+fn a_turn_that_is_told_of_was_waited_for_though_it_lasts_about_as_long_as_the_lease() {
+    let mut session = connected();
+    let wanted = [of_kind(Kind::Fair, None), wants("left")];
+    // The server gives turns for 3 s.
+    let wanted = wanted.map(|request| AcquireRequest {
+        lease: fixed(2_999),
+        ..request
+    });
+    session.acquire_all(wanted.to_vec(), at(0));
+    let (calls, _) = sent(&mut session, at(0));
+    let granted = Reply::Array(vec![Reply::Int(1), text(&shown(0).to_string())]);
+    session.on_reply(calls[0].id, Ok(granted), at(0));
+    let (calls, _) = sent(&mut session, at(0));
+    assert_eq!(calls[0].script, Script::FairAcquire, "the last one");
+    session.on_reply(calls[0].id, Ok(held(Kind::Fair, "other:1", 0)), at(1));
+    let (_, channels) = sent(&mut session, at(1));
+    for channel in &channels {
+        session.on_subscribed(NODE, channel, at(1));
+    }
+    settle(&mut session, "other:1", 1);
+
+    let news = format!("{} {} {}", owner(&calls[0]), shown(2), shown(200));
+    session.on_message(NODE, &channels[0], news.as_bytes(), at(201));
+    assert_eq!(events(&mut session), [], "what was held for 200 ms may be gone");
+    let (calls, _) = sent(&mut session, at(201));
+    let scripts: Vec<Script> = calls.iter().map(|call| call.script).collect();
+    assert_eq!(scripts, [Script::LockRenew]);
 }
