@@ -150,11 +150,13 @@ async fn ten_thousand_invented_messages_grant_nothing_and_stop_nobody() {
             _ => None,
         };
         assert_eq!(owner.is_some(), kind == "fair");
-        let before = server.calls("evalsha");
+        let (before, start) = (server.calls("evalsha"), Instant::now());
         publish_inventions(&server, &channels, owner.as_deref());
         let calls = server.calls("evalsha") - before;
+        // Who waits for a permit asks every 16 ms at the most, as long as messages come.
+        let asks = u64::try_from(start.elapsed().as_millis()).unwrap() / 16;
         assert!(!waiter.is_finished(), "{kind}: granted while it is held");
-        let most = if kind == "semaphore" { 150 } else { 60 };
+        let most = if kind == "semaphore" { asks + 100 } else { 60 };
         println!("{kind}: {calls} calls for 10,000 messages");
         assert!(calls <= most, "{kind}: {calls} calls for 10,000 messages");
         let token = held.token().unwrap_or(0);

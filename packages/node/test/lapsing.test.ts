@@ -64,8 +64,8 @@ describe('fixed leases that lapsed', () => {
   it('are lost with what was entered inside of them', async () => {
     await using client = await connect('memory://');
     const lock = client.lock('door');
-    const outer = await lock.lock(LAPSES);
-    const inner = await lock.lock({ ...LAPSES, within: outer });
+    const outer = await lock.lock({ leaseMs: 1_000 });
+    const inner = await lock.lock({ leaseMs: 1_000, within: outer });
     await lost(outer, inner);
     await assert.rejects(lock.lock({ within: inner }), LockLostError);
     await assert.rejects(lock.unlock(), InvalidArgumentError);

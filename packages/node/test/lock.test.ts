@@ -168,7 +168,7 @@ for (const transport of ['memory', 'redis'] as const) {
       const lock = client.lock('lapsed', { leaseMs: 150 });
       const lease = await lock.lock();
       await eventually(2_000, () => lease.lostReason === 'expired' && lease.signal.aborted);
-      const again = await lock.lock();
+      const again = await lock.lock({ leaseMs: 20_000 });
       const lost = { name: 'LockLostError', reason: 'expired' };
       await assert.rejects(lease.extend(), lost);
       await assert.rejects(lock.lock({ within: lease }), lost);

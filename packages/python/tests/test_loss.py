@@ -246,7 +246,7 @@ def test_a_fixed_lease_that_lapsed_is_forgotten(client: leasehold.Client) -> Non
     assert lock.lease is None
     with pytest.raises(leasehold.NotOwnerError):
         lock.release()
-    again = lock.try_acquire(wait=5)
+    again = lock.try_acquire(wait=5, lease=20)
     assert again is not None
     # Its object still knows what became of it.
     assert lease.release() == "expired"
@@ -265,7 +265,7 @@ async def test_a_fixed_lease_that_lapsed_is_forgotten_in_asyncio(url: str) -> No
         assert lock.lease is None
         with pytest.raises(leasehold.NotOwnerError):
             await lock.release()
-        again = await lock.try_acquire(wait=5)
+        again = await lock.try_acquire(wait=5, lease=20)
         assert again is not None
         assert await lease.release() == "expired"
         with pytest.raises(leasehold.LockLostError):

@@ -291,7 +291,7 @@ impl Failure {
     pub(super) fn demoted(said: &str) -> Self {
         Self {
             is_demotion: true,
-            ..Self::unavailable(format!("the server is no primary any more ({said})"))
+            ..Self::unavailable(format!("the server is a replica now, and no primary any more ({said})"))
         }
     }
 

@@ -39,7 +39,7 @@ class LapsingTest {
 
     @Test
     fun `withLock whose lease lapsed says so, and leaves what its thread took anew`() {
-        val lock = client.lock("door", LockOptions.DEFAULT.withLease(SHORT))
+        val lock = client.lock("door", LockOptions.DEFAULT.withLease(Duration.ofSeconds(1)))
         val thrown =
             assertThrows(LockLostException::class.java) {
                 lock.withLock {
