@@ -86,6 +86,11 @@ impl Session {
         }
     }
 
+    /// Whether a ticket is that of a part.
+    pub(crate) fn is_part(&self, ticket: Ticket) -> bool {
+        self.composites.tickets.contains_key(&ticket)
+    }
+
     /// A part goes on, and nobody waits for it: what it is granted is given back.
     pub(crate) fn disown_part(&mut self, part: Ticket) {
         if let Some(whole) = self.composites.tickets.get_mut(&part) {

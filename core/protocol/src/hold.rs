@@ -22,6 +22,7 @@
 
 mod extension;
 
+use extension::Aim;
 pub(crate) use extension::Extension;
 
 use std::collections::BTreeMap;
@@ -307,22 +308,33 @@ impl Session {
         let until = hold.capped(now + plan.length);
         if hold.plan.renews_for(plan) || until <= hold.record_until {
             let is_new = hold.watch(plan);
+            self.stays_renewed(ticket, id, plan);
             self.enter(ticket, id);
             if is_new {
                 self.schedule_hold(id, now, now);
             }
         } else {
-            self.extend_hold(ticket, id, until, Some(plan), now);
+            self.extend_hold(ticket, id, until, Aim::Enter(plan), now);
         }
     }
 
     /// Completes `ticket` when the server has confirmed a hold once more, until `until` or the
-    /// end of `max_hold`.
-    pub(crate) fn confirm(&mut self, ticket: Ticket, id: HoldId, until: Instant, now: Instant) {
+    /// end of `max_hold`; by `answer_by` at the latest.
+    pub(crate) fn confirm(
+        &mut self,
+        ticket: Ticket,
+        id: HoldId,
+        until: Instant,
+        answer_by: Option<Instant>,
+        now: Instant,
+    ) {
         let Some(hold) = self.holds.get(&id) else { return };
         if hold.is_valid(now) {
             let until = hold.capped(until);
-            self.extend_hold(ticket, id, until, None, now);
+            self.extend_hold(ticket, id, until, Aim::Confirm, now);
+            if let Some(answer_by) = answer_by.filter(|by| *by < now + self.config.command_timeout) {
+                self.timers.set(Timer::Wait(ticket), answer_by.max(now));
+            }
         } else {
             let error = lost_error(hold, Operation::Acquire);
             self.complete(ticket, Outcome::Failed(error));

@@ -48,11 +48,6 @@ impl LeaseDuration {
         )))
     }
 
-    /// A length that was one before.
-    pub(crate) const fn of(length: Duration) -> Self {
-        Self(length)
-    }
-
     /// The lease as a duration.
     #[must_use]
     pub const fn get(self) -> Duration {

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::defects::Defect;
 use crate::instant::Instant;
+use crate::queue::{LastAnswer, Queue};
 use crate::reply::CallError;
 use crate::session::{Lane, NodeId, Session};
 
@@ -95,9 +96,11 @@ impl Session {
     /// demoted, and the next connection may lead to another.
     fn forget_answers(&mut self, node: NodeId, cause: &str, now: Instant) {
         let cut = CallError::Disconnected(cause.into());
-        for queue in self.queues.ids() {
-            if self.queues.get(queue).is_some_and(|queue| queue.node == node) {
-                self.note_failure(queue, &cut, now);
+        for id in self.queues.ids() {
+            let says_held = |queue: &Queue| matches!(queue.last_answer, Some((_, LastAnswer::Held(_))));
+            let is_of_it = |queue: &&Queue| queue.node == node && says_held(queue);
+            if self.queues.get(id).filter(is_of_it).is_some() {
+                self.note_failure(id, &cut, now);
             }
         }
     }

@@ -30,6 +30,7 @@ use crate::instant::Instant;
 use crate::kinds::{Gate, Keys, Kind};
 use crate::lease::LeaseDuration;
 use crate::name::LockName;
+use crate::refusal::FIRST_ANSWER_GRACE;
 use crate::session::{
     AcquireRequest, Context, Event, LeaseId, LostReason, NodeId, Outcome, ReleaseOutcome, Session, Ticket,
 };
@@ -96,8 +97,10 @@ struct Gathering {
     todo: VecDeque<AcquireRequest>,
     /// When the one that is under way was asked for.
     asked: Instant,
-    /// Somebody else had one of them while others were held already.
+    /// Others were held already while one of them was waited for.
     waited: bool,
+    /// The last renewals were asked for before, in vain.
+    renewed_in_vain: bool,
     /// What was granted.
     leases: Vec<LeaseId>,
     /// The parts that are under way: one acquisition, or the last renewals.
@@ -111,6 +114,20 @@ struct Gathering {
     again: Option<LeaseId>,
     /// The holds that the caller had before, and how they were renewed: meanwhile all are.
     around: BTreeMap<HoldId, LeasePlan>,
+}
+
+impl Gathering {
+    /// Whether its caller does not wait.
+    fn tries_once(&self) -> bool {
+        let wait = self.all.first().and_then(|request| request.wait);
+        wait.is_some_and(|wait| wait.is_zero())
+    }
+
+    /// When its caller is told, though an answer is still due.
+    fn answer_by(&self) -> Option<Instant> {
+        let until = self.until.filter(|_| !self.tries_once());
+        until.map(|until| until + FIRST_ANSWER_GRACE)
+    }
 }
 
 /// Several leases as one.

@@ -104,7 +104,7 @@ pub(crate) struct Candidate {
     request: AcquireRequest,
     started: Instant,
     pub(crate) round: Option<Round>,
-    /// What the last full round came to.
+    /// What the last full round of anybody here came to.
     verdict: Verdict,
     /// When a majority last answered anybody here who wants this lock, or the lock was
     /// last held here, so that nobody had to ask.
@@ -215,13 +215,16 @@ impl Session {
         let queue = self.composites.votes.queues.entry(request.name.clone()).or_default();
         queue.push_back(ticket);
         let (name, wait) = (request.name.clone(), request.wait);
+        let first = self.first_candidate(&name);
+        let first = first.and_then(|first| self.composites.votes.candidates.get(&first));
+        let verdict = first.map_or_else(Verdict::default, |first| first.verdict.clone());
         self.composites.votes.candidates.insert(
             ticket,
             Candidate {
                 request,
                 started: now,
                 round: None,
-                verdict: Verdict::default(),
+                verdict,
                 heard: now,
             },
         );
@@ -362,6 +365,11 @@ impl Session {
         if !self.has(Defect::SilenceOfTheHolder) {
             self.heard_of(name, now);
         }
+        let held_here = Verdict {
+            is_answered: true,
+            ..Verdict::default()
+        };
+        self.give_verdict(name, &held_here);
     }
 
     /// A round came to no majority. Its candidate asks again after a pause, unless that
@@ -381,12 +389,26 @@ impl Session {
         // While a majority answers, the others may be as they are.
         let is_fatal = !verdict.is_answered && verdict.failure.as_ref().is_some_and(is_fatal);
         let is_silent = candidate.request.wait.is_none() && now.saturating_since(candidate.heard) >= longest_silence;
-        candidate.verdict = verdict;
-        if candidate.once() || is_fatal || is_silent {
+        let (name, ends) = (
+            candidate.request.name.clone(),
+            candidate.once() || is_fatal || is_silent,
+        );
+        self.give_verdict(&name, &verdict);
+        if ends {
             self.reject(ticket, now);
         } else {
             let pause = self.between(PAUSE);
             self.timers.set(Timer::Wake(ticket), now + pause);
+        }
+    }
+
+    /// One asks for all who wait here.
+    fn give_verdict(&mut self, name: &LockName, verdict: &Verdict) {
+        let votes = &mut self.composites.votes;
+        for ticket in votes.queues.get(name).into_iter().flatten() {
+            if let Some(candidate) = votes.candidates.get_mut(ticket) {
+                candidate.verdict = verdict.clone();
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use crate::session::{NodeId, Outcome, Session, Ticket};
 use crate::timers::Timer;
 
 /// How much longer than its wait a caller is kept while the first answer is due.
-const FIRST_ANSWER_GRACE: Duration = Duration::from_millis(40);
+pub(crate) const FIRST_ANSWER_GRACE: Duration = Duration::from_millis(40);
 
 /// A TTL is whole milliseconds on the wire, and clocks run at different rates.
 const ROUNDING: Duration = Duration::from_millis(2);
@@ -122,13 +122,27 @@ impl Session {
         self.remove_request(ticket, now);
     }
 
-    /// Why a caller that does not wait is refused without asking the server.
-    pub(crate) fn others_first(&self, id: QueueId, keys: &Keys, now: Instant) -> Error {
-        match self.local_holder(id, now) {
-            Some(holder) => held_error(keys, None, holder),
+    /// What a caller that does not wait is told without asking the server.
+    pub(crate) fn others_first(&self, id: QueueId, keys: &Keys, now: Instant) -> Outcome {
+        if let Some(holder) = self.local_holder(id, now) {
+            return Outcome::NotGranted(held_error(keys, None, holder));
+        }
+        let last_answer = self.queues.get(id).and_then(|queue| queue.last_answer.as_ref());
+        let silence = match last_answer {
+            _ if !self.is_connected(keys.node) => Some(self.unreached(keys.node, Duration::ZERO)),
+            Some((_, LastAnswer::Failed(why))) => Some(why.clone()),
+            _ => None,
+        };
+        let error = |kind, why: &str| {
+            let message = format!("not granted: {why}");
+            Error::new(kind, Operation::Acquire, message).with_lock(keys.name.as_str())
+        };
+        match silence {
+            // Those who wait hear nothing either.
+            Some(why) => Outcome::Failed(error(ErrorKind::Unavailable, &why)),
             None => {
-                let message = "not granted: others of this client wait for it already; wait longer or try again";
-                Error::new(ErrorKind::LockTimeout, Operation::Acquire, message).with_lock(keys.name.as_str())
+                let why = "others of this client wait for it already; wait longer or try again";
+                Outcome::NotGranted(error(ErrorKind::LockTimeout, why))
             }
         }
     }
@@ -148,8 +162,27 @@ impl Session {
         });
         match held {
             Some(holder) => held_error(&request.keys, Some(waited), holder),
+            None if self.others_had_it(request) => {
+                let message = format!("not granted after {waited:?}: others of this client come first; wait longer");
+                let error = Error::new(ErrorKind::LockTimeout, Operation::Acquire, message);
+                error.with_lock(request.keys.name.as_str())
+            }
             None => self.no_answer(request, now),
         }
+    }
+
+    /// Whether a caller's turn to ask never came since others of this client had the lock, or were
+    /// answered, while it waited.
+    fn others_had_it(&self, request: &Request) -> bool {
+        let Some(queue) = self.queues.get(request.queue) else {
+            return false;
+        };
+        let failed = match queue.last_answer {
+            Some((at, LastAnswer::Failed(_))) => Some(at),
+            _ => None,
+        };
+        let is_news = |heard: &Instant| *heard >= request.started && failed.is_none_or(|failed| *heard > failed);
+        request.last_try.is_none() && self.is_connected(request.keys.node) && queue.heard.is_some_and(|at| is_news(&at))
     }
 
     /// Why a caller does not hear who holds the lock.

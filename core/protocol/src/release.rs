@@ -282,6 +282,8 @@ impl Session {
                 && release.lane == Lane::Renewal
                 && opened.contains(&Lane::Command)
             {
+                // It may have run, and the next answer cannot tell.
+                release.unanswered |= release.call.is_some() && release.first_sent.is_some();
                 release.call = None;
             }
             self.send_release(id, now);

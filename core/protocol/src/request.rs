@@ -34,7 +34,7 @@ use crate::owner::OwnerId;
 use crate::queue::QueueId;
 use crate::refusal::explain;
 use crate::reply::{CallError, Refusal, Reply};
-use crate::session::{AcquireRequest, CallId, Context, Lane, NodeId, Outcome, Session, Ticket};
+use crate::session::{AcquireRequest, CallId, Context, Lane, NodeId, Session, Ticket};
 use crate::timers::Timer;
 use crate::token::Token;
 
@@ -180,8 +180,8 @@ impl Session {
         let once = request.wait.is_some_and(|wait| wait.is_zero());
         let Some(queue) = self.queues.get_mut(id) else { return };
         if once && inside.is_none() && !queue.is_idle() {
-            let error = self.others_first(id, &keys, now);
-            self.complete(ticket, Outcome::NotGranted(error));
+            let outcome = self.others_first(id, &keys, now);
+            self.complete(ticket, outcome);
             return;
         }
         if keys.kind.queues_on_server() {

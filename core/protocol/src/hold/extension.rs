@@ -16,41 +16,36 @@ pub(crate) struct Extension {
     hold: HoldId,
     /// What `record_until` has to reach.
     until: Instant,
-    /// Set for a re-entry: the hold is renewed as it says, if that is for longer.
-    reentry: Option<LeasePlan>,
+    aim: Aim,
+}
+
+/// What it is for.
+#[derive(Debug)]
+pub(super) enum Aim {
+    /// A caller wants it to last longer.
+    Extend,
+    /// A caller enters again: the hold is renewed as this says, if that is for longer.
+    Enter(LeasePlan),
+    /// Several locks are held, and granted when each was confirmed.
+    Confirm,
 }
 
 impl Extension {
     pub(crate) fn operation(&self) -> Operation {
-        if self.reentry.is_some() {
-            Operation::Acquire
-        } else {
-            Operation::Extend
+        match self.aim {
+            Aim::Extend => Operation::Extend,
+            Aim::Enter(_) | Aim::Confirm => Operation::Acquire,
         }
     }
 }
 
 impl Session {
     /// Makes a hold last until `until`, and completes `ticket` when it does.
-    pub(super) fn extend_hold(
-        &mut self,
-        ticket: Ticket,
-        id: HoldId,
-        until: Instant,
-        reentry: Option<LeasePlan>,
-        now: Instant,
-    ) {
+    pub(super) fn extend_hold(&mut self, ticket: Ticket, id: HoldId, until: Instant, aim: Aim, now: Instant) {
         let Some(hold) = self.holds.get_mut(id) else { return };
         hold.wanted_until = hold.wanted_until.max(until);
         hold.extensions.push(ticket);
-        self.extensions.insert(
-            ticket,
-            Extension {
-                hold: id,
-                until,
-                reentry,
-            },
-        );
+        self.extensions.insert(ticket, Extension { hold: id, until, aim });
         self.timers.set(Timer::Wait(ticket), now + self.config.command_timeout);
         self.renew(id, now);
     }
@@ -79,7 +74,7 @@ impl Session {
             let outcome = Outcome::Extended(hold.deadline);
             self.complete(ticket, outcome);
         } else {
-            self.extend_hold(ticket, id, until, None, now);
+            self.extend_hold(ticket, id, until, Aim::Extend, now);
         }
     }
 
@@ -101,14 +96,15 @@ impl Session {
             let Some(extension) = self.extensions.remove(&ticket) else {
                 continue;
             };
-            match extension.reentry {
-                Some(plan) => {
+            match extension.aim {
+                Aim::Enter(plan) => {
                     if let Some(hold) = self.holds.get_mut(id) {
                         hold.watch(plan);
                     }
+                    self.stays_renewed(ticket, id, plan);
                     self.enter(ticket, id);
                 }
-                None => self.complete(ticket, Outcome::Extended(deadline)),
+                Aim::Extend | Aim::Confirm => self.complete(ticket, Outcome::Extended(deadline)),
             }
         }
     }
@@ -118,16 +114,22 @@ impl Session {
         let Some(extension) = self.extensions.remove(&ticket) else {
             return;
         };
-        let error = |message: &str| Error::new(ErrorKind::Unavailable, extension.operation(), message);
+        let error = |cause: &str| {
+            let message = match extension.aim {
+                Aim::Confirm => format!("not granted: {cause}"),
+                Aim::Extend | Aim::Enter(_) => format!("not extended: {cause}; the lease goes on as it was"),
+            };
+            Error::new(ErrorKind::Unavailable, extension.operation(), message)
+        };
         let error = match self.holds.get_mut(extension.hold) {
             Some(hold) => {
                 hold.extensions.retain(|waiting| *waiting != ticket);
                 let (keys, failure) = (Arc::clone(&hold.keys), hold.failure.clone());
                 let known = failure.filter(|_| self.is_connected(keys.node));
                 let cause = known.unwrap_or_else(|| self.unreached(keys.node, self.config.command_timeout));
-                error(&format!("not extended: {cause}; the lease goes on as it was")).with_lock(keys.name.as_str())
+                error(&cause).with_lock(keys.name.as_str())
             }
-            None => error("not extended; the lease goes on as it was"),
+            None => error("it is not held any more"),
         };
         self.complete(ticket, Outcome::Failed(error));
     }

@@ -1,6 +1,7 @@
 //! Taking several locks one after the other, until all are held.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use super::{Gathering, Multi, place, sorted, whole_lost};
 use crate::defects::Defect;
@@ -8,7 +9,7 @@ use crate::error::{Error, ErrorKind, Operation};
 use crate::hold::{HoldId, LeasePlan};
 use crate::instant::Instant;
 use crate::kinds::Keys;
-use crate::lease::LeaseDuration;
+use crate::request::MIN_GAP;
 use crate::session::{AcquireRequest, LeaseId, NodeId, Outcome, Session, Ticket};
 
 impl Session {
@@ -49,6 +50,7 @@ impl Session {
             all: requests.clone(),
             asked: now,
             waited: false,
+            renewed_in_vain: false,
             leases: held.map_or_else(Vec::new, |held| held.leases.clone()),
             todo: if again.is_some() {
                 VecDeque::new()
@@ -95,7 +97,13 @@ impl Session {
             self.renew_gathered(ticket, now);
             return;
         };
-        request.wait = gathering.until.map(|until| until.saturating_since(now));
+        // Who waits never becomes one who tries once: a single try may take longer.
+        let least = if gathering.tries_once() {
+            Duration::ZERO
+        } else {
+            MIN_GAP
+        };
+        request.wait = gathering.until.map(|until| until.saturating_since(now).max(least));
         let plan = LeasePlan {
             watched: true,
             ..gathering.plan
@@ -120,11 +128,14 @@ impl Session {
             return;
         };
         let (leases, plan, is_new) = (gathering.leases.clone(), gathering.plan, gathering.again.is_none());
-        let waited = gathering.waited && !self.has(Defect::LostMemberIsGranted);
+        let answer_by = gathering.answer_by();
+        let in_vain = gathering.renewed_in_vain;
+        let waited = (gathering.waited || in_vain) && !self.has(Defect::LostMemberIsGranted);
         // What was just granted is long enough. What is entered again may be anything.
         let may_be_short = is_new || self.has(Defect::ReentryLeavesMembers);
         let slack = plan.length.checked_div(10).filter(|_| may_be_short).unwrap_or_default();
-        let newest = leases.last().copied();
+        // What was granted just now is there.
+        let newest = leases.last().copied().filter(|_| !in_vain);
         let unit = if self.has(Defect::MultiLockUnits) { 1_000 } else { 1 };
         let mut under_way = Vec::new();
         for lease in leases {
@@ -143,12 +154,7 @@ impl Session {
             }
             let part = self.part_ticket(Some(ticket));
             under_way.push(part);
-            let length = plan.length.saturating_mul(unit);
-            if waited && newest != Some(lease) {
-                self.confirm(part, id, now + length, now);
-            } else {
-                self.extend_lease(part, lease, Some(LeaseDuration::of(length)), now);
-            }
+            self.confirm(part, id, now + plan.length.saturating_mul(unit), answer_by, now);
         }
         let is_done = under_way.is_empty();
         if let Some(gathering) = self.composites.multis.gatherings.get_mut(&ticket) {
@@ -231,6 +237,19 @@ impl Session {
             self.give_back(&gathering.leases, now);
         }
         self.renew_as_before(&gathering.around);
+    }
+
+    /// A caller entered a hold, of which several locks may be taken meanwhile: it stays renewed
+    /// for that caller when they are done with it.
+    pub(crate) fn stays_renewed(&mut self, ticket: Ticket, id: HoldId, plan: LeasePlan) {
+        if !plan.watched || self.is_part(ticket) {
+            return;
+        }
+        for gathering in self.composites.multis.gatherings.values_mut() {
+            if let Some(before) = gathering.around.get_mut(&id).filter(|before| !before.renews_for(plan)) {
+                *before = plan;
+            }
+        }
     }
 
     /// What the caller held before it gathered several is renewed no more than it was then.

@@ -10,7 +10,6 @@ use super::{Ending, whole_lost};
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::instant::Instant;
-use crate::request::MIN_GAP;
 use crate::session::{LeaseId, Outcome, Session, Ticket};
 
 impl Session {
@@ -36,6 +35,7 @@ impl Session {
         let leases = std::mem::take(&mut gathering.leases);
         let under_way = std::mem::take(&mut gathering.under_way);
         gathering.waited = false;
+        gathering.renewed_in_vain = false;
         gathering.todo = gathering.all.clone().into();
         self.call_off(&under_way, now);
         self.give_back(&leases, now);
@@ -55,15 +55,17 @@ impl Session {
     }
 
     /// One more lock is granted: did others have to be held meanwhile for longer than its
-    /// first attempt took?
+    /// first attempt took, or was the answer to that late?
     pub(super) fn note_wait(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
         let hold = self.holds.of_lease(lease).and_then(|id| self.holds.get(&id));
+        let longest = self.config.poll.0;
         let Some((gathering, hold)) = self.composites.multis.gatherings.get_mut(&ticket).zip(hold) else {
             return;
         };
-        // What the caller had before is entered again at once.
-        let is_at_once = now <= gathering.asked + MIN_GAP;
-        gathering.waited |= gathering.leases.len() > 1 && hold.waited && !is_at_once;
+        // What the caller had before is entered again.
+        let waited = hold.waited && hold.levels.len() == 1;
+        let is_late = now > gathering.asked + longest;
+        gathering.waited |= gathering.leases.len() > 1 && (waited || is_late);
     }
 
     /// Whether last renewals are worth another attempt after one failed: all locks were
@@ -85,6 +87,7 @@ impl Session {
         };
         let under_way = std::mem::take(&mut gathering.under_way);
         let leases = gathering.leases.clone();
+        gathering.renewed_in_vain = true;
         self.call_off(&under_way, now);
         if self.earliest_deadline(&leases) <= now {
             self.gather_again(ticket, now);

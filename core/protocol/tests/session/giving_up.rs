@@ -191,6 +191,44 @@ fn who_held_the_lock_is_not_told_by_the_word_of_a_server_that_is_gone() {
 }
 
 #[test]
+fn who_waits_behind_others_of_its_client_is_told_so_between_two_of_them() {
+    let mut world = World::new(1);
+    let held = world.hold(0, from(1, "a"));
+    let first = world.acquire(0, from(2, "a"));
+    let bounded = AcquireRequest {
+        wait: Some(ms(500)),
+        ..from(3, "a")
+    };
+    let second = world.acquire(0, bounded);
+    world.reply_latency = ms(20);
+    world.run_for(ms(490));
+    // While its wait ends, the first one's question is on its way.
+    world.release(0, held.lease);
+    let refused = error(world.outcome(0, second));
+    assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}");
+    granted(world.outcome(0, first));
+}
+
+#[test]
+fn a_single_try_beside_a_waiter_says_whether_the_server_is_silent() {
+    let mut world = World::new(2);
+    world.hold(1, wants("a"));
+    world.acquire(0, from(1, "a"));
+    world.run_for(ms(10));
+    let once = || AcquireRequest {
+        wait: Some(Duration::ZERO),
+        ..from(2, "a")
+    };
+    let ticket = world.acquire(0, once());
+    assert_eq!(error(world.outcome(0, ticket)).kind(), ErrorKind::LockTimeout);
+    world.disconnect(0);
+    let ticket = world.acquire(0, once());
+    let refused = error(world.outcome(0, ticket));
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    assert!(refused.message().contains("cut"), "{refused}");
+}
+
+#[test]
 fn a_wait_without_bound_outlasts_the_poll_when_the_lease_is_shorter() {
     let mut world = World::with(2, watched(300));
     let held = world.hold(0, wants("a"));

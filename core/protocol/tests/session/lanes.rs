@@ -235,6 +235,23 @@ fn a_release_on_a_lane_that_may_be_dead_is_sent_again_when_the_other_is_back() {
 }
 
 #[test]
+fn a_release_that_may_have_run_on_the_other_lane_is_no_loss() {
+    // By then the record is gone, or another's whom the first one woke.
+    for found in [0, 2] {
+        let mut session = connected();
+        let lease = hold(&mut session, wants("a"), at(0));
+        session.on_lane_closed(NODE, Lane::Command, "silent", at(1));
+        let ticket = session.release(lease, at(2));
+        sent(&mut session, at(2));
+        session.on_lane_opened(NODE, Lane::Command, at(50));
+        let again = sent(&mut session, at(50));
+        session.on_reply(again[0].id, Ok(Reply::Array(vec![Reply::Int(found)])), at(51));
+        let outcome = Outcome::Released(ReleaseOutcome::Released);
+        assert_eq!(events(&mut session), [Event::Completed { ticket, outcome }]);
+    }
+}
+
+#[test]
 fn a_release_does_not_overtake_what_may_still_run() {
     // An attempt was cut off, and may run on the server after everything else.
     let mut session = connected();

@@ -3,14 +3,19 @@
 use std::time::Duration;
 
 use leasehold_protocol::{
-    AcquireRequest, Error, ErrorKind, Event, Grant, Kind, LeaseTerms, Outcome, Permits, Script, Ticket,
+    AcquireRequest, Error, ErrorKind, Event, Grant, Kind, LeaseTerms, Operation, Outcome, Permits, Script, Ticket,
 };
 
-use crate::world::{World, by_ms, error, fixed, from, granted, ms, wants, watched};
+use crate::world::{LATENCY, World, by_ms, error, fixed, from, granted, ms, wants, watched};
 
 /// Requests for locks of these names, by one context.
 fn locks<const N: usize>(names: [&str; N]) -> Vec<AcquireRequest> {
     names.map(|name| from(1, name)).to_vec()
+}
+
+fn with_lease(requests: Vec<AcquireRequest>, lease: LeaseTerms) -> Vec<AcquireRequest> {
+    let requests = requests.into_iter();
+    requests.map(|request| AcquireRequest { lease, ..request }).collect()
 }
 
 impl World {
@@ -111,6 +116,67 @@ fn a_whole_is_not_granted_with_a_lock_that_was_lost_before_the_last_one_was_won(
         world.run_for(ms(1_000));
         assert!(world.clients[0].session.is_drained() && world.server.records.is_empty());
     }
+}
+
+#[test]
+fn a_whole_whose_last_renewals_took_long_is_not_granted_with_a_lock_that_was_lost_meanwhile() {
+    let mut world = World::new(1);
+    let wanted = with_lease(locks(["left", "right"]), fixed(3_600_000));
+    let ticket = world.acquire_all(0, wanted);
+    while world.owner_of("right").is_none() {
+        world.run_for(LATENCY);
+    }
+    // Of these, the first one has its hour already.
+    world.server.stopped = true;
+    world.run_for(Duration::from_secs(15));
+    let first = world.owner_of("left").expect("it was won");
+    world.server.records.remove("left");
+    world.server.stopped = false;
+    granted(world.outcome(0, ticket));
+    let now = world.owner_of("left").expect("nothing is granted without it");
+    assert_ne!(first, now);
+}
+
+#[test]
+fn a_wait_for_several_locks_ends_in_time_though_the_server_stops_before_the_last_answer() {
+    let mut world = World::new(2);
+    let right = world.hold(1, wants("right"));
+    let wanted = locks(["left", "right"]).into_iter().map(|request| AcquireRequest {
+        wait: Some(ms(2_000)),
+        ..request
+    });
+    let ticket = world.acquire_all(0, wanted.collect());
+    world.run_for(ms(1_900));
+    let theirs = world.owner_of("right");
+    world.release(1, right.lease);
+    while world.owner_of("right").is_none() || world.owner_of("right") == theirs {
+        world.run_for(LATENCY);
+    }
+    world.server.stopped = true;
+    let (outcome, _) = world.outcome_within(0, ticket, ms(150)).expect("its wait is over");
+    let refused = error(outcome);
+    assert_eq!(
+        (refused.kind(), refused.operation()),
+        (ErrorKind::Unavailable, Operation::Acquire),
+        "{refused}"
+    );
+}
+
+#[test]
+fn what_is_entered_for_renewal_while_several_are_taken_stays_renewed() {
+    let mut world = World::with(2, watched(5_000));
+    let right = world.hold(1, wants("right"));
+    let mut left = from(1, "left");
+    left.lease = fixed(10_000);
+    world.hold(0, left);
+    let wanted = with_lease(locks(["left", "right"]), fixed(7_000));
+    let ticket = world.acquire_all(0, wanted);
+    world.run_for(ms(100));
+    world.hold(0, from(1, "left"));
+    world.cancel(0, ticket);
+    world.run_for(ms(30_000));
+    assert_eq!(world.lost(0), []);
+    world.release(1, right.lease);
 }
 
 #[test]

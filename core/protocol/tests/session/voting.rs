@@ -337,6 +337,36 @@ fn a_wait_that_ends_while_primaries_are_away_is_unavailable_and_says_how_long_it
 }
 
 #[test]
+fn all_who_wait_here_have_what_the_primaries_answered_the_first_of_them() {
+    let mut world = World::new(3);
+    world.connect(0..3);
+    for primary in &mut world.primaries {
+        primary.owner = Some("other:1".into());
+    }
+    let first = world.acquire(None);
+    let second = world.acquire(Some(ms(500)));
+    let (refused, _) = world.refusal(second);
+    assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}");
+    for primary in &mut world.primaries {
+        primary.owner = None;
+    }
+    world.run_for(ms(300));
+    let grant = granted(world.outcome(first).expect("it was free"));
+
+    // Nor are the primaries silent for one who waits while another of its client asks again.
+    let first = world.acquire(None);
+    let second = world.acquire(Some(ms(500)));
+    world.run_for(ms(490));
+    for primary in &mut world.primaries {
+        primary.is_slow = true;
+    }
+    world.release(&grant);
+    let (refused, _) = world.refusal(second);
+    assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}");
+    assert_eq!(world.outcome(first), None);
+}
+
+#[test]
 fn a_waiter_is_served_as_soon_as_a_majority_is_connected() {
     let mut world = World::new(3);
     let ticket = world.acquire(None);
