@@ -333,7 +333,7 @@ impl Session {
             let until = hold.capped(until);
             self.extend_hold(ticket, id, until, Aim::Confirm, now);
             if let Some(answer_by) = answer_by.filter(|by| *by < now + self.config.command_timeout) {
-                self.timers.set(Timer::Wait(ticket), answer_by.max(now));
+                self.timers.set(Timer::Wait(ticket), answer_by);
             }
         } else {
             let error = lost_error(hold, Operation::Acquire);

@@ -123,10 +123,10 @@ impl Gathering {
         wait.is_some_and(|wait| wait.is_zero())
     }
 
-    /// When its caller is told, though an answer is still due.
-    fn answer_by(&self) -> Option<Instant> {
+    /// When its caller is told, though an answer to what is sent now is still due.
+    fn answer_by(&self, now: Instant) -> Option<Instant> {
         let until = self.until.filter(|_| !self.tries_once());
-        until.map(|until| until + FIRST_ANSWER_GRACE)
+        until.map(|until| until.max(now) + FIRST_ANSWER_GRACE)
     }
 }
 

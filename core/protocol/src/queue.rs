@@ -68,6 +68,11 @@ impl Queue {
         (!self.waiting.is_empty() && self.holding.is_none()) || !self.line.waiting.is_empty()
     }
 
+    /// Whether the server answered an attempt, or the lock was held here, after that.
+    pub(crate) fn was_heard_after(&self, at: Instant) -> bool {
+        self.heard.is_some_and(|heard| heard > at)
+    }
+
     /// The longest time for which questions in vain keep messages from causing another.
     pub(crate) fn longest_gap(&self, poll: Duration) -> Duration {
         match self.at.1 {

@@ -161,6 +161,11 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
+    /// Whether primaries were asked for it: it does not just say that the lock was held here.
+    const fn is_a_rounds(&self) -> bool {
+        self.holder.is_some() || self.failure.is_some()
+    }
+
     /// What the caller is told who waited so long, or tried once.
     fn into_error(self, waited: Option<Duration>) -> Error {
         match self.failure {
@@ -217,14 +222,15 @@ impl Session {
         let (name, wait) = (request.name.clone(), request.wait);
         let first = self.first_candidate(&name);
         let first = first.and_then(|first| self.composites.votes.candidates.get(&first));
-        let verdict = first.map_or_else(Verdict::default, |first| first.verdict.clone());
+        let verdict = first.map(|first| first.verdict.clone()).filter(Verdict::is_a_rounds);
+        let silence = verdict.clone().filter(|verdict| !verdict.is_answered);
         self.composites.votes.candidates.insert(
             ticket,
             Candidate {
                 request,
                 started: now,
                 round: None,
-                verdict,
+                verdict: verdict.unwrap_or_default(),
                 heard: now,
             },
         );
@@ -232,13 +238,17 @@ impl Session {
         if !self.is_vote_held(&name) && self.first_candidate(&name) == Some(ticket) {
             self.ask_all(ticket, now);
         } else if once {
-            let error = Error::new(
-                ErrorKind::LockTimeout,
-                Operation::Acquire,
-                "not granted: this client holds it, or waits for it already; wait longer or try again",
-            );
+            let outcome = match silence.filter(|_| !self.is_vote_held(&name)) {
+                Some(verdict) => Outcome::Failed(verdict.into_error(None).with_lock(name.as_str())),
+                None => {
+                    let message =
+                        "not granted: this client holds it, or waits for it already; wait longer or try again";
+                    let error = Error::new(ErrorKind::LockTimeout, Operation::Acquire, message);
+                    Outcome::NotGranted(error.with_lock(name.as_str()))
+                }
+            };
             self.withdraw(ticket, now);
-            self.complete(ticket, Outcome::NotGranted(error.with_lock(name.as_str())));
+            self.complete(ticket, outcome);
             return;
         }
         if let Some(wait) = wait.filter(|_| !once) {

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Holder, Operation};
 use crate::instant::Instant;
 use crate::kinds::Keys;
 use crate::name::Word;
-use crate::queue::{LastAnswer, QueueId};
+use crate::queue::{LastAnswer, Queue, QueueId};
 use crate::reply::CallError;
 use crate::request::Request;
 use crate::session::{NodeId, Outcome, Session, Ticket};
@@ -127,10 +127,10 @@ impl Session {
         if let Some(holder) = self.local_holder(id, now) {
             return Outcome::NotGranted(held_error(keys, None, holder));
         }
-        let last_answer = self.queues.get(id).and_then(|queue| queue.last_answer.as_ref());
-        let silence = match last_answer {
+        let queue = self.queues.get(id);
+        let silence = match queue.and_then(|queue| queue.last_answer.as_ref().zip(Some(queue))) {
             _ if !self.is_connected(keys.node) => Some(self.unreached(keys.node, Duration::ZERO)),
-            Some((_, LastAnswer::Failed(why))) => Some(why.clone()),
+            Some(((at, LastAnswer::Failed(why)), queue)) if !queue.was_heard_after(*at) => Some(why.clone()),
             _ => None,
         };
         let error = |kind, why: &str| {
@@ -152,10 +152,11 @@ impl Session {
     fn not_granted(&self, request: &Request, now: Instant) -> Error {
         let waited = now.saturating_since(request.started);
         let queue = self.queues.get(request.queue);
-        let last_answer = queue.and_then(|queue| queue.last_answer.as_ref());
+        let last_answer = queue.and_then(|queue| queue.last_answer.as_ref().zip(Some(queue)));
+        // A waiter whose turn never came has it from those before it.
+        let is_news = |at: Instant, queue: &Queue| request.last_try.is_none() && !queue.was_heard_after(at);
         let held = self.local_holder(request.queue, now).or_else(|| match last_answer {
-            // A waiter whose turn never came has it from those before it.
-            Some((at, LastAnswer::Held(holder))) if *at >= request.started || request.last_try.is_none() => {
+            Some(((at, LastAnswer::Held(holder)), queue)) if *at >= request.started || is_news(*at, queue) => {
                 Some(holder.clone())
             }
             _ => None,
@@ -177,12 +178,12 @@ impl Session {
         let Some(queue) = self.queues.get(request.queue) else {
             return false;
         };
-        let failed = match queue.last_answer {
-            Some((at, LastAnswer::Failed(_))) => Some(at),
-            _ => None,
+        let has_failed_since = match queue.last_answer {
+            Some((at, LastAnswer::Failed(_))) => !queue.was_heard_after(at),
+            _ => false,
         };
-        let is_news = |heard: &Instant| *heard >= request.started && failed.is_none_or(|failed| *heard > failed);
-        request.last_try.is_none() && self.is_connected(request.keys.node) && queue.heard.is_some_and(|at| is_news(&at))
+        let is_heard = queue.heard.is_some_and(|heard| heard >= request.started);
+        request.last_try.is_none() && self.is_connected(request.keys.node) && is_heard && !has_failed_since
     }
 
     /// Why a caller does not hear who holds the lock.

@@ -64,6 +64,8 @@ pub(crate) struct Release {
     first_sent: Option<Instant>,
     /// One was sent and not answered: it may have worked.
     unanswered: bool,
+    /// One that went by the other lane and may yet be answered.
+    other_lane: Option<CallId>,
     /// Attempts of the same owner that are not settled.
     doubt: Doubt,
     /// It is not sent before: the TTL of a lapsed lease has to pass, or an attempt that was cut
@@ -163,6 +165,7 @@ impl Session {
             lane: Lane::Command,
             first_sent: None,
             unanswered: false,
+            other_lane: None,
             doubt: hold.doubt,
             not_before: None,
         }
@@ -182,6 +185,7 @@ impl Session {
             lane: Lane::Command,
             first_sent: None,
             unanswered: false,
+            other_lane: None,
             doubt,
             not_before: None,
         };
@@ -282,9 +286,8 @@ impl Session {
                 && release.lane == Lane::Renewal
                 && opened.contains(&Lane::Command)
             {
-                // It may have run, and the next answer cannot tell.
-                release.unanswered |= release.call.is_some() && release.first_sent.is_some();
-                release.call = None;
+                let call = release.call.take();
+                release.other_lane = call.filter(|_| release.first_sent.is_some());
             }
             self.send_release(id, now);
         }
@@ -311,6 +314,9 @@ impl Session {
         };
         if release.call == Some(id) {
             release.call = None;
+        }
+        if release.other_lane == Some(id) {
+            release.other_lane = None;
         }
         let queue = self.queues.find(&release.keys);
         if let Some((queue, news)) = queue.zip(result.as_ref().ok().and_then(parse_news)) {
@@ -343,17 +349,23 @@ impl Session {
             }
             return;
         };
+        let is_asked_again = release.call.is_some();
+        if is_asked_again && !matches!(record, Record::Mine { .. }) {
+            // This one has not removed it; the later answer says whether another has.
+            return;
+        }
         // An earlier, unanswered release may be what removed the record.
+        let is_unanswered = release.unanswered || release.other_lane.is_some();
         let outcome = match record {
             Record::Mine { .. } => ReleaseOutcome::Released,
-            Record::Absent | Record::Others if release.unanswered => match (release.first_sent, release.deadline) {
+            Record::Absent | Record::Others if is_unanswered => match (release.first_sent, release.deadline) {
                 (Some(sent), Some(deadline)) if sent < deadline => ReleaseOutcome::Released,
                 _ => ReleaseOutcome::Unknown,
             },
             Record::Absent => ReleaseOutcome::Expired,
             Record::Others => ReleaseOutcome::Stolen,
         };
-        let (queue, is_asked_again) = (release.queue, release.call.is_some());
+        let queue = release.queue;
         if let Record::Mine { listeners } = record {
             let others = self.others_listening(queue, listeners);
             if let Some(queue) = self.queues.get_mut(queue) {

@@ -460,7 +460,7 @@ impl Session {
         } else if self.inspections.contains_key(&ticket) {
             self.inspection_overdue(ticket);
         } else if !self.candidacy_over(ticket, now) {
-            self.extension_over(ticket);
+            self.extension_over(ticket, now);
         }
     }
 

@@ -14,6 +14,7 @@ use crate::timers::Timer;
 #[derive(Debug)]
 pub(crate) struct Extension {
     hold: HoldId,
+    since: Instant,
     /// What `record_until` has to reach.
     until: Instant,
     aim: Aim,
@@ -45,7 +46,15 @@ impl Session {
         let Some(hold) = self.holds.get_mut(id) else { return };
         hold.wanted_until = hold.wanted_until.max(until);
         hold.extensions.push(ticket);
-        self.extensions.insert(ticket, Extension { hold: id, until, aim });
+        self.extensions.insert(
+            ticket,
+            Extension {
+                hold: id,
+                since: now,
+                until,
+                aim,
+            },
+        );
         self.timers.set(Timer::Wait(ticket), now + self.config.command_timeout);
         self.renew(id, now);
     }
@@ -110,7 +119,7 @@ impl Session {
     }
 
     /// A caller has waited long enough for its extension.
-    pub(crate) fn extension_over(&mut self, ticket: Ticket) {
+    pub(crate) fn extension_over(&mut self, ticket: Ticket, now: Instant) {
         let Some(extension) = self.extensions.remove(&ticket) else {
             return;
         };
@@ -126,7 +135,7 @@ impl Session {
                 hold.extensions.retain(|waiting| *waiting != ticket);
                 let (keys, failure) = (Arc::clone(&hold.keys), hold.failure.clone());
                 let known = failure.filter(|_| self.is_connected(keys.node));
-                let cause = known.unwrap_or_else(|| self.unreached(keys.node, self.config.command_timeout));
+                let cause = known.unwrap_or_else(|| self.unreached(keys.node, now.saturating_since(extension.since)));
                 error(&cause).with_lock(keys.name.as_str())
             }
             None => error("it is not held any more"),

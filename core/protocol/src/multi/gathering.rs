@@ -128,7 +128,7 @@ impl Session {
             return;
         };
         let (leases, plan, is_new) = (gathering.leases.clone(), gathering.plan, gathering.again.is_none());
-        let answer_by = gathering.answer_by();
+        let answer_by = gathering.answer_by(now);
         let in_vain = gathering.renewed_in_vain;
         let waited = (gathering.waited || in_vain) && !self.has(Defect::LostMemberIsGranted);
         // What was just granted is long enough. What is entered again may be anything.
@@ -146,7 +146,8 @@ impl Session {
                     hold.plan = plan;
                 }
                 let is_known = !waited || newest == Some(lease);
-                let is_long_enough = hold.record_until + slack >= hold.capped(now + plan.length);
+                let until = hold.capped(now + plan.length);
+                let is_long_enough = hold.record_until + slack >= until || hold.reaches(until);
                 if is_known && (hold.plan.renews_for(plan) || is_long_enough) {
                     self.renew_no_more(id);
                     continue;

@@ -6,11 +6,16 @@
 //! granted: a record that was removed meanwhile is seen by nothing else until its next
 //! renewal.
 
+use std::time::Duration;
+
 use super::{Ending, whole_lost};
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::instant::Instant;
 use crate::session::{LeaseId, Outcome, Session, Ticket};
+
+/// So long an answer may take; after that, what is held meanwhile is asked for once more.
+const LATE: Duration = Duration::from_millis(500);
 
 impl Session {
     /// A lock that was granted is lost before the last one is. False if it is none of those.
@@ -58,13 +63,12 @@ impl Session {
     /// first attempt took, or was the answer to that late?
     pub(super) fn note_wait(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
         let hold = self.holds.of_lease(lease).and_then(|id| self.holds.get(&id));
-        let longest = self.config.poll.0;
         let Some((gathering, hold)) = self.composites.multis.gatherings.get_mut(&ticket).zip(hold) else {
             return;
         };
         // What the caller had before is entered again.
         let waited = hold.waited && hold.levels.len() == 1;
-        let is_late = now > gathering.asked + longest;
+        let is_late = now > gathering.asked + LATE;
         gathering.waited |= gathering.leases.len() > 1 && (waited || is_late);
     }
 

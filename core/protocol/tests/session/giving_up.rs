@@ -210,6 +210,38 @@ fn who_waits_behind_others_of_its_client_is_told_so_between_two_of_them() {
 }
 
 #[test]
+fn what_the_server_said_before_the_lock_was_held_here_is_told_to_nobody() {
+    for (blip, said) in [(false, "held"), (true, "cut")] {
+        let mut world = World::new(2);
+        let theirs = world.hold(1, wants("a"));
+        let first = world.acquire(0, from(1, "a"));
+        world.run_for(ms(10));
+        if blip {
+            world.disconnect(0);
+        }
+        world.release(1, theirs.lease);
+        world.run_for(ms(10));
+        if blip {
+            world.connect(0);
+        }
+        let held = granted(world.outcome(0, first));
+
+        world.acquire(0, from(2, "a"));
+        let waits = |wait| AcquireRequest { wait, ..from(3, "a") };
+        let bounded = world.acquire(0, waits(Some(ms(500))));
+        world.reply_latency = ms(20);
+        world.run_for(ms(490));
+        world.release(0, held.lease);
+        let once = world.acquire(0, waits(Some(Duration::ZERO)));
+        for ticket in [once, bounded] {
+            let refused = error(world.outcome(0, ticket));
+            assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{said}: {refused}");
+            assert_eq!(refused.holder(), None, "{said}: {refused}");
+        }
+    }
+}
+
+#[test]
 fn a_single_try_beside_a_waiter_says_whether_the_server_is_silent() {
     let mut world = World::new(2);
     world.hold(1, wants("a"));

@@ -252,6 +252,25 @@ fn a_release_that_may_have_run_on_the_other_lane_is_no_loss() {
 }
 
 #[test]
+fn a_release_that_found_nothing_on_either_lane_tells_of_the_loss() {
+    for (found, outcome) in [(0, ReleaseOutcome::Expired), (2, ReleaseOutcome::Stolen)] {
+        let mut session = connected();
+        let lease = hold(&mut session, wants("a"), at(0));
+        session.on_lane_closed(NODE, Lane::Command, "silent", at(1));
+        let ticket = session.release(lease, at(2));
+        let first = sent(&mut session, at(2));
+        session.on_lane_opened(NODE, Lane::Command, at(50));
+        let again = sent(&mut session, at(50));
+        let reply = || Ok(Reply::Array(vec![Reply::Int(found)]));
+        session.on_reply(first[0].id, reply(), at(51));
+        assert_eq!(events(&mut session), []);
+        session.on_reply(again[0].id, reply(), at(52));
+        let outcome = Outcome::Released(outcome);
+        assert_eq!(events(&mut session), [Event::Completed { ticket, outcome }]);
+    }
+}
+
+#[test]
 fn a_release_does_not_overtake_what_may_still_run() {
     // An attempt was cut off, and may run on the server after everything else.
     let mut session = connected();

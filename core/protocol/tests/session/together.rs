@@ -163,6 +163,19 @@ fn a_wait_for_several_locks_ends_in_time_though_the_server_stops_before_the_last
 }
 
 #[test]
+fn the_last_renewals_of_several_locks_have_their_time_though_the_wait_is_over() {
+    let mut world = World::new(1);
+    world.reply_latency = ms(30);
+    let wanted = with_lease(locks(["left", "right"]), fixed(60_000)).into_iter();
+    let wanted = wanted.map(|request| AcquireRequest {
+        wait: Some(ms(20)),
+        ..request
+    });
+    let ticket = world.acquire_all(0, wanted.collect());
+    granted(world.outcome(0, ticket));
+}
+
+#[test]
 fn what_is_entered_for_renewal_while_several_are_taken_stays_renewed() {
     let mut world = World::with(2, watched(5_000));
     let right = world.hold(1, wants("right"));

@@ -367,6 +367,19 @@ fn all_who_wait_here_have_what_the_primaries_answered_the_first_of_them() {
 }
 
 #[test]
+fn a_single_try_beside_a_waiter_says_whether_the_primaries_are_silent() {
+    let mut world = World::new(3);
+    world.connect(0..3);
+    world.disconnect(0..3);
+    world.acquire(None);
+    world.run_for(ms(600));
+    let ticket = world.try_once();
+    let (refused, took) = world.refusal(ticket);
+    assert_eq!((refused.kind(), took), (ErrorKind::Unavailable, ms(0)), "{refused}");
+    assert!(refused.message().contains("refused"), "{refused}");
+}
+
+#[test]
 fn a_waiter_is_served_as_soon_as_a_majority_is_connected() {
     let mut world = World::new(3);
     let ticket = world.acquire(None);
