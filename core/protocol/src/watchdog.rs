@@ -279,8 +279,10 @@ impl Session {
             };
             let is_short = !hold.reaches(hold.wanted_until);
             // A failover may have lost the record: a watched hold asks at once.
+            // A lane that has just failed may fail again, and there may be no time for a third try.
+            let has_failed = hold.failures > 0 && hold.renewed_by == lane;
             if is_short || hold.plan.watched {
-                self.renew_by(id, Some(lane), now);
+                self.renew_by(id, Some(lane).filter(|_| !has_failed), now);
             }
         }
     }

@@ -144,6 +144,21 @@ fn a_renewal_that_is_not_answered_is_asked_for_on_the_other_lane() {
 }
 
 #[test]
+fn a_renewal_that_was_cut_off_goes_by_the_other_lane_though_its_own_is_back() {
+    let mut session = connected();
+    hold(&mut session, wants("a"), at(0));
+    let (now, calls) = next(&mut session);
+    assert_eq!(lanes(&calls), [(Script::LockRenew, Lane::Renewal)]);
+    session.on_lane_closed(NODE, Lane::Renewal, "cut", now);
+    session.on_reply(calls[0].id, cut(), now);
+    session.on_lane_opened(NODE, Lane::Renewal, now + ms(1));
+    assert_eq!(
+        lanes(&sent(&mut session, now + ms(1))),
+        [(Script::LockRenew, Lane::Command)]
+    );
+}
+
+#[test]
 fn a_renewal_does_not_wait_for_a_lane_that_closed_before_it_was_sent() {
     let mut session = connected();
     hold(&mut session, wants("a"), at(0));
