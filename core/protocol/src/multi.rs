@@ -123,6 +123,11 @@ impl Gathering {
         wait.is_some_and(|wait| wait.is_zero())
     }
 
+    /// Whether its caller's wait is over.
+    fn is_over(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+
     /// When its caller is told, though an answer to what is sent now is still due.
     fn answer_by(&self, now: Instant) -> Option<Instant> {
         let until = self.until.filter(|_| !self.tries_once());

@@ -73,6 +73,14 @@ impl Queue {
         self.heard.is_some_and(|heard| heard > at)
     }
 
+    /// Why the server did not say who holds the lock when it was last asked.
+    pub(crate) fn last_failure(&self) -> Option<&str> {
+        match &self.last_answer {
+            Some((at, LastAnswer::Failed(why))) if !self.was_heard_after(*at) => Some(why),
+            _ => None,
+        }
+    }
+
     /// The longest time for which questions in vain keep messages from causing another.
     pub(crate) fn longest_gap(&self, poll: Duration) -> Duration {
         match self.at.1 {

@@ -91,6 +91,19 @@ impl Votes {
         }
     }
 
+    /// One asks for all who wait here for a name.
+    fn tell_all(&mut self, name: &LockName, tell: impl Fn(&mut Candidate)) {
+        for ticket in self.queues.get(name).into_iter().flatten() {
+            if let Some(candidate) = self.candidates.get_mut(ticket) {
+                tell(candidate);
+            }
+        }
+    }
+
+    fn give_verdict(&mut self, name: &LockName, verdict: &Verdict) {
+        self.tell_all(name, |candidate| candidate.verdict = verdict.clone());
+    }
+
     /// The votes of a name, oldest first.
     pub(crate) fn of(&self, name: &LockName) -> impl Iterator<Item = (LeaseId, &Vote)> {
         let leases = self.by_name.get(name).into_iter().flatten();
@@ -361,12 +374,7 @@ impl Session {
 
     /// A majority answered, or nobody had to ask: nobody here waits in silence.
     fn heard_of(&mut self, name: &LockName, now: Instant) {
-        let votes = &mut self.composites.votes;
-        for ticket in votes.queues.get(name).into_iter().flatten() {
-            if let Some(candidate) = votes.candidates.get_mut(ticket) {
-                candidate.heard = now;
-            }
-        }
+        self.composites.votes.tell_all(name, |candidate| candidate.heard = now);
     }
 
     /// While a lease of this client had the lock, nobody here asked for it: who waits has
@@ -379,7 +387,7 @@ impl Session {
             is_answered: true,
             ..Verdict::default()
         };
-        self.give_verdict(name, &held_here);
+        self.composites.votes.give_verdict(name, &held_here);
     }
 
     /// A round came to no majority. Its candidate asks again after a pause, unless that
@@ -403,22 +411,12 @@ impl Session {
             candidate.request.name.clone(),
             candidate.once() || is_fatal || is_silent,
         );
-        self.give_verdict(&name, &verdict);
+        self.composites.votes.give_verdict(&name, &verdict);
         if ends {
             self.reject(ticket, now);
         } else {
             let pause = self.between(PAUSE);
             self.timers.set(Timer::Wake(ticket), now + pause);
-        }
-    }
-
-    /// One asks for all who wait here.
-    fn give_verdict(&mut self, name: &LockName, verdict: &Verdict) {
-        let votes = &mut self.composites.votes;
-        for ticket in votes.queues.get(name).into_iter().flatten() {
-            if let Some(candidate) = votes.candidates.get_mut(ticket) {
-                candidate.verdict = verdict.clone();
-            }
         }
     }
 

@@ -127,11 +127,11 @@ impl Session {
         if let Some(holder) = self.local_holder(id, now) {
             return Outcome::NotGranted(held_error(keys, None, holder));
         }
-        let queue = self.queues.get(id);
-        let silence = match queue.and_then(|queue| queue.last_answer.as_ref().zip(Some(queue))) {
-            _ if !self.is_connected(keys.node) => Some(self.unreached(keys.node, Duration::ZERO)),
-            Some(((at, LastAnswer::Failed(why)), queue)) if !queue.was_heard_after(*at) => Some(why.clone()),
-            _ => None,
+        let silence = if self.is_connected(keys.node) {
+            let queue = self.queues.get(id);
+            queue.and_then(Queue::last_failure).map(str::to_owned)
+        } else {
+            Some(self.unreached(keys.node, Duration::ZERO))
         };
         let error = |kind, why: &str| {
             let message = format!("not granted: {why}");
@@ -152,16 +152,15 @@ impl Session {
     fn not_granted(&self, request: &Request, now: Instant) -> Error {
         let waited = now.saturating_since(request.started);
         let queue = self.queues.get(request.queue);
-        let last_answer = queue.and_then(|queue| queue.last_answer.as_ref().zip(Some(queue)));
-        // A waiter whose turn never came has it from those before it.
-        let is_news = |at: Instant, queue: &Queue| request.last_try.is_none() && !queue.was_heard_after(at);
-        let held = self.local_holder(request.queue, now).or_else(|| match last_answer {
-            Some(((at, LastAnswer::Held(holder)), queue)) if *at >= request.started || is_news(*at, queue) => {
-                Some(holder.clone())
+        let told = queue.and_then(|queue| match &queue.last_answer {
+            Some((at, LastAnswer::Held(holder))) => {
+                // A waiter whose turn never came has it from those before it.
+                let is_theirs = request.last_try.is_none() && !queue.was_heard_after(*at);
+                (*at >= request.started || is_theirs).then(|| holder.clone())
             }
             _ => None,
         });
-        match held {
+        match self.local_holder(request.queue, now).or(told) {
             Some(holder) => held_error(&request.keys, Some(waited), holder),
             None if self.others_had_it(request) => {
                 let message = format!("not granted after {waited:?}: others of this client come first; wait longer");
@@ -178,12 +177,9 @@ impl Session {
         let Some(queue) = self.queues.get(request.queue) else {
             return false;
         };
-        let has_failed_since = match queue.last_answer {
-            Some((at, LastAnswer::Failed(_))) => !queue.was_heard_after(at),
-            _ => false,
-        };
         let is_heard = queue.heard.is_some_and(|heard| heard >= request.started);
-        request.last_try.is_none() && self.is_connected(request.keys.node) && is_heard && !has_failed_since
+        let is_answered = self.is_connected(request.keys.node) && queue.last_failure().is_none();
+        request.last_try.is_none() && is_heard && is_answered
     }
 
     /// Why a caller does not hear who holds the lock.

@@ -36,7 +36,7 @@ impl Session {
         let Some(gathering) = self.composites.multis.gatherings.get_mut(&ticket) else {
             return;
         };
-        let is_over = gathering.until.is_some_and(|until| until <= now);
+        let is_over = gathering.is_over(now);
         let leases = std::mem::take(&mut gathering.leases);
         let under_way = std::mem::take(&mut gathering.under_way);
         gathering.waited = false;
@@ -78,9 +78,8 @@ impl Session {
         let gathering = self.composites.multis.gatherings.get(&ticket);
         gathering.is_some_and(|gathering| {
             let is_complete = gathering.leases.len() == gathering.all.len();
-            let is_over = gathering.until.is_some_and(|until| until <= now);
             let is_worth_it = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::LockLost);
-            is_worth_it && gathering.again.is_none() && is_complete && !is_over
+            is_worth_it && gathering.again.is_none() && is_complete && !gathering.is_over(now)
         })
     }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold_protocol::{
-    AcquireRequest, Call, CallError, Event, Instant, Kind, Lane, LeaseDuration, LeaseId, NodeId, Outcome,
-    ReleaseOutcome, Reply, Script, Session, Transmit,
+    AcquireRequest, Call, CallError, CallId, Event, Instant, Kind, Lane, LeaseDuration, LeaseId, NodeId, Outcome,
+    ReleaseOutcome, Reply, Script, Session, Ticket, Transmit,
 };
 
 use crate::world::{Seeded, config, fixed, ms, wants};
@@ -227,8 +227,9 @@ fn what_is_known_to_be_settled_is_released_on_either_lane() {
     );
 }
 
-#[test]
-fn a_release_on_a_lane_that_may_be_dead_is_sent_again_when_the_other_is_back() {
+/// A release that went by the renewal lane while the other was closed, and by that when it was
+/// back: its ticket, and the two calls, both without an answer.
+fn released_by_both_lanes() -> (Session, Ticket, [CallId; 2]) {
     let mut session = connected();
     let lease = hold(&mut session, wants("a"), at(0));
     session.on_lane_closed(NODE, Lane::Command, "silent", at(1));
@@ -237,51 +238,47 @@ fn a_release_on_a_lane_that_may_be_dead_is_sent_again_when_the_other_is_back() {
     session.on_lane_opened(NODE, Lane::Command, at(50));
     let again = sent(&mut session, at(50));
     assert_eq!(lanes(&again), [(Script::LockRelease, Lane::Command)]);
-    session.on_reply(again[0].id, kept(), at(51));
-    let released = Outcome::Released(ReleaseOutcome::Released);
-    let expected = Event::Completed {
-        ticket,
-        outcome: released,
-    };
-    assert_eq!(events(&mut session), [expected]);
+    (session, ticket, [first[0].id, again[0].id])
+}
+
+/// The answer to a release: what is found instead of the record.
+fn found(what: i64) -> Result<Reply, CallError> {
+    Ok(Reply::Array(vec![Reply::Int(what)]))
+}
+
+fn told(ticket: Ticket, outcome: ReleaseOutcome) -> [Event; 1] {
+    let outcome = Outcome::Released(outcome);
+    [Event::Completed { ticket, outcome }]
+}
+
+#[test]
+fn a_release_on_a_lane_that_may_be_dead_is_sent_again_when_the_other_is_back() {
+    let (mut session, ticket, [first, again]) = released_by_both_lanes();
+    session.on_reply(again, kept(), at(51));
+    assert_eq!(events(&mut session), told(ticket, ReleaseOutcome::Released));
     session.on_lane_closed(NODE, Lane::Renewal, "silent", at(6_000));
-    session.on_reply(first[0].id, cut(), at(6_000));
+    session.on_reply(first, cut(), at(6_000));
     assert!(session.is_drained() && sent(&mut session, at(6_000)).is_empty());
 }
 
 #[test]
 fn a_release_that_may_have_run_on_the_other_lane_is_no_loss() {
     // By then the record is gone, or another's whom the first one woke.
-    for found in [0, 2] {
-        let mut session = connected();
-        let lease = hold(&mut session, wants("a"), at(0));
-        session.on_lane_closed(NODE, Lane::Command, "silent", at(1));
-        let ticket = session.release(lease, at(2));
-        sent(&mut session, at(2));
-        session.on_lane_opened(NODE, Lane::Command, at(50));
-        let again = sent(&mut session, at(50));
-        session.on_reply(again[0].id, Ok(Reply::Array(vec![Reply::Int(found)])), at(51));
-        let outcome = Outcome::Released(ReleaseOutcome::Released);
-        assert_eq!(events(&mut session), [Event::Completed { ticket, outcome }]);
+    for what in [0, 2] {
+        let (mut session, ticket, [_, again]) = released_by_both_lanes();
+        session.on_reply(again, found(what), at(51));
+        assert_eq!(events(&mut session), told(ticket, ReleaseOutcome::Released));
     }
 }
 
 #[test]
 fn a_release_that_found_nothing_on_either_lane_tells_of_the_loss() {
-    for (found, outcome) in [(0, ReleaseOutcome::Expired), (2, ReleaseOutcome::Stolen)] {
-        let mut session = connected();
-        let lease = hold(&mut session, wants("a"), at(0));
-        session.on_lane_closed(NODE, Lane::Command, "silent", at(1));
-        let ticket = session.release(lease, at(2));
-        let first = sent(&mut session, at(2));
-        session.on_lane_opened(NODE, Lane::Command, at(50));
-        let again = sent(&mut session, at(50));
-        let reply = || Ok(Reply::Array(vec![Reply::Int(found)]));
-        session.on_reply(first[0].id, reply(), at(51));
+    for (what, outcome) in [(0, ReleaseOutcome::Expired), (2, ReleaseOutcome::Stolen)] {
+        let (mut session, ticket, [first, again]) = released_by_both_lanes();
+        session.on_reply(first, found(what), at(51));
         assert_eq!(events(&mut session), []);
-        session.on_reply(again[0].id, reply(), at(52));
-        let outcome = Outcome::Released(outcome);
-        assert_eq!(events(&mut session), [Event::Completed { ticket, outcome }]);
+        session.on_reply(again, found(what), at(52));
+        assert_eq!(events(&mut session), told(ticket, outcome));
     }
 }
 
