@@ -171,6 +171,7 @@ test-demo *options: (install "python-test python-demo node-demo redis-server") b
 test-timing: (install "python-test python-demo node-demo redis-server") build build-contender build-interop
     cd ci/quiet && {{ python }} -m pytest
     {{ quiet }} cargo test --locked {{ core }} --test timing -- --test-threads=1
+    LEASEHOLD_TIMED=1 {{ quiet }} cargo test --locked --package leasehold --test demotion -- --test-threads=1 a_demoted_primary
     cd packages/python && {{ quiet_pytest }} -m timing
     {{ quiet }} npm run --silent --prefix packages/node test:timing
     {{ quiet }} {{ maven }} --file packages/jvm/pom.xml verify -Ptiming

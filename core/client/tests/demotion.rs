@@ -1,7 +1,8 @@
 //! A primary that is demoted in place, with all connections open, under load: its clients
 //! go to where the address leads, and keep what was replicated.
 //!
-//! `LEASEHOLD_DEMOTIONS` says how often in a row.
+//! `LEASEHOLD_DEMOTIONS` says how often in a row. Only with `LEASEHOLD_TIMED` are all to be there within 2 s:
+//! `./ci/just test-timing` has the machine to itself, other runs do not.
 
 mod support;
 
@@ -19,7 +20,7 @@ use tokio::task::JoinHandle;
 const SOON: Duration = Duration::from_secs(10);
 /// How often a client looks what its server is.
 const LOOK: Duration = Duration::from_secs(5);
-/// By when a client is on the new primary after the address has changed.
+/// By when a client is on the new primary after the address has changed; on a busy machine, [`SOON`].
 const AT_MOST: Duration = Duration::from_secs(2);
 /// From the demotion until the address changes. A client that only waits learns of the
 /// demotion by looking, and then still has to connect.
@@ -112,6 +113,7 @@ fn waits(client: &Client, name: &str) -> JoinHandle<Lease> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_demoted_primary_is_left_and_what_was_replicated_is_kept() {
     let times = std::env::var("LEASEHOLD_DEMOTIONS").map_or(2, |times| times.parse().unwrap());
+    let at_most = std::env::var("LEASEHOLD_TIMED").map_or(SOON, |_| AT_MOST);
     let (mut primary, mut replica) = (Redis::start(), Redis::start());
     replicate(&primary, &replica).await;
     let proxy = Proxy::to(primary.port);
@@ -145,7 +147,7 @@ async fn a_demoted_primary_is_left_and_what_was_replicated_is_kept() {
         proxy.lead_to(replica.port);
         let changed = Instant::now();
         let connections = 3 * (clients.len() + 1);
-        eventually("all are on the new primary", AT_MOST, || {
+        eventually("all are on the new primary", at_most, || {
             proxy.leading_to(primary.port) == 0 && proxy.leading_to(replica.port) == connections
         })
         .await;
