@@ -163,9 +163,9 @@ impl Lock {
         Self(self.0.max_hold(max_hold))
     }
 
-    /// See [`crate::Lock::without_token`].
-    pub fn without_token(self) -> Self {
-        Self(self.0.without_token())
+    /// See [`crate::Lock::without_fencing`].
+    pub fn without_fencing(self) -> Self {
+        Self(self.0.without_fencing())
     }
 
     /// See [`crate::Lock::within`].

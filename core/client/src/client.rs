@@ -188,8 +188,8 @@ impl Builder {
 
     /// How often a waiter asks again when nothing wakes it: a time between these
     /// two, drawn at random. Default 500 ms to 750 ms.
-    pub fn poll(mut self, shortest: Duration, longest: Duration) -> Self {
-        self.options.poll_ms = Some((millis(shortest), millis(longest)));
+    pub fn retry_interval(mut self, shortest: Duration, longest: Duration) -> Self {
+        self.options.retry_interval_ms = Some((millis(shortest), millis(longest)));
         self
     }
 
@@ -223,13 +223,26 @@ impl Builder {
         self
     }
 
+    /// Connects at the first use, for a client that is made before its server is up:
+    /// `connect` gives it at once, without asking any server. A use waits for the connection
+    /// as it does in an outage, within its own wait. It fails at once with `Misconfigured`, and
+    /// then every later one does, if the server refuses the password or is one that locks
+    /// cannot work with.
+    pub fn lazy(mut self) -> Self {
+        self.options.lazy = true;
+        self
+    }
+
     /// Connects; see [`Client::connect`].
     ///
     /// # Errors
     /// As [`Client::connect`], and `InvalidArgument` for an option out of its range.
     pub async fn connect(self) -> Result<Client, Error> {
+        let is_lazy = self.options.lazy;
         let host = Host::open_quiet(self.options)?;
-        host.connecting().await?;
+        if !is_lazy {
+            host.connecting().await?;
+        }
         Ok(Client { host })
     }
 
@@ -238,8 +251,11 @@ impl Builder {
     /// # Errors
     /// As [`Builder::connect`].
     pub fn connect_blocking(self) -> Result<blocking::Client, Error> {
+        let is_lazy = self.options.lazy;
         let host = Host::open_quiet(self.options)?;
-        host.wait_connected()?;
+        if !is_lazy {
+            host.wait_connected()?;
+        }
         Ok(blocking::Client::new(host))
     }
 }

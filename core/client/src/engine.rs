@@ -33,7 +33,7 @@ use crate::entropy::OsEntropy;
 use crate::host::{
     Checked, Command, Completion, Core, Event, Host, Lease, Named, Sink, Slot, closed, host_id, retold, session_id,
 };
-use crate::transport::{self, Seen, Transport};
+use crate::transport::{self, First, Seen, Transport};
 
 /// How long a closed client goes on to release what it held.
 const CLOSE_LIMIT: Duration = Duration::from_millis(400);
@@ -51,7 +51,7 @@ pub(crate) fn start(core: Arc<Core>, commands: UnboundedReceiver<Command>) -> Re
         .enable_all()
         .build()
         .map_err(unavailable)?;
-    let transport = transport::open(&core.settings, core.generation == 0)?;
+    let transport = transport::open(&core.settings, core.first())?;
     let engine = Engine::new(core, commands, transport);
     std::thread::Builder::new()
         .name("leasehold-engine".into())
@@ -120,13 +120,13 @@ impl Engine {
             lease: settings.lease,
             primaries: u16::try_from(settings.targets.len()).unwrap_or(u16::MAX),
             command_timeout: settings.command_timeout,
-            poll: settings.poll,
+            poll: settings.retry_interval,
         };
-        // A host hears how its first connection went; a forked child's host did already.
-        let connecting = if core.generation == 0 {
-            vec![Sink::Queue(Host::CONNECT)]
-        } else {
-            Vec::new()
+        // A host hears how its first connection went; that of a lazy client and that of a forked
+        // child wait for none.
+        let connecting = match core.first() {
+            First::IsAwaited => vec![Sink::Queue(Host::CONNECT)],
+            First::IsAtUse | First::WasMade => Vec::new(),
         };
         Self {
             session: Session::new(config, Box::new(OsEntropy)),

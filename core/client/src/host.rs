@@ -190,6 +190,10 @@ impl Host {
     /// thread, or from one that blocks in [`Pending::wait`] and drives the engine
     /// meanwhile, or from one that calls a closed client. It must not block.
     ///
+    /// With [`Options::lazy`] no such event comes. The engine starts with the first operation,
+    /// and connects then: an operation waits for the connection as it does in an outage, but
+    /// fails at once, as every later one does, if the server is one that locks cannot work with.
+    ///
     /// # Errors
     /// `InvalidArgument` for an option out of its range or a malformed URL;
     /// `Misconfigured` for no URL at all, a scheme that this version does not
@@ -206,8 +210,11 @@ impl Host {
     }
 
     fn start_generation(settings: Settings, wake: Option<Arc<dyn Fn() + Send + Sync>>) -> Result<Self, Error> {
+        let is_lazy = settings.lazy;
         let first = Generation::first(Arc::new(settings), wake);
-        first.current().ensure_started()?;
+        if !is_lazy {
+            first.current().ensure_started()?;
+        }
         Ok(Self(Arc::new(first)))
     }
 

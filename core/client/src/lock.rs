@@ -140,7 +140,7 @@ impl Lock {
 
     /// Draw no fencing token: one key less on the server. Do so for all users of
     /// a name or for none.
-    pub fn without_token(mut self) -> Self {
+    pub fn without_fencing(mut self) -> Self {
         self.fencing = false;
         self
     }

@@ -19,7 +19,7 @@ use leasehold_protocol::{CallError, CallId, Error, Instant, Lane, NodeId, Reply,
 use crate::host::Settings;
 use crate::target::{Scheme, Target};
 
-use self::redis::First;
+use self::redis::Failing;
 use self::redis::connect::Peers;
 
 /// What a transport saw.
@@ -69,15 +69,33 @@ pub(crate) trait Transport: Send {
     fn every_lane_is_open(&self) -> bool;
 }
 
+/// What a client's first connection is to its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum First {
+    /// It is waited for before anything else.
+    IsAwaited,
+    /// It is made at the first use, which waits for it as it would in an outage.
+    IsAtUse,
+    /// There was one before, in the process that this one is a fork of.
+    WasMade,
+}
+
 /// The transport that the settings ask for. It starts to connect when it is polled.
-pub(crate) fn open(settings: &Arc<Settings>, first: bool) -> Result<Box<dyn Transport>, Error> {
+pub(crate) fn open(settings: &Arc<Settings>, first: First) -> Result<Box<dyn Transport>, Error> {
     match settings.targets.as_slice() {
         [target] => {
-            let first = if first { First::IsFatal } else { First::WasMade };
+            let first = match first {
+                First::IsAwaited => Failing::IsFatal,
+                First::IsAtUse => Failing::MayPass,
+                First::WasMade => Failing::IsAnOutage,
+            };
             open_one(settings, target, first, None)
         }
         targets => {
-            let first = if first { First::MayFail } else { First::WasMade };
+            let first = match first {
+                First::IsAwaited | First::IsAtUse => Failing::MayPass,
+                First::WasMade => Failing::IsAnOutage,
+            };
             let peers = Peers::new(targets.len());
             let nodes = targets
                 .iter()
@@ -92,7 +110,7 @@ pub(crate) fn open(settings: &Arc<Settings>, first: bool) -> Result<Box<dyn Tran
 fn open_one(
     settings: &Arc<Settings>,
     target: &Target,
-    first: First,
+    first: Failing,
     peers: Option<Peers>,
 ) -> Result<Box<dyn Transport>, Error> {
     match &target.scheme {

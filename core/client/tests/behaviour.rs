@@ -375,7 +375,7 @@ impl Run {
             None => lock,
         };
         match step["token"].as_bool() {
-            Some(false) => lock.without_token(),
+            Some(false) => lock.without_fencing(),
             _ => lock,
         }
     }

@@ -300,7 +300,7 @@ on_every_server! {
         assert_eq!(lease.extend(Some(Duration::from_secs(30))).await.unwrap_err().kind(), ErrorKind::LockLost);
     }
 
-    async fn tokens_rise_across_a_flush_and_without_token_draws_none(server: &Server) {
+    async fn tokens_rise_across_a_flush_and_without_fencing_draws_none(server: &Server) {
         let client = connect(server).await;
         let mut last = 0;
         for round in 0..50 {
@@ -313,7 +313,7 @@ on_every_server! {
                 server.run(&["FLUSHALL"]);
             }
         }
-        let lease = client.lock("b").without_token().acquire().await.unwrap();
+        let lease = client.lock("b").without_fencing().acquire().await.unwrap();
         assert_eq!(lease.token(), None);
         assert!(!server.exists("leasehold:{b}:token"));
     }

@@ -33,7 +33,7 @@ async fn connect(server: &Redis, prefix: &str) -> Client {
     Client::builder()
         .url(format!("redis://acme:pw@127.0.0.1:{}", server.port))
         .key_prefix(prefix)
-        .poll(POLL, POLL)
+        .retry_interval(POLL, POLL)
         .connect()
         .await
         .unwrap()

@@ -17,6 +17,7 @@ use super::{Acquire, Completion, Event, Op, Settings, Slot};
 use crate::driver::Driver;
 use crate::engine;
 use crate::process::Process;
+use crate::transport::First;
 
 /// What an engine is told.
 #[derive(Debug)]
@@ -195,6 +196,15 @@ impl Core {
         child
     }
 
+    /// What its first connection is to the callers.
+    pub(crate) fn first(&self) -> First {
+        match self.generation {
+            0 if self.settings.lazy => First::IsAtUse,
+            0 => First::IsAwaited,
+            _ => First::WasMade,
+        }
+    }
+
     /// Whether it is a parent's, of which this process is a fork.
     pub(crate) fn is_inherited(&self) -> bool {
         !self.process.is_current()
@@ -221,6 +231,8 @@ impl Core {
     pub(super) fn run(self: &Arc<Self>, request: u64, op: Op, sink: Sink) {
         if matches!(op, Op::Close) {
             self.closed.store(true, Ordering::Relaxed);
+            // What was never used connects to nothing for it.
+            let _ = self.started.get_or_init(|| Err(closed()));
         }
         let op = self.check(op).unwrap_or_else(Checked::Refused);
         self.send(Command::Run { request, op, sink });

@@ -24,7 +24,7 @@ pub struct Options {
     /// How long connecting may take. Default 5,000.
     pub connect_timeout_ms: Option<f64>,
     /// A waiter asks again after a time between these two. Default (500, 750).
-    pub poll_ms: Option<(f64, f64)>,
+    pub retry_interval_ms: Option<(f64, f64)>,
     /// Put before every lock's name, as it stands, before the name is checked; see
     /// [`KeyPrefix::parse`]. Default: nothing.
     pub key_prefix: Option<String>,
@@ -35,6 +35,8 @@ pub struct Options {
     pub tls_cert_file: Option<String>,
     /// A PEM file of that certificate's private key, not encrypted.
     pub tls_key_file: Option<String>,
+    /// Connect at the first use, not before: see [`Host::open`](super::Host::open).
+    pub lazy: bool,
 }
 
 impl std::fmt::Debug for Options {
@@ -46,11 +48,12 @@ impl std::fmt::Debug for Options {
             .field("lease_ms", &self.lease_ms)
             .field("command_timeout_ms", &self.command_timeout_ms)
             .field("connect_timeout_ms", &self.connect_timeout_ms)
-            .field("poll_ms", &self.poll_ms)
+            .field("retry_interval_ms", &self.retry_interval_ms)
             .field("key_prefix", &self.key_prefix.as_deref().map(shown))
             .field("tls_ca_file", &self.tls_ca_file.as_deref().map(shown_path))
             .field("tls_cert_file", &self.tls_cert_file.as_deref().map(shown_path))
             .field("tls_key_file", &self.tls_key_file.as_deref().map(shown_path))
+            .field("lazy", &self.lazy)
             .finish()
     }
 }
@@ -63,31 +66,34 @@ pub(crate) struct Settings {
     pub(crate) lease: LeaseDuration,
     pub(crate) command_timeout: Duration,
     pub(crate) connect_timeout: Duration,
-    pub(crate) poll: (Duration, Duration),
+    pub(crate) retry_interval: (Duration, Duration),
+    pub(crate) lazy: bool,
     key_prefix: KeyPrefix,
 }
 
 const URL_VARIABLE: &str = "LEASEHOLD_URL";
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(3);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-const POLL: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(750));
+const RETRY_INTERVAL: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(750));
 const DAY_MS: f64 = 86_400_000.0;
 
 impl Settings {
     pub(crate) fn check(options: Options) -> Result<Self, Error> {
         let files = TlsFiles::new(options.tls_ca_file, options.tls_cert_file, options.tls_key_file)?;
         let targets = targets(options.url, options.primaries.as_deref(), &files)?;
-        let poll = match options.poll_ms {
-            None => POLL,
+        let retry_interval = match options.retry_interval_ms {
+            None => RETRY_INTERVAL,
             Some((low, high)) => {
-                let poll = (
-                    timeout("the poll's lower bound", low)?,
-                    timeout("the poll's upper bound", high)?,
+                let bounds = (
+                    timeout("the retry interval's lower bound", low)?,
+                    timeout("the retry interval's upper bound", high)?,
                 );
-                if poll.0 > poll.1 {
-                    return Err(invalid("the poll's lower bound is above its upper one; swap them"));
+                if bounds.0 > bounds.1 {
+                    return Err(invalid(
+                        "the retry interval's lower bound is above its upper one; swap them",
+                    ));
                 }
-                poll
+                bounds
             }
         };
         Ok(Self {
@@ -105,7 +111,8 @@ impl Settings {
                 None => CONNECT_TIMEOUT,
                 Some(ms) => timeout("the connect timeout", ms)?,
             },
-            poll,
+            retry_interval,
+            lazy: options.lazy,
             key_prefix: KeyPrefix::parse(&options.key_prefix.unwrap_or_default())?,
         })
     }
@@ -220,7 +227,8 @@ mod tests {
         assert_eq!(settings.lease.get(), Duration::from_secs(30));
         assert_eq!(settings.command_timeout, Duration::from_secs(3));
         assert_eq!(settings.connect_timeout, Duration::from_secs(5));
-        assert_eq!(settings.poll, POLL);
+        assert_eq!(settings.retry_interval, RETRY_INTERVAL);
+        assert!(!settings.lazy);
     }
 
     #[test]
@@ -249,7 +257,7 @@ mod tests {
             assert_eq!(refusal(options), ErrorKind::InvalidArgument, "{ms}");
         }
         let options = Options {
-            poll_ms: Some((750.0, 500.0)),
+            retry_interval_ms: Some((750.0, 500.0)),
             ..memory()
         };
         assert_eq!(refusal(options), ErrorKind::InvalidArgument);

@@ -44,7 +44,7 @@ pub(super) struct Redis {
     renewals: LaneLink,
     subscriptions: SubscriptionLink,
     state: State,
-    first: First,
+    first: Failing,
     /// Both lanes are open, and that was told.
     is_ready: bool,
     /// Subscriptions have a connection.
@@ -53,13 +53,13 @@ pub(super) struct Redis {
 
 /// What it means when the first try to connect fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum First {
+pub(super) enum Failing {
     /// The client cannot be used.
     IsFatal,
-    /// Others may make up for it, unless the server is one that locks cannot work with.
-    MayFail,
-    /// Nothing: the client was connected before.
-    WasMade,
+    /// It is tried again, unless the server is one that locks cannot work with.
+    MayPass,
+    /// Nothing more than a later one: the client was connected before.
+    IsAnOutage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Redis {
     pub(super) fn open(
         settings: &Arc<Settings>,
         target: &Target,
-        first: First,
+        first: Failing,
         peers: Option<Peers>,
     ) -> Result<Self, Error> {
         let connector = Arc::new(Connector::new(settings, target, peers)?);
@@ -90,8 +90,8 @@ impl Redis {
             subscriptions: SubscriptionLink::new(&connector, settings),
             connector,
             state: match first {
-                First::IsFatal | First::MayFail => State::First,
-                First::WasMade => State::Told,
+                Failing::IsFatal | Failing::MayPass => State::First,
+                Failing::IsAnOutage => State::Told,
             },
             first,
             is_ready: false,
@@ -129,7 +129,7 @@ impl Redis {
 
     /// The first try failed.
     fn failed_at_first(&mut self, failure: Failure, seen: &mut Vec<Seen>) {
-        if self.first == First::MayFail && !failure.is_lasting() {
+        if self.first == Failing::MayPass && !failure.is_lasting() {
             self.state = State::Told;
             seen.push(Seen::Closed(NODE, Lane::Command, self.connector.cause(&failure)));
         } else {

@@ -48,7 +48,7 @@ impl Hearing {
         let mut client = Client::builder().url(url).key_prefix(prefix);
         if self == Self::Messages {
             // Soon enough for a fair waiter to count as alive.
-            client = client.poll(Duration::from_millis(2_500), Duration::from_millis(2_500));
+            client = client.retry_interval(Duration::from_millis(2_500), Duration::from_millis(2_500));
         }
         in_step("connect", client.connect()).await
     }

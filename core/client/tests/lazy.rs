@@ -1,0 +1,95 @@
+//! Clients that connect at their first use.
+
+mod support;
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use leasehold::{Client, ErrorKind, blocking};
+use support::{Redis, free_port};
+
+const SOON: Duration = Duration::from_secs(20);
+const AT_ONCE: Duration = Duration::from_secs(5);
+
+async fn lazy(url: impl Into<String>) -> Client {
+    Client::builder().url(url).lazy().connect().await.unwrap()
+}
+
+#[tokio::test]
+async fn it_is_made_before_its_server_is_up_and_waits_for_it_at_its_first_use() {
+    let mut server = Redis::start();
+    server.stop();
+    let client = lazy(server.url()).await;
+    let refused = client.lock("a").try_acquire().await.map(drop).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    assert!(refused.message().contains(&server.port.to_string()), "{refused}");
+    let lock = client.lock("a").wait(SOON);
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    server.start_again();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_is_asked_before_the_first_use_nor_for_a_close_without_any() {
+    let server = Redis::start();
+    let clients = || {
+        let mut connection = server.connection();
+        let list: String = redis::cmd("CLIENT").arg("LIST").query(&mut connection).unwrap();
+        // The one that asks is among them.
+        list.lines().count() - 1
+    };
+    let (used, unused) = (lazy(server.url()).await, lazy(server.url()).await);
+    unused.close().await;
+    let refused = unused.lock("a").try_acquire().await.map(drop).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Closed, "{refused}");
+    assert_eq!(clients(), 0);
+    assert!(!used.lock("a").is_locked().await.unwrap());
+    assert!(clients() > 0);
+}
+
+#[tokio::test]
+async fn what_connecting_would_never_succeed_with_is_told_at_once_at_each_use() {
+    let server = Redis::start_with(&[], Some("right"));
+    let client = lazy(format!("redis://:wrong@127.0.0.1:{}", server.port)).await;
+    for _ in 0..3 {
+        let lock = client.lock("a");
+        let refused = tokio::time::timeout(AT_ONCE, lock.acquire()).await.expect("at once");
+        let refused = refused.map(drop).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Misconfigured, "{refused}");
+        assert!(refused.message().contains("password"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_is_none_is_refused_before_any_use() {
+    let refused = Client::builder().url("redis//host").lazy().connect().await.map(drop);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn threads_have_it_too() {
+    let server = Redis::start();
+    let client = blocking::Client::builder().url(server.url()).lazy();
+    let client = client.connect_blocking().unwrap();
+    client.lock("a").acquire().unwrap().release().unwrap();
+    // One that is never used.
+    let nowhere = format!("redis://127.0.0.1:{}", free_port());
+    drop(blocking::Client::builder().url(nowhere).lazy().connect_blocking().unwrap());
+}
+
+#[tokio::test]
+async fn a_majority_may_come_up_later() {
+    let mut primaries: Vec<Redis> = (0..3).map(|_| Redis::start()).collect();
+    primaries.iter_mut().for_each(Redis::stop);
+    let urls = primaries.iter().map(Redis::url);
+    let client = Client::builder().primaries(urls).lazy().connect().await.unwrap();
+    let waiters = (0..3).map(|_| {
+        let lock = client.lock("a").wait(SOON);
+        async move { lock.acquire().await?.release().await }
+    });
+    let waiters = tokio::spawn(join_all(waiters));
+    primaries[1..].iter_mut().for_each(Redis::start_again);
+    for released in waiters.await.unwrap() {
+        released.unwrap();
+    }
+}
