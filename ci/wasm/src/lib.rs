@@ -70,6 +70,7 @@ pub extern "C" fn acquire(now: f64) {
         lease: LeaseTerms::CLIENT,
         max_hold: None,
         fencing: true,
+        blocked: Vec::new(),
     };
     with_driver(|driver| {
         driver.session.acquire(request, at(now));

@@ -64,6 +64,10 @@ pub struct Acquire {
     pub max_hold_ms: Option<f64>,
     /// Draw no fencing token.
     pub no_fencing: bool,
+    /// The contexts that cannot go on until this is answered, as the caller's thread is
+    /// blocked: other tasks of its event loop. A wait that only they could end fails at once with
+    /// `InvalidArgument`.
+    pub blocked: Vec<u64>,
 }
 
 /// An operation.

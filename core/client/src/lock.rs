@@ -232,6 +232,7 @@ impl Lock {
             renew: self.renew,
             max_hold_ms: self.max_hold.map(millis),
             no_fencing: !self.fencing,
+            blocked: Vec::new(),
         })
     }
 

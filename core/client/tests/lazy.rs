@@ -74,7 +74,13 @@ fn threads_have_it_too() {
     client.lock("a").acquire().unwrap().release().unwrap();
     // One that is never used.
     let nowhere = format!("redis://127.0.0.1:{}", free_port());
-    drop(blocking::Client::builder().url(nowhere).lazy().connect_blocking().unwrap());
+    drop(
+        blocking::Client::builder()
+            .url(nowhere)
+            .lazy()
+            .connect_blocking()
+            .unwrap(),
+    );
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! Waits that would wait for their own caller, which are refused at once.
+//! Waits that would wait for their own caller, or for those whom they stop, which are refused
+//! at once.
 //!
 //! Who holds a lock is let in again, but not all kinds are reentrant: a mutex is not, nor
 //! are permits beyond the limit, a write inside a read, or a RedLock. Who waits for one
@@ -10,15 +11,25 @@
 //! a member. A plain mutex or semaphore is given back by whoever has its lease, perhaps
 //! another thread, and so the wait for one may end: it is not refused. Nor is a caller
 //! that does not wait, or that has no context; it is told what the server says.
+//!
+//! A call that blocks a thread stops all that runs by turns in it: the other tasks of an event
+//! loop. A caller names those (`blocked`), and a wait for what they hold is refused: nobody
+//! else would end it. Two calls that block one thread never meet, so none of them waits.
 
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::hold::Hold;
 use crate::instant::Instant;
 use crate::kinds::{Gate, Keys, Kind};
-use crate::session::{AcquireRequest, NodeId, Session};
+use crate::session::{AcquireRequest, Context, NodeId, Session};
 
 impl Session {
+    /// Why a wait for one lock could not be ended by anybody else.
+    pub(crate) fn waits_in_vain(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
+        self.waits_inside_several(request, now)
+            .or_else(|| self.waits_for_those_it_blocks(request, now))
+    }
+
     /// Why a wait for all of these locks could not be ended by anybody else.
     pub(crate) fn waits_for_itself(&self, requests: &[AcquireRequest], now: Instant) -> Option<Error> {
         let both_sides = requests.iter().find(|one| {
@@ -35,12 +46,15 @@ impl Session {
             return None;
         }
         let mut waiting = requests.iter().filter(|request| is_waiting(request));
-        waiting.find_map(|request| self.waits_for_own(request, |_| true, now))
+        waiting.find_map(|request| {
+            self.waits_for_own(request, |_| true, now)
+                .or_else(|| self.waits_for_those_it_blocks(request, now))
+        })
     }
 
     /// Why a wait for this lock could not be ended by anybody else: the caller has it as a
     /// member of several.
-    pub(crate) fn waits_inside_several(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
+    fn waits_inside_several(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         if !is_waiting(request) || request.within.is_some() || self.has(Defect::CompositeWaitsForItself) {
             return None;
         }
@@ -50,17 +64,58 @@ impl Session {
 
     /// The same of a lock of a majority.
     pub(crate) fn votes_for_itself(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
-        let context = request.context.filter(|_| is_waiting(request))?;
-        let mut own = self.votes_of(&request.name, context);
+        if !is_waiting(request) || self.has(Defect::CompositeWaitsForItself) {
+            return None;
+        }
         let is_held = |vote: &crate::vote::Vote| vote.lost.is_none() && now < vote.deadline;
-        let has_it = own.any(|lease| self.composites.votes.held.get(&lease).is_some_and(is_held));
-        (has_it && !self.has(Defect::CompositeWaitsForItself)).then(|| {
-            refusal(
+        let has_it = |context: Context| {
+            let mut leases = self.votes_of(&request.name, context);
+            leases.any(|lease| self.composites.votes.held.get(&lease).is_some_and(is_held))
+        };
+        if request.context.is_some_and(has_it) {
+            return Some(refusal(
                 request,
                 "a RedLock is not reentrant; the calling thread or task holds it and would wait for itself; release \
                  it first",
-            )
-        })
+            ));
+        }
+        let stops_it = request.blocked.iter().copied().any(has_it);
+        stops_it.then(|| refusal(request, BLOCKED))
+    }
+
+    /// Why a wait for this lock would stop those who must end it.
+    fn waits_for_those_it_blocks(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
+        if request.blocked.is_empty() || !is_waiting(request) || request.within.is_some() {
+            return None;
+        }
+        let keys = Keys::new(request.kind, &request.name, NodeId::default());
+        let holds_at = |gate, context: &Context| {
+            let queue = self.queues.find_at(&keys, gate);
+            let holds = queue.map_or(&[][..], |queue| self.reentrancy.all(queue, *context));
+            let holds = holds.iter().filter_map(|hold| self.holds.get(hold));
+            holds.filter(move |hold| hold.is_valid(now))
+        };
+        let any_at = |gate| {
+            request
+                .blocked
+                .iter()
+                .any(|context| holds_at(gate, context).next().is_some())
+        };
+        let stops_it = match request.kind {
+            Kind::Lock | Kind::Fair => any_at(Gate::Lock),
+            Kind::Mutex => any_at(Gate::Mutex),
+            Kind::Read => any_at(Gate::Write),
+            Kind::Write => any_at(Gate::Write) || any_at(Gate::Read),
+            Kind::Semaphore(permits) => {
+                let all = request.blocked.iter().chain(&request.context);
+                let held = all
+                    .flat_map(|context| holds_at(Gate::Semaphore, context))
+                    .map(permits_of);
+                let held = held.fold(0_u32, u32::saturating_add);
+                any_at(Gate::Semaphore) && held.saturating_add(permits.wanted()) > permits.limit()
+            }
+        };
+        stops_it.then(|| refusal(request, BLOCKED))
     }
 
     /// Why the caller would wait for itself: it has the lock, as one of `these` holds, and is
@@ -81,10 +136,7 @@ impl Session {
                  it first"
             }),
             Kind::Semaphore(permits) => {
-                let own = holds_at(Gate::Semaphore).map(|hold| match hold.keys.kind {
-                    Kind::Semaphore(permits) => permits.wanted(),
-                    _ => 0,
-                });
+                let own = holds_at(Gate::Semaphore).map(permits_of);
                 let own = own.fold(0_u32, u32::saturating_add);
                 (own > 0 && own.saturating_add(permits.wanted()) > permits.limit()).then_some(
                     "the calling thread or task holds so many permits that it would wait for itself; release some first",
@@ -97,6 +149,16 @@ impl Session {
             Kind::Lock | Kind::Fair | Kind::Read | Kind::Write => None,
         };
         message.map(|message| refusal(request, message))
+    }
+}
+
+const BLOCKED: &str = "it is held by another task of the calling thread, which could not go on to release it while \
+    this wait blocks the thread; in an event loop use the client made for one (in Python, leasehold.aio)";
+
+fn permits_of(hold: &Hold) -> u32 {
+    match hold.keys.kind {
+        Kind::Semaphore(permits) => permits.wanted(),
+        _ => 0,
     }
 }
 

@@ -101,7 +101,7 @@ impl Session {
             let plan = LeasePlan::of(request.lease, &self.config);
             if self.votes() {
                 self.stand(ticket, request, now);
-            } else if let Some(error) = self.waits_inside_several(&request, now) {
+            } else if let Some(error) = self.waits_in_vain(&request, now) {
                 self.complete(ticket, Outcome::Failed(error));
             } else {
                 self.acquire_at(ticket, request, NodeId::default(), plan, now);

@@ -157,6 +157,9 @@ pub struct AcquireRequest {
     pub max_hold: Option<Duration>,
     /// Whether a fencing token is drawn.
     pub fencing: bool,
+    /// Others of the caller's thread, which stand still until it is answered: a wait that only
+    /// they could end is refused at once.
+    pub blocked: Vec<Context>,
 }
 
 /// What a grant or re-entry gives.

@@ -73,6 +73,7 @@ impl World {
             lease,
             max_hold,
             fencing,
+            blocked: Vec::new(),
         };
         let mut requests: Vec<AcquireRequest> = locks.iter().map(request).collect();
         let names_one_twice = is_whole && self.random.chance(20);

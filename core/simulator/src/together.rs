@@ -67,6 +67,7 @@ impl World {
             lease: LeaseTerms::CLIENT,
             max_hold: None,
             fencing: true,
+            blocked: Vec::new(),
         };
         let mut requests: Vec<AcquireRequest> = locks.iter().map(request).collect();
         let now = self.clients[client].clock.at(self.now);

@@ -443,6 +443,7 @@ impl Core {
             )));
         }
         let context = acquire.context.map(Context::from_u64);
+        let blocked: Vec<Context> = acquire.blocked.into_iter().map(Context::from_u64).collect();
         let within = acquire
             .within
             .map(|lease| self.check_lease(lease, Operation::Acquire))
@@ -464,6 +465,7 @@ impl Core {
             lease,
             max_hold,
             fencing: !acquire.no_fencing,
+            blocked: blocked.clone(),
         };
         Ok(match lock {
             Named::One(kind, name) => Checked::Acquire(request((kind, name))),

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use leasehold_protocol::{
-    AcquireRequest, Error, ErrorKind, Event, Grant, Kind, LeaseTerms, Operation, Outcome, Permits, Script, Ticket,
+    AcquireRequest, Context, Error, ErrorKind, Event, Grant, Kind, LeaseTerms, Operation, Outcome, Permits, Script,
+    Ticket,
 };
 
 use crate::world::{LATENCY, World, by_ms, error, fixed, from, granted, ms, wants, watched};
@@ -363,4 +364,59 @@ fn a_plain_mutex_is_waited_for_since_whoever_has_its_lease_may_release_it() {
     assert_eq!(world.outcome_within(0, second, ms(5_000)), None);
     world.release(0, first.lease);
     granted(world.outcome(0, second));
+}
+
+#[test]
+fn a_wait_that_only_those_whom_it_stops_could_end_is_refused_at_once() {
+    let permits = |wanted| Kind::Semaphore(Permits::new(wanted, 3).unwrap());
+    let cases = [
+        (Kind::Lock, Kind::Lock, true),
+        (Kind::Lock, Kind::Fair, true),
+        (Kind::Mutex, Kind::Mutex, true),
+        (Kind::Write, Kind::Write, true),
+        (Kind::Write, Kind::Read, true),
+        (Kind::Read, Kind::Write, true),
+        (Kind::Read, Kind::Read, false),
+        (permits(2), permits(2), true),
+        (permits(2), permits(1), false),
+    ];
+    for (theirs, ours, is_refused) in cases {
+        let mut world = World::new(1);
+        world.server.says_yes = true;
+        let held = AcquireRequest {
+            kind: theirs,
+            ..from(1, "a")
+        };
+        let held = world.hold(0, held);
+        let wanted = AcquireRequest {
+            kind: ours,
+            blocked: vec![Context::from_u64(3), Context::from_u64(1)],
+            ..from(2, "a")
+        };
+        if !is_refused {
+            world.hold(0, wanted);
+            continue;
+        }
+        let ticket = world.acquire(0, wanted.clone());
+        let (outcome, took) = world.outcome_within(0, ticket, Duration::ZERO).expect("at once");
+        assert_eq!(took, Duration::ZERO);
+        let several = vec![from(2, "b"), wanted.clone()];
+        for refused in [error(outcome), world.refused_at_once(several)] {
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{theirs:?}, {ours:?}");
+            assert!(refused.message().contains("leasehold.aio"), "{refused}");
+        }
+        // Others of the thread are nobody's business once they have released.
+        world.release(0, held.lease);
+        world.hold(0, wanted);
+    }
+    // One try stops nobody for long, and is told that it is held.
+    let mut world = World::new(1);
+    world.hold(0, from(1, "a"));
+    let once = AcquireRequest {
+        wait: Some(Duration::ZERO),
+        blocked: vec![Context::from_u64(1)],
+        ..from(2, "a")
+    };
+    let ticket = world.acquire(0, once);
+    assert_eq!(error(world.outcome(0, ticket)).kind(), ErrorKind::LockTimeout);
 }

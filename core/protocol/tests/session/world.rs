@@ -445,6 +445,7 @@ pub(crate) fn wants(name: &str) -> AcquireRequest {
         lease: LeaseTerms::CLIENT,
         max_hold: None,
         fencing: true,
+        blocked: Vec::new(),
     }
 }
 

@@ -109,5 +109,6 @@ pub(crate) fn wants(name: &str, fixed_ms: Option<u64>) -> AcquireRequest {
         }),
         max_hold: None,
         fencing: false,
+        blocked: Vec::new(),
     }
 }

@@ -514,6 +514,7 @@ pub(crate) fn wants(kind: Kind, name: &str) -> AcquireRequest {
         lease: LeaseTerms::CLIENT,
         max_hold: None,
         fencing: true,
+        blocked: Vec::new(),
     }
 }
 
