@@ -81,11 +81,12 @@ pub fn open(options: NativeOptions) -> NativeOpened {
         lease_ms: options.lease_ms,
         command_timeout_ms: options.command_timeout_ms,
         connect_timeout_ms: options.connect_timeout_ms,
-        poll_ms,
+        retry_interval_ms: poll_ms,
         key_prefix: options.key_prefix,
         tls_ca_file: options.tls_ca_file,
         tls_cert_file: options.tls_cert_file,
         tls_key_file: options.tls_key_file,
+        lazy: false,
     });
     match opened {
         Ok(handle) => NativeOpened { handle, failure: None },

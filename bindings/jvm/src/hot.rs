@@ -48,6 +48,7 @@ pub unsafe extern "C" fn leasehold_acquire(
             renew: renew != 0,
             max_hold_ms: number(max_hold_ms),
             no_fencing: fencing == 0,
+            blocked: Vec::new(),
         };
         Some(client.acquire(tag, acquire))
     })

@@ -104,6 +104,7 @@ impl NativeClient {
             renew,
             max_hold_ms,
             no_fencing: !token,
+            blocked: Vec::new(),
         }))
     }
 

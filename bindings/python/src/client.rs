@@ -36,8 +36,8 @@ impl Client {
 
     #[new]
     #[pyo3(signature = (
-        *, url, primaries, lease_ms, command_timeout_ms, connect_timeout_ms, poll_ms, key_prefix, tls_ca_file,
-        tls_cert_file, tls_key_file
+        *, url, primaries, lease_ms, command_timeout_ms, connect_timeout_ms, retry_interval_ms, key_prefix,
+        tls_ca_file, tls_cert_file, tls_key_file, lazy
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments, checked by the type stub")]
     fn new(
@@ -47,11 +47,12 @@ impl Client {
         lease_ms: Option<f64>,
         command_timeout_ms: Option<f64>,
         connect_timeout_ms: Option<f64>,
-        poll_ms: Option<(f64, f64)>,
+        retry_interval_ms: Option<(f64, f64)>,
         key_prefix: Option<String>,
         tls_ca_file: Option<String>,
         tls_cert_file: Option<String>,
         tls_key_file: Option<String>,
+        lazy: bool,
     ) -> PyResult<Self> {
         let options = Options {
             url,
@@ -59,11 +60,12 @@ impl Client {
             lease_ms,
             command_timeout_ms,
             connect_timeout_ms,
-            poll_ms,
+            retry_interval_ms,
             key_prefix,
             tls_ca_file,
             tls_cert_file,
             tls_key_file,
+            lazy,
         };
         let bell = Arc::new(Bell::new()?);
         let rung = Arc::clone(&bell);
@@ -118,7 +120,7 @@ impl Client {
     }
 
     /// Appends the lease to `granted`, so that an interrupt after it cannot hide it.
-    #[pyo3(signature = (granted, lock, context, wait_ms, lease_ms, renew, max_hold_ms, fencing, interruptible))]
+    #[pyo3(signature = (granted, lock, context, wait_ms, lease_ms, renew, max_hold_ms, fencing, blocked, interruptible))]
     #[expect(
         clippy::too_many_arguments,
         reason = "one call per acquire is the cheapest way over the border"
@@ -134,9 +136,10 @@ impl Client {
         renew: bool,
         max_hold_ms: Option<f64>,
         fencing: bool,
+        blocked: Vec<u64>,
         interruptible: bool,
     ) -> PyResult<()> {
-        let op = acquire(lock, context, wait_ms, lease_ms, renew, max_hold_ms, fencing);
+        let op = acquire(lock, context, wait_ms, lease_ms, renew, max_hold_ms, fencing, blocked);
         match wait(py, &self.host, op, interruptible)? {
             Completion::NotGranted(error) => Err(convert::error(py, &error)),
             done => granted.append(convert::completion(py, done)?),
@@ -158,8 +161,16 @@ impl Client {
         max_hold_ms: Option<f64>,
         fencing: bool,
     ) -> u64 {
-        self.host
-            .submit(acquire(lock, context, wait_ms, lease_ms, renew, max_hold_ms, fencing))
+        self.host.submit(acquire(
+            lock,
+            context,
+            wait_ms,
+            lease_ms,
+            renew,
+            max_hold_ms,
+            fencing,
+            Vec::new(),
+        ))
     }
 
     fn release<'py>(&self, py: Python<'py>, lease: u64, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
@@ -261,6 +272,7 @@ impl Client {
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "what one acquire asks for")]
 fn acquire(
     lock: &str,
     context: Option<u64>,
@@ -269,6 +281,7 @@ fn acquire(
     renew: bool,
     max_hold_ms: Option<f64>,
     fencing: bool,
+    blocked: Vec<u64>,
 ) -> Op {
     Op::Acquire(Acquire {
         lock: lock.to_owned().into(),
@@ -279,5 +292,6 @@ fn acquire(
         renew,
         max_hold_ms,
         no_fencing: !fencing,
+        blocked,
     })
 }

@@ -284,13 +284,13 @@ class Run:
         token = step.get("token", True)
         match step.get("kind", self._kind):
             case "lock" | "mutex" | "fair_lock" as kind:
-                return getattr(client, kind)(name, **options, token=token)
+                return getattr(client, kind)(name, **options, fencing=token)
             case "redlock":
-                return client.lock(name, **options, token=token)
+                return client.lock(name, **options, fencing=token)
             case "read_lock":
-                return client.read_write_lock(name, **options, token=token).read
+                return client.read_write_lock(name, **options, fencing=token).read
             case "write_lock":
-                return client.read_write_lock(name, **options, token=token).write
+                return client.read_write_lock(name, **options, fencing=token).write
             case "semaphore":
                 limit = step.get("limit", self._scenario.get("limit", 1))
                 return client.semaphore(name, limit, **options)

@@ -55,7 +55,7 @@ def test_mutex_and_fair_lock_are_used_like_a_lock(client: leasehold.Client, kind
         assert lease.remaining() <= 5
     assert lock.acquire()
     assert lock.release() == "released"
-    without: leasehold.Lock = getattr(client, kind)("door", token=False)
+    without: leasehold.Lock = getattr(client, kind)("door", fencing=False)
     with without as lease:
         assert lease.token is None
 
@@ -374,6 +374,6 @@ def test_a_mutex_is_in_the_layout_of_other_libraries(server: RedisServer, store:
 
 
 def test_reprs_say_what_things_are(client: leasehold.Client) -> None:
-    assert repr(client.mutex("door")) == "<leasehold.Lock 'door'>"
-    assert repr(client.semaphore("seats", 3)) == "<leasehold.Semaphore 'seats'>"
+    assert repr(client.mutex("door")).startswith("<unlocked leasehold.Lock object 'door' at ")
+    assert repr(client.semaphore("seats", 3)).startswith("<unlocked leasehold.Semaphore object 'seats' at ")
     assert "'door'" in repr(client.read_write_lock("door"))

@@ -223,8 +223,49 @@ def test_re_entry_into_a_lost_lock_is_refused(server: RedisServer, store: Store)
         with pytest.raises(leasehold.LockLostError) as caught:
             lock.acquire()
         assert caught.value.reason == "removed"
-        assert lock.release() == "expired"
+        with pytest.raises(leasehold.LockLostError) as caught:
+            lock.release()
+        assert (caught.value.reason, caught.value.operation) == ("removed", "release")
         assert lock.acquire()
+
+
+@pytest.mark.parametrize("outcome", ["expired", "stolen"])
+async def test_a_release_that_finds_out_that_the_lock_is_lost_says_so(
+    server: RedisServer, store: Store, outcome: str
+) -> None:
+    def lose() -> None:
+        store.delete("door")
+        if outcome == "stolen":
+            store.hset("door", "another", 1)
+            store.pexpire("door", 60_000)
+
+    with leasehold.connect(server.url) as client:
+        lock = client.lock("door")
+        lock.acquire()
+        lose()
+        with pytest.raises(leasehold.LockLostError) as caught:
+            lock.release()
+        assert (caught.value.reason, caught.value.lock) == (outcome, "door")
+        store.delete("door")
+        lease = lock.try_acquire()
+        lose()
+        # The lease's own release says it by a word.
+        assert lease is not None
+        assert lease.release() == outcome
+        store.delete("door")
+        lock.acquire()
+        # By another object of the same lock too.
+        lose()
+        with pytest.raises(leasehold.LockLostError):
+            client.fair_lock("door").release()
+        store.delete("door")
+    async with aio.connect(server.url) as tasks:
+        its = tasks.lock("door")
+        await its.acquire()
+        lose()
+        with pytest.raises(leasehold.LockLostError) as caught:
+            await its.release()
+        assert caught.value.reason == outcome
 
 
 async def test_re_entry_into_a_lost_lock_is_refused_in_asyncio(url: str) -> None:

@@ -221,7 +221,7 @@ async def test_it_is_not_entered_again_in_asyncio(memories: list[str]) -> None:
 
 
 def test_the_other_options_are_those_of_connect(memories: list[str]) -> None:
-    client = leasehold.redlock(memories, lease=5, key_prefix="shop:", poll=(0.05, 0.1))
+    client = leasehold.redlock(memories, lease=5, key_prefix="shop:", retry_interval=(0.05, 0.1))
     with client, leasehold.redlock(memories) as other, client.lock("door") as lease:
         assert lease.name == "door"
         assert 4 < lease.remaining() <= 5

@@ -264,7 +264,7 @@ def test_tokens_rise_and_are_none_if_not_wanted(client: leasehold.Client) -> Non
         with client.lock("door") as lease:
             tokens.append(lease.token or 0)
     assert all(before < after for before, after in itertools.pairwise(tokens))
-    with client.lock("door", token=False) as lease:
+    with client.lock("door", fencing=False) as lease:
         assert lease.token is None
 
 
@@ -322,8 +322,21 @@ def test_the_url_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_reprs_say_what_things_are(client: leasehold.Client) -> None:
     lock = client.lock("door")
-    assert repr(lock) == "<leasehold.Lock 'door'>"
+    # As CPython's own locks say it.
+    assert repr(lock) == f"<unlocked leasehold.Lock object 'door' at {id(lock):#x}>"
     with lock as lease:
+        assert repr(lock) == f"<locked leasehold.Lock object 'door' at {id(lock):#x}>"
+        assert in_another_thread(lambda: repr(lock)).startswith("<unlocked ")
         assert "'door'" in repr(lease)
         assert "left" in repr(lease)
     assert "released" in repr(lease)
+
+
+@pytest.mark.parametrize("timeout", [1e100, float("inf"), timedelta.max])
+def test_a_timeout_that_no_clock_has_is_an_overflow(client: leasehold.Client, timeout: float | timedelta) -> None:
+    lock = client.lock("door")
+    with pytest.raises(OverflowError):
+        lock.acquire(timeout=timeout)
+    assert not lock.locked()
+    assert lock.acquire(timeout=threading.TIMEOUT_MAX)
+    lock.release()

@@ -14,14 +14,14 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeAlias, TypeVar
 
 from leasehold import _native, _process
-from leasehold._context import this_thread
+from leasehold._context import Caller, this_caller
 from leasehold._events import Events
 from leasehold._factories import Factories
 from leasehold._holds import Holds
 from leasehold._lease import Lease
 from leasehold._lock import BaseLock, Lock, ReadWriteLock
 from leasehold._semaphore import Semaphore
-from leasehold._settings import Duration, LockSettings, optional_milliseconds, path, poll_bounds, text, url_list
+from leasehold._settings import Duration, LockSettings, flag, optional_milliseconds, path, retry_bounds, text, url_list
 from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold.errors import LockLostError, LockTimeoutError
 
@@ -36,11 +36,12 @@ def connect(
     lease: Duration | None = None,
     command_timeout: Duration | None = None,
     connect_timeout: Duration | None = None,
-    poll: tuple[Duration, Duration] | None = None,
+    retry_interval: tuple[Duration, Duration] | None = None,
     key_prefix: str | None = None,
     tls_ca_file: str | PathLike[str] | None = None,
     tls_cert_file: str | PathLike[str] | None = None,
     tls_key_file: str | PathLike[str] | None = None,
+    lazy: bool = False,
 ) -> Client:
     """Connects to a server and gives the client.
 
@@ -51,8 +52,8 @@ def connect(
     `lease` is how long a lock outlives its holder's process: the watchdog renews each
     lock that was given no lease of its own, every third of it. Default 30 s.
     `command_timeout` bounds the wait for an answer (3 s), `connect_timeout` that for a
-    connection (5 s). A waiter asks again after a time between the two of `poll`
-    (0.5 s, 0.75 s). `key_prefix` is put before every lock's name. Durations are seconds or
+    connection (5 s). A waiter that nothing wakes asks again after a time between the two of
+    `retry_interval` (0.5 s, 0.75 s). `key_prefix` is put before every lock's name. Durations are seconds or
     `timedelta`.
 
     For `rediss://`, `tls_ca_file` is a PEM file of the authorities to trust instead of the
@@ -60,14 +61,19 @@ def connect(
     of yours, and `tls_key_file` that of its private key, not encrypted. The files are read
     again for later connections, so that they can be replaced while the program runs.
 
+    With `lazy` nothing is asked before the first use, which connects: a module may make a
+    client before its server is up. A use then waits for the connection as it does in an
+    outage, within its own `wait`; `MisconfiguredError` comes at the first use and each later one.
+
     Raises `UnavailableError` if the server cannot be reached, `MisconfiguredError` if it
     refuses the password or is not one that locks can work with, if one side does not accept
     the other's certificate, and for no URL at all;
     `InvalidArgumentError` for a malformed URL or an option out of its range.
     """
     files = (tls_ca_file, tls_cert_file, tls_key_file)
-    native = open_native(url, None, lease, command_timeout, connect_timeout, poll, key_prefix, files)
-    _wait_connected(native)
+    native = open_native(url, None, lease, command_timeout, connect_timeout, retry_interval, key_prefix, files, lazy)
+    if not lazy:
+        _wait_connected(native)
     return Client(native)
 
 
@@ -77,11 +83,12 @@ def redlock(
     lease: Duration | None = None,
     command_timeout: Duration | None = None,
     connect_timeout: Duration | None = None,
-    poll: tuple[Duration, Duration] | None = None,
+    retry_interval: tuple[Duration, Duration] | None = None,
     key_prefix: str | None = None,
     tls_ca_file: str | PathLike[str] | None = None,
     tls_cert_file: str | PathLike[str] | None = None,
     tls_key_file: str | PathLike[str] | None = None,
+    lazy: bool = False,
 ) -> Client:
     """Connects to several independent primaries, and gives a client whose locks are RedLocks:
     each is held by a majority of the primaries, and goes on while a minority fails.
@@ -93,7 +100,7 @@ def redlock(
     `urls` is an odd number of them, 3 to 15, each as for `connect` and each another server
     that replicates from none of the others; `memory://` needs a name. `LEASEHOLD_URL` does
     not count. The other arguments and their defaults are those of `connect`, for each
-    primary; but a waiter asks again after 10 to 200 ms, whatever `poll` says.
+    primary; but a waiter asks again after 10 to 200 ms, whatever `retry_interval` says.
 
     `lock(name)` and `mutex(name)` are the same lock here, in the records of other RedLock
     libraries. It is not reentrant: a thread that holds it and would wait for it again
@@ -110,8 +117,9 @@ def redlock(
     what `connect` raises.
     """
     files = (tls_ca_file, tls_cert_file, tls_key_file)
-    native = open_native(None, url_list(urls), lease, command_timeout, connect_timeout, poll, key_prefix, files)
-    _wait_connected(native)
+    native = open_native(None, url_list(urls), lease, command_timeout, connect_timeout, retry_interval, key_prefix, files, lazy)
+    if not lazy:
+        _wait_connected(native)
     return Client(native)
 
 
@@ -137,7 +145,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         lease: Duration | None = None,
         renew: bool = False,
         max_hold: Duration | None = None,
-        token: bool = True,
+        fencing: bool = True,
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
         """Decorates a function so that it runs under a lock named after its arguments.
 
@@ -155,7 +163,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
 
             @functools.wraps(function)
             def synchronized(*args: P.args, **kwargs: P.kwargs) -> R:
-                settings = LockSettings.of("lock", template.name_for(args, kwargs), wait, lease, renew, max_hold, token)
+                settings = LockSettings.of("lock", template.name_for(args, kwargs), wait, lease, renew, max_hold, fencing)
                 with Lock(self, settings):
                     return function(*args, **kwargs)
 
@@ -174,7 +182,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         still held; `MisconfiguredError`, `ClosedError`. After an interrupt it goes on.
         """
         settings = self._settings_of(lock, "release")
-        return self._native.force_release(settings.address, this_thread().interruptible)
+        return self._native.force_release(settings.address, this_caller().interruptible)
 
     def set_limit(self, name: str, limit: int) -> bool:
         """Changes the limit of the semaphore of that name: 1 to 1,000,000. For operators.
@@ -188,7 +196,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         the answer did not come: then ask again, twice is harmless; `MisconfiguredError`,
         `ClosedError`. After an interrupt it goes on.
         """
-        return self._native.set_limit(self._permit_address(name, limit), this_thread().interruptible)
+        return self._native.set_limit(self._permit_address(name, limit), this_caller().interruptible)
 
     def close(self) -> None:
         """Closes the connection, within 0.5 s. Twice is harmless.
@@ -235,7 +243,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
 
     def _enter(self, settings: LockSettings, entered: list[Lease]) -> Lease:
         """Takes a lock and appends its lease to `entered`."""
-        owner = this_thread()
+        owner = this_caller()
         granted: list[_native.Lease] = []
         try:
             self._native.acquire(
@@ -246,10 +254,12 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
                 settings.lease,
                 settings.renew,
                 settings.max_hold,
-                settings.token,
+                settings.fencing,
+                [lease._owner.number for lease in self._held_beside(owner)],
                 owner.interruptible,
             )
             lease = Lease(self, granted[0], owner, settings.key)
+            self._had_turns |= owner.takes_turns
             swept = self._holds.add(lease)
             entered.append(lease)
             if swept:
@@ -267,6 +277,28 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
             raise
         return lease
 
+    def _held_beside(self, caller: Caller) -> list[Lease]:
+        """What others hold that take turns with the caller in its thread, and stand still while
+        it waits: other tasks of its event loop, other greenlets, the thread around them."""
+        if not (caller.takes_turns or self._had_turns):
+            return []
+        thread = caller.thread
+
+        def is_beside(other: Caller) -> bool:
+            by_turns = caller.takes_turns or other.takes_turns
+            return by_turns and other is not caller and thread.is_that_of(other)
+
+        return [lease for lease in self._holds.all() if is_beside(lease._owner)]
+
+    def _lease_of(self, key: str, caller: Caller) -> Lease | None:
+        """What the caller took last of this lock. What an ended task of its thread has left held
+        counts too: in a notebook each cell is a task."""
+        lease = self._holds.innermost(key, caller.number)
+        if lease is not None:
+            return lease
+        left = [lease for lease in self._held_beside(caller) if lease._key == key and lease._owner.is_over()]
+        return self._holds.innermost(key, left[-1]._owner.number) if left else None
+
     def _forget(self, lease: Lease) -> None:
         """The lease is being given back."""
         self._holds.remove(lease)
@@ -283,6 +315,8 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
 
     def _start(self) -> None:
         self._holds: Holds[Lease] = Holds()
+        # Whether a task or a greenlet ever held something.
+        self._had_turns = False
         self._events = Events(self._native)
         self._mutex = threading.Lock()
 
@@ -306,9 +340,10 @@ def open_native(
     lease: Duration | None,
     command_timeout: Duration | None,
     connect_timeout: Duration | None,
-    poll: tuple[Duration, Duration] | None,
+    retry_interval: tuple[Duration, Duration] | None,
     key_prefix: str | None,
     files: TlsFiles,
+    lazy: bool,
 ) -> _native.Client:
     """Starts to connect. `files` are those of the authorities, the certificate and its key."""
     ca, cert, key = files
@@ -318,11 +353,12 @@ def open_native(
         lease_ms=optional_milliseconds(lease),
         command_timeout_ms=optional_milliseconds(command_timeout),
         connect_timeout_ms=optional_milliseconds(connect_timeout),
-        poll_ms=poll_bounds(poll),
+        retry_interval_ms=retry_bounds(retry_interval),
         key_prefix=text(key_prefix, "key_prefix"),
         tls_ca_file=path(ca, "tls_ca_file"),
         tls_cert_file=path(cert, "tls_cert_file"),
         tls_key_file=path(key, "tls_key_file"),
+        lazy=flag(lazy, "lazy"),
     )
 
 

@@ -39,7 +39,7 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         lease: Duration | None = None,
         renew: bool = False,
         max_hold: Duration | None = None,
-        token: bool = True,
+        fencing: bool = True,
     ) -> LockT:
         """The lock of that name: 1 to 512 bytes of UTF-8, at most one `{tag}`.
 
@@ -48,12 +48,12 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         client's, renewed until release). With `renew` that length, 300 ms to 24 h, is renewed
         until release; without `lease` it says nothing new. A call that gives a `lease` of its
         own gets a fixed one, unless it says `renew` too. `max_hold` ends every hold, renewed
-        or not. Without `token` no fencing token is drawn. Each call may have its own.
+        or not. Without `fencing` no fencing token is drawn. Each call may have its own.
 
         Nothing is sent yet, and no range checked: that is `acquire`'s business, which raises
         `InvalidArgumentError`. What is no duration, or no bool, is a `TypeError` at once.
         """
-        return self._lock_of(LockSettings.of("lock", name, wait, lease, renew, max_hold, token))
+        return self._lock_of(LockSettings.of("lock", name, wait, lease, renew, max_hold, fencing))
 
     def mutex(
         self,
@@ -63,7 +63,7 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         lease: Duration | None = None,
         renew: bool = False,
         max_hold: Duration | None = None,
-        token: bool = True,
+        fencing: bool = True,
     ) -> LockT:
         """The simple lock of that name, in the layout of most other lock libraries.
 
@@ -71,7 +71,7 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         time. Not reentrant: its holder waits for itself. A name is a lock's or a mutex's:
         each finds the other's record to be `MisconfiguredError`. Arguments as for `lock`.
         """
-        return self._lock_of(LockSettings.of("mutex", name, wait, lease, renew, max_hold, token))
+        return self._lock_of(LockSettings.of("mutex", name, wait, lease, renew, max_hold, fencing))
 
     def fair_lock(
         self,
@@ -81,7 +81,7 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         lease: Duration | None = None,
         renew: bool = False,
         max_hold: Duration | None = None,
-        token: bool = True,
+        fencing: bool = True,
     ) -> LockT:
         """The reentrant lock of that name whose waiters are served in order of arrival,
         whatever their process.
@@ -89,7 +89,7 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         It excludes `lock(name)`, whose waiters may overtake. One who holds either may
         take the other too. Arguments as for `lock`.
         """
-        return self._lock_of(LockSettings.of("fair_lock", name, wait, lease, renew, max_hold, token))
+        return self._lock_of(LockSettings.of("fair_lock", name, wait, lease, renew, max_hold, fencing))
 
     def read_write_lock(
         self,
@@ -99,14 +99,14 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         lease: Duration | None = None,
         renew: bool = False,
         max_hold: Duration | None = None,
-        token: bool = True,
+        fencing: bool = True,
     ) -> ReadWriteT:
         """The read-write lock of that name: many may hold its `read` side, or one its
         `write` side. Only the writer's leases have a token. Arguments as for `lock`, for
         both sides.
         """
         sides = ("read_lock", "write_lock")
-        settings = (LockSettings.of(side, name, wait, lease, renew, max_hold, token) for side in sides)
+        settings = (LockSettings.of(side, name, wait, lease, renew, max_hold, fencing) for side in sides)
         read, write = map(self._lock_of, settings)
         return self._read_write_of(read, write)
 

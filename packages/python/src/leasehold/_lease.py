@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
 
 from leasehold import _native
-from leasehold._context import ThreadOwner, this_thread
+from leasehold._context import Caller, this_caller
 from leasehold._settings import Duration, optional_milliseconds
 from leasehold._shown import shown
 from leasehold.errors import LeaseholdError, LockLostError, NotOwnerError
@@ -43,7 +43,7 @@ class Lease:
 
     __slots__ = ("__weakref__", "_callbacks", "_client", "_event", "_key", "_native", "_owner")
 
-    def __init__(self, client: Client, native: _native.Lease, owner: ThreadOwner, key: str) -> None:
+    def __init__(self, client: Client, native: _native.Lease, owner: Caller, key: str) -> None:
         self._client = client
         self._key = key
         self._native = native
@@ -110,7 +110,7 @@ class Lease:
         if the server does not answer.
         """
         try:
-            self._client._native.extend(self._native.id, optional_milliseconds(lease), this_thread().interruptible)
+            self._client._native.extend(self._native.id, optional_milliseconds(lease), this_caller().interruptible)
         except (LockLostError, NotOwnerError) as error:
             raise_lost(error, self)
             raise
@@ -124,7 +124,7 @@ class Lease:
         the server's user may not release it; that too is tried on in the background.
         """
         self._client._forget(self)
-        outcome = self._client._native.release(self._native.id, this_thread().interruptible)
+        outcome = self._client._native.release(self._native.id, this_caller().interruptible)
         return outcome_of(cast(ReleaseOutcome, outcome), self.lost_reason)
 
     def __repr__(self) -> str:
@@ -205,6 +205,19 @@ class _Lost(Protocol):
 def reason_of(outcome: ReleaseOutcome) -> LostReason | None:
     """Why a lease was lost, by a release that was the first to notice."""
     return outcome if outcome in ("expired", "stolen") else None
+
+
+def refuse_lost(name: str, outcome: ReleaseOutcome, lost: LostReason | None) -> None:
+    """Raises `LockLostError` for the release of a lost lock."""
+    reason = reason_of(outcome)
+    if reason is not None:
+        raise LockLostError(
+            f"release of lock {shown(name)!r}: the lease was lost before ({lost or reason}); check what was done "
+            "meanwhile, or let the resource refuse old tokens",
+            lock=name,
+            operation="release",
+            reason=lost or reason,
+        )
 
 
 def lost_error(name: str, reason: LostReason) -> LockLostError:

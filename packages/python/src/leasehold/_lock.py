@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
-from leasehold._context import this_thread
-from leasehold._lease import Lease, ReleaseOutcome
+from leasehold._context import this_caller
+from leasehold._lease import Lease, ReleaseOutcome, refuse_lost
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
 from leasehold._shown import shown
 from leasehold.errors import Holder, NotOwnerError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class BaseLock:
     """What a lock and a semaphore have in common."""
 
-    __slots__ = ("_client", "_entered", "_settings")
+    __slots__ = ("__weakref__", "_client", "_entered", "_settings")
 
     def __init__(self, client: Client, settings: LockSettings) -> None:
         self._client = client
@@ -32,33 +32,43 @@ class BaseLock:
         return self._settings.name
 
     def release(self) -> ReleaseOutcome:
-        """Gives back what the calling thread took last of this name.
+        """Gives back what the caller took last of this name: the calling thread, or the task or
+        greenlet that runs in it. What an ended task has left held, others of its thread release.
 
-        Raises `NotOwnerError` if it holds nothing of it, also because a fixed lease has
+        Says `released`, or `unknown` if the server does not answer within the command timeout;
+        then the release goes on in the background.
+
+        Raises `LockLostError` if the lock was lost, also if the release itself finds that out;
+        `NotOwnerError` if the caller holds nothing of it, also because a fixed lease has
         lapsed. See `Lease.release`.
         """
-        owner = this_thread()
-        lease = self._client._holds.innermost(self._settings.key, owner.number)
+        caller = this_caller()
+        lease = self._client._lease_of(self._settings.key, caller)
         if lease is not None:
-            return lease.release()
-        outcome = self._client._native.release_innermost(self._settings.address, owner.number, owner.interruptible)
-        for released in self._client._holds.released():
-            self._client._forget(released)
-        return cast(ReleaseOutcome, outcome)
+            outcome = lease.release()
+            reason = lease.lost_reason
+        else:
+            native = self._client._native
+            answered = native.release_innermost(self._settings.address, caller.number, caller.interruptible)
+            outcome, reason = cast(ReleaseOutcome, answered), None
+            for released in self._client._holds.released():
+                self._client._forget(released)
+        refuse_lost(self.name, outcome, reason)
+        return outcome
 
     @property
     def lease(self) -> Lease | None:
-        """What the calling thread took last of this name; `None` if it holds nothing of it."""
-        return self._client._holds.innermost(self._settings.key, this_thread().number)
+        """What the caller took last of this name, as `release` finds it; `None` if it holds nothing of it."""
+        return self._client._lease_of(self._settings.key, this_caller())
 
     def __enter__(self) -> Lease:
-        number = this_thread().number
+        number = this_caller().number
         entered = self._entered.setdefault(number, [])
         try:
             return self._client._enter(self._settings, entered)
         except BaseException:
             if not entered:
-                del self._entered[number]
+                self._entered.pop(number, None)
             raise
 
     def __exit__(
@@ -67,29 +77,47 @@ class BaseLock:
         raised: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        number = this_thread().number
-        entered = self._entered.get(number)
-        if entered:
-            lease = entered.pop()
-            if not entered:
-                del self._entered[number]
+        lease = self._left_scope(this_caller().number)
+        if lease is not None:
             lease._leave(kind is not None)
         elif kind is None:
             raise NotOwnerError(
-                f"release of lock {shown(self.name)!r}: another thread entered this scope; leave it there",
+                f"release of lock {shown(self.name)!r}: nobody is inside of a scope of it; enter it first",
                 lock=self.name,
                 operation="release",
             )
 
+    def _left_scope(self, number: int) -> Lease | None:
+        """The lease of the scope that is left: the caller's innermost, or that of somebody who
+        entered it elsewhere: frameworks end in one thread what they began in another."""
+        while True:
+            entered = self._entered.get(number)
+            if entered:
+                lease = entered.pop()
+                if not entered:
+                    del self._entered[number]
+                return lease
+            others = [other for other, entered in list(self._entered.items()) if entered]
+            if not others:
+                return None
+            number = others[0]
+
+    def _is_held(self) -> bool:
+        lease = self.lease
+        return lease is not None and lease.is_valid()
+
     def __repr__(self) -> str:
-        return f"<leasehold.{type(self).__name__} {shown(self.name)!r}>"
+        state = "locked" if self._is_held() else "unlocked"
+        return f"<{state} leasehold.{type(self).__name__} object {shown(self.name)!r} at {id(self):#x}>"
 
 
 class Lock(BaseLock):
     """A lock by name. Made by a `Client`; cheap, and shared by threads as they like.
 
     The thread that took it may take it again without asking the server, unless it is a
-    mutex; every other thread waits, first come, first served. Use it as a context
+    mutex; every other thread waits, first come, first served. In an event loop the running
+    task is who takes it, and one that would wait for another task of its loop gets
+    `InvalidArgumentError` at once: such programs use `leasehold.aio`. Use it as a context
     manager, which gives the `Lease`, or like a `threading.RLock`:
 
         with client.lock("report") as lease:
@@ -137,9 +165,8 @@ class Lock(BaseLock):
         return Hold(self._client, self._settings.but(wait, lease, max_hold, renew))
 
     def owned(self) -> bool:
-        """Whether the calling thread holds the lock now, by a lease that is valid."""
-        lease = self.lease
-        return lease is not None and lease.is_valid()
+        """Whether the caller holds the lock now, by a lease that is valid. Asks nobody."""
+        return self._is_held()
 
     def locked(self) -> bool:
         """Whether anybody holds the lock. Asks the server."""
@@ -153,7 +180,7 @@ class Lock(BaseLock):
         Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError` (a bad name,
         or several locks as one: ask each of them), `ClosedError`.
         """
-        holder, _ = self._client._native.inspect(self._settings.address, this_thread().interruptible)
+        holder, _ = self._client._native.inspect(self._settings.address, this_caller().interruptible)
         return None if holder is None else Holder(*holder)
 
 

@@ -49,11 +49,12 @@ class Client:
         lease_ms: float | None,
         command_timeout_ms: float | None,
         connect_timeout_ms: float | None,
-        poll_ms: tuple[float, float] | None,
+        retry_interval_ms: tuple[float, float] | None,
         key_prefix: str | None,
         tls_ca_file: str | None,
         tls_cert_file: str | None,
         tls_key_file: str | None,
+        lazy: bool,
     ) -> Client: ...
     @property
     def fd(self) -> int: ...
@@ -75,6 +76,7 @@ class Client:
         renew: bool,
         max_hold_ms: float | None,
         fencing: bool,
+        blocked: list[int],
         interruptible: bool,
     ) -> None: ...
     def submit_acquire(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -69,7 +70,7 @@ class LockSettings:
     renew: bool
     """Whether that lease is auto-renewed."""
     max_hold: float | None
-    token: bool
+    fencing: bool
 
     @classmethod
     def of(
@@ -80,10 +81,10 @@ class LockSettings:
         lease: Duration | None,
         renew: bool,
         max_hold: Duration | None,
-        token: bool,
+        fencing: bool,
     ) -> LockSettings:
         """The settings of a lock of any kind but the semaphore."""
-        return cls.at(_kinds.address(kind, checked_name(name)), name, wait, lease, renew, max_hold, token)
+        return cls.at(_kinds.address(kind, checked_name(name)), name, wait, lease, renew, max_hold, fencing)
 
     @classmethod
     def at(
@@ -94,7 +95,7 @@ class LockSettings:
         lease: Duration | None,
         renew: bool,
         max_hold: Duration | None,
-        token: bool = True,
+        fencing: bool = True,
     ) -> LockSettings:
         """The settings of what has that address."""
         return cls(
@@ -105,7 +106,7 @@ class LockSettings:
             optional_milliseconds(lease),
             flag(renew, "renew"),
             optional_milliseconds(max_hold),
-            token,
+            flag(fencing, "fencing"),
         )
 
     def but(
@@ -126,7 +127,7 @@ class LockSettings:
             self.lease if lease is INHERIT else optional_milliseconds(lease),
             flag(renew, "renew"),
             self.max_hold if max_hold is INHERIT else optional_milliseconds(max_hold),
-            self.token,
+            self.fencing,
         )
 
     def asking(self, permits: int, limit: int) -> LockSettings:
@@ -143,6 +144,8 @@ class LockSettings:
                 lock=self.name,
                 operation="acquire",
             )
+        if milliseconds(timeout) > threading.TIMEOUT_MAX * 1000:
+            raise OverflowError(f"acquire of lock {shown(self.name)!r}: the timeout is too large; leave it out")
         return self.but(wait=timeout)
 
 
@@ -153,13 +156,13 @@ def url_list(urls: Iterable[str]) -> list[str]:
     return [required_text(url, f"URL {position} of the primaries") for position, url in enumerate(urls, 1)]
 
 
-def poll_bounds(poll: tuple[Duration, Duration] | None) -> tuple[float, float] | None:
+def retry_bounds(interval: tuple[Duration, Duration] | None) -> tuple[float, float] | None:
     """The bounds in milliseconds, if there are any."""
-    if poll is None:
+    if interval is None:
         return None
-    if not isinstance(poll, tuple | list) or len(poll) != 2:
-        raise TypeError(f"poll is two durations, the shortest and the longest, not a {type_of(poll)}")
-    return milliseconds(poll[0]), milliseconds(poll[1])
+    if not isinstance(interval, tuple | list) or len(interval) != 2:
+        raise TypeError(f"retry_interval is two durations, the shortest and the longest, not a {type_of(interval)}")
+    return milliseconds(interval[0]), milliseconds(interval[1])
 
 
 def text(value: str | None, what: str) -> str | None:

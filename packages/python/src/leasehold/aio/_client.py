@@ -36,11 +36,12 @@ def connect(
     lease: Duration | None = None,
     command_timeout: Duration | None = None,
     connect_timeout: Duration | None = None,
-    poll: tuple[Duration, Duration] | None = None,
+    retry_interval: tuple[Duration, Duration] | None = None,
     key_prefix: str | None = None,
     tls_ca_file: str | PathLike[str] | None = None,
     tls_cert_file: str | PathLike[str] | None = None,
     tls_key_file: str | PathLike[str] | None = None,
+    lazy: bool = False,
 ) -> Connecting:
     """Connects to a server: `client = await connect(url)`, or `async with connect(url) as client`.
 
@@ -50,9 +51,9 @@ def connect(
 
     def start() -> _native.Client:
         files = (tls_ca_file, tls_cert_file, tls_key_file)
-        return open_native(url, None, lease, command_timeout, connect_timeout, poll, key_prefix, files)
+        return open_native(url, None, lease, command_timeout, connect_timeout, retry_interval, key_prefix, files, lazy)
 
-    return Connecting(start)
+    return Connecting(start, lazy)
 
 
 def redlock(
@@ -61,11 +62,12 @@ def redlock(
     lease: Duration | None = None,
     command_timeout: Duration | None = None,
     connect_timeout: Duration | None = None,
-    poll: tuple[Duration, Duration] | None = None,
+    retry_interval: tuple[Duration, Duration] | None = None,
     key_prefix: str | None = None,
     tls_ca_file: str | PathLike[str] | None = None,
     tls_cert_file: str | PathLike[str] | None = None,
     tls_key_file: str | PathLike[str] | None = None,
+    lazy: bool = False,
 ) -> Connecting:
     """Connects to several independent primaries, of which a majority holds each lock:
     `client = await redlock(urls)`, or `async with redlock(urls) as client`.
@@ -76,18 +78,19 @@ def redlock(
 
     def start() -> _native.Client:
         files = (tls_ca_file, tls_cert_file, tls_key_file)
-        return open_native(None, url_list(urls), lease, command_timeout, connect_timeout, poll, key_prefix, files)
+        return open_native(None, url_list(urls), lease, command_timeout, connect_timeout, retry_interval, key_prefix, files, lazy)
 
-    return Connecting(start)
+    return Connecting(start, lazy)
 
 
 class Connecting:
     """A client that is about to connect. Made by `connect` and `redlock`; awaited or entered once."""
 
-    __slots__ = ("_client", "_start")
+    __slots__ = ("_client", "_lazy", "_start")
 
-    def __init__(self, start: Callable[[], _native.Client]) -> None:
+    def __init__(self, start: Callable[[], _native.Client], lazy: bool) -> None:
         self._start = start
+        self._lazy = lazy
         self._client: Client | None = None
 
     def __await__(self) -> Generator[Any, None, Client]:
@@ -110,7 +113,8 @@ class Connecting:
         native = self._start()
         mailbox = Mailbox(native)
         try:
-            await mailbox.connected()
+            if not self._lazy:
+                await mailbox.connected()
         except BaseException:
             mailbox.detach()
             raise
@@ -140,7 +144,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         lease: Duration | None = None,
         renew: bool = False,
         max_hold: Duration | None = None,
-        token: bool = True,
+        fencing: bool = True,
     ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R]]]:
         """Decorates a coroutine function so that it runs under a lock named after its arguments.
 
@@ -160,7 +164,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
 
             @functools.wraps(function)
             async def synchronized(*args: P.args, **kwargs: P.kwargs) -> R:
-                settings = LockSettings.of("lock", template.name_for(args, kwargs), wait, lease, renew, max_hold, token)
+                settings = LockSettings.of("lock", template.name_for(args, kwargs), wait, lease, renew, max_hold, fencing)
                 async with Lock(self, settings):
                     return await function(*args, **kwargs)
 
@@ -248,7 +252,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
             settings.lease,
             settings.renew,
             settings.max_hold,
-            settings.token,
+            settings.fencing,
         )
         try:
             got = await request.future

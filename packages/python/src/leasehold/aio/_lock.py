@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from leasehold._context import this_task
-from leasehold._lease import ReleaseOutcome, lost_error
+from leasehold._lease import ReleaseOutcome, lost_error, refuse_lost
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
 from leasehold._shown import shown
 from leasehold.aio._lease import Lease
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class BaseLock:
     """What a lock and a semaphore have in common."""
 
-    __slots__ = ("_client", "_entered", "_settings")
+    __slots__ = ("__weakref__", "_client", "_entered", "_settings")
 
     def __init__(self, client: Client, settings: LockSettings) -> None:
         self._client = client
@@ -36,9 +36,11 @@ class BaseLock:
         return self._settings.name
 
     def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:
-        """Gives back what the calling task took last of this name.
+        """Gives back what the calling task took last of this name. Says `released`, or `unknown`
+        if the server does not answer within the command timeout; then it goes on.
 
-        Raises `NotOwnerError` if it holds nothing of it, also because a fixed lease has
+        Raises `LockLostError` if the lock was lost, also if the release itself finds that out;
+        `NotOwnerError` if the task holds nothing of it, also because a fixed lease has
         lapsed. See `Lease.release`.
         """
         return self._release(this_task())
@@ -83,12 +85,16 @@ class BaseLock:
             )
         lease = self._client._holds.innermost(self._settings.key, owner.number)
         if lease is not None:
-            return await lease.release()
-        submit = self._client._native.submit_release_innermost
-        outcome = await self._client._mailbox.outcome(submit, self._settings.address, owner.number)
-        for released in self._client._holds.released():
-            self._client._forget(released)
-        return cast(ReleaseOutcome, outcome)
+            outcome = await lease.release()
+            reason = lease.lost_reason
+        else:
+            submit = self._client._native.submit_release_innermost
+            answered = await self._client._mailbox.outcome(submit, self._settings.address, owner.number)
+            outcome, reason = cast(ReleaseOutcome, answered), None
+            for released in self._client._holds.released():
+                self._client._forget(released)
+        refuse_lost(self.name, outcome, reason)
+        return outcome
 
 
 class Lock(BaseLock):
