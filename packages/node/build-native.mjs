@@ -4,7 +4,7 @@
 //   node build-native.mjs --dev    quick to build, slow to run
 
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, renameSync } from 'node:fs';
+import { copyFileSync, readFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -17,13 +17,12 @@ const { status } = spawnSync('cargo', options, { cwd: root, stdio: 'inherit' });
 if (status !== 0) process.exit(status ?? 1);
 
 const { platform, arch } = process;
+// As `src/native.ts` finds it.
+const isMusl = () => /\/ld-musl-[^/]*$/m.test(readFileSync('/proc/self/maps', 'utf8'));
 const built = {
   darwin: ['libleasehold_node.dylib', `darwin-${arch}`],
   win32: ['leasehold_node.dll', `win32-${arch}-msvc`],
-}[platform] ?? [
-  'libleasehold_node.so',
-  `linux-${arch}-${process.report.getReport().header.glibcVersionRuntime ? 'gnu' : 'musl'}`,
-];
+}[platform] ?? ['libleasehold_node.so', `linux-${arch}-${isMusl() ? 'musl' : 'gnu'}`];
 const target = process.env.CARGO_TARGET_DIR ?? join(root, 'target');
 const folder = profile === 'dev' ? 'debug' : 'release';
 const library = join(here, 'native', `leasehold.${built[1]}.node`);

@@ -93,7 +93,7 @@ impl NativeClient {
         renew: bool,
         max_hold_ms: Option<f64>,
         within: Option<f64>,
-        token: bool,
+        fencing: bool,
     ) -> f64 {
         self.submit(Op::Acquire(Acquire {
             lock: lock.into(),
@@ -103,7 +103,7 @@ impl NativeClient {
             lease_ms,
             renew,
             max_hold_ms,
-            no_fencing: !token,
+            no_fencing: !fencing,
             blocked: Vec::new(),
         }))
     }

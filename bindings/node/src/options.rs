@@ -11,12 +11,13 @@ pub struct ClientOptions {
     pub lease_ms: Option<f64>,
     pub command_timeout_ms: Option<f64>,
     pub connect_timeout_ms: Option<f64>,
-    pub poll_min_ms: Option<f64>,
-    pub poll_max_ms: Option<f64>,
+    pub retry_interval_min_ms: Option<f64>,
+    pub retry_interval_max_ms: Option<f64>,
     pub key_prefix: Option<String>,
     pub tls_ca_file: Option<String>,
     pub tls_cert_file: Option<String>,
     pub tls_key_file: Option<String>,
+    pub lazy: Option<bool>,
 }
 
 impl From<ClientOptions> for Options {
@@ -27,12 +28,12 @@ impl From<ClientOptions> for Options {
             lease_ms: options.lease_ms,
             command_timeout_ms: options.command_timeout_ms,
             connect_timeout_ms: options.connect_timeout_ms,
-            retry_interval_ms: options.poll_min_ms.zip(options.poll_max_ms),
+            retry_interval_ms: options.retry_interval_min_ms.zip(options.retry_interval_max_ms),
             key_prefix: options.key_prefix,
             tls_ca_file: options.tls_ca_file,
             tls_cert_file: options.tls_cert_file,
             tls_key_file: options.tls_key_file,
-            lazy: false,
+            lazy: options.lazy.unwrap_or(false),
         }
     }
 }

@@ -44,15 +44,15 @@ async function sell(user, token) {
     return;
   }
   // What a fenced resource does: a holder that was paused too long comes with a token that is too low.
-  if (token <= BigInt(await store.get(`${PREFIX}:token`))) {
+  if (token <= Number(await store.get(`${PREFIX}:token`))) {
     throw new Error(`fencing token ${token} is too low`);
   }
   await sleep(1);
   const sale = `node-${progress.sold}`;
-  const record = { user, language: 'node', token: Number(token), left: stock - 1 };
+  const record = { user, language: 'node', token, left: stock - 1 };
   await store.hset(`${PREFIX}:sales`, sale, JSON.stringify(record));
   await store.hset(`${PREFIX}:orders`, user, sale);
-  await store.set(`${PREFIX}:token`, token.toString());
+  await store.set(`${PREFIX}:token`, token);
   await store.set(`${PREFIX}:stock`, stock - 1);
   progress.sold += 1;
 }

@@ -13,7 +13,7 @@ export declare class NativeClient {
     renew: boolean,
     maxHoldMs: number | undefined | null,
     within: number | undefined | null,
-    token: boolean,
+    fencing: boolean,
   ): number;
   /** Gives a lease back; returns the request's number. The lease counts as given back at once. */
   release(lease: number): number;
@@ -53,12 +53,13 @@ export interface ClientOptions {
   leaseMs?: number;
   commandTimeoutMs?: number;
   connectTimeoutMs?: number;
-  pollMinMs?: number;
-  pollMaxMs?: number;
+  retryIntervalMinMs?: number;
+  retryIntervalMaxMs?: number;
   keyPrefix?: string;
   tlsCaFile?: string;
   tlsCertFile?: string;
   tlsKeyFile?: string;
+  lazy?: boolean;
 }
 
 /**

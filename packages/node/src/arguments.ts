@@ -37,10 +37,18 @@ export function object<T extends object>(value: T | undefined, what: string): T 
   throw wrong(what, 'an object', value);
 }
 
-/** A signal, or nothing. */
+/** A signal, or nothing. By its shape: those of another realm or of a polyfill have classes of their own. */
 export function signal(value: unknown): AbortSignal | undefined {
-  if (value === undefined || value instanceof AbortSignal) return value;
+  if (value === undefined || isSignal(value)) return value;
   throw wrong('signal', 'an AbortSignal', value);
+}
+
+function isSignal(value: unknown): value is AbortSignal {
+  if (typeof value !== 'object' || value === null) return false;
+  const { aborted, addEventListener, removeEventListener } = value as Partial<AbortSignal>;
+  return (
+    typeof aborted === 'boolean' && typeof addEventListener === 'function' && typeof removeEventListener === 'function'
+  );
 }
 
 /** A lock's name, as far as strings of JavaScript can go wrong. */
@@ -85,28 +93,29 @@ export function severalPrimaries(urls: unknown): Servers {
 /** The options of a client as the native library takes them. */
 export function clientOptions(servers: Servers, options: ConnectOptions | undefined) {
   const given = object(options, 'the options') ?? {};
-  const [pollMinMs, pollMaxMs] = pollMs(given.pollMs);
+  const [retryIntervalMinMs, retryIntervalMaxMs] = retryIntervalMs(given.retryIntervalMs);
   const checked = {
     ...servers,
     leaseMs: number(given.leaseMs, 'leaseMs'),
     commandTimeoutMs: number(given.commandTimeoutMs, 'commandTimeoutMs'),
     connectTimeoutMs: number(given.connectTimeoutMs, 'connectTimeoutMs'),
-    pollMinMs,
-    pollMaxMs,
+    retryIntervalMinMs,
+    retryIntervalMaxMs,
     keyPrefix: string(given.keyPrefix, 'keyPrefix'),
     tlsCaFile: string(given.tlsCaFile, 'tlsCaFile'),
     tlsCertFile: string(given.tlsCertFile, 'tlsCertFile'),
     tlsKeyFile: string(given.tlsKeyFile, 'tlsKeyFile'),
+    lazy: boolean(given.lazy, 'lazy'),
   };
   return Object.fromEntries(Object.entries(checked).filter(([, value]) => value !== undefined));
 }
 
-function pollMs(value: unknown): [number | undefined, number | undefined] {
+function retryIntervalMs(value: unknown): [number | undefined, number | undefined] {
   if (value === undefined) return [undefined, undefined];
   if (Array.isArray(value) && value.length === 2 && value.every((end) => typeof end === 'number')) {
     return [value[0], value[1]];
   }
-  throw wrong('pollMs', 'two numbers of milliseconds, [min, max]', value);
+  throw wrong('retryIntervalMs', 'two numbers of milliseconds, [min, max]', value);
 }
 
 function wrong(what: string, wanted: string, value: unknown): InvalidArgumentError {

@@ -1,6 +1,7 @@
 import { number } from './arguments.js';
 import type { Engine, ReleaseOutcome } from './engine.js';
-import { InvalidArgumentError, LockLostError, type LostReason, NotOwnerError } from './errors.js';
+import { InvalidArgumentError, type LostReason, NotOwnerError } from './errors.js';
+import { Hold } from './hold.js';
 import { Named } from './named.js';
 
 /** @internal The lock object that a lease was taken through. */
@@ -9,9 +10,12 @@ export interface Origin {
   readonly name: string;
   /** Which lock; of a semaphore, that of one permit. */
   readonly address: string;
-  /** Its leases that nobody has released. */
-  readonly unsettled: Lease[];
+  /** What was taken through it, and neither released nor lost. */
+  readonly holds: Hold[];
 }
+
+/** How `unlock()` of a lock and `release()` of a semaphore end well. */
+export type Released = Exclude<ReleaseOutcome, 'expired' | 'stolen'>;
 
 /**
  * The right to a lock for a limited time, from `lock()` or `tryLock()` of a lock,
@@ -25,46 +29,43 @@ export interface Origin {
 export class Lease extends Named {
   readonly #engine: Engine;
   readonly #origin: Origin;
-  readonly #id: number;
-  readonly #token: number;
+  readonly #hold: Hold;
+  readonly #token: number | null;
   #released: Promise<ReleaseOutcome> | undefined;
-  #lost: LostReason | undefined;
-  #controller: AbortController | undefined;
 
   /** @internal */
   constructor(origin: Origin, id: number, token: number) {
     super(origin.name);
     this.#engine = origin.engine;
     this.#origin = origin;
-    this.#id = id;
-    this.#token = token;
-    origin.unsettled.push(this);
+    this.#hold = new Hold(id, origin.name, origin.holds);
+    this.#token = token < 0 ? null : token;
   }
 
   /**
    * The fencing token: higher than that of every earlier grant of this lock.
-   * Hand it to the resource, which refuses a lower one than it has seen.
-   * `null` if the lock was made with `token: false`, and for the read side of a
+   * Hand it to the resource, which refuses a lower one than it has seen. Always
+   * below 2^53. `null` if the lock was made with `fencing: false`, and for the read side of a
    * read-write lock, for semaphores, and for several locks as one.
    */
-  get token(): bigint | null {
-    return this.#token < 0 ? null : BigInt(this.#token);
+  get token(): number | null {
+    return this.#token;
   }
 
   /** What is left until the deadline, in milliseconds; 0 once lost or released. */
   get remainingMs(): number {
-    return this.#given ? 0 : this.#engine.remainingMs(this.#id);
+    return this.#isOver ? 0 : this.#engine.remainingMs(this.#hold.id);
   }
 
   /** Whether the lock is held now. Reads the clock, so that it is right at once after a pause. */
   get isValid(): boolean {
-    return !this.#given && this.#engine.isValid(this.#id);
+    return !this.#isOver && this.#engine.isValid(this.#hold.id);
   }
 
   /** Why the lease was lost; `null` if it was not. */
   get lostReason(): LostReason | null {
-    if (this.#lost !== undefined) return this.#lost;
-    return this.#released ? null : this.#engine.lostReason(this.#id);
+    if (this.#hold.lost !== undefined) return this.#hold.lost;
+    return this.#released ? null : this.#engine.lostReason(this.#hold.id);
   }
 
   /**
@@ -72,11 +73,7 @@ export class Lease extends Named {
    * aborts after a release. Pass it to whatever must stop then.
    */
   get signal(): AbortSignal {
-    if (this.#controller === undefined) {
-      this.#controller = new AbortController();
-      if (this.#lost !== undefined) this.#controller.abort(this.#lostError(this.#lost));
-    }
-    return this.#controller.signal;
+    return this.#hold.signal;
   }
 
   /**
@@ -95,7 +92,7 @@ export class Lease extends Named {
         operation: 'extend',
       });
     }
-    const failure = await this.#engine.extend(this.#id, byMs);
+    const failure = await this.#engine.extend(this.#hold.id, byMs);
     if (failure) throw this.explain(failure.error(this.lostReason));
   }
 
@@ -113,28 +110,26 @@ export class Lease extends Named {
    */
   release(): Promise<ReleaseOutcome> {
     if (this.#released === undefined) {
-      // Read now: the engine forgets a lease that is given back.
-      this.#lost ??= this.#engine.lostReason(this.#id) ?? undefined;
-      // From the end: what was taken last is released first.
-      this.#settle(this.#origin.unsettled.lastIndexOf(this));
-      this.#released = this.#engine.release(this.#id).then((outcome) => this.#outcome(outcome));
+      const { id } = this.#hold;
+      // Read now: the engine forgets a lease that is released.
+      this.#hold.onRelease(this.#engine.lostReason(id));
+      this.#released = this.#engine.release(id).then((outcome) => this.#outcome(outcome));
     }
     return this.#released;
   }
 
   /** The engine does not know any more how a lease was lost that it has forgotten. */
   #outcome(answered: ReleaseOutcome): ReleaseOutcome {
-    if (answered !== 'released' || this.#lost === undefined || this.#lost === 'closed') return answered;
-    return this.#lost === 'stolen' ? 'stolen' : 'expired';
-  }
-
-  /** Nobody has to release it any more. */
-  #settle(place: number): void {
-    if (place >= 0) this.#origin.unsettled.splice(place, 1);
+    const { lost } = this.#hold;
+    if (answered !== 'released' || lost === undefined || lost === 'closed') return answered;
+    return lost === 'stolen' ? 'stolen' : 'expired';
   }
 
   /**
-   * Releases at the end of an `await using` block.
+   * Releases at the end of an `await using` block. A block is left without a word
+   * of how its body ended. So if that failed and the lease was lost as well,
+   * JavaScript throws a `SuppressedError` of both, whose `suppressed` is the
+   * body's error. `client.using()` throws the body's error itself.
    *
    * @throws LockLostError if the lease was lost meanwhile
    */
@@ -146,30 +141,44 @@ export class Lease extends Named {
   async leave(bodyFailed: boolean): Promise<void> {
     const outcome = await this.release().catch((error: unknown) => {
       // A closed client answers no release; that the lease is lost says more.
-      if (!bodyFailed && this.#lost === undefined) throw error;
+      if (!bodyFailed && this.#hold.lost === undefined) throw error;
+      return undefined;
     });
     if (bodyFailed) return;
-    const lost = this.#lost ?? (outcome === 'expired' || outcome === 'stolen' ? outcome : undefined);
-    if (lost !== undefined) throw this.#lostError(lost);
+    const reason = this.#lossOf(outcome);
+    if (reason !== undefined) throw this.#hold.lostError(reason, 'release');
   }
 
-  /** @internal */
-  onLost(reason: LostReason, isForgotten: boolean): void {
-    this.#lost = reason;
-    // From the start: what was taken first lapses first. Of a closed client a release says that it is closed.
-    if (isForgotten && reason !== 'closed') this.#settle(this.#origin.unsettled.indexOf(this));
-    this.#controller?.abort(this.#lostError(reason));
+  /** @internal Releases for `unlock()`, which tells of a loss. */
+  async unlock(): Promise<Released> {
+    const { lost, isForgotten } = this.#hold;
+    // To release what a closed client held says that it is closed.
+    if (isForgotten && lost !== 'closed') {
+      throw new NotOwnerError(`the lease was lost (${lost}), and nobody need release it; take the lock again`, {
+        lockName: this.name,
+        operation: 'release',
+      });
+    }
+    const outcome = await this.release();
+    if (outcome === 'released' || outcome === 'unknown') return outcome;
+    throw this.#hold.lostError(this.#lossOf(outcome) ?? outcome, 'release');
+  }
+
+  /** @internal What is known of it until it is lost or released. */
+  get hold(): Hold {
+    return this.#hold;
   }
 
   /** @internal Says of a lost lease that it is lost, where the engine, which forgot it, says that there is none. */
   explain(failed: Error): Error {
     const isForgotten = failed instanceof InvalidArgumentError || failed instanceof NotOwnerError;
-    return this.#lost !== undefined && isForgotten ? this.#lostError(this.#lost) : failed;
+    const { lost } = this.#hold;
+    return lost !== undefined && isForgotten ? this.#hold.lostError(lost, failed.operation ?? undefined) : failed;
   }
 
   /** @internal Its number in the engine, if the engine is this one. */
   idIn(engine: Engine): number | undefined {
-    return engine === this.#engine ? this.#id : undefined;
+    return engine === this.#engine ? this.#hold.id : undefined;
   }
 
   /** @internal Whether it is of the lock that this lock object means. */
@@ -177,12 +186,12 @@ export class Lease extends Named {
     return lock.engine === this.#engine && lock.address === this.#origin.address;
   }
 
-  get #given(): boolean {
-    return this.#released !== undefined || this.#lost !== undefined;
+  get #isOver(): boolean {
+    return this.#released !== undefined || this.#hold.lost !== undefined;
   }
 
-  #lostError(reason: LostReason): LockLostError {
-    const message = `lost lock ${this.shownName} (${reason}); stop, and take it again`;
-    return new LockLostError(message, { lockName: this.name, reason });
+  /** Why it was lost, by what is known and by the word of its release. */
+  #lossOf(outcome: ReleaseOutcome | undefined): LostReason | undefined {
+    return this.#hold.lost ?? (outcome === 'expired' || outcome === 'stolen' ? outcome : undefined);
   }
 }

@@ -1,7 +1,8 @@
 import { acquireOptions, boolean, signal } from './arguments.js';
-import { type Acquisition, type Engine, Failure, type ReleaseOutcome } from './engine.js';
+import type { Acquisition, Engine } from './engine.js';
 import { type Holder, InvalidArgumentError, NotOwnerError } from './errors.js';
-import { Lease, type Origin } from './lease.js';
+import { Failure } from './inbox.js';
+import { Lease, type Origin, type Released } from './lease.js';
 import { Named } from './named.js';
 import type { CallOptions, LockOptions } from './options.js';
 
@@ -22,8 +23,8 @@ export class Lock extends Named {
   constructor(engine: Engine, name: string, address: string, options: LockOptions | undefined, wanted = address) {
     super(name);
     this.#options = { ...acquireOptions(options) };
-    boolean(this.#options.token, 'token');
-    this.#origin = { engine, name, address, unsettled: [] };
+    boolean(this.#options.fencing, 'fencing');
+    this.#origin = { engine, name, address, holds: [] };
     this.#address = wanted;
   }
 
@@ -59,15 +60,20 @@ export class Lock extends Named {
   }
 
   /**
-   * Releases `lease`; without one, the only lease that was taken through this
-   * object and not released. A fixed lease that lapsed does not count.
+   * Releases `lease`, which was taken through this object or another one of the
+   * same lock. `lease.release()` does the same and rejects for no loss.
    *
-   * @returns how the release ended: see `Lease.release`
-   * @throws InvalidArgumentError without a lease, if there is none or more than one
-   * @throws NotOwnerError if the lease is of another lock
+   * @returns `released`, or `unknown` if the server did not answer in time: the library tries on until the lease has
+   * passed
+   * @throws LockLostError if the lease was lost, or the release finds that it is
+   * @throws NotOwnerError if the lease is of another lock, or a fixed one that lapsed and whose loss was told; nothing
+   * was sent
+   * @throws InvalidArgumentError for something else than a lease, as what a failed `tryLock()` gave; nothing was sent
+   * @throws ClosedError if the client was closed before
+   * @throws MisconfiguredError if the server's user may not release it; the library tries on until the lease has passed
    */
-  async unlock(lease?: Lease): Promise<ReleaseOutcome> {
-    return this.#ownLease(lease).release();
+  async unlock(lease: Lease): Promise<Released> {
+    return this.#own(lease).unlock();
   }
 
   /**
@@ -94,10 +100,8 @@ export class Lock extends Named {
 
   /** Whether a lease that was taken through this object is valid now. Asks nobody. */
   isHeld(): boolean {
-    for (const lease of this.#origin.unsettled) {
-      if (lease.isValid) return true;
-    }
-    return false;
+    const { engine, holds } = this.#origin;
+    return holds.some(({ id }) => engine.isValid(id));
   }
 
   /** @internal Takes what the address says, which may be more permits than this object's own. */
@@ -111,7 +115,7 @@ export class Lock extends Named {
       renew: given?.renew ?? (given?.leaseMs === undefined && (this.#options.renew ?? false)),
       maxHoldMs: given?.maxHoldMs ?? this.#options.maxHoldMs,
       within: given?.within === undefined ? undefined : this.#within(given.within),
-      token: this.#options.token ?? true,
+      fencing: this.#options.fencing ?? true,
     };
     const origin = this.#origin;
     const grant = (id: number, token: number) => new Lease(origin, id, token);
@@ -136,16 +140,10 @@ export class Lock extends Named {
     });
   }
 
-  #ownLease(lease: Lease | undefined): Lease {
+  #own(lease: Lease): Lease {
     const details = { lockName: this.name, operation: 'release' };
-    if (lease === undefined) {
-      const [only, ...others] = this.#origin.unsettled;
-      if (only !== undefined && others.length === 0) return only;
-      const count = only === undefined ? 'no lease' : `${others.length + 1} leases`;
-      throw new InvalidArgumentError(`this lock object has ${count} to release; pass the one that you have`, details);
-    }
     if (!(lease instanceof Lease)) {
-      throw new InvalidArgumentError('what is released is a lease of this lock; pass one', details);
+      throw new InvalidArgumentError('what is released is a lease of this lock; pass the one that you got', details);
     }
     if (!lease.isOf(this.#origin)) {
       throw new NotOwnerError(`the lease is of another lock, ${lease.shownName}`, details);

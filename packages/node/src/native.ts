@@ -1,20 +1,35 @@
 // Loads the native library that belongs to this machine.
 
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
 type Binding = typeof import('../native/binding');
 
-export type { NativeClient, NativeFailure, NativeHolder } from '../native/binding';
+export type { ClientOptions, NativeClient, NativeFailure, NativeHolder } from '../native/binding';
 
 /** `linux-x64-gnu` and the like, as the build names its file. */
 function target(): string {
   const { platform, arch } = process;
-  if (platform === 'linux') {
-    const report = process.report?.getReport() as { header?: { glibcVersionRuntime?: string } } | undefined;
-    return `linux-${arch}-${report?.header?.glibcVersionRuntime ? 'gnu' : 'musl'}`;
-  }
+  if (platform === 'linux') return `linux-${arch}-${cLibrary()}`;
   return platform === 'win32' ? `win32-${arch}-msvc` : `${platform}-${arch}`;
+}
+
+/**
+ * The C library that this process runs on. A diagnostic report would say so too,
+ * but it looks up the name of the peer of every open socket, and blocks meanwhile.
+ */
+function cLibrary(): 'gnu' | 'musl' {
+  try {
+    return cLibraryIn(readFileSync('/proc/self/maps', 'utf8'));
+  } catch {
+    return 'gnu';
+  }
+}
+
+/** @internal The C library among what is mapped into a process: musl is its own loader. */
+export function cLibraryIn(maps: string): 'gnu' | 'musl' {
+  return /\/ld-musl-[^/]*$/m.test(maps) ? 'musl' : 'gnu';
 }
 
 function load(): Binding {

@@ -37,6 +37,14 @@ export class NumberTable<T> {
     return true;
   }
 
+  /** All values, in no order. */
+  *values(): Generator<T> {
+    for (const value of this.#values) {
+      if (value !== undefined) yield value;
+    }
+    yield* this.#others.values();
+  }
+
   clear(): void {
     this.#ids.fill(EMPTY);
     this.#values.fill(undefined);

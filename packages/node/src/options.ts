@@ -12,7 +12,7 @@ export interface ConnectOptions {
   /** How long connecting may take, in milliseconds. Default 5,000. */
   readonly connectTimeoutMs?: number | undefined;
   /** A waiter asks again after a random time between these two, in milliseconds. Default [500, 750]. */
-  readonly pollMs?: readonly [min: number, max: number] | undefined;
+  readonly retryIntervalMs?: readonly [min: number, max: number] | undefined;
   /** Put before every lock's name. Default none. */
   readonly keyPrefix?: string | undefined;
   /** A PEM file of the authorities to trust for `rediss://`, instead of the system's. Default the system's. */
@@ -24,6 +24,12 @@ export interface ConnectOptions {
   readonly tlsCertFile?: string | undefined;
   /** A PEM file of the private key of that certificate, not encrypted. Default none. */
   readonly tlsKeyFile?: string | undefined;
+  /**
+   * Connects at the first use, for a client that is made before its server is up. A use then waits for the connection
+   * as it does in an outage, within its own wait; what connecting can never succeed with (`MisconfiguredError`) comes
+   * at the first use and each later one. Default false.
+   */
+  readonly lazy?: boolean | undefined;
 }
 
 /** How long to wait for a lock, and how long to hold it. */
@@ -53,7 +59,7 @@ export interface AcquireOptions {
 /** The defaults of one lock object. */
 export interface LockOptions extends AcquireOptions {
   /** Whether each grant has a fencing token, where its kind has any. Default true. */
-  readonly token?: boolean | undefined;
+  readonly fencing?: boolean | undefined;
 }
 
 /** One call of a semaphore's `acquire()` or `tryAcquire()`. What is left out is the semaphore object's. */

@@ -1,7 +1,7 @@
 import { count } from './arguments.js';
-import type { Engine, ReleaseOutcome } from './engine.js';
+import type { Engine } from './engine.js';
 import { permitsAddress } from './kinds.js';
-import type { Lease } from './lease.js';
+import type { Lease, Released } from './lease.js';
 import { Lock } from './lock.js';
 import { Named } from './named.js';
 import type { AcquireOptions, PermitOptions } from './options.js';
@@ -65,14 +65,13 @@ export class Semaphore extends Named {
   }
 
   /**
-   * Gives the permits of `lease` back; without one, those of the only lease that
-   * was taken through this object and not released.
+   * Releases the permits of `lease`, which was taken through this object or
+   * another one of the same semaphore.
    *
-   * @returns how the release ended: see `Lease.release`
-   * @throws InvalidArgumentError without a lease, if there is none or more than one
-   * @throws NotOwnerError if the lease is of another semaphore or lock
+   * @returns as `Lock.unlock` does
+   * @throws as `Lock.unlock` does: `LockLostError`, `NotOwnerError`, `InvalidArgumentError`
    */
-  release(lease?: Lease): Promise<ReleaseOutcome> {
+  release(lease: Lease): Promise<Released> {
     return this.permit.unlock(lease);
   }
 

@@ -71,7 +71,7 @@ describe('bad input', () => {
         await assert.rejects(lock.lock({ [option]: value }), InvalidArgumentError, `${option} ${value}`);
         assert.throws(() => client.lock('types', { [option]: value }), InvalidArgumentError);
       }
-      for (const option of ['leaseMs', 'commandTimeoutMs', 'connectTimeoutMs', 'pollMs']) {
+      for (const option of ['leaseMs', 'commandTimeoutMs', 'connectTimeoutMs', 'retryIntervalMs']) {
         await assert.rejects(connect(server.url, { [option]: value }), InvalidArgumentError, `${option} ${value}`);
       }
     }
@@ -80,10 +80,10 @@ describe('bad input', () => {
     await assert.rejects(lock.tryLock({ signal: 5 as never }), InvalidArgumentError);
     await assert.rejects(lock.lock({ within: {} as never }), InvalidArgumentError);
     await assert.rejects(lock.unlock({} as never), InvalidArgumentError);
-    assert.throws(() => client.lock('types', { token: 1 as never }), InvalidArgumentError);
+    assert.throws(() => client.lock('types', { fencing: 1 as never }), InvalidArgumentError);
     await assert.rejects(connect(5 as never), InvalidArgumentError);
     await assert.rejects(connect(server.url, { keyPrefix: 5 as never }), InvalidArgumentError);
-    await assert.rejects(connect(server.url, { pollMs: [5] as never }), InvalidArgumentError);
+    await assert.rejects(connect(server.url, { retryIntervalMs: [5] as never }), InvalidArgumentError);
   });
 
   it('a malformed URL is refused, and none at all', async () => {

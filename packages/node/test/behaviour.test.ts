@@ -153,9 +153,9 @@ class Run {
     token: async (step) => {
       const { token } = this.#lease(step.lease);
       if (step.is === 'none') return assert.equal(token, null);
-      assert.equal(typeof token, 'bigint');
+      assert.equal(typeof token, 'number');
       if (typeof step.above === 'string') {
-        assert.ok((token as bigint) > (this.#lease(step.above).token as bigint));
+        assert.ok((token as number) > (this.#lease(step.above).token as number));
       }
     },
     locked: async (step) => {
@@ -206,7 +206,7 @@ class Run {
   #lock(step: Step): Lock | Semaphore {
     const factory = FACTORIES[step.kind ?? this.kind];
     assert.ok(factory, `no lock is of the kind ${step.kind ?? this.kind}`);
-    return factory(this.#client(step), this.#name, { token: step.token }, step.limit ?? this.limit);
+    return factory(this.#client(step), this.#name, { fencing: step.token }, step.limit ?? this.limit);
   }
 
   #lease(name: string | undefined): Lease {

@@ -3,8 +3,36 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
-import { type Client, connect } from 'leasehold';
+import { type Client, connect, InvalidArgumentError } from 'leasehold';
 import { eventually, RedisServer } from './server.js';
+
+type Listener = () => void;
+
+/** A signal as polyfills, DOM emulators and other realms have it: of no class that Node knows. */
+class ForeignSignal {
+  aborted = false;
+  reason: unknown;
+  readonly listeners = new Set<Listener>();
+
+  addEventListener(type: string, listener: Listener): void {
+    if (type === 'abort') this.listeners.add(listener);
+  }
+
+  removeEventListener(_type: string, listener: Listener): void {
+    this.listeners.delete(listener);
+  }
+
+  abort(reason?: unknown): void {
+    this.aborted = true;
+    this.reason = reason;
+    for (const listener of this.listeners) listener();
+  }
+
+  /** As the types want it. */
+  get signal(): AbortSignal {
+    return this as never;
+  }
+}
 
 describe('an acquisition that is aborted', () => {
   let server: RedisServer;
@@ -83,6 +111,30 @@ describe('an acquisition that is aborted', () => {
     }
     assert.deepEqual([...outcomes].sort(), ['aborted', 'granted']);
     await eventually(1_000, async () => (await server.store.keys('point-*')).length === 0);
+  });
+
+  it('takes any signal by its shape', async () => {
+    const lease = await client.lock('a').lock();
+    const foreign = new ForeignSignal();
+    const aborted = client.lock('a').lock({ signal: foreign.signal });
+    await turn();
+    assert.equal(foreign.listeners.size, 1);
+    foreign.abort('enough');
+    await assert.rejects(aborted, (reason) => reason === 'enough');
+    // Aborted before, and by a polyfill that has no reasons.
+    const old = new ForeignSignal();
+    old.abort();
+    const calls = await server.scriptCalls();
+    await assert.rejects(client.lock('a').tryLock({ signal: old.signal }), { name: 'AbortError' });
+    await assert.rejects(client.semaphore('s', 1).acquire(1, { signal: foreign.signal }), (why) => why === 'enough');
+    assert.equal(await server.scriptCalls(), calls);
+    await lease.release();
+    const quiet = new ForeignSignal();
+    await client.using('a', { signal: quiet.signal }, (held) => assert.ok(held.isValid));
+    assert.equal(quiet.listeners.size, 0);
+    for (const value of [{}, { aborted: false }, new EventTarget(), new AbortController(), () => {}]) {
+      await assert.rejects(client.lock('a').lock({ signal: value as never }), InvalidArgumentError);
+    }
   });
 
   it('frees the listeners of a signal that outlives many calls', async () => {

@@ -115,18 +115,6 @@ for (const transport of ['memory', 'redis'] as const) {
       await second.release();
     });
 
-    it('is unlocked without a lease only while there is exactly one', async () => {
-      const lock = client.lock('only');
-      await assert.rejects(lock.unlock(), InvalidArgumentError);
-      const outer = await lock.lock();
-      const inner = await lock.lock({ within: outer });
-      await assert.rejects(lock.unlock(), InvalidArgumentError);
-      assert.equal(await lock.unlock(inner), 'released');
-      assert.equal(await lock.unlock(), 'released');
-      await assert.rejects(lock.unlock(), InvalidArgumentError);
-      assert.equal(await lock.isLocked(), false);
-    });
-
     it("does not take another lock's lease", async () => {
       const lease = await client.lock('mine').lock();
       await assert.rejects(client.lock('yours').unlock(lease), NotOwnerError);
@@ -175,8 +163,7 @@ for (const transport of ['memory', 'redis'] as const) {
       await assert.rejects(lease[Symbol.asyncDispose](), lost);
       assert.equal(await lease.release(), 'expired');
       assert.equal(again.isValid, true);
-      await lock.unlock();
-      assert.equal(await again.release(), 'released');
+      assert.equal(await lock.unlock(again), 'released');
     });
 
     it('lasts longer when it is extended', async () => {
@@ -217,18 +204,19 @@ for (const transport of ['memory', 'redis'] as const) {
 
     it('has tokens that rise with every grant', async () => {
       const lock = client.lock('fenced');
-      let last = 0n;
+      let last = 0;
       for (let grant = 0; grant < 1_000; grant++) {
         const lease = await (grant % 2 ? lock : other.lock('fenced')).lock();
-        assert.equal(typeof lease.token, 'bigint');
-        assert.ok((lease.token as bigint) > last);
-        last = lease.token as bigint;
+        assert.ok(Number.isSafeInteger(lease.token));
+        assert.ok((lease.token as number) > last);
+        last = lease.token as number;
+        assert.equal(JSON.stringify({ token: lease.token }), `{"token":${last}}`);
         await lease.release();
       }
     });
 
     it('has no token when it is made without', async () => {
-      const lease = await client.lock('unfenced', { token: false }).lock();
+      const lease = await client.lock('unfenced', { fencing: false }).lock();
       assert.equal(lease.token, null);
       await lease.release();
     });

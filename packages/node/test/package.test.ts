@@ -14,19 +14,20 @@ const ROOT = join(__dirname, '..', '..');
 
 /** What a user may write, in both module systems. */
 const SAMPLE = `
-const client: Client = await connect('memory://', { leaseMs: 10_000, pollMs: [500, 750] });
+const client: Client = await connect('memory://', { leaseMs: 10_000, retryIntervalMs: [500, 750] });
 const voted: Client = await redlock(['memory://a', 'memory://b', 'memory://c'] as const, { leaseMs: 10_000 });
 await voted.close();
-const lock: Lock = client.lock('name', { leaseMs: 1_000, renew: true, maxHoldMs: 5_000, waitMs: 100, token: true });
+const lock: Lock = client.lock('name', { leaseMs: 1_000, renew: true, maxHoldMs: 5_000, waitMs: 100, fencing: true });
 const lease: Lease = await lock.lock({ waitMs: 5, signal: AbortSignal.timeout(5), within: undefined });
 const none: Lease | null = await lock.tryLock({ within: lease });
-const token: bigint | null = lease.token;
-const outcome: 'released' | 'expired' | 'stolen' | 'unknown' = await lock.unlock(lease);
+const token: number | null = lease.token;
+const left: 'released' | 'unknown' = await lock.unlock(lease);
+const outcome: 'released' | 'expired' | 'stolen' | 'unknown' = await lease.release();
 const reason: LostReason | null = lease.lostReason;
 const answer: number = await client.using('name', { waitMs: 5 }, async (held: Lease, signal: AbortSignal) => 42);
 const direct: string = await client.using('name', (held) => held.name);
 const both: ReadWriteLock = client.readWriteLock('name', { leaseMs: 1_000 });
-const sides: Lock[] = [both.read, both.write, client.mutex('name'), client.fairLock('name', { token: false })];
+const sides: Lock[] = [both.read, both.write, client.mutex('name'), client.fairLock('name', { fencing: false })];
 const semaphore: Semaphore = client.semaphore('name', 5, { waitMs: 100 });
 const permits: Lease = await semaphore.acquire(2, { signal: AbortSignal.timeout(5) });
 const permit: Lease | null = await semaphore.tryAcquire();
@@ -53,14 +54,20 @@ await client.close();
 // @ts-expect-error a wait is a number of milliseconds
 await lock.lock({ waitMs: '5' });
 // @ts-expect-error a lock object has its token, or not, already
-await client.using(all, { token: false }, () => 42);
+await client.using(all, { fencing: false }, () => 42);
 // @ts-expect-error a lock object of the client's own
 client.multiLock(['name']);
+// @ts-expect-error an unlock without a lease
+await lock.unlock();
+// @ts-expect-error what a failed try gave
+await lock.unlock(none);
+// @ts-expect-error a release without a lease
+await semaphore.release();
 // @ts-expect-error several URLs
 await redlock('memory://');
 // @ts-expect-error a lease comes from a lock only
 new Lease();
-console.log(permits, permit, free, forced, scoped, none, token, outcome, reason, answer, direct, locked, holder, pair);
+console.log(permits, permit, free, forced, scoped, none, token, outcome, left, reason, answer, direct, locked, holder, pair);
 `;
 
 describe('the package', () => {
@@ -107,6 +114,26 @@ describe('the package', () => {
     assert.deepEqual(ended.output.trim().split(' '), Object.keys(leasehold).sort());
   });
 
+  it('finds the C library without a diagnostic report, which would look up names of peers', async () => {
+    const ended = await run(
+      `const before = process.report.excludeNetwork;
+      process.report.getReport = () => { throw new Error('a report was made'); };
+      const { connect } = await import('leasehold');
+      await (await connect('memory://')).close();
+      console.log(process.report.excludeNetwork === before);`,
+      'memory://',
+    );
+    assert.equal(ended.errors, '');
+    assert.equal(ended.output, 'true\n');
+    const { cLibraryIn } = createRequire(__filename)(join(ROOT, 'dist', 'native.js'));
+    const node = '55d0c0a00000-55d0c0a01000 r--p 00000000 08:01 42 /usr/bin/node\n';
+    const musl = '7f01c0a00000-7f01c0a14000 r--p 00000000 08:01 43 /lib/ld-musl-x86_64.so.1\n';
+    const glibc = '7f01c0a00000-7f01c0a28000 r--p 00000000 08:01 44 /usr/lib/x86_64-linux-gnu/libc.so.6\n';
+    const folder = '7f01c0b00000-7f01c0b28000 r--p 00000000 08:01 45 /opt/ld-musl-notes/some.so\n';
+    assert.equal(cLibraryIn(node + musl + folder), 'musl');
+    assert.equal(cLibraryIn(node + glibc + folder), 'gnu');
+  });
+
   it('has a class for each kind of error that the core knows', () => {
     const { native } = createRequire(__filename)(join(ROOT, 'dist', 'native.js'));
     const { errorOf } = createRequire(__filename)(join(ROOT, 'dist', 'errors.js'));
@@ -140,7 +167,7 @@ describe('the package', () => {
     const servers = { 'localhost:6379': server, 'one:6379': server, 'two:6379': second, 'three:6379': third };
     const readme = readFileSync(join(ROOT, 'README.md'), 'utf8');
     const programs = [...readme.matchAll(/```js\n([\s\S]*?)```/g)].map(([, program]) => program as string);
-    assert.equal(programs.length, 5);
+    assert.equal(programs.length, 6);
     for (const program of programs) {
       const here = Object.entries(servers).reduce(
         (text, [address, { url }]) => text.replace(`redis://${address}`, url),

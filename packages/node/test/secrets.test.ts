@@ -66,7 +66,7 @@ async function use(listen: Listen, make: (client: Client) => unknown): Promise<v
     const other = await connect('memory://');
     for (const lock of made.read === undefined ? [made] : [made.read, made.write]) {
       const take = lock.lock ? (o?: object) => lock.lock(o) : (o?: object) => lock.acquire(1, o);
-      await listen(() => (lock.unlock ?? lock.release).call(lock));
+      await listen(() => (lock.unlock ?? lock.release).call(lock, given));
       await listen(() => take({ leaseMs: 0 }));
       // biome-ignore lint/suspicious/noExplicitAny: leases of every kind
       const lease = (await listen(() => take({ waitMs: 0 }))) as any;
@@ -103,8 +103,8 @@ const places: Record<string, Place> = {
   'lease of a client': (listen, given) => open(listen, 'memory://', { leaseMs: given }),
   'timeout of a client': (listen, given) => open(listen, 'memory://', { commandTimeoutMs: given }),
   poll: async (listen, given) => {
-    await open(listen, 'memory://', { pollMs: given });
-    await open(listen, 'memory://', { pollMs: [1, given] });
+    await open(listen, 'memory://', { retryIntervalMs: given });
+    await open(listen, 'memory://', { retryIntervalMs: [1, given] });
   },
   prefix: (listen, given) => open(listen, 'memory://', { keyPrefix: given }),
   'a file of authorities': (listen, given) => open(listen, 'rediss://127.0.0.1:1', { tlsCaFile: given }),

@@ -1,0 +1,67 @@
+import { LockLostError, type LostReason } from './errors.js';
+import { native } from './native.js';
+
+/**
+ * What is known of a lease until it is lost or released. It has neither the
+ * lease object nor the client, so that both may be garbage while the lock is
+ * held.
+ */
+export class Hold {
+  #lost: LostReason | undefined;
+  #isForgotten = false;
+  #controller: AbortController | undefined;
+
+  constructor(
+    /** Its number in the engine. */
+    readonly id: number,
+    readonly lockName: string,
+    /** Those of one lock object that are neither released nor lost. */
+    readonly siblings: Hold[],
+  ) {
+    siblings.push(this);
+  }
+
+  /** Why it was lost. */
+  get lost(): LostReason | undefined {
+    return this.#lost;
+  }
+
+  /** Whether it was lost and nobody need release it. */
+  get isForgotten(): boolean {
+    return this.#isForgotten;
+  }
+
+  /** Aborts when it is lost. */
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#lost !== undefined) this.#controller.abort(this.lostError(this.#lost));
+    }
+    return this.#controller.signal;
+  }
+
+  /** The engine told that it is lost. */
+  onLost(reason: LostReason, isForgotten: boolean): void {
+    this.#lost = reason;
+    this.#isForgotten = isForgotten;
+    // From the start: what was taken first lapses first.
+    this.#leave(this.siblings.indexOf(this));
+    this.#controller?.abort(this.lostError(reason));
+  }
+
+  /** It is about to be released, and was lost before for `reason`, if for any. */
+  onRelease(reason: LostReason | null): void {
+    this.#lost ??= reason ?? undefined;
+    // From the end: what was taken last is released first.
+    this.#leave(this.siblings.lastIndexOf(this));
+  }
+
+  lostError(reason: LostReason, operation?: string): LockLostError {
+    const message = `lost lock ${JSON.stringify(native.shown(this.lockName))} (${reason}); stop, and take it again`;
+    return new LockLostError(message, { lockName: this.lockName, reason, operation });
+  }
+
+  #leave(place: number): void {
+    if (place >= 0) this.siblings.splice(place, 1);
+  }
+}

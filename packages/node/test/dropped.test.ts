@@ -1,0 +1,154 @@
+// Clients that nobody needs any more: they are freed, and one that holds a lock says so.
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ClosedError, connect, redlock, UnavailableError } from 'leasehold';
+import { collectGarbage, nativeClients, residentMemory, threads } from './garbage.js';
+import { eventually, freePort, RedisServer } from './server.js';
+
+const MANY = 1_000;
+const AT_ONCE = 25;
+const MIB = 2 ** 20;
+
+/** Does something many times, a few at once, and checks that nothing of it is left. */
+async function leavesNothing(what: () => Promise<void>): Promise<void> {
+  const batch = () => Promise.all(Array.from({ length: AT_ONCE }, what));
+  const rounds = MANY / AT_ONCE;
+  // Until the allocators have what they will ever need.
+  for (let round = 0; round < rounds; round += 1) await batch();
+  await eventually(20_000, () => nativeClients().left === 0);
+  const before = { opened: nativeClients().opened, threads: threads(), memory: residentMemory() };
+  for (let round = 0; round < rounds; round += 1) await batch();
+  await eventually(20_000, () => nativeClients().left === 0 && threads() <= before.threads);
+  assert.ok(nativeClients().opened >= before.opened + MANY);
+  const grownMib = (residentMemory() - before.memory) / MIB;
+  // A client takes some 100 kB: a thousand of them would show.
+  assert.ok(grownMib < 16, `${grownMib.toFixed(1)} MiB more`);
+}
+
+interface Warning {
+  readonly name: string;
+  readonly code: string | undefined;
+  readonly message: string;
+}
+
+/** What Node warns of until the end of the block. */
+function listening(): { warnings: Warning[] } & Disposable {
+  const warnings: Warning[] = [];
+  // Not the error itself: as long as nobody reads its stack it keeps what is on it alive.
+  const onWarning = ({ name, message, ...more }: Error & { code?: string }) => {
+    warnings.push({ name, message, code: more.code });
+  };
+  process.on('warning', onWarning);
+  return { warnings, [Symbol.dispose]: () => void process.off('warning', onWarning) };
+}
+
+describe('a client', () => {
+  it('is freed when it could not connect', async () => {
+    const url = `redis://127.0.0.1:${await freePort()}`;
+    await leavesNothing(() => assert.rejects(connect(url, { connectTimeoutMs: 10 }), UnavailableError));
+  });
+
+  it('is freed when it was closed, though it held a lock', async () => {
+    await using server = await RedisServer.start();
+    let number = 0;
+    await leavesNothing(async () => {
+      const client = await connect(server.url);
+      number += 1;
+      await client.lock(`held-${number % AT_ONCE}`).tryLock({ leaseMs: 1_000 });
+      await client.close();
+    });
+  });
+
+  it('that was closed answers as long as anybody has something of it', async () => {
+    const client = await connect('memory://');
+    const lock = client.lock('kept');
+    await lock.lock();
+    await client.close();
+    for (let round = 0; round < 5; round += 1) {
+      collectGarbage();
+      await assert.rejects(lock.lock(), ClosedError);
+      const { signal } = new AbortController();
+      await assert.rejects(lock.lock({ signal }), ClosedError);
+      await assert.rejects(lock.isLocked(), ClosedError);
+    }
+  });
+
+  it('is freed when it was dropped and holds nothing', async () => {
+    await using server = await RedisServer.start();
+    using heard = listening();
+    const drop = async () => {
+      const client = await connect(server.url);
+      await (await client.lock('idle').lock()).release();
+      // It lapses: nobody need release it.
+      await client.lock('lapses').tryLock({ leaseMs: 100 });
+    };
+    for (let round = 0; round < 5; round += 1) await drop();
+    await sleep(200);
+    await eventually(10_000, () => nativeClients().left === 0);
+    // The last connection is the test's own.
+    await eventually(10_000, async () => /^[^\n]*\n?$/.test(String(await server.store.client('LIST'))));
+    assert.deepEqual(heard.warnings, []);
+  });
+
+  it('that was dropped while it holds a lock warns once, and holds it', async () => {
+    await using server = await RedisServer.start();
+    using heard = listening();
+    const drop = async () => {
+      const client = await connect(server.url, { leaseMs: 300 });
+      await client.lock('forgotten').lock();
+      await client.semaphore('seats', 3).acquire(2);
+      await (await client.lock('released').lock()).release();
+    };
+    await drop();
+    await eventually(10_000, () => {
+      collectGarbage();
+      return heard.warnings.length > 0;
+    });
+    const [warning] = heard.warnings;
+    assert.equal(warning?.name, 'LeaseholdWarning');
+    assert.equal(warning?.code, 'LEASEHOLD_CLIENT_DROPPED');
+    assert.match(warning?.message ?? '', /dropped while it held 2 locks, which stay held/);
+    // Garbage collection releases nothing: it goes on being renewed.
+    await sleep(900);
+    collectGarbage();
+    await sleep(100);
+    assert.equal(await server.store.exists('forgotten'), 1);
+    assert.equal(heard.warnings.length, 1);
+    assert.equal(nativeClients().left, 1);
+    // What is lost is held no longer, and then the client goes too.
+    await server.store.flushall();
+    await eventually(10_000, () => nativeClients().left === 0);
+    assert.equal(heard.warnings.length, 1);
+  });
+
+  it('is not dropped while anybody has a lock, a lease or an answer of it to come', async () => {
+    await using server = await RedisServer.start();
+    using heard = listening();
+    const open = () => connect(server.url);
+    const lock = await open().then((client) => client.lock('lock'));
+    const lease = await open().then((client) => client.lock('lease').lock());
+    const waiting = open().then((client) => client.lock('lease').lock());
+    const primaries = ['memory://dropped-1', 'memory://dropped-2', 'memory://dropped-3'];
+    const vote = await redlock(primaries).then((client) => client.lock('vote').lock());
+    for (let round = 0; round < 5; round += 1) {
+      await sleep(20);
+      collectGarbage();
+    }
+    assert.equal(await (await lock.lock()).release(), 'released');
+    assert.equal(await vote.release(), 'released');
+    assert.equal(await lease.release(), 'released');
+    assert.equal(await (await waiting).release(), 'released');
+    assert.deepEqual(heard.warnings, []);
+  });
+
+  it('that was dropped still tells the signal of its lease', async () => {
+    await using client = await connect('memory://');
+    const take = async () => (await client.lock('signal').lock({ leaseMs: 300 })).signal;
+    const drop = async () => (await (await connect('memory://')).lock('signal').lock({ leaseMs: 300 })).signal;
+    const signals = [await take(), await drop()];
+    collectGarbage();
+    await eventually(5_000, () => signals.every(({ aborted }) => aborted));
+  });
+});

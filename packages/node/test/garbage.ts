@@ -1,0 +1,42 @@
+// What tests of garbage need: collecting it, and counting the native clients that are left.
+
+import { readdirSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+setFlagsFromString('--expose-gc');
+
+/** Collects all garbage. */
+export const collectGarbage = runInNewContext('gc') as () => void;
+
+/** Every native client that was opened since this file was loaded. */
+const opened: WeakRef<object>[] = [];
+
+const { native } = createRequire(__filename)(join(__dirname, '..', '..', 'dist', 'native.js')) as {
+  native: { open(...given: unknown[]): object };
+};
+const { open } = native;
+native.open = (...given) => {
+  const client = open(...given);
+  opened.push(new WeakRef(client));
+  return client;
+};
+
+/** How many native clients were opened, and how many of them are left. */
+export function nativeClients(): { opened: number; left: number } {
+  collectGarbage();
+  return { opened: opened.length, left: opened.filter((client) => client.deref() !== undefined).length };
+}
+
+/** How many threads this process has; every native client has one. */
+export function threads(): number {
+  return readdirSync('/proc/self/task').length;
+}
+
+/** The resident memory of this process, in bytes, without garbage. */
+export function residentMemory(): number {
+  collectGarbage();
+  return process.memoryUsage.rss();
+}

@@ -1,0 +1,190 @@
+// Leaving a lock that was lost: the call says so, and says nothing that hides the program's own error.
+
+import assert from 'node:assert/strict';
+import { after, afterEach, before, describe, it } from 'node:test';
+import { type Client, ClosedError, connect, type Lease, type Lock, LockLostError, NotOwnerError } from 'leasehold';
+import { eventually, RedisServer } from './server.js';
+
+const mistake = new Error('mine');
+
+describe('a lost lock', () => {
+  let server: RedisServer;
+  let client: Client;
+  /** Renewed soon, so that its losses are told soon. */
+  let brisk: Client;
+
+  before(async () => {
+    server = await RedisServer.start();
+    client = await connect(server.url);
+    brisk = await connect(server.url, { leaseMs: 300 });
+  });
+
+  afterEach(() => server.store.flushall());
+
+  after(async () => {
+    await client.close();
+    await brisk.close();
+    await server[Symbol.asyncDispose]();
+  });
+
+  /** Ways to lose a hold of `name`, each with the word of a release that finds it out. */
+  const losses = {
+    expired: (name: string) => server.store.del(name),
+    stolen: (name: string) => server.store.multi().del(name).hset(name, 'thief', '1').pexpire(name, 60_000).exec(),
+  } as const;
+
+  for (const [word, lose] of Object.entries(losses)) {
+    const lost = { name: 'LockLostError', code: 'LEASEHOLD_LOCK_LOST', reason: word, operation: 'release' };
+
+    it(`is told by the release that finds it ${word}`, async () => {
+      const lock = client.lock(`finds-${word}`);
+      const lease = await lock.lock();
+      await lose(lock.name);
+      await assert.rejects(lock.unlock(lease), { ...lost, lockName: lock.name });
+      // Its lease says the word, to whoever asks for no error.
+      assert.equal(await lease.release(), word);
+      const again = await client.lock(`word-${word}`).lock();
+      await lose(again.name);
+      assert.equal(await again.release(), word);
+    });
+
+    it(`is told when it is unlocked after the loss was told: ${word}`, async () => {
+      const lock = brisk.lock(`told-${word}`);
+      const lease = await lock.lock();
+      await lose(lock.name);
+      await eventually(5_000, () => lease.signal.aborted);
+      const reason = word === 'expired' ? 'removed' : word;
+      await assert.rejects(lock.unlock(lease), { ...lost, reason });
+      // Twice is harmless, and says the same.
+      await assert.rejects(lock.unlock(lease), { ...lost, reason });
+      assert.equal(await lease.release(), word);
+    });
+  }
+
+  it('of a semaphore is told by the release that finds it out', async () => {
+    const semaphore = client.semaphore('permits', 2);
+    const lease = await semaphore.acquire(2);
+    await server.store.del('leasehold:{permits}:semaphore');
+    await assert.rejects(semaphore.release(lease), { name: 'LockLostError', reason: 'expired' });
+    assert.equal(await lease.release(), 'expired');
+  });
+
+  it('whose fixed lease lapsed is nobody’s once that was told', async () => {
+    const lock = client.lock('lapsed', { leaseMs: 100 });
+    const lease = await lock.lock();
+    await eventually(5_000, () => lease.signal.aborted);
+    const calls = await server.scriptCalls();
+    const refused = { name: 'NotOwnerError', lockName: 'lapsed', operation: 'release' };
+    await assert.rejects(lock.unlock(lease), refused);
+    await assert.rejects(lock.unlock(lease), refused);
+    assert.equal(await server.scriptCalls(), calls);
+    assert.equal(await lease.release(), 'expired');
+    await assert.rejects(lock.unlock(lease), NotOwnerError);
+  });
+
+  it('whose fixed lease lapsed is told as lost while that was not told', async () => {
+    const lock = client.lock('untold', { leaseMs: 100 });
+    const lease = await lock.lock();
+    const until = performance.now() + 300;
+    while (performance.now() < until);
+    await assert.rejects(lock.unlock(lease), { name: 'LockLostError', reason: 'expired' });
+  });
+
+  it('is not told where nobody knows', async () => {
+    await using paused = await RedisServer.start();
+    const waits = await connect(paused.url, { commandTimeoutMs: 100 });
+    const lock = waits.lock('unknown');
+    const lease = await lock.lock();
+    paused.pause();
+    assert.equal(await lock.unlock(lease), 'unknown');
+    paused.resume();
+    await waits.close();
+  });
+
+  it('of a closed client is told as closed', async () => {
+    const closing = await connect(server.url);
+    const lock = closing.lock('closing');
+    const [renewed, fixed] = [await lock.lock(), await closing.lock('closing-too').lock({ leaseMs: 5_000 })];
+    await closing.close();
+    await assert.rejects(lock.unlock(renewed), ClosedError);
+    await assert.rejects(closing.lock('closing-too').unlock(fixed), ClosedError);
+  });
+
+  describe('at the end of a scope', () => {
+    /** A body that fails with a lost lock, one that ends well with it, and one that fails with the lock held. */
+    const bodies: Record<string, { lock: () => Lock; body: (lease: Lease) => Promise<void> }> = {
+      'found out by the release': {
+        lock: () => client.lock('scope'),
+        body: async () => void (await server.store.del('scope')),
+      },
+      'told before': {
+        lock: () => client.lock('scope', { leaseMs: 100 }),
+        body: async (lease) => void (await eventually(5_000, () => lease.signal.aborted)),
+      },
+    };
+
+    for (const [when, { lock, body }] of Object.entries(bodies)) {
+      it(`of using() keeps the body’s error, and is an error of its own: ${when}`, async () => {
+        const fails = client.using(lock(), async (lease) => {
+          await body(lease);
+          throw mistake;
+        });
+        await assert.rejects(fails, (error) => error === mistake);
+        await assert.rejects(client.using(lock(), body), LockLostError);
+      });
+
+      it(`of await using comes beside the body’s error, and is an error of its own: ${when}`, async () => {
+        const fails = async () => {
+          await using lease = await lock().lock({ waitMs: 5_000 });
+          await body(lease);
+          throw mistake;
+        };
+        // The end of the block is not told that its body failed. JavaScript keeps both errors.
+        await assert.rejects(fails, (error: SuppressedError) => {
+          assert.equal(error.name, 'SuppressedError');
+          assert.equal(error.suppressed, mistake);
+          assert.ok(error.error instanceof LockLostError);
+          return true;
+        });
+        await assert.rejects(async () => {
+          await using lease = await lock().lock({ waitMs: 5_000 });
+          await body(lease);
+        }, LockLostError);
+      });
+
+      it(`of try and finally keeps the body’s error, and is an error of its own: ${when}`, async () => {
+        const outcomes: string[] = [];
+        /** The form of the README. */
+        const scope = async (work: (lease: Lease) => Promise<void>) => {
+          const one = lock();
+          const lease = await one.lock({ waitMs: 5_000 });
+          try {
+            await work(lease);
+            await one.unlock(lease);
+          } finally {
+            outcomes.push(await lease.release());
+          }
+        };
+        const fails = scope(async (lease) => {
+          await body(lease);
+          throw mistake;
+        });
+        await assert.rejects(fails, (error) => error === mistake);
+        // A fixed lease whose loss was told is nobody's.
+        const told = when === 'told before' ? NotOwnerError : LockLostError;
+        await assert.rejects(scope(body), told);
+        assert.deepEqual(outcomes, ['expired', 'expired']);
+      });
+    }
+
+    it('keeps the body’s error alone where the lock was held to the end', async () => {
+      await assert.rejects(
+        async () => {
+          await using _lease = await client.lock('kept').lock();
+          throw mistake;
+        },
+        (error) => error === mistake,
+      );
+    });
+  });
+});

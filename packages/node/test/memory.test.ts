@@ -1,0 +1,82 @@
+// A client does not grow with what it has done.
+//
+// LEASEHOLD_LONG=1 makes it 100,000 names and 100,000 lapsed leases (`npm run test:long`).
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { RedisServer, run } from './server.js';
+
+const IS_LONG = process.env.LEASEHOLD_LONG !== undefined;
+const NAMES = IS_LONG ? 100_000 : 3_000;
+const LEASES = IS_LONG ? 100_000 : 3_000;
+const AT_ONCE = 500;
+
+/**
+ * How much more is still flat, in MiB: of JavaScript's heap, where 150 bytes for
+ * each of the fewest names would be seen, and of the process, whose allocators
+ * keep pages.
+ */
+const FLAT = { heap: 0.4, resident: 24 };
+
+/**
+ * Runs `batch`, a function's text, for so many numbers and then for as many
+ * more, and checks that memory stays where it was in between. In a process of its
+ * own: the test runner remembers every promise of its own one for a while.
+ */
+async function staysFlat(count: number, batch: string): Promise<void> {
+  await using server = await RedisServer.start();
+  const ended = await run(
+    `import { setFlagsFromString } from 'node:v8';
+    import { runInNewContext } from 'node:vm';
+    import { connect } from 'leasehold';
+    setFlagsFromString('--expose-gc');
+    const collectGarbage = runInNewContext('gc');
+    const client = await connect();
+    const batch = ${batch};
+    for (const from of [0, ${count}]) {
+      for (let first = from; first < from + ${count}; first += ${AT_ONCE}) {
+        await batch(Array.from({ length: ${AT_ONCE} }, (_, at) => first + at));
+      }
+      collectGarbage();
+      const { heapUsed, rss } = process.memoryUsage();
+      console.log(JSON.stringify({ heap: heapUsed / 2 ** 20, resident: rss / 2 ** 20 }));
+    }
+    await client.close();`,
+    server.url,
+  );
+  assert.equal(ended.errors, '');
+  const [before, after] = ended.output
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line)) as [typeof FLAT, typeof FLAT];
+  for (const what of ['heap', 'resident'] as const) {
+    const said = `${what}: ${before[what].toFixed(1)} MiB, then ${after[what].toFixed(1)} MiB`;
+    console.log(said);
+    assert.ok(after[what] - before[what] < FLAT[what], said);
+  }
+}
+
+describe('memory stays flat', () => {
+  it(`over ${NAMES} names`, () =>
+    staysFlat(
+      NAMES,
+      `(numbers) => Promise.all(numbers.map(async (number) => {
+        const lock = client.lock('name-' + number);
+        await lock.unlock(await lock.lock());
+      }))`,
+    ));
+
+  it(`over ${LEASES} leases that lapsed and that nobody released`, () =>
+    staysFlat(
+      LEASES,
+      // Half of them through one object, the others through one each.
+      `async (numbers) => {
+        globalThis.seats ??= client.semaphore('seats', ${2 * AT_ONCE}, { leaseMs: 100 });
+        const signals = await Promise.all(numbers.map(async (number) => {
+          const lock = client.lock('lapses-' + number, { leaseMs: 100, fencing: false });
+          return (await (number % 2 ? seats.acquire() : lock.lock())).signal;
+        }));
+        while (!signals.every(({ aborted }) => aborted)) await new Promise((resolve) => setTimeout(resolve, 10));
+      }`,
+    ));
+});
