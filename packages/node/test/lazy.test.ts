@@ -1,0 +1,35 @@
+// Clients that connect at their first use.
+
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { connect, InvalidArgumentError, MisconfiguredError, redlock, UnavailableError } from 'leasehold';
+import { freePort, RedisServer } from './server.js';
+
+it('is made before its server is up, and waits for it at its first use', async () => {
+  await using server = await RedisServer.start();
+  await server.kill();
+  await using client = await connect(server.url, { lazy: true });
+  const lock = client.lock('door');
+  await assert.rejects(lock.tryLock(), UnavailableError);
+  const waits = lock.lock({ waitMs: 30_000 });
+  await server.restart();
+  assert.equal(await (await waits).release(), 'released');
+});
+
+it('tells what is wrong for good at its first use', async () => {
+  await using server = await RedisServer.start('--requirepass', 'right');
+  await using client = await connect(server.url.replace('//', '//:wrong@'), { lazy: true });
+  for (const attempt of [1, 2]) {
+    await assert.rejects(client.lock('door').lock(), MisconfiguredError, `attempt ${attempt}`);
+  }
+});
+
+it('connects to nothing while nobody uses it', async () => {
+  const nowhere = async () => `redis://127.0.0.1:${await freePort()}`;
+  await using _one = await connect(await nowhere(), { lazy: true });
+  await using _majority = await redlock([await nowhere(), await nowhere(), await nowhere()], { lazy: true });
+});
+
+it('is lazy or not', async () => {
+  await assert.rejects(connect('memory://', { lazy: 1 as unknown as boolean }), InvalidArgumentError);
+});
