@@ -15,6 +15,8 @@
 --
 -- Invariant: none is granted beyond the limit, which is agreed while any is held;
 -- asking again with the same owner gives the same permits, whatever the limit is by now.
+-- Of permits that ended only some may be gone when a clock that is set back makes the rest
+-- live: without the first they are nobody's, and do not stand in their owner's way.
 
 local permits = KEYS[1]
 local lease, owner, wanted, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -31,6 +33,14 @@ local now = milliseconds(redis.call('TIME'))
 -- A deadline is above any limit, so the member `limit` is never taken for a permit.
 local held = redis.call('ZCOUNT', permits, '(' .. now, '+inf')
 local mine = tonumber(redis.call('ZSCORE', permits, owner .. '/1') or 0) > now
+if held > 0 and not mine then
+  for i = 2, wanted do
+    local left = owner .. '/' .. i
+    if tonumber(redis.call('ZSCORE', permits, left) or 0) > now then
+      held = held - redis.call('ZREM', permits, left)
+    end
+  end
+end
 if held > 0 then
   local agreed = redis.call('ZSCORE', permits, 'limit')
   if mine then

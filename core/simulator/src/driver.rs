@@ -315,7 +315,7 @@ impl World {
         if let Some(name) = name.filter(|_| role != Role::Inspect) {
             self.records_outlast(name)?;
         }
-        if let (Some(name), Some((_, before)), Role::Acquire | Role::Renew) = (name, had, role) {
+        if let (Some(name), Some((_, before)), Role::Acquire | Role::Renew) = (name, had.filter(|_| had_it), role) {
             let after = left(self.holders_of(node, name, record)).map(|(_, after)| after);
             check_length(role, owner, before, after)?;
         }

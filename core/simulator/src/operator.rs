@@ -155,7 +155,7 @@ impl World {
             return None;
         }
         let own = self.holders_of(node, name, record);
-        let permits = is_permits.then(|| self.permits_standing(node, name));
+        let permits = is_permits.then(|| self.permits_standing(node, name, kinds::owner(call)));
         let mut others = Vec::new();
         for other in self.records(name) {
             // Readers come and go with the writer.
@@ -166,14 +166,16 @@ impl World {
         Some(Before { own, permits, others })
     }
 
-    fn permits_standing(&mut self, node: usize, name: usize) -> PermitsStanding {
+    /// How a semaphore stands, beside what an owner has of it.
+    fn permits_standing(&mut self, node: usize, name: usize, beside: Option<&[u8]>) -> PermitsStanding {
         let holders = self.holders_of(node, name, Record::Permits);
         let node = &mut self.nodes[node];
         let clock = node.clock(self.now);
         let name = self.names[name].as_str();
+        let own = beside.map_or(0, |owner| Record::permits_of(&mut node.store, name, clock, &[owner]));
         PermitsStanding {
             holders: shown(&holders),
-            held: Record::permits(&mut node.store, name, clock),
+            held: Record::permits(&mut node.store, name, clock) - own,
             limit: Record::limit(&mut node.store, name, clock),
         }
     }
@@ -198,7 +200,8 @@ impl World {
         let keeps_records = self.plan.tier.keeps_records();
         match (role, &before.permits) {
             (Role::Acquire, Some(permits)) if !had_it => {
-                let after = self.permits_standing(node, name);
+                // What was left of its own counts for nothing, unless it got them anew.
+                let after = self.permits_standing(node, name, kinds::owner(call).filter(|_| !is_yes));
                 if let Some(wanted) = kinds::permits(call) {
                     let said = match result {
                         Ok(_) if is_yes => Said::Granted,
@@ -211,7 +214,7 @@ impl World {
                 }
             }
             (Role::Limit, Some(permits)) if result.is_ok() => {
-                let after = self.permits_standing(node, name);
+                let after = self.permits_standing(node, name, None);
                 let limit = kinds::limit(call).unwrap_or(0);
                 self.operators.set_limit(name, limit, (permits, &after), is_yes)?;
             }

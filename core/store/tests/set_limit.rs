@@ -1,4 +1,4 @@
-//! The script that changes a semaphore's limit, at a time of the test's choice.
+//! The scripts of a semaphore, at a time of the test's choice: its limit, and clocks that go back.
 
 use leasehold_protocol::Script;
 use leasehold_store::{Reply, ServerTime, Store};
@@ -120,4 +120,29 @@ fn a_limit_out_of_its_range_is_refused_before_the_first_write() {
         }
     }
     assert_eq!(semaphore.permits(), Some((1, 3)));
+}
+
+#[test]
+fn what_a_clock_that_went_back_has_left_of_an_owners_permits_does_not_stand_in_its_way() {
+    for others in [None, Some("b")] {
+        let mut semaphore = Semaphore::new();
+        // The key lasts as long as this one.
+        let keeper = ["60000", "keeper", "1", "73"];
+        semaphore.run(Script::SemaphoreAcquire, &["s"], &keeper);
+        assert_eq!(semaphore.acquire("a", "70", "73"), Ok(true));
+        semaphore.now += 31_000;
+        // It clears 64 of them away, the first among them.
+        assert_eq!(semaphore.acquire("c", "1", "73"), Ok(true));
+        assert_eq!(semaphore.release("c", "1"), ints(&[1, 0]));
+        semaphore.now -= 20_000;
+        assert_eq!(semaphore.permits(), Some((1 + 6, 73)));
+        if let Some(other) = others {
+            assert_eq!(semaphore.acquire(other, "2", "73"), Ok(true));
+        }
+        assert_eq!(semaphore.acquire("a", "70", "73"), Ok(true));
+        let others = if others.is_some() { 2 } else { 0 };
+        assert_eq!(semaphore.permits(), Some((1 + 70 + others, 73)));
+        assert_eq!(semaphore.renew("a", "70"), ints(&[1]));
+        assert_eq!(semaphore.acquire("d", "3", "73"), Ok(false));
+    }
 }
