@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 import pytest
@@ -103,7 +104,7 @@ def test_a_scope_that_one_thread_entered_ends_in_another(client: leasehold.Clien
             scope = dependency()
             in_job(one, scope.__enter__)
             assert lock.locked()
-            in_job(other, lambda scope=scope: scope.__exit__(None, None, None))
+            in_job(other, partial(scope.__exit__, None, None, None))
             assert not lock.locked()
 
 

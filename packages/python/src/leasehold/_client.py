@@ -117,7 +117,9 @@ def redlock(
     what `connect` raises.
     """
     files = (tls_ca_file, tls_cert_file, tls_key_file)
-    native = open_native(None, url_list(urls), lease, command_timeout, connect_timeout, retry_interval, key_prefix, files, lazy)
+    native = open_native(
+        None, url_list(urls), lease, command_timeout, connect_timeout, retry_interval, key_prefix, files, lazy
+    )
     if not lazy:
         _wait_connected(native)
     return Client(native)
@@ -163,7 +165,9 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
 
             @functools.wraps(function)
             def synchronized(*args: P.args, **kwargs: P.kwargs) -> R:
-                settings = LockSettings.of("lock", template.name_for(args, kwargs), wait, lease, renew, max_hold, fencing)
+                settings = LockSettings.of(
+                    "lock", template.name_for(args, kwargs), wait, lease, renew, max_hold, fencing
+                )
                 with Lock(self, settings):
                     return function(*args, **kwargs)
 

@@ -78,7 +78,9 @@ def redlock(
 
     def start() -> _native.Client:
         files = (tls_ca_file, tls_cert_file, tls_key_file)
-        return open_native(None, url_list(urls), lease, command_timeout, connect_timeout, retry_interval, key_prefix, files, lazy)
+        return open_native(
+            None, url_list(urls), lease, command_timeout, connect_timeout, retry_interval, key_prefix, files, lazy
+        )
 
     return Connecting(start, lazy)
 
@@ -164,7 +166,9 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
 
             @functools.wraps(function)
             async def synchronized(*args: P.args, **kwargs: P.kwargs) -> R:
-                settings = LockSettings.of("lock", template.name_for(args, kwargs), wait, lease, renew, max_hold, fencing)
+                settings = LockSettings.of(
+                    "lock", template.name_for(args, kwargs), wait, lease, renew, max_hold, fencing
+                )
                 async with Lock(self, settings):
                     return await function(*args, **kwargs)
 
