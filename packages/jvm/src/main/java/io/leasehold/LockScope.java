@@ -1,5 +1,7 @@
 package io.leasehold;
 
+import kotlin.internal.LowPriorityInOverloadResolution;
+
 /**
  * The part of {@link DistributedLock} that Kotlin cannot declare: a method that throws what its
  * argument throws.
@@ -17,5 +19,6 @@ public interface LockScope {
      *     exceptions
      * @throws LockLostException if the lock was lost meanwhile, unless {@code action} threw
      */
+    @LowPriorityInOverloadResolution // Kotlin has one of its own, without an E to infer.
     <T, E extends Exception> T withLock(LockedAction<T, E> action) throws E;
 }

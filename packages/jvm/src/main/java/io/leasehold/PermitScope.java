@@ -1,11 +1,14 @@
 package io.leasehold;
 
+import kotlin.internal.LowPriorityInOverloadResolution;
+
 /**
  * The part of {@link DistributedSemaphore} that Kotlin cannot declare: methods that throw what
  * their argument throws.
  */
 public interface PermitScope {
     /** Runs {@code action} while the calling thread holds one permit. See {@link #withPermits}. */
+    @LowPriorityInOverloadResolution // Kotlin has one of its own, without an E to infer.
     default <T, E extends Exception> T withPermit(LockedAction<T, E> action) throws E {
         return withPermits(1, action);
     }
@@ -19,5 +22,6 @@ public interface PermitScope {
      *     exceptions
      * @throws LockLostException if the permits were lost meanwhile, unless {@code action} threw
      */
+    @LowPriorityInOverloadResolution // Kotlin has one of its own, without an E to infer.
     <T, E extends Exception> T withPermits(int permits, LockedAction<T, E> action) throws E;
 }

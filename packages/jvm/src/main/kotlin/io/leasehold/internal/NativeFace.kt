@@ -2,6 +2,8 @@ package io.leasehold.internal
 
 import com.sun.jna.Platform
 import java.nio.ByteBuffer
+import java.security.AccessController
+import java.security.PrivilegedAction
 
 /**
  * The native part, as this library calls it.
@@ -71,11 +73,30 @@ internal interface NativeFace {
         /** The client was dropped. */
         const val DROPPED = -1L
 
-        private val loaded: Result<NativeFace> by lazy { runCatching { JnaFace().apply { vocabulary() } } }
+        private val loaded: Result<NativeFace> by lazy { runCatching(::load) }
 
         /** The one in use. Where it cannot be loaded, each call says why. */
         val instance: NativeFace
             get() = loaded.getOrElse { throw missing(it) }
+
+        /**
+         * JNA starts a thread that never ends. It must not inherit the class loaders of the program that happens to be
+         * the first: neither the context's nor, before Java 24, those of the callers.
+         */
+        @Suppress("DEPRECATION", "removal")
+        private fun load(): NativeFace =
+            AccessController.doPrivileged(
+                PrivilegedAction {
+                    val thread = Thread.currentThread()
+                    val before = thread.contextClassLoader
+                    thread.contextClassLoader = NativeFace::class.java.classLoader
+                    try {
+                        JnaFace().apply { vocabulary() }
+                    } finally {
+                        thread.contextClassLoader = before
+                    }
+                },
+            )
 
         private fun missing(cause: Throwable): UnsatisfiedLinkError {
             val platform = Platform.RESOURCE_PREFIX
