@@ -1,7 +1,7 @@
 package io.leasehold
 
-import io.leasehold.internal.Callbacks
 import io.leasehold.internal.Engine
+import io.leasehold.internal.HeldLease
 import io.leasehold.internal.LockKey
 import io.leasehold.internal.Reply
 import io.leasehold.internal.Request
@@ -9,9 +9,7 @@ import io.leasehold.internal.ThreadLock
 import io.leasehold.internal.grantedWithin
 import io.leasehold.internal.millis
 import io.leasehold.internal.shown
-import kotlinx.coroutines.CancellableContinuation
 import kotlinx.coroutines.CancellationException
-import kotlinx.coroutines.CoroutineDispatcher
 import kotlinx.coroutines.NonCancellable
 import kotlinx.coroutines.currentCoroutineContext
 import kotlinx.coroutines.isActive
@@ -19,8 +17,8 @@ import kotlinx.coroutines.job
 import kotlinx.coroutines.suspendCancellableCoroutine
 import kotlinx.coroutines.withContext
 import kotlin.coroutines.AbstractCoroutineContextElement
-import kotlin.coroutines.ContinuationInterceptor
 import kotlin.coroutines.CoroutineContext
+import kotlin.coroutines.resume
 import kotlin.time.Duration
 
 /**
@@ -117,7 +115,7 @@ private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend 
     val held = engine.acquireSuspending(key, options)
     val result =
         try {
-            withContext(Held(this, held, enclosing)) { held.cancelling(currentCoroutineContext(), block) }
+            withContext(Held(this, held, enclosing)) { held.lease().cancelling(currentCoroutineContext(), block) }
         } catch (failure: Throwable) {
             held.releaseAfter(failure)
             val reason = held.lostReason
@@ -138,7 +136,7 @@ private suspend fun <T> Lease.cancelling(context: CoroutineContext, block: suspe
 }
 
 /** What [failure] says goes before what a release may say, or the lease's loss, which ends a block by cancelling it. */
-private suspend fun Lease.releaseAfter(failure: Throwable) {
+private suspend fun HeldLease.releaseAfter(failure: Throwable) {
     try {
         val outcome = releaseSuspending()
         if (failure !is CancellationException) checkNotLost(outcome)
@@ -147,35 +145,34 @@ private suspend fun Lease.releaseAfter(failure: Throwable) {
     }
 }
 
-private suspend fun Lease.releaseSuspending(): ReleaseOutcome =
+private suspend fun HeldLease.releaseSuspending(): ReleaseOutcome =
     withContext(NonCancellable) {
         val request = startRelease()
-        outcomeOf(suspendCancellableCoroutine { waiting -> request.resume(waiting) {} })
+        outcomeOf(engine.reply(request))
     }
 
-private suspend fun Engine.acquireSuspending(key: LockKey, options: LockOptions): Lease {
+private suspend fun Engine.acquireSuspending(key: LockKey, options: LockOptions): HeldLease {
     val request = acquire(key, null, options)
     val reply =
-        suspendCancellableCoroutine { waiting ->
-            waiting.invokeOnCancellation { cancel(request) }
-            request.resume(waiting) { undelivered -> (undelivered as? Reply.Granted)?.lease?.startRelease() }
+        try {
+            reply(request) { cancel(request) }
+        } catch (cancelled: CancellationException) {
+            // A grant that came first is not handed out by a coroutine that was cancelled.
+            if (!cancel(request)) (request.getNow(null) as? Reply.Granted)?.lease?.startRelease()
+            throw cancelled
         }
     return reply.grantedWithin(options.within)
 }
 
-/** Resumes [waiting] with the reply, or gives it to [drop] if the coroutine was cancelled meanwhile. */
-private fun Request.resume(waiting: CancellableContinuation<Reply>, drop: (Reply) -> Unit) {
-    thenAccept { reply ->
-        val interceptor = waiting.context[ContinuationInterceptor]
-        val dispatched = interceptor is CoroutineDispatcher && interceptor.isDispatchNeeded(waiting.context)
-        val resume = { waiting.resume(reply) { _, undelivered, _ -> drop(undelivered) } }
-        // Unconfined coroutines would go on right here, on the thread that fetches events.
-        if (dispatched) resume() else undispatched.run(resume)
+/** Waits for the reply. Dispatchers, and what runs undispatched, are users' code: it does not run where events are fetched. */
+private suspend fun Engine.reply(request: Request, cancelled: () -> Unit = {}): Reply =
+    suspendCancellableCoroutine { waiting ->
+        waiting.invokeOnCancellation { cancelled() }
+        request.thenAccept { reply -> callbacks.runHere { waiting.resume(reply) } }
     }
-}
 
 /** The locks that the enclosing calls of [withLock] hold; children of a scope inherit it, as the scope waits for them. */
-private class Held(val lock: ThreadLock, val lease: Lease, val enclosing: Held?) :
+private class Held(val lock: ThreadLock, val lease: HeldLease, val enclosing: Held?) :
     AbstractCoroutineContextElement(Held) {
     companion object Key : CoroutineContext.Key<Held>
 }
@@ -184,5 +181,3 @@ private fun Held?.meets(lock: ThreadLock): Boolean =
     generateSequence(this) { it.enclosing }.any {
         it.lock.engine === lock.engine && it.lock.meets(lock) && it.lease.isKept
     }
-
-private val undispatched = Callbacks(null)

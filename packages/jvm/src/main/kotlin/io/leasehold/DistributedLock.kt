@@ -11,8 +11,8 @@ import java.util.concurrent.locks.Lock
  *
  * Owned by threads, platform or virtual, as [java.util.concurrent.locks.ReentrantLock] is: the thread that holds it
  * may take it again without asking the server (unless it is a [LeaseholdClient.mutex]), and only that thread may
- * [unlock] it. The hold of a thread that ended
- * is released within about a second. Waiting threads park in Java, so virtual threads do not pin their carrier.
+ * [unlock] it. The hold of a thread that ended is released within about a second, unless the program still has its
+ * [Lease]. Waiting threads park in Java, so virtual threads do not pin their carrier.
  *
  * Without a lease of your own, or with one that is [LockOptions.renewed], the lock is renewed until it is unlocked. If
  * it is lost all the same (the server lost its record, was unreachable for too long, or gave it to another),
@@ -24,7 +24,9 @@ import java.util.concurrent.locks.Lock
  * calling thread holds the lock but has lost it, [ClosedException] on a closed client, and, those without a wait of
  * their own, [LockTimeoutException] if the lock's options bound the wait.
  */
-public interface DistributedLock : Lock {
+public interface DistributedLock :
+    Lock,
+    LockScope {
     /** The name that other programs know this lock by. */
     public val name: String
 
@@ -40,12 +42,29 @@ public interface DistributedLock : Lock {
     public fun lock(lease: Duration): Lease
 
     /**
+     * Takes the lock with a fixed [lease], which is not renewed, and waits for it as long as the server answers. An
+     * interrupt is kept for later.
+     *
+     * @param lease 100 ms to 24 h; -1 for one that is renewed until [unlock]
+     */
+    public fun lock(lease: Long, unit: TimeUnit)
+
+    /**
      * Takes the lock, and waits for it as long as the server answers.
      *
      * @throws InterruptedException if the thread is interrupted; nothing of the attempt stays behind
      */
     @Throws(InterruptedException::class)
     override fun lockInterruptibly()
+
+    /**
+     * Takes the lock with a fixed [lease], which is not renewed, and waits for it as long as the server answers.
+     *
+     * @param lease 100 ms to 24 h; -1 for one that is renewed until [unlock]
+     * @throws InterruptedException if the thread is interrupted; nothing of the attempt stays behind
+     */
+    @Throws(InterruptedException::class)
+    public fun lockInterruptibly(lease: Long, unit: TimeUnit)
 
     /**
      * Takes the lock if it is free now: one call to the server, which may take as long as the command timeout. An
@@ -60,6 +79,16 @@ public interface DistributedLock : Lock {
      */
     @Throws(InterruptedException::class)
     override fun tryLock(time: Long, unit: TimeUnit): Boolean
+
+    /**
+     * Takes the lock with a fixed [lease], which is not renewed, if it becomes free within [wait].
+     *
+     * @param wait zero or less tries once
+     * @param lease 100 ms to 24 h; -1 for one that is renewed until [unlock]
+     * @throws InterruptedException if the thread is interrupted; nothing of the attempt stays behind
+     */
+    @Throws(InterruptedException::class)
+    public fun tryLock(wait: Long, lease: Long, unit: TimeUnit): Boolean
 
     /**
      * Takes the lock if it becomes free within [wait].
@@ -85,8 +114,9 @@ public interface DistributedLock : Lock {
      * most; if the server does not answer by then, the release is tried on in the background.
      *
      * @throws IllegalMonitorStateException if the calling thread does not hold the lock, also because a fixed lease has
-     * lapsed, with [NotOwnerException] as its cause; or if it has lost a lock that was renewed, with [LockLostException]
-     * as its cause. Nobody else's hold is touched
+     * lapsed and was forgotten, with [NotOwnerException] as its cause. Nobody else's hold is touched
+     * @throws LockLostException if the lock was lost before, also if this release is the first to find that out. In a
+     * `finally` this hides what the body threw; [withLock], or `try (var lease = lock.getLease())`, does not
      */
     override fun unlock()
 
@@ -106,12 +136,13 @@ public interface DistributedLock : Lock {
     public fun lockAsync(options: LockOptions): CompletionStage<Lease>
 
     /**
-     * Runs [action] while the calling thread holds the lock.
+     * Runs [action] while the calling thread holds the lock. An interrupt during the wait is kept for later.
      *
      * @throws LockLostException if the lock was lost meanwhile, unless [action] threw: what it threw comes out, with
      * the other among its suppressed exceptions
      */
-    public fun <T> withLock(action: LockedAction<T>): T
+    @JvmSynthetic
+    public fun <T> withLock(action: (Lease) -> T): T = withLock(LockedAction<T, RuntimeException> { action(it) })
 
     /** Whether anybody holds the lock, as the server has it. One call to the server. */
     public val isLocked: Boolean
@@ -127,27 +158,19 @@ public interface DistributedLock : Lock {
      */
     public fun holder(): Holder?
 
-    /** Whether the calling thread holds the lock. Does not ask the server. */
+    /** Whether the calling thread holds the lock, by a lease that is valid. Does not ask the server. */
     public val isHeldByCurrentThread: Boolean
 
-    /** How many times the calling thread holds the lock; 0 if it does not. Does not ask the server. */
+    /** How many times the calling thread holds the lock; 0 if it does not, or has lost it. Does not ask the server. */
     public val holdCount: Int
 
     /**
-     * The calling thread's lease, the innermost if it took the lock several times. Does not ask the server.
-     *
-     * @throws IllegalMonitorStateException if the calling thread does not hold the lock, with [NotOwnerException] as
-     * its cause
+     * The calling thread's lease, the innermost if it took the lock several times, or null if it does not hold the
+     * lock. One that was renewed and is lost is here until it is left by [unlock]. Does not ask the server.
      */
-    public val lease: Lease
+    public val lease: Lease?
 
     /** @throws UnsupportedOperationException always: a condition cannot be shared between processes */
     override fun newCondition(): Condition =
         throw UnsupportedOperationException("a distributed lock has no conditions; wait for the data itself")
-}
-
-/** What runs while a lock is held. */
-public fun interface LockedAction<T> {
-    @Throws(Exception::class)
-    public fun run(lease: Lease): T
 }

@@ -9,7 +9,7 @@ import java.util.concurrent.CompletionStage
  *
  * The limit is agreed on the server while any permit is held: who then asks with another limit gets
  * [MisconfiguredException]. Permits of a process that died come back when their lease ends, and those of a thread that
- * ended within about a second. Not reentrant: each call takes new permits.
+ * ended once their [Lease] is garbage. Not reentrant: each call takes new permits.
  *
  * Without a lease of your own, or with one that is [LockOptions.renewed], permits are renewed until they are released.
  * If they are lost all the same, [Lease.onLost] says so.
@@ -20,7 +20,7 @@ import java.util.concurrent.CompletionStage
  * on a closed client, and, those without a wait of their own, [LockTimeoutException] if the semaphore's options bound
  * the wait.
  */
-public interface DistributedSemaphore {
+public interface DistributedSemaphore : PermitScope {
     /** The name that other programs know this semaphore by. */
     public val name: String
 
@@ -98,12 +98,14 @@ public interface DistributedSemaphore {
      * command timeout at the most; if the server does not answer by then, the release is tried on in the background.
      *
      * @throws IllegalMonitorStateException if the calling thread holds no permits, with [NotOwnerException] as its
-     * cause; or if it has lost them, with [LockLostException] as its cause. Nobody else's permits are touched
+     * cause. Nobody else's permits are touched
+     * @throws LockLostException if they were lost before, also if this release is the first to find that out
      */
     public fun release()
 
     /** Runs [action] while the calling thread holds one permit. See the other [withPermits]. */
-    public fun <T> withPermit(action: LockedAction<T>): T = withPermits(1, action)
+    @JvmSynthetic
+    public fun <T> withPermit(action: (Lease) -> T): T = withPermits(1, action)
 
     /**
      * Runs [action] while the calling thread holds [permits] permits. An interrupt during the wait is kept for later.
@@ -112,7 +114,9 @@ public interface DistributedSemaphore {
      * @throws LockLostException if the permits were lost meanwhile, unless [action] threw: what it threw comes out,
      * with the other among its suppressed exceptions
      */
-    public fun <T> withPermits(permits: Int, action: LockedAction<T>): T
+    @JvmSynthetic
+    public fun <T> withPermits(permits: Int, action: (Lease) -> T): T =
+        withPermits(permits, LockedAction<T, RuntimeException> { action(it) })
 
     /**
      * Asks the server how many permits are free. One call to the server.

@@ -3,6 +3,8 @@ package io.leasehold
 import io.leasehold.internal.Callbacks
 import io.leasehold.internal.ClientOptions
 import io.leasehold.internal.Engine
+import io.leasehold.internal.ServerParts
+import io.leasehold.internal.at
 import io.leasehold.internal.millis
 import java.nio.file.Path
 import java.time.Duration
@@ -11,10 +13,29 @@ import java.util.concurrent.Executor
 /** The options of a client. Values are checked by [connect]. */
 public class LeaseholdBuilder internal constructor() {
     private var options = ClientOptions()
+    private var server: ServerParts? = null
     private var executor: Executor? = null
 
     /** The server; see [Leasehold.connect]. Default: the environment variable `LEASEHOLD_URL`. */
     public fun url(url: String): LeaseholdBuilder = set { copy(url = url) }
+
+    /**
+     * The server's host, in place of [url]; with [port], [username], [password] and [database] beside it, as they are,
+     * whatever characters they hold. For TLS, give a [url]. Default: `localhost`, if one of the others is given.
+     */
+    public fun host(host: String): LeaseholdBuilder = setServer { copy(host = host) }
+
+    /** The server's port, 1 to 65,535; see [host]. Default: 6379. */
+    public fun port(port: Int): LeaseholdBuilder = setServer { copy(port = port) }
+
+    /** The user to log in as, with a [password]; see [host]. Default: the server's default user. */
+    public fun username(username: String): LeaseholdBuilder = setServer { copy(username = username) }
+
+    /** The password to log in with; see [host]. No message shows it. Default: none. */
+    public fun password(password: String): LeaseholdBuilder = setServer { copy(password = password) }
+
+    /** The number of the server's database; see [host]. Default: 0. */
+    public fun database(database: Int): LeaseholdBuilder = setServer { copy(database = database) }
 
     /** Several independent primaries in place of [url]; see [Leasehold.redlock]. Default: none. */
     public fun primaries(vararg urls: String): LeaseholdBuilder = primaries(urls.asList())
@@ -32,8 +53,8 @@ public class LeaseholdBuilder internal constructor() {
     public fun connectTimeout(timeout: Duration): LeaseholdBuilder = set { copy(connectTimeoutMs = timeout.millis()) }
 
     /** A waiter asks the server again after a random time between these. Default: 500 ms and 750 ms. */
-    public fun poll(min: Duration, max: Duration): LeaseholdBuilder =
-        set { copy(pollMinMs = min.millis(), pollMaxMs = max.millis()) }
+    public fun retryInterval(min: Duration, max: Duration): LeaseholdBuilder =
+        set { copy(retryMinMs = min.millis(), retryMaxMs = max.millis()) }
 
     /** Put before each lock's name. Default: nothing. */
     public fun keyPrefix(prefix: String): LeaseholdBuilder = set { copy(keyPrefix = prefix) }
@@ -51,7 +72,7 @@ public class LeaseholdBuilder internal constructor() {
     /** A PEM file of the private key of that certificate, not encrypted. Default: none. */
     public fun tlsKeyFile(file: Path): LeaseholdBuilder = set { copy(tlsKeyFile = file.toString()) }
 
-    /** Runs what [Lease.onLost] and [DistributedLock.lockAsync] call. Default: daemon threads, as many as needed. */
+    /** Runs what [Lease.onLost] and [DistributedLock.lockAsync] call. Default: daemon threads of the client, up to 64. */
     public fun callbackExecutor(executor: Executor): LeaseholdBuilder {
         this.executor = executor
         return this
@@ -61,16 +82,22 @@ public class LeaseholdBuilder internal constructor() {
      * Connects. Blocks until connected or failed; an interrupt is kept for later.
      *
      * @throws InvalidArgumentException if an option is out of its range, a URL is malformed, the number of primaries
-     * is even, or there is a [url] beside them
+     * is even, or the server is named twice: by two of [url], [host] and what belongs to it, and [primaries]
      * @throws MisconfiguredException if there is no URL, a primary is listed twice, a server refuses the password or
      * cannot carry locks, or one side does not accept the other's certificate
      * @throws UnavailableException if the server, or a majority of the primaries, cannot be reached within the connect
      * timeout
      */
-    public fun connect(): LeaseholdClient = LeaseholdClient(Engine.connect(options, Callbacks(executor)))
+    public fun connect(): LeaseholdClient =
+        LeaseholdClient(Engine.connect(options.at(server), Callbacks(executor)))
 
     private inline fun set(change: ClientOptions.() -> ClientOptions): LeaseholdBuilder {
         options = options.change()
+        return this
+    }
+
+    private inline fun setServer(change: ServerParts.() -> ServerParts): LeaseholdBuilder {
+        server = (server ?: ServerParts()).change()
         return this
     }
 }

@@ -8,6 +8,7 @@ import io.leasehold.internal.ThreadLock
 import io.leasehold.internal.ThreadSemaphore
 import io.leasehold.internal.expect
 import io.leasehold.internal.shown
+import java.lang.ref.Cleaner
 
 /**
  * A connection to one Redis or Valkey, or to several primaries ([Leasehold.redlock]), through which locks are taken.
@@ -18,10 +19,15 @@ import io.leasehold.internal.shown
  * with two exceptions. [lock] and [fairLock] exclude each other. And [mutex] has the same key as these two, so that a
  * name is for the one or for the others: taking the one while the other is held throws [MisconfiguredException].
  *
+ * A client that is dropped without [close] says so in a warning, and closes when nothing is held by it any more.
+ *
  * An idle client, and also one that holds locks, does not keep the JVM from ending. When it ends, holds of threads
  * that have ended are released; threads that still run keep theirs until the process is gone.
  */
 public class LeaseholdClient internal constructor(internal val engine: Engine) : AutoCloseable {
+    /** Its locks refer to it, so it is garbage only if nobody can use them any more. */
+    private val drop = cleaner.register(this, engine::drop)
+
     /** The reentrant lock of that name; of [Leasehold.redlock] the one that is not reentrant. */
     public fun lock(name: String): DistributedLock = lock(name, LockOptions.DEFAULT)
 
@@ -65,7 +71,7 @@ public class LeaseholdClient internal constructor(internal val engine: Engine) :
 
     /** The semaphore of that name, whose permits are taken with [options] unless a call says otherwise. */
     public fun semaphore(name: String, limit: Int, options: LockOptions): DistributedSemaphore =
-        ThreadSemaphore(engine, name, limit, options)
+        ThreadSemaphore(this, name, limit, options)
 
     /** Several locks as one. See the other [multiLock]. */
     public fun multiLock(vararg locks: DistributedLock): DistributedLock = multiLock(locks.asList())
@@ -86,7 +92,7 @@ public class LeaseholdClient internal constructor(internal val engine: Engine) :
      * @throws InvalidArgumentException if a lock is not of this client
      */
     public fun multiLock(locks: Collection<DistributedLock>, options: LockOptions): DistributedLock =
-        ThreadLock(engine, LockKey.several(locks.map { own(it, "acquire").key }), options)
+        ThreadLock(this, LockKey.several(locks.map { own(it, "acquire").key }), options)
 
     /**
      * Takes a lock from whoever holds it; of a read side, from all readers. For operators: the holder goes on until
@@ -121,7 +127,7 @@ public class LeaseholdClient internal constructor(internal val engine: Engine) :
     public fun setLimit(name: String, limit: Int): Boolean =
         engine.setLimit(Kind.SEMAPHORE.key(name, 1, limit)).await().expect<Reply.Forced>().wasHeld
 
-    /** Whether [close] was called. */
+    /** Whether [close] was called, or the client failed. */
     public val isClosed: Boolean
         get() = engine.isClosed
 
@@ -130,7 +136,11 @@ public class LeaseholdClient internal constructor(internal val engine: Engine) :
      * are then released. Takes 500 ms at the most, whatever the server does. The second time it does nothing.
      */
     override fun close() {
-        engine.close()
+        try {
+            engine.close()
+        } finally {
+            drop.clean()
+        }
     }
 
     /** [lock] as this client made it. */
@@ -143,5 +153,9 @@ public class LeaseholdClient internal constructor(internal val engine: Engine) :
         throw InvalidArgumentException(message, lock.name, operation)
     }
 
-    private fun lockOf(kind: Kind, name: String, options: LockOptions) = ThreadLock(engine, kind.key(name), options)
+    private fun lockOf(kind: Kind, name: String, options: LockOptions) = ThreadLock(this, kind.key(name), options)
+
+    private companion object {
+        val cleaner: Cleaner = Cleaner.create()
+    }
 }

@@ -2,6 +2,7 @@ package io.leasehold
 
 import io.leasehold.internal.millis
 import java.time.Duration
+import java.util.concurrent.TimeUnit
 
 /**
  * How a lock is taken. Immutable: each `with…` gives a changed copy. What is not set is the default.
@@ -45,7 +46,7 @@ public class LockOptions private constructor(
     public fun within(lease: Lease): LockOptions = copy(within = lease)
 
     /** Draw no fencing token. */
-    public fun withoutToken(): LockOptions = copy(fencing = false)
+    public fun withoutFencing(): LockOptions = copy(fencing = false)
 
     internal fun copy(
         waitMs: Double? = this.waitMs,
@@ -58,6 +59,18 @@ public class LockOptions private constructor(
 
     /** A lease that is not renewed, whatever these options say. */
     internal fun withFixedLease(lease: Duration): LockOptions = copy(leaseMs = lease.millis(), renew = false)
+
+    /** A fixed lease; -1 is one that is renewed, of the length of [withLease] if that is [renewed], or the client's. */
+    internal fun withLease(lease: Long, unit: TimeUnit): LockOptions =
+        when {
+            lease != AUTO_RENEWED -> copy(leaseMs = unit.millis(lease), renew = false)
+            renew -> this
+            else -> copy(leaseMs = null)
+        }
+
+    /** A time as a `Lock` takes it: one that is negative does not wait. */
+    internal fun withWait(wait: Long, unit: TimeUnit): LockOptions =
+        copy(waitMs = unit.millis(wait.coerceAtLeast(0)))
 
     /** These options, and where they set nothing, [defaults]. */
     internal fun over(defaults: LockOptions): LockOptions =
@@ -75,5 +88,6 @@ public class LockOptions private constructor(
         /** All defaults. */
         @JvmField
         public val DEFAULT: LockOptions = LockOptions(null, null, false, null, null, true)
+        private const val AUTO_RENEWED = -1L
     }
 }

@@ -8,12 +8,16 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.ReadWriteLock;
@@ -27,13 +31,136 @@ class JavaUsageTest {
         try (var client = Leasehold.connect("memory://")) {
             var lock = client.lock("stock:42"); // a java.util.concurrent.locks.Lock
             lock.lock();
-            try {
-                System.out.println("mine, with fencing token " + lock.getLease().getToken());
-            } finally {
-                lock.unlock();
+            try (var lease = lock.getLease()) { // unlocks, and keeps what the body throws
+                System.out.println("mine, with fencing token " + lease.getToken());
             }
         }
         // README
+    }
+
+    /** The reason for the form that README shows. */
+    @Test
+    void the_form_of_the_readme_keeps_the_error_of_the_body_and_unlock_in_a_finally_does_not() {
+        try (LeaseholdClient client = Leasehold.connect("memory://")) {
+            DistributedLock lock = client.lock("name");
+            IOException kept =
+                    assertThrows(
+                            IOException.class,
+                            () -> {
+                                lock.lock();
+                                try (var lease = lock.getLease()) {
+                                    client.forceRelease(lock);
+                                    throw new IOException("the body's own");
+                                }
+                            });
+            assertInstanceOf(LockLostException.class, kept.getSuppressed()[0]);
+            assertThrows(
+                    LockLostException.class,
+                    () -> {
+                        lock.lock();
+                        try {
+                            client.forceRelease(lock);
+                            throw new IOException("the body's own");
+                        } finally {
+                            lock.unlock();
+                        }
+                    });
+        }
+    }
+
+    @Test
+    void checked_exceptions_come_out_of_an_action_with_their_type() {
+        try (LeaseholdClient client = Leasehold.connect("memory://")) {
+            DistributedLock lock = client.lock("name");
+            DistributedSemaphore semaphore = client.semaphore("permits", 2);
+            int caught = 0;
+            try {
+                lock.withLock(lease -> Files.readString(Path.of("/nowhere")));
+            } catch (IOException failed) {
+                caught++;
+            }
+            try {
+                semaphore.withPermits(
+                        2, lease -> throwing(new TimeoutException("the action's own")));
+            } catch (TimeoutException failed) {
+                caught++;
+            }
+            try {
+                semaphore.withPermit(
+                        lease -> throwing(new InterruptedException("the action's own")));
+            } catch (InterruptedException failed) {
+                caught++;
+            }
+            assertEquals(3, caught);
+            assertFalse(lock.isLocked());
+            assertEquals(2, semaphore.available());
+            // What throws nothing need not be caught.
+            assertEquals("done", lock.withLock(lease -> "done"));
+        }
+    }
+
+    private static <E extends Exception> boolean throwing(E failure) throws E {
+        throw failure;
+    }
+
+    @Test
+    void redisson_s_way_to_say_wait_and_lease_works() throws InterruptedException {
+        try (LeaseholdClient client = Leasehold.connect("memory://")) {
+            DistributedLock lock = client.lock("name");
+            assertTrue(lock.tryLock(10, 30, TimeUnit.SECONDS));
+            assertLasts(lock, 25, 30);
+            lock.lock(10, TimeUnit.SECONDS);
+            lock.unlock();
+            lock.unlock();
+            lock.lock(10, TimeUnit.SECONDS);
+            assertLasts(lock, 5, 10);
+            assertFalse(client.lock("name").lockAsync().toCompletableFuture().isDone());
+            lock.unlock();
+        }
+    }
+
+    @Test
+    void a_lease_of_minus_one_is_renewed_and_other_negative_ones_are_refused() throws Exception {
+        try (LeaseholdClient client =
+                Leasehold.builder().url("memory://").lease(Duration.ofMillis(300)).connect()) {
+            LockOptions second = LockOptions.DEFAULT.withLease(Duration.ofSeconds(1));
+            List<DistributedLock> locks =
+                    List.of(
+                            client.lock("a"),
+                            client.lock("b"),
+                            client.lock("c", second),
+                            client.lock("d", second.renewed()));
+            locks.get(0).lock(-1, TimeUnit.SECONDS);
+            assertTrue(locks.get(1).tryLock(5, -1, TimeUnit.MINUTES));
+            locks.get(2).lockInterruptibly(-1, TimeUnit.DAYS);
+            assertTrue(locks.get(3).tryLock(-5, -1, TimeUnit.NANOSECONDS));
+            Thread.sleep(1_500);
+            for (DistributedLock lock : locks) {
+                assertTrue(lock.isHeldByCurrentThread(), lock.toString());
+                lock.unlock();
+            }
+            DistributedLock lock = locks.get(0);
+            assertThrows(InvalidArgumentException.class, () -> lock.lock(0, TimeUnit.SECONDS));
+            assertThrows(InvalidArgumentException.class, () -> lock.lock(-2, TimeUnit.SECONDS));
+            assertThrows(
+                    InvalidArgumentException.class, () -> lock.tryLock(1, -2, TimeUnit.SECONDS));
+        }
+    }
+
+    @Test
+    void the_longest_wait_of_any_unit_is_a_wait() throws InterruptedException {
+        try (LeaseholdClient client = Leasehold.connect("memory://")) {
+            for (TimeUnit unit : TimeUnit.values()) {
+                assertTrue(client.lock("name").tryLock(Long.MAX_VALUE, unit), unit.toString());
+                assertTrue(client.lock("name").tryLock(Long.MAX_VALUE, -1, unit), unit.toString());
+                assertTrue(client.lock("name").tryLock(Long.MIN_VALUE, unit), unit.toString());
+            }
+        }
+    }
+
+    private static void assertLasts(DistributedLock lock, int from, int to) {
+        long left = lock.getLease().getRemaining().toMillis();
+        assertTrue(left > from * 1_000 && left <= to * 1_000, left + " ms");
     }
 
     @Test
@@ -96,6 +223,7 @@ class JavaUsageTest {
             both.lock();
             assertTrue(client.forceRelease(one));
             assertFalse(one.isLocked());
+            assertThrows(LockLostException.class, both::unlock);
             assertThrows(IllegalMonitorStateException.class, both::unlock);
         }
     }

@@ -75,6 +75,45 @@ class BadInputTest {
     }
 
     @Test
+    fun `the server can be named in parts, whatever characters they hold`() {
+        val odd = "p@ss:w/o r%d#?&=é€[]"
+        server.ask { it.aclSetUser("us:er@x", "on", ">$odd", "~*", "&*", "+@all") }
+        val parts = Leasehold.builder().host(
+            "127.0.0.1",
+        ).port(server.port).username("us:er@x").password(odd).database(3)
+        parts.connect().use { other ->
+            other.lock("name").lock()
+            assertTrue(server.ask { it.dbSize() } == 0L, "another database")
+            assertTrue(client.lock("name").tryLock())
+        }
+        // Its own password, on localhost.
+        Leasehold.builder().port(server.port).password(PASSWORD).connect().close()
+    }
+
+    @Test
+    fun `a server that is named twice or badly is refused, without its password`() {
+        val bad =
+            mapOf(
+                Leasehold.builder().url(url).host("127.0.0.1") to "URL",
+                Leasehold.builder().url(url).password("hunter2") to "URL",
+                Leasehold.builder().primaries(url, url, url).port(1) to "primaries",
+                Leasehold.builder().host("").password("hunter2") to "host",
+                Leasehold.builder().host("127.0.0.1:6379").password("hunter2") to "port",
+                Leasehold.builder().host("x@127.0.0.1").password("hunter2") to "host",
+                Leasehold.builder().host("localhost").port(0) to "port 0",
+                Leasehold.builder().host("localhost").port(70_000) to "port 70000",
+                Leasehold.builder().host("localhost").database(-1) to "database -1",
+                Leasehold.builder().host("localhost").username("alice") to "password",
+            )
+        for ((builder, said) in bad) {
+            val refused = assertThrows(InvalidArgumentException::class.java) { builder.connect() }
+            assertTrue(refused.message.orEmpty().contains(said), refused.message)
+            assertFalse(refused.toString().contains("hunter2"), refused.message)
+            assertEquals("connect", refused.operation)
+        }
+    }
+
+    @Test
     fun `a refused connection is Unavailable`() {
         val free = ServerSocket(0).use { it.localPort }
         assertThrows(UnavailableException::class.java) {

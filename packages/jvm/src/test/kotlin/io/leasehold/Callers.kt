@@ -37,7 +37,7 @@ interface Wanted {
 class Whole(private val lock: DistributedLock) : Wanted {
     override fun acquire(): Lease {
         lock.lockInterruptibly()
-        return lock.lease
+        return lock.held
     }
 
     override fun tryAcquire(wait: Duration): Lease? {

@@ -37,7 +37,7 @@ object ExitProgram {
                 holding.countDown()
                 stopping.await()
                 Thread.sleep(3_000)
-                println("drained, still valid: ${lock.lease.isValid}")
+                println("drained, still valid: ${lock.held.isValid}")
             }
         worker.start()
         holding.await()

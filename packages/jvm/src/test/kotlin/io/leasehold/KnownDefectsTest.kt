@@ -89,10 +89,10 @@ class KnownDefectsTest {
 
     /** The scope that the JDK's documentation shows for its own locks, whose `unlock` never fails. */
     private class MaskingLock(private val lock: DistributedLock) : DistributedLock by lock {
-        override fun <T> withLock(action: LockedAction<T>): T {
+        override fun <T> withLock(action: (Lease) -> T): T {
             lock.lock()
             try {
-                return action.run(lock.lease)
+                return action(lock.held)
             } finally {
                 lock.unlock()
             }

@@ -43,14 +43,14 @@ class LapsingTest {
         val thrown =
             assertThrows(LockLostException::class.java) {
                 lock.withLock {
-                    val lapsed = lock.lease
+                    val lapsed = lock.held
                     awaitTrue("the lease is lost") { lapsed.lostReason == LostReason.EXPIRED }
                     client.lock("door").lock()
                 }
             }
         assertEquals(LostReason.EXPIRED, thrown.reason)
         val anew = client.lock("door")
-        assertTrue(anew.lease.isValid)
+        assertTrue(anew.held.isValid)
         assertFalse(onAnotherThread { anew.tryLock() })
         anew.unlock()
     }
@@ -65,7 +65,7 @@ class LapsingTest {
         lock.lock()
         assertEquals(listOf(ReleaseOutcome.EXPIRED, ReleaseOutcome.EXPIRED), listOf(inner, outer).map(Lease::release))
         assertEquals(1, lock.holdCount)
-        assertTrue(lock.lease.isValid)
+        assertTrue(lock.held.isValid)
         lock.unlock()
     }
 

@@ -5,6 +5,7 @@ import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertFalse
 import org.junit.jupiter.api.Assertions.assertInstanceOf
 import org.junit.jupiter.api.Assertions.assertNotNull
+import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
@@ -133,14 +134,14 @@ abstract class LockBehaviour {
     @Test
     fun `the lease of a lock tells its token and time`() {
         lock.lock()
-        val lease = lock.lease
+        val lease = lock.held
         assertEquals(name, lease.name)
         assertTrue(lease.isValid)
         assertTrue(lease.remaining > Duration.ofSeconds(20) && lease.remaining < Duration.ofSeconds(30))
         lock.unlock()
         assertFalse(lease.isValid)
         assertEquals(Duration.ZERO, lease.remaining)
-        assertThrows(IllegalMonitorStateException::class.java) { lock.lease }
+        assertNull(lock.lease)
     }
 
     @Test
@@ -151,6 +152,44 @@ abstract class LockBehaviour {
         assertTrue(lease.remaining > Duration.ofSeconds(15))
         assertEquals(ReleaseOutcome.RELEASED, lease.release())
         assertThrows(LeaseholdException::class.java) { lease.extend() }
+    }
+
+    @Test
+    fun `unlock says that the lock was lost, also if it is the first to find out`() {
+        lock.lock()
+        other.forceRelease(other.lock(name))
+        assertEquals(LostReason.EXPIRED, assertThrows(LockLostException::class.java) { lock.unlock() }.reason)
+        assertThrows(IllegalMonitorStateException::class.java) { lock.unlock() }
+
+        lock.lock()
+        other.forceRelease(other.lock(name))
+        other.lock(name).lock()
+        assertEquals(LostReason.STOLEN, assertThrows(LockLostException::class.java) { lock.unlock() }.reason)
+        assertTrue(other.lock(name).isHeldByCurrentThread)
+        other.lock(name).unlock()
+    }
+
+    @Test
+    fun `release gives the word for a loss, and the scope throws it`() {
+        val lease = lock.lock(Duration.ofSeconds(10))
+        other.forceRelease(other.lock(name))
+        assertEquals(ReleaseOutcome.EXPIRED, lease.release())
+        assertEquals(LostReason.EXPIRED, assertThrows(LockLostException::class.java, lease::close).reason)
+    }
+
+    @Test
+    fun `a lost lease does not count as held, and is there until it is left`() {
+        val bounded = client.lock(name, LockOptions.DEFAULT.withMaxHold(Duration.ofMillis(100)))
+        bounded.lock()
+        bounded.lock()
+        assertEquals(2, bounded.holdCount)
+        val lease = bounded.held
+        awaitTrue("the lease is lost") { lease.lostReason == LostReason.MAX_HOLD }
+        assertFalse(bounded.isHeldByCurrentThread)
+        assertEquals(0, bounded.holdCount)
+        assertEquals(LostReason.MAX_HOLD, bounded.lease?.lostReason)
+        repeat(2) { assertThrows(LockLostException::class.java) { bounded.unlock() } }
+        assertNull(bounded.lease)
     }
 
     @Test
@@ -168,7 +207,7 @@ abstract class LockBehaviour {
     @Test
     fun `a lease can be released by another thread`() {
         lock.lock()
-        val lease = lock.lease
+        val lease = lock.held
         assertEquals(ReleaseOutcome.RELEASED, onAnotherThread { lease.release() })
         assertFalse(lock.isHeldByCurrentThread)
     }
@@ -181,7 +220,7 @@ abstract class LockBehaviour {
 
     @Test
     fun `a lock without tokens has none`() {
-        val plain = client.lock(name, LockOptions.DEFAULT.withoutToken())
+        val plain = client.lock(name, LockOptions.DEFAULT.withoutFencing())
         assertEquals(null, plain.withLock { it.token })
     }
 
@@ -189,7 +228,7 @@ abstract class LockBehaviour {
     fun `whatever meets a lost lease says why it was lost`() {
         val bounded = client.lock(name, LockOptions.DEFAULT.withMaxHold(Duration.ofMillis(100)))
         bounded.lock()
-        val lease = bounded.lease
+        val lease = bounded.held
         awaitTrue("the lease is lost") { lease.lostReason == LostReason.MAX_HOLD }
         val async = bounded.lockAsync(LockOptions.DEFAULT.within(lease)).toCompletableFuture()
         val thrown =
@@ -198,7 +237,7 @@ abstract class LockBehaviour {
                 assertThrows(LockLostException::class.java) { bounded.lock() },
                 assertThrows(LockLostException::class.java) { bounded.tryLock() },
                 assertThrows(ExecutionException::class.java) { async.get(5, TimeUnit.SECONDS) }.cause,
-                assertThrows(IllegalMonitorStateException::class.java) { bounded.unlock() }.cause,
+                assertThrows(LockLostException::class.java) { bounded.unlock() },
                 assertThrows(LockLostException::class.java) { lease.close() },
             )
         assertEquals(List(6) { LostReason.MAX_HOLD }, thrown.map { (it as LockLostException).reason })
@@ -347,7 +386,7 @@ abstract class LockBehaviour {
     fun `closing loses the leases and then releases them`() {
         val lost = CompletableFuture<LostReason>()
         lock.lock()
-        val lease = lock.lease
+        val lease = lock.held
         lease.onLost(lost::complete)
         val waiting = onAnotherThread { lock.lockAsync() }.toCompletableFuture()
         client.close()

@@ -2,7 +2,9 @@ package io.leasehold
 
 import org.junit.jupiter.api.AfterAll
 import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
 import org.junit.jupiter.api.Test
+import java.time.Duration
 
 class LockOnRedisTest : LockBehaviour() {
     override val url
@@ -16,6 +18,20 @@ class LockOnRedisTest : LockBehaviour() {
             val before = server.scriptCalls()
             lock.withLock { lock.withLock { } }
             assertEquals(2, server.scriptCalls() - before)
+        }
+    }
+
+    @Test
+    fun `an unlock that is not answered throws nothing`() {
+        RedisServer().use { silent ->
+            Leasehold.builder().url(silent.url).commandTimeout(Duration.ofMillis(300)).connect().use { client ->
+                val lock = client.lock("silent")
+                lock.lock()
+                silent.pause()
+                lock.unlock()
+                assertFalse(lock.isHeldByCurrentThread)
+                silent.resume()
+            }
         }
     }
 

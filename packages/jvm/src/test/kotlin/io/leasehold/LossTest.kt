@@ -44,7 +44,7 @@ class LossTest {
     @Test
     fun `a stopped server is told before the record would expire`() {
         lock.lock()
-        val told = told(lock.lease)
+        val told = told(lock.held)
         val left = server.ask { it.pttl("lost") }
         server.pause()
         assertEquals(LostReason.EXPIRED, told.get(left, TimeUnit.MILLISECONDS))
@@ -57,13 +57,13 @@ class LossTest {
         val left = server.ask { it.pttl("lost") }
         assertEquals(LostReason.EXPIRED, told.get(left, TimeUnit.MILLISECONDS))
         assertEquals(0, lock.holdCount)
-        assertTrue(lock.withLock { lock.lease.isValid })
+        assertTrue(lock.withLock { lock.held.isValid })
     }
 
     @Test
     fun `a hold ends with its longest time`() {
         client.lock("lost", LockOptions.DEFAULT.withMaxHold(Duration.ofMillis(500))).lock()
-        assertEquals(LostReason.MAX_HOLD, told(lock.lease).get(1, TimeUnit.SECONDS))
+        assertEquals(LostReason.MAX_HOLD, told(lock.held).get(1, TimeUnit.SECONDS))
     }
 
     @Test
@@ -81,8 +81,8 @@ class LossTest {
     fun `unlocking a lost lock throws and frees nothing`() {
         lock.lock(Duration.ofSeconds(10))
         server.ask(::steal)
-        val thrown = assertThrows(IllegalMonitorStateException::class.java) { lock.unlock() }
-        assertInstanceOf(LockLostException::class.java, thrown.cause)
+        val thrown = assertThrows(LockLostException::class.java) { lock.unlock() }
+        assertEquals(LostReason.STOLEN, thrown.reason)
         assertTrue(server.ask { it.exists("lost") })
         assertFalse(lock.isHeldByCurrentThread)
     }
@@ -129,7 +129,7 @@ class LossTest {
     @Test
     fun `the watchdog keeps locks that are held five times their lease`() {
         val held = List(100) { client.lock("kept-$it").apply { lock() } }
-        val leases = held.map { it.lease }
+        val leases = held.map { it.held }
         Thread.sleep(5_000)
         leases.forEach { assertTrue(it.isValid, "$it ${it.lostReason}") }
         held.forEach { it.unlock() }
@@ -171,7 +171,7 @@ class LossTest {
 
     private fun assertToldAfter(reason: LostReason, taken: (Jedis) -> Unit) {
         lock.lock()
-        val lease = lock.lease
+        val lease = lock.held
         val told = told(lease)
         val took =
             millis {
@@ -180,8 +180,9 @@ class LossTest {
             }
         assertTrue(took < TOLD_WITHIN_MS, "told after $took ms")
         assertEquals(reason, lease.lostReason)
-        assertFalse(lease.isValid)
-        assertThrows(IllegalMonitorStateException::class.java) { lock.unlock() }
+        assertFalse(lease.isValid || lock.isHeldByCurrentThread)
+        assertEquals(0, lock.holdCount)
+        assertEquals(reason, assertThrows(LockLostException::class.java) { lock.unlock() }.reason)
     }
 
     private fun told(lease: Lease): CompletableFuture<LostReason> =

@@ -83,6 +83,10 @@ fun <T> onAnotherThread(work: () -> T): T {
     return checkNotNull(result) { "the other thread did not end within 30 s" }.getOrThrow()
 }
 
+/** The calling thread's lease of this lock, which it holds. */
+val DistributedLock.held: Lease
+    get() = checkNotNull(lease) { "this thread does not hold $this" }
+
 /** How long [work] takes, in milliseconds. */
 fun millis(work: () -> Unit): Long {
     val start = System.nanoTime()

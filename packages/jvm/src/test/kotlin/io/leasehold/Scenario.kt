@@ -168,7 +168,7 @@ class Scenario(
         return if (step["token"]?.asBoolean == false &&
             step.text("do") != "token"
         ) {
-            options.withoutToken()
+            options.withoutFencing()
         } else {
             options
         }

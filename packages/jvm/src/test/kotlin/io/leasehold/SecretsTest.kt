@@ -93,15 +93,15 @@ class SecretsTest {
             listen(client)
             listen(lock)
             attempt { lock.unlock() }
-            attempt { lock.lease.also(::listen) }
+            attempt { lock.held.also(::listen) }
             attempt { lock.lock(Duration.ZERO) }
             attempt { lock.tryLock() }
-            attempt { listen(lock.lease) }
+            attempt { listen(lock.held) }
             val stage = lock.lockAsync(LockOptions.DEFAULT.withWait(Duration.ofMillis(1)))
             attempt { stage.toCompletableFuture().get(5, TimeUnit.SECONDS) }
             attempt { other.forceRelease(lock) }
             attempt { client.forceRelease(lock) }
-            attempt { lock.lease.extend(Duration.ofSeconds(1)) }
+            attempt { lock.held.extend(Duration.ofSeconds(1)) }
             attempt { lock.unlock() }
             attempt { lock.newCondition() }
         }

@@ -1,6 +1,5 @@
 package io.leasehold.internal
 
-import io.leasehold.Lease
 import io.leasehold.LockOptions
 import io.leasehold.LostReason
 import io.leasehold.ReleaseOutcome
@@ -27,9 +26,13 @@ internal class Engine private constructor(
 ) : EventSink {
     private val tags = AtomicLong(CONNECT)
     private val pending = ConcurrentHashMap<Long, Request>()
-    private val leases = ConcurrentHashMap<Long, Lease>()
+    private val leases = ConcurrentHashMap<Long, HeldLease>()
     private val closing = AtomicBoolean()
     private val closed = CompletableFuture<Unit>()
+
+    /** Whether the program has dropped the client, and whatever came of it, without closing it. */
+    @Volatile
+    private var isDropped = false
 
     @Volatile
     private var longestWaitMs = IDLE_MS
@@ -45,7 +48,7 @@ internal class Engine private constructor(
                 tag = tag,
                 lock = lock.bytes,
                 context = owner?.context ?: NONE,
-                within = options.within?.id ?: NONE,
+                within = options.within?.held?.id ?: NONE,
                 waitMs = options.waitMs ?: Double.NaN,
                 leaseMs = options.leaseMs ?: Double.NaN,
                 renew = options.renew,
@@ -54,12 +57,12 @@ internal class Engine private constructor(
             )
         }
 
-    fun release(lease: Lease): Request = start("release", lease.name) { face.release(handle, it, lease.id) }
+    fun release(lease: HeldLease): Request = start("release", lease.name) { face.release(handle, it, lease.id) }
 
     fun releaseInnermost(lock: LockKey, owner: Owner): Request =
         start("release", lock.name) { face.releaseInnermost(handle, it, lock.bytes, owner.context) }
 
-    fun extend(lease: Lease, byMs: Double?): Request =
+    fun extend(lease: HeldLease, byMs: Double?): Request =
         start("extend", lease.name) { face.extend(handle, it, lease.id, byMs) }
 
     fun inspect(lock: LockKey): Request = start("inspect", lock.name) { face.inspect(handle, it, lock.address) }
@@ -73,10 +76,10 @@ internal class Engine private constructor(
     fun held(lock: LockKey, owner: Owner): Request =
         start("inspect", lock.name) { face.held(handle, it, lock.bytes, owner.context) }
 
-    fun remainingNanos(lease: Lease): Long = face.remaining(handle, lease.id)
+    fun remainingNanos(lease: HeldLease): Long = face.remaining(handle, lease.id)
 
     /** Whether [lease] is held, or lost and still to be released. */
-    fun keeps(lease: Lease): Boolean = leases.containsKey(lease.id)
+    fun keeps(lease: HeldLease): Boolean = leases.containsKey(lease.id)
 
     /**
      * The caller of [request] goes away. Gives whether that came before the reply; if so, a grant that comes
@@ -111,8 +114,7 @@ internal class Engine private constructor(
     fun close() {
         if (closing.compareAndSet(false, true)) {
             try {
-                val request = start("close", null) { face.close(handle, it) }
-                request.copy().orTimeout(CLOSE_LIMIT_MS, TimeUnit.MILLISECONDS).exceptionally { null }.join()
+                start("close", null) { face.close(handle, it) }.await(CLOSE_LIMIT_MS)
             } finally {
                 discard()
                 closed.complete(Unit)
@@ -121,11 +123,24 @@ internal class Engine private constructor(
         closed.join()
     }
 
+    /**
+     * The program dropped the client without closing it. What is held is not torn away, since garbage is no proof that
+     * nobody relies on it; the client closes when nothing is held or asked for any more.
+     */
+    fun drop() {
+        if (closing.get()) return
+        val held = leases.values.map { shown(it.name) }
+        val now = if (held.isEmpty()) "its connection is closed now" else "it stays open for the locks it holds: $held"
+        log.log(System.Logger.Level.WARNING, "a LeaseholdClient was dropped without close(); $now")
+        isDropped = true
+        wake()
+    }
+
     /** Releases the holds of threads that have ended, and waits for that. */
     fun releaseAbandonedNow(timeoutMs: Long) {
         val abandoned = abandoned()
         if (abandoned.isNotEmpty()) {
-            face.releaseNow(handle, abandoned.map(Lease::id), timeoutMs)
+            face.releaseNow(handle, abandoned.map(HeldLease::id), timeoutMs)
         }
     }
 
@@ -135,8 +150,7 @@ internal class Engine private constructor(
      */
     fun letTheJvmEnd() {
         longestWaitMs = ENDING_MS
-        // Any event wakes it; this one needs no server.
-        start("inspect", null) { face.held(handle, it, ANY_LOCK.bytes, 0) }
+        wake()
     }
 
     override fun granted(tag: Long, lease: Long, token: Long?) {
@@ -146,7 +160,7 @@ internal class Engine private constructor(
             face.release(handle, tags.incrementAndGet(), lease)
             return
         }
-        val granted = Lease(this, lease, request.name.orEmpty(), token, request.owner)
+        val granted = HeldLease(this, lease, request.name.orEmpty(), token, request.owner)
         leases[lease] = granted
         if (!request.complete(Reply.Granted(granted))) {
             granted.startRelease()
@@ -173,7 +187,7 @@ internal class Engine private constructor(
     }
 
     private inline fun start(operation: String, name: String?, owner: Owner? = null, submit: (Long) -> Long): Request {
-        val request = Request(tags.incrementAndGet(), name, owner)
+        val request = Request(tags.incrementAndGet(), operation, name, owner)
         pending[request.tag] = request
         request.native = submit(request.tag)
         if (request.native < 0 && pending.remove(request.tag) != null) {
@@ -190,31 +204,65 @@ internal class Engine private constructor(
             Failure("Unavailable", operation, message, name, null)
         }
 
+    /** Makes the event thread look around. Any event does that; this one needs no server. */
+    private fun wake() {
+        start("inspect", null) { face.held(handle, it, ANY_LOCK.bytes, 0) }
+    }
+
     private fun fetchEvents() {
+        var cause: Throwable? = null
+        try {
+            handleEvents()
+        } catch (failure: Throwable) {
+            cause = failure
+            log.log(System.Logger.Level.ERROR, "the client fails: its event thread ended; please report this", failure)
+        } finally {
+            failAll(cause)
+        }
+    }
+
+    private fun handleEvents() {
         val buffer = ByteBuffer.allocateDirect(BUFFER_BYTES).order(ByteOrder.LITTLE_ENDIAN)
         var swept = System.nanoTime()
         while (true) {
-            val written = face.next(handle, min(longestWaitMs, if (leases.isEmpty()) IDLE_MS else SWEEP_MS), buffer)
+            val idle = if (leases.isEmpty() && !isDropped) IDLE_MS else SWEEP_MS
+            val written = face.next(handle, min(longestWaitMs, idle), buffer)
             if (written < 0) {
                 return
             }
             buffer.clear().limit(written)
-            try {
-                EventReader(buffer).readAll(this)
-            } catch (defect: RuntimeException) {
-                log.log(System.Logger.Level.ERROR, "an event could not be handled", defect)
-            }
+            EventReader(buffer).readAll(this)
             val now = System.nanoTime()
             if (now - swept >= TimeUnit.MILLISECONDS.toNanos(SWEEP_MS)) {
                 swept = now
                 sweep()
             }
+            if (isDropped && !closing.get() && leases.isEmpty() && pending.isEmpty()) {
+                callbacks.runHere(::close)
+            }
         }
     }
 
-    /** Nobody else can release what a thread held that has ended. */
+    /** Nothing tells the program anything from now on, so whatever it waits for or relies on is over. */
+    private fun failAll(cause: Throwable?) {
+        val failure = { request: Request ->
+            if (cause == null && closing.get()) {
+                Failure.closed(request.name, request.operation)
+            } else {
+                Failure.ended(request.name, request.operation, cause)
+            }
+        }
+        // Whoever closes it already does the rest.
+        fail(failure)
+        if (closing.compareAndSet(false, true)) {
+            discard()
+            closed.complete(Unit)
+        }
+    }
+
+    /** Nobody can release any more what a thread held that has ended. */
     private fun sweep() {
-        for (lease in abandoned().filterNot(Lease::isReleasing)) {
+        for (lease in abandoned().filterNot(HeldLease::isReleasing)) {
             val name = shown(lease.name)
             log.log(
                 System.Logger.Level.WARNING,
@@ -224,16 +272,20 @@ internal class Engine private constructor(
         }
     }
 
-    private fun abandoned(): List<Lease> = leases.values.filter { it.owner?.hasEnded == true }
+    private fun abandoned(): List<HeldLease> = leases.values.filter(HeldLease::isAbandoned)
 
     private fun discard() {
         Exit.remove(this)
-        face.dropClient(handle)
         leases.values.forEach { it.markLost(LostReason.CLOSED) }
         leases.clear()
+        face.dropClient(handle)
+        fail { Failure.closed(it.name, it.operation) }
+    }
+
+    private fun fail(failure: (Request) -> Failure) {
         for (tag in pending.keys) {
             val request = pending.remove(tag) ?: continue
-            request.complete(Reply.Failed(Failure.closed(request.name, "call")))
+            request.complete(Reply.Failed(failure(request)))
         }
     }
 
@@ -243,13 +295,16 @@ internal class Engine private constructor(
             val opened = face.open(options)
             opened.failure?.let { throw it.toException { null } }
             val engine = Engine(face, opened.handle, callbacks, isRedlock = options.primaries != null)
-            val connecting = Request(CONNECT, null, null)
+            val connecting = Request(CONNECT, "connect", null)
             engine.pending[CONNECT] = connecting
-            Thread(engine::fetchEvents, "leasehold-events-${opened.handle}").apply { isDaemon = true }.start()
+            val events = Thread(null, engine::fetchEvents, "leasehold-events-${opened.handle}", 0, false)
+            events.apply { isDaemon = true }.start()
             try {
                 connecting.await().orThrow()
             } catch (failed: RuntimeException) {
+                engine.closing.set(true)
                 engine.discard()
+                engine.closed.complete(Unit)
                 throw failed
             }
             Exit.add(engine)

@@ -9,20 +9,33 @@ import java.util.concurrent.ConcurrentHashMap
 internal object Exit {
     private val engines: MutableSet<Engine> = ConcurrentHashMap.newKeySet()
 
-    init {
-        try {
-            Runtime.getRuntime().addShutdownHook(Thread(::releaseAbandoned, "leasehold-exit"))
-        } catch (_: IllegalStateException) {
-            // The JVM is ending already.
+    /** There only while there are clients: the JVM keeps a hook, and with it the class loader of its program. */
+    private var hook: Thread? = null
+
+    @Synchronized
+    fun add(engine: Engine) {
+        engines.add(engine)
+        if (hook == null) {
+            hook = Thread(null, ::releaseAbandoned, "leasehold-exit", 0, false)
+            unlessEnding { addShutdownHook(hook) }
         }
     }
 
-    fun add(engine: Engine) {
-        engines.add(engine)
-    }
-
+    @Synchronized
     fun remove(engine: Engine) {
         engines.remove(engine)
+        if (engines.isEmpty() && hook != null) {
+            unlessEnding { removeShutdownHook(hook) }
+            hook = null
+        }
+    }
+
+    private fun unlessEnding(change: Runtime.() -> Unit) {
+        try {
+            Runtime.getRuntime().change()
+        } catch (_: IllegalStateException) {
+            // The JVM is ending already.
+        }
     }
 
     private fun releaseAbandoned() {

@@ -3,11 +3,12 @@ package io.leasehold.internal
 import java.lang.ref.WeakReference
 import java.util.concurrent.atomic.AtomicLong
 
-/** A platform or virtual thread as the owner of locks. */
-internal class Owner private constructor(thread: Thread) {
-    /** A number that is never another thread's, unlike a thread id, which is used again. */
-    val context: Long = contexts.incrementAndGet()
-
+/**
+ * A platform or virtual thread as the owner of locks.
+ *
+ * @property context a number that is never another thread's, unlike a thread id, which is used again
+ */
+internal class Owner private constructor(val context: Long, thread: Thread) {
     val threadName: String = thread.name
     private val thread = WeakReference(thread)
 
@@ -17,9 +18,11 @@ internal class Owner private constructor(thread: Thread) {
 
     companion object {
         private val contexts = AtomicLong()
-        private val current = ThreadLocal.withInitial { Owner(Thread.currentThread()) }
+
+        // A thread outlives the class loader of a program that was undeployed, so it keeps a class of the JDK only.
+        private val current: ThreadLocal<Long> = ThreadLocal.withInitial(contexts::incrementAndGet)
 
         /** The calling thread's. */
-        fun current(): Owner = current.get()
+        fun current(): Owner = Owner(current.get(), Thread.currentThread())
     }
 }

@@ -14,6 +14,8 @@ import io.leasehold.NotOwnerException
 import io.leasehold.ReleaseOutcome
 import io.leasehold.UnavailableException
 import java.util.concurrent.CompletableFuture
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.TimeoutException
 
 /**
  * One operation on its way. Completes with a [Reply], never exceptionally except by `cancel`.
@@ -21,18 +23,35 @@ import java.util.concurrent.CompletableFuture
  * It completes on the thread that fetches events, so whatever depends on it must be short and must not run a
  * user's code.
  */
-internal class Request(val tag: Long, val name: String?, val owner: Owner?) : CompletableFuture<Reply>() {
+internal class Request(
+    val tag: Long,
+    val operation: String,
+    val name: String?,
+    val owner: Owner? = null,
+) : CompletableFuture<Reply>() {
     /** The native part's number, for cancelling. */
     @Volatile
     var native: Long = -1
 
     /** Waits for the reply; an interrupt is kept for later. */
-    fun await(): Reply {
+    fun await(): Reply = keepingInterrupts { get() }
+
+    /** Waits for the reply, [limitMs] at the most, or gives null; an interrupt is kept for later. */
+    fun await(limitMs: Long): Reply? {
+        val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(limitMs)
+        return try {
+            keepingInterrupts { get(deadline - System.nanoTime(), TimeUnit.NANOSECONDS) }
+        } catch (_: TimeoutException) {
+            null
+        }
+    }
+
+    private inline fun <T> keepingInterrupts(wait: () -> T): T {
         var interrupted = false
         try {
             while (true) {
                 try {
-                    return get()
+                    return wait()
                 } catch (_: InterruptedException) {
                     interrupted = true
                 }
@@ -49,7 +68,7 @@ internal class Request(val tag: Long, val name: String?, val owner: Owner?) : Co
 internal sealed interface Reply {
     data object Connected : Reply
 
-    class Granted(val lease: Lease) : Reply
+    class Granted(val lease: HeldLease) : Reply
 
     class NotGranted(val failure: Failure) : Reply
 
@@ -65,7 +84,7 @@ internal sealed interface Reply {
 
     class Forced(val wasHeld: Boolean) : Reply
 
-    class Held(val levels: Int, val lease: Lease?) : Reply
+    class Held(val levels: Int, val lease: HeldLease?) : Reply
 
     data object Closed : Reply
 
@@ -85,11 +104,11 @@ internal inline fun <reified T : Reply> Reply.expect(noinline lostReason: () -> 
 }
 
 /** The lease that was granted inside of [within], or thrown why not: one that was lost may be forgotten by the core. */
-internal fun Reply.grantedWithin(within: Lease?): Lease =
+internal fun Reply.grantedWithin(within: Lease?): HeldLease =
     try {
         expect<Reply.Granted> { within?.lostReason }.lease
     } catch (failed: InvalidArgumentException) {
-        throw within?.lostInstead(failed) ?: failed
+        throw within?.held?.lostInstead(failed) ?: failed
     }
 
 /** A semaphore's permits on the server. */
@@ -120,6 +139,13 @@ internal class Failure(
         fun closed(lock: String?, operation: String): Failure {
             val subject = if (lock == null) operation else "$operation of lock \"${shown(lock)}\""
             return Failure("Closed", operation, "$subject: the client was closed; connect again", lock, null)
+        }
+
+        /** The event thread ended, by [cause], while the call was on its way. */
+        fun ended(lock: String?, operation: String, cause: Throwable?): Failure {
+            val subject = if (lock == null) operation else "$operation of lock \"${shown(lock)}\""
+            val why = cause ?: "a defect in the native part"
+            return Failure("Unavailable", operation, "$subject: the client failed ($why); connect again", lock, null)
         }
     }
 }

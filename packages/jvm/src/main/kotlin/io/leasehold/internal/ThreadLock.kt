@@ -3,6 +3,7 @@ package io.leasehold.internal
 import io.leasehold.DistributedLock
 import io.leasehold.Holder
 import io.leasehold.Lease
+import io.leasehold.LeaseholdClient
 import io.leasehold.LockOptions
 import io.leasehold.LockedAction
 import io.leasehold.NotOwnerException
@@ -12,12 +13,15 @@ import java.util.concurrent.CompletableFuture
 import java.util.concurrent.CompletionStage
 import java.util.concurrent.TimeUnit
 
-/** A [DistributedLock] on an [Engine]. Holds no state of its own. */
+/** A [DistributedLock] of [client]. Holds no state of its own. */
 internal class ThreadLock(
-    val engine: Engine,
+    private val client: LeaseholdClient,
     val key: LockKey,
     val options: LockOptions,
 ) : DistributedLock {
+    val engine: Engine
+        get() = client.engine
+
     override val name: String
         get() = key.name
 
@@ -25,17 +29,26 @@ internal class ThreadLock(
         take(options)
     }
 
-    override fun lock(lease: Duration): Lease = take(options.withFixedLease(lease))
+    override fun lock(lease: Duration): Lease = take(options.withFixedLease(lease)).lease()
+
+    override fun lock(lease: Long, unit: TimeUnit) {
+        take(options.withLease(lease, unit))
+    }
 
     override fun lockInterruptibly() {
         acquireInterruptibly()
     }
 
+    override fun lockInterruptibly(lease: Long, unit: TimeUnit) {
+        leaseOf(askInterruptibly(options.withLease(lease, unit)))
+    }
+
     override fun tryLock(): Boolean = tryNow() != null
 
-    // A Lock that is given a negative time does not wait.
-    override fun tryLock(time: Long, unit: TimeUnit): Boolean =
-        tryLock(Duration.of(time.coerceAtLeast(0), unit.toChronoUnit()))
+    override fun tryLock(time: Long, unit: TimeUnit): Boolean = tryInterruptibly(options.withWait(time, unit)) != null
+
+    override fun tryLock(wait: Long, lease: Long, unit: TimeUnit): Boolean =
+        tryInterruptibly(options.withWait(wait, unit).withLease(lease, unit)) != null
 
     override fun tryLock(wait: Duration): Boolean = tryInterruptibly(options.withWait(wait)) != null
 
@@ -47,9 +60,9 @@ internal class ThreadLock(
             try {
                 engine.releaseInnermost(key, Owner.current()).await().expect<Reply.Released>()
             } catch (notOwner: NotOwnerException) {
-                throw notHeld(notOwner)
+                throw IllegalMonitorStateException(notOwner.message).apply { initCause(notOwner) }
             }
-        released.lostReason?.let { throw notHeld(lostException(name, it)) }
+        released.lostReason?.let { throw lostException(name, it) }
     }
 
     override fun lockAsync(): CompletionStage<Lease> = lockAsync(LockOptions.DEFAULT)
@@ -62,7 +75,7 @@ internal class ThreadLock(
             engine.callbacks.run {
                 try {
                     val lease = reply.grantedWithin(wanted.within)
-                    if (!result.complete(lease)) {
+                    if (!result.complete(lease.lease())) {
                         lease.startRelease()
                     }
                 } catch (failed: RuntimeException) {
@@ -74,7 +87,7 @@ internal class ThreadLock(
         return result
     }
 
-    override fun <T> withLock(action: LockedAction<T>): T = take(options).use(action::run)
+    override fun <T, E : Exception> withLock(action: LockedAction<T, E>): T = take(options).lease().use(action::run)
 
     override val isLocked: Boolean
         get() = holder() != null
@@ -85,13 +98,10 @@ internal class ThreadLock(
         get() = holdCount > 0
 
     override val holdCount: Int
-        get() = held().levels
+        get() = held().let { if ((it.lease?.remainingNanos ?: 0) > 0) it.levels else 0 }
 
-    override val lease: Lease
-        get() {
-            val message = "lease of lock \"${shown(name)}\": this thread does not hold it"
-            return held().lease ?: throw notHeld(NotOwnerException(message, name, "inspect"))
-        }
+    override val lease: Lease?
+        get() = held().lease?.lease()
 
     /** Whether a holder of this would wait for itself if it asked for [other]. */
     fun meets(other: ThreadLock): Boolean = key.meets(other.key, engine.isRedlock)
@@ -100,17 +110,17 @@ internal class ThreadLock(
     fun inspect(): Reply.State = engine.inspect(key).await().expect()
 
     /** The lease, with the lock's own options. */
-    fun acquireInterruptibly(): Lease = leaseOf(askInterruptibly(options))
+    fun acquireInterruptibly(): HeldLease = leaseOf(askInterruptibly(options))
 
     /** The lease, or null if it was not granted. */
-    fun tryInterruptibly(options: LockOptions): Lease? = grantOf(askInterruptibly(options))
+    fun tryInterruptibly(options: LockOptions): HeldLease? = grantOf(askInterruptibly(options))
 
     /** The lease, or null if it is not free. */
-    fun tryNow(): Lease? = grantOf(engine.acquire(key, Owner.current(), options.copy(waitMs = 0.0)).await())
+    fun tryNow(): HeldLease? = grantOf(engine.acquire(key, Owner.current(), options.copy(waitMs = 0.0)).await())
 
     private fun held(): Reply.Held = engine.held(key, Owner.current()).await().expect()
 
-    private fun take(options: LockOptions): Lease = leaseOf(engine.acquire(key, Owner.current(), options).await())
+    private fun take(options: LockOptions): HeldLease = leaseOf(engine.acquire(key, Owner.current(), options).await())
 
     private fun askInterruptibly(options: LockOptions): Reply {
         if (Thread.interrupted()) {
@@ -119,13 +129,10 @@ internal class ThreadLock(
         return engine.awaitInterruptibly(engine.acquire(key, Owner.current(), options))
     }
 
-    private fun grantOf(reply: Reply): Lease? = if (reply is Reply.NotGranted) null else leaseOf(reply)
+    private fun grantOf(reply: Reply): HeldLease? = if (reply is Reply.NotGranted) null else leaseOf(reply)
 
     /** The lease; a re-entry that is refused says why the lock was lost. */
-    private fun leaseOf(reply: Reply): Lease = reply.expect<Reply.Granted> { held().lease?.lostReason }.lease
-
-    private fun notHeld(cause: RuntimeException): IllegalMonitorStateException =
-        IllegalMonitorStateException(cause.message).apply { initCause(cause) }
+    private fun leaseOf(reply: Reply): HeldLease = reply.expect<Reply.Granted> { held().lease?.lostReason }.lease
 
     override fun toString(): String = "DistributedLock(name=${shown(name)})"
 }

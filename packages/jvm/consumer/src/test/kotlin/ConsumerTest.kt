@@ -1,0 +1,70 @@
+import io.leasehold.InvalidArgumentException
+import io.leasehold.Leasehold
+import io.leasehold.LockOptions
+import io.leasehold.LockTimeoutException
+import io.leasehold.LostReason
+import io.leasehold.ReleaseOutcome
+import io.leasehold.withLock
+import io.leasehold.withPermits
+import kotlinx.coroutines.CancellationException
+import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.cancelAndJoin
+import kotlinx.coroutines.launch
+import kotlinx.coroutines.runBlocking
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertNull
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.time.Duration
+import java.util.concurrent.CompletableFuture
+import java.util.concurrent.TimeUnit
+import kotlin.time.Duration.Companion.milliseconds
+import kotlin.time.Duration.Companion.seconds
+
+/** What a Kotlin program does with the library, compiled and run by the versions that its pom names. */
+class ConsumerTest {
+    private val client = Leasehold.builder().url("memory://").lease(Duration.ofSeconds(5)).connect()
+
+    @Test
+    fun `the versions are those that were asked for`() {
+        println("Kotlin ${KotlinVersion.CURRENT}")
+        assertEquals(System.getProperty("expected.kotlin") ?: "${KotlinVersion.CURRENT}", "${KotlinVersion.CURRENT}")
+    }
+
+    @Test
+    fun `threads lock`() {
+        val lock = client.lock("name", LockOptions.DEFAULT.withWait(Duration.ofSeconds(1)).withoutFencing())
+        assertTrue(lock.tryLock(1, 30, TimeUnit.SECONDS))
+        assertEquals(1, lock.holdCount)
+        assertNull(lock.lease?.token)
+        lock.unlock()
+        assertNull(lock.lease)
+        assertEquals(42, lock.withLock { 42 })
+        assertEquals(1, client.semaphore("permits", 3).withPermits(2) { client.semaphore("permits", 3).available() })
+        val lost = CompletableFuture<LostReason>()
+        client.lock("lapses").lock(Duration.ofMillis(100)).onLost(lost::complete)
+        assertEquals(LostReason.EXPIRED, lost.get(10, TimeUnit.SECONDS))
+    }
+
+    @Test
+    fun `coroutines lock, time out and are cancelled`() =
+        runBlocking {
+            val token = client.withLock("name", wait = 1.seconds, lease = 5.seconds, renew = true) { it.token }
+            assertTrue(token != null)
+            assertEquals(2, client.withPermits(client.semaphore("permits", 3), 2) { 2 })
+            client.withLock("name") { outer ->
+                client.withLock("name", within = outer) { assertTrue(it.isValid) }
+                val refused = runCatching { client.withLock("name") {} }.exceptionOrNull()
+                assertTrue(refused is InvalidArgumentException, "$refused")
+            }
+            val held = client.lock("held").lockAsync().toCompletableFuture().get()
+            val waiting = launch(Dispatchers.Default) { client.withLock("held") { throw CancellationException() } }
+            waiting.cancelAndJoin()
+            try {
+                client.withLock("held", wait = 50.milliseconds) { error("granted") }
+            } catch (refused: LockTimeoutException) {
+                assertEquals("acquire", refused.operation)
+            }
+            assertEquals(ReleaseOutcome.RELEASED, held.release())
+        }
+}

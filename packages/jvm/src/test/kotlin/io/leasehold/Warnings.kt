@@ -1,0 +1,30 @@
+package io.leasehold
+
+import java.util.concurrent.CopyOnWriteArrayList
+import java.util.logging.Handler
+import java.util.logging.LogRecord
+import java.util.logging.Logger
+
+/** What the library logs meanwhile. */
+class Warnings : AutoCloseable {
+    private val messages = CopyOnWriteArrayList<String>()
+    private val logger = Logger.getLogger("io.leasehold")
+    private val handler =
+        object : Handler() {
+            override fun publish(record: LogRecord) {
+                messages += record.message
+            }
+
+            override fun flush() = Unit
+
+            override fun close() = Unit
+        }
+
+    init {
+        logger.addHandler(handler)
+    }
+
+    fun any(condition: (String) -> Boolean): Boolean = messages.any(condition)
+
+    override fun close() = logger.removeHandler(handler)
+}
