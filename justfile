@@ -93,8 +93,10 @@ test-servers *options: (install "redis-server servers")
 
 # What takes long: a million lock names in turn and 100,000 leases that lapse, and nothing grows
 [group('test')]
-test-long *options:
+test-long *options: (install "redis-server") build-cli build-node
     LEASEHOLD_LONG=1 cargo test --locked --release {{ core }} --test memory "$@" -- --nocapture
+    npm run --silent --prefix packages/node test:long
+    LEASEHOLD_LONG=1 {{ maven }} --file packages/jvm/pom.xml verify -Dtest=MemoryTest
 
 # Many simulated histories, with a table; `--seed N --trace` shows one of them
 [group('test')]

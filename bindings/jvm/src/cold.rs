@@ -33,6 +33,8 @@ pub struct NativeOptions {
     pub tls_cert_file: Option<String>,
     /// A file of its private key.
     pub tls_key_file: Option<String>,
+    /// Whether to connect at the first use; then no event says how connecting went.
+    pub lazy: bool,
 }
 
 /// An error as plain data.
@@ -71,7 +73,7 @@ pub struct NativeVocabulary {
 /// Checks the options and starts to connect; the first event, of request 0, says how that went.
 #[uniffi::export]
 pub fn open(options: NativeOptions) -> NativeOpened {
-    let poll_ms = match (options.retry_min_ms, options.retry_max_ms) {
+    let retry_interval_ms = match (options.retry_min_ms, options.retry_max_ms) {
         (Some(min), Some(max)) => Some((min, max)),
         _ => None,
     };
@@ -81,12 +83,12 @@ pub fn open(options: NativeOptions) -> NativeOpened {
         lease_ms: options.lease_ms,
         command_timeout_ms: options.command_timeout_ms,
         connect_timeout_ms: options.connect_timeout_ms,
-        retry_interval_ms: poll_ms,
+        retry_interval_ms,
         key_prefix: options.key_prefix,
         tls_ca_file: options.tls_ca_file,
         tls_cert_file: options.tls_cert_file,
         tls_key_file: options.tls_key_file,
-        lazy: false,
+        lazy: options.lazy,
     });
     match opened {
         Ok(handle) => NativeOpened { handle, failure: None },

@@ -72,6 +72,13 @@ public class LeaseholdBuilder internal constructor() {
     /** A PEM file of the private key of that certificate, not encrypted. Default: none. */
     public fun tlsKeyFile(file: Path): LeaseholdBuilder = set { copy(tlsKeyFile = file.toString()) }
 
+    /**
+     * Connects at the first use, for a client that is made before its server is up. A use then waits for the connection
+     * as it does in an outage, within its own wait; a [MisconfiguredException] that [connect] would throw comes from
+     * the first use and each later one. Default: [connect] connects.
+     */
+    public fun lazy(): LeaseholdBuilder = set { copy(isLazy = true) }
+
     /** Runs what [Lease.onLost] and [DistributedLock.lockAsync] call. Default: daemon threads of the client, up to 64. */
     public fun callbackExecutor(executor: Executor): LeaseholdBuilder {
         this.executor = executor
@@ -79,7 +86,7 @@ public class LeaseholdBuilder internal constructor() {
     }
 
     /**
-     * Connects. Blocks until connected or failed; an interrupt is kept for later.
+     * Connects. Blocks until connected or failed; an interrupt is kept for later. A [lazy] client is given at once.
      *
      * @throws InvalidArgumentException if an option is out of its range, a URL is malformed, the number of primaries
      * is even, or the server is named twice: by two of [url], [host] and what belongs to it, and [primaries]

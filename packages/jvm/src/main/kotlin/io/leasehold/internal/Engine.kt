@@ -296,11 +296,15 @@ internal class Engine private constructor(
             opened.failure?.let { throw it.toException { null } }
             val engine = Engine(face, opened.handle, callbacks, isRedlock = options.primaries != null)
             val connecting = Request(CONNECT, "connect", null)
-            engine.pending[CONNECT] = connecting
+            if (!options.isLazy) {
+                engine.pending[CONNECT] = connecting
+            }
             val events = Thread(null, engine::fetchEvents, "leasehold-events-${opened.handle}", 0, false)
             events.apply { isDaemon = true }.start()
             try {
-                connecting.await().orThrow()
+                if (!options.isLazy) {
+                    connecting.await().orThrow()
+                }
             } catch (failed: RuntimeException) {
                 engine.closing.set(true)
                 engine.discard()

@@ -35,6 +35,7 @@ internal class JnaFace : NativeFace {
                     tlsCaFile = options.tlsCaFile,
                     tlsCertFile = options.tlsCertFile,
                     tlsKeyFile = options.tlsKeyFile,
+                    lazy = options.isLazy,
                 ),
             )
         val failure = opened.failure?.let { Failure(it.kind, it.operation, it.message, null, null) }

@@ -131,6 +131,7 @@ internal data class ClientOptions(
     val tlsCaFile: String? = null,
     val tlsCertFile: String? = null,
     val tlsKeyFile: String? = null,
+    val isLazy: Boolean = false,
 ) {
     override fun toString(): String = "ClientOptions(..)"
 }

@@ -1,0 +1,46 @@
+package io.leasehold
+
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.net.ServerSocket
+
+/** Clients that connect at their first use. */
+class LazyTest {
+    private fun nowhere(): String = "redis://127.0.0.1:${ServerSocket(0).use { it.localPort }}"
+
+    @Test
+    fun `one is made before its server is up, and connects at its first use`() {
+        Leasehold.builder().url(nowhere()).lazy().connect().use { client ->
+            assertThrows(UnavailableException::class.java) { client.lock("door").tryLock() }
+        }
+        RedisServer().use { server ->
+            Leasehold.builder().url(server.url).lazy().connect().use { client ->
+                assertEquals(0, server.scriptCalls())
+                val lock = client.lock("door")
+                assertTrue(lock.tryLock())
+                lock.unlock()
+            }
+        }
+    }
+
+    @Test
+    fun `what is wrong for good is told at each use`() {
+        RedisServer("--requirepass", "right").use { server ->
+            val url = "redis://:wrong@127.0.0.1:${server.port}"
+            Leasehold.builder().url(url).lazy().connect().use { client ->
+                repeat(2) {
+                    assertThrows(MisconfiguredException::class.java) { client.lock("door").lock() }
+                }
+            }
+        }
+    }
+
+    @Test
+    fun `one that is never used connects to nothing`() {
+        Leasehold.builder().url(nowhere()).lazy().connect().close()
+        val majority = List(3) { nowhere() }
+        Leasehold.builder().primaries(majority).lazy().connect().close()
+    }
+}
