@@ -81,8 +81,8 @@ def test_every_cell_has_names_or_says_what_there_is_in_place() -> None:
 @pytest.mark.parametrize("module", [leasehold, leasehold.aio])
 def test_python_makes_every_kind_of_lock_with_the_same_arguments(module: object) -> None:
     factories = surface.python_factories(module)  # type: ignore[arg-type]
-    tokens = {"token"}
-    assert factories.pop("semaphore") == factories.pop("multi_lock") == factories["lock"] - tokens
+    fencing = {"fencing"}
+    assert factories.pop("semaphore") == factories.pop("multi_lock") == factories["lock"] - fencing
     assert len({frozenset(arguments) for arguments in factories.values()}) == 1
 
 
