@@ -93,8 +93,9 @@ test-servers *options: (install "redis-server servers")
 
 # What takes long: a million lock names in turn and 100,000 leases that lapse, and nothing grows
 [group('test')]
-test-long *options: (install "redis-server") build-cli build-node
+test-long *options: (install "python-test redis-server") build-cli build-python build-node
     LEASEHOLD_LONG=1 cargo test --locked --release {{ core }} --test memory "$@" -- --nocapture
+    cd packages/python && LEASEHOLD_LONG=1 {{ python }} -m pytest --capture=no tests/test_memory.py
     npm run --silent --prefix packages/node test:long
     LEASEHOLD_LONG=1 {{ maven }} --file packages/jvm/pom.xml verify -Dtest=MemoryTest
 
@@ -112,7 +113,7 @@ test-wasm: (install "wasm-target node-demo redis-server")
 # The Python package
 [group('test')]
 test-python *options: (install "python-test redis-server openssl") build-cli build-python
-    cd packages/python && {{ python }} -m pytest -m "not timing" "$@"
+    cd packages/python && {{ python }} -m pytest --numprocesses=3 -m "not timing" "$@"
 
 # The Node package
 [group('test')]

@@ -20,12 +20,17 @@ RUST = ROOT / "core" / "client" / "src"
 NODE = ROOT / "packages" / "node" / "dist"
 JVM = ROOT / "packages" / "jvm" / "target" / "classes"
 
+WITH_DETAILS = ("LockLost", "LockTimeout")
+"""The kinds of errors that know more than their message, lock and operation."""
+
 Surface = dict[str, set[str]]
 
 
 def rust() -> Surface:
     """The async API of the crate `leasehold`."""
-    return _rust("client.rs", "kinds.rs", "lease.rs", "lock.rs")
+    error = RUST.parent.parent / "protocol" / "src" / "error.rs"
+    surface = _rust("client.rs", "kinds.rs", "lease.rs", "lock.rs", str(error))
+    return surface | {"Error": {name for name in surface["Error"] if name != "new" and not name.startswith("with_")}}
 
 
 def rust_blocking() -> Surface:
@@ -65,6 +70,9 @@ def _python(module: ModuleType, scope: str) -> Surface:
         name: members(getattr(module, name)) for name in ("Client", "Lock", "ReadWriteLock", "Semaphore", "Lease")
     }
     public = {name: getattr(module, name) for name in module.__all__}
+    surface["LeaseholdError"] = {
+        name for error in WITH_DETAILS for name in vars(getattr(leasehold, f"{error}Error")("")) if name[0] != "_"
+    }
     surface["leasehold"] = {name for name, value in public.items() if inspect.isfunction(value)}
     surface["connect()"] = _parameters(module.connect)
     surface["lock()"] = _parameters(module.Client.lock) - {"self", "name"}
@@ -100,6 +108,7 @@ def node() -> Surface:
             parents[name] = extends
     for name, parent in parents.items():
         surface[name] |= surface.get(parent, set())
+    surface["LeaseholdError"] = set().union(*(surface[f"{error}Error"] for error in WITH_DETAILS)) - {"Error"}
     index = (NODE / "index.d.ts").read_text()
     exported = {word for words in re.findall(r"export (?:type )?\{([^}]*)\}", index) for word in _exports(words)}
     functions = re.findall(r"^export declare function (\w+)", (NODE / "client.d.ts").read_text(), re.MULTILINE)
@@ -139,6 +148,8 @@ def jvm() -> Surface:
         "LockOptions",
     ]
     surface = {name: jvm_members(name) for name in types}
+    errors = ("Leasehold", *WITH_DETAILS)
+    surface["LeaseholdException"] = {name for error in errors for name in jvm_members(f"{error}Exception")}
     for name, first in _methods("CoroutinesKt"):
         receiver = first.rpartition(".")[2]
         if receiver in surface:

@@ -22,9 +22,9 @@ pub struct NativeOptions {
     /// How long connecting may take.
     pub connect_timeout_ms: Option<f64>,
     /// The shortest time between two questions of a waiter.
-    pub retry_min_ms: Option<f64>,
+    pub retry_interval_min_ms: Option<f64>,
     /// The longest time between two questions of a waiter.
-    pub retry_max_ms: Option<f64>,
+    pub retry_interval_max_ms: Option<f64>,
     /// Put before each name.
     pub key_prefix: Option<String>,
     /// A file of the authorities to trust instead of the system's.
@@ -73,7 +73,7 @@ pub struct NativeVocabulary {
 /// Checks the options and starts to connect; the first event, of request 0, says how that went.
 #[uniffi::export]
 pub fn open(options: NativeOptions) -> NativeOpened {
-    let retry_interval_ms = match (options.retry_min_ms, options.retry_max_ms) {
+    let retry_interval_ms = match (options.retry_interval_min_ms, options.retry_interval_max_ms) {
         (Some(min), Some(max)) => Some((min, max)),
         _ => None,
     };

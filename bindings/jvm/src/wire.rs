@@ -19,7 +19,7 @@
 //! | 11 | forced | `u8`: 1 if it was held |
 //!
 //! An error is kind, operation and message as texts, the lock (`u8` 1 and a
-//! text, or 0), and a holder. A holder is 0, or `u8` 1, its owner as text and
+//! text, or 0), a holder, and why the lease was lost as text (empty: it was not). A holder is 0, or `u8` 1, its owner as text and
 //! what is left of its record in milliseconds as `i64` (−1: no TTL).
 
 use std::time::Duration;
@@ -155,7 +155,7 @@ impl Event {
         self.text(error.kind().name());
         self.text(&error.operation().to_string());
         self.text(&error.to_string());
-        match error.lock() {
+        match error.lock_name() {
             Some(lock) => {
                 self.0.push(1);
                 self.text(lock);
@@ -163,6 +163,7 @@ impl Event {
             None => self.0.push(0),
         }
         self.holder(error.holder());
+        self.text(error.reason().map_or("", LostReason::as_str));
     }
 }
 

@@ -12,9 +12,12 @@ pub struct NativeFailure {
     pub kind: String,
     pub message: String,
     pub operation: String,
-    pub lock: Option<String>,
+    /// The lock's name.
+    pub lock_name: Option<String>,
     /// Who held the lock at the server's last answer.
     pub holder: Option<NativeHolder>,
+    /// Why the lease was lost.
+    pub reason: Option<String>,
 }
 
 /// Who holds a lock.
@@ -31,8 +34,9 @@ impl From<&Error> for NativeFailure {
             kind: error.kind().name().to_owned(),
             message: error.to_string(),
             operation: error.operation().to_string(),
-            lock: error.lock().map(str::to_owned),
+            lock_name: error.lock_name().map(str::to_owned),
             holder: error.holder().map(NativeHolder::from),
+            reason: error.reason().map(|reason| reason.as_str().to_owned()),
         }
     }
 }

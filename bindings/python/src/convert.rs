@@ -1,6 +1,6 @@
 //! Results and errors of the core, as Python objects.
 
-use leasehold::host::{Completion, Error, ErrorKind, Kind};
+use leasehold::host::{Completion, Error, ErrorKind, Kind, LostReason};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyString};
@@ -53,8 +53,9 @@ fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>>
     MAKE.import(py, "leasehold.errors", "_from_core")?.call1((
         error.kind().name(),
         error.to_string(),
-        error.lock(),
+        error.lock_name(),
         error.operation().to_string(),
         holder,
+        error.reason().map(LostReason::as_str),
     ))
 }

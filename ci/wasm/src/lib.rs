@@ -50,7 +50,7 @@ pub extern "C" fn open(seed: u64, now: f64) {
         lease: LeaseDuration::DEFAULT,
         primaries: 1,
         command_timeout: Duration::from_secs(3),
-        poll: (Duration::from_millis(500), Duration::from_millis(750)),
+        retry_interval: (Duration::from_millis(500), Duration::from_millis(750)),
     };
     let mut session = Session::new(config, Box::new(entropy));
     session.on_connected(NodeId::default(), at(now));

@@ -124,6 +124,12 @@ impl Client {
         lock::forced(run(&self.host, kinds::set_limit(name.as_ref(), limit))?)
     }
 
+    /// Whether [`Client::close`] was called.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.host.is_closed()
+    }
+
     /// Closes the client within 500 ms; see [`crate::Client::close`].
     pub fn close(&self) {
         self.host.close_blocking();
@@ -216,6 +222,14 @@ pub struct ReadWriteLock {
     pub read: Lock,
     /// The side that one holds alone.
     pub write: Lock,
+}
+
+impl ReadWriteLock {
+    /// Its name, without the client's key prefix.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.write.name()
+    }
 }
 
 /// A semaphore; see [`crate::Semaphore`].

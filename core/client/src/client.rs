@@ -136,6 +136,12 @@ impl Client {
         lock::forced(self.host.start(kinds::set_limit(name.as_ref(), limit)).await?)
     }
 
+    /// Whether [`Client::close`] was called.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.host.is_closed()
+    }
+
     /// Closes the client: those who wait get `Closed`, its leases are lost with
     /// the reason `Closed` and then released. Returns when the server has
     /// answered, after 500 ms at the most. The second time it does nothing.

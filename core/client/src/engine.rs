@@ -120,7 +120,7 @@ impl Engine {
             lease: settings.lease,
             primaries: u16::try_from(settings.targets.len()).unwrap_or(u16::MAX),
             command_timeout: settings.command_timeout,
-            poll: settings.retry_interval,
+            retry_interval: settings.retry_interval,
         };
         // A host hears how its first connection went; that of a lazy client and that of a forked
         // child wait for none.
@@ -467,7 +467,7 @@ impl Engine {
     /// server is called, nor why the engine never reached it.
     fn explain(&self, error: Error) -> Error {
         let name = error
-            .lock()
+            .lock_name()
             .map(|name| self.core.settings.without_prefix(name).to_owned());
         let error = match name {
             Some(name) => error.with_lock(name),

@@ -280,6 +280,12 @@ impl Host {
         core.run(core.next_request(), Op::Release { lease }, Sink::Discard);
     }
 
+    /// Whether it was closed, here or in the process that this one was forked from.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.0.current().is_closed()
+    }
+
     /// Closes: waiters get `Closed`, holds fire `Lost` with reason `Closed` and
     /// are released. Returns when that is done, after 500 ms at the most.
     /// The second time it does nothing.

@@ -50,6 +50,12 @@ impl ReadWriteLock {
             write: Lock::new(host.clone(), Kind::Write, name),
         }
     }
+
+    /// Its name, without the client's key prefix.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.write.name()
+    }
 }
 
 /// A semaphore: so many permits, each held by a lease.

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use futures_util::{StreamExt as _, stream};
 use leasehold::{Client, Error, Lease, Lock, LostReason, ReleaseOutcome};
 use serde_json::Value;
 use support::{Redis, free_port, version};
@@ -16,6 +17,8 @@ use tokio::task::JoinHandle;
 
 const SCENARIOS: &str = include_str!("../../../ci/behaviour/scenarios.json");
 const PATIENCE: u64 = 5_000;
+/// So many scenarios run at a time, each on a lock of its own.
+const AT_ONCE: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_scenario_holds_for_every_kind_on_every_transport() {
@@ -28,27 +31,31 @@ async fn every_scenario_holds_for_every_kind_on_every_transport() {
             _ => transport.into(),
         };
         let urls: Vec<String> = servers.iter().enumerate().map(|(at, server)| server.url(at)).collect();
-        let mut count = 0;
+        let mut runs = Vec::new();
         for scenario in suite["scenarios"].as_array().expect("scenarios") {
+            let skipped = scenario["skip_without_implicit_owner"].as_array();
             for kind in scenario["kinds"].as_array().expect("kinds") {
-                let kind = kind.as_str().expect("a kind");
-                let skipped = scenario["skip_without_implicit_owner"].as_array();
-                if skipped.is_some_and(|kinds| kinds.iter().any(|skipped| skipped == kind)) {
-                    continue;
+                if skipped.is_none_or(|kinds| !kinds.contains(kind)) {
+                    runs.push((runs.len(), scenario, kind.as_str().expect("a kind")));
                 }
-                count += 1;
-                let mut run = Run::new(&urls, scenario, kind, count).await;
+            }
+        }
+        let count = runs.len();
+        // Most of the time they wait.
+        stream::iter(runs)
+            .for_each_concurrent(AT_ONCE, async |(number, scenario, kind)| {
+                let mut run = Run::new(&urls, scenario, kind, number).await;
                 for step in scenario["steps"].as_array().expect("steps") {
                     run.step(step).await;
                 }
                 for client in run.clients {
                     client.close().await;
                 }
-            }
-        }
+            })
+            .await;
         // Not by `println`, which is shown for failed tests only.
         writeln!(std::io::stderr(), "behaviour suite, rust, {server}: {count} scenarios").expect("stderr");
-        assert!(count >= 150, "{count} scenarios");
+        assert!(count >= 300, "{count} scenarios");
     }
 }
 
@@ -125,6 +132,7 @@ struct Run {
     name: String,
     limit: u32,
     clients: Vec<Client>,
+    locks: HashMap<String, Lock>,
     leases: HashMap<String, Held>,
     tokens: HashMap<String, Option<u64>>,
     calls: HashMap<String, JoinHandle<Result<Lease, Error>>>,
@@ -133,7 +141,7 @@ struct Run {
 /// A lease, or what is left of one that was released.
 enum Held {
     Lease(Lease),
-    Released,
+    Released(ReleaseOutcome),
 }
 
 impl Run {
@@ -155,6 +163,7 @@ impl Run {
             name: format!("behaviour-{number}"),
             limit: number_of(&scenario["limit"]).unwrap_or(1),
             clients,
+            locks: HashMap::new(),
             leases: HashMap::new(),
             tokens: HashMap::new(),
             calls: HashMap::new(),
@@ -169,6 +178,7 @@ impl Run {
                 let result = self.take(what, step).await;
                 self.settle(step, result, &at);
             }
+            "race" => self.race(step, &at).await,
             "start" => {
                 let lock = self.lock(step);
                 let lock = wait(lock, step, None);
@@ -211,11 +221,12 @@ impl Run {
                 assert!(call.await.is_err_and(|error| error.is_cancelled()), "{at}");
             }
             "release" => self.release(step, &at).await,
+            "leave" => self.leave(step, &at).await,
             "extend" => {
                 let by = Duration::from_millis(step["by_ms"].as_u64().expect("by_ms"));
                 match (&self.leases[&text(step, "lease")], step["error"].as_str()) {
                     // Releasing takes the lease, so that nothing is left to extend.
-                    (Held::Released, Some("NotOwner")) => {}
+                    (Held::Released(_), Some("NotOwner")) => {}
                     (Held::Lease(lease), error) => {
                         let said = lease.extend(Some(by)).await.err();
                         assert_eq!(said.map(|error| error.kind().name()), error, "{at}");
@@ -223,8 +234,10 @@ impl Run {
                     _ => panic!("{at}"),
                 }
             }
-            "valid" => {
-                let is_valid = matches!(&self.leases[&text(step, "lease")], Held::Lease(lease) if lease.is_valid());
+            // A lock object does not say who holds it; the lease does.
+            "valid" | "held" => {
+                let held = step["lease"].as_str().map(|name| &self.leases[name]);
+                let is_valid = matches!(held, Some(Held::Lease(lease)) if lease.is_valid());
                 assert_eq!(Some(is_valid), step["is"].as_bool(), "{at}");
             }
             "remaining" => {
@@ -251,8 +264,11 @@ impl Run {
                 }
             }
             "locked" => {
-                let is_locked = self.lock(step).is_locked().await.expect("an answer");
-                assert_eq!(Some(is_locked), step["is"].as_bool(), "{at}");
+                let end = Instant::now() + Duration::from_millis(step["within_ms"].as_u64().unwrap_or(0));
+                while Some(self.lock(step).is_locked().await.expect("an answer")) != step["is"].as_bool() {
+                    assert!(Instant::now() < end, "{at}");
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
             }
             "available" => {
                 let semaphore = self.client(step).semaphore(&self.name, self.limit);
@@ -260,11 +276,8 @@ impl Run {
                 assert_eq!(Some(available), number_of(&step["is"]), "{at}");
             }
             "force" => {
-                let was_held = self
-                    .client(step)
-                    .force_release(&self.lock(step))
-                    .await
-                    .expect("an answer");
+                let lock = self.lock(step);
+                let was_held = self.client(step).force_release(&lock).await.expect("an answer");
                 assert_eq!(Some(was_held), step["is"].as_bool(), "{at}");
             }
             "set_limit" => {
@@ -282,6 +295,8 @@ impl Run {
                 assert!(is_one_of(step, reason.as_str()), "{at}: {reason:?}");
             }
             "pause" => tokio::time::sleep(Duration::from_millis(step["ms"].as_u64().expect("ms"))).await,
+            // No task is anybody's.
+            "end" => {}
             "close" => self.client(step).close().await,
             other => panic!("no step {other:?}: {at}"),
         }
@@ -293,7 +308,7 @@ impl Run {
         if what == "reenter" {
             lock = match &self.leases[&text(step, "within")] {
                 Held::Lease(lease) => lock.within(lease),
-                Held::Released => panic!("{}: a released lease is entered", self.at),
+                Held::Released(_) => panic!("{}: a released lease is entered", self.at),
             };
         }
         match what {
@@ -316,18 +331,58 @@ impl Run {
         self.leases.insert(name, Held::Lease(lease));
     }
 
+    /// Tries from so many tasks at once.
+    async fn race(&mut self, step: &Value, at: &str) {
+        let racers = (0..number_of(&step["tasks"]).expect("tasks")).map(|number| {
+            let mut racer = step.clone();
+            racer["client"] = (number % 2).into();
+            let lock = wait(self.lock(&racer), step, Some(0));
+            tokio::spawn(async move { lock.try_acquire().await })
+        });
+        let mut granted = 0;
+        for call in racers.collect::<Vec<_>>() {
+            let result = call.await.expect("no panic");
+            if let Some(lease) = result.unwrap_or_else(|error| panic!("{at}: {error}")) {
+                granted += 1;
+                self.hold(format!("{}{granted}", text(step, "as")), lease);
+            }
+        }
+        assert_eq!(Some(granted), number_of(&step["is"]), "{at}: so many are granted");
+    }
+
     async fn release(&mut self, step: &Value, at: &str) {
-        let held = self.leases.insert(text(step, "lease"), Held::Released);
-        let outcome = match held.expect("a lease") {
-            Held::Lease(lease) => lease.release().await.unwrap_or_else(|error| panic!("{at}: {error}")),
-            // The type has no second release.
-            Held::Released => ReleaseOutcome::Released,
-        };
+        let outcome = self.released(step, at).await;
         if step["is"].is_null() {
             assert_eq!(outcome, ReleaseOutcome::Released, "{at}");
         } else {
             assert!(is_one_of(step, outcome.as_str()), "{at}: {outcome:?}");
         }
+    }
+
+    /// Only a lease is released here. Its word tells what is an error elsewhere.
+    async fn leave(&mut self, step: &Value, at: &str) {
+        if step["lease"].is_null() {
+            return;
+        }
+        let outcome = self.released(step, at).await;
+        let is_lost = matches!(outcome, ReleaseOutcome::Expired | ReleaseOutcome::Stolen);
+        assert_eq!(is_lost, step["error"].is_string(), "{at}: {outcome:?}");
+        assert!(
+            step["is"].is_null() || is_one_of(step, outcome.as_str()),
+            "{at}: {outcome:?}"
+        );
+    }
+
+    /// Releases a lease and gives the outcome.
+    async fn released(&mut self, step: &Value, at: &str) -> ReleaseOutcome {
+        let name = text(step, "lease");
+        let outcome = match self.leases.remove(&name).expect("a lease") {
+            Held::Lease(lease) => lease.release().await.unwrap_or_else(|error| panic!("{at}: {error}")),
+            // The type has no second release.
+            Held::Released(outcome) => outcome,
+        };
+        self.leases.insert(name, Held::Released(outcome));
+        outcome
     }
 
     fn client(&self, step: &Value) -> &Client {
@@ -338,11 +393,25 @@ impl Run {
     fn lease(&self, step: &Value) -> &Lease {
         match &self.leases[&text(step, "lease")] {
             Held::Lease(lease) => lease,
-            Held::Released => panic!("{}: {step}: a released lease", self.at),
+            Held::Released(_) => panic!("{}: {step}: a released lease", self.at),
         }
     }
 
-    fn lock(&self, step: &Value) -> Lock {
+    /// The lock object that the step names, or else a new one. Tasks share one by its clones.
+    fn lock(&mut self, step: &Value) -> Lock {
+        let Some(name) = step["lock"].as_str() else {
+            return self.new_lock(step);
+        };
+        let key = format!("{} {name}", number_of(&step["client"]).unwrap_or(0));
+        let lock = match self.locks.get(&key) {
+            Some(lock) => lock.clone(),
+            None => self.new_lock(step),
+        };
+        self.locks.insert(key, lock.clone());
+        lock
+    }
+
+    fn new_lock(&self, step: &Value) -> Lock {
         let client = self.client(step);
         let member = || client.lock(format!("{}:a", self.name));
         let name = &self.name;

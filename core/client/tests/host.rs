@@ -307,7 +307,7 @@ fn odd_numbers_are_refused() {
         ] {
             let error = client.run(Op::Acquire(acquire)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{odd}");
-            assert_eq!(error.lock(), Some("a"));
+            assert_eq!(error.lock_name(), Some("a"));
         }
     }
     let fixed = [0.0, 99.9, 86_400_001.0].map(|lease_ms| (lease_ms, false));

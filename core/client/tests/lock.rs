@@ -145,7 +145,7 @@ on_every_server! {
         let error = client.lock("a").lease(Duration::from_millis(200)).renewed().acquire().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.message().contains("200ms") && error.message().contains("300ms"), "{error}");
-        assert_eq!(error.lock(), Some("a"));
+        assert_eq!(error.lock_name(), Some("a"));
         assert!(!server.exists("a"));
     }
 
@@ -166,7 +166,7 @@ on_every_server! {
         assert!(theirs.lock("a").try_acquire().await.unwrap().is_none());
         let error = theirs.lock("a").wait(Duration::from_millis(20)).acquire().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LockTimeout);
-        assert_eq!(error.lock(), Some("a"));
+        assert_eq!(error.lock_name(), Some("a"));
         let holder = error.holder().expect("the holder");
         assert!(holder.remaining.unwrap() <= Duration::from_secs(10));
         held.release().await.unwrap();

@@ -23,7 +23,12 @@ impl Said {
     fn result<T: Debug>(result: &Result<T, leasehold::Error>) -> Self {
         let mut said = format!("{result:?} {result:#?}");
         if let Err(error) = result {
-            said += &format!("{error} {} {:?} {:?}", error.message(), error.lock(), error.holder());
+            said += &format!(
+                "{error} {} {:?} {:?}",
+                error.message(),
+                error.lock_name(),
+                error.holder()
+            );
             let mut cause = error.source();
             while let Some(next) = cause {
                 said += &format!("{next} {next:?}");

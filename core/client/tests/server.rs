@@ -151,7 +151,7 @@ async fn a_key_prefix_goes_before_every_key() {
         .acquire()
         .await
         .unwrap_err();
-    assert_eq!(error.lock(), Some("a"), "errors say what the caller said");
+    assert_eq!(error.lock_name(), Some("a"), "errors say what the caller said");
     assert_eq!(
         server.run(&["EXISTS", "shop:a", "leasehold:{shop:a}:token"]),
         Reply::Int(2)

@@ -108,7 +108,7 @@ async fn a_key_that_holds_something_else_is_named_and_advice_given() {
     for lock in [client.lock("list"), client.mutex("list"), client.fair_lock("list")] {
         let error = refused(lock.try_acquire().await);
         assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-        assert_eq!(error.lock(), Some("list"));
+        assert_eq!(error.lock_name(), Some("list"));
         assert!(error.message().contains("something that is not a lock"), "{error}");
     }
 }

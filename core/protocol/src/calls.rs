@@ -1,4 +1,4 @@
-//! Script calls in flight: what each is for, and when it was sent.
+//! Script calls in flight: what each is for, when it was sent, and what it may have done if nobody knows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,6 +9,31 @@ use crate::queue::QueueId;
 use crate::release::ReleaseId;
 use crate::reply::{CallError, Reply};
 use crate::session::{CallId, Ticket};
+
+/// Attempts of one owner id whose outcome is not known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Doubt {
+    /// Calls in flight.
+    pub(crate) open: Vec<CallId>,
+    /// A call was sent and its connection closed: it may run after a release
+    /// that takes the next connection.
+    pub(crate) cut: bool,
+    /// A call failed in a way that does not exclude a grant.
+    pub(crate) failed: bool,
+}
+
+impl Doubt {
+    /// Whether there may be a record.
+    pub(crate) fn is_any(&self) -> bool {
+        !self.open.is_empty() || self.cut || self.failed
+    }
+
+    /// A call's answer came, or its connection closed.
+    pub(crate) fn answered(&mut self, call: CallId, was_cut: bool) {
+        self.open.retain(|open| *open != call);
+        self.cut |= was_cut;
+    }
+}
 
 /// What a call is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

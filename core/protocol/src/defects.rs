@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::calls::Purpose;
+use crate::ending::ReleaseOutcome;
 use crate::error::Operation;
 use crate::hold::{Hold, HoldId, LeasePlan, lost_error};
 use crate::instant::Instant;
 use crate::lease::{LeaseTerms, deadline};
-use crate::session::{AcquireRequest, Context, Outcome, ReleaseOutcome, Session, Ticket};
+use crate::session::{AcquireRequest, Context, Outcome, Session, Ticket};
 use crate::timers::Timer;
 
 /// A mistake that a session can be made to make.
@@ -25,6 +26,8 @@ pub enum Defect {
     WaiterTrustsMessages,
     /// A waiter sleeps until a message comes.
     WaiterParks,
+    /// Who tries once for what several hold is refused while others of its client are asking.
+    SharedTryStandsInLine,
     /// Renewals go out one after the other, and wait for one that is not answered.
     StuckNodeStopsRenewals,
     /// The last renewals of several locks take milliseconds for seconds.
@@ -84,6 +87,7 @@ impl Defect {
     pub const ALL: &'static [Self] = &[
         Self::WaiterTrustsMessages,
         Self::WaiterParks,
+        Self::SharedTryStandsInLine,
         Self::StuckNodeStopsRenewals,
         Self::MultiLockUnits,
         Self::TokenIgnoresLease,

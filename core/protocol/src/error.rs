@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::ending::LostReason;
 use crate::name::shown;
 
 /// What went wrong, kind by kind. Every language has one class for each.
@@ -110,6 +111,7 @@ pub struct Error {
     lock: Option<String>,
     message: String,
     holder: Option<Holder>,
+    reason: Option<LostReason>,
 }
 
 impl Error {
@@ -122,6 +124,7 @@ impl Error {
             lock: None,
             message: message.into(),
             holder: None,
+            reason: None,
         }
     }
 
@@ -136,6 +139,13 @@ impl Error {
     #[must_use]
     pub fn with_holder(mut self, holder: Option<Holder>) -> Self {
         self.holder = holder;
+        self
+    }
+
+    /// The same error, saying why the lease was lost.
+    #[must_use]
+    pub fn with_reason(mut self, reason: Option<LostReason>) -> Self {
+        self.reason = reason;
         self
     }
 
@@ -154,7 +164,7 @@ impl Error {
     /// The lock's name, if one was involved, as messages show it: without the
     /// userinfo of a URL.
     #[must_use]
-    pub fn lock(&self) -> Option<&str> {
+    pub fn lock_name(&self) -> Option<&str> {
         self.lock.as_deref()
     }
 
@@ -162,6 +172,12 @@ impl Error {
     #[must_use]
     pub const fn holder(&self) -> Option<&Holder> {
         self.holder.as_ref()
+    }
+
+    /// Why the lease was lost; `None` if none was, or if that is not known.
+    #[must_use]
+    pub const fn reason(&self) -> Option<LostReason> {
+        self.reason
     }
 
     /// The cause and what to do, without lock and operation.

@@ -11,11 +11,11 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use crate::calls::Doubt;
 use crate::defects::Defect;
 use crate::instant::Instant;
 use crate::owner::OwnerId;
 use crate::queue::QueueId;
-use crate::request::Doubt;
 use crate::session::Session;
 
 /// So many are kept; of more the first are forgotten, and what a late call grants them ends by itself.

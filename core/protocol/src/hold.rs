@@ -29,18 +29,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::calls::Heir;
+use crate::calls::{Doubt, Heir};
 use crate::defects::Defect;
+use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, ErrorKind, Holder, Operation};
 use crate::instant::Instant;
 use crate::kinds::Keys;
 use crate::lease::{LeaseTerms, deadline};
 use crate::owner::OwnerId;
 use crate::queue::QueueId;
-use crate::request::Doubt;
-use crate::session::{
-    CallId, Config, Context, Event, Lane, LeaseId, LostReason, Outcome, ReleaseOutcome, Session, Ticket,
-};
+use crate::session::{CallId, Config, Context, Event, Lane, LeaseId, Outcome, Session, Ticket};
 use crate::timers::Timer;
 use crate::token::Token;
 
@@ -495,4 +493,5 @@ pub(crate) fn lost_error(hold: &Hold, operation: Operation) -> Error {
         format!("the lease was lost ({why}); release it and acquire the lock again"),
     )
     .with_lock(hold.keys.name.as_str())
+    .with_reason(Some(hold.lost.unwrap_or(LostReason::Expired)))
 }

@@ -40,6 +40,7 @@
 mod calls;
 mod composite;
 mod defects;
+mod ending;
 mod error;
 mod ghosts;
 mod hold;
@@ -73,6 +74,7 @@ mod watchdog;
 
 #[cfg(feature = "defects")]
 pub use defects::Defect;
+pub use ending::{LostReason, ReleaseOutcome};
 pub use error::{Error, ErrorKind, Holder, Operation};
 pub use instant::Instant;
 pub use kinds::{Kind, Permits};
@@ -84,6 +86,6 @@ pub use script::Script;
 pub use session::Session;
 pub use token::Token;
 pub use types::{
-    AcquireRequest, Call, CallId, Config, Context, Event, Grant, Lane, LeaseId, Limits, LockState, LostReason, NodeId,
-    Outcome, ReleaseOutcome, Ticket, Transmit,
+    AcquireRequest, Call, CallId, Config, Context, Event, Grant, Lane, LeaseId, Limits, LockState, NodeId, Outcome,
+    Ticket, Transmit,
 };

@@ -79,7 +79,7 @@ impl Session {
     /// When a waiter that left its mark on the server speaks again: like any poll, but
     /// before the server takes it for dead.
     pub(crate) fn heartbeat(&mut self) -> Duration {
-        self.between(self.config.poll).min(LONGEST_HEARTBEAT)
+        self.between(self.config.retry_interval).min(LONGEST_HEARTBEAT)
     }
 
     /// A lock may be free: of those that are not known to be in the line yet, the answer that is

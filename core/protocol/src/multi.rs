@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::defects::Defect;
+use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, ErrorKind, Operation};
 use crate::hold::{HoldId, LeasePlan};
 use crate::instant::Instant;
@@ -31,9 +32,7 @@ use crate::kinds::{Gate, Keys, Kind};
 use crate::lease::LeaseDuration;
 use crate::name::LockName;
 use crate::refusal::FIRST_ANSWER_GRACE;
-use crate::session::{
-    AcquireRequest, Context, Event, LeaseId, LostReason, NodeId, Outcome, ReleaseOutcome, Session, Ticket,
-};
+use crate::session::{AcquireRequest, Context, Event, LeaseId, NodeId, Outcome, Session, Ticket};
 
 /// Whole acquisitions and whole leases.
 #[derive(Debug, Default)]
@@ -408,12 +407,13 @@ fn place(request: &AcquireRequest) -> (Arc<[u8]>, Gate) {
     (keys.record, request.kind.gate())
 }
 
-fn whole_lost(operation: Operation) -> Error {
+fn whole_lost(operation: Operation, reason: Option<LostReason>) -> Error {
     Error::new(
         ErrorKind::LockLost,
         operation,
         "the lease was lost; release it and acquire the locks again",
     )
+    .with_reason(reason)
 }
 
 /// The one of two outcomes that the caller has to know.

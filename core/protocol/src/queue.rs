@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::error::Holder;
 use crate::hold::HoldId;
 use crate::instant::Instant;
-use crate::kinds::{Gate, Keys};
+use crate::kinds::{Gate, Keys, Kind};
 use crate::session::{CallId, NodeId, Ticket};
 use crate::subscriptions::Subscription;
 use crate::wakes::Wakes;
@@ -25,6 +25,31 @@ const SHARED_GAP: Duration = Duration::from_millis(16);
 /// Names a queue; never used again for another lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QueueId(u64);
+
+/// Where a caller stands until it is granted the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In this client's queue, of which only the first asks the server.
+    Queue,
+    /// In the server's queue.
+    Line,
+    /// In none: it waits for nobody here, and has no turn that could be over.
+    Alone,
+}
+
+impl Place {
+    /// A read inside a write is the writer's own. And where several hold at a time there may be room for who tries
+    /// once, though others of this client are asking: only the server knows.
+    pub(crate) const fn of(kind: Kind, once: bool, inside: bool) -> Self {
+        if kind.queues_on_server() {
+            Self::Line
+        } else if inside || (once && !kind.is_exclusive()) {
+            Self::Alone
+        } else {
+            Self::Queue
+        }
+    }
+}
 
 /// One lock's waiters and holder in this client.
 #[derive(Debug)]
@@ -39,8 +64,8 @@ pub(crate) struct Queue {
     pub(crate) waiting: VecDeque<Ticket>,
     /// The waiters that stand in the server's queue.
     pub(crate) line: Line,
-    /// Reads that are asked for inside a write: they wait for nobody here.
-    pub(crate) inside: BTreeSet<Ticket>,
+    /// Those who ask whoever else does: reads inside a write, and who tries once for what several hold.
+    pub(crate) alone: BTreeSet<Ticket>,
     /// The hold that keeps the others waiting, while it is valid; none if the lock
     /// is held by several at a time.
     pub(crate) holding: Option<HoldId>,
@@ -58,6 +83,25 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
+    /// A caller comes.
+    pub(crate) fn enter(&mut self, ticket: Ticket, place: Place) {
+        match place {
+            Place::Queue => self.waiting.push_back(ticket),
+            Place::Line => {
+                self.line.waiting.insert(ticket);
+            }
+            Place::Alone => {
+                self.alone.insert(ticket);
+            }
+        }
+    }
+
+    /// A caller goes. `Session::leave_line` takes it out of the server's queue.
+    pub(crate) fn leave(&mut self, ticket: Ticket) {
+        self.waiting.retain(|waiting| *waiting != ticket);
+        self.alone.remove(&ticket);
+    }
+
     /// Whether nobody waits or holds here.
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.line.waiting.is_empty() && self.holding.is_none()
@@ -71,6 +115,11 @@ impl Queue {
     /// Whether the server answered an attempt, or the lock was held here, after that.
     pub(crate) fn was_heard_after(&self, at: Instant) -> bool {
         self.heard.is_some_and(|heard| heard > at)
+    }
+
+    /// Whether its waiters ask for permits.
+    pub(crate) fn counts_permits(&self) -> bool {
+        self.at.1 == Gate::Semaphore
     }
 
     /// Why the server did not say who holds the lock when it was last asked.
@@ -92,7 +141,7 @@ impl Queue {
 
     /// Whether nobody here asks, waits or holds.
     pub(crate) fn is_unused(&self) -> bool {
-        self.is_idle() && self.inside.is_empty()
+        self.is_idle() && self.alone.is_empty()
     }
 }
 
@@ -214,7 +263,7 @@ impl Queues {
                 channel: Arc::clone(&keys.channel),
                 waiting: VecDeque::new(),
                 line: Line::default(),
-                inside: BTreeSet::new(),
+                alone: BTreeSet::new(),
                 holding: None,
                 turn: Turn::default(),
                 last_answer: None,

@@ -96,7 +96,7 @@ impl Session {
     /// How long a caller without a bound bears to hear nothing: one lease, but no less
     /// than it takes to ask again and be answered.
     pub(crate) fn longest_silence(&self) -> Duration {
-        let asked_again = self.config.poll.1.saturating_add(self.config.command_timeout);
+        let asked_again = self.config.retry_interval.1.saturating_add(self.config.command_timeout);
         self.config.lease.get().max(asked_again)
     }
 

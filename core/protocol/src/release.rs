@@ -22,7 +22,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::calls::{Heir, InFlight, Purpose};
+use crate::calls::{Doubt, Heir, InFlight, Purpose};
+use crate::ending::ReleaseOutcome;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::hold::Hold;
 use crate::instant::Instant;
@@ -32,8 +33,8 @@ use crate::owner::OwnerId;
 use crate::queue::QueueId;
 use crate::refusal::explain;
 use crate::reply::{CallError, Refusal, Reply};
-use crate::request::{Doubt, MAX_ATTEMPT};
-use crate::session::{CallId, Lane, NodeId, Outcome, ReleaseOutcome, Session, Ticket};
+use crate::request::MAX_ATTEMPT;
+use crate::session::{CallId, Lane, NodeId, Outcome, Session, Ticket};
 use crate::timers::Timer;
 
 /// Names a release.

@@ -15,14 +15,15 @@
 //!                                                  Release
 //! ```
 //!
-//! Only the first request of a queue leaves `Queued`. A request keeps one owner
-//! id for all its tries, so that asking again after a lost answer finds its own
-//! record; once a release for that id is owed, it draws a new one.
+//! Only the first request of a queue leaves `Queued`. Who stands in the server's
+//! queue, or in none, is `Trying` from the start. A request keeps one owner id for
+//! all its tries, so that asking again after a lost answer finds its own record;
+//! once a release for that id is owed, it draws a new one.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::calls::{InFlight, Purpose};
+use crate::calls::{Doubt, InFlight, Purpose};
 use crate::defects::Defect;
 use crate::error::ErrorKind;
 use crate::hold::LeasePlan;
@@ -31,7 +32,7 @@ use crate::kinds::{Answer, Attempt, Keys, parse_answer};
 use crate::lease::deadline;
 use crate::news::ClockSeen;
 use crate::owner::OwnerId;
-use crate::queue::QueueId;
+use crate::queue::{Place, QueueId};
 use crate::refusal::explain;
 use crate::reply::{CallError, Refusal, Reply};
 use crate::session::{AcquireRequest, CallId, Context, Lane, NodeId, Session, Ticket};
@@ -63,6 +64,7 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) queue: QueueId,
+    place: Place,
     pub(crate) keys: Arc<Keys>,
     owner: OwnerId,
     pub(crate) context: Option<Context>,
@@ -71,6 +73,8 @@ pub(crate) struct Request {
     pub(crate) fencing: bool,
     /// It tries once and does not wait.
     pub(crate) once: bool,
+    /// The server told it that others hold what it wants.
+    told_held: bool,
     /// The write hold that this read is taken inside.
     inside: Option<OwnerId>,
     /// A refusal left its mark on the server.
@@ -87,31 +91,6 @@ pub(crate) struct Request {
     pub(crate) graced: bool,
     /// What the server may have granted without our knowing.
     pub(crate) doubt: Doubt,
-}
-
-/// Attempts of one owner id whose outcome is not known.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Doubt {
-    /// Calls in flight.
-    pub(crate) open: Vec<CallId>,
-    /// A call was sent and its connection closed: it may run after a release
-    /// that takes the next connection.
-    pub(crate) cut: bool,
-    /// A call failed in a way that does not exclude a grant.
-    pub(crate) failed: bool,
-}
-
-impl Doubt {
-    /// Whether there may be a record.
-    pub(crate) fn is_any(&self) -> bool {
-        !self.open.is_empty() || self.cut || self.failed
-    }
-
-    /// A call's answer came, or its connection closed.
-    pub(crate) fn answered(&mut self, call: CallId, was_cut: bool) {
-        self.open.retain(|open| *open != call);
-        self.cut |= was_cut;
-    }
 }
 
 /// What the server granted, and when at the earliest.
@@ -176,21 +155,16 @@ impl Session {
         now: Instant,
     ) {
         let id = self.queues.open(&keys);
-        let at_the_server = inside.is_some() || keys.kind.queues_on_server();
         let once = request.wait.is_some_and(|wait| wait.is_zero());
-        let Some(queue) = self.queues.get_mut(id) else { return };
-        if once && inside.is_none() && !queue.is_idle() {
+        let asks_alone = once && !self.has(Defect::SharedTryStandsInLine);
+        let place = Place::of(keys.kind, asks_alone, inside.is_some());
+        if once && self.comes_after_others(id, place) {
             let outcome = self.others_first(id, &keys, now);
             self.complete(ticket, outcome);
             return;
         }
-        if keys.kind.queues_on_server() {
-            queue.line.waiting.insert(ticket);
-        } else if inside.is_some() {
-            queue.inside.insert(ticket);
-        } else {
-            queue.waiting.push_back(ticket);
-        }
+        let Some(queue) = self.queues.get_mut(id) else { return };
+        queue.enter(ticket, place);
         let owner = OwnerId::random(self.config.client, &mut *self.entropy);
         match request.wait {
             Some(wait) if wait.is_zero() => self.timers.set(Timer::Wait(ticket), now + self.config.command_timeout),
@@ -201,6 +175,7 @@ impl Session {
             ticket,
             Request {
                 queue: id,
+                place,
                 keys,
                 owner,
                 context: request.context,
@@ -208,6 +183,7 @@ impl Session {
                 max_hold: request.max_hold,
                 fencing: request.fencing,
                 once,
+                told_held: false,
                 inside,
                 marked: false,
                 queued: None,
@@ -219,10 +195,22 @@ impl Session {
                 doubt: Doubt::default(),
             },
         );
-        if at_the_server {
-            self.attempt(ticket, now);
-        } else {
-            self.advance(id, now);
+        match place {
+            Place::Queue => self.advance(id, now),
+            Place::Line | Place::Alone => self.attempt(ticket, now),
+        }
+    }
+
+    /// Whether who tries once is refused since others of this client come first.
+    fn comes_after_others(&self, id: QueueId, place: Place) -> bool {
+        let Some(queue) = self.queues.get(id) else { return false };
+        match place {
+            Place::Queue | Place::Line => !queue.is_idle(),
+            // A large request that waits is not overtaken by small ones; readers are all alike.
+            Place::Alone => {
+                let first = queue.waiting.front().and_then(|first| self.requests.get(first));
+                queue.counts_permits() && first.is_some_and(|first| first.told_held)
+            }
         }
     }
 
@@ -296,9 +284,12 @@ impl Session {
     /// nobody else asks for them.
     pub(crate) fn ask_after_outage(&mut self, node: NodeId, now: Instant) {
         let is_alone = |request: &Request| {
-            let is_polled = request.keys.kind.queues_on_server() && request.is_queued();
-            let queues_here = request.inside.is_none() && !request.keys.kind.queues_on_server();
-            request.keys.node == node && request.state == State::Sleeping && !is_polled && !queues_here
+            let asks_itself = match request.place {
+                Place::Queue => false,
+                Place::Line => !request.is_queued(),
+                Place::Alone => true,
+            };
+            asks_itself && request.keys.node == node && request.state == State::Sleeping
         };
         let alone = self.requests.iter().filter(|(_, request)| is_alone(request));
         let alone: Vec<Ticket> = alone.map(|(ticket, _)| *ticket).collect();
@@ -395,6 +386,7 @@ impl Session {
                     queued,
                     ..
                 }) => {
+                    request.told_held = true;
                     request.marked = !request.once && request.keys.kind.leaves_mark();
                     // Who does not wait was not put into the queue.
                     let seen = call.sent.zip(queued).filter(|_| !request.once);
@@ -484,7 +476,7 @@ impl Session {
         let poll = if marked {
             self.heartbeat()
         } else {
-            self.between(self.config.poll)
+            self.between(self.config.retry_interval)
         };
         let sleep = match remaining {
             Some(ttl) if self.has(Defect::WaiterTrustsMessages) => ttl,
@@ -521,8 +513,7 @@ impl Session {
             self.timers.stop(timer);
         }
         if let Some(queue) = self.queues.get_mut(request.queue) {
-            queue.waiting.retain(|waiting| *waiting != ticket);
-            queue.inside.remove(&ticket);
+            queue.leave(ticket);
         }
         self.leave_line(ticket, request.queue);
         self.advance(request.queue, now);
@@ -554,8 +545,7 @@ impl Session {
             self.timers.stop(timer);
         }
         if let Some(queue) = self.queues.get_mut(request.queue) {
-            queue.waiting.retain(|waiting| *waiting != ticket);
-            queue.inside.remove(&ticket);
+            queue.leave(ticket);
             queue.turn.granted(now);
             queue.wakes.changed();
         }

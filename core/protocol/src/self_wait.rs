@@ -89,17 +89,10 @@ impl Session {
             return None;
         }
         let keys = Keys::new(request.kind, &request.name, NodeId::default());
-        let holds_at = |gate, context: &Context| {
-            let queue = self.queues.find_at(&keys, gate);
-            let holds = queue.map_or(&[][..], |queue| self.reentrancy.all(queue, *context));
-            let holds = holds.iter().filter_map(|hold| self.holds.get(hold));
-            holds.filter(move |hold| hold.is_valid(now))
-        };
+        let held_at = |gate, context: &Context| self.valid_holds(&keys, gate, *context, now);
         let any_at = |gate| {
-            request
-                .blocked
-                .iter()
-                .any(|context| holds_at(gate, context).next().is_some())
+            let mut blocked = request.blocked.iter();
+            blocked.any(|context| held_at(gate, context).next().is_some())
         };
         let stops_it = match request.kind {
             Kind::Lock | Kind::Fair => any_at(Gate::Lock),
@@ -109,7 +102,7 @@ impl Session {
             Kind::Semaphore(permits) => {
                 let all = request.blocked.iter().chain(&request.context);
                 let held = all
-                    .flat_map(|context| holds_at(Gate::Semaphore, context))
+                    .flat_map(|context| held_at(Gate::Semaphore, context))
                     .map(permits_of);
                 let held = held.fold(0_u32, u32::saturating_add);
                 any_at(Gate::Semaphore) && held.saturating_add(permits.wanted()) > permits.limit()
@@ -123,12 +116,7 @@ impl Session {
     fn waits_for_own(&self, request: &AcquireRequest, these: impl Fn(&Hold) -> bool, now: Instant) -> Option<Error> {
         let context = request.context?;
         let keys = Keys::new(request.kind, &request.name, NodeId::default());
-        let own_at = |gate| {
-            let queue = self.queues.find_at(&keys, gate);
-            let holds = queue.map_or(&[][..], |queue| self.reentrancy.all(queue, context));
-            let holds = holds.iter().filter_map(|hold| self.holds.get(hold));
-            holds.filter(|hold| hold.is_valid(now))
-        };
+        let own_at = |gate| self.valid_holds(&keys, gate, context, now);
         let holds_at = |gate| own_at(gate).filter(|hold| these(hold));
         let message = match request.kind {
             Kind::Mutex => holds_at(Gate::Mutex).next().map(|_| {
@@ -149,6 +137,14 @@ impl Session {
             Kind::Lock | Kind::Fair | Kind::Read | Kind::Write => None,
         };
         message.map(|message| refusal(request, message))
+    }
+
+    /// What a thread or task holds of a lock, at one of its gates, and has not lost.
+    fn valid_holds(&self, keys: &Keys, gate: Gate, context: Context, now: Instant) -> impl Iterator<Item = &Hold> {
+        let queue = self.queues.find_at(keys, gate);
+        let holds = queue.map_or(&[][..], |queue| self.reentrancy.all(queue, context));
+        let holds = holds.iter().filter_map(|hold| self.holds.get(hold));
+        holds.filter(move |hold| hold.is_valid(now))
     }
 }
 

@@ -8,6 +8,7 @@ use crate::calls::{Calls, InFlight, Purpose};
 use crate::composite::Composites;
 #[cfg(feature = "defects")]
 use crate::defects::Defect;
+use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::ghosts::Ghosts;
 use crate::hold::{Extension, Hold, HoldId, Holds, LeasePlan, lost_error};

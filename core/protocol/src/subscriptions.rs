@@ -152,7 +152,7 @@ impl Session {
         if self.has(Defect::MessagesWakeNobody) {
             return;
         }
-        let poll = self.config.poll.0;
+        let poll = self.config.retry_interval.0;
         let Some(queue) = self.queues.get_mut(id).filter(|queue| queue.is_waited_at()) else {
             return;
         };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, Holder};
 use crate::instant::Instant;
 use crate::kinds::Kind;
@@ -25,7 +26,7 @@ pub struct Config {
     /// How long an answer may take.
     pub command_timeout: Duration,
     /// A waiter asks again after a time between these two, drawn at random.
-    pub poll: (Duration, Duration),
+    pub retry_interval: (Duration, Duration),
 }
 
 /// How much one call does at the most.
@@ -173,71 +174,6 @@ pub struct Grant {
     pub deadline: Instant,
     /// How many levels the hold has now.
     pub levels: u32,
-}
-
-/// How a release ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReleaseOutcome {
-    /// The record is gone by our hand, or an outer level still holds it.
-    Released,
-    /// The record was gone already.
-    Expired,
-    /// The record is another owner's.
-    Stolen,
-    /// The server did not answer in time; the release is tried on until the record's TTL has passed.
-    Unknown,
-}
-
-impl ReleaseOutcome {
-    /// The word that hosts see.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Released => "released",
-            Self::Expired => "expired",
-            Self::Stolen => "stolen",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
-/// Why a hold was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LostReason {
-    /// Its deadline came without a renewal that the server confirmed.
-    Expired,
-    /// The server has no record of it: DEL, FLUSHALL, eviction, failover.
-    Removed,
-    /// The server's record is another owner's.
-    Stolen,
-    /// `max_hold` has passed.
-    MaxHold,
-    /// The client was closed.
-    Closed,
-}
-
-impl LostReason {
-    /// The word that hosts see.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Expired => "expired",
-            Self::Removed => "removed",
-            Self::Stolen => "stolen",
-            Self::MaxHold => "max_hold",
-            Self::Closed => "closed",
-        }
-    }
-
-    /// What releasing a lease comes to that was lost so.
-    #[must_use]
-    pub const fn outcome(self) -> ReleaseOutcome {
-        match self {
-            Self::Stolen => ReleaseOutcome::Stolen,
-            Self::Closed => ReleaseOutcome::Released,
-            Self::Expired | Self::Removed | Self::MaxHold => ReleaseOutcome::Expired,
-        }
-    }
 }
 
 /// A lock's state on the server.

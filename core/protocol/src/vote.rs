@@ -4,13 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::defects::Defect;
+use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, ErrorKind, Operation};
 use crate::instant::Instant;
 use crate::lease::LeaseDuration;
 use crate::name::LockName;
-use crate::session::{
-    Context, Event, LeaseId, LockState, LostReason, NodeId, Outcome, ReleaseOutcome, Session, Ticket,
-};
+use crate::session::{Context, Event, LeaseId, LockState, NodeId, Outcome, Session, Ticket};
 use crate::timers::Timer;
 
 /// A hold by majority.
@@ -272,12 +271,9 @@ impl Session {
             return refuse(ErrorKind::NotOwner, "the lock was released meanwhile; acquire it again");
         };
         if vote.lost.is_some() {
-            return failed().cloned().or_else(|| {
-                refuse(
-                    ErrorKind::LockLost,
-                    "the lease was lost; release it and acquire the lock again",
-                )
-            });
+            let message = "the lease was lost; release it and acquire the lock again";
+            let error = Error::new(ErrorKind::LockLost, Operation::Extend, message).with_reason(vote.lost);
+            return failed().cloned().or(Some(Outcome::Failed(error)));
         }
         let extended = extends.done.iter().filter(|part| vote.parts.contains_key(part));
         if extended.count() >= self.majority() {

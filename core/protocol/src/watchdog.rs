@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::calls::{InFlight, Purpose};
 use crate::defects::Defect;
+use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind};
 use crate::hold::{Hold, HoldId};
 use crate::instant::Instant;
@@ -19,7 +20,7 @@ use crate::kinds::{Keys, Record, parse_record};
 use crate::lease::deadline;
 use crate::refusal::{explain, in_words};
 use crate::reply::{CallError, Refusal, Reply};
-use crate::session::{AcquireRequest, CallId, Event, Lane, LostReason, NodeId, Outcome, Session};
+use crate::session::{AcquireRequest, CallId, Event, Lane, NodeId, Outcome, Session};
 use crate::timers::Timer;
 
 /// The pause after a failed renewal: the first, and the longest.

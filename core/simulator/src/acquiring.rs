@@ -111,6 +111,7 @@ impl World {
                 .is_renewed()
                 .then(|| lease.length().map_or(self.clients[client].lease, |of| micros(of.get()))),
             bounded: wait.is_some(),
+            once: wait.is_some_and(|wait| wait.is_zero()),
             fencing,
         };
         let (wait, lease) = (wait.map(micros), lease.length().map(|lease| micros(lease.get())));

@@ -111,7 +111,7 @@ impl Client {
             lease: of.lease,
             primaries: u16::try_from(plan.nodes).unwrap_or(1),
             command_timeout: plan.command_timeout,
-            poll: plan.poll,
+            retry_interval: plan.poll,
         };
         let lease = micros(of.lease.get());
         let mut session = Session::new(config, Box::new(draw));

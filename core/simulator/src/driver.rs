@@ -83,7 +83,9 @@ impl World {
                         _ => {}
                     }
                 }
-                if let (Role::Acquire | Role::Poll, Some(name)) = (role(call.script).0, self.name_of(&call)) {
+                if let (Role::Acquire | Role::Poll, Some(name)) = (role(call.script).0, self.name_of(&call))
+                    && !self.is_asked_alone(client, name, &call)
+                {
                     self.wakes.asks(client, name);
                 }
                 let route = self.route(client, usize::from(call.node.0), Line::of(call.lane));
@@ -113,7 +115,8 @@ impl World {
     /// An attempt is made under an owner id: notes for which caller.
     fn asks(&mut self, client: usize, owner: usize, call: &Call) {
         let Some(name) = self.name_of(call) else { return };
-        let waiting = self.waiting_for(client, call);
+        let waiting = self.waiting_for(client, call, |_| true);
+        let alone = self.waiting_for(client, call, Task::asks_alone);
         let ticket = match waiting.as_slice() {
             // Who comes for its second lock stands behind others that came later.
             [one] if self.plan.family == Family::Several => Some(*one),
@@ -122,24 +125,43 @@ impl World {
                 Some(ticket) => Some(ticket),
                 None => return,
             },
-            // Of those that wait, the first one asks.
+            // Of those that wait, the first one asks, and each that waits for nobody.
+            all if !alone.is_empty() => {
+                let first = all.iter().filter(|ticket| !alone.contains(ticket)).min();
+                let asking: Vec<Ticket> = first.into_iter().chain(&alone).copied().collect();
+                match self.owned.who_asks(client, name, owner, &asking) {
+                    Some(ticket) => Some(ticket),
+                    None => return,
+                }
+            }
             all => all.iter().min().copied(),
         };
         self.owned.asks(client, name, owner, ticket, self.now);
     }
 
-    /// The callers that wait for what a call asks for.
-    fn waiting_for(&self, client: usize, call: &Call) -> Vec<Ticket> {
+    /// The callers that wait for what a call asks for, of those that are so.
+    fn waiting_for(&self, client: usize, call: &Call, is_so: impl Fn(&Task) -> bool) -> Vec<Ticket> {
         let (name, record) = (self.name_of(call), role(call.script).1);
         let is_it = |(of, kind): &Lock| {
             let is_fair = *kind == Kind::Fair;
             Some(*of) == name && Record::of(*kind) == record && is_fair == kinds::is_fair(call.script)
         };
-        let waiting = self.clients[client].tasks.iter().filter_map(Task::wants);
-        waiting
+        let tasks = self.clients[client].tasks.iter().filter(|task| is_so(task));
+        tasks
+            .filter_map(Task::wants)
             .filter(|(_, wanted)| wanted.iter().any(is_it))
             .map(|(ticket, _)| ticket)
             .collect()
+    }
+
+    /// Whether a call is of one who tries once beside others, and does not ask for them.
+    fn is_asked_alone(&mut self, client: usize, name: usize, call: &Call) -> bool {
+        let owner = kinds::owner(call).map(|owner| self.owner(owner));
+        let alone = self.waiting_for(client, call, Task::asks_alone);
+        owner.is_some()
+            && alone
+                .iter()
+                .any(|ticket| self.owned.asked_as(client, *ticket, name) == owner)
     }
 
     /// The name that a call is about.

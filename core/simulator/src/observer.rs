@@ -68,12 +68,14 @@ impl World {
         if self.ledger.of(client).any(|(_, lease)| lease.kind_of(name).is_some()) {
             return;
         }
-        let waiting = self.clients[client].tasks.iter().filter_map(Task::wants);
-        let of_name = waiting.filter_map(|(ticket, locks)| match locks {
-            // Kinds of one name may have channels of their own.
-            [(of, kind)] if *of == name && is_told_on(*kind, &text) => Some((ticket, *kind)),
-            _ => None,
-        });
+        let waiting = self.clients[client].tasks.iter().filter(|task| !task.asks_alone());
+        let of_name = waiting
+            .filter_map(Task::wants)
+            .filter_map(|(ticket, locks)| match locks {
+                // Kinds of one name may have channels of their own.
+                [(of, kind)] if *of == name && is_told_on(*kind, &text) => Some((ticket, *kind)),
+                _ => None,
+            });
         if let Some((ticket, kind)) = of_name.min_by_key(|(ticket, _)| *ticket)
             && self.is_free_for(kind, name)
         {

@@ -142,6 +142,13 @@ impl World {
                         format!("client {client}: {ticket:?} waits without bound and is told: held"),
                     )?;
                 }
+                if let Some((_, Wish::Acquire { locks, .. })) = &wish
+                    && let [(name, kind)] = locks.as_slice()
+                    && !kind.is_exclusive()
+                    && !self.comes_after_others(client, (*name, *kind))
+                {
+                    self.signals.found_no_room(client, ticket, self.now)?;
+                }
             }
             Outcome::Forced(is_done) => self.note(Line::Forced {
                 client,
@@ -222,6 +229,16 @@ impl World {
             self.think(client, task);
         }
         Ok(())
+    }
+
+    /// Whether others of this client wait for permits, which a try does not overtake.
+    fn comes_after_others(&self, client: usize, (name, kind): Lock) -> bool {
+        let is_it = |(of, other): &Lock| *of == name && Record::of(*other) == Record::Permits;
+        let waiting = self.clients[client].tasks.iter().filter(|task| !task.asks_alone());
+        Record::of(kind) == Record::Permits
+            && waiting
+                .filter_map(Task::wants)
+                .any(|(_, locks)| locks.iter().any(is_it))
     }
 
     fn is_granted(&mut self, client: usize, (task, ticket): (usize, Ticket), grant: &Grant, wish: Wish) -> Checked {

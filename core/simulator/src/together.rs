@@ -95,6 +95,7 @@ impl World {
             is_wrong: true,
             renewed: Some(self.clients[client].lease),
             bounded,
+            once: wait.is_some_and(|wait| wait.is_zero()),
             fencing: true,
         };
         self.waits(client, task, ticket, wish)

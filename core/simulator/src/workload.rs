@@ -24,6 +24,8 @@ pub(crate) enum Wish {
         /// The length that the watchdog renews it by; `None` for a fixed lease.
         renewed: Option<Micros>,
         bounded: bool,
+        /// Whether it tries once and does not wait.
+        once: bool,
         /// Whether it wants a token.
         fencing: bool,
     },
@@ -87,6 +89,14 @@ impl Task {
             (ticket, Wish::Acquire { locks, .. }) => Some((*ticket, locks)),
             _ => None,
         }
+    }
+
+    /// Whether it tries once for what several may hold: it asks beside all others.
+    pub(crate) fn asks_alone(&self) -> bool {
+        let Some((_, Wish::Acquire { once: true, locks, .. })) = &self.waits else {
+            return false;
+        };
+        matches!(locks.as_slice(), [(_, kind)] if !kind.is_exclusive())
     }
 
     /// Whether it waits for this ticket.

@@ -75,9 +75,12 @@ export interface NativeFailure {
   kind: string;
   message: string;
   operation: string;
-  lock?: string;
+  /** The lock's name. */
+  lockName?: string;
   /** Who held the lock at the server's last answer. */
   holder?: NativeHolder;
+  /** Why the lease was lost. */
+  reason?: string;
 }
 
 /** Who holds a lock. */

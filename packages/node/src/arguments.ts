@@ -1,46 +1,46 @@
 // What JavaScript lets through and the core must not see: values of the wrong
 // type. Ranges are the core's business.
 
-import { InvalidArgumentError } from './errors.js';
+import { InvalidArgumentError, type Operation } from './errors.js';
 import type { AcquireOptions, ConnectOptions } from './options.js';
 
 /** Where a client's locks are: on one server, or on several primaries. */
 export type Servers = { readonly url: string | undefined } | { readonly primaries: readonly string[] };
 
 /** A number, or nothing. */
-export function number(value: unknown, what: string): number | undefined {
+export function number(value: unknown, what: string, operation: Operation): number | undefined {
   if (value === undefined || typeof value === 'number') return value;
-  throw wrong(what, 'a number of milliseconds', value);
+  throw wrong(what, 'a number of milliseconds', value, operation);
 }
 
 /** A count. */
-export function count(value: unknown, what: string): number {
+export function count(value: unknown, what: string, operation: Operation): number {
   if (typeof value === 'number') return value;
-  throw wrong(what, 'a number', value);
+  throw wrong(what, 'a number', value, operation);
 }
 
 /** A boolean, or nothing. */
-export function boolean(value: unknown, what: string): boolean | undefined {
+export function boolean(value: unknown, what: string, operation: Operation): boolean | undefined {
   if (value === undefined || typeof value === 'boolean') return value;
-  throw wrong(what, 'true or false', value);
+  throw wrong(what, 'true or false', value, operation);
 }
 
 /** A string, or nothing. */
-export function string(value: unknown, what: string): string | undefined {
+export function string(value: unknown, what: string, operation: Operation): string | undefined {
   if (value === undefined || typeof value === 'string') return value;
-  throw wrong(what, 'a string', value);
+  throw wrong(what, 'a string', value, operation);
 }
 
 /** An object of options, or nothing. */
-export function object<T extends object>(value: T | undefined, what: string): T | undefined {
+export function object<T extends object>(value: T | undefined, what: string, operation: Operation): T | undefined {
   if (value === undefined || (typeof value === 'object' && value !== null)) return value;
-  throw wrong(what, 'an object', value);
+  throw wrong(what, 'an object', value, operation);
 }
 
 /** A signal, or nothing. By its shape: those of another realm or of a polyfill have classes of their own. */
 export function signal(value: unknown): AbortSignal | undefined {
   if (value === undefined || isSignal(value)) return value;
-  throw wrong('signal', 'an AbortSignal', value);
+  throw wrong('signal', 'an AbortSignal', value, 'acquire');
 }
 
 function isSignal(value: unknown): value is AbortSignal {
@@ -52,60 +52,58 @@ function isSignal(value: unknown): value is AbortSignal {
 }
 
 /** A lock's name, as far as strings of JavaScript can go wrong. */
-export function lockName(value: unknown): string {
-  if (typeof value !== 'string') throw wrong('the lock name', 'a string', value);
+export function lockName(value: unknown, operation: Operation): string {
+  if (typeof value !== 'string') throw wrong('the lock name', 'a string', value, operation);
   // A lone surrogate has no UTF-8; replaced, it would make two names one lock.
   if (/\p{Surrogate}/u.test(value)) {
-    throw new InvalidArgumentError('the lock name has a lone surrogate; give well-formed text', {
-      operation: 'acquire',
-    });
+    throw new InvalidArgumentError('the lock name has a lone surrogate; give well-formed text', { operation });
   }
   return value;
 }
 
 /** The options of an acquisition that are numbers or flags, checked. */
 export function acquireOptions<T extends AcquireOptions>(options: T | undefined): T | undefined {
-  const given = object(options, 'the options');
+  const given = object(options, 'the options', 'acquire');
   if (given === undefined) return undefined;
-  number(given.waitMs, 'waitMs');
-  number(given.leaseMs, 'leaseMs');
-  boolean(given.renew, 'renew');
-  number(given.maxHoldMs, 'maxHoldMs');
+  number(given.waitMs, 'waitMs', 'acquire');
+  number(given.leaseMs, 'leaseMs', 'acquire');
+  boolean(given.renew, 'renew', 'acquire');
+  number(given.maxHoldMs, 'maxHoldMs', 'acquire');
   return given;
 }
 
 /** The server of a client as the native library takes it. */
 export function oneServer(url: unknown): Servers {
   // Workers have an environment of their own, which only JavaScript sees.
-  return { url: string(url, 'the URL') ?? process.env.LEASEHOLD_URL };
+  return { url: string(url, 'the URL', 'connect') ?? process.env.LEASEHOLD_URL };
 }
 
 /** The primaries of a client as the native library takes them. How many there are is the core's business. */
 export function severalPrimaries(urls: unknown): Servers {
-  if (!Array.isArray(urls)) throw wrong('the URLs', 'an array of strings', urls);
+  if (!Array.isArray(urls)) throw wrong('the URLs', 'an array of strings', urls, 'connect');
   const primaries = Array.from(urls, (url: unknown) => {
     if (typeof url === 'string') return url;
-    throw wrong('each of the URLs', 'a string', url);
+    throw wrong('each of the URLs', 'a string', url, 'connect');
   });
   return { primaries };
 }
 
 /** The options of a client as the native library takes them. */
 export function clientOptions(servers: Servers, options: ConnectOptions | undefined) {
-  const given = object(options, 'the options') ?? {};
+  const given = object(options, 'the options', 'connect') ?? {};
   const [retryIntervalMinMs, retryIntervalMaxMs] = retryIntervalMs(given.retryIntervalMs);
   const checked = {
     ...servers,
-    leaseMs: number(given.leaseMs, 'leaseMs'),
-    commandTimeoutMs: number(given.commandTimeoutMs, 'commandTimeoutMs'),
-    connectTimeoutMs: number(given.connectTimeoutMs, 'connectTimeoutMs'),
+    leaseMs: number(given.leaseMs, 'leaseMs', 'connect'),
+    commandTimeoutMs: number(given.commandTimeoutMs, 'commandTimeoutMs', 'connect'),
+    connectTimeoutMs: number(given.connectTimeoutMs, 'connectTimeoutMs', 'connect'),
     retryIntervalMinMs,
     retryIntervalMaxMs,
-    keyPrefix: string(given.keyPrefix, 'keyPrefix'),
-    tlsCaFile: string(given.tlsCaFile, 'tlsCaFile'),
-    tlsCertFile: string(given.tlsCertFile, 'tlsCertFile'),
-    tlsKeyFile: string(given.tlsKeyFile, 'tlsKeyFile'),
-    lazy: boolean(given.lazy, 'lazy'),
+    keyPrefix: string(given.keyPrefix, 'keyPrefix', 'connect'),
+    tlsCaFile: string(given.tlsCaFile, 'tlsCaFile', 'connect'),
+    tlsCertFile: string(given.tlsCertFile, 'tlsCertFile', 'connect'),
+    tlsKeyFile: string(given.tlsKeyFile, 'tlsKeyFile', 'connect'),
+    lazy: boolean(given.lazy, 'lazy', 'connect'),
   };
   return Object.fromEntries(Object.entries(checked).filter(([, value]) => value !== undefined));
 }
@@ -115,10 +113,10 @@ function retryIntervalMs(value: unknown): [number | undefined, number | undefine
   if (Array.isArray(value) && value.length === 2 && value.every((end) => typeof end === 'number')) {
     return [value[0], value[1]];
   }
-  throw wrong('retryIntervalMs', 'two numbers of milliseconds, [min, max]', value);
+  throw wrong('retryIntervalMs', 'two numbers of milliseconds, [min, max]', value, 'connect');
 }
 
-function wrong(what: string, wanted: string, value: unknown): InvalidArgumentError {
+function wrong(what: string, wanted: string, value: unknown, operation: Operation): InvalidArgumentError {
   const got = value === null ? 'null' : Array.isArray(value) ? 'an array' : typeof value;
-  return new InvalidArgumentError(`${what} must be ${wanted}, not ${got}`);
+  return new InvalidArgumentError(`${what} must be ${wanted}, not ${got}`, { operation });
 }

@@ -1,6 +1,6 @@
 import { count, lockName, object, oneServer, severalPrimaries } from './arguments.js';
 import { Engine } from './engine.js';
-import { InvalidArgumentError } from './errors.js';
+import { InvalidArgumentError, type Operation } from './errors.js';
 import { addressOf, multiAddress, type NamedKind, permitsAddress } from './kinds.js';
 import type { Lease } from './lease.js';
 import { Lock } from './lock.js';
@@ -125,7 +125,7 @@ export class Client {
    * @throws InvalidArgumentError for a name, limit or option of the wrong type
    */
   semaphore(name: string, limit: number, options?: AcquireOptions): Semaphore {
-    return new Semaphore(this.#engine, lockName(name), limit, options);
+    return new Semaphore(this.#engine, lockName(name, 'acquire'), limit, options);
   }
 
   /**
@@ -142,7 +142,7 @@ export class Client {
    * @throws InvalidArgumentError for something else than lock objects of this client
    */
   multiLock(locks: Iterable<Lock | Semaphore>, options?: AcquireOptions): Lock {
-    const members = Array.from(object(locks, 'the locks') ?? [], (lock) => this.#own(lock));
+    const members = Array.from(object(locks, 'the locks', 'acquire') ?? [], (lock) => this.#own(lock, 'acquire'));
     const names = members.map(({ lock }) => lock.name);
     const addresses = members.map(({ address }) => address);
     return new Lock(this.#engine, names.join(', '), multiAddress(addresses), options);
@@ -159,7 +159,7 @@ export class Client {
    * @throws InvalidArgumentError for something else than a lock object of this client; nothing was sent
    */
   async forceRelease(lock: Lock | Semaphore): Promise<boolean> {
-    return this.#engine.forceRelease(this.#own(lock).address);
+    return this.#engine.forceRelease(this.#own(lock, 'release').address);
   }
 
   /**
@@ -175,7 +175,9 @@ export class Client {
    * @throws InvalidArgumentError for a name or limit out of range; nothing was sent
    */
   async setLimit(name: string, limit: number): Promise<boolean> {
-    return this.#engine.setLimit(permitsAddress(1, count(limit, 'the limit'), lockName(name)));
+    return this.#engine.setLimit(
+      permitsAddress(1, count(limit, 'the limit', 'set_limit'), lockName(name, 'set_limit')),
+    );
   }
 
   /**
@@ -195,9 +197,11 @@ export class Client {
     maybeBody?: Body<T>,
   ): Promise<T> {
     const body = typeof optionsOrBody === 'function' ? optionsOrBody : maybeBody;
-    const options = typeof optionsOrBody === 'function' ? undefined : object(optionsOrBody, 'the options');
-    if (typeof body !== 'function') throw new InvalidArgumentError('using needs a function to run');
-    const lock = typeof target === 'string' ? this.lock(target, options) : this.#own(target).lock;
+    const options = typeof optionsOrBody === 'function' ? undefined : object(optionsOrBody, 'the options', 'acquire');
+    if (typeof body !== 'function') {
+      throw new InvalidArgumentError('using needs a function to run', { operation: 'acquire' });
+    }
+    const lock = typeof target === 'string' ? this.lock(target, options) : this.#own(target, 'acquire').lock;
     const lease = await lock.lock(options);
     let result: T;
     try {
@@ -220,20 +224,27 @@ export class Client {
     return this.#engine.close();
   }
 
+  /** Whether `close` was called. */
+  get closed(): boolean {
+    return this.#engine.isClosed;
+  }
+
   /** Closes at the end of an `await using` block. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
   #named(kind: NamedKind, name: string, options: LockOptions | undefined): Lock {
-    const checked = lockName(name);
+    const checked = lockName(name, 'acquire');
     return new Lock(this.#engine, checked, addressOf(kind, checked), options);
   }
 
-  #own(lock: Lock | Semaphore): { lock: Lock; address: string } {
+  #own(lock: Lock | Semaphore, operation: Operation): { lock: Lock; address: string } {
     const one = lock instanceof Semaphore ? lock.permit : lock;
     const address = one instanceof Lock ? one.addressIn(this.#engine) : undefined;
-    if (address === undefined) throw new InvalidArgumentError('what is locked must be a lock object of this client');
+    if (address === undefined) {
+      throw new InvalidArgumentError('what is locked must be a lock object of this client', { operation });
+    }
     return { lock: one, address };
   }
 }

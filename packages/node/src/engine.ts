@@ -127,6 +127,10 @@ export class Engine {
     return REASONS[this.#native.lostReason(lease)] ?? null;
   }
 
+  get isClosed(): boolean {
+    return this.#closed !== undefined;
+  }
+
   /** Closes, once. */
   close(): Promise<void> {
     this.#closed ??= this.#answer(this.#native.close(), () => {

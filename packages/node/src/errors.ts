@@ -31,12 +31,15 @@ export interface Holder {
   readonly remainingMs: number | null;
 }
 
+/** What is done with a lock. */
+export type Operation = 'connect' | 'acquire' | 'release' | 'extend' | 'inspect' | 'set_limit';
+
 /** What an error knows beside its message. */
 export interface ErrorDetails {
   /** The lock's name. */
   readonly lockName?: string | undefined;
-  /** What was being done: `connect`, `acquire`, `release`, `extend` or `inspect`. */
-  readonly operation?: string | undefined;
+  /** What was being done; `acquire` if it is left out. */
+  readonly operation?: Operation | undefined;
   /** Who held the lock. */
   readonly holder?: Holder | undefined;
   /** Why the lease was lost. */
@@ -51,8 +54,8 @@ export class LeaseholdError extends Error {
   readonly code: string;
   /** The lock's name, without the userinfo of a URL; `null` if no lock was involved. */
   readonly lockName: string | null;
-  /** What was being done, or `null`. */
-  readonly operation: string | null;
+  /** What was being done. */
+  readonly operation: Operation;
 
   constructor(kind: ErrorKind, message: string, details: ErrorDetails = {}) {
     super(message);
@@ -60,7 +63,7 @@ export class LeaseholdError extends Error {
     this.kind = kind;
     this.code = `LEASEHOLD_${kind.replace(/(?<=[a-z])(?=[A-Z])/g, '_').toUpperCase()}`;
     this.lockName = details.lockName === undefined ? null : native.shown(details.lockName);
-    this.operation = details.operation ?? null;
+    this.operation = details.operation ?? 'acquire';
   }
 }
 

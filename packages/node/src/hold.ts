@@ -1,4 +1,4 @@
-import { LockLostError, type LostReason } from './errors.js';
+import { LockLostError, type LostReason, type Operation } from './errors.js';
 import { native } from './native.js';
 
 /**
@@ -56,7 +56,7 @@ export class Hold {
     this.#leave(this.siblings.lastIndexOf(this));
   }
 
-  lostError(reason: LostReason, operation?: string): LockLostError {
+  lostError(reason: LostReason, operation: Operation = 'extend'): LockLostError {
     const message = `lost lock ${JSON.stringify(native.shown(this.lockName))} (${reason}); stop, and take it again`;
     return new LockLostError(message, { lockName: this.lockName, reason, operation });
   }

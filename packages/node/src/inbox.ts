@@ -9,7 +9,7 @@
 // is freed, unless it still holds a lock.
 
 import { stopWaiting, wait } from './alive.js';
-import { errorOf, type Holder, type LostReason } from './errors.js';
+import { errorOf, type Holder, type LostReason, type Operation } from './errors.js';
 import { closeAtExit, forgetAtExit } from './exit.js';
 import type { Hold } from './hold.js';
 import { type ClientOptions, type NativeClient, type NativeFailure, type NativeHolder, native } from './native.js';
@@ -23,10 +23,15 @@ export class Failure {
     readonly refused: boolean,
   ) {}
 
-  /** Made where a caller awaits it, so that its stack names the caller. `reason` is why its lease was lost, if it was. */
-  error(reason?: LostReason | null): Error {
-    const { kind, message, operation, lock, holder } = this.native;
-    const details = { lockName: lock, operation, holder: holder && holderOf(holder), reason: reason ?? undefined };
+  /** Made where a caller awaits it, so that its stack names the caller. */
+  error(): Error {
+    const { kind, message, operation, lockName, holder, reason } = this.native;
+    const details = {
+      lockName,
+      operation: operation as Operation,
+      holder: holder && holderOf(holder),
+      reason: reason as LostReason | undefined,
+    };
     return errorOf(kind, message, details);
   }
 }

@@ -17,6 +17,7 @@ export {
   type LostReason,
   MisconfiguredError,
   NotOwnerError,
+  type Operation,
   UnavailableError,
 } from './errors.js';
 export type { Lease } from './lease.js';

@@ -85,7 +85,7 @@ export class Lease extends Named {
    * @throws UnavailableError if the server did not answer; the lease stays as it is
    */
   async extend(leaseMs?: number): Promise<void> {
-    const byMs = number(leaseMs, 'leaseMs');
+    const byMs = number(leaseMs, 'leaseMs', 'extend');
     if (this.#released) {
       throw new NotOwnerError('the lease was released already; take the lock again', {
         lockName: this.name,
@@ -93,7 +93,7 @@ export class Lease extends Named {
       });
     }
     const failure = await this.#engine.extend(this.#hold.id, byMs);
-    if (failure) throw this.explain(failure.error(this.lostReason));
+    if (failure) throw this.explain(failure.error());
   }
 
   /**
@@ -173,7 +173,7 @@ export class Lease extends Named {
   explain(failed: Error): Error {
     const isForgotten = failed instanceof InvalidArgumentError || failed instanceof NotOwnerError;
     const { lost } = this.#hold;
-    return lost !== undefined && isForgotten ? this.#hold.lostError(lost, failed.operation ?? undefined) : failed;
+    return lost !== undefined && isForgotten ? this.#hold.lostError(lost, failed.operation) : failed;
   }
 
   /** @internal Its number in the engine, if the engine is this one. */

@@ -23,7 +23,7 @@ export class Lock extends Named {
   constructor(engine: Engine, name: string, address: string, options: LockOptions | undefined, wanted = address) {
     super(name);
     this.#options = { ...acquireOptions(options) };
-    boolean(this.#options.fencing, 'fencing');
+    boolean(this.#options.fencing, 'fencing', 'acquire');
     this.#origin = { engine, name, address, holds: [] };
     this.#address = wanted;
   }
@@ -122,7 +122,7 @@ export class Lock extends Named {
     const answer = await origin.engine.acquire(wanted, grant, signal(given?.signal));
     if (!(answer instanceof Failure)) return answer;
     if (answer.refused && orNull) return null;
-    const failed = answer.error(given?.within?.lostReason);
+    const failed = answer.error();
     throw given?.within?.explain(failed) ?? failed;
   }
 
@@ -141,7 +141,7 @@ export class Lock extends Named {
   }
 
   #own(lease: Lease): Lease {
-    const details = { lockName: this.name, operation: 'release' };
+    const details = { lockName: this.name, operation: 'release' } as const;
     if (!(lease instanceof Lease)) {
       throw new InvalidArgumentError('what is released is a lease of this lock; pass the one that you got', details);
     }

@@ -26,7 +26,7 @@ export class Semaphore extends Named {
   /** @internal */
   constructor(engine: Engine, name: string, limit: number, options: AcquireOptions | undefined) {
     super(name);
-    this.limit = count(limit, 'the limit');
+    this.limit = count(limit, 'the limit', 'acquire');
     this.#engine = engine;
     this.#address = permitsAddress(1, this.limit, name);
     this.#options = options && { ...options };
@@ -95,12 +95,12 @@ export class Semaphore extends Named {
    * @throws InvalidArgumentError for something else than a number
    */
   permits(permits: number): Lock {
-    const wanted = permitsAddress(count(permits, 'permits'), this.limit, this.name);
+    const wanted = permitsAddress(count(permits, 'permits', 'acquire'), this.limit, this.name);
     return new Lock(this.#engine, this.name, this.#address, this.#options, wanted);
   }
 
   async #take(permits: number | undefined, options: PermitOptions | undefined, orNull: boolean): Promise<Lease | null> {
-    const wanted = permits === undefined ? 1 : count(permits, 'permits');
+    const wanted = permits === undefined ? 1 : count(permits, 'permits', 'acquire');
     const address = wanted === 1 ? this.#address : permitsAddress(wanted, this.limit, this.name);
     return this.permit.acquire(address, options, orNull);
   }

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { type Client, connect, InvalidArgumentError, MisconfiguredError, UnavailableError } from 'leasehold';
+import { type Client, connect, InvalidArgumentError, MisconfiguredError, redlock, UnavailableError } from 'leasehold';
 import { RedisServer } from './server.js';
 
 describe('bad input', () => {
@@ -84,6 +84,26 @@ describe('bad input', () => {
     await assert.rejects(connect(5 as never), InvalidArgumentError);
     await assert.rejects(connect(server.url, { keyPrefix: 5 as never }), InvalidArgumentError);
     await assert.rejects(connect(server.url, { retryIntervalMs: [5] as never }), InvalidArgumentError);
+  });
+
+  it('what was being done is told of every argument that is refused', async () => {
+    // What is held writes a token, and here nothing is written.
+    await using elsewhere = await connect('memory://');
+    const refused: [string, () => unknown][] = [
+      ['connect', () => connect(server.url, { leaseMs: '100' as never })],
+      ['connect', () => redlock('redis://a' as never)],
+      ['acquire', () => client.lock(5 as never)],
+      ['acquire', () => client.lock('told').lock({ waitMs: '100' as never })],
+      ['acquire', () => client.using('told', undefined as never)],
+      ['acquire', () => client.multiLock([{} as never])],
+      ['release', () => client.forceRelease({} as never)],
+      ['set_limit', () => client.setLimit('told', '5' as never)],
+      ['set_limit', () => client.setLimit(5 as never, 5)],
+      ['extend', () => elsewhere.using('told', (lease) => lease.extend('100' as never))],
+    ];
+    for (const [operation, call] of refused) {
+      await assert.rejects(async () => call(), { name: 'InvalidArgumentError', operation });
+    }
   });
 
   it('a malformed URL is refused, and none at all', async () => {

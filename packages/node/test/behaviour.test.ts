@@ -12,6 +12,7 @@ import {
   type AcquireOptions,
   type Client,
   connect,
+  InvalidArgumentError,
   type Lease,
   LeaseholdError,
   type Lock,
@@ -36,7 +37,9 @@ interface Step {
   readonly do: string;
   readonly client?: number;
   readonly kind?: string;
+  readonly lock?: string;
   readonly task?: string;
+  readonly tasks?: number;
   readonly as?: string;
   readonly lease?: string;
   readonly within?: string;
@@ -90,6 +93,7 @@ const FACTORIES: Record<
 /** One scenario for one kind while it runs. */
 class Run {
   readonly #name = `behaviour-${randomUUID()}`;
+  readonly #locks = new Map<string, Lock | Semaphore>();
   readonly #leases = new Map<string, Lease>();
   readonly #calls = new Map<string, Call>();
 
@@ -104,11 +108,16 @@ class Run {
     acquire: (step) => this.#settle(step, this.#acquire(step)),
     reenter: (step) => this.#settle(step, this.#acquire(step)),
     try: async (step) => {
-      const options = { ...optionsOf(step), waitMs: step.wait_ms ?? 0 };
-      const lock = this.#lock(step);
-      const asked = isSemaphore(lock) ? lock.tryAcquire(step.permits, options) : lock.tryLock(options);
-      if (step.is !== 'refused') return this.#settle(step, asked as Promise<Lease>);
+      const asked = this.#try(step);
+      if (step.is !== 'refused') return this.#settle(step, asked);
       assert.equal(await asked, null);
+    },
+    race: async (step) => {
+      const racers = Array.from({ length: step.tasks as number }, (_, number) => ({ ...step, client: number % 2 }));
+      const asked = await Promise.all(racers.map((racer) => this.#try(racer)));
+      const leases = asked.filter((lease) => lease !== null);
+      assert.equal(leases.length, step.is);
+      for (const [index, lease] of leases.entries()) this.#leases.set(`${step.as}${index + 1}`, lease);
     },
     start: async (step) => {
       const controller = new AbortController();
@@ -129,12 +138,28 @@ class Run {
       await assert.rejects(lease, (reason) => reason === 'cancelled');
     },
     release: async (step) => {
-      const allowed: unknown[] = Array.isArray(step.is) ? step.is : [step.is ?? 'released'];
       const outcome = await this.#lease(step.lease).release();
-      assert.ok(allowed.includes(outcome), `${outcome}`);
+      assert.ok(oneOrMany(step.is ?? 'released').includes(outcome), `${outcome}`);
+    },
+    leave: async (step) => {
+      const lock = this.#lock(step);
+      const leave = (lease: Lease) => (isSemaphore(lock) ? lock.release(lease) : lock.unlock(lease));
+      // Who holds nothing has what a refusal gave.
+      if (step.lease === undefined) return assert.rejects(leave(null as never), InvalidArgumentError);
+      const left = leave(this.#lease(step.lease));
+      await fails(step, left);
+      if (step.error === undefined) return assert.equal(await left, 'released');
+      if (step.is === undefined) return;
+      await assert.rejects(left, ({ reason }) => oneOrMany(step.is).includes(reason));
     },
     extend: (step) => fails(step, this.#lease(step.lease).extend(step.by_ms)),
     valid: async (step) => assert.equal(this.#lease(step.lease).isValid, step.is),
+    held: async (step) => {
+      const lock = this.#lock(step);
+      // A semaphore does not say.
+      const held = isSemaphore(lock) ? step.lease !== undefined && this.#lease(step.lease).isValid : lock.isHeld();
+      assert.equal(held, step.is);
+    },
     remaining: async (step) => {
       const { remainingMs } = this.#lease(step.lease);
       assert.ok(remainingMs >= Number(step.above) && remainingMs <= (step.below as number), `${remainingMs}`);
@@ -159,9 +184,11 @@ class Run {
       }
     },
     locked: async (step) => {
-      const lock = this.#lock(step);
-      const locked = isSemaphore(lock) ? (await lock.available()) < lock.limit : await lock.isLocked();
-      assert.equal(locked, step.is);
+      const end = performance.now() + (step.within_ms ?? 0);
+      while ((await this.#isLocked(step)) !== step.is) {
+        assert.ok(performance.now() < end, `it is not ${step.is}`);
+        await sleep(10);
+      }
     },
     available: async (step) => assert.equal(await (this.#lock(step) as Semaphore).available(), step.is),
     force: async (step) => assert.equal(await this.#client(step).forceRelease(this.#lock(step)), step.is),
@@ -176,10 +203,12 @@ class Run {
       const lease = this.#lease(step.lease);
       const { signal } = lease;
       await eventually(step.within_ms ?? PATIENCE_MS, () => signal.aborted);
-      assert.ok((step.is as unknown[]).includes(lease.lostReason), `${lease.lostReason}`);
+      assert.ok(oneOrMany(step.is).includes(lease.lostReason), `${lease.lostReason}`);
       assert.equal(signal.reason.reason, lease.lostReason);
     },
     pause: (step) => sleep(step.ms),
+    // No task is anybody's.
+    end: async () => {},
     close: (step) => this.#client(step).close(),
   };
 
@@ -188,6 +217,17 @@ class Run {
     const lock = this.#lock(step);
     if (isSemaphore(lock)) return lock.acquire(step.permits, options);
     return lock.lock({ ...options, within: step.within === undefined ? undefined : this.#lease(step.within) });
+  }
+
+  #try(step: Step): Promise<Lease | null> {
+    const options = { ...optionsOf(step), waitMs: step.wait_ms ?? 0 };
+    const lock = this.#lock(step);
+    return isSemaphore(lock) ? lock.tryAcquire(step.permits, options) : lock.tryLock(options);
+  }
+
+  async #isLocked(step: Step): Promise<boolean> {
+    const lock = this.#lock(step);
+    return isSemaphore(lock) ? (await lock.available()) < lock.limit : lock.isLocked();
   }
 
   /** The lease that is asked for, or the error that the step wants. */
@@ -203,7 +243,16 @@ class Run {
     return this.clients[step.client ?? 0] as Client;
   }
 
+  /** The lock object that the step names, or else a new one. */
   #lock(step: Step): Lock | Semaphore {
+    if (step.lock === undefined) return this.#newLock(step);
+    const key = `${step.client ?? 0} ${step.lock}`;
+    const lock = this.#locks.get(key) ?? this.#newLock(step);
+    this.#locks.set(key, lock);
+    return lock;
+  }
+
+  #newLock(step: Step): Lock | Semaphore {
     const factory = FACTORIES[step.kind ?? this.kind];
     assert.ok(factory, `no lock is of the kind ${step.kind ?? this.kind}`);
     return factory(this.#client(step), this.#name, { fencing: step.token }, step.limit ?? this.limit);
@@ -284,6 +333,10 @@ function optionsOf(step: Step): AcquireOptions {
 
 function isSemaphore(lock: Lock | Semaphore): lock is Semaphore {
   return 'limit' in lock;
+}
+
+function oneOrMany(expected: unknown): unknown[] {
+  return Array.isArray(expected) ? expected : [expected];
 }
 
 function said(name: string | undefined): string {

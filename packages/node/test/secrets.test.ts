@@ -102,7 +102,7 @@ const places: Record<string, Place> = {
   'redlock of one text': openRedlock,
   'lease of a client': (listen, given) => open(listen, 'memory://', { leaseMs: given }),
   'timeout of a client': (listen, given) => open(listen, 'memory://', { commandTimeoutMs: given }),
-  poll: async (listen, given) => {
+  'retry interval': async (listen, given) => {
     await open(listen, 'memory://', { retryIntervalMs: given });
     await open(listen, 'memory://', { retryIntervalMs: [1, given] });
   },

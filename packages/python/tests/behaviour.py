@@ -85,6 +85,9 @@ class Actor(Protocol):
         ...
 
     def stop(self) -> None: ...
+    def end(self) -> None:
+        """Stops it, and waits until its thread or task is over."""
+        ...
 
 
 class Face(Protocol):
@@ -124,6 +127,7 @@ class Run:
         calls = [step["call"] for step in steps if step["do"] == "cancel"]
         self._cancelled = {task_of(step) for step in steps if step["do"] == "start" and step["as"] in calls}
         self._actors: dict[tuple[int, str], Actor] = {}
+        self._locks: dict[tuple[int, str], Any] = {}
         self._leases: dict[str, Any] = {}
         self._calls: dict[str, Future[Any]] = {}
         self._owners: dict[str, Actor] = {}
@@ -157,15 +161,17 @@ class Run:
         self._granted(step, self._actor(step), self._acquiring(step))
 
     def _do_try(self, step: Step) -> None:
-        lock = self._lock(step)
-        permits = [step["permits"]] if "permits" in step else []
-        lease = self._granted(
-            step,
-            self._actor(step),
-            lambda: lock.try_acquire(*permits, wait=seconds(step.get("wait_ms", 0))),
-        )
+        lease = self._granted(step, self._actor(step), self._trying(step))
         if "error" not in step:
             assert (lease is None) == (step.get("is") == "refused")
+
+    def _do_race(self, step: Step) -> None:
+        racers = [{**step, "client": number % 2, "task": f"racer {number}"} for number in range(step["tasks"])]
+        tries = [(self._actor(racer), self._trying(racer)) for racer in racers]
+        calls = [actor.submit(trying) for actor, trying in tries]
+        leases = [lease for lease in (call.result(PATIENCE) for call in calls) if lease is not None]
+        assert len(leases) == step["is"]
+        self._leases |= {f"{step['as']}{number}": lease for number, lease in enumerate(leases, 1)}
 
     def _do_reenter(self, step: Step) -> None:
         self._granted(step, self._owners[step["within"]], self._acquiring(step))
@@ -189,19 +195,30 @@ class Run:
     def _do_release(self, step: Step) -> None:
         assert self._ask(step, self._lease(step).release) in one_or_many(step.get("is", "released"))
 
+    def _do_leave(self, step: Step) -> None:
+        left = self._actor(step).submit(self._lock(step).release)
+        if "error" not in step:
+            assert left.result(PATIENCE) == "released"
+            return
+        error = failure(left, step, PATIENCE)
+        if "is" in step:
+            assert isinstance(error, leasehold.LockLostError)
+            assert error.reason in one_or_many(step["is"])
+
     def _do_extend(self, step: Step) -> None:
         self._ask(step, lambda: self._lease(step).extend(seconds(step["by_ms"])))
 
     def _do_valid(self, step: Step) -> None:
         assert self._lease(step).is_valid() is step["is"]
 
+    def _do_held(self, step: Step) -> None:
+        assert self._ask(step, self._plain_lock(step).owned) is step["is"]
+
     def _do_remaining(self, step: Step) -> None:
         assert step["above"] <= self._lease(step).remaining() * 1000 <= step["below"]
 
     def _do_kept(self, step: Step) -> None:
-        lock = self._lock(step)
-        if isinstance(lock, leasehold.Semaphore | aio.Semaphore):
-            lock = lock.permits(1)
+        lock = self._plain_lock(step)
         end = time.monotonic() + step["ms"] / 1000
         while time.monotonic() < end:
             assert self._lease(step).is_valid()
@@ -216,12 +233,10 @@ class Run:
             assert token > (self._leases[step["above"]].token if "above" in step else 0)
 
     def _do_locked(self, step: Step) -> None:
-        lock = self._lock(step)
-        if isinstance(lock, leasehold.Semaphore | aio.Semaphore):
-            is_locked = self._ask(step, lock.available) < lock.limit
-        else:
-            is_locked = self._ask(step, lock.locked)
-        assert is_locked is step["is"]
+        end = time.monotonic() + step.get("within_ms", 0) / 1000
+        while self._is_locked(step) is not step["is"]:
+            assert time.monotonic() < end
+            time.sleep(0.01)
 
     def _do_available(self, step: Step) -> None:
         assert self._ask(step, self._lock(step).available) == step["is"]
@@ -242,14 +257,28 @@ class Run:
     def _do_pause(self, step: Step) -> None:
         time.sleep(step["ms"] / 1000)
 
+    def _do_end(self, step: Step) -> None:
+        self._actors.pop(task_of(step)).end()
+
     def _do_close(self, step: Step) -> None:
         self._ask(step, self._client(step).close)
+
+    def _trying(self, step: Step) -> Work:
+        lock = self._lock(step)
+        permits = [step["permits"]] if "permits" in step else []
+        return lambda: lock.try_acquire(*permits, wait=seconds(step.get("wait_ms", 0)))
 
     def _acquiring(self, step: Step) -> Work:
         lock = self._lock(step)
         if isinstance(lock, leasehold.Semaphore | aio.Semaphore):
             return lambda: lock.acquire(step.get("permits", 1))
         return lambda: self._face.take(lock)
+
+    def _is_locked(self, step: Step) -> bool:
+        lock = self._lock(step)
+        if isinstance(lock, leasehold.Semaphore | aio.Semaphore):
+            return bool(self._ask(step, lock.available) < lock.limit)
+        return bool(self._ask(step, lock.locked))
 
     def _granted(self, step: Step, actor: Actor, acquiring: Work) -> Any:
         lease = outcome(actor.submit(acquiring), step, PATIENCE)
@@ -273,7 +302,21 @@ class Run:
     def _client(self, step: Step) -> Any:
         return self._clients[step.get("client", 0)]
 
+    def _plain_lock(self, step: Step) -> Any:
+        """Of a semaphore, one permit as a lock."""
+        lock = self._lock(step)
+        return lock.permits(1) if isinstance(lock, leasehold.Semaphore | aio.Semaphore) else lock
+
     def _lock(self, step: Step) -> Any:
+        """The lock object that the step names, or else a new one."""
+        if "lock" not in step:
+            return self._new_lock(step)
+        key = (step.get("client", 0), step["lock"])
+        if key not in self._locks:
+            self._locks[key] = self._new_lock(step)
+        return self._locks[key]
+
+    def _new_lock(self, step: Step) -> Any:
         client, name = self._client(step), self._name
         options: dict[str, Any] = {
             "wait": seconds(step.get("wait_ms")),
@@ -315,7 +358,7 @@ class Threads:
         if is_cancelled:
             return self._main_thread
         actor = ThreadActor()
-        threading.Thread(target=actor.run).start()
+        actor.start()
         return actor
 
     def take(self, lock: leasehold.Lock) -> leasehold.Lease | None:
@@ -344,6 +387,10 @@ class ThreadActor:
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[tuple[Work, Future[Any]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self.run)
+
+    def start(self) -> None:
+        self._thread.start()
 
     def run(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -365,6 +412,11 @@ class ThreadActor:
 
     def stop(self) -> None:
         self._jobs.put(None)
+
+    def end(self) -> None:
+        self.stop()
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
 
 
 class Tasks:
@@ -429,16 +481,25 @@ class TaskActor:
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._jobs.put_nowait, None)
 
+    def end(self) -> None:
+        self.stop()
+        asyncio.run_coroutine_threadsafe(asyncio.wait([self._task]), self._loop).result(PATIENCE)
+
 
 def outcome(future: Future[Any], step: Step, patience: float) -> Any:
     """What a call came to, which must be the error that the step names, if it does."""
-    error = step.get("error")
-    if error is None:
+    if "error" not in step:
         return future.result(patience)
+    failure(future, step, patience)
+    return None
+
+
+def failure(future: Future[Any], step: Step, patience: float) -> leasehold.LeaseholdError:
+    """The error that the step names, which the call must have ended in."""
     with pytest.raises(leasehold.LeaseholdError) as caught:
         future.result(patience)
-    assert type(caught.value).__name__ == f"{error}Error"
-    return None
+    assert type(caught.value).__name__ == f"{step['error']}Error"
+    return caught.value
 
 
 def task_of(step: Step) -> tuple[int, str]:

@@ -56,9 +56,9 @@ def test_errors_are_also_what_python_calls_such_things(
 
 
 def test_errors_survive_pickling() -> None:
-    error = leasehold.LockTimeoutError("text", lock="door", operation="acquire", holder=leasehold.Holder("o", 1.5))
+    error = leasehold.LockTimeoutError("text", lock_name="door", operation="acquire", holder=leasehold.Holder("o", 1.5))
     again = pickle.loads(pickle.dumps(error))
-    assert (str(again), again.lock, again.operation, again.holder) == ("text", "door", "acquire", ("o", 1.5))
+    assert (str(again), again.lock_name, again.operation, again.holder) == ("text", "door", "acquire", ("o", 1.5))
 
 
 @pytest.fixture

@@ -97,10 +97,10 @@ def test_a_thread_that_goes_on_keeps_its_lock_until_it_ends(server: RedisServer,
 import leasehold, sys, threading, time
 client = leasehold.connect(sys.argv[1])
 def work():
-    client.lock("door").acquire()
-    threading.main_thread().join()
-    time.sleep(0.3)
-    print(client.lock("door").owned(), flush=True)
+    with client.lock("door") as lease:
+        threading.main_thread().join()
+        time.sleep(0.3)
+        print(lease.is_valid(), flush=True)
 threading.Thread(target=work).start()
 """
     assert succeeds(program, server.url) == "True\n"
@@ -165,9 +165,9 @@ def test_an_asyncio_program_frees_what_its_tasks_held(server: RedisServer, store
     program = """
 import asyncio, leasehold, sys
 async def main():
-    global client
+    global client, lease
     client = await leasehold.aio.connect(sys.argv[1])
-    await client.lock("door").acquire()
+    lease = await client.lock("door").try_acquire()
 asyncio.run(main())
 """
     succeeds(program, server.url)

@@ -83,7 +83,9 @@ async def tasks_of_one_thread_exclude_each_other() -> None:
 async def test_ownership_by_thread_that_crosses_tasks_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     await tasks_of_one_thread_exclude_each_other()
 
-    the_thread = TaskOwner(asyncio.get_running_loop())
+    the_task = asyncio.current_task()
+    assert the_task is not None
+    the_thread = TaskOwner(the_task)
     monkeypatch.setattr(aio_lock, "this_task", lambda: the_thread)
     with pytest.raises(AssertionError, match="another task was let in"):
         await tasks_of_one_thread_exclude_each_other()

@@ -76,7 +76,7 @@ async def test_a_lock_taken_away_cancels_its_scope_in_time(
                 await asyncio.sleep(30)
         assert time.monotonic() - started < TOLD_WITHIN
         assert caught.value.reason == reason
-        assert caught.value.lock == "door"
+        assert caught.value.lock_name == "door"
         assert isinstance(caught.value.__cause__, asyncio.CancelledError)
         before = store.hgetall("door")
         assert await lease.release() in (outcome, "released")
@@ -245,7 +245,7 @@ async def test_a_release_that_finds_out_that_the_lock_is_lost_says_so(
         lose()
         with pytest.raises(leasehold.LockLostError) as caught:
             lock.release()
-        assert (caught.value.reason, caught.value.lock) == (outcome, "door")
+        assert (caught.value.reason, caught.value.lock_name) == (outcome, "door")
         store.delete("door")
         lease = lock.try_acquire()
         lose()

@@ -196,7 +196,7 @@ PLACES: dict[str, Callable[[Listener, Any], object]] = {
     "redlock of one text": redlock,
     "lease of a client": lambda listen, given: connect(listen, lease=given),
     "timeout of a client": lambda listen, given: connect(listen, command_timeout=given),
-    "poll": lambda listen, given: [connect(listen, retry_interval=both) for both in (given, (1, given))],  # type: ignore[func-returns-value]
+    "retry interval": lambda listen, given: [connect(listen, retry_interval=both) for both in (given, (1, given))],  # type: ignore[func-returns-value]
     "prefix": lambda listen, given: connect(listen, key_prefix=given),
     "a file of authorities": lambda listen, given: connect(listen, url="rediss://127.0.0.1:1", tls_ca_file=given),
     "a file of a certificate": lambda listen, given: connect(

@@ -69,10 +69,12 @@ def test_other_threads_wait_and_give_up(client: leasehold.Client) -> None:
 
 def test_wrong_templates_are_refused_at_once(client: leasehold.Client) -> None:
     for template in ("user:{user}", "user:{}", "user:{0}", "user:{user_id"):
-        with pytest.raises(leasehold.InvalidArgumentError):
+        with pytest.raises(leasehold.InvalidArgumentError) as caught:
 
             @client.synchronized(template)
             def pay(user_id: int) -> None: ...
+
+        assert caught.value.operation == "acquire"
 
 
 def test_what_cannot_be_guarded_is_refused(client: leasehold.Client) -> None:

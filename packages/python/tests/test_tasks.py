@@ -50,7 +50,11 @@ async def test_acquire_and_release_work_as_in_threading(aclient: aio.Client) -> 
     assert await asyncio.create_task(call(lock, blocking=False)) is False
     assert await asyncio.create_task(call(lock, timeout=0.05)) is False
     assert await lock.release() == "released"
-    assert await asyncio.create_task(call(lock))
+
+    async def others() -> tuple[bool, str]:
+        return await lock.acquire(), await lock.release()
+
+    assert await asyncio.create_task(others()) == (True, "released")
 
 
 async def call(lock: aio.Lock, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: ASYNC109
@@ -252,8 +256,9 @@ async def test_a_client_refuses_a_second_running_loop(aclient: aio.Client) -> No
         asyncio.run(call(aclient.lock("door")))
 
     await aclient.lock("warm up").locked()
-    with pytest.raises(leasehold.MisconfiguredError):
+    with pytest.raises(leasehold.MisconfiguredError) as caught:
         await asyncio.to_thread(elsewhere)
+    assert caught.value.operation == "acquire"
     async with aclient.lock("door"):
         pass
 

@@ -115,7 +115,7 @@ def test_hold_raises_after_its_wait_and_says_who_holds_the_lock(client: leasehol
     with lock, pytest.raises(leasehold.LockTimeoutError) as caught:
         in_another_thread(enter)
     assert isinstance(caught.value, TimeoutError)
-    assert caught.value.lock == "door"
+    assert caught.value.lock_name == "door"
     assert caught.value.operation == "acquire"
     assert "door" in str(caught.value)
 
@@ -180,9 +180,11 @@ def test_a_second_thread_waits_for_the_first(client: leasehold.Client) -> None:
 def test_threads_that_come_after_others_own_nothing_of_theirs(client: leasehold.Client) -> None:
     # Idents of threads are reused; the second thread may well have that of the first.
     lock = client.lock("door")
-    assert in_another_thread(lock.acquire)
+    lease = in_another_thread(lock.try_acquire)
     for _ in range(20):
         assert in_another_thread(lambda: (lock.owned(), lock.lease, lock.try_acquire())) == (False, None, None)
+    assert lease is not None
+    assert lease.release() == "released"
 
 
 def test_only_the_owning_thread_may_call_release(client: leasehold.Client) -> None:

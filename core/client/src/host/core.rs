@@ -227,6 +227,10 @@ impl Core {
             .clone()
     }
 
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
     /// Checks an operation and hands it to the engine.
     pub(super) fn run(self: &Arc<Self>, request: u64, op: Op, sink: Sink) {
         if matches!(op, Op::Close) {
@@ -510,8 +514,10 @@ pub(crate) fn closed() -> Error {
 
 /// The same error, of another operation and in other words.
 pub(crate) fn retold(error: &Error, operation: Operation, message: &str) -> Error {
-    let retold = Error::new(error.kind(), operation, message).with_holder(error.holder().cloned());
-    match error.lock() {
+    let retold = Error::new(error.kind(), operation, message)
+        .with_holder(error.holder().cloned())
+        .with_reason(error.reason());
+    match error.lock_name() {
         Some(lock) => retold.with_lock(lock),
         None => retold,
     }

@@ -152,7 +152,8 @@ impl Lease {
                 failed.operation(),
                 format!("the lease was lost ({}); acquire the lock again", reason.as_str()),
             )
-            .with_lock(self.name.as_ref()),
+            .with_lock(self.name.as_ref())
+            .with_reason(Some(reason)),
             _ => failed,
         }
     }

@@ -317,7 +317,7 @@ impl Cell {
         if error.operation() != self.operation.as_errors_name_it() {
             return Some("it names another operation");
         }
-        if self.operation != Operation::Connect && error.lock() != Some(&*self.name) {
+        if self.operation != Operation::Connect && error.lock_name() != Some(&*self.name) {
             return Some("it does not name the lock");
         }
         if message.contains("script: ") || message.contains("user_script") {

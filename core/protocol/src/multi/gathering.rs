@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Gathering, Multi, place, sorted, whole_lost};
 use crate::defects::Defect;
+use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::hold::{HoldId, LeasePlan};
 use crate::instant::Instant;
@@ -36,8 +37,9 @@ impl Session {
         }
         let again = first.context.and_then(|context| self.multi_of(&locks, context));
         let held = again.and_then(|whole| self.composites.multis.held.get(&whole));
-        if held.is_some_and(|held| held.lost.is_some() || held.deadline <= now) {
-            self.complete(ticket, Outcome::Failed(whole_lost(Operation::Acquire)));
+        if let Some(held) = held.filter(|held| held.lost.is_some() || held.deadline <= now) {
+            let reason = held.lost.unwrap_or(LostReason::Expired);
+            self.complete(ticket, Outcome::Failed(whole_lost(Operation::Acquire, Some(reason))));
             return ticket;
         }
         if again.is_none()
@@ -215,7 +217,7 @@ impl Session {
             .get_mut(&whole)
             .filter(|multi| multi.lost.is_none())
         else {
-            self.complete(ticket, Outcome::Failed(whole_lost(Operation::Acquire)));
+            self.complete(ticket, Outcome::Failed(whole_lost(Operation::Acquire, None)));
             return;
         };
         multi.levels.push(lease);

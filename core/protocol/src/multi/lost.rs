@@ -104,8 +104,9 @@ impl Session {
     pub(super) fn extended_whole(&self, ending: &Ending) -> Option<Outcome> {
         let multi = self.composites.multis.held.get(&ending.extends?);
         // One with a fixed lease that was lost is forgotten.
+        let reason = multi.and_then(|multi| multi.lost);
         let Some(multi) = multi.filter(|multi| multi.lost.is_none()) else {
-            return Some(Outcome::Failed(whole_lost(Operation::Extend)));
+            return Some(Outcome::Failed(whole_lost(Operation::Extend, reason)));
         };
         match ending.outcome {
             Outcome::Extended(_) => Some(Outcome::Extended(multi.deadline)),

@@ -402,7 +402,10 @@ fn a_release_that_lacks_a_right_is_told_at_once_and_goes_on() {
     let ticket = world.release(0, grant.lease);
     let failed = error(world.outcome(0, ticket));
     assert_eq!(failed.kind(), ErrorKind::Misconfigured);
-    assert_eq!((failed.operation(), failed.lock()), (Operation::Release, Some("a")));
+    assert_eq!(
+        (failed.operation(), failed.lock_name()),
+        (Operation::Release, Some("a"))
+    );
     assert!(failed.message().contains("HDEL"), "{failed}");
     assert!(world.now.saturating_since(start) < ms(100));
     // Somebody grants the right.

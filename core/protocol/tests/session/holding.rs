@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::world::*;
-use leasehold_protocol::{AcquireRequest, Context, ErrorKind, Kind, LockName, Outcome, ReleaseOutcome, Script};
+use leasehold_protocol::{
+    AcquireRequest, Context, ErrorKind, Kind, LockName, LostReason, Outcome, ReleaseOutcome, Script,
+};
 
 fn unlock(world: &mut World, context: u64, name: &str) -> Outcome {
     let now = world.now;
@@ -181,7 +183,7 @@ fn a_lost_hold_that_was_renewed_is_not_re_entered_until_its_outermost_level_is_r
     world.server.records.clear();
     world.run_for(ms(500));
     let again = world.acquire(0, from(1, "a"));
-    assert_eq!(error(world.outcome(0, again)).kind(), ErrorKind::LockLost);
+    assert_eq!(why_lost(world.outcome(0, again)), Some(LostReason::Removed));
     let other = world.hold(0, from(2, "a"));
     let ticket = world.release(0, outer.lease);
     assert_eq!(world.outcome(0, ticket), Outcome::Released(ReleaseOutcome::Expired));

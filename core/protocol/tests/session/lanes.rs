@@ -3,19 +3,14 @@
 use std::time::Duration;
 
 use leasehold_protocol::{
-    AcquireRequest, Call, CallError, CallId, Event, Instant, Kind, Lane, LeaseDuration, LeaseId, NodeId, Outcome,
+    AcquireRequest, Call, CallError, CallId, Event, Instant, Kind, Lane, LeaseDuration, LeaseId, Outcome,
     ReleaseOutcome, Reply, Script, Session, Ticket, Transmit,
 };
 
-use crate::world::{Seeded, config, fixed, ms, wants};
+use crate::world::{NODE, Seeded, at, config, fixed, ms, wants};
 
-const NODE: NodeId = NodeId(0);
 /// The watchdog's lease.
 const LEASE: Duration = Duration::from_secs(30);
-
-fn at(millis: u64) -> Instant {
-    Instant::ZERO + Duration::from_secs(1_000) + ms(millis)
-}
 
 fn connected() -> Session {
     let mut seed = Seeded(7);

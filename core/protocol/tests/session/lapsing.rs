@@ -174,7 +174,7 @@ fn a_removed_or_stolen_fixed_lease_is_forgotten_when_an_extension_finds_out() {
             world.server.records.insert("a".into(), thief);
         }
         let ticket = extend(&mut world, grant.lease, 5_000);
-        assert_eq!(error(world.outcome(0, ticket)).kind(), ErrorKind::LockLost);
+        assert_eq!(why_lost(world.outcome(0, ticket)), Some(reason));
         assert_eq!(world.lost(0)[0].2, reason);
         world.run_for(ms(100));
         assert!(world.clients[0].session.is_empty());
@@ -315,7 +315,7 @@ fn several_that_are_renewed_are_kept_until_they_are_left() {
     world.server.records.clear();
     world.run_for(ms(500));
     let again = take_all(&mut world, both());
-    assert_eq!(error(world.outcome(0, again)).kind(), ErrorKind::LockLost);
+    assert_eq!(why_lost(world.outcome(0, again)), Some(LostReason::Removed));
     let ticket = world.release(0, held.lease);
     assert_eq!(world.outcome(0, ticket), Outcome::Released(ReleaseOutcome::Expired));
     let again = take_all(&mut world, both());

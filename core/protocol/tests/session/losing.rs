@@ -239,7 +239,7 @@ fn extending_a_lost_lease_fails() {
     let now = world.now;
     let ticket = world.clients[0].session.extend(grant.lease, by_ms(5_000), now);
     world.drain(0);
-    assert_eq!(error(world.outcome(0, ticket)).kind(), ErrorKind::LockLost);
+    assert_eq!(why_lost(world.outcome(0, ticket)), Some(LostReason::Removed));
 }
 
 #[test]
@@ -353,7 +353,7 @@ fn an_extension_that_a_server_refuses_for_good_is_told_at_once_and_the_lease_las
     world.drain(0);
     let failed = error(world.outcome(0, ticket));
     assert_eq!(failed.kind(), ErrorKind::Misconfigured, "{failed}");
-    assert_eq!((failed.operation(), failed.lock()), (Operation::Extend, Some("a")));
+    assert_eq!((failed.operation(), failed.lock_name()), (Operation::Extend, Some("a")));
     assert!(world.now.saturating_since(now) < ms(100));
     world.run_for(Duration::from_secs(9));
     assert!(world.lost(0).is_empty());

@@ -22,5 +22,6 @@ mod renewing;
 #[path = "../support/seeded.rs"]
 mod seeded;
 mod together;
+mod trying;
 mod voting;
 mod world;

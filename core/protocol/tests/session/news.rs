@@ -5,31 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_protocol::{
-    AcquireRequest, Call, CallError, ErrorKind, Event, Instant, Kind, NodeId, Outcome, Permits, Reply, Script, Session,
-    Ticket,
+    AcquireRequest, Call, CallError, ErrorKind, Event, Kind, Outcome, Permits, Reply, Script, Session, Ticket,
 };
 
-use crate::world::{Seeded, config, fixed, ms, sent, wants};
+use crate::world::{NODE, at, connected, fixed, ms, sent, wants};
 
-const NODE: NodeId = NodeId(0);
 /// What the server's clock shows at `at(0)`, in µs.
 const EPOCH: u64 = 1_795_000_000_000_000;
-
-fn at(millis: u64) -> Instant {
-    Instant::ZERO + Duration::from_secs(1_000) + ms(millis)
-}
 
 /// The server's clock.
 fn shown(millis: u64) -> u64 {
     EPOCH + millis * 1_000
-}
-
-fn connected() -> Session {
-    let mut seed = Seeded(7);
-    let config = config(&mut seed);
-    let mut session = Session::new(config, Box::new(seed));
-    session.on_connected(NODE, at(0));
-    session
 }
 
 fn of_kind(kind: Kind, wait: Option<Duration>) -> AcquireRequest {

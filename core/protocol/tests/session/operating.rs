@@ -49,7 +49,7 @@ fn a_change_without_an_answer_is_unavailable_after_the_command_timeout() {
     let failed = error(world.outcome(0, ticket));
     assert_eq!(failed.kind(), ErrorKind::Unavailable);
     assert_eq!(failed.operation(), Operation::SetLimit);
-    assert_eq!(failed.lock(), Some("s"));
+    assert_eq!(failed.lock_name(), Some("s"));
     assert_eq!(world.now.saturating_since(start), Duration::from_secs(3));
 }
 

@@ -4,25 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_protocol::{
-    AcquireRequest, Call, CallError, ErrorKind, Event, Instant, Kind, NodeId, Outcome, Reply, Script, Session, Ticket,
-    Transmit,
+    AcquireRequest, Call, CallError, ErrorKind, Event, Instant, Kind, Outcome, Reply, Script, Session, Ticket, Transmit,
 };
 
-use crate::world::{Seeded, config, fixed, ms, sent, wants};
-
-const NODE: NodeId = NodeId(0);
-
-fn at(millis: u64) -> Instant {
-    Instant::ZERO + Duration::from_secs(1_000) + ms(millis)
-}
-
-fn connected() -> Session {
-    let mut seed = Seeded(7);
-    let config = config(&mut seed);
-    let mut session = Session::new(config, Box::new(seed));
-    session.on_connected(NODE, at(0));
-    session
-}
+use crate::world::{NODE, at, connected, fixed, sent, wants};
 
 fn fair(name: &str, wait: Option<Duration>) -> AcquireRequest {
     AcquireRequest {

@@ -291,7 +291,7 @@ fn a_wait_for_several_locks_of_which_the_caller_keeps_one_from_itself_is_refused
         for wait in [None, Some(ms(50))] {
             let refusal = world.refused_at_once(both(wait, 1));
             assert_eq!(refusal.kind(), ErrorKind::InvalidArgument, "{held:?}");
-            assert_eq!(refusal.lock(), Some("own"), "{held:?}");
+            assert_eq!(refusal.lock_name(), Some("own"), "{held:?}");
         }
         if held == Kind::Mutex {
             // Another thread or task may wait for it.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_protocol::{
-    AcquireRequest, CallId, Config, Error, ErrorKind, Event, Grant, Instant, LostReason, NodeId, Outcome,
+    AcquireRequest, CallId, Config, Context, Error, ErrorKind, Event, Grant, Instant, LostReason, NodeId, Outcome,
     ReleaseOutcome, Reply, Script, Session, Ticket, Transmit,
 };
 
@@ -487,6 +487,7 @@ fn an_extension_of_what_is_lost_meanwhile_is_lost_too() {
     assert_eq!(world.lost(), [LostReason::Removed]);
     let refusal = error(world.outcome(extension).expect("it cannot be extended"));
     assert_eq!(refusal.kind(), ErrorKind::LockLost, "{refusal}");
+    assert_eq!(refusal.reason(), Some(LostReason::Removed));
 }
 
 #[test]
@@ -539,6 +540,43 @@ fn a_holder_that_would_wait_for_itself_is_refused_at_once() {
     assert_eq!(world.release(&grant), released());
     world.run_for(ms(200));
     granted(world.outcome(other).expect("it was only behind the first"));
+}
+
+#[test]
+fn a_wait_that_stops_the_holder_of_a_majority_is_refused_at_once() {
+    let mut world = World::new(3);
+    world.connect(0..3);
+    let request = |context, blocked: &[u64], wait| AcquireRequest {
+        wait,
+        blocked: blocked.iter().map(|context| Context::from_u64(*context)).collect(),
+        ..crate::world::from(context, "a")
+    };
+    let first = world.session.acquire(request(1, &[], None), world.now);
+    world.drain();
+    let grant = granted(world.outcome(first).unwrap());
+    for (wait, kind) in [
+        (None, ErrorKind::InvalidArgument),
+        (Some(ms(5_000)), ErrorKind::InvalidArgument),
+        // One try stops nobody for long, and is told that it is held.
+        (Some(Duration::ZERO), ErrorKind::LockTimeout),
+    ] {
+        let ticket = world.session.acquire(request(2, &[3, 1], wait), world.now);
+        world.drain();
+        let refusal = error(world.outcome(ticket).expect("at once"));
+        assert_eq!(refusal.kind(), kind, "{refusal}");
+        assert_eq!(
+            kind == ErrorKind::InvalidArgument,
+            refusal.message().contains("leasehold.aio"),
+            "{refusal}"
+        );
+    }
+    // Others that it stops hold nothing, and do not matter.
+    let waiter = world.session.acquire(request(2, &[3], None), world.now);
+    world.drain();
+    assert_eq!(world.outcome(waiter), None);
+    assert_eq!(world.release(&grant), released());
+    world.run_for(ms(200));
+    granted(world.outcome(waiter).expect("it was only behind the first"));
 }
 
 #[test]

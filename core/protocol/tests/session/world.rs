@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub(crate) use crate::seeded::Seeded;
 use leasehold_protocol::{
-    AcquireRequest, Call, CallError, CallId, ClientId, Config, Context, Error, Event, Grant, Instant, Kind,
+    AcquireRequest, Call, CallError, CallId, ClientId, Config, Context, Error, ErrorKind, Event, Grant, Instant, Kind,
     LeaseDuration, LeaseId, LeaseTerms, LockName, LostReason, NodeId, Outcome, Reply, Script, Session, Ticket,
     Transmit,
 };
@@ -154,7 +154,7 @@ pub(crate) fn config(seed: &mut Seeded) -> Config {
         lease: LeaseDuration::DEFAULT,
         primaries: 1,
         command_timeout: Duration::from_secs(3),
-        poll: (ms(500), ms(750)),
+        retry_interval: (ms(500), ms(750)),
     }
 }
 
@@ -435,6 +435,13 @@ pub(crate) fn error(outcome: Outcome) -> Error {
     }
 }
 
+/// Why the lease was lost that an operation was refused for.
+pub(crate) fn why_lost(outcome: Outcome) -> Option<LostReason> {
+    let refusal = error(outcome);
+    assert_eq!(refusal.kind(), ErrorKind::LockLost, "{refusal}");
+    refusal.reason()
+}
+
 pub(crate) fn wants(name: &str) -> AcquireRequest {
     AcquireRequest {
         kind: Kind::Lock,
@@ -472,6 +479,23 @@ pub(crate) fn renewed(millis: u64) -> LeaseTerms {
 
 pub(crate) fn watched(millis: u64) -> impl Fn(&mut Config) {
     move |config| config.lease = LeaseDuration::watched(ms(millis)).unwrap()
+}
+
+/// The server of a session that is driven by hand.
+pub(crate) const NODE: NodeId = NodeId(0);
+
+/// A moment of a session that is driven by hand.
+pub(crate) fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(1_000) + ms(millis)
+}
+
+/// A session that is driven by hand, with all its connections open.
+pub(crate) fn connected() -> Session {
+    let mut seed = Seeded(7);
+    let config = config(&mut seed);
+    let mut session = Session::new(config, Box::new(seed));
+    session.on_connected(NODE, at(0));
+    session
 }
 
 /// What was sent: the calls, and the channels that were subscribed.

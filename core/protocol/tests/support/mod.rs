@@ -29,7 +29,7 @@ impl Client {
             lease: LeaseDuration::DEFAULT,
             primaries: 1,
             command_timeout: Duration::from_secs(3),
-            poll: (Duration::from_millis(500), Duration::from_millis(750)),
+            retry_interval: (Duration::from_millis(500), Duration::from_millis(750)),
         };
         let mut session = Session::new(config, Box::new(seed));
         let now = Instant::ZERO + Duration::from_secs(1_000);

@@ -12,7 +12,7 @@
 //! | I8 | levels are grants less releases | `levels` |
 //! | I9 | a loss is told once, in time, never after release; a ticket is completed once | `signals` |
 //! | I10 | a waiting writer gets in though readers keep coming, and a waiting reader though writers do | `starvation` |
-//! | I11 | permits are granted up to the limit that counts, which an operator may change | `exclusion`, `operators` |
+//! | I11 | permits are granted up to the limit that counts, which an operator may change; only the server says that there is no room | `exclusion`, `operators`, `signals` |
 //! | I12 | a closed session comes to keep nothing | `remains` |
 //! | I15 | no auto-renewed hold expires while a lane is open and its server answers; a demoted server is left | `following` |
 //! | I13 | one seed gives one trace | the trace's hash |

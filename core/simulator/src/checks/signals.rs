@@ -1,5 +1,6 @@
 //! I9: a loss is told once for each lease, by its deadline, and never after its
-//! release. And every ticket is completed once, a cancelled one never.
+//! release. And every ticket is completed once, a cancelled one never. I11, of room: only
+//! the server refuses a try of what several may hold.
 
 use std::collections::BTreeMap;
 
@@ -36,6 +37,17 @@ impl Signals {
         match self.tickets.insert((client, ticket), State::Open) {
             None => Ok(()),
             Some(_) => broken("I9", format!("client {client} was given {ticket:?} twice")),
+        }
+    }
+
+    /// Who asked for what several may hold is told that there is no room. It is no news unless the server was asked.
+    pub(crate) fn found_no_room(&self, client: usize, ticket: Ticket, now: Micros) -> Checked {
+        match self.since.get(&(client, ticket)) {
+            Some(since) if *since == now => broken(
+                "I11",
+                format!("client {client}: {ticket:?} was refused, and the server was not asked whether there is room"),
+            ),
+            _ => Ok(()),
         }
     }
 

@@ -51,6 +51,32 @@ fn the_permit_of_a_dead_holder_is_taken(mistake: Mistake) -> Result<(), String> 
     Ok(())
 }
 
+pub(crate) const BESIDE: Known = Known {
+    what: "try refused beside others though there is room",
+    switches: &[(Switch::Session(Defect::SharedTryStandsInLine), "there was room for all")],
+    check: tries_at_once_get_what_there_is,
+};
+
+fn tries_at_once_get_what_there_is(mistake: Mistake) -> Result<(), String> {
+    let permits = Kind::Semaphore(Permits::new(1, 8).unwrap());
+    for (kind, room) in [(permits, 8), (Kind::Read, 12)] {
+        let mut world = World::new(mistake, 1);
+        let once = || AcquireRequest {
+            wait: Some(Duration::ZERO),
+            ..wants(kind, "hall")
+        };
+        let tries: Vec<_> = (0..12).map(|_| world.acquire(0, once())).collect();
+        let granted = tries
+            .into_iter()
+            .filter(|ticket| world.granted(0, *ticket, seconds(1)).is_ok());
+        let granted = granted.count();
+        ensure(granted == room, || {
+            format!("{kind:?}: of 12 at once {granted} were granted, and there was room for all {room}")
+        })?;
+    }
+    Ok(())
+}
+
 pub(crate) const DEAD_HEAD: Known = Known {
     what: "dead fair head blocks",
     switches: &[(

@@ -140,7 +140,7 @@ impl World {
                 lease,
                 primaries: nodes,
                 command_timeout: seconds(3),
-                poll: (ms(500), ms(750)),
+                retry_interval: (ms(500), ms(750)),
             };
             let mut session = Session::new(config, Box::new(seed));
             if let Some(Switch::Session(defect)) = mistake {

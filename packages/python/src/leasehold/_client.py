@@ -17,13 +17,14 @@ from leasehold import _native, _process
 from leasehold._context import Caller, this_caller
 from leasehold._events import Events
 from leasehold._factories import Factories
+from leasehold._greenlets import READABLE, refuse_eventlet, running_hub
 from leasehold._holds import Holds
 from leasehold._lease import Lease
 from leasehold._lock import BaseLock, Lock, ReadWriteLock
 from leasehold._semaphore import Semaphore
 from leasehold._settings import Duration, LockSettings, flag, optional_milliseconds, path, retry_bounds, text, url_list
 from leasehold._synchronized import NameTemplate, refuse_generators
-from leasehold.errors import LockLostError, LockTimeoutError
+from leasehold.errors import LockTimeoutError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -186,7 +187,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         still held; `MisconfiguredError`, `ClosedError`. After an interrupt it goes on.
         """
         settings = self._settings_of(lock, "release")
-        return self._native.force_release(settings.address, this_caller().interruptible)
+        return self._ask(self._native.force_release, self._native.submit_force_release, settings.address)
 
     def set_limit(self, name: str, limit: int) -> bool:
         """Changes the limit of the semaphore of that name: 1 to 1,000,000. For operators.
@@ -200,7 +201,12 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         the answer did not come: then ask again, twice is harmless; `MisconfiguredError`,
         `ClosedError`. After an interrupt it goes on.
         """
-        return self._native.set_limit(self._permit_address(name, limit), this_caller().interruptible)
+        return self._ask(self._native.set_limit, self._native.submit_set_limit, self._permit_address(name, limit))
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
 
     def close(self) -> None:
         """Closes the connection, within 0.5 s. Twice is harmless.
@@ -209,7 +215,11 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         then released.
         """
         self._closed = True
-        self._native.close()
+        hub = running_hub()
+        if hub is None:
+            self._native.close()
+        else:
+            self._events.waits.wait(hub, [], self._native.submit_close)
         self._events.deliver()
         self._events.stop()
 
@@ -247,30 +257,32 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
 
     def _enter(self, settings: LockSettings, entered: list[Lease]) -> Lease:
         """Takes a lock and appends its lease to `entered`."""
+        refuse_eventlet("acquire")
         owner = this_caller()
         granted: list[_native.Lease] = []
+        wanted = (
+            settings.address,
+            owner.number,
+            settings.wait,
+            settings.lease,
+            settings.renew,
+            settings.max_hold,
+            settings.fencing,
+        )
+        hub = running_hub()
         try:
-            self._native.acquire(
-                granted,
-                settings.address,
-                owner.number,
-                settings.wait,
-                settings.lease,
-                settings.renew,
-                settings.max_hold,
-                settings.fencing,
-                [lease._owner.number for lease in self._held_beside(owner)],
-                owner.interruptible,
-            )
+            if hub is None:
+                beside = [lease._owner.number for lease in self._held_beside(owner)]
+                self._native.acquire(granted, *wanted, beside, owner.interruptible)
+            else:
+                self._events.waits.wait(hub, granted, self._native.submit_acquire, *wanted, owner=owner.number)
             lease = Lease(self, granted[0], owner, settings.key)
             self._had_turns |= owner.takes_turns
             swept = self._holds.add(lease)
+            owner.watch_end()
             entered.append(lease)
             if swept:
                 self._events.drop_unheard()
-        except LockLostError as error:
-            error.reason = self._holds.lost_reason(settings.key, owner.number)
-            raise
         except BaseException:
             # Ctrl-C may strike between any two lines: a grant that the caller does
             # not get must not stay.
@@ -280,6 +292,20 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
                 entered[:] = [lease for lease in entered if lease._native is not native]
             raise
         return lease
+
+    def _inspect(self, settings: LockSettings) -> _native.State:
+        """Who holds a lock, as the server says."""
+        return self._ask(self._native.inspect, self._native.submit_inspect, settings.address)
+
+    def _ask(self, call: Callable[..., R], submit: Callable[..., int], *args: Any) -> R:
+        """Asks the engine for something and gives the answer: `call` blocks the thread,
+        `submit` lets the other greenlets of a hub go on."""
+        hub = running_hub()
+        if hub is None:
+            return call(*args, this_caller().interruptible)
+        answer: list[R] = []
+        self._events.waits.wait(hub, answer, submit, *args)
+        return answer[0]
 
     def _held_beside(self, caller: Caller) -> list[Lease]:
         """What others hold that take turns with the caller in its thread, and stand still while
@@ -318,19 +344,24 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         return Semaphore(self, settings, limit)
 
     def _start(self) -> None:
-        self._holds: Holds[Lease] = Holds()
+        self._events = Events(self._native)
+        self._holds: Holds[Lease] = Holds(self._native, self._events.watch_weakly)
         # Whether a task or a greenlet ever held something.
         self._had_turns = False
-        self._events = Events(self._native)
         self._mutex = threading.Lock()
 
     # What `_process` asks for.
 
     def _after_fork(self) -> None:
+        self._events.leave_to_parent()
         self._start()
 
     def _stop(self) -> None:
         self._events.stop()
+
+    def _owners_have_ended(self, numbers: Iterable[int]) -> None:
+        self._holds.owners_have_ended(numbers)
+        self._events.waits.owners_have_ended(numbers)
 
     def _stranded(self) -> tuple[_native.Client, list[int]]:
         return self._native, [
@@ -350,6 +381,7 @@ def open_native(
     lazy: bool,
 ) -> _native.Client:
     """Starts to connect. `files` are those of the authorities, the certificate and its key."""
+    refuse_eventlet("connect")
     ca, cert, key = files
     return _native.Client(
         url=text(url, "the URL"),
@@ -377,11 +409,15 @@ def connection_result(completed: list[Any]) -> bool:
 
 
 def _wait_connected(native: _native.Client) -> None:
+    hub = running_hub()
     # Waiting in `poll` lets Ctrl-C through.
     poller = select.poll()
     poller.register(native.fd, select.POLLIN)
     while True:
-        poller.poll()
+        if hub is None:
+            poller.poll()
+        else:
+            hub.wait(hub.loop.io(native.fd, READABLE))
         completed, _ = native.drain()
         if connection_result(completed):
             return

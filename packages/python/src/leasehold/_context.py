@@ -13,14 +13,10 @@ import os
 import sys
 import threading
 import weakref
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from typing import Any, Protocol
-
-
-class _Turn(Protocol):
-    """What runs by turns with others of its thread: a task or a greenlet."""
-
-    def __hash__(self) -> int: ...
+from types import FrameType
+from typing import Any, Self
 
 
 class Caller:
@@ -32,14 +28,16 @@ class Caller:
     next one must not enter.
     """
 
-    __slots__ = ("__weakref__", "_turn", "number", "takes_turns", "thread")
+    __slots__ = ("__weakref__", "_is_watched", "_turn", "number", "takes_turns", "thread")
 
-    def __init__(self, thread: Thread, turn: _Turn | None = None) -> None:
+    def __init__(self, thread: Thread, turn: object = None) -> None:
         self.thread = thread
         self.number = _draw()
         self.takes_turns = turn is not None
         """Whether others of the same thread stand still while it waits."""
-        self._turn = None if turn is None else weakref.ref(turn)
+        self._turn = None if turn is None else _Turn(turn, self.number)
+        self._is_watched = False
+        thread.callers.add(self)
 
     @property
     def interruptible(self) -> bool:
@@ -55,6 +53,17 @@ class Caller:
             return True
         return bool(turn.done() if isinstance(turn, asyncio.Future) else turn.dead)
 
+    def watch_end(self) -> None:
+        """Has the clients told when a greenlet ends that may not be dropped then. The ends of
+        threads are always told."""
+        if self._is_watched or self._turn is None:
+            return
+        self._is_watched = True
+        turn: Any = self._turn()
+        if not isinstance(turn, asyncio.Future) and hasattr(turn, "rawlink"):
+            number = self.number
+            turn.rawlink(lambda _: _have_ended([number]))
+
     def can_run_at_exit(self) -> bool:
         """Whether the thread may still go on once the main thread has ended."""
         return self.thread.can_run_at_exit()
@@ -63,7 +72,7 @@ class Caller:
 class Thread:
     """A thread, which its ident does not tell for ever."""
 
-    __slots__ = ("_native_id", "_thread", "first", "interruptible")
+    __slots__ = ("_native_id", "_thread", "callers", "first", "interruptible")
 
     def __init__(self) -> None:
         thread = threading.current_thread()
@@ -73,6 +82,7 @@ class Thread:
         self.interruptible = thread is threading.main_thread()
         self.first: Caller | None = None
         """The thread as a caller, outside of later jobs."""
+        self.callers: weakref.WeakSet[Caller] = weakref.WeakSet()
 
     def is_that_of(self, caller: Caller) -> bool:
         return self._native_id == caller.thread._native_id
@@ -85,11 +95,22 @@ class Thread:
 class TaskOwner:
     """An asyncio task as the owner of what a client of `leasehold.aio` holds."""
 
-    __slots__ = ("_loop", "number")
+    __slots__ = ("_is_watched", "_loop", "_task", "number")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self, task: asyncio.Task[object]) -> None:
+        self._loop = task.get_loop()
+        self._task = weakref.ref(task)
+        self._is_watched = False
         self.number = _draw()
+
+    def watch_end(self) -> None:
+        """Has the clients told when it ends; now, if it has: another task may have awaited what it began."""
+        task, number = self._task(), self.number
+        if task is None or task.done():
+            _have_ended([number])
+        elif not self._is_watched:
+            self._is_watched = True
+            task.add_done_callback(lambda _: _have_ended([number]))
 
     def can_run_at_exit(self) -> bool:
         """Whether the task may still go on once the main thread has ended."""
@@ -99,8 +120,8 @@ class TaskOwner:
 def this_caller() -> Caller:
     """Who calls a blocking client."""
     thread = _this_thread.thread
-    loop = asyncio._get_running_loop()
-    turn: _Turn | None = _running_greenlet() if loop is None else asyncio.current_task(loop)
+    loop = running_loop()
+    turn = _running_greenlet() if loop is None else asyncio.current_task(loop)
     if turn is not None:
         caller = _turns.get(turn)
         if caller is None or caller.thread is not thread:
@@ -119,6 +140,29 @@ def this_caller() -> Caller:
     return caller
 
 
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop in which the caller runs. To asyncio that is one of the thread; where a hub
+    of gevent runs several greenlets in it, the loop is one greenlet's."""
+    loop = asyncio._get_running_loop()
+    if loop is None or hub_of_thread() is None:
+        return loop
+    task = asyncio.current_task(loop)
+    # A loop that is not written in Python has no frame; but its task has.
+    body = getattr(task.get_coro(), "cr_frame", None) if task is not None else None
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame is body or frame.f_code is _RUN_FOREVER:
+            return loop
+        frame = frame.f_back
+    return None
+
+
+def hub_of_thread() -> Any:
+    """gevent's hub in the calling thread, if there is one."""
+    hubs = sys.modules.get("gevent._hub_local")
+    return None if hubs is None else hubs.get_hub_if_exists()
+
+
 def this_task() -> TaskOwner | None:
     """The running task; `None` in a callback, and outside of an event loop."""
     try:
@@ -129,23 +173,60 @@ def this_task() -> TaskOwner | None:
         return None
     owner = _tasks.get(task)
     if owner is None:
-        owner = _tasks[task] = TaskOwner(task.get_loop())
+        owner = _tasks[task] = TaskOwner(task)
     return owner
 
 
-def _running_greenlet() -> _Turn | None:
+def _running_greenlet() -> object:
     """The greenlet that runs, unless it is the thread's own."""
     greenlets = sys.modules.get("greenlet")
     if greenlets is None:
         return None
     current: Any = greenlets.getcurrent()
-    turn: _Turn | None = current if current.parent is not None else None
-    return turn
+    return current if current.parent is not None else None
+
+
+class _Turn(weakref.ref[Any]):
+    """What runs by turns with others of its thread: a task or a greenlet."""
+
+    __slots__ = ("number",)
+    number: int
+
+    def __new__(cls, turn: object, number: int) -> Self:
+        # A task may have left to a later one of its thread what it holds: in a notebook.
+        made = super().__new__(cls, turn, None if isinstance(turn, asyncio.Future) else _is_gone)
+        made.number = number
+        return made
+
+
+def _is_gone(turn: weakref.ref[Any]) -> None:
+    if isinstance(turn, _Turn):
+        _have_ended([turn.number])
 
 
 class _ThisThread(threading.local):
     def __init__(self) -> None:
         self.thread = Thread()
+        self.end = _End(self.thread)
+
+
+class _End:
+    """Is dropped when its thread ends."""
+
+    def __init__(self, thread: Thread) -> None:
+        self._thread = thread
+        self._process = os.getpid()
+
+    def __del__(self) -> None:
+        # In the child of a fork the other threads of its parent are dropped too.
+        if not sys.is_finalizing() and os.getpid() == self._process:
+            _have_ended([caller.number for caller in self._thread.callers])
+
+
+def tell_ended(listener: Callable[[Iterable[int]], None]) -> None:
+    """From now on the numbers of owners that have ended are told to `listener`."""
+    global _have_ended
+    _have_ended = listener
 
 
 def _draw() -> int:
@@ -165,11 +246,16 @@ def _new_numbers() -> itertools.count[int]:
     return itertools.count(int.from_bytes(os.urandom(7), "big"))
 
 
+def _tell_nobody(numbers: Iterable[int]) -> None: ...
+
+
+_have_ended: Callable[[Iterable[int]], None] = _tell_nobody
+_RUN_FOREVER = asyncio.BaseEventLoop.run_forever.__code__
 _numbers = _new_numbers()
 _this_thread = _ThisThread()
 _job: ContextVar[Caller | None] = ContextVar("leasehold_job", default=None)
 """The caller that is the running job of its thread. A job that inherits another thread's is its own."""
-_turns: weakref.WeakKeyDictionary[_Turn, Caller] = weakref.WeakKeyDictionary()
+_turns: weakref.WeakKeyDictionary[Any, Caller] = weakref.WeakKeyDictionary()
 _tasks: weakref.WeakKeyDictionary[asyncio.Task[object], TaskOwner] = weakref.WeakKeyDictionary()
 
 os.register_at_fork(after_in_child=_start_over)

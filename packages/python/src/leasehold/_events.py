@@ -1,12 +1,17 @@
-"""How the threads of a program hear that a lease is lost."""
+"""How what has happened comes from the engine: lost leases, and what greenlets wait for."""
 
 from __future__ import annotations
 
 import select
+import sys
 import threading
+from collections import deque
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 from leasehold import _native
+from leasehold._greenlets import Waits
+from leasehold._losses import Watchlist
 
 if TYPE_CHECKING:
     from leasehold._lease import Lease
@@ -21,37 +26,42 @@ class Events:
 
     def __init__(self, native: _native.Client) -> None:
         self._native = native
-        self._watched: dict[int, Lease] = {}
+        self._watched: Watchlist[Lease] = Watchlist()
         self._thread: threading.Thread | None = None
         self._stopped = False
         self._mutex = threading.Lock()
+        self._taken: deque[tuple[list[_native.Completed], list[tuple[int, str]]]] = deque()
+        self._is_inherited = False
+        self.waits = Waits(native, self._hear)
+        """Those of greenlets, whose results come with the losses."""
 
     def watch(self, lease: Lease) -> None:
         """Tells the lease when it is lost."""
         if lease._native.is_released:
             return
         with self._mutex:
-            self._watched[lease._native.id] = lease
+            self._watched.add(lease)
             if self._thread is None and not self._stopped:
                 self._thread = threading.Thread(target=self._run, name="leasehold-events", daemon=True)
                 self._thread.start()
 
+    def watch_weakly(self, lease: Lease) -> None:
+        """From now on tells the lease only while somebody refers to it, if it does."""
+        self._watched.weaken(lease)
+
     def unwatch(self, lease: Lease) -> None:
-        self._watched.pop(lease._native.id, None)
+        self._watched.discard(lease.id)
 
     def drop_unheard(self) -> None:
         """Drops what nobody listens to, so that it does not pile up."""
         with self._mutex:
             if self._thread is None and not self._watched:
-                self._native.drain()
+                self._take()
 
     def deliver(self) -> None:
         """Passes on what has happened, in the calling thread."""
-        _, lost = self._native.drain()
-        for number, _ in lost:
-            lease = self._watched.pop(number, None)
-            if lease is not None:
-                lease._on_lost()
+        for lease in self._take():
+            lease._on_lost()
 
     def stop(self) -> None:
         """Ends the thread. It is waited for a moment only, as it may run a callback."""
@@ -60,6 +70,34 @@ class Events:
         if thread is not None and thread is not threading.current_thread():
             self._native.ring()
             thread.join(0.1)
+
+    def leave_to_parent(self) -> None:
+        """In the child of a fork, where greenlets go on: what comes is no business of theirs."""
+        self._is_inherited = True
+        self.waits.stop_listening()
+
+    def _take(self) -> list[Lease]:
+        """Takes what has happened. Gives the lost leases, which nobody was told of yet."""
+        if self._is_inherited:
+            return []
+        leases: list[Lease] = []
+        try:
+            # Ctrl-C may strike between any two steps, but not within this one: nothing that was taken may be lost.
+            self._taken.extend(starmap(self._native.drain, [()]))
+            while self._taken:
+                completed, lost = self._taken[0]
+                self.waits.answer(completed)
+                leases += self._watched.take(lost)
+                self._taken.popleft()
+        except BaseException:
+            self._native.ring()
+            raise
+        return leases
+
+    def _hear(self) -> None:
+        """The same in a hub of gevent, which calls back nobody who may wait."""
+        for lease in self._take():
+            sys.modules["gevent"].spawn(lease._on_lost)
 
     def _run(self) -> None:
         poller = select.poll()

@@ -169,7 +169,7 @@ class Factories(ABC, Generic[LockT, ReadWriteT, SemaphoreT, MemberT]):
         if lock._client is not self:
             raise InvalidArgumentError(
                 f"{operation} of lock {shown(settings.name)!r}: another client made it; make it by this one",
-                lock=settings.name,
+                lock_name=settings.name,
                 operation=operation,
             )
         return settings

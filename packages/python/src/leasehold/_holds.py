@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Generic, Protocol, TypeVar
 
 from leasehold import _native
-from leasehold._lease import LostReason
+from leasehold._shown import shown
 
 
 class _Lease(Protocol):
@@ -15,85 +20,143 @@ class _Lease(Protocol):
     @property
     def context(self) -> int | None: ...
     @property
-    def lost_reason(self) -> LostReason | None: ...
-    @property
     def _key(self) -> str: ...
     @property
     def _native(self) -> _native.Lease: ...
+    @property
+    def _owner_kind(self) -> str: ...
 
 
 L = TypeVar("L", bound=_Lease)
 
 
 class Holds(Generic[L]):
-    """The leases that were not given back yet, by lock (`LockSettings.key`) and owner.
+    """The leases that were not given back yet, by owner and lock (`LockSettings.key`).
 
     The core decides who holds what; this only finds the Python object again. What the
     core forgets (a fixed lease that was lost) is dropped: when it is met, or by a sweep
     now and then. So there are never many more than twice as many as were held at once.
+
+    An owner's leases live as long as the owner. After its end they live while somebody
+    refers to them; one that nobody refers to nobody could release, and so it is released.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, native: _native.Client, on_left: Callable[[L], None]) -> None:
+        self._native = native
+        # Hears of each lease that lives from now on only while somebody refers to it.
+        self._on_left = on_left
         # A lease may be released by another thread than the one that holds it.
         self._mutex = threading.Lock()
-        self._leases: dict[tuple[str, int | None], list[L]] = {}
+        self._leases: dict[int | None, dict[str, list[L]]] = {}
+        self._left: dict[int, weakref.ref[L]] = {}
+        """What ended owners held that somebody refers to."""
+        self._ended: deque[int] = deque()
         # Since the last sweep, and how many that left.
         self._added = 0
-        self._left = 0
+        self._remained = 0
 
     def add(self, lease: L) -> bool:
         """Says whether it swept: once as many were added as the last sweep left, and 64 more."""
         with self._mutex:
-            sweeps = self._added >= self._left + 64
+            sweeps = self._added >= self._remained + 64
             if sweeps:
-                self._left = sum(len(self._known(key)) for key in list(self._leases))
+                known = [self._known(owner, key) for owner, keys in list(self._leases.items()) for key in list(keys)]
+                self._remained = sum(map(len, known))
                 self._added = 0
             self._added += 1
-            self._leases.setdefault((lease._key, lease.context), []).append(lease)
-            return sweeps
+            self._leases.setdefault(lease.context, {}).setdefault(lease._key, []).append(lease)
+        self._let_go()
+        return sweeps
 
     def remove(self, lease: L) -> None:
         """Forgets a lease. Twice is harmless."""
         self.discard(lease.id, lease._key, lease.context)
 
-    def discard(self, number: int, key: str, context: int | None) -> None:
+    def discard(self, number: int, key: str, owner: int | None) -> None:
         """Forgets a lease by its number. Twice is harmless."""
         with self._mutex:
-            leases = self._leases.get((key, context))
-            if leases is None:
-                return
-            left = [lease for lease in leases if lease.id != number]
-            if left:
-                self._leases[key, context] = left
-            else:
-                del self._leases[key, context]
+            self._left.pop(number, None)
+            leases = self._leases.get(owner, {}).get(key)
+            if leases is not None:
+                self._keep(owner, key, [lease for lease in leases if lease.id != number])
+        self._let_go()
 
-    def innermost(self, key: str, context: int) -> L | None:
+    def innermost(self, key: str, owner: int) -> L | None:
         """What the owner took last of this lock."""
         with self._mutex:
-            leases = self._known((key, context))
-            return leases[-1] if leases else None
-
-    def lost_reason(self, key: str, context: int) -> LostReason | None:
-        """Why the owner lost what it took last of this lock, if it did."""
-        lease = self.innermost(key, context)
-        return None if lease is None else lease.lost_reason
+            leases = self._known(owner, key)
+        self._let_go()
+        return leases[-1] if leases else None
 
     def all(self) -> list[L]:
         with self._mutex:
-            return [lease for leases in self._leases.values() for lease in leases]
-
-    def _known(self, key: tuple[str, int | None]) -> list[L]:
-        """The leases of a lock and an owner that the core knows."""
-        leases = self._leases.get(key, [])
-        known = [lease for lease in leases if not lease._native.is_forgotten]
-        if known:
-            self._leases[key] = known
-        else:
-            self._leases.pop(key, None)
-        return known
+            held = [lease for keys in self._leases.values() for leases in keys.values() for lease in leases]
+            left = [lease for known in list(self._left.values()) if (lease := known()) is not None]
+        self._let_go()
+        return held + left
 
     def released(self) -> list[L]:
         """What the core gave back by itself: it knows that `lock` and `fair_lock` of a
         name, or the same locks in another order, have the same holders."""
         return [lease for lease in self.all() if lease._native.is_released]
+
+    def owners_have_ended(self, numbers: Iterable[int]) -> None:
+        """What they held lives from now on while somebody refers to it.
+
+        It may be called in the midst of another method here, by a garbage collection.
+        """
+        self._ended.extend(numbers)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        # Who has the mutex comes here after it.
+        while self._ended and self._mutex.acquire(blocking=False):
+            leases: list[L] = []
+            try:
+                # Step by step: an interrupt may strike, and what was begun is done again later.
+                if self._ended:
+                    owner = self._ended[0]
+                    leases = [lease for leases in self._leases.get(owner, {}).values() for lease in leases]
+                    for lease in leases:
+                        self._leave(lease)
+                    self._leases.pop(owner, None)
+                    self._ended.popleft()
+            finally:
+                self._mutex.release()
+            for lease in leases:
+                self._on_left(lease)
+
+    def _leave(self, lease: L) -> None:
+        native, kind = lease._native, lease._owner_kind
+        self._left[native.id] = weakref.ref(lease, lambda _: self._release_left(native, kind))
+
+    def _release_left(self, lease: _native.Lease, owner_kind: str) -> None:
+        """Nobody refers to a lease of an ended owner: nobody else could release it."""
+        self._left.pop(lease.id, None)
+        if sys.is_finalizing() or lease.is_released:
+            return
+        is_valid = lease.is_valid()
+        self._native.release_later(lease.id)
+        if is_valid:
+            warnings.warn(
+                f"lock {shown(lease.name)!r} was still held by a {owner_kind} that has ended, and is released now; "
+                "use `with`, or release it before the end",
+                RuntimeWarning,
+                stacklevel=1,
+            )
+
+    def _known(self, owner: int | None, key: str) -> list[L]:
+        """The leases of an owner and a lock that the core knows."""
+        leases = self._leases.get(owner, {}).get(key, [])
+        known = [lease for lease in leases if not lease._native.is_forgotten]
+        self._keep(owner, key, known)
+        return known
+
+    def _keep(self, owner: int | None, key: str, leases: list[L]) -> None:
+        keys = self._leases.get(owner, {})
+        if leases:
+            keys[key] = leases
+        elif key in keys:
+            del keys[key]
+            if not keys:
+                del self._leases[owner]

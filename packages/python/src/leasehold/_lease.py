@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
 
 from leasehold import _native
-from leasehold._context import Caller, this_caller
+from leasehold._context import Caller
 from leasehold._settings import Duration, optional_milliseconds
 from leasehold._shown import shown
 from leasehold.errors import LeaseholdError, LockLostError, NotOwnerError
@@ -110,9 +110,10 @@ class Lease:
         if the server does not answer.
         """
         try:
-            self._client._native.extend(self._native.id, optional_milliseconds(lease), this_caller().interruptible)
-        except (LockLostError, NotOwnerError) as error:
-            raise_lost(error, self)
+            native = self._client._native
+            self._client._ask(native.extend, native.submit_extend, self._native.id, optional_milliseconds(lease))
+        except NotOwnerError:
+            raise_lost(self)
             raise
 
     def release(self) -> ReleaseOutcome:
@@ -123,8 +124,16 @@ class Lease:
         interrupt the release goes on in the background. Raises `MisconfiguredError` if
         the server's user may not release it; that too is tried on in the background.
         """
-        self._client._forget(self)
-        outcome = self._client._native.release(self._native.id, this_caller().interruptible)
+        native = self._client._native
+        try:
+            self._client._forget(self)
+            outcome = self._client._ask(native.release, native.submit_release, self._native.id)
+        except LeaseholdError:
+            raise
+        except BaseException:
+            # It may have struck before the release had begun.
+            native.release_later(self._native.id)
+            raise
         return outcome_of(cast(ReleaseOutcome, outcome), self.lost_reason)
 
     def __repr__(self) -> str:
@@ -134,6 +143,10 @@ class Lease:
     def context(self) -> int | None:
         """The number of the thread that took it."""
         return self._owner.number
+
+    @property
+    def _owner_kind(self) -> str:
+        return "greenlet" if self._owner.takes_turns else "thread"
 
     def _leave(self, body_raised: bool) -> None:
         """The end of a `with`: releases, and raises `LockLostError` unless the body raised."""
@@ -180,16 +193,14 @@ def outcome_of(answered: ReleaseOutcome, lost: LostReason | None) -> ReleaseOutc
     return "stolen" if lost == "stolen" else "expired"
 
 
-def raise_lost(error: LeaseholdError, lease: _Lost) -> None:
-    """Says why a lost lease was not extended. A fixed one is forgotten by the core, which
+def raise_lost(lease: _Lost) -> None:
+    """Raises `LockLostError` for a fixed lease that was lost: the core has forgotten it, and
     takes it for one that was released."""
     reason = lease.lost_reason
-    if isinstance(error, LockLostError):
-        error.reason = reason
-    elif reason is not None:
+    if reason is not None:
         raise LockLostError(
             f"extend of lock {shown(lease.name)!r}: the lease was lost ({reason}); acquire the lock again",
-            lock=lease.name,
+            lock_name=lease.name,
             operation="extend",
             reason=reason,
         ) from None
@@ -211,21 +222,15 @@ def refuse_lost(name: str, outcome: ReleaseOutcome, lost: LostReason | None) -> 
     """Raises `LockLostError` for the release of a lost lock."""
     reason = reason_of(outcome)
     if reason is not None:
-        raise LockLostError(
-            f"release of lock {shown(name)!r}: the lease was lost before ({lost or reason}); check what was done "
-            "meanwhile, or let the resource refuse old tokens",
-            lock=name,
-            operation="release",
-            reason=lost or reason,
-        )
+        raise lost_error(name, lost or reason, "before")
 
 
-def lost_error(name: str, reason: LostReason) -> LockLostError:
-    """What leaving a scope raises if the lock was lost inside of it."""
+def lost_error(name: str, reason: LostReason, when: str = "inside of the scope") -> LockLostError:
+    """What giving a lock back raises if it was lost, by default that of leaving a scope."""
     return LockLostError(
-        f"release of lock {shown(name)!r}: the lease was lost inside of the scope "
+        f"release of lock {shown(name)!r}: the lease was lost {when} "
         f"({reason}); check what was done meanwhile, or let the resource refuse old tokens",
-        lock=name,
+        lock_name=name,
         operation="release",
         reason=reason,
     )

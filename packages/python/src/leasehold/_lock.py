@@ -49,7 +49,9 @@ class BaseLock:
             reason = lease.lost_reason
         else:
             native = self._client._native
-            answered = native.release_innermost(self._settings.address, caller.number, caller.interruptible)
+            answered = self._client._ask(
+                native.release_innermost, native.submit_release_innermost, self._settings.address, caller.number
+            )
             outcome, reason = cast(ReleaseOutcome, answered), None
             for released in self._client._holds.released():
                 self._client._forget(released)
@@ -83,7 +85,7 @@ class BaseLock:
         elif kind is None:
             raise NotOwnerError(
                 f"release of lock {shown(self.name)!r}: nobody is inside of a scope of it; enter it first",
-                lock=self.name,
+                lock_name=self.name,
                 operation="release",
             )
 
@@ -180,7 +182,7 @@ class Lock(BaseLock):
         Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError` (a bad name,
         or several locks as one: ask each of them), `ClosedError`.
         """
-        holder, _ = self._client._native.inspect(self._settings.address, this_caller().interruptible)
+        holder, _ = self._client._inspect(self._settings)
         return None if holder is None else Holder(*holder)
 
 

@@ -37,6 +37,9 @@ State: TypeAlias = tuple[tuple[str, float | None] | None, tuple[int, int] | None
 
 Result: TypeAlias = Lease | LockTimeoutError | str | bool | State | None
 
+# A request that `drain()` brings, with its result or the exception to raise.
+Completed: TypeAlias = tuple[int, Result, LeaseholdError | None]
+
 # One connection to one server, or one to each of several primaries, with its engine thread.
 @final
 class Client:
@@ -61,7 +64,7 @@ class Client:
     def drain(
         self,
     ) -> tuple[
-        list[tuple[int, Result, LeaseholdError | None]],
+        list[Completed],
         list[tuple[int, str]],
     ]: ...
     def ring(self) -> None: ...

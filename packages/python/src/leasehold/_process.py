@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Protocol
 
-from leasehold import _native
+from leasehold import _context, _native
 
 EXIT_LIMIT_MS = 500
 """How long the end of the process may be held up, whatever the server does."""
@@ -20,6 +20,7 @@ class Client(Protocol):
 
     def _after_fork(self) -> None: ...
     def _stop(self) -> None: ...
+    def _owners_have_ended(self, numbers: Iterable[int]) -> None: ...
     def _stranded(self) -> tuple[_native.Client, list[int]]:
         """The locks that are held by owners that cannot run any more."""
         ...
@@ -27,7 +28,7 @@ class Client(Protocol):
 
 def register(client: Client) -> None:
     """Takes care of the client until it is collected."""
-    _clients.add(client)
+    _clients[id(client)] = client
 
 
 def keep_until_exit(native: _native.Client, leases: list[int]) -> None:
@@ -37,17 +38,27 @@ def keep_until_exit(native: _native.Client, leases: list[int]) -> None:
 
 def _after_fork() -> None:
     _abandoned.clear()
-    for client in list(_clients):
+    for client in _living():
         client._after_fork()
 
 
 def _at_exit() -> None:
     """Gives back the locks whose owner cannot run any more. Other threads have been joined."""
     deadline = time.monotonic() + EXIT_LIMIT_MS / 1000
-    clients = list(_clients)
+    clients = _living()
     for client in clients:
         client._stop()
     _release([*(client._stranded() for client in clients), *_abandoned], deadline)
+
+
+def _owners_have_ended(numbers: Iterable[int]) -> None:
+    """Runs anywhere: in the midst of a garbage collection, at the end of a thread."""
+    for client in _living():
+        client._owners_have_ended(numbers)
+
+
+def _living() -> list[Client]:
+    return [client for known in _clients.valuerefs() if (client := known()) is not None]
 
 
 def _release(stranded: Iterable[tuple[_native.Client, list[int]]], deadline: float) -> None:
@@ -61,8 +72,9 @@ def _release(stranded: Iterable[tuple[_native.Client, list[int]]], deadline: flo
         native.release_all(leases, max(0, int((deadline - time.monotonic()) * 1000)))
 
 
-_clients: weakref.WeakSet[Client] = weakref.WeakSet()
+_clients: weakref.WeakValueDictionary[int, Client] = weakref.WeakValueDictionary()
 _abandoned: list[tuple[_native.Client, list[int]]] = []
 
+_context.tell_ended(_owners_have_ended)
 os.register_at_fork(after_in_child=_after_fork)
 atexit.register(_at_exit)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leasehold._context import this_caller
 from leasehold._lease import Lease
 from leasehold._lock import BaseLock, Hold, Lock
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
@@ -91,7 +90,7 @@ class Semaphore(BaseLock):
 
     def available(self) -> int:
         """How many permits are free now. Asks the server."""
-        _, permits = self._client._native.inspect(self._settings.address, this_caller().interruptible)
+        _, permits = self._client._inspect(self._settings)
         return free(permits, self._limit)
 
     def _asking(

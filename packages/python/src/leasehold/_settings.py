@@ -141,7 +141,7 @@ class LockSettings:
         if not blocking:
             raise InvalidArgumentError(
                 "acquire: a timeout makes no sense without blocking; leave one of them out",
-                lock=self.name,
+                lock_name=self.name,
                 operation="acquire",
             )
         if milliseconds(timeout) > threading.TIMEOUT_MAX * 1000:
@@ -195,7 +195,7 @@ def checked_name(name: str) -> str:
     if not is_unicode(name):
         raise InvalidArgumentError(
             f"acquire of lock {shown(name)!a}: the name is not valid Unicode; leave lone surrogates out",
-            lock=name,
+            lock_name=name,
             operation="acquire",
         )
     return name

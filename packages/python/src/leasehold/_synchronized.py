@@ -38,7 +38,9 @@ class NameTemplate:
         try:
             fields = [field for _, field, _, _ in _formatter.parse(self._template) if field is not None]
         except ValueError as error:
-            raise InvalidArgumentError(f"synchronized: {template!r} is malformed: {error}") from error
+            raise InvalidArgumentError(
+                f"synchronized: {template!r} is malformed: {error}", operation="acquire"
+            ) from error
         known = self._signature.parameters
         for field in fields:
             parameter = field.partition(".")[0].partition("[")[0]
@@ -47,7 +49,8 @@ class NameTemplate:
                 what = repr(parameter) if parameter in template else "something"
                 raise InvalidArgumentError(
                     f"synchronized: {template!r} names {what}, which is no parameter of "
-                    f"{getattr(function, '__qualname__', function)}; it has {', '.join(known) or 'none'}"
+                    f"{getattr(function, '__qualname__', function)}; it has {', '.join(known) or 'none'}",
+                    operation="acquire",
                 )
 
 

@@ -23,12 +23,12 @@ class Holder(NamedTuple):
 class LeaseholdError(Exception):
     """The root of all exceptions of this package."""
 
-    def __init__(self, message: str, *, lock: str | None = None, operation: str | None = None) -> None:
+    def __init__(self, message: str, *, lock_name: str | None = None, operation: str = "acquire") -> None:
         super().__init__(message)
-        self.lock = None if lock is None else shown(lock)
+        self.lock_name = None if lock_name is None else shown(lock_name)
         """The lock's name, if one was involved, without the userinfo of a URL."""
         self.operation = operation
-        """What was being done: `connect`, `acquire`, `release`, `extend` or `inspect`."""
+        """What was being done: `connect`, `acquire`, `release`, `extend`, `inspect` or `set_limit`."""
 
 
 class ClosedError(LeaseholdError, RuntimeError):
@@ -50,11 +50,11 @@ class LockLostError(LeaseholdError, RuntimeError):
         self,
         message: str,
         *,
-        lock: str | None = None,
-        operation: str | None = None,
+        lock_name: str | None = None,
+        operation: str = "acquire",
         reason: str | None = None,
     ) -> None:
-        super().__init__(message, lock=lock, operation=operation)
+        super().__init__(message, lock_name=lock_name, operation=operation)
         self.reason = reason
         """Why: `expired`, `removed`, `stolen`, `max_hold` or `closed`, if it is known; by a
         release that was the first to notice, `expired` or `stolen`."""
@@ -67,11 +67,11 @@ class LockTimeoutError(LeaseholdError, TimeoutError):
         self,
         message: str,
         *,
-        lock: str | None = None,
-        operation: str | None = None,
+        lock_name: str | None = None,
+        operation: str = "acquire",
         holder: Holder | None = None,
     ) -> None:
-        super().__init__(message, lock=lock, operation=operation)
+        super().__init__(message, lock_name=lock_name, operation=operation)
         self.holder = holder
         """Who held the lock at the server's last answer, if that is known."""
 
@@ -103,13 +103,16 @@ _BY_KIND: dict[str, type[LeaseholdError]] = {
 def _from_core(  # pyright: ignore[reportUnusedFunction]
     kind: str,
     text: str,
-    lock: str | None,
+    lock_name: str | None,
     operation: str,
     holder: tuple[str, float | None] | None,
+    reason: str | None = None,
 ) -> LeaseholdError:
     """The exception for an error of the core. The native module calls this."""
     found = _BY_KIND.get(kind, LeaseholdError)
     if found is LockTimeoutError:
         known = None if holder is None else Holder(*holder)
-        return LockTimeoutError(text, lock=lock, operation=operation, holder=known)
-    return found(text, lock=lock, operation=operation)
+        return LockTimeoutError(text, lock_name=lock_name, operation=operation, holder=known)
+    if found is LockLostError:
+        return LockLostError(text, lock_name=lock_name, operation=operation, reason=reason)
+    return found(text, lock_name=lock_name, operation=operation)

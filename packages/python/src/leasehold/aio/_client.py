@@ -22,9 +22,9 @@ from leasehold._settings import Duration, LockSettings, url_list
 from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold.aio._lease import Lease
 from leasehold.aio._lock import BaseLock, Lock, ReadWriteLock
-from leasehold.aio._mailbox import Mailbox
+from leasehold.aio._mailbox import Mailbox, Request
 from leasehold.aio._semaphore import Semaphore
-from leasehold.errors import LockLostError, LockTimeoutError
+from leasehold.errors import LockTimeoutError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -134,7 +134,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
     def __init__(self, native: _native.Client, mailbox: Mailbox) -> None:
         self._native = native
         self._mailbox = mailbox
-        self._holds: Holds[Lease] = Holds()
+        self._holds: Holds[Lease] = Holds(native, mailbox.watch_weakly)
         self._closed = False
         _process.register(self)
 
@@ -188,7 +188,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         cancelled.
         """
         settings = self._settings_of(lock, "release")
-        was_held: bool = await self._mailbox.outcome(self._native.submit_force_release, settings.address)
+        was_held: bool = await self._mailbox.outcome("release", self._native.submit_force_release, settings.address)
         return was_held
 
     async def set_limit(self, name: str, limit: int) -> bool:
@@ -204,8 +204,13 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         `ClosedError`. It goes on when its caller is cancelled.
         """
         address = self._permit_address(name, limit)
-        was_held: bool = await self._mailbox.outcome(self._native.submit_set_limit, address)
+        was_held: bool = await self._mailbox.outcome("set_limit", self._native.submit_set_limit, address)
         return was_held
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
 
     async def close(self) -> None:
         """Closes the connection, within 0.5 s. Twice is harmless.
@@ -217,7 +222,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
             return
         self._closed = True
         try:
-            await self._mailbox.outcome(self._native.submit_close)
+            await self._mailbox.outcome("release", self._native.submit_close)
         finally:
             self._mailbox.leave()
 
@@ -249,6 +254,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
     async def _enter(self, settings: LockSettings, owner: TaskOwner | None) -> Lease:
         """Takes a lock, or raises `LockTimeoutError`."""
         request = self._mailbox.post(
+            "acquire",
             self._native.submit_acquire,
             settings.address,
             None if owner is None else owner.number,
@@ -257,19 +263,20 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
             settings.renew,
             settings.max_hold,
             settings.fencing,
+            goes_on=False,
         )
         try:
             got = await request.future
-        except asyncio.CancelledError:
+        except BaseException:
+            # Cancelled, or dropped with its loop.
             self._mailbox.abandon(request)
-            raise
-        except LockLostError as error:
-            error.reason = None if owner is None else self._holds.lost_reason(settings.key, owner.number)
             raise
         if isinstance(got, LockTimeoutError):
             raise got
         lease = Lease(self, got, owner, settings.key)
         self._holds.add(lease)
+        if owner is not None:
+            owner.watch_end()
         return lease
 
     async def _take(self, settings: LockSettings, owner: TaskOwner | None) -> Lease | None:
@@ -279,16 +286,20 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         except LockTimeoutError:
             return None
 
-    async def _release(self, lease: Lease) -> ReleaseOutcome:
-        """Gives one grant back. That goes on when the caller is cancelled."""
-        request = self._mailbox.post(self._native.submit_release, lease.id)
+    def _release(self, lease: Lease) -> Coroutine[Any, Any, ReleaseOutcome]:
+        """Gives one grant back. In a loop that begins with the call: a task that is cancelled
+        before its first step has released too."""
+        if asyncio._get_running_loop() is None:
+            return self._released(lease, None)
+        return self._released(lease, self._post_release(lease))
+
+    def _post_release(self, lease: Lease) -> Request:
+        request = self._mailbox.post("release", self._native.submit_release, lease.id)
         self._forget(lease)
-        try:
-            outcome: ReleaseOutcome = await request.future
-        except asyncio.CancelledError:
-            # The loop may end now: do not wait for its next turn.
-            self._mailbox.flush()
-            raise
+        return request
+
+    async def _released(self, lease: Lease, request: Request | None) -> ReleaseOutcome:
+        outcome: ReleaseOutcome = await self._mailbox.result(request or self._post_release(lease))
         return outcome_of(outcome, lease.lost_reason)
 
     def _forget(self, lease: Lease) -> None:
@@ -309,10 +320,13 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
 
     def _after_fork(self) -> None:
         self._mailbox = Mailbox(self._native)
-        self._holds = Holds()
+        self._holds = Holds(self._native, self._mailbox.watch_weakly)
 
     def _stop(self) -> None:
-        """Nothing runs: results and losses come by the event loop."""
+        self._mailbox.end_last_loop()
+
+    def _owners_have_ended(self, numbers: Iterable[int]) -> None:
+        self._holds.owners_have_ended(numbers)
 
     def _stranded(self) -> tuple[_native.Client, list[int]]:
         return self._native, [

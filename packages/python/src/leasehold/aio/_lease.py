@@ -11,7 +11,7 @@ from leasehold._context import TaskOwner
 from leasehold._lease import LostReason, ReleaseOutcome, describe, raise_lost, reason_of
 from leasehold._settings import Duration, optional_milliseconds
 from leasehold._shown import shown
-from leasehold.errors import LeaseholdError, LockLostError, NotOwnerError
+from leasehold.errors import LeaseholdError, NotOwnerError
 
 if TYPE_CHECKING:
     from leasehold.aio._client import Client
@@ -88,9 +88,9 @@ class Lease:
         """
         submit = self._client._native.submit_extend
         try:
-            await self._client._mailbox.outcome(submit, self.id, optional_milliseconds(lease))
-        except (LockLostError, NotOwnerError) as error:
-            raise_lost(error, self)
+            await self._client._mailbox.outcome("extend", submit, self.id, optional_milliseconds(lease))
+        except NotOwnerError:
+            raise_lost(self)
             raise
 
     def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:
@@ -109,6 +109,10 @@ class Lease:
     def context(self) -> int | None:
         """The number of the task that took it; `None` if it was taken outside of a task."""
         return None if self._owner is None else self._owner.number
+
+    @property
+    def _owner_kind(self) -> str:
+        return "task"
 
     async def _leave(self, body_raised: bool) -> LostReason | None:
         """The end of an `async with`: releases, and says why the lease was lost, if it was."""
@@ -129,7 +133,7 @@ class Lease:
         """Calls `cancel` if the lease is lost inside of the scope that begins now."""
         self._scope = cancel
         if self._native.lost_reason is None:
-            self._client._mailbox.watch(self.id, self._on_lost)
+            self._client._mailbox.watch(self)
         else:
             # Later: a task that cancels itself would meet that after the scope.
             asyncio.get_running_loop().call_soon(cancel)
@@ -138,7 +142,7 @@ class Lease:
         if self._native.lost_reason is not None:
             self._on_lost()
         elif not self._native.is_released:
-            self._client._mailbox.watch(self.id, self._on_lost)
+            self._client._mailbox.watch(self)
 
     def _on_lost(self) -> None:
         if self._scope is not None:

@@ -18,6 +18,7 @@ from leasehold.errors import Holder, NotOwnerError
 if TYPE_CHECKING:
     from leasehold._context import TaskOwner
     from leasehold.aio._client import Client
+    from leasehold.aio._mailbox import Request
 
 
 class BaseLock:
@@ -43,7 +44,11 @@ class BaseLock:
         `NotOwnerError` if the task holds nothing of it, also because a fixed lease has
         lapsed. See `Lease.release`.
         """
-        return self._release(this_task())
+        owner = this_task()
+        lease = None if owner is None else self._client._holds.innermost(self._settings.key, owner.number)
+        if lease is None:
+            return self._release_unknown(owner)
+        return self._released(lease, self._client._post_release(lease))
 
     @property
     def lease(self) -> Lease | None:
@@ -72,28 +77,29 @@ class BaseLock:
         if not body_raised:
             raise NotOwnerError(
                 f"release of lock {shown(self.name)!r}: another task entered this scope; leave it there",
-                lock=self.name,
+                lock_name=self.name,
                 operation="release",
             )
 
-    async def _release(self, owner: TaskOwner | None) -> ReleaseOutcome:
+    async def _released(self, lease: Lease, request: Request) -> ReleaseOutcome:
+        outcome = await self._client._released(lease, request)
+        refuse_lost(self.name, outcome, lease.lost_reason)
+        return outcome
+
+    async def _release_unknown(self, owner: TaskOwner | None) -> ReleaseOutcome:
+        """Of what the core may know of, if it is held under another name of the same lock."""
         if owner is None:
             raise NotOwnerError(
                 f"release of lock {shown(self.name)!r}: no task is running here; use lease.release()",
-                lock=self.name,
+                lock_name=self.name,
                 operation="release",
             )
-        lease = self._client._holds.innermost(self._settings.key, owner.number)
-        if lease is not None:
-            outcome = await lease.release()
-            reason = lease.lost_reason
-        else:
-            submit = self._client._native.submit_release_innermost
-            answered = await self._client._mailbox.outcome(submit, self._settings.address, owner.number)
-            outcome, reason = cast(ReleaseOutcome, answered), None
-            for released in self._client._holds.released():
-                self._client._forget(released)
-        refuse_lost(self.name, outcome, reason)
+        submit = self._client._native.submit_release_innermost
+        answered = await self._client._mailbox.outcome("release", submit, self._settings.address, owner.number)
+        for released in self._client._holds.released():
+            self._client._forget(released)
+        outcome = cast(ReleaseOutcome, answered)
+        refuse_lost(self.name, outcome, None)
         return outcome
 
 
@@ -166,7 +172,7 @@ class Lock(BaseLock):
         or several locks as one: ask each of them), `ClosedError`.
         """
         client = self._client
-        holder, _ = await client._mailbox.outcome(client._native.submit_inspect, self._settings.address)
+        holder, _ = await client._mailbox.outcome("inspect", client._native.submit_inspect, self._settings.address)
         return None if holder is None else Holder(*holder)
 
     async def _acquire(self, settings: LockSettings, owner: TaskOwner | None) -> bool:
@@ -263,7 +269,7 @@ class Hold:
 
     def _cancel(self) -> None:
         """The lease is lost: what runs in the scope must not go on."""
-        if self._task is not None and self._lease is not None:
+        if self._task is not None and self._lease is not None and not self._task.get_loop().is_closed():
             self._cancelled = self._task.cancel(f"{self._lease!r}")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from leasehold import _native
+from leasehold._losses import Watched, Watchlist
 from leasehold.errors import MisconfiguredError
 
 
@@ -29,10 +30,11 @@ class Mailbox:
         self._futures: dict[int, asyncio.Future[Any]] = {}
         # Whether the loop is left once nobody waits for anything.
         self._is_leaving = False
-        self._watched: dict[int, Callable[[], None]] = {}
+        self._watched: Watchlist[Watched] = Watchlist()
 
-    def post(self, submit: Callable[..., int], *args: Any) -> Request:
-        """Asks the engine for something; its result comes in the request's future.
+    def post(self, operation: str, submit: Callable[..., int], *args: Any, goes_on: bool = True) -> Request:
+        """Asks the engine for something; its result comes in the request's future. A request
+        that `goes_on` is made even if the loop ends before this turn of it.
 
         While tasks come one at a time, each is served at once. Else what all tasks post
         in one turn of the loop is submitted together, so that the engine's thread is
@@ -40,8 +42,8 @@ class Mailbox:
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            self._attach(loop)
-        request = Request(submit, args, loop.create_future())
+            self._attach(loop, operation)
+        request = Request(submit, args, loop.create_future(), goes_on)
         self._outgoing.append(request)
         self._posted += 1
         if self._posted == 1:
@@ -75,26 +77,33 @@ class Mailbox:
         elif future.done() and not future.cancelled() and future.exception() is None:
             self._give_back(future.result())
 
-    async def outcome(self, submit: Callable[..., int], *args: Any) -> Any:
+    async def outcome(self, operation: str, submit: Callable[..., int], *args: Any) -> Any:
         """What a request came to that goes on when its caller is cancelled."""
-        request = self.post(submit, *args)
+        return await self.result(self.post(operation, submit, *args))
+
+    async def result(self, request: Request) -> Any:
+        """What it came to. It goes on when the caller is cancelled."""
         try:
             return await request.future
-        except asyncio.CancelledError:
+        except BaseException:
             # The loop may end now: do not wait for its next turn.
             self.flush()
             raise
 
-    def watch(self, lease: int, on_lost: Callable[[], None]) -> None:
-        """Calls `on_lost` in the loop once the lease is lost."""
-        self._watched[lease] = on_lost
+    def watch(self, lease: Watched) -> None:
+        """Tells the lease in the loop when it is lost."""
+        self._watched.add(lease)
+
+    def watch_weakly(self, lease: Watched) -> None:
+        """From now on does so only while somebody refers to the lease, if it does."""
+        self._watched.weaken(lease)
 
     def unwatch(self, lease: int) -> None:
-        self._watched.pop(lease, None)
+        self._watched.discard(lease)
 
     def connected(self) -> asyncio.Future[Any]:
         """Done once the first connection was made, or failed."""
-        return self.post(lambda: _native.Client.CONNECT).future
+        return self.post("connect", lambda: _native.Client.CONNECT).future
 
     def leave(self) -> None:
         """Leaves the loop as soon as everything that was asked for is answered."""
@@ -126,27 +135,38 @@ class Mailbox:
                 future.set_result(value)
             else:
                 future.set_exception(error)
-        for lease, _ in lost:
-            on_lost = self._watched.pop(lease, None)
-            if on_lost is not None:
-                on_lost()
+        for lease in self._watched.take(lost):
+            lease._on_lost()
         if self._is_leaving and not self._futures and not self._outgoing:
             self.detach()
+
+    def end_last_loop(self) -> None:
+        """Does what is left to do for a loop that runs no more: its futures are not looked at again."""
+        if self._loop is not None and self._loop.is_running():
+            return
+        outgoing, self._outgoing = self._outgoing, []
+        futures, self._futures = self._futures, {}
+        self._posted = 0
+        for request in outgoing:
+            if request.goes_on and request.submit is not None:
+                request.submit(*request.args)
+        for number in futures:
+            # A lock that it gets is given back; a release goes on.
+            self._native.cancel(number)
 
     def _give_back(self, value: object) -> None:
         if isinstance(value, _native.Lease):
             self._native.release_later(value.id)
 
-    def _attach(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _attach(self, loop: asyncio.AbstractEventLoop, operation: str) -> None:
         """Moves to the running loop, if the one before is not in use any more."""
         before = self._loop
         if before is not None and before.is_running():
-            raise MisconfiguredError("this client belongs to another running event loop; connect one in each loop")
+            raise MisconfiguredError(
+                "this client belongs to another running event loop; connect one in each loop", operation=operation
+            )
         self.detach()
-        # Futures of a loop that is gone will not be looked at again.
-        self._outgoing.clear()
-        self._posted = 0
-        self._futures.clear()
+        self.end_last_loop()
         loop.add_reader(self._fd, self.deliver)
         self._loop = loop
 
@@ -154,10 +174,13 @@ class Mailbox:
 class Request:
     """Something to submit, and who waits for its result."""
 
-    __slots__ = ("args", "future", "number", "submit")
+    __slots__ = ("args", "future", "goes_on", "number", "submit")
 
-    def __init__(self, submit: Callable[..., int], args: tuple[Any, ...], future: asyncio.Future[Any]) -> None:
+    def __init__(
+        self, submit: Callable[..., int], args: tuple[Any, ...], future: asyncio.Future[Any], goes_on: bool
+    ) -> None:
         self.submit: Callable[..., int] | None = submit
         self.args = args
         self.future = future
+        self.goes_on = goes_on
         self.number: int | None = None

@@ -95,7 +95,7 @@ class Semaphore(BaseLock):
     async def available(self) -> int:
         """How many permits are free now. Asks the server."""
         client = self._client
-        _, permits = await client._mailbox.outcome(client._native.submit_inspect, self._settings.address)
+        _, permits = await client._mailbox.outcome("inspect", client._native.submit_inspect, self._settings.address)
         return free(permits, self._limit)
 
     def _asking(

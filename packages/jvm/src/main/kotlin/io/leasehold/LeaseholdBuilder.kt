@@ -54,7 +54,7 @@ public class LeaseholdBuilder internal constructor() {
 
     /** A waiter asks the server again after a random time between these. Default: 500 ms and 750 ms. */
     public fun retryInterval(min: Duration, max: Duration): LeaseholdBuilder =
-        set { copy(retryMinMs = min.millis(), retryMaxMs = max.millis()) }
+        set { copy(retryIntervalMinMs = min.millis(), retryIntervalMaxMs = max.millis()) }
 
     /** Put before each lock's name. Default: nothing. */
     public fun keyPrefix(prefix: String): LeaseholdBuilder = set { copy(keyPrefix = prefix) }

@@ -8,7 +8,7 @@ import java.time.Duration
  * do, and never holds a password.
  *
  * @property lockName the lock, without the userinfo of a URL, or null if none was involved
- * @property operation what was being done: `connect`, `acquire`, `release`, `extend`, `inspect`
+ * @property operation what was being done: `connect`, `acquire`, `release`, `extend`, `inspect` or `set_limit`
  */
 public sealed class LeaseholdException(
     message: String,

@@ -9,6 +9,8 @@ import org.junit.jupiter.api.DynamicNode
 import org.junit.jupiter.api.DynamicTest.dynamicTest
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.TestFactory
+import org.junit.jupiter.api.parallel.Execution
+import org.junit.jupiter.api.parallel.ExecutionMode
 import java.nio.file.Files
 import java.nio.file.Path
 import java.util.UUID
@@ -25,7 +27,9 @@ class BehaviourTest {
     private val suite = JsonParser.parseString(Files.readString(SCENARIOS)).asJsonObject
     private val kinds = suite.texts("kinds")
 
+    // Most of the time they wait, each for a lock of its own.
     @TestFactory
+    @Execution(ExecutionMode.CONCURRENT)
     fun scenarios(): List<DynamicNode> =
         transports().map { transport ->
             dynamicContainer(transport, CALLERS.map { callers -> of(transport, checkNotNull(callers.simpleName)) })

@@ -9,6 +9,9 @@ import java.util.concurrent.TimeUnit
 
 /** Who calls: each task of a scenario by its name. */
 interface Callers : AutoCloseable {
+    /** Whether a task owns what it takes. */
+    val areOwners: Boolean
+
     fun acquire(task: String, wanted: Wanted): Lease
 
     fun tryAcquire(task: String, wanted: Wanted, wait: Duration): Lease?
@@ -16,10 +19,16 @@ interface Callers : AutoCloseable {
     /** Comes back when the call is made. */
     fun start(task: String, wanted: Wanted): Call
 
+    /** Tries beside others, without waiting for the outcome. */
+    fun startTry(task: String, wanted: Wanted, wait: Duration): CompletableFuture<Lease?>
+
     /** How to enter [lease] again. */
     fun within(options: LockOptions, lease: Lease): LockOptions
 
     fun <T> run(task: String, work: () -> T): T
+
+    /** Comes back when the task is over. */
+    fun end(task: String)
 }
 
 /** A call in the background. */
@@ -32,6 +41,9 @@ interface Wanted {
     fun tryAcquire(wait: Duration): Lease?
 
     fun acquireAsync(options: LockOptions = LockOptions.DEFAULT): CompletableFuture<Lease>
+
+    /** Gives back what the calling thread took last. */
+    fun leave()
 }
 
 class Whole(private val lock: DistributedLock) : Wanted {
@@ -47,6 +59,8 @@ class Whole(private val lock: DistributedLock) : Wanted {
 
     override fun acquireAsync(options: LockOptions): CompletableFuture<Lease> =
         lock.lockAsync(options).toCompletableFuture()
+
+    override fun leave() = unwrapped(lock::unlock)
 }
 
 class Permits(private val semaphore: DistributedSemaphore, private val permits: Int) : Wanted {
@@ -57,11 +71,24 @@ class Permits(private val semaphore: DistributedSemaphore, private val permits: 
 
     override fun acquireAsync(options: LockOptions): CompletableFuture<Lease> =
         semaphore.acquireAsync(permits, options).toCompletableFuture()
+
+    override fun leave() = unwrapped(semaphore::release)
+}
+
+/** Throws the cause of what `java.util.concurrent` wants to be thrown. */
+private fun unwrapped(unlock: () -> Unit) {
+    try {
+        unlock()
+    } catch (refused: IllegalMonitorStateException) {
+        throw checkNotNull(refused.cause)
+    }
 }
 
 /** Each task is a thread, which owns what it takes. */
 class Threads : Callers {
     private val tasks = mutableMapOf<String, Task>()
+
+    override val areOwners = true
 
     override fun acquire(task: String, wanted: Wanted): Lease = run(task, wanted::acquire)
 
@@ -84,6 +111,9 @@ class Threads : Callers {
         }
     }
 
+    override fun startTry(task: String, wanted: Wanted, wait: Duration): CompletableFuture<Lease?> =
+        of(task).submit { wanted.tryAcquire(wait) }
+
     // The thread owns it.
     override fun within(options: LockOptions, lease: Lease): LockOptions = options
 
@@ -93,6 +123,13 @@ class Threads : Callers {
         } catch (failed: ExecutionException) {
             throw checkNotNull(failed.cause)
         }
+
+    override fun end(task: String) {
+        val thread = checkNotNull(tasks.remove(task)) { "no task $task" }
+        thread.interrupt()
+        thread.join(10_000)
+        check(!thread.isAlive) { "$task does not end" }
+    }
 
     override fun close() = tasks.values.forEach(Thread::interrupt)
 
@@ -131,13 +168,15 @@ class Threads : Callers {
 
 /** The tasks are but names: whoever has a lease owns it. */
 class Stages : Callers {
+    override val areOwners = false
+
     override fun acquire(task: String, wanted: Wanted): Lease = wanted.get(LockOptions.DEFAULT)
 
     override fun tryAcquire(task: String, wanted: Wanted, wait: Duration): Lease? =
         try {
-            wanted.get(LockOptions.DEFAULT.withWait(wait))
-        } catch (_: LockTimeoutException) {
-            null
+            startTry(task, wanted, wait).get(10, TimeUnit.SECONDS)
+        } catch (failed: ExecutionException) {
+            throw checkNotNull(failed.cause)
         }
 
     override fun start(task: String, wanted: Wanted): Call {
@@ -145,9 +184,17 @@ class Stages : Callers {
         return Call(granted) { check(granted.cancel(true)) { "granted before it was cancelled" } }
     }
 
+    override fun startTry(task: String, wanted: Wanted, wait: Duration): CompletableFuture<Lease?> =
+        wanted.acquireAsync(LockOptions.DEFAULT.withWait(wait)).handle { lease, failed ->
+            if (failed != null && failed !is LockTimeoutException) throw failed
+            lease
+        }
+
     override fun within(options: LockOptions, lease: Lease): LockOptions = options.within(lease)
 
     override fun <T> run(task: String, work: () -> T): T = work()
+
+    override fun end(task: String) = Unit
 
     override fun close() = Unit
 

@@ -21,6 +21,7 @@ class Scenario(
 ) : AutoCloseable {
     private val name = "behaviour-${UUID.randomUUID()}"
     private val clients = List(2) { connect() }
+    private val locks = mutableMapOf<String, Any>()
     private val leases = mutableMapOf<String, Lease>()
     private val calls = mutableMapOf<String, Call>()
 
@@ -51,6 +52,7 @@ class Scenario(
             "acquire" -> grant(step) { acquire(step, options(step)) }
             "reenter" -> grant(step) { acquire(step, callers.within(options(step), lease(step, "within"))) }
             "try" -> tryAcquire(step)
+            "race" -> race(step)
             "start" -> start(step)
             "await" -> await(step)
             "cancel" -> calls.getValue(step.text("call")).cancel()
@@ -59,8 +61,10 @@ class Scenario(
                 val outcome = callers.run(task(step)) { lease(step).release() }
                 assertTrue(outcome.name.lowercase() in outcomes, "$outcome")
             }
+            "leave" -> leave(step)
             "extend" -> failingIfSaid(step) { lease(step).extend(checkNotNull(step.millis("by_ms"))) }
             "valid" -> assertEquals(step["is"].asBoolean, lease(step).isValid)
+            "held" -> assertEquals(step["is"].asBoolean, isHeld(step))
             "remaining" -> {
                 val left = lease(step).remaining
                 assertTrue(left >= step.millis("above") && left <= step.millis("below"), "$left")
@@ -75,7 +79,10 @@ class Scenario(
                 }
             }
             "token" -> token(step)
-            "locked" -> assertEquals(step["is"].asBoolean, lock(step).isLocked)
+            "locked" -> {
+                val withinMs = step["within_ms"]?.asLong ?: 0
+                awaitTrue("locked is ${step["is"]}", withinMs) { lock(step).isLocked == step["is"].asBoolean }
+            }
             "available" -> assertEquals(step["is"].asInt, semaphore(step, LockOptions.DEFAULT).available())
             "force" -> assertEquals(step["is"].asBoolean, client(step).forceRelease(lock(step)))
             "set_limit" ->
@@ -90,6 +97,7 @@ class Scenario(
                 assertTrue(reason in step.texts("is"), reason)
             }
             "pause" -> Thread.sleep(step["ms"].asLong)
+            "end" -> callers.end(task(step))
             "close" -> client(step).close()
             else -> error("the step $verb is not known to this runner")
         }
@@ -116,6 +124,37 @@ class Scenario(
             }
         }
     }
+
+    private fun race(step: JsonObject) {
+        val calls =
+            List(step["tasks"].asInt) { number ->
+                val racer = step.deepCopy().apply { addProperty("client", number % 2) }
+                val wait = step.millis("wait_ms") ?: Duration.ZERO
+                callers.startTry("${task(racer)} $number", wanted(racer, options(racer)), wait)
+            }
+        val granted = calls.mapNotNull { it.get(10, TimeUnit.SECONDS) }
+        assertEquals(step["is"].asInt, granted.size)
+        granted.forEachIndexed { index, lease -> leases["${step.text("as")}${index + 1}"] = lease }
+    }
+
+    private fun leave(step: JsonObject) {
+        val lease = if (step.has("lease")) lease(step) else null
+        if (callers.areOwners) {
+            failingIfSaid(step) { callers.run(task(step)) { wanted(step, LockOptions.DEFAULT).leave() } }
+        } else if (lease != null) {
+            // Its word tells what is an error elsewhere.
+            val lost = lease.release().lostReason
+            assertEquals(step.has("error"), lost != null, "$lost")
+            if (step.has("is")) assertTrue(lost?.name?.lowercase() in step.texts("is"), "$lost")
+        }
+    }
+
+    private fun isHeld(step: JsonObject): Boolean =
+        if (callers.areOwners) {
+            callers.run(task(step)) { lock(step).isHeldByCurrentThread }
+        } else {
+            step.has("lease") && lease(step).isValid
+        }
 
     private fun start(step: JsonObject) {
         calls[step.text("as")] = callers.start(task(step), wanted(step, options(step)))
@@ -145,6 +184,9 @@ class Scenario(
         if (step.has("error")) {
             val failed = assertThrows(LeaseholdException::class.java, action)
             assertEquals("${step.text("error")}Exception", failed.javaClass.simpleName, failed.message)
+            if (failed is LockLostException && step.has("is")) {
+                assertTrue(failed.reason?.name?.lowercase() in step.texts("is"), failed.message)
+            }
         } else {
             action()
         }
@@ -182,18 +224,29 @@ class Scenario(
 
     private fun kindOf(step: JsonObject): String = step["kind"]?.asString ?: kind
 
-    private fun semaphore(step: JsonObject, options: LockOptions): DistributedSemaphore {
-        val limit = (step["limit"] ?: scenario["limit"])?.asInt ?: 1
-        return client(step).semaphore(name, limit, options)
+    private fun semaphore(step: JsonObject, options: LockOptions): DistributedSemaphore =
+        named(step) {
+            val limit = (step["limit"] ?: scenario["limit"])?.asInt ?: 1
+            client(step).semaphore(name, limit, options)
+        }
+
+    private fun lock(step: JsonObject, options: LockOptions = LockOptions.DEFAULT): DistributedLock {
+        val kind = kindOf(step)
+        if (kind == "semaphore") return semaphore(step, options).permits(1)
+        return named(step) {
+            when (kind) {
+                "member" -> client(step).lock("$name:a", options)
+                REDLOCK -> client(step).lock(name, options)
+                else -> LOCKS.getValue(kind)(client(step), name, options)
+            }
+        }
     }
 
-    private fun lock(step: JsonObject, options: LockOptions = LockOptions.DEFAULT): DistributedLock =
-        when (val kind = kindOf(step)) {
-            "semaphore" -> semaphore(step, options).permits(1)
-            "member" -> client(step).lock("$name:a", options)
-            REDLOCK -> client(step).lock(name, options)
-            else -> LOCKS.getValue(kind)(client(step), name, options)
-        }
+    /** The lock object that the step names, or else a new one. */
+    private inline fun <reified T : Any> named(step: JsonObject, make: () -> T): T {
+        if (!step.has("lock")) return make()
+        return locks.getOrPut("${step["client"]?.asInt ?: 0} ${step.text("lock")}", make) as T
+    }
 }
 
 /** The kind that is a client's and not a lock's. */

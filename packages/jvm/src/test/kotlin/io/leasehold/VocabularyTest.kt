@@ -13,7 +13,7 @@ class VocabularyTest {
     @Test
     fun `every error kind but Cancelled has an exception of its name`() {
         for (kind in words.errorKinds - "Cancelled") {
-            val exception = Failure(kind, "acquire", "why", "name", null).toException { null }
+            val exception = Failure(kind, "acquire", "why", "name").toException()
             assertEquals("${kind}Exception", exception.javaClass.simpleName)
         }
     }

@@ -201,7 +201,7 @@ internal class Engine private constructor(
             Failure.closed(name, operation)
         } else {
             val message = "$operation: a defect in the native part (code $code); please report it"
-            Failure("Unavailable", operation, message, name, null)
+            Failure("Unavailable", operation, message, name)
         }
 
     /** Makes the event thread look around. Any event does that; this one needs no server. */
@@ -293,7 +293,7 @@ internal class Engine private constructor(
         /** Connects; waits as long as the connect timeout says. An interrupt is kept for later. */
         fun connect(options: ClientOptions, callbacks: Callbacks, face: NativeFace = NativeFace.instance): Engine {
             val opened = face.open(options)
-            opened.failure?.let { throw it.toException { null } }
+            opened.failure?.let { throw it.toException() }
             val engine = Engine(face, opened.handle, callbacks, isRedlock = options.primaries != null)
             val connecting = Request(CONNECT, "connect", null)
             if (!options.isLazy) {

@@ -61,7 +61,9 @@ internal class EventReader(private val buffer: ByteBuffer) {
         val operation = text()
         val message = text()
         val lock = if (buffer.get().toInt() == 1) text() else null
-        return Failure(kind, operation, message, lock, holder())
+        val holder = holder()
+        val reason = text().takeIf(String::isNotEmpty)?.let { LostReason.valueOf(it.uppercase()) }
+        return Failure(kind, operation, message, lock, holder, reason)
     }
 
     private fun holder(): Holder? {

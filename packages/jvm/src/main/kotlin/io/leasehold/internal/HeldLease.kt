@@ -71,7 +71,7 @@ internal class HeldLease(
     /** Makes it last [byMs], or its own length, from now. */
     fun extend(byMs: Double?) {
         try {
-            engine.extend(this, byMs).await().expect<Reply.Extended> { lostReason }
+            engine.extend(this, byMs).await().expect<Reply.Extended>()
         } catch (failed: NotOwnerException) {
             throw lostInstead(failed)
         }

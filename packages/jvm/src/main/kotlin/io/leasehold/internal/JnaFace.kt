@@ -29,8 +29,8 @@ internal class JnaFace : NativeFace {
                     leaseMs = options.leaseMs,
                     commandTimeoutMs = options.commandTimeoutMs,
                     connectTimeoutMs = options.connectTimeoutMs,
-                    retryMinMs = options.retryMinMs,
-                    retryMaxMs = options.retryMaxMs,
+                    retryIntervalMinMs = options.retryIntervalMinMs,
+                    retryIntervalMaxMs = options.retryIntervalMaxMs,
                     keyPrefix = options.keyPrefix,
                     tlsCaFile = options.tlsCaFile,
                     tlsCertFile = options.tlsCertFile,
@@ -38,7 +38,7 @@ internal class JnaFace : NativeFace {
                     lazy = options.isLazy,
                 ),
             )
-        val failure = opened.failure?.let { Failure(it.kind, it.operation, it.message, null, null) }
+        val failure = opened.failure?.let { Failure(it.kind, it.operation, it.message, null) }
         return Opened(opened.handle.toLong(), failure)
     }
 

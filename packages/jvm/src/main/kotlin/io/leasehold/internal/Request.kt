@@ -88,25 +88,25 @@ internal sealed interface Reply {
 
     data object Closed : Reply
 
-    /** This reply, or its failure thrown; [lostReason] is asked why a lease was lost. */
-    fun orThrow(lostReason: () -> LostReason? = { null }): Reply =
+    /** This reply, or its failure thrown. */
+    fun orThrow(): Reply =
         when (this) {
-            is NotGranted -> throw failure.toException(lostReason)
-            is Failed -> throw failure.toException(lostReason)
+            is NotGranted -> throw failure.toException()
+            is Failed -> throw failure.toException()
             else -> this
         }
 }
 
 /** This reply as the [T] that its operation completes with, or its failure thrown with the caller's stack. */
-internal inline fun <reified T : Reply> Reply.expect(noinline lostReason: () -> LostReason? = { null }): T {
-    val reply = orThrow(lostReason)
+internal inline fun <reified T : Reply> Reply.expect(): T {
+    val reply = orThrow()
     return reply as? T ?: error("the native part answered ${reply::class.simpleName}, not ${T::class.simpleName}")
 }
 
 /** The lease that was granted inside of [within], or thrown why not: one that was lost may be forgotten by the core. */
 internal fun Reply.grantedWithin(within: Lease?): HeldLease =
     try {
-        expect<Reply.Granted> { within?.lostReason }.lease
+        expect<Reply.Granted>().lease
     } catch (failed: InvalidArgumentException) {
         throw within?.held?.lostInstead(failed) ?: failed
     }
@@ -120,14 +120,15 @@ internal class Failure(
     val operation: String,
     val message: String,
     val lock: String?,
-    val holder: Holder?,
+    val holder: Holder? = null,
+    val reason: LostReason? = null,
 ) {
-    fun toException(lostReason: () -> LostReason?): LeaseholdException =
+    fun toException(): LeaseholdException =
         when (kind) {
             "Closed" -> ClosedException(message, lock, operation)
             "Forked" -> ForkedException(message, lock, operation)
             "InvalidArgument" -> InvalidArgumentException(message, lock, operation)
-            "LockLost" -> LockLostException(message, lock, operation, lostReason())
+            "LockLost" -> LockLostException(message, lock, operation, reason)
             "LockTimeout" -> LockTimeoutException(message, lock, operation, holder)
             "Misconfigured" -> MisconfiguredException(message, lock, operation)
             "NotOwner" -> NotOwnerException(message, lock, operation)
@@ -138,14 +139,14 @@ internal class Failure(
     companion object {
         fun closed(lock: String?, operation: String): Failure {
             val subject = if (lock == null) operation else "$operation of lock \"${shown(lock)}\""
-            return Failure("Closed", operation, "$subject: the client was closed; connect again", lock, null)
+            return Failure("Closed", operation, "$subject: the client was closed; connect again", lock)
         }
 
         /** The event thread ended, by [cause], while the call was on its way. */
         fun ended(lock: String?, operation: String, cause: Throwable?): Failure {
             val subject = if (lock == null) operation else "$operation of lock \"${shown(lock)}\""
             val why = cause ?: "a defect in the native part"
-            return Failure("Unavailable", operation, "$subject: the client failed ($why); connect again", lock, null)
+            return Failure("Unavailable", operation, "$subject: the client failed ($why); connect again", lock)
         }
     }
 }

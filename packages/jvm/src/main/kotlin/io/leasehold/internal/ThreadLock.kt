@@ -132,7 +132,7 @@ internal class ThreadLock(
     private fun grantOf(reply: Reply): HeldLease? = if (reply is Reply.NotGranted) null else leaseOf(reply)
 
     /** The lease; a re-entry that is refused says why the lock was lost. */
-    private fun leaseOf(reply: Reply): HeldLease = reply.expect<Reply.Granted> { held().lease?.lostReason }.lease
+    private fun leaseOf(reply: Reply): HeldLease = reply.expect<Reply.Granted>().lease
 
     override fun toString(): String = "DistributedLock(name=${shown(name)})"
 }

@@ -1,0 +1,189 @@
+//! Who tries once and does not wait, while others of its client are asking or waiting.
+
+use std::time::Duration;
+
+use leasehold_protocol::{AcquireRequest, Call, ErrorKind, Event, Kind, Outcome, Permits, Reply, Session, Ticket};
+
+use crate::world::{NODE, at, connected, error, granted, sent, wants};
+
+fn permits() -> Kind {
+    Kind::Semaphore(Permits::new(1, 2).unwrap())
+}
+
+fn of_kind(kind: Kind, wait: Option<Duration>) -> AcquireRequest {
+    AcquireRequest {
+        kind,
+        wait,
+        ..wants("x")
+    }
+}
+
+fn tries(session: &mut Session, kind: Kind, millis: u64) -> (Ticket, Vec<Call>) {
+    let ticket = session.acquire(of_kind(kind, Some(Duration::ZERO)), at(millis));
+    (ticket, sent(session, at(millis)).0)
+}
+
+/// Another client has what there is.
+fn held() -> Reply {
+    Reply::Array(vec![
+        Reply::Int(0),
+        Reply::Int(9_000),
+        Reply::Bytes(b"other:1".to_vec()),
+    ])
+}
+
+fn yours(token: &str) -> Reply {
+    Reply::Array(vec![Reply::Int(1), Reply::Bytes(token.as_bytes().to_vec())])
+}
+
+fn outcomes(session: &mut Session) -> Vec<(Ticket, Outcome)> {
+    let told = std::iter::from_fn(|| session.poll_event());
+    let outcome = |event| match event {
+        Event::Completed { ticket, outcome } => Some((ticket, outcome)),
+        _ => None,
+    };
+    told.filter_map(outcome).collect()
+}
+
+/// A session of which one waits, and was told that another client has what there is.
+fn with_a_waiter(kind: Kind) -> Session {
+    let mut session = connected();
+    session.acquire(of_kind(kind, None), at(0));
+    let (calls, _) = sent(&mut session, at(0));
+    session.on_reply(calls[0].id, Ok(held()), at(1));
+    sent(&mut session, at(1));
+    session
+}
+
+#[test]
+fn what_several_hold_is_asked_for_beside_those_who_try_too() {
+    for kind in [permits(), Kind::Read] {
+        let mut session = connected();
+        let (first, first_call) = tries(&mut session, kind, 0);
+        let (second, second_call) = tries(&mut session, kind, 0);
+        assert_eq!((first_call.len(), second_call.len()), (1, 1), "{kind:?}");
+        assert_ne!(
+            first_call[0].args, second_call[0].args,
+            "each asks under an owner id of its own"
+        );
+        session.on_reply(first_call[0].id, Ok(yours("1")), at(1));
+        session.on_reply(second_call[0].id, Ok(yours("2")), at(1));
+        let told: Vec<Ticket> = outcomes(&mut session)
+            .into_iter()
+            .map(|(ticket, outcome)| {
+                granted(outcome);
+                ticket
+            })
+            .collect();
+        assert_eq!(told, [first, second], "{kind:?}");
+    }
+}
+
+#[test]
+fn what_several_hold_is_asked_for_beside_those_who_have_no_answer_yet() {
+    for kind in [permits(), Kind::Read] {
+        let mut session = connected();
+        session.acquire(of_kind(kind, None), at(0));
+        let (first, _) = sent(&mut session, at(0));
+        let (_, calls) = tries(&mut session, kind, 0);
+        session.on_reply(first[0].id, Ok(yours("1")), at(1));
+        session.on_reply(calls[0].id, Ok(yours("2")), at(1));
+        let told = outcomes(&mut session);
+        assert!(
+            matches!(&told[..], [(_, Outcome::Granted(_)), (_, Outcome::Granted(_))]),
+            "{kind:?}: {told:?}"
+        );
+    }
+}
+
+#[test]
+fn who_tries_to_read_asks_beside_readers_that_wait() {
+    let mut session = with_a_waiter(Kind::Read);
+    let (one, calls) = tries(&mut session, Kind::Read, 2);
+    session.on_reply(calls[0].id, Ok(yours("1")), at(3));
+    let told = outcomes(&mut session);
+    assert!(
+        matches!(&told[..], [(ticket, Outcome::Granted(_))] if *ticket == one),
+        "{told:?}"
+    );
+
+    // And the server's refusal is what a refused one is told.
+    let (_, calls) = tries(&mut session, Kind::Read, 4);
+    session.on_reply(calls[0].id, Ok(held()), at(5));
+    let (_, outcome) = outcomes(&mut session).remove(0);
+    let refused = error(outcome);
+    assert_eq!(refused.kind(), ErrorKind::LockTimeout, "{refused}");
+    assert_eq!(refused.holder().map(|holder| holder.owner.as_str()), Some("other:1"));
+}
+
+#[test]
+fn what_others_wait_for_is_left_to_them() {
+    // Of permits they may want more than there are.
+    for kind in [permits(), Kind::Lock, Kind::Mutex, Kind::Write] {
+        let mut session = with_a_waiter(kind);
+        let (_, calls) = tries(&mut session, kind, 2);
+        assert_eq!(calls, [], "{kind:?}");
+        let (_, outcome) = outcomes(&mut session).remove(0);
+        assert_eq!(error(outcome).kind(), ErrorKind::LockTimeout, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_try_beside_a_waiter_asks_when_there_is_a_connection_again() {
+    let mut session = with_a_waiter(Kind::Read);
+    session.on_disconnected(NODE, "cut", at(2));
+    let (one, calls) = tries(&mut session, Kind::Read, 3);
+    assert_eq!(calls, []);
+    session.on_connected(NODE, at(10));
+    session.on_timeout(at(10));
+    let (calls, _) = sent(&mut session, at(10));
+    for call in &calls {
+        session.on_reply(call.id, Ok(yours("1")), at(11));
+    }
+    let told = outcomes(&mut session);
+    let is_granted = |(ticket, outcome): &(Ticket, Outcome)| *ticket == one && matches!(outcome, Outcome::Granted(_));
+    assert!(told.iter().any(is_granted), "{told:?}");
+}
+
+#[test]
+fn nothing_is_left_of_tries_that_are_over() {
+    for kind in [permits(), Kind::Read] {
+        let mut session = connected();
+        let (cancelled, first) = tries(&mut session, kind, 0);
+        let (_, second) = tries(&mut session, kind, 0);
+        session.cancel(cancelled, at(1));
+        for call in first.iter().chain(&second) {
+            session.on_reply(call.id, Ok(held()), at(2));
+        }
+        // What the cancelled one might have been granted is given back.
+        for call in sent(&mut session, at(2)).0 {
+            session.on_reply(call.id, Ok(Reply::Array(vec![Reply::Int(0)])), at(3));
+        }
+        assert_eq!(outcomes(&mut session).len(), 1, "{kind:?}");
+        assert!(session.is_empty(), "{kind:?}: {}", session.len());
+    }
+}
+
+#[test]
+fn permits_are_left_to_those_who_wait_also_after_an_outage() {
+    let mut session = with_a_waiter(permits());
+    session.on_disconnected(NODE, "cut", at(2));
+    // What the server said is forgotten, and not that somebody was told to wait.
+    let (_, calls) = tries(&mut session, permits(), 3);
+    assert_eq!(calls, []);
+    let (_, outcome) = outcomes(&mut session).remove(0);
+    assert_eq!(error(outcome).kind(), ErrorKind::Unavailable);
+}
+
+#[test]
+fn what_a_try_was_told_is_not_what_a_waiter_was() {
+    let mut session = connected();
+    let (_, first) = tries(&mut session, permits(), 0);
+    session.acquire(of_kind(permits(), None), at(0));
+    sent(&mut session, at(0));
+    session.on_reply(first[0].id, Ok(held()), at(1));
+    outcomes(&mut session);
+    // The waiter has no answer yet.
+    let (_, calls) = tries(&mut session, permits(), 1);
+    assert_eq!(calls.len(), 1);
+}

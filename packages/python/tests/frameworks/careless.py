@@ -1,0 +1,38 @@
+"""Adds to a number as carelessly as can be: without a lock around it, updates are lost."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import time
+
+import redis
+import redis.asyncio
+
+URL = os.environ["LEASEHOLD_URL"]
+IS_LAZY = os.environ.get("LEASEHOLD_TEST_LAZY") == "yes"
+PAUSE = 0.001
+
+
+@functools.cache
+def store() -> redis.Redis:
+    """Made at the first use, so in the worker."""
+    return redis.Redis.from_url(URL)
+
+
+@functools.cache
+def store_of_tasks() -> redis.asyncio.Redis:
+    return redis.asyncio.Redis.from_url(URL)
+
+
+def add_one() -> None:
+    count = int(store().get("count") or 0)
+    time.sleep(PAUSE)
+    store().set("count", count + 1)
+
+
+async def add_one_in_task() -> None:
+    count = int(await store_of_tasks().get("count") or 0)
+    await asyncio.sleep(PAUSE)
+    await store_of_tasks().set("count", count + 1)

@@ -1,0 +1,56 @@
+"""For uvicorn: a lock around a request, by a dependency of threads and by one of tasks."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+from careless import IS_LAZY, add_one, add_one_in_task, store
+from fastapi import Depends, FastAPI, Request
+
+import leasehold
+
+lock = leasehold.connect(lazy=IS_LAZY).lock("door")
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async with leasehold.aio.connect(lazy=IS_LAZY) as client:
+        app.state.lock = client.lock("door")
+        yield
+
+
+def guarded_in_thread() -> Iterator[None]:
+    """FastAPI enters this in one of its threads and leaves it in one of them."""
+    entered = threading.get_ident()
+    with lock:
+        yield
+    if threading.get_ident() != entered:
+        store().incr("left elsewhere")
+
+
+async def guarded_in_task(request: Request) -> AsyncIterator[None]:
+    async with request.app.state.lock:
+        yield
+
+
+app = FastAPI(lifespan=lifespan)
+
+
+@app.get("/ready")
+async def ready() -> tuple[int, int]:
+    return os.getpid(), 1
+
+
+@app.get("/threads", dependencies=[Depends(guarded_in_thread)])
+def in_thread() -> tuple[int, int]:
+    add_one()
+    return os.getpid(), 1
+
+
+@app.get("/tasks", dependencies=[Depends(guarded_in_task)])
+async def in_task() -> tuple[int, int]:
+    await add_one_in_task()
+    return os.getpid(), 1

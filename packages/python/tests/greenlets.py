@@ -1,0 +1,306 @@
+"""A program of greenlets: `greenlets.py ORDER CHECK URL`.
+
+ORDER says whether the standard library is patched: before leasehold is imported
+(`patched`), after a client was made (`late`), or not at all (`unpatched`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import gevent
+import gevent.hub
+import gevent.os
+from gevent import monkey
+
+ORDER, CHECK, URL = sys.argv[1:]
+if ORDER == "patched":
+    monkey.patch_all()
+
+import leasehold  # noqa: E402 - what is patched counts at its import
+
+client = leasehold.connect(URL)
+if ORDER == "late":
+    monkey.patch_all()
+
+lock = client.lock("door")
+
+
+@contextmanager
+def others_go_on() -> Iterator[None]:
+    """Asserts that another greenlet of the thread runs meanwhile."""
+    turns = 0
+
+    def take_turns() -> None:
+        nonlocal turns
+        while True:
+            gevent.sleep(0.001)
+            turns += 1
+
+    other = gevent.spawn(take_turns)
+    gevent.sleep(0.005)
+    before = turns
+    yield
+    # One turn may come while the greenlet that waits is on its way back.
+    assert turns > before + 1, "the other greenlets stood still"
+    other.kill()
+
+
+def one_at_a_time() -> None:
+    inside, stock = 0, 0
+
+    def sell() -> None:
+        nonlocal inside, stock
+        for _ in range(20):
+            with lock:
+                inside += 1
+                assert inside == 1
+                seen = stock
+                gevent.sleep(0.001)
+                stock = seen + 1
+                inside -= 1
+
+    with others_go_on():
+        gevent.joinall([gevent.spawn(sell) for _ in range(10)], raise_error=True)
+    assert stock == 200
+
+
+def greenlets_own() -> None:
+    with lock, lock:
+        assert lock.owned()
+        assert gevent.spawn(lock.owned).get() is False
+        assert gevent.spawn(lock.try_acquire).get() is None
+
+        def leave() -> None:
+            try:
+                lock.release()
+            except leasehold.NotOwnerError:
+                return
+            raise AssertionError("another greenlet released it")
+
+        gevent.spawn(leave).get()
+        assert lock.owned()
+    assert not lock.locked()
+
+
+def ended_waits_leave_nothing() -> None:
+    with lock:
+        killed = gevent.spawn(lock.acquire)
+        late = gevent.spawn(gevent.with_timeout, 0.02, lock.acquire, timeout_value="late")
+        with others_go_on():
+            assert gevent.spawn(lock.try_acquire, 0.02).get() is None
+            assert late.get() == "late"
+        killed.kill()
+    with leasehold.connect(URL) as other:
+        # Nobody that is gone waits before it.
+        assert other.lock("door").acquire(timeout=5) or URL == "memory://"
+    assert not client._events.waits._requests
+    assert not client._events.waits._listening
+
+
+def every_call_lets_others_go_on() -> None:
+    def other_holds() -> None:
+        with lock:
+            gevent.sleep(0.1)
+
+    semaphore = client.semaphore("seats", 3)
+    with semaphore as lease:
+        lease.extend(5)
+        assert semaphore.available() == 2
+        assert client.set_limit("seats", 4)
+    assert not client.force_release(semaphore)
+    holder = gevent.spawn(other_holds)
+    gevent.sleep(0.02)
+    with others_go_on():
+        assert lock.acquire()
+    assert lock.release() == "released"
+    holder.get()
+    silent = socket.create_server(("127.0.0.1", 0))
+    nobody = f"redis://127.0.0.1:{silent.getsockname()[1]}"
+    with others_go_on():
+        try:
+            leasehold.connect(nobody, connect_timeout=0.1)
+        except leasehold.UnavailableError:
+            pass
+        else:
+            raise AssertionError("nobody answers there")
+    with others_go_on():
+        lazy = leasehold.connect(nobody, lazy=True)
+        with suppress(leasehold.UnavailableError):
+            lazy.lock("x").acquire(timeout=0.1)
+        lazy.close()
+    client.close()
+    client.close()
+
+
+def losses_are_heard() -> None:
+    heard: list[leasehold.Lease] = []
+
+    def hear(lease: leasehold.Lease) -> None:
+        gevent.sleep(0.001)
+        heard.append(lease)
+
+    lease = lock.try_acquire(lease=0.15)
+    assert lease is not None
+    lease.on_lost(hear)
+    with others_go_on():
+        while not heard:
+            gevent.sleep(0.001)
+    assert lease.lost.wait(10)
+    assert heard == [lease]
+
+
+def threads_with_hubs() -> None:
+    stock = 0
+
+    def sell() -> None:
+        nonlocal stock
+        for _ in range(10):
+            with lock:
+                seen = stock
+                gevent.sleep(0.001)
+                stock = seen + 1
+
+    def thread() -> None:
+        gevent.joinall([gevent.spawn(sell) for _ in range(5)], raise_error=True)
+
+    pool = gevent.get_hub().threadpool
+    threads = [pool.spawn(thread) for _ in range(3)]
+    thread()
+    for one in threads:
+        one.get()
+    assert stock == 4 * 5 * 10
+
+
+def ended_greenlets() -> None:
+    kept: list[gevent.Greenlet[..., None]] = []
+
+    def leave_held() -> None:
+        lock.acquire()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        # Also while somebody has the greenlet.
+        kept.append(gevent.spawn(leave_held))
+        kept[0].join()
+        assert lock.acquire(timeout=10)
+        lock.release()
+    assert ["held by a greenlet that has ended" in str(one.message) for one in caught] == [True]
+
+
+def a_callback_of_the_hub() -> None:
+    answers: list[object] = []
+
+    def call() -> None:
+        with lock:
+            answers.append(lock.owned())
+
+    gevent.get_hub().loop.run_callback(call)
+    while not answers:
+        gevent.sleep(0.001)
+    assert answers == [True]
+
+
+def a_fork_beside_waiters() -> None:
+    with lock:
+        waiting = gevent.spawn(lock.acquire)
+        gevent.sleep(0.05)
+        child = gevent.os.fork()
+        if child == 0:
+            # The greenlet that waits is here too, and must not take what comes to this one.
+            own = client.lock("window") if URL != "memory://" else leasehold.connect("memory://").lock("window")
+            with gevent.Timeout(20):
+                for _ in range(200):
+                    with own:
+                        pass
+            os._exit(0)
+        with gevent.Timeout(30):
+            _, status = gevent.os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+    assert waiting.get(timeout=10)
+
+
+def a_loop_is_one_greenlets() -> None:
+    tries: list[object] = []
+
+    def other() -> None:
+        while not tries:
+            tries.append(lock.try_acquire())
+
+    async def task() -> None:
+        with lock:
+            other_greenlet = gevent.spawn(other)
+            # An event loop whose task lets the other greenlets run.
+            other_greenlet.join()
+            assert lock.owned()
+        with lock:
+            # A task's wait would stop the others of its loop, and is refused as without gevent.
+            refused = asyncio.create_task(second())
+            await asyncio.sleep(0)
+            await refused
+
+    async def second() -> None:
+        try:
+            lock.acquire()
+        except leasehold.InvalidArgumentError:
+            return
+        raise AssertionError("it was not refused")
+
+    asyncio.run(task())
+    assert tries == [None]
+
+
+def waiters_of_an_ended_thread() -> None:
+    if ORDER != "unpatched":
+        return
+
+    def thread() -> None:
+        gevent.spawn(lock.acquire)
+        gevent.sleep(0.05)
+
+    with lock:
+        one = threading.Thread(target=thread)
+        one.start()
+        one.join()
+    # Nobody goes on there who could release it.
+    assert lock.acquire(timeout=10)
+    assert not client._events.waits._requests
+
+
+def an_interrupt_among_results() -> None:
+    waits = client._events.waits
+    answer = waits.answer
+
+    def interrupted(completed: list[Any]) -> None:
+        if any(isinstance(one[1], leasehold._native.Lease) for one in completed):
+            waits.answer = answer  # type: ignore[method-assign]
+            signal.raise_signal(signal.SIGINT)
+        answer(completed)
+
+    def take() -> str:
+        with lock:
+            return "taken"
+
+    waits.answer = interrupted  # type: ignore[method-assign]
+    taking = gevent.spawn(take)
+    try:
+        taking.join(10)
+    except KeyboardInterrupt:
+        assert taking.get(timeout=10) == "taken"
+        return
+    raise AssertionError("no interrupt came")
+
+
+started = time.monotonic()
+globals()[CHECK]()
+print(f"{CHECK}, {ORDER}: {time.monotonic() - started:.2f} s")

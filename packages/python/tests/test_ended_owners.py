@@ -1,0 +1,253 @@
+"""What a thread or task held that has ended: it is released once nobody refers to the lease."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+import leasehold
+from leasehold import aio
+
+ENDED_THREAD = "still held by a thread that has ended"
+ENDED_TASK = "still held by a task that has ended"
+
+
+def in_thread(work: Callable[[], object]) -> None:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def test_what_an_ended_thread_held_is_released_with_a_warning(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    with pytest.warns(RuntimeWarning, match=ENDED_THREAD):
+        in_thread(lambda: [lock.acquire(), lock.acquire()])
+    assert lock.acquire(timeout=10)
+    assert lock.release() == "released"
+    assert not lock.locked()
+
+
+def test_a_lease_that_somebody_has_outlives_its_thread(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    kept: list[leasehold.Lease | None] = []
+    in_thread(lambda: kept.append(lock.try_acquire()))
+    gc.collect()
+    assert lock.locked()
+    lease = kept[0]
+    assert lease is not None
+    assert lease.is_valid()
+    assert lease.release() == "released"
+    assert not lock.locked()
+    in_thread(lambda: kept.append(lock.try_acquire()))
+    with pytest.warns(RuntimeWarning, match=ENDED_THREAD):
+        kept.clear()
+    assert lock.acquire(timeout=10)
+
+
+def test_an_entered_scope_outlives_its_thread(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    in_thread(lock.__enter__)
+    gc.collect()
+    assert lock.locked()
+    lock.__exit__(None, None, None)
+    assert not lock.locked()
+
+
+def test_a_listener_keeps_no_lease(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+
+    def listen() -> None:
+        lease = lock.try_acquire()
+        assert lease is not None
+        lease.on_lost(lambda lease: None)
+        assert not lease.lost.is_set()
+
+    with pytest.warns(RuntimeWarning, match=ENDED_THREAD):
+        in_thread(listen)
+    assert lock.acquire(timeout=10)
+    assert not client._events._watched
+
+
+def test_a_lapsed_lease_of_an_ended_thread_is_no_news(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+
+    def lapse() -> None:
+        lease = lock.try_acquire(lease=0.1)
+        while lease is not None and lease.is_valid():
+            time.sleep(0.01)
+
+    # Warnings are errors here.
+    in_thread(lapse)
+    assert lock.acquire(timeout=10)
+
+
+def test_garbage_alone_releases_nothing(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    assert lock.acquire()
+    gc.collect()
+    assert lock.owned()
+    assert lock.release() == "released"
+
+
+@pytest.mark.filterwarnings("ignore:lock .* was still held:RuntimeWarning")
+def test_threads_end_while_others_acquire(client: leasehold.Client) -> None:
+    # Ends are told in the midst of whatever runs: nothing may hang, and nothing stay.
+    def leave(number: int) -> None:
+        for turn in range(20):
+            client.lock(f"door:{number}:{turn}").acquire()
+            with client.lock(f"desk:{number}"):
+                gc.collect(0)
+
+    threads = [threading.Thread(target=leave, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in threads)
+    for number in range(16):
+        for turn in range(20):
+            assert client.lock(f"door:{number}:{turn}").acquire(timeout=10)
+            client.lock(f"door:{number}:{turn}").release()
+    assert client._holds.all() == []
+
+
+def test_a_child_releases_nothing_of_its_parents_threads(client: leasehold.Client) -> None:
+    lock = client.lock("door")
+    leave = threading.Event()
+
+    def hold() -> None:
+        lock.acquire()
+        held.set()
+        leave.wait()
+        lock.release()
+
+    held = threading.Event()
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    # That thread is not in the child.
+    child = os.fork()
+    if child == 0:
+        gc.collect()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert lock.locked()
+    leave.set()
+    thread.join()
+    assert not lock.locked()
+
+
+async def test_what_an_ended_task_held_is_released_with_a_warning(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+
+    async def leave() -> None:
+        lease = await lock.try_acquire()
+        assert lease is not None
+        lease.on_lost(lambda lease: None)
+
+    async def leave_and_take() -> None:
+        await asyncio.create_task(leave())
+        async with lock.hold(wait=10):
+            pass
+
+    with pytest.warns(RuntimeWarning, match=ENDED_TASK):
+        await leave_and_take()
+    assert await lock.acquire()
+    assert await lock.release() == "released"
+
+
+async def test_a_lease_that_somebody_has_outlives_its_task(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+    lease = await asyncio.create_task(lock.try_acquire())
+    # The caller owns it; here that is a task that ends:
+
+    async def give() -> aio.Lease | None:
+        return await lock.try_acquire(wait=10)
+
+    assert lease is not None
+    assert await lease.release() == "released"
+    lease = await asyncio.create_task(give())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    gc.collect()
+    assert lease is not None
+    assert lease.is_valid()
+    assert await lock.locked()
+    assert await lease.release() == "released"
+    assert not await lock.locked()
+
+
+async def test_what_is_granted_to_a_task_after_its_end_is_released_with_a_warning(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+
+    async def begin() -> Coroutine[Any, Any, bool]:
+        async with aclient.lock("desk"):
+            return lock.acquire()
+
+    acquire = await asyncio.create_task(begin())
+    with pytest.warns(RuntimeWarning, match=ENDED_TASK):
+        assert await acquire
+    assert await lock.acquire(timeout=10)
+    assert await lock.release() == "released"
+
+
+async def test_a_scope_outlives_the_tasks_that_wait_beside_it(aclient: aio.Client) -> None:
+    lock = aclient.lock("door")
+    assert await asyncio.wait_for(lock.acquire(), 10)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    # A task of its own asked, for this one.
+    assert lock.owned()
+    assert await lock.release() == "released"
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "stopped"])
+def test_a_release_in_a_loops_last_turn_is_not_lost(url: str, ending: str) -> None:
+    locks: list[aio.Lock] = []
+    releases: list[Coroutine[Any, Any, str]] = []
+
+    async def connect() -> aio.Client:
+        return await aio.connect(url)
+
+    def release() -> None:
+        releases.extend(lease.release() for lease in leases if lease is not None)
+        loop.stop()
+
+    leases: list[aio.Lease | None] = []
+    loop = asyncio.new_event_loop()
+    client = loop.run_until_complete(connect())
+    locks.extend(client.lock(name) for name in ("a", "b", "c"))
+
+    async def acquire() -> None:
+        for lock in locks:
+            leases.append(await lock.try_acquire())
+
+    loop.run_until_complete(acquire())
+    loop.call_soon(release)
+    loop.run_forever()
+    if ending == "cancelled":
+        # As `asyncio.run` does, before they have begun.
+        tasks = [loop.create_task(release) for release in releases]
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    else:
+        for release_coroutine in releases:
+            release_coroutine.close()
+    loop.close()
+
+    async def look() -> None:
+        # The client moves to this loop.
+        for lock in locks:
+            assert await lock.acquire(timeout=5)
+            await lock.release()
+        await client.close()
+
+    asyncio.run(look())

@@ -1,0 +1,190 @@
+"""A client does not grow with what it has done.
+
+`LEASEHOLD_LONG=1` makes it 100,000 names and 100,000 leases that lapse (`./ci/just test-long`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import multiprocessing
+import os
+import sys
+from collections.abc import Sized
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from servers import RedisServer, eventually
+
+import leasehold
+from leasehold import _context, aio
+
+COUNT = 100_000 if "LEASEHOLD_LONG" in os.environ else 5_000
+AT_ONCE = 500
+# Seconds.
+LAPSE = 0.1
+PATIENCE = 30
+
+
+@dataclass
+class Used:
+    blocks: int
+    """How many Python has allocated."""
+    kilobytes: int
+    """How many of the process are resident; 0 where no file tells."""
+
+
+# How much more is still flat: a block for every ten of the fewest names, as asyncio's own tasks leave names in Python's
+# caches; and pages that allocators keep.
+FLAT = Used(blocks=500, kilobytes=4_000)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("work", ["names", "lapses", "lapses_heard"])
+@pytest.mark.parametrize("caller", ["threads", "tasks"])
+def test_memory_stays_flat(server: RedisServer, caller: str, work: str) -> None:
+    # In a process of its own: pytest remembers things in this one.
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        before, after = pool.submit(measure, caller, work, server.url).result()
+    print(f"{COUNT} more: {before}, then {after}")
+    assert after.blocks - before.blocks < FLAT.blocks
+    assert after.kilobytes - before.kilobytes < FLAT.kilobytes
+
+
+def measure(caller: str, work: str, url: str) -> list[Used]:
+    """What is used after so much work, and after as much again."""
+    subject = Threads(url) if caller == "threads" else Tasks(url)
+    batch = getattr(subject, work)
+    found = []
+    for begin in (0, COUNT):
+        for first in range(begin, begin + COUNT, AT_ONCE):
+            batch(range(first, first + AT_ONCE))
+        # What lapsed leaves the table of holds by a sweep, which comes after so many more.
+        subject.names(range(2 * AT_ONCE + 64))
+        gc.collect()
+        left = {name: len(table) for name, table in subject.tables().items() if table}
+        assert not left, f"left in the tables: {left}"
+        found.append(used())
+    subject.close()
+    return found
+
+
+class Threads:
+    """A blocking client."""
+
+    def __init__(self, url: str) -> None:
+        self._client = leasehold.connect(url)
+
+    def names(self, numbers: range) -> None:
+        """Names in turn; each is locked by another job, as a framework's thread runs them."""
+        for number in numbers:
+            contextvars.copy_context().run(self._enter, number)
+
+    def _enter(self, number: int) -> None:
+        with self._client.lock(f"name-{number}") as lease:
+            assert lease.is_valid()
+
+    def lapses(self, numbers: range) -> None:
+        """Leases that nobody releases."""
+        leases = self._let_go(numbers)
+        eventually(PATIENCE, lambda: all(lease.lost_reason for lease in leases))
+
+    def lapses_heard(self, numbers: range) -> None:
+        """Leases that nobody releases, but of whose loss somebody hears."""
+        for lease in self._let_go(numbers):
+            assert lease.lost.wait(PATIENCE)
+
+    def _let_go(self, numbers: range) -> list[leasehold.Lease]:
+        """Half of them through one object, the others through one each."""
+        seats = self._client.semaphore("seats", 2 * AT_ONCE, lease=LAPSE)
+        locks = [seats if number % 2 else self._client.lock(f"lapses-{number}", lease=LAPSE) for number in numbers]
+        leases = [lock.try_acquire(wait=PATIENCE) for lock in locks]
+        assert None not in leases
+        return [lease for lease in leases if lease]
+
+    def tables(self) -> dict[str, Sized]:
+        client = self._client
+        completed, lost = client._native.drain()
+        return {
+            "holds": client._holds.all(),
+            "watched": client._events._watched,
+            "completed": completed,
+            "lost": lost,
+            "turns": _context._turns,
+        }
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class Tasks:
+    """A client of asyncio."""
+
+    def __init__(self, url: str) -> None:
+        self._runner = asyncio.Runner()
+        self._client = self._runner.run(self._connect(url))
+
+    async def _connect(self, url: str) -> aio.Client:
+        return await aio.connect(url)
+
+    def names(self, numbers: range) -> None:
+        """Names, each locked by a task of its own."""
+        self._runner.run(self._names(numbers))
+
+    async def _names(self, numbers: range) -> None:
+        await asyncio.gather(*map(self._enter, numbers))
+
+    async def _enter(self, number: int) -> None:
+        async with self._client.lock(f"name-{number}") as lease:
+            assert lease.is_valid()
+
+    def lapses(self, numbers: range) -> None:
+        """Leases that nobody releases."""
+        self._runner.run(self._lapses(numbers))
+
+    async def _lapses(self, numbers: range) -> None:
+        leases = await self._let_go(numbers)
+        await asyncio.to_thread(eventually, PATIENCE, lambda: all(lease.lost_reason for lease in leases))
+
+    def lapses_heard(self, numbers: range) -> None:
+        """Leases that nobody releases, but of whose loss somebody hears."""
+        self._runner.run(self._lapses_heard(numbers))
+
+    async def _lapses_heard(self, numbers: range) -> None:
+        async with asyncio.timeout(PATIENCE):
+            for lease in await self._let_go(numbers):
+                await lease.lost.wait()
+
+    async def _let_go(self, numbers: range) -> list[aio.Lease]:
+        """Half of them through one object, the others through one each."""
+        seats = self._client.semaphore("seats", 2 * AT_ONCE, lease=LAPSE)
+        locks = [seats if number % 2 else self._client.lock(f"lapses-{number}", lease=LAPSE) for number in numbers]
+        leases = await asyncio.gather(*(lock.try_acquire(wait=PATIENCE) for lock in locks))
+        assert None not in leases
+        return [lease for lease in leases if lease]
+
+    def tables(self) -> dict[str, Sized]:
+        client, mailbox = self._client, self._client._mailbox
+        completed, lost = client._native.drain()
+        return {
+            "holds": client._holds.all(),
+            "watched": mailbox._watched,
+            "futures": mailbox._futures,
+            "outgoing": mailbox._outgoing,
+            "completed": completed,
+            "lost": lost,
+            "tasks": _context._tasks,
+        }
+
+    def close(self) -> None:
+        self._runner.run(self._client.close())
+        self._runner.close()
+
+
+def used() -> Used:
+    memory = Path("/proc/self/statm")
+    pages = int(memory.read_text().split()[1]) if memory.exists() else 0
+    return Used(sys.getallocatedblocks(), pages * os.sysconf("SC_PAGE_SIZE") // 1_024)
