@@ -3,12 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::hold::HoldId;
+use crate::ids::{CallId, HoldId, LockId, ReleaseId, Ticket};
 use crate::instant::Instant;
-use crate::queue::QueueId;
-use crate::release::ReleaseId;
 use crate::reply::{CallError, Reply};
-use crate::session::{CallId, Ticket};
 
 /// Attempts of one owner id whose outcome is not known.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +52,7 @@ pub(crate) enum Purpose {
     /// A release that is owed.
     Release(ReleaseId),
     /// The heartbeat of waiters in the server's queue.
-    Poll(QueueId),
+    Poll(LockId),
     /// A question about a lock's state, or what an operator does.
     Inspect(Ticket),
 }

@@ -7,10 +7,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::ids::{LeaseId, Ticket};
 use crate::instant::Instant;
 use crate::multi::Multis;
 use crate::quorum::Votes;
-use crate::session::{Event, Grant, LeaseId, Outcome, Session, Ticket};
+use crate::session::Session;
+use crate::types::{Event, Grant, Outcome};
 
 /// Which parts belong to which whole.
 #[derive(Debug, Default)]

@@ -12,11 +12,13 @@ use std::time::Duration;
 use crate::calls::Purpose;
 use crate::ending::ReleaseOutcome;
 use crate::error::Operation;
-use crate::hold::{Hold, HoldId, LeasePlan, lost_error};
+use crate::hold::{Hold, LeasePlan, lost_error};
+use crate::ids::{Context, HoldId, Ticket};
 use crate::instant::Instant;
 use crate::lease::{LeaseTerms, deadline};
-use crate::session::{AcquireRequest, Context, Outcome, Session, Ticket};
+use crate::session::Session;
 use crate::timers::Timer;
+use crate::types::{AcquireRequest, Outcome};
 
 /// A mistake that a session can be made to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,40 +122,28 @@ impl Session {
     /// Makes the session make a mistake from now on.
     #[cfg(feature = "defects")]
     pub fn switch_on(&mut self, defect: Defect) {
-        self.defect = Some(defect);
-    }
-
-    /// Whether the session makes this mistake.
-    #[cfg(feature = "defects")]
-    pub(crate) fn has(&self, defect: Defect) -> bool {
-        self.defect == Some(defect)
-    }
-
-    /// Whether the session makes this mistake: it makes none.
-    #[cfg(not(feature = "defects"))]
-    #[inline(always)]
-    pub(crate) const fn has(&self, _defect: Defect) -> bool {
-        false
+        self.io.switch_on(defect);
     }
 
     /// Mistakes in what a caller asks for.
     #[inline]
     pub(crate) fn misread(&mut self, request: &mut AcquireRequest) {
-        if self.has(Defect::OwnerIsTheThread) {
+        if self.io.has(Defect::OwnerIsTheThread) {
             request.context = request.context.and(Some(Context::from_u64(0)));
         }
-        if self.has(Defect::TokenIgnoresLease) && request.fencing {
+        if self.io.has(Defect::TokenIgnoresLease) && request.fencing {
             request.lease = LeaseTerms::CLIENT;
         }
-        if self.has(Defect::LeaseLeaks) {
-            self.config.lease = request.lease.length().unwrap_or(self.config.lease);
+        if self.io.has(Defect::LeaseLeaks) {
+            let lease = request.lease.length().unwrap_or(self.io.config().lease);
+            self.io.set_lease(lease);
         }
     }
 
     /// What a re-entry asks for, perhaps as if it were no longer than what there is.
     #[inline]
     pub(crate) fn plan_of_reentry(&self, id: HoldId, plan: LeasePlan) -> LeasePlan {
-        let hold = self.holds.get(&id).filter(|_| self.has(Defect::ReentryKeepsLength));
+        let hold = self.holds.get(&id).filter(|_| self.io.has(Defect::ReentryKeepsLength));
         hold.map_or(plan, |hold| LeasePlan {
             length: if hold.plan.watched && plan.watched {
                 hold.plan.length
@@ -171,7 +161,7 @@ impl Session {
         hold.wanted_until = now + plan.length;
         hold.deadline = deadline(now, plan.length);
         let ends = hold.deadline;
-        self.timers.set(Timer::Deadline(id), ends);
+        self.io.set(Timer::Deadline(id), ends);
     }
 
     /// Extends a hold behind the back of a caller, who gets the deadline from before.
@@ -202,9 +192,9 @@ impl Session {
     /// Whether some renewal is not answered; then this one comes later.
     pub(crate) fn renewal_has_to_wait(&mut self, id: HoldId, now: Instant) -> bool {
         let is_renewal = |purpose| matches!(purpose, Purpose::Renew { .. });
-        let is_under_way = self.calls.purposes().any(is_renewal);
+        let is_under_way = self.io.purposes().any(is_renewal);
         if is_under_way {
-            self.timers.set(Timer::Renew(id), now + Duration::from_millis(20));
+            self.io.set(Timer::Renew(id), now + Duration::from_millis(20));
         }
         is_under_way
     }

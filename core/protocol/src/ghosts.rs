@@ -13,9 +13,9 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::calls::Doubt;
 use crate::defects::Defect;
+use crate::ids::LockId;
 use crate::instant::Instant;
 use crate::owner::OwnerId;
-use crate::queue::QueueId;
 use crate::session::Session;
 
 /// So many are kept; of more the first are forgotten, and what a late call grants them ends by itself.
@@ -60,9 +60,9 @@ impl Ghosts {
 impl Session {
     /// A fair lock is held, or said to be, by this owner. If it was given up here, it is
     /// released. Says whether it is.
-    pub(crate) fn release_ghost(&mut self, id: QueueId, owner: &[u8], now: Instant) -> bool {
-        let own = OwnerId::of_client(self.config.client, owner);
-        let Some(owner) = own.filter(|_| !self.has(Defect::PollsAreNoAttempts)) else {
+    pub(crate) fn release_ghost(&mut self, id: LockId, owner: &[u8], now: Instant) -> bool {
+        let own = OwnerId::of_client(self.io.config().client, owner);
+        let Some(owner) = own.filter(|_| !self.io.has(Defect::PollsAreNoAttempts)) else {
             return false;
         };
         // One whose release is on its way needs no other.

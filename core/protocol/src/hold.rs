@@ -22,6 +22,7 @@
 
 mod extension;
 
+use crate::ids::HoldId;
 use extension::Aim;
 pub(crate) use extension::Extension;
 
@@ -33,18 +34,15 @@ use crate::calls::{Doubt, Heir};
 use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, ErrorKind, Holder, Operation};
+use crate::ids::{CallId, Context, LeaseId, LockId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::Keys;
 use crate::lease::{LeaseTerms, deadline};
 use crate::owner::OwnerId;
-use crate::queue::QueueId;
-use crate::session::{CallId, Config, Context, Event, Lane, LeaseId, Outcome, Session, Ticket};
+use crate::session::Session;
 use crate::timers::Timer;
 use crate::token::Token;
-
-/// Names a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct HoldId(pub(crate) u64);
+use crate::types::{Config, Event, Lane, Outcome};
 
 /// How long a hold is to last.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +71,7 @@ impl LeasePlan {
 /// One record of ours on the server.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    pub(crate) queue: QueueId,
+    pub(crate) queue: LockId,
     pub(crate) keys: Arc<Keys>,
     pub(crate) owner: OwnerId,
     context: Option<Context>,
@@ -139,7 +137,7 @@ impl Hold {
 
 /// What turns a request into a hold.
 pub(crate) struct Grant {
-    pub(crate) queue: QueueId,
+    pub(crate) queue: LockId,
     pub(crate) keys: Arc<Keys>,
     pub(crate) owner: OwnerId,
     pub(crate) context: Option<Context>,
@@ -159,7 +157,7 @@ pub(crate) struct Grant {
 /// The holds of a client and their leases.
 #[derive(Debug, Default)]
 pub(crate) struct Holds {
-    last_hold: u64,
+    last_hold: HoldId,
     last_lease: u64,
     by_id: BTreeMap<HoldId, Hold>,
     by_lease: BTreeMap<LeaseId, HoldId>,
@@ -188,8 +186,8 @@ impl Holds {
     }
 
     fn insert(&mut self, hold: Hold) -> HoldId {
-        self.last_hold = self.last_hold.wrapping_add(1);
-        let id = HoldId(self.last_hold);
+        self.last_hold = self.last_hold.next();
+        let id = self.last_hold;
         self.by_id.insert(id, hold);
         id
     }
@@ -258,7 +256,7 @@ impl Session {
             extensions: Vec::new(),
             doubt: grant.doubt,
         });
-        self.calls.leave_to(&unresolved, Heir::Hold(id));
+        self.io.leave_to(&unresolved, Heir::Hold(id));
         if let Some(queue) = self.queues.get_mut(grant.queue).filter(|_| is_exclusive) {
             queue.holding = Some(id);
         }
@@ -269,8 +267,8 @@ impl Session {
         if grant.provisional {
             // Most holds are over before that. A watched lease may be the shorter one.
             let first = grant.ttl.min(watched_for.unwrap_or(grant.ttl));
-            self.timers.set(Timer::Deadline(id), until);
-            self.timers
+            self.io.set(Timer::Deadline(id), until);
+            self.io
                 .set(Timer::Renew(id), grant.sent + first.checked_div(3).unwrap_or_default());
         } else {
             self.schedule_hold(id, grant.sent, now);
@@ -281,7 +279,7 @@ impl Session {
     fn enter(&mut self, ticket: Ticket, id: HoldId) {
         let Some(lease) = self.holds.add_level(id) else { return };
         let Some(hold) = self.holds.get(&id) else { return };
-        let grant = crate::session::Grant {
+        let grant = crate::types::Grant {
             lease,
             token: hold.token,
             deadline: hold.deadline,
@@ -294,7 +292,7 @@ impl Session {
     /// longer than it does.
     pub(crate) fn reenter(&mut self, ticket: Ticket, id: HoldId, plan: LeasePlan, now: Instant) {
         let plan = self.plan_of_reentry(id, plan);
-        if self.has(Defect::ReentryShortens) {
+        if self.io.has(Defect::ReentryShortens) {
             self.shorten(id, plan, now);
         }
         let Some(hold) = self.holds.get_mut(id) else { return };
@@ -330,8 +328,8 @@ impl Session {
         if hold.is_valid(now) {
             let until = hold.capped(until);
             self.extend_hold(ticket, id, until, Aim::Confirm, now);
-            if let Some(answer_by) = answer_by.filter(|by| *by < now + self.config.command_timeout) {
-                self.timers.set(Timer::Wait(ticket), answer_by);
+            if let Some(answer_by) = answer_by.filter(|by| *by < now + self.io.config().command_timeout) {
+                self.io.set(Timer::Wait(ticket), answer_by);
             }
         } else {
             let error = lost_error(hold, Operation::Acquire);
@@ -349,7 +347,7 @@ impl Session {
     /// A part of a whole that is entered again is renewed if the new level says so.
     pub(crate) fn watch_part(&mut self, lease: LeaseId, plan: LeasePlan, now: Instant) {
         let Some(id) = self.holds.of_lease(lease) else { return };
-        let is_unrenewed = self.has(Defect::ReentryLeavesMembers);
+        let is_unrenewed = self.io.has(Defect::ReentryLeavesMembers);
         let Some(hold) = self.holds.get_mut(id).filter(|hold| hold.lost.is_none()) else {
             return;
         };
@@ -378,13 +376,13 @@ impl Session {
         // A client that closes gives back what it holds.
         let is_forgotten = !hold.plan.watched && reason != LostReason::Closed;
         let extensions = std::mem::take(&mut hold.extensions);
-        self.timers.stop(Timer::Renew(id));
-        self.timers.stop(Timer::Deadline(id));
+        self.io.stop(Timer::Renew(id));
+        self.io.stop(Timer::Deadline(id));
         for lease in levels {
             self.tell(Event::Lost { lease, reason });
         }
         for ticket in extensions {
-            self.timers.stop(Timer::Wait(ticket));
+            self.io.stop(Timer::Wait(ticket));
             let Some(extension) = self.extensions.remove(&ticket) else {
                 continue;
             };
@@ -392,7 +390,7 @@ impl Session {
             let error = lost_error(hold, extension.operation());
             self.complete(ticket, Outcome::Failed(error));
         }
-        if is_forgotten && !self.has(Defect::LapsedLeaseStays) {
+        if is_forgotten && !self.io.has(Defect::LapsedLeaseStays) {
             self.forget_lost(id, now);
         }
         self.step_aside(queue, id, now);
@@ -405,7 +403,7 @@ impl Session {
     /// a lost whole, and its TTL may be long.
     fn forget_lost(&mut self, id: HoldId, now: Instant) {
         let Some(hold) = self.end_hold(id) else { return };
-        if self.has(Defect::LapsedRecordStays) {
+        if self.io.has(Defect::LapsedRecordStays) {
             return;
         }
         let is_gone = matches!(hold.lost, Some(LostReason::Removed | LostReason::Stolen));
@@ -428,13 +426,13 @@ impl Session {
             self.complete(ticket, Outcome::Released(lost.unwrap_or(ReleaseOutcome::Released)));
             return;
         }
-        if self.has(Defect::RenewalOutlivesUnlock) {
+        if self.io.has(Defect::RenewalOutlivesUnlock) {
             return self.release_and_renew(ticket, id, now);
         }
         let Some(hold) = self.end_hold(id) else { return };
         let queue = hold.queue;
         match lost {
-            Some(_) if self.has(Defect::ReleaseFails) => self.fail_release(ticket, &hold),
+            Some(_) if self.io.has(Defect::ReleaseFails) => self.fail_release(ticket, &hold),
             Some(outcome) => {
                 self.complete(ticket, Outcome::Released(outcome));
                 self.owe_release(hold, None, now);
@@ -448,13 +446,13 @@ impl Session {
     /// Takes a hold out of all tables. From here on nothing renews it.
     pub(crate) fn end_hold(&mut self, id: HoldId) -> Option<Hold> {
         let hold = self.holds.remove(id)?;
-        self.timers.stop(Timer::Renew(id));
-        self.timers.stop(Timer::Deadline(id));
+        self.io.stop(Timer::Renew(id));
+        self.io.stop(Timer::Deadline(id));
         if let Some(context) = hold.context {
             self.reentrancy.remove(hold.queue, context, id);
         }
         for ticket in &hold.extensions {
-            self.timers.stop(Timer::Wait(*ticket));
+            self.io.stop(Timer::Wait(*ticket));
             if let Some(extension) = self.extensions.remove(ticket) {
                 let error = Error::new(
                     ErrorKind::NotOwner,
@@ -468,7 +466,7 @@ impl Session {
     }
 
     /// The hold keeps nobody waiting any longer.
-    pub(crate) fn step_aside(&mut self, queue: QueueId, id: HoldId, now: Instant) {
+    pub(crate) fn step_aside(&mut self, queue: LockId, id: HoldId, now: Instant) {
         if let Some(queue) = self.queues.get_mut(queue).filter(|queue| queue.holding == Some(id)) {
             queue.holding = None;
             queue.heard = Some(now);

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use crate::calls::Purpose;
 use crate::error::{Error, ErrorKind, Holder, Operation};
+use crate::ids::Ticket;
 use crate::instant::Instant;
 use crate::kinds::{Answer, Keys, Record, parse_answer, parse_record};
 use crate::refusal::explain;
 use crate::reply::{CallError, Refusal, Reply};
-use crate::session::{Lane, LockState, Outcome, Session, Ticket};
+use crate::session::Session;
 use crate::timers::Timer;
+use crate::types::{Lane, LockState, Outcome};
 
 /// What is asked of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +52,7 @@ impl Session {
             is_spent: false,
         };
         self.inspections.insert(ticket, inspection);
-        self.timers.set(Timer::Wait(ticket), now + self.config.command_timeout);
+        self.io.set(Timer::Wait(ticket), now + self.io.config().command_timeout);
         self.ask(ticket);
     }
 
@@ -64,7 +66,7 @@ impl Session {
     }
 
     fn ask(&mut self, ticket: Ticket) {
-        let connected = &self.links.commands;
+        let connected = self.io.connected();
         let Some(inspection) = self
             .inspections
             .get_mut(&ticket)
@@ -80,8 +82,8 @@ impl Session {
             }
             Question::Limit(limit) => (inspection.keys.node, inspection.keys.set_limit(limit)),
         };
-        let call = self.calls.start(Purpose::Inspect(ticket));
-        self.transmit(call, node, Lane::Command, invocation);
+        self.io
+            .call(Purpose::Inspect(ticket), (node, Lane::Command), invocation, None);
     }
 
     /// The answer came.
@@ -119,7 +121,7 @@ impl Session {
         let Some(inspection) = self.inspections.remove(&ticket) else {
             return;
         };
-        self.timers.stop(Timer::Wait(ticket));
+        self.io.stop(Timer::Wait(ticket));
         let outcome = outcome.unwrap_or_else(|(kind, message)| {
             Outcome::Failed(Error::new(kind, inspection.operation(), message).with_lock(inspection.keys.name.as_str()))
         });
@@ -131,7 +133,9 @@ impl Session {
         let Some(inspection) = self.inspections.remove(&ticket) else {
             return;
         };
-        let message = self.unreached(inspection.keys.node, self.config.command_timeout);
+        let message = self
+            .io
+            .unreached(inspection.keys.node, self.io.config().command_timeout);
         let error = Error::new(ErrorKind::Unavailable, inspection.operation(), message)
             .with_lock(inspection.keys.name.as_str());
         self.complete(ticket, Outcome::Failed(error));

@@ -19,18 +19,19 @@ use std::time::Duration;
 use crate::calls::{InFlight, Purpose};
 use crate::defects::Defect;
 use crate::error::ErrorKind;
+use crate::ids::{CallId, LockId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Keys, parse_number};
 use crate::lease::deadline;
 use crate::news::News;
 use crate::owner::OwnerId;
-use crate::queue::QueueId;
 use crate::refusal::explain;
 use crate::reply::{CallError, Refusal, Reply};
 use crate::request::{Granted, MIN_GAP};
-use crate::session::{CallId, Lane, Session, Ticket};
+use crate::session::Session;
 use crate::timers::Timer;
 use crate::token::Token;
+use crate::types::Lane;
 
 /// How long a grant lasts that the server made of its own accord.
 pub(crate) const PROVISIONAL: Duration = Duration::from_secs(3);
@@ -55,12 +56,12 @@ impl Session {
     }
 
     /// A waiter was put into the server's queue: the client listens, and polls.
-    pub(crate) fn stand_in_line(&mut self, id: QueueId, keys: &Arc<Keys>, now: Instant) {
+    pub(crate) fn stand_in_line(&mut self, id: LockId, keys: &Arc<Keys>, now: Instant) {
         let Some(queue) = self.queues.get_mut(id) else { return };
         queue.line.keys = Some(Arc::clone(keys));
-        if self.timers.get(Timer::Poll(id)).is_none() {
+        if self.io.due(Timer::Poll(id)).is_none() {
             let heartbeat = self.heartbeat();
-            self.timers.set(Timer::Poll(id), now + heartbeat);
+            self.io.set(Timer::Poll(id), now + heartbeat);
         }
         self.listen_for_grants(id, keys);
         if self.subscribe(id) {
@@ -69,22 +70,22 @@ impl Session {
     }
 
     /// A waiter is in the server's queue no longer.
-    pub(crate) fn leave_line(&mut self, ticket: Ticket, id: QueueId) {
+    pub(crate) fn leave_line(&mut self, ticket: Ticket, id: LockId) {
         let Some(queue) = self.queues.get_mut(id) else { return };
         if queue.line.waiting.remove(&ticket) && queue.line.waiting.is_empty() {
-            self.timers.stop(Timer::Poll(id));
+            self.io.stop(Timer::Poll(id));
         }
     }
 
     /// When a waiter that left its mark on the server speaks again: like any poll, but
     /// before the server takes it for dead.
     pub(crate) fn heartbeat(&mut self) -> Duration {
-        self.between(self.config.retry_interval).min(LONGEST_HEARTBEAT)
+        self.io.between(self.io.config().retry_interval).min(LONGEST_HEARTBEAT)
     }
 
     /// A lock may be free: of those that are not known to be in the line yet, the answer that is
     /// under way may be stale.
-    pub(crate) fn line_asks_again(&mut self, id: QueueId) {
+    pub(crate) fn line_asks_again(&mut self, id: LockId) {
         let Some(queue) = self.queues.get(id) else { return };
         for ticket in &queue.line.waiting {
             let request = self.requests.get_mut(ticket);
@@ -95,7 +96,7 @@ impl Session {
     }
 
     /// Asks how the line stands, at once or as soon as the last time is past.
-    pub(crate) fn poll_line_soon(&mut self, id: QueueId, now: Instant) {
+    pub(crate) fn poll_line_soon(&mut self, id: LockId, now: Instant) {
         let Some(queue) = self.queues.get(id) else { return };
         if queue.line.waiting.is_empty() {
             return;
@@ -104,12 +105,12 @@ impl Session {
         if earliest <= now {
             self.poll_line(id, now);
         } else {
-            self.timers.set(Timer::Poll(id), earliest);
+            self.io.set(Timer::Poll(id), earliest);
         }
     }
 
     /// Says that the waiters live, and asks how the line stands.
-    pub(crate) fn poll_line(&mut self, id: QueueId, now: Instant) {
+    pub(crate) fn poll_line(&mut self, id: LockId, now: Instant) {
         let Some(queue) = self.queues.get_mut(id) else { return };
         let Some(keys) = queue.line.keys.clone().filter(|_| !queue.line.waiting.is_empty()) else {
             return;
@@ -117,8 +118,8 @@ impl Session {
         queue.line.last_poll = Some(now);
         let (node, line) = (queue.node, queue.line.waiting.clone());
         let heartbeat = self.heartbeat();
-        self.timers.set(Timer::Poll(id), now + heartbeat);
-        if !self.is_connected(node) {
+        self.io.set(Timer::Poll(id), now + heartbeat);
+        if !self.io.is_connected(node) {
             return;
         }
         let queued = line.into_iter().filter_map(|ticket| {
@@ -126,11 +127,13 @@ impl Session {
             Some((ticket, request?.as_waiter()))
         });
         let (tickets, waiters): (Vec<Ticket>, Vec<(OwnerId, bool)>) = queued.unzip();
-        let most = self.limits.waiters_per_poll.max(1);
+        let most = self.io.limits().waiters_per_poll.max(1);
         for (some, tickets) in waiters.chunks(most).zip(tickets.chunks(most)) {
-            let call = self.calls.start(Purpose::Poll(id));
+            let call = self
+                .io
+                .call(Purpose::Poll(id), (node, Lane::Command), keys.poll(some), None);
             // It puts back a waiter that is not in the queue any more, so it is an attempt of each.
-            let is_attempt = !self.has(Defect::PollsAreNoAttempts);
+            let is_attempt = !self.io.has(Defect::PollsAreNoAttempts);
             for ticket in tickets.iter().filter(|_| is_attempt) {
                 if let Some(request) = self.requests.get_mut(ticket) {
                     request.doubt.open.push(call);
@@ -139,7 +142,6 @@ impl Session {
             if let Some(queue) = self.queues.get_mut(id) {
                 queue.line.polls.insert(call, tickets.to_vec());
             }
-            self.transmit(call, node, Lane::Command, keys.poll(some));
         }
     }
 
@@ -148,7 +150,7 @@ impl Session {
         &mut self,
         id: CallId,
         call: InFlight,
-        queue: QueueId,
+        queue: LockId,
         result: Result<Reply, CallError>,
         now: Instant,
     ) {
@@ -186,15 +188,15 @@ impl Session {
             self.take_turn(ticket, state.token, sent, ttl, now);
             return;
         }
-        if is_nobodys && !self.has(Defect::DeadEndThePassing) {
+        if is_nobodys && !self.io.has(Defect::DeadEndThePassing) {
             // The first in the queue are dead, and the call stopped before it had passed over all of them.
             self.poll_line_soon(queue, now);
         }
         // When the holder's time is over, somebody has to ask.
         if let Some(ttl) = state.ttl {
             let over = now + ttl.saturating_add(Duration::from_millis(1));
-            if self.timers.get(Timer::Poll(queue)).is_some_and(|next| over < next) {
-                self.timers.set(Timer::Poll(queue), over);
+            if self.io.due(Timer::Poll(queue)).is_some_and(|next| over < next) {
+                self.io.set(Timer::Poll(queue), over);
             }
         }
     }
@@ -225,11 +227,11 @@ impl Session {
     }
 
     /// The server tells this client of a grant, by a message or with the reply to a release.
-    pub(crate) fn granted_unasked(&mut self, id: QueueId, payload: &[u8], now: Instant) {
+    pub(crate) fn granted_unasked(&mut self, id: LockId, payload: &[u8], now: Instant) {
         let Some(news) = News::parse(payload) else {
             return self.heard(id, now);
         };
-        let believes_all = self.has(Defect::NewsIsBelieved);
+        let believes_all = self.io.has(Defect::NewsIsBelieved);
         let granted = self.in_line(id, news.owner);
         let Some((ticket, request)) = granted.and_then(|ticket| Some((ticket, self.requests.get_mut(&ticket)?))) else {
             return self.granted_to_nobody(id, news.owner, now);
@@ -248,7 +250,7 @@ impl Session {
 
     /// A message tells of a grant to one who is not in the line: to nobody, or it was asked for
     /// meanwhile.
-    fn granted_to_nobody(&mut self, id: QueueId, owner: &[u8], now: Instant) {
+    fn granted_to_nobody(&mut self, id: LockId, owner: &[u8], now: Instant) {
         let Some(queue) = self.queues.get_mut(id) else { return };
         if queue.line.last_ghost.is_some_and(|last| now < last + GHOST_GAP) {
             return;
@@ -284,7 +286,7 @@ impl Session {
     }
 
     /// The waiter of this owner id in the line.
-    fn in_line(&self, id: QueueId, owner: &[u8]) -> Option<Ticket> {
+    fn in_line(&self, id: LockId, owner: &[u8]) -> Option<Ticket> {
         let line = &self.queues.get(id)?.line.waiting;
         let is_it = |ticket: &&Ticket| self.requests.get(ticket).is_some_and(|request| request.is_of(owner));
         line.iter().find(is_it).copied()

@@ -26,13 +26,15 @@ use std::sync::Arc;
 use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, ErrorKind, Operation};
-use crate::hold::{HoldId, LeasePlan};
+use crate::hold::LeasePlan;
+use crate::ids::{Context, HoldId, LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Keys, Kind};
 use crate::lease::LeaseDuration;
 use crate::name::LockName;
 use crate::refusal::FIRST_ANSWER_GRACE;
-use crate::session::{AcquireRequest, Context, Event, LeaseId, NodeId, Outcome, Session, Ticket};
+use crate::session::Session;
+use crate::types::{AcquireRequest, Event, Outcome};
 
 /// Whole acquisitions and whole leases.
 #[derive(Debug, Default)]
@@ -352,7 +354,7 @@ impl Session {
                 self.lose(id, reason, now);
             }
         }
-        if is_forgotten && !self.has(Defect::LapsedLeaseStays) {
+        if is_forgotten && !self.io.has(Defect::LapsedLeaseStays) {
             self.composites.multis.remove(whole);
             self.forget_parts(&leases, now);
         }

@@ -7,24 +7,20 @@
 //! turn, a client that knows of listeners elsewhere pauses after 16 local grants
 //! or 20 ms in a row.
 
+use crate::ids::LockId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Holder;
-use crate::hold::HoldId;
+use crate::ids::{CallId, HoldId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Keys, Kind};
-use crate::session::{CallId, NodeId, Ticket};
 use crate::subscriptions::Subscription;
 use crate::wakes::Wakes;
 
 /// The longest gap between questions about what several hold at a time.
 const SHARED_GAP: Duration = Duration::from_millis(16);
-
-/// Names a queue; never used again for another lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct QueueId(u64);
 
 /// Where a caller stands until it is granted the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,20 +236,20 @@ impl Turn {
 /// The queues of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
-    last: u64,
-    by_id: BTreeMap<QueueId, Queue>,
-    by_record: BTreeMap<(NodeId, Gate, Arc<[u8]>), QueueId>,
+    last: LockId,
+    by_id: BTreeMap<LockId, Queue>,
+    by_record: BTreeMap<(NodeId, Gate, Arc<[u8]>), LockId>,
 }
 
 impl Queues {
     /// The queue of a lock, made if there is none.
-    pub(crate) fn open(&mut self, keys: &Keys) -> QueueId {
+    pub(crate) fn open(&mut self, keys: &Keys) -> LockId {
         let at = place(keys);
         if let Some(id) = self.by_record.get(&at) {
             return *id;
         }
-        self.last = self.last.wrapping_add(1);
-        let id = QueueId(self.last);
+        self.last = self.last.next();
+        let id = self.last;
         self.by_record.insert(at.clone(), id);
         self.by_id.insert(
             id,
@@ -276,32 +272,32 @@ impl Queues {
     }
 
     /// The queue of a lock, if there is one.
-    pub(crate) fn find(&self, keys: &Keys) -> Option<QueueId> {
+    pub(crate) fn find(&self, keys: &Keys) -> Option<LockId> {
         self.find_at(keys, keys.kind.gate())
     }
 
     /// The queue at another gate of the same record, if there is one.
-    pub(crate) fn find_at(&self, keys: &Keys, gate: Gate) -> Option<QueueId> {
+    pub(crate) fn find_at(&self, keys: &Keys, gate: Gate) -> Option<LockId> {
         self.by_record
             .get(&(keys.node, gate, Arc::clone(&keys.record)))
             .copied()
     }
 
-    pub(crate) fn get(&self, id: QueueId) -> Option<&Queue> {
+    pub(crate) fn get(&self, id: LockId) -> Option<&Queue> {
         self.by_id.get(&id)
     }
 
-    pub(crate) fn get_mut(&mut self, id: QueueId) -> Option<&mut Queue> {
+    pub(crate) fn get_mut(&mut self, id: LockId) -> Option<&mut Queue> {
         self.by_id.get_mut(&id)
     }
 
     /// All queues, oldest first.
-    pub(crate) fn ids(&self) -> Vec<QueueId> {
+    pub(crate) fn ids(&self) -> Vec<LockId> {
         self.by_id.keys().copied().collect()
     }
 
     /// Forgets a queue.
-    pub(crate) fn remove(&mut self, id: QueueId) {
+    pub(crate) fn remove(&mut self, id: LockId) {
         if let Some(queue) = self.by_id.remove(&id) {
             self.by_record.remove(&queue.at);
         }

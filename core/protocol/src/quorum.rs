@@ -22,11 +22,13 @@ use std::time::Duration;
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Holder, Operation};
 use crate::hold::LeasePlan;
+use crate::ids::{LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::Kind;
 use crate::name::LockName;
-use crate::session::{AcquireRequest, LeaseId, NodeId, Outcome, Session, Ticket};
+use crate::session::Session;
 use crate::timers::Timer;
+use crate::types::{AcquireRequest, Outcome};
 use crate::vote::{Poll, Vote, last_of_majority};
 
 /// The pause after a round without a majority.
@@ -203,15 +205,15 @@ impl Verdict {
 impl Session {
     /// Whether the client's locks are held by a majority of several primaries.
     pub(crate) const fn votes(&self) -> bool {
-        self.config.primaries > 1
+        self.io.config().primaries > 1
     }
 
     pub(crate) fn majority(&self) -> usize {
-        usize::from(self.config.primaries / 2).saturating_add(1)
+        usize::from(self.io.config().primaries / 2).saturating_add(1)
     }
 
     pub(crate) fn primaries(&self) -> impl Iterator<Item = NodeId> + use<> {
-        (0..self.config.primaries).map(NodeId)
+        (0..self.io.config().primaries).map(NodeId)
     }
 
     /// Wants the lock of a majority.
@@ -265,7 +267,7 @@ impl Session {
             return;
         }
         if let Some(wait) = wait.filter(|_| !once) {
-            self.timers.set(Timer::Wait(ticket), now + wait);
+            self.io.set(Timer::Wait(ticket), now + wait);
         }
     }
 
@@ -283,7 +285,7 @@ impl Session {
         let Some(candidate) = self.composites.votes.candidates.get(&ticket) else {
             return;
         };
-        let plan = LeasePlan::of(candidate.request.lease, &self.config);
+        let plan = LeasePlan::of(candidate.request.lease, &self.io.config());
         let share = plan.length.checked_div(10).unwrap_or_default().clamp(SHARE.0, SHARE.1);
         let request = AcquireRequest {
             kind: Kind::Mutex,
@@ -296,8 +298,8 @@ impl Session {
         for node in self.primaries() {
             open.insert(self.part_ticket(Some(ticket)), node);
         }
-        self.timers
-            .set(Timer::Share(ticket), now + share.min(self.config.command_timeout));
+        self.io
+            .set(Timer::Share(ticket), now + share.min(self.io.config().command_timeout));
         if let Some(candidate) = self.composites.votes.candidates.get_mut(&ticket) {
             candidate.round = Some(Round {
                 open: open.clone(),
@@ -360,7 +362,7 @@ impl Session {
         };
         let Some(round) = &candidate.round else { return };
         let deadline = last_of_majority(round.granted.values(), majority);
-        let is_open = round.is_open(majority, &self.links.commands);
+        let is_open = round.is_open(majority, self.io.connected());
         if round.answered() >= majority {
             let name = candidate.request.name.clone();
             self.heard_of(&name, now);
@@ -380,7 +382,7 @@ impl Session {
     /// While a lease of this client had the lock, nobody here asked for it: who waits has
     /// heard nothing since its first question, not since it began to wait.
     pub(crate) fn nobody_had_to_ask_for(&mut self, name: &LockName, now: Instant) {
-        if !self.has(Defect::SilenceOfTheHolder) {
+        if !self.io.has(Defect::SilenceOfTheHolder) {
             self.heard_of(name, now);
         }
         let held_here = Verdict {
@@ -399,8 +401,8 @@ impl Session {
         };
         let verdict = self.verdict(&round);
         self.undo(round, now);
-        self.timers.stop(Timer::Share(ticket));
-        let longest_silence = self.longest_silence();
+        self.io.stop(Timer::Share(ticket));
+        let longest_silence = self.io.longest_silence();
         let Some(candidate) = self.composites.votes.candidates.get_mut(&ticket) else {
             return;
         };
@@ -415,8 +417,8 @@ impl Session {
         if ends {
             self.reject(ticket, now);
         } else {
-            let pause = self.between(PAUSE);
-            self.timers.set(Timer::Wake(ticket), now + pause);
+            let pause = self.io.between(PAUSE);
+            self.io.set(Timer::Wake(ticket), now + pause);
         }
     }
 
@@ -425,9 +427,9 @@ impl Session {
         let silence = || {
             let mut silent = round.open.values();
             // Who cannot be asked says more than who has not answered yet.
-            let away = silent.clone().find(|node| !self.is_connected(**node));
+            let away = silent.clone().find(|node| !self.io.is_connected(**node));
             let node = away.or_else(|| silent.next())?;
-            let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, self.silence_of(*node));
+            let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, self.io.silence_of(*node));
             Some(error)
         };
         Verdict {
@@ -463,7 +465,7 @@ impl Session {
                 deadline,
             },
         );
-        self.timers.set(Timer::Majority(lease), deadline);
+        self.io.set(Timer::Majority(lease), deadline);
         self.grant_whole(ticket, lease, deadline, 1);
     }
 
@@ -539,7 +541,7 @@ impl Session {
 
     fn stop_candidate(&mut self, ticket: Ticket, name: &LockName) {
         for timer in [Timer::Wait(ticket), Timer::Wake(ticket), Timer::Share(ticket)] {
-            self.timers.stop(timer);
+            self.io.stop(timer);
         }
         if let Some(queue) = self.composites.votes.queues.get_mut(name) {
             queue.retain(|waiting| *waiting != ticket);
@@ -554,7 +556,7 @@ impl Session {
         let Some(ticket) = self.first_candidate(name) else {
             return;
         };
-        let is_idle = !self.timers.is_set(Timer::Wake(ticket));
+        let is_idle = self.io.due(Timer::Wake(ticket)).is_none();
         let asks = |candidate: &Candidate| candidate.round.is_some();
         if is_idle && !self.is_vote_held(name) && !self.composites.votes.candidates.get(&ticket).is_some_and(asks) {
             self.ask_all(ticket, now);

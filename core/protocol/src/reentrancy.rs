@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::hold::HoldId;
-use crate::queue::QueueId;
-use crate::session::Context;
+use crate::ids::{Context, HoldId, LockId};
 
 /// The map from a lock and a context to the holds of that context, newest last:
 /// one, but for semaphores.
@@ -14,27 +12,27 @@ use crate::session::Context;
 /// leaves it when its loss is told, as its holder need not come back.
 #[derive(Debug, Default)]
 pub(crate) struct Reentrancy {
-    holds: BTreeMap<(QueueId, Context), Vec<HoldId>>,
+    holds: BTreeMap<(LockId, Context), Vec<HoldId>>,
 }
 
 impl Reentrancy {
     /// Notes that `context` holds the lock of `queue`.
-    pub(crate) fn insert(&mut self, queue: QueueId, context: Context, hold: HoldId) {
+    pub(crate) fn insert(&mut self, queue: LockId, context: Context, hold: HoldId) {
         self.holds.entry((queue, context)).or_default().push(hold);
     }
 
     /// The newest hold of `context`, if it has one.
-    pub(crate) fn get(&self, queue: QueueId, context: Context) -> Option<HoldId> {
+    pub(crate) fn get(&self, queue: LockId, context: Context) -> Option<HoldId> {
         self.holds.get(&(queue, context))?.last().copied()
     }
 
     /// All holds of `context`, newest last.
-    pub(crate) fn all(&self, queue: QueueId, context: Context) -> &[HoldId] {
+    pub(crate) fn all(&self, queue: LockId, context: Context) -> &[HoldId] {
         self.holds.get(&(queue, context)).map_or(&[], Vec::as_slice)
     }
 
     /// Forgets a hold of `context`.
-    pub(crate) fn remove(&mut self, queue: QueueId, context: Context, hold: HoldId) {
+    pub(crate) fn remove(&mut self, queue: LockId, context: Context, hold: HoldId) {
         if let Some(holds) = self.holds.get_mut(&(queue, context)) {
             holds.retain(|known| *known != hold);
             if holds.is_empty() {
@@ -49,7 +47,7 @@ impl Reentrancy {
     }
 
     /// Whether any context holds the lock of `queue`.
-    pub(crate) fn any(&self, queue: QueueId) -> bool {
+    pub(crate) fn any(&self, queue: LockId) -> bool {
         let zero = Context::from_u64(0);
         let last = Context::from_u64(u64::MAX);
         self.holds.range((queue, zero)..=(queue, last)).next().is_some()

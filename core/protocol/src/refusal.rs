@@ -4,14 +4,16 @@
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Holder, Operation};
+use crate::ids::{LockId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::Keys;
 use crate::name::Word;
-use crate::queue::{LastAnswer, Queue, QueueId};
+use crate::queue::{LastAnswer, Queue};
 use crate::reply::CallError;
 use crate::request::Request;
-use crate::session::{NodeId, Outcome, Session, Ticket};
+use crate::session::Session;
 use crate::timers::Timer;
+use crate::types::Outcome;
 
 /// How much longer than its wait a caller is kept while the first answer is due.
 pub(crate) const FIRST_ANSWER_GRACE: Duration = Duration::from_millis(40);
@@ -23,7 +25,7 @@ impl Session {
     /// The server said who holds the lock, in the answer to a call of `sent`.
     pub(crate) fn note_held(
         &mut self,
-        id: QueueId,
+        id: LockId,
         owner: String,
         remaining: Option<Duration>,
         sent: Instant,
@@ -41,7 +43,7 @@ impl Session {
     }
 
     /// The server did not say who holds the lock.
-    pub(crate) fn note_failure(&mut self, id: QueueId, failure: &CallError, now: Instant) {
+    pub(crate) fn note_failure(&mut self, id: LockId, failure: &CallError, now: Instant) {
         if let Some(queue) = self.queues.get_mut(id) {
             queue.last_answer = Some((now, LastAnswer::Failed(in_words(failure))));
         }
@@ -62,7 +64,7 @@ impl Session {
             .is_some_and(answered);
         if first_answer_due && !heard {
             request.graced = true;
-            self.timers.set(Timer::Wait(ticket), now + FIRST_ANSWER_GRACE);
+            self.io.set(Timer::Wait(ticket), now + FIRST_ANSWER_GRACE);
         } else {
             self.give_up(ticket, now);
         }
@@ -82,22 +84,15 @@ impl Session {
             Some(at) => at.max(request.started),
             None => request.started,
         };
-        let patience = heard + self.longest_silence();
+        let patience = heard + self.io.longest_silence();
         if patience > now {
-            self.timers.set(Timer::Silence(ticket), patience);
+            self.io.set(Timer::Silence(ticket), patience);
         } else {
             // Whatever was said before: who waits without bound is not told "held".
             let outcome = Outcome::Failed(self.no_answer(request, now));
             self.complete(ticket, outcome);
             self.remove_request(ticket, now);
         }
-    }
-
-    /// How long a caller without a bound bears to hear nothing: one lease, but no less
-    /// than it takes to ask again and be answered.
-    pub(crate) fn longest_silence(&self) -> Duration {
-        let asked_again = self.config.retry_interval.1.saturating_add(self.config.command_timeout);
-        self.config.lease.get().max(asked_again)
     }
 
     pub(crate) fn give_up(&mut self, ticket: Ticket, now: Instant) {
@@ -123,15 +118,15 @@ impl Session {
     }
 
     /// What a caller that does not wait is told without asking the server.
-    pub(crate) fn others_first(&self, id: QueueId, keys: &Keys, now: Instant) -> Outcome {
+    pub(crate) fn others_first(&self, id: LockId, keys: &Keys, now: Instant) -> Outcome {
         if let Some(holder) = self.local_holder(id, now) {
             return Outcome::NotGranted(held_error(keys, None, holder));
         }
-        let silence = if self.is_connected(keys.node) {
+        let silence = if self.io.is_connected(keys.node) {
             let queue = self.queues.get(id);
             queue.and_then(Queue::last_failure).map(str::to_owned)
         } else {
-            Some(self.unreached(keys.node, Duration::ZERO))
+            Some(self.io.unreached(keys.node, Duration::ZERO))
         };
         let error = |kind, why: &str| {
             let message = format!("not granted: {why}");
@@ -178,7 +173,7 @@ impl Session {
             return false;
         };
         let is_heard = queue.heard.is_some_and(|heard| heard >= request.started);
-        let is_answered = self.is_connected(request.keys.node) && queue.last_failure().is_none();
+        let is_answered = self.io.is_connected(request.keys.node) && queue.last_failure().is_none();
         request.last_try.is_none() && is_heard && is_answered
     }
 
@@ -188,29 +183,19 @@ impl Session {
         let queue = self.queues.get(request.queue);
         let last_answer = queue.and_then(|queue| queue.last_answer.as_ref());
         let node = request.keys.node;
-        let is_connected = self.is_connected(node);
+        let is_connected = self.io.is_connected(node);
         let message = match last_answer {
             Some((at, LastAnswer::Failed(why))) if *at >= request.started && is_connected => {
                 format!("not granted after {waited:?}: {why}")
             }
-            _ if is_connected => self.unreached(node, waited),
-            _ => format!("not granted after {waited:?}: {}", self.unreached(node, waited)),
+            _ if is_connected => self.io.unreached(node, waited),
+            _ => format!("not granted after {waited:?}: {}", self.io.unreached(node, waited)),
         };
         Error::new(ErrorKind::Unavailable, Operation::Acquire, message).with_lock(request.keys.name.as_str())
     }
 
-    /// Why nothing came from a server within that time, and what to do.
-    pub(crate) fn unreached(&self, node: NodeId, within: Duration) -> String {
-        if self.is_connected(node) {
-            format!("the server did not answer within {within:?}; check that it is up and reachable")
-        } else {
-            let cause = self.silence_of(node);
-            format!("{cause}; check that the server is up and reachable")
-        }
-    }
-
     /// Who of this client holds the lock.
-    fn local_holder(&self, id: QueueId, now: Instant) -> Option<Holder> {
+    fn local_holder(&self, id: LockId, now: Instant) -> Option<Holder> {
         let hold = self.queues.get(id)?.holding?;
         Some(self.holds.get(&hold)?.as_holder(now))
     }

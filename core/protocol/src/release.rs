@@ -18,6 +18,7 @@
 //! harmless. The caller waits one command timeout at the most; the release does
 //! not end with it.
 
+use crate::ids::ReleaseId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,20 +27,17 @@ use crate::calls::{Doubt, Heir, InFlight, Purpose};
 use crate::ending::ReleaseOutcome;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::hold::Hold;
+use crate::ids::{CallId, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Keys, Record, parse_news, parse_record};
 use crate::line::PROVISIONAL;
 use crate::owner::OwnerId;
-use crate::queue::QueueId;
 use crate::refusal::explain;
 use crate::reply::{CallError, Refusal, Reply};
 use crate::request::MAX_ATTEMPT;
-use crate::session::{CallId, Lane, NodeId, Outcome, Session, Ticket};
+use crate::session::Session;
 use crate::timers::Timer;
-
-/// Names a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ReleaseId(u64);
+use crate::types::{Lane, Outcome};
 
 /// The pause after an error that may pass.
 const ERROR_PAUSE: Duration = Duration::from_millis(200);
@@ -49,7 +47,7 @@ const DISCONNECTED_PAUSE: Duration = Duration::from_millis(1);
 /// A release that is owed.
 #[derive(Debug)]
 pub(crate) struct Release {
-    queue: QueueId,
+    queue: LockId,
     keys: Arc<Keys>,
     owner: OwnerId,
     /// The caller that waits for it.
@@ -101,7 +99,7 @@ impl Release {
 /// The releases of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Releases {
-    last: u64,
+    last: ReleaseId,
     by_id: BTreeMap<ReleaseId, Release>,
     /// The releases that callers wait for.
     by_ticket: BTreeMap<Ticket, ReleaseId>,
@@ -161,7 +159,7 @@ impl Session {
             ticket,
             deadline: Some(hold.deadline),
             // An extension that was not confirmed may have been made all the same.
-            until: until + self.config.command_timeout,
+            until: until + self.io.config().command_timeout,
             call: None,
             lane: Lane::Command,
             first_sent: None,
@@ -174,7 +172,7 @@ impl Session {
 
     /// Owes a release for what an abandoned attempt may have been granted. It
     /// follows the attempt on the same connection, if that still lives.
-    pub(crate) fn compensate(&mut self, queue: QueueId, keys: Arc<Keys>, owner: OwnerId, doubt: Doubt, now: Instant) {
+    pub(crate) fn compensate(&mut self, queue: LockId, keys: Arc<Keys>, owner: OwnerId, doubt: Doubt, now: Instant) {
         let release = Release {
             queue,
             keys,
@@ -195,16 +193,16 @@ impl Session {
 
     /// When what an attempt of before now may leave behind has ended, however late it runs.
     fn orphans_end(&self, now: Instant) -> Instant {
-        now + MAX_ATTEMPT + self.config.command_timeout
+        now + MAX_ATTEMPT + self.io.config().command_timeout
     }
 
     fn add_release(&mut self, release: Release, now: Instant) {
-        self.releases.last = self.releases.last.wrapping_add(1);
-        let id = ReleaseId(self.releases.last);
+        self.releases.last = self.releases.last.next();
+        let id = self.releases.last;
         if let Some(ticket) = release.ticket {
             self.releases.by_ticket.insert(ticket, id);
-            self.timers
-                .set(Timer::ReleaseWait(id), now + self.config.command_timeout);
+            self.io
+                .set(Timer::ReleaseWait(id), now + self.io.config().command_timeout);
         }
         // A hold that was confirmed leaves no call behind that could name it.
         let is_waiter = release.deadline.is_none();
@@ -212,7 +210,7 @@ impl Session {
             self.ghosts
                 .may_return(release.owner.clone(), self.orphans_end(now), now);
         }
-        self.calls.leave_to(&release.doubt.open, Heir::Release(id));
+        self.io.leave_to(&release.doubt.open, Heir::Release(id));
         self.releases.by_id.insert(id, release);
         self.send_release(id, now);
     }
@@ -232,7 +230,7 @@ impl Session {
         }
         if let Some(at) = release.not_before.filter(|at| now < *at) {
             // Also a new connection does not send it before.
-            self.timers.set(Timer::ReleaseAgain(id), at);
+            self.io.set(Timer::ReleaseAgain(id), at);
             return;
         }
         if release.first_sent.is_none() {
@@ -240,25 +238,25 @@ impl Session {
             release.not_before = None;
         }
         let (until, may_overtake) = (release.until, release.may_overtake());
-        let lane = if self.is_open(node, Lane::Command) {
+        let lane = if self.io.is_open(node, Lane::Command) {
             Lane::Command
-        } else if may_overtake && self.is_open(node, Lane::Renewal) {
+        } else if may_overtake && self.io.is_open(node, Lane::Renewal) {
             Lane::Renewal
         } else {
-            self.timers.set(Timer::ReleaseAgain(id), until);
+            self.io.set(Timer::ReleaseAgain(id), until);
             return;
         };
         let Some(release) = self.releases.by_id.get_mut(&id) else {
             return;
         };
         let invocation = release.keys.release(&release.owner);
-        let call = self.calls.start(Purpose::Release(id));
+        let overdue = self.io.timeout(now);
+        let call = self
+            .io
+            .call(Purpose::Release(id), (node, lane), invocation, Some(overdue));
         release.call = Some(call);
         release.lane = lane;
-        self.timers.stop(Timer::ReleaseAgain(id));
-        self.timers
-            .set(Timer::CallTimeout(call), now + self.config.command_timeout);
-        self.transmit(call, node, lane, invocation);
+        self.io.stop(Timer::ReleaseAgain(id));
     }
 
     /// The client closes: what was to be released later is released now.
@@ -340,9 +338,9 @@ impl Session {
                     Err(CallError::Disconnected(_)) => DISCONNECTED_PAUSE,
                     Err(CallError::Server { code, .. }) if Refusal::of(code) == Refusal::Temporary => ERROR_PAUSE,
                     // It will hardly help, but the record may be there.
-                    _ => self.config.command_timeout,
+                    _ => self.io.config().command_timeout,
                 };
-                self.timers.set(Timer::ReleaseAgain(release_id), now + pause);
+                self.io.set(Timer::ReleaseAgain(release_id), now + pause);
             }
             if let Some(error) = lacks_right {
                 // Its caller is told now; an operator may grant the right before the record's TTL has passed.
@@ -417,9 +415,9 @@ impl Session {
             return;
         };
         if std::mem::take(&mut release.doubt.cut) || !std::mem::take(&mut release.doubt.open).is_empty() {
-            let at = now + self.config.command_timeout;
+            let at = now + self.io.config().command_timeout;
             release.not_before = Some(at);
-            self.timers.set(Timer::ReleaseAgain(id), at);
+            self.io.set(Timer::ReleaseAgain(id), at);
         } else {
             self.settle_release(id, ReleaseOutcome::Unknown, now);
         }
@@ -427,7 +425,7 @@ impl Session {
 
     /// Tells the caller, once.
     fn answer_release(&mut self, id: ReleaseId, outcome: Outcome) {
-        self.timers.stop(Timer::ReleaseWait(id));
+        self.io.stop(Timer::ReleaseWait(id));
         let ticket = self
             .releases
             .by_id
@@ -441,7 +439,7 @@ impl Session {
 
     fn settle_release(&mut self, id: ReleaseId, outcome: ReleaseOutcome, now: Instant) {
         self.answer_release(id, Outcome::Released(outcome));
-        self.timers.stop(Timer::ReleaseAgain(id));
+        self.io.stop(Timer::ReleaseAgain(id));
         if let Some(release) = self.releases.by_id.remove(&id) {
             self.tidy(release.queue, now);
         }

@@ -27,17 +27,19 @@ use crate::calls::{Doubt, InFlight, Purpose};
 use crate::defects::Defect;
 use crate::error::ErrorKind;
 use crate::hold::LeasePlan;
+use crate::ids::{CallId, Context, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Answer, Attempt, Keys, parse_answer};
 use crate::lease::deadline;
 use crate::news::ClockSeen;
 use crate::owner::OwnerId;
-use crate::queue::{Place, QueueId};
+use crate::queue::Place;
 use crate::refusal::explain;
 use crate::reply::{CallError, Refusal, Reply};
-use crate::session::{AcquireRequest, CallId, Context, Lane, NodeId, Session, Ticket};
+use crate::session::Session;
 use crate::timers::Timer;
 use crate::token::Token;
+use crate::types::{AcquireRequest, Lane};
 
 /// The shortest time between two tries of one waiter.
 pub(crate) const MIN_GAP: Duration = Duration::from_millis(2);
@@ -63,7 +65,7 @@ enum State {
 /// One caller that wants a lock.
 #[derive(Debug)]
 pub(crate) struct Request {
-    pub(crate) queue: QueueId,
+    pub(crate) queue: LockId,
     place: Place,
     pub(crate) keys: Arc<Keys>,
     owner: OwnerId,
@@ -156,7 +158,7 @@ impl Session {
     ) {
         let id = self.queues.open(&keys);
         let once = request.wait.is_some_and(|wait| wait.is_zero());
-        let asks_alone = once && !self.has(Defect::SharedTryStandsInLine);
+        let asks_alone = once && !self.io.has(Defect::SharedTryStandsInLine);
         let place = Place::of(keys.kind, asks_alone, inside.is_some());
         if once && self.comes_after_others(id, place) {
             let outcome = self.others_first(id, &keys, now);
@@ -165,11 +167,11 @@ impl Session {
         }
         let Some(queue) = self.queues.get_mut(id) else { return };
         queue.enter(ticket, place);
-        let owner = OwnerId::random(self.config.client, &mut *self.entropy);
+        let owner = self.io.owner_id();
         match request.wait {
-            Some(wait) if wait.is_zero() => self.timers.set(Timer::Wait(ticket), now + self.config.command_timeout),
-            Some(wait) => self.timers.set(Timer::Wait(ticket), now + wait),
-            None => self.timers.set(Timer::Silence(ticket), now + self.longest_silence()),
+            Some(wait) if wait.is_zero() => self.io.set(Timer::Wait(ticket), now + self.io.config().command_timeout),
+            Some(wait) => self.io.set(Timer::Wait(ticket), now + wait),
+            None => self.io.set(Timer::Silence(ticket), now + self.io.longest_silence()),
         }
         self.requests.insert(
             ticket,
@@ -202,7 +204,7 @@ impl Session {
     }
 
     /// Whether who tries once is refused since others of this client come first.
-    fn comes_after_others(&self, id: QueueId, place: Place) -> bool {
+    fn comes_after_others(&self, id: LockId, place: Place) -> bool {
         let Some(queue) = self.queues.get(id) else { return false };
         match place {
             Place::Queue | Place::Line => !queue.is_idle(),
@@ -215,7 +217,7 @@ impl Session {
     }
 
     /// Lets the first of the queue try, if nobody here holds the lock.
-    pub(crate) fn advance(&mut self, id: QueueId, now: Instant) {
+    pub(crate) fn advance(&mut self, id: LockId, now: Instant) {
         let Some(queue) = self.queues.get_mut(id) else { return };
         if queue.holding.is_some() {
             return;
@@ -230,7 +232,7 @@ impl Session {
         match request.state {
             State::Queued => {}
             // It asked before the lock was held here, by a waiter of the server's queue.
-            State::Sleeping if !self.timers.is_set(Timer::Wake(ticket)) => {
+            State::Sleeping if self.io.due(Timer::Wake(ticket)).is_none() => {
                 self.attempt_after_gap(ticket, now);
                 return;
             }
@@ -239,15 +241,15 @@ impl Session {
         if queue.turn.is_over(now) {
             request.state = State::Pausing;
             queue.turn.passed_on();
-            let pause = self.between(TURN_PAUSE);
-            self.timers.set(Timer::Wake(ticket), now + pause);
+            let pause = self.io.between(TURN_PAUSE);
+            self.io.set(Timer::Wake(ticket), now + pause);
         } else {
             self.attempt(ticket, now);
         }
     }
 
     /// The lock may be free: the first of the queue tries again.
-    pub(crate) fn wake_first(&mut self, id: QueueId, now: Instant) {
+    pub(crate) fn wake_first(&mut self, id: LockId, now: Instant) {
         let Some(queue) = self.queues.get(id) else { return };
         if queue.holding.is_some() {
             return;
@@ -305,7 +307,7 @@ impl Session {
         let earliest = request.last_try.map_or(now, |last| last + MIN_GAP);
         if now < earliest {
             request.state = State::Sleeping;
-            self.timers.set(Timer::Wake(ticket), earliest);
+            self.io.set(Timer::Wake(ticket), earliest);
         } else {
             self.attempt(ticket, now);
         }
@@ -313,12 +315,12 @@ impl Session {
 
     /// Asks the server, if there is a connection; else sleeps until there is.
     fn attempt(&mut self, ticket: Ticket, now: Instant) {
-        self.timers.stop(Timer::Wake(ticket));
+        self.io.stop(Timer::Wake(ticket));
         let Some(request) = self.requests.get_mut(&ticket) else {
             return;
         };
         let node = request.keys.node;
-        if !self.links.commands.contains(&node) {
+        if !self.io.is_connected(node) {
             request.state = State::Sleeping;
             return;
         }
@@ -331,14 +333,13 @@ impl Session {
             waits: !request.once,
             inside: request.inside.as_ref(),
         });
-        let call = self.calls.start(Purpose::Acquire { ticket, ttl });
+        let overdue = self.io.timeout(now);
+        let purpose = Purpose::Acquire { ticket, ttl };
+        let call = self.io.call(purpose, (node, Lane::Command), invocation, Some(overdue));
         request.state = State::Trying(call);
         request.again = false;
         request.last_try = Some(now);
         request.doubt.open.push(call);
-        self.timers
-            .set(Timer::CallTimeout(call), now + self.config.command_timeout);
-        self.transmit(call, node, Lane::Command, invocation);
     }
 
     /// The answer to an attempt.
@@ -366,7 +367,7 @@ impl Session {
             Ok(reply) => match parse_answer(&reply) {
                 Some(Answer::Granted(token)) => {
                     let sent = call.sent.or(request.last_try).unwrap_or(request.started);
-                    if deadline(sent, ttl) > now || self.has(Defect::ExpiredGrantIsHeld) {
+                    if deadline(sent, ttl) > now || self.io.has(Defect::ExpiredGrantIsHeld) {
                         let granted = Granted {
                             token,
                             sent,
@@ -470,21 +471,21 @@ impl Session {
             self.attempt_after_gap(ticket, now);
             return;
         }
-        if self.has(Defect::WaiterParks) {
+        if self.io.has(Defect::WaiterParks) {
             return;
         }
         let poll = if marked {
             self.heartbeat()
         } else {
-            self.between(self.config.retry_interval)
+            self.io.between(self.io.config().retry_interval)
         };
         let sleep = match remaining {
-            Some(ttl) if self.has(Defect::WaiterTrustsMessages) => ttl,
+            Some(ttl) if self.io.has(Defect::WaiterTrustsMessages) => ttl,
             Some(ttl) if !ttl.is_zero() => ttl.saturating_add(Duration::from_millis(1)).min(poll),
             Some(_) => MIN_GAP,
             None => poll,
         };
-        self.timers.set(Timer::Wake(ticket), now + sleep);
+        self.io.set(Timer::Wake(ticket), now + sleep);
     }
 
     /// An attempt came to nothing that says who holds the lock.
@@ -497,20 +498,20 @@ impl Session {
             self.give_up(ticket, now);
             return;
         }
-        let pause = self.between(FAILURE_PAUSE);
-        self.timers.set(Timer::Wake(ticket), now + pause);
+        let pause = self.io.between(FAILURE_PAUSE);
+        self.io.set(Timer::Wake(ticket), now + pause);
     }
 
     /// Takes a request out; what it may have been granted is owed a release.
     pub(crate) fn remove_request(&mut self, ticket: Ticket, now: Instant) {
-        if !self.has(Defect::CancelLeavesRecord) {
+        if !self.io.has(Defect::CancelLeavesRecord) {
             self.renounce(ticket, false, now);
         }
         let Some(request) = self.requests.remove(&ticket) else {
             return;
         };
         for timer in [Timer::Wake(ticket), Timer::Wait(ticket), Timer::Silence(ticket)] {
-            self.timers.stop(timer);
+            self.io.stop(timer);
         }
         if let Some(queue) = self.queues.get_mut(request.queue) {
             queue.leave(ticket);
@@ -522,7 +523,7 @@ impl Session {
     /// Owes a release for what the request's owner id may have been granted, and
     /// gives it a new id: an id is not used again once a release was sent for it.
     fn renounce(&mut self, ticket: Ticket, granted: bool, now: Instant) {
-        let fresh = OwnerId::random(self.config.client, &mut *self.entropy);
+        let fresh = self.io.owner_id();
         let Some(request) = self.requests.get_mut(&ticket) else {
             return;
         };
@@ -542,7 +543,7 @@ impl Session {
             return;
         };
         for timer in [Timer::Wake(ticket), Timer::Wait(ticket), Timer::Silence(ticket)] {
-            self.timers.stop(timer);
+            self.io.stop(timer);
         }
         if let Some(queue) = self.queues.get_mut(request.queue) {
             queue.leave(ticket);

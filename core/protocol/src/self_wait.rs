@@ -19,9 +19,11 @@
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::hold::Hold;
+use crate::ids::{Context, NodeId};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Keys, Kind};
-use crate::session::{AcquireRequest, Context, NodeId, Session};
+use crate::session::Session;
+use crate::types::AcquireRequest;
 
 impl Session {
     /// Why a wait for one lock could not be ended by anybody else.
@@ -42,7 +44,7 @@ impl Session {
                 "both sides of one read-write lock are wanted together, and would wait for each other; name one",
             ));
         }
-        if self.has(Defect::CompositeWaitsForItself) {
+        if self.io.has(Defect::CompositeWaitsForItself) {
             return None;
         }
         let mut waiting = requests.iter().filter(|request| is_waiting(request));
@@ -55,7 +57,7 @@ impl Session {
     /// Why a wait for this lock could not be ended by anybody else: the caller has it as a
     /// member of several.
     fn waits_inside_several(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
-        if !is_waiting(request) || request.within.is_some() || self.has(Defect::CompositeWaitsForItself) {
+        if !is_waiting(request) || request.within.is_some() || self.io.has(Defect::CompositeWaitsForItself) {
             return None;
         }
         let is_member = |hold: &Hold| hold.levels.iter().any(|lease| self.composites.whole(*lease).is_some());
@@ -64,7 +66,7 @@ impl Session {
 
     /// The same of a lock of a majority.
     pub(crate) fn votes_for_itself(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
-        if !is_waiting(request) || self.has(Defect::CompositeWaitsForItself) {
+        if !is_waiting(request) || self.io.has(Defect::CompositeWaitsForItself) {
             return None;
         }
         let is_held = |vote: &crate::vote::Vote| vote.lost.is_none() && now < vote.deadline;

@@ -2,20 +2,20 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::calls::{Calls, InFlight, Purpose};
+use crate::calls::{InFlight, Purpose};
 use crate::composite::Composites;
 #[cfg(feature = "defects")]
 use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::ghosts::Ghosts;
-use crate::hold::{Extension, Hold, HoldId, Holds, LeasePlan, lost_error};
+use crate::hold::{Extension, Hold, Holds, LeasePlan, lost_error};
+use crate::ids::{CallId, Context, HoldId, LeaseId, NodeId, Ticket};
 use crate::inspection::{Inspection, Question};
 use crate::instant::Instant;
-use crate::kinds::{Gate, Invocation, Keys, Kind, Permits};
-use crate::links::Links;
+use crate::io::Io;
+use crate::kinds::{Gate, Keys, Kind, Permits};
 use crate::name::LockName;
 use crate::owner::{Entropy, OwnerId};
 use crate::queue::Queues;
@@ -25,18 +25,13 @@ use crate::release::{Releases, unknown_lease};
 use crate::reply::{CallError, Reply};
 use crate::request::Request;
 use crate::subscriptions::Channels;
-use crate::timers::{Timer, Timers};
-pub(crate) use crate::types::*;
+use crate::timers::Timer;
+use crate::types::{AcquireRequest, Config, Event, Limits, Outcome, Transmit};
 
 /// The local state of every lock of one client. See the crate's documentation
 /// for the law that its driver keeps.
 pub struct Session {
-    pub(crate) config: Config,
-    pub(crate) limits: Limits,
-    pub(crate) entropy: Box<dyn Entropy>,
-    /// What the next renewal's place among others is drawn from.
-    pub(crate) spread: u64,
-    pub(crate) links: Links,
+    pub(crate) io: Io,
     closed: bool,
     last_ticket: u64,
     pub(crate) queues: Queues,
@@ -49,25 +44,16 @@ pub struct Session {
     pub(crate) ghosts: Ghosts,
     pub(crate) channels: Channels,
     pub(crate) inspections: BTreeMap<Ticket, Inspection>,
-    pub(crate) calls: Calls,
-    pub(crate) timers: Timers,
-    pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) events: VecDeque<Event>,
-    #[cfg(feature = "defects")]
-    pub(crate) defect: Option<Defect>,
 }
 
 impl Session {
     /// A session that holds nothing and is not connected.
     #[must_use]
-    pub fn new(config: Config, mut entropy: Box<dyn Entropy>) -> Self {
+    pub fn new(config: Config, entropy: Box<dyn Entropy>) -> Self {
         Self {
-            spread: entropy.next_u64(),
+            io: Io::new(config, entropy),
             channels: Channels::default(),
-            config,
-            limits: Limits::default(),
-            entropy,
-            links: Links::default(),
             closed: false,
             last_ticket: 0,
             queues: Queues::default(),
@@ -79,18 +65,13 @@ impl Session {
             releases: Releases::default(),
             ghosts: Ghosts::default(),
             inspections: BTreeMap::new(),
-            calls: Calls::default(),
-            timers: Timers::default(),
-            transmits: VecDeque::new(),
             events: VecDeque::new(),
-            #[cfg(feature = "defects")]
-            defect: None,
         }
     }
 
     /// Makes one call do less than it does for users, so that a simulator meets the limits.
     pub fn set_limits(&mut self, limits: Limits) {
-        self.limits = limits;
+        self.io.set_limits(limits);
     }
 
     /// Wants a lock. Completes with [`Outcome::Granted`], [`Outcome::NotGranted`]
@@ -99,7 +80,7 @@ impl Session {
         self.misread(&mut request);
         let ticket = self.ticket();
         if !self.fail_if_closed(ticket, Operation::Acquire) {
-            let plan = LeasePlan::of(request.lease, &self.config);
+            let plan = LeasePlan::of(request.lease, &self.io.config());
             if self.votes() {
                 self.stand(ticket, request, now);
             } else if let Some(error) = self.waits_in_vain(&request, now) {
@@ -299,7 +280,7 @@ impl Session {
             self.remove_request(ticket, now);
         }
         if self.inspections.remove(&ticket).is_some() {
-            self.timers.stop(Timer::Wait(ticket));
+            self.io.stop(Timer::Wait(ticket));
         }
         self.cancel_extension(ticket);
         self.releases.forget_ticket(ticket);
@@ -383,7 +364,7 @@ impl Session {
         if let Some(InFlight {
             purpose: Purpose::Release(release),
             ..
-        }) = self.calls.sent(call, now)
+        }) = self.io.sent(call, now)
         {
             self.release_sent(release, now);
         }
@@ -391,10 +372,9 @@ impl Session {
 
     /// The call's answer.
     pub fn on_reply(&mut self, id: CallId, result: Result<Reply, CallError>, now: Instant) {
-        let Some((call, heirs)) = self.calls.finish(id) else {
+        let Some((call, heirs)) = self.io.finish(id) else {
             return;
         };
-        self.timers.stop(Timer::CallTimeout(id));
         self.doubt_answered(id, call.was_cut(&result), &heirs);
         match call.purpose {
             Purpose::Acquire { ticket, ttl } => self.attempt_answered(id, call, ticket, ttl, result, now),
@@ -420,7 +400,7 @@ impl Session {
 
     /// Time passed. Spurious calls are harmless.
     pub fn on_timeout(&mut self, now: Instant) {
-        while let Some(timer) = self.timers.take_due(now) {
+        while let Some(timer) = self.io.take_due(now) {
             match timer {
                 Timer::CallTimeout(id) => self.call_overdue(id, now),
                 Timer::Wake(ticket) => {
@@ -445,7 +425,7 @@ impl Session {
     }
 
     fn call_overdue(&mut self, id: CallId, now: Instant) {
-        let Some(call) = self.calls.get(id) else { return };
+        let Some(call) = self.io.in_flight(id) else { return };
         match call.purpose {
             Purpose::Acquire { ticket, .. } => self.attempt_overdue(id, ticket, now),
             Purpose::Renew { hold, .. } => self.renewal_overdue(id, hold, now),
@@ -468,7 +448,7 @@ impl Session {
     /// The next thing to send.
     #[must_use]
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        self.transmits.pop_front()
+        self.io.next_transmit()
     }
 
     /// The next thing to tell.
@@ -481,13 +461,13 @@ impl Session {
     /// while nothing is waited for. May change with any input.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.timers.next()
+        self.io.next_due()
     }
 
     /// Whether a script call was sent, or is to be, and its answer has not come.
     #[must_use]
     pub fn awaits_answers(&self) -> bool {
-        self.calls.len() > 0
+        self.io.calls() > 0
     }
 
     /// How many entries of any kind the session keeps. Zero when nothing is
@@ -504,8 +484,8 @@ impl Session {
             self.channels.len(),
             self.releases.len(),
             self.inspections.len(),
-            self.calls.len(),
-            self.timers.len(),
+            self.io.calls(),
+            self.io.timers(),
         ]
         .iter()
         .fold(0, |sum, part| sum.saturating_add(*part))
@@ -519,24 +499,6 @@ impl Session {
 
     pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
         self.tell(Event::Completed { ticket, outcome });
-    }
-
-    pub(crate) fn transmit(&mut self, id: CallId, node: NodeId, lane: Lane, invocation: Invocation) {
-        self.transmits.push_back(Transmit::Call(Call {
-            id,
-            node,
-            lane,
-            script: invocation.script,
-            keys: invocation.keys,
-            args: invocation.args,
-        }));
-    }
-
-    /// A duration between two, drawn at random.
-    pub(crate) fn between(&mut self, (low, high): (Duration, Duration)) -> Duration {
-        let span = u64::try_from(high.saturating_sub(low).as_micros()).unwrap_or(u64::MAX);
-        let drawn = self.entropy.next_u64().checked_rem(span.saturating_add(1)).unwrap_or(0);
-        low.saturating_add(Duration::from_micros(drawn))
     }
 
     pub(crate) fn ticket(&mut self) -> Ticket {

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::defects::Defect;
+use crate::ids::{LockId, NodeId};
 use crate::instant::Instant;
 use crate::kinds::Keys;
-use crate::queue::QueueId;
-use crate::session::{NodeId, Session, Transmit};
+use crate::session::Session;
 use crate::timers::Timer;
 
 /// How long a subscription outlives the last waiter, so that a lock in steady
@@ -40,7 +40,7 @@ pub(crate) struct Channels {
 
 #[derive(Debug, Default)]
 struct Channel {
-    queues: BTreeSet<QueueId>,
+    queues: BTreeSet<LockId>,
     is_confirmed: bool,
 }
 
@@ -51,7 +51,7 @@ impl Channels {
     }
 
     /// The queues that a message on this channel is for.
-    fn queues(&self, node: NodeId, name: &[u8]) -> Vec<QueueId> {
+    fn queues(&self, node: NodeId, name: &[u8]) -> Vec<LockId> {
         let channel = self.by_node.get(&node).and_then(|channels| channels.get(name));
         channel.map_or_else(Vec::new, |channel| channel.queues.iter().copied().collect())
     }
@@ -60,7 +60,7 @@ impl Channels {
 impl Session {
     /// Listens on the queue's channel, if it does not already. Says whether the
     /// channel was listened to before, so that news may have passed this queue by.
-    pub(crate) fn subscribe(&mut self, id: QueueId) -> bool {
+    pub(crate) fn subscribe(&mut self, id: LockId) -> bool {
         let Some(queue) = self.queues.get_mut(id) else {
             return false;
         };
@@ -81,21 +81,21 @@ impl Session {
 
     /// Adds a queue to those that a channel is listened to for. Says whether the
     /// server confirmed the channel before, so that news may have passed this queue by.
-    fn listen(&mut self, node: NodeId, name: Arc<[u8]>, id: QueueId) -> bool {
+    fn listen(&mut self, node: NodeId, name: Arc<[u8]>, id: LockId) -> bool {
         let channels = self.channels.by_node.entry(node).or_default();
         let channel = channels.entry(Arc::clone(&name)).or_default();
         let is_new = channel.queues.is_empty();
         let is_confirmed = channel.queues.insert(id) && channel.is_confirmed;
         if is_new {
-            self.transmits.push_back(Transmit::Subscribe { node, channel: name });
+            self.io.subscribe(node, name);
         }
         is_confirmed
     }
 
     /// Listens for the grants of a queue, if the client does not already. Until the
     /// server confirms it they may pass unheard; then the waiters ask.
-    pub(crate) fn listen_for_grants(&mut self, id: QueueId, keys: &Keys) {
-        let client = self.config.client;
+    pub(crate) fn listen_for_grants(&mut self, id: LockId, keys: &Keys) {
+        let client = self.io.config().client;
         let Some(queue) = self.queues.get_mut(id).filter(|queue| queue.line.grants.is_none()) else {
             return;
         };
@@ -106,14 +106,14 @@ impl Session {
     }
 
     /// Takes a queue from those that a channel is listened to for.
-    fn unlisten(&mut self, node: NodeId, name: Arc<[u8]>, id: QueueId) {
+    fn unlisten(&mut self, node: NodeId, name: Arc<[u8]>, id: LockId) {
         let Some(channels) = self.channels.by_node.get_mut(&node) else {
             return;
         };
         let Some(channel) = channels.get_mut(&name) else { return };
         if channel.queues.remove(&id) && channel.queues.is_empty() {
             channels.remove(&name);
-            self.transmits.push_back(Transmit::Unsubscribe { node, channel: name });
+            self.io.unsubscribe(node, name);
         }
     }
 
@@ -148,18 +148,18 @@ impl Session {
 
     /// A message says that a lock may be free, or something that is not to be believed: those
     /// who wait ask, unless messages before it have made them ask in vain.
-    pub(crate) fn heard(&mut self, id: QueueId, now: Instant) {
-        if self.has(Defect::MessagesWakeNobody) {
+    pub(crate) fn heard(&mut self, id: LockId, now: Instant) {
+        if self.io.has(Defect::MessagesWakeNobody) {
             return;
         }
-        let poll = self.config.retry_interval.0;
+        let poll = self.io.config().retry_interval.0;
         let Some(queue) = self.queues.get_mut(id).filter(|queue| queue.is_waited_at()) else {
             return;
         };
         match queue.wakes.earliest(queue.longest_gap(poll)) {
             Some(earliest) if now < earliest => {
                 // What it may have said is not forgotten.
-                self.timers.set(Timer::Heard(id), earliest);
+                self.io.set(Timer::Heard(id), earliest);
             }
             _ => {
                 queue.wakes.asks(now);
@@ -171,7 +171,7 @@ impl Session {
 
     /// A lock may be free: the first local waiter asks, and those in the server's
     /// queue.
-    pub(crate) fn maybe_free(&mut self, id: QueueId, now: Instant) {
+    pub(crate) fn maybe_free(&mut self, id: LockId, now: Instant) {
         self.wake_first(id, now);
         self.poll_line_soon(id, now);
     }
@@ -191,20 +191,20 @@ impl Session {
 
     /// Forgets a queue that nobody needs: at once if nothing else knows of it,
     /// else after a while.
-    pub(crate) fn tidy(&mut self, id: QueueId, now: Instant) {
+    pub(crate) fn tidy(&mut self, id: LockId, now: Instant) {
         let Some(queue) = self.queues.get(id) else { return };
         if !queue.is_unused() {
             return;
         }
         if queue.subscription != Subscription::None || queue.turn.is_shared() {
-            self.timers.set(Timer::Linger(id), now + LINGER);
+            self.io.set(Timer::Linger(id), now + LINGER);
         } else if !self.reentrancy.any(id) {
             self.forget(id);
         }
     }
 
     /// A queue has been idle for a while, unless it is in use again.
-    pub(crate) fn linger_over(&mut self, id: QueueId) {
+    pub(crate) fn linger_over(&mut self, id: LockId) {
         let Some(queue) = self.queues.get_mut(id) else { return };
         if !queue.is_unused() {
             return;
@@ -220,14 +220,14 @@ impl Session {
         }
     }
 
-    fn forget(&mut self, id: QueueId) {
-        self.timers.stop(Timer::Linger(id));
-        self.timers.stop(Timer::Heard(id));
+    fn forget(&mut self, id: LockId) {
+        self.io.stop(Timer::Linger(id));
+        self.io.stop(Timer::Heard(id));
         self.queues.remove(id);
     }
 
     /// How many connections other than ours hear what is published to `id`.
-    pub(crate) fn others_listening(&self, id: QueueId, listeners: u32) -> u32 {
+    pub(crate) fn others_listening(&self, id: LockId, listeners: u32) -> u32 {
         match self.queues.get(id).map(|queue| queue.subscription) {
             Some(Subscription::Confirmed) => listeners.saturating_sub(1),
             _ => listeners,

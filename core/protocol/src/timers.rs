@@ -4,11 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
-use crate::hold::HoldId;
+use crate::ids::{CallId, HoldId, LeaseId, LockId, ReleaseId, Ticket};
 use crate::instant::Instant;
-use crate::queue::QueueId;
-use crate::release::ReleaseId;
-use crate::session::{CallId, LeaseId, Ticket};
 
 /// A reason to wake up. Each is set at most once at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,15 +27,15 @@ pub(crate) enum Timer {
     /// A caller has waited long enough for its release.
     ReleaseWait(ReleaseId),
     /// Waiters in the server's queue say that they live.
-    Poll(QueueId),
+    Poll(LockId),
     /// A message came too soon after others that were in vain: now it may make waiters ask.
-    Heard(QueueId),
+    Heard(LockId),
     /// A primary's share of a round is over.
     Share(Ticket),
     /// A majority can no longer be relied on.
     Majority(LeaseId),
     /// A name that nobody waits for is forgotten.
-    Linger(QueueId),
+    Linger(LockId),
 }
 
 /// The timer table.
@@ -107,11 +104,6 @@ impl Timers {
         self.set.get(&timer).copied()
     }
 
-    /// Whether `timer` is set.
-    pub(crate) fn is_set(&self, timer: Timer) -> bool {
-        self.set.contains_key(&timer)
-    }
-
     /// Takes one timer that is due at `now`.
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<Timer> {
         let Reverse((at, timer)) = *self.due.peek()?;
@@ -152,7 +144,7 @@ mod tests {
     }
 
     fn renewal(number: u64) -> Timer {
-        Timer::Renew(HoldId(number))
+        Timer::Renew((0..number).fold(HoldId::default(), |id, _| id.next()))
     }
 
     #[test]

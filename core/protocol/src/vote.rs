@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, ErrorKind, Operation};
+use crate::ids::{Context, LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::lease::LeaseDuration;
 use crate::name::LockName;
-use crate::session::{Context, Event, LeaseId, LockState, NodeId, Outcome, Session, Ticket};
+use crate::session::Session;
 use crate::timers::Timer;
+use crate::types::{Event, LockState, Outcome};
 
 /// A hold by majority.
 #[derive(Debug)]
@@ -110,7 +112,7 @@ impl Session {
         let deadline = last_of_majority(vote.parts.values(), majority).unwrap_or(now);
         if vote.lost.is_none() && deadline != vote.deadline {
             vote.deadline = deadline;
-            self.timers.set(Timer::Majority(lease), deadline);
+            self.io.set(Timer::Majority(lease), deadline);
             self.tell(Event::Renewed { lease, deadline });
         }
     }
@@ -132,7 +134,7 @@ impl Session {
         let (name, parts) = (vote.name.clone(), vote.parts.clone());
         let open = std::mem::take(&mut vote.open);
         self.nobody_had_to_ask_for(&name, now);
-        self.timers.stop(Timer::Majority(lease));
+        self.io.stop(Timer::Majority(lease));
         self.composites.votes.expect_no_more(&open);
         self.call_off(&open, now);
         self.tell(Event::Lost { lease, reason });
@@ -143,7 +145,7 @@ impl Session {
                 self.lose(id, reason, now);
             }
         }
-        if is_forgotten && !self.has(Defect::LapsedLeaseStays) {
+        if is_forgotten && !self.io.has(Defect::LapsedLeaseStays) {
             self.composites.votes.remove(lease);
             self.forget_parts(parts.keys(), now);
         }
@@ -158,7 +160,7 @@ impl Session {
         if vote.lost.is_none() {
             self.nobody_had_to_ask_for(&vote.name, now);
         }
-        self.timers.stop(Timer::Majority(lease));
+        self.io.stop(Timer::Majority(lease));
         self.call_off(&vote.open, now);
         let mut open = Vec::new();
         for part in vote.parts.keys() {
@@ -241,7 +243,7 @@ impl Session {
             return;
         };
         let outcome = match &poll.extends {
-            Some(extends) if !self.has(Defect::ExtensionOfMembers) => self.extended_vote(poll, extends),
+            Some(extends) if !self.io.has(Defect::ExtensionOfMembers) => self.extended_vote(poll, extends),
             _ => result_of(&poll.outcomes, majority, poll.open.is_empty()),
         };
         let Some(outcome) = outcome else { return };
@@ -315,7 +317,7 @@ impl Session {
     /// The client is closed: nobody is told of the primaries any more.
     pub(crate) fn dissolve_votes(&mut self) {
         for (lease, vote) in self.composites.votes.take_all() {
-            self.timers.stop(Timer::Majority(lease));
+            self.io.stop(Timer::Majority(lease));
             for part in vote.parts.keys() {
                 self.composites.exclude(*part);
             }

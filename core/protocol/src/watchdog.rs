@@ -14,14 +14,16 @@ use crate::calls::{InFlight, Purpose};
 use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind};
-use crate::hold::{Hold, HoldId};
+use crate::hold::Hold;
+use crate::ids::{CallId, HoldId, NodeId};
 use crate::instant::Instant;
 use crate::kinds::{Keys, Record, parse_record};
 use crate::lease::deadline;
 use crate::refusal::{explain, in_words};
 use crate::reply::{CallError, Refusal, Reply};
-use crate::session::{AcquireRequest, CallId, Event, Lane, NodeId, Outcome, Session};
+use crate::session::Session;
 use crate::timers::Timer;
+use crate::types::{AcquireRequest, Event, Lane, Outcome};
 
 /// The pause after a failed renewal: the first, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
@@ -48,21 +50,21 @@ impl Session {
     /// is under way has none. May change with any input.
     #[must_use]
     pub fn next_renewal(&self) -> Option<Instant> {
-        self.timers.next_renewal()
+        self.io.next_renewal()
     }
 
     /// Sets a hold's timers after a call sent at `sent` was confirmed.
     pub(crate) fn schedule_hold(&mut self, id: HoldId, sent: Instant, now: Instant) {
         let Some(hold) = self.holds.get(&id) else { return };
         let plan = hold.plan;
-        self.timers.set(Timer::Deadline(id), hold.deadline);
+        self.io.set(Timer::Deadline(id), hold.deadline);
         if !hold.reaches(hold.wanted_until) {
             self.renew(id, now);
         } else if plan.watched {
             // Also when the record lasts to the end of `max_hold`: it may be taken away before.
             let third = plan.length.checked_div(3).unwrap_or_default();
             let due = sent + third.saturating_sub(self.spread(third));
-            self.timers.set(Timer::Renew(id), due);
+            self.io.set(Timer::Renew(id), due);
         } else {
             self.renew_no_more(id);
         }
@@ -72,19 +74,15 @@ impl Session {
     pub(crate) fn renew_no_more(&mut self, id: HoldId) {
         let is_done = |hold: &&Hold| !hold.plan.watched && hold.renewal.is_none() && hold.reaches(hold.wanted_until);
         if self.holds.get(&id).filter(is_done).is_some() {
-            self.timers.stop(Timer::Renew(id));
+            self.io.stop(Timer::Renew(id));
         }
     }
 
     /// By how much a renewal comes earlier than others that were due with it: what was taken
     /// or lost together is not renewed together for ever. At most a tenth.
     fn spread(&mut self, third: Duration) -> Duration {
-        // Knuth's generator: nothing depends on what it draws, and it costs nothing.
-        let next = self.spread.wrapping_mul(6_364_136_223_846_793_005);
-        self.spread = next.wrapping_add(1_442_695_040_888_963_407);
         let most = third.checked_div(SPREAD).unwrap_or_default();
-        let part = u32::try_from(self.spread >> 48).unwrap_or_default();
-        most.saturating_mul(part).checked_div(1 << 16).unwrap_or_default()
+        self.io.part_of(most)
     }
 
     /// Asks the server to let the record last longer, unless it is being asked.
@@ -94,7 +92,7 @@ impl Session {
 
     /// The same by this lane, which is open.
     fn renew_by(&mut self, id: HoldId, lane: Option<Lane>, now: Instant) {
-        if self.has(Defect::StuckNodeStopsRenewals) && self.renewal_has_to_wait(id, now) {
+        if self.io.has(Defect::StuckNodeStopsRenewals) && self.renewal_has_to_wait(id, now) {
             return;
         }
         let Some(hold) = self.holds.get_mut(id) else { return };
@@ -106,7 +104,7 @@ impl Session {
         let failed_on = Some(hold.renewed_by).filter(|_| hold.failures > 0);
         let Some(lane) = lane.or_else(|| self.renewal_lane(node, failed_on)) else {
             // A lane that opens renews whatever has no timer.
-            self.timers.stop(Timer::Renew(id));
+            self.io.stop(Timer::Renew(id));
             return;
         };
         let Some(hold) = self.holds.get_mut(id) else { return };
@@ -124,14 +122,13 @@ impl Session {
             return;
         }
         let invocation = hold.keys.renew(&hold.owner, ttl);
-        let call = self.calls.start(Purpose::Renew { hold: id, ttl });
+        let sixth = hold.plan.length.checked_div(6).unwrap_or_default();
+        let patience = self.io.config().command_timeout.min(sixth.max(RETRY.0));
+        let purpose = Purpose::Renew { hold: id, ttl };
+        let call = self.io.call(purpose, (node, lane), invocation, Some(now + patience));
         hold.renewal = Some(call);
         hold.renewed_by = lane;
-        let sixth = hold.plan.length.checked_div(6).unwrap_or_default();
-        let patience = self.config.command_timeout.min(sixth.max(RETRY.0));
-        self.timers.stop(Timer::Renew(id));
-        self.timers.set(Timer::CallTimeout(call), now + patience);
-        self.transmit(call, node, lane, invocation);
+        self.io.stop(Timer::Renew(id));
     }
 
     /// The lane that a renewal takes: its own, or the other one while that is closed. One that
@@ -142,10 +139,10 @@ impl Session {
             Some(Lane::Renewal) => [Lane::Command, Lane::Renewal],
             Some(Lane::Command) | None => [Lane::Renewal, Lane::Command],
         };
-        if self.has(Defect::RenewalsHaveOneLane) {
-            return Some(Lane::Renewal).filter(|lane| self.is_open(node, *lane));
+        if self.io.has(Defect::RenewalsHaveOneLane) {
+            return Some(Lane::Renewal).filter(|lane| self.io.is_open(node, *lane));
         }
-        order.into_iter().find(|lane| self.is_open(node, *lane))
+        order.into_iter().find(|lane| self.io.is_open(node, *lane))
     }
 
     /// A lane closed: renewals that wait for its next connection are asked for again, of
@@ -153,7 +150,7 @@ impl Session {
     pub(crate) fn retry_unsent_renewals(&mut self, node: NodeId, now: Instant) {
         let unsent = |id: &HoldId| {
             let call = self.holds.get(id).filter(|hold| hold.keys.node == node)?.renewal?;
-            self.calls.get(call).filter(|call| call.sent.is_none())
+            self.io.in_flight(call).filter(|call| call.sent.is_none())
         };
         let holds: Vec<HoldId> = self.holds.ids().into_iter().filter(|id| unsent(id).is_some()).collect();
         for id in holds {
@@ -221,7 +218,7 @@ impl Session {
         let why = explain(&hold.keys, code, message);
         let name = hold.keys.name.clone();
         for ticket in std::mem::take(&mut hold.extensions) {
-            self.timers.stop(Timer::Wait(ticket));
+            self.io.stop(Timer::Wait(ticket));
             if let Some(extension) = self.extensions.remove(&ticket) {
                 let error = Error::new(ErrorKind::Misconfigured, extension.operation(), why.clone());
                 self.complete(ticket, Outcome::Failed(error.with_lock(name.as_str())));
@@ -244,7 +241,7 @@ impl Session {
     pub(crate) fn deadline_passed(&mut self, id: HoldId, now: Instant) {
         let Some(hold) = self.holds.get(&id) else { return };
         if now < hold.deadline {
-            self.timers.set(Timer::Deadline(id), hold.deadline);
+            self.io.set(Timer::Deadline(id), hold.deadline);
             return;
         }
         let reason = if hold.lasts_to_its_end() {
@@ -295,7 +292,7 @@ impl Session {
         hold.failures = hold.failures.saturating_add(1);
         let pause = RETRY.0.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(1));
         let longest = RETRY.1.min(hold.plan.length.checked_div(10).unwrap_or_default());
-        self.timers.set(Timer::Renew(id), now + pause.min(longest.max(RETRY.0)));
+        self.io.set(Timer::Renew(id), now + pause.min(longest.max(RETRY.0)));
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{HoldId, LeasePlan, lost_error};
+use super::{LeasePlan, lost_error};
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
+use crate::ids::{HoldId, LeaseId, Ticket};
 use crate::instant::Instant;
 use crate::lease::LeaseDuration;
-use crate::session::{LeaseId, Outcome, Session, Ticket};
+use crate::session::Session;
 use crate::timers::Timer;
+use crate::types::Outcome;
 
 /// A caller that waits for a hold to last longer.
 #[derive(Debug)]
@@ -55,7 +57,7 @@ impl Session {
                 aim,
             },
         );
-        self.timers.set(Timer::Wait(ticket), now + self.config.command_timeout);
+        self.io.set(Timer::Wait(ticket), now + self.io.config().command_timeout);
         self.renew(id, now);
     }
 
@@ -77,7 +79,7 @@ impl Session {
             return;
         }
         let until = hold.capped(now + by.map_or(hold.plan.length, LeaseDuration::get));
-        if self.has(Defect::ExtendIsStale) {
+        if self.io.has(Defect::ExtendIsStale) {
             self.extend_behind(ticket, id, until, now);
         } else if hold.reaches(until) {
             let outcome = Outcome::Extended(hold.deadline);
@@ -101,7 +103,7 @@ impl Session {
         hold.extensions = open;
         let done: Vec<Ticket> = done;
         for ticket in done {
-            self.timers.stop(Timer::Wait(ticket));
+            self.io.stop(Timer::Wait(ticket));
             let Some(extension) = self.extensions.remove(&ticket) else {
                 continue;
             };
@@ -134,8 +136,9 @@ impl Session {
             Some(hold) => {
                 hold.extensions.retain(|waiting| *waiting != ticket);
                 let (keys, failure) = (Arc::clone(&hold.keys), hold.failure.clone());
-                let known = failure.filter(|_| self.is_connected(keys.node));
-                let cause = known.unwrap_or_else(|| self.unreached(keys.node, now.saturating_since(extension.since)));
+                let known = failure.filter(|_| self.io.is_connected(keys.node));
+                let cause =
+                    known.unwrap_or_else(|| self.io.unreached(keys.node, now.saturating_since(extension.since)));
                 error(&cause).with_lock(keys.name.as_str())
             }
             None => error("it is not held any more"),
@@ -146,7 +149,7 @@ impl Session {
     /// A caller of an extension went away.
     pub(crate) fn cancel_extension(&mut self, ticket: Ticket) {
         if let Some(extension) = self.extensions.remove(&ticket) {
-            self.timers.stop(Timer::Wait(ticket));
+            self.io.stop(Timer::Wait(ticket));
             if let Some(hold) = self.holds.get_mut(extension.hold) {
                 hold.extensions.retain(|waiting| *waiting != ticket);
             }

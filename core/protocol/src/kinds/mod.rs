@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Operation};
+use crate::ids::NodeId;
 use crate::name::{LockName, Word};
 use crate::owner::{ClientId, OwnerId};
 use crate::reply::Reply;
 use crate::script::Script;
 use crate::token::Token;
-use crate::types::NodeId;
 
 /// A kind of lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,11 +7,13 @@ use super::{Gathering, Multi, place, sorted, whole_lost};
 use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::hold::{HoldId, LeasePlan};
+use crate::hold::LeasePlan;
+use crate::ids::{HoldId, LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::Keys;
 use crate::request::MIN_GAP;
-use crate::session::{AcquireRequest, LeaseId, NodeId, Outcome, Session, Ticket};
+use crate::session::Session;
+use crate::types::{AcquireRequest, Outcome};
 
 impl Session {
     /// Wants several locks, all or none; of each request the kind and the name
@@ -62,7 +64,7 @@ impl Session {
             again,
             locks,
             under_way: Vec::new(),
-            plan: LeasePlan::of(first.lease, &self.config),
+            plan: LeasePlan::of(first.lease, &self.io.config()),
             until: first.wait.map(|wait| now + wait),
             context: first.context,
             around: BTreeMap::new(),
@@ -132,13 +134,13 @@ impl Session {
         let (leases, plan, is_new) = (gathering.leases.clone(), gathering.plan, gathering.again.is_none());
         let answer_by = gathering.answer_by(now);
         let in_vain = gathering.renewed_in_vain;
-        let waited = (gathering.waited || in_vain) && !self.has(Defect::LostMemberIsGranted);
+        let waited = (gathering.waited || in_vain) && !self.io.has(Defect::LostMemberIsGranted);
         // What was just granted is long enough. What is entered again may be anything.
-        let may_be_short = is_new || self.has(Defect::ReentryLeavesMembers);
+        let may_be_short = is_new || self.io.has(Defect::ReentryLeavesMembers);
         let slack = plan.length.checked_div(10).filter(|_| may_be_short).unwrap_or_default();
         // What was granted just now is there.
         let newest = leases.last().copied().filter(|_| !in_vain);
-        let unit = if self.has(Defect::MultiLockUnits) { 1_000 } else { 1 };
+        let unit = if self.io.has(Defect::MultiLockUnits) { 1_000 } else { 1 };
         let mut under_way = Vec::new();
         for lease in leases {
             let Some(id) = self.holds.of_lease(lease) else { continue };

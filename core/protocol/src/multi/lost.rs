@@ -11,8 +11,10 @@ use std::time::Duration;
 use super::{Ending, whole_lost};
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
+use crate::ids::{LeaseId, Ticket};
 use crate::instant::Instant;
-use crate::session::{LeaseId, Outcome, Session, Ticket};
+use crate::session::Session;
+use crate::types::Outcome;
 
 /// So long an answer may take; after that, what is held meanwhile is asked for once more.
 const LATE: Duration = Duration::from_millis(500);
@@ -25,7 +27,7 @@ impl Session {
         let Some(ticket) = of.map(|(ticket, _)| *ticket) else {
             return false;
         };
-        if !self.has(Defect::LostMemberIsGranted) {
+        if !self.io.has(Defect::LostMemberIsGranted) {
             self.gather_again(ticket, now);
         }
         true

@@ -1,0 +1,66 @@
+//! The numbers by which things are named.
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+            pub struct $name(u64);
+
+            impl $name {
+                /// As a number.
+                #[must_use]
+                pub const fn get(self) -> u64 {
+                    self.0
+                }
+
+                /// From a number that `get` gave.
+                #[must_use]
+                pub const fn from_u64(id: u64) -> Self {
+                    Self(id)
+                }
+            }
+        )*
+    };
+}
+
+ids! {
+    /// One verb of a caller, to be completed by exactly one event.
+    Ticket,
+    /// One script call on its way to a server.
+    CallId,
+    /// One grant or re-entry.
+    LeaseId,
+    /// Who may re-enter: a thread or task, by a number that is never used for another.
+    Context,
+}
+
+macro_rules! own_ids {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+            pub(crate) struct $name(u64);
+
+            impl $name {
+                /// The one after it: a number is never used twice.
+                pub(crate) const fn next(self) -> Self {
+                    Self(self.0.wrapping_add(1))
+                }
+            }
+        )*
+    };
+}
+
+own_ids! {
+    /// One lock of this client, while anybody here waits for it, holds it or listens for it.
+    LockId,
+    /// One record of ours on the server.
+    HoldId,
+    /// One release that is owed.
+    ReleaseId,
+}
+
+/// Which server. Node 0 is the only one unless several primaries vote (RedLock).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct NodeId(pub u16);

@@ -1,0 +1,259 @@
+//! What all machines of a session share: how it is configured, what it draws at random,
+//! which connections are open, which calls are in flight, what is due, and what is to be sent.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use crate::calls::{Calls, Heir, InFlight, Purpose};
+use crate::defects::Defect;
+use crate::ids::{CallId, NodeId};
+use crate::instant::Instant;
+use crate::kinds::Invocation;
+use crate::links::Links;
+use crate::owner::{Entropy, OwnerId};
+use crate::timers::{Timer, Timers};
+use crate::types::{Call, Config, Lane, Limits, Transmit};
+
+/// What all machines share.
+pub(crate) struct Io {
+    config: Config,
+    limits: Limits,
+    entropy: Box<dyn Entropy>,
+    /// What the next renewal's place among others is drawn from.
+    spread: u64,
+    links: Links,
+    calls: Calls,
+    timers: Timers,
+    outbox: VecDeque<Transmit>,
+    #[cfg(feature = "defects")]
+    defect: Option<Defect>,
+}
+
+impl Io {
+    pub(crate) fn new(config: Config, mut entropy: Box<dyn Entropy>) -> Self {
+        Self {
+            spread: entropy.next_u64(),
+            config,
+            limits: Limits::default(),
+            entropy,
+            links: Links::default(),
+            calls: Calls::default(),
+            timers: Timers::default(),
+            outbox: VecDeque::new(),
+            #[cfg(feature = "defects")]
+            defect: None,
+        }
+    }
+
+    pub(crate) const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Changes what leases last that were given no length.
+    pub(crate) const fn set_lease(&mut self, lease: crate::lease::LeaseDuration) {
+        self.config.lease = lease;
+    }
+
+    pub(crate) const fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    pub(crate) const fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// How long a caller without a bound bears to hear nothing: one lease, but no less
+    /// than it takes to ask again and be answered.
+    pub(crate) fn longest_silence(&self) -> Duration {
+        let asked_again = self.config.retry_interval.1.saturating_add(self.config.command_timeout);
+        self.config.lease.get().max(asked_again)
+    }
+
+    /// When a call that is sent now is overdue.
+    pub(crate) fn timeout(&self, now: Instant) -> Instant {
+        now + self.config.command_timeout
+    }
+
+    /// An owner id that nobody has.
+    pub(crate) fn owner_id(&mut self) -> OwnerId {
+        OwnerId::random(self.config.client, &mut *self.entropy)
+    }
+
+    /// A duration between two, drawn at random.
+    pub(crate) fn between(&mut self, (low, high): (Duration, Duration)) -> Duration {
+        let span = u64::try_from(high.saturating_sub(low).as_micros()).unwrap_or(u64::MAX);
+        let drawn = self.entropy.next_u64().checked_rem(span.saturating_add(1)).unwrap_or(0);
+        low.saturating_add(Duration::from_micros(drawn))
+    }
+
+    /// A part of `most`, drawn by a generator of its own.
+    pub(crate) fn part_of(&mut self, most: Duration) -> Duration {
+        // Knuth's generator: nothing depends on what it draws, and it costs nothing.
+        let next = self.spread.wrapping_mul(6_364_136_223_846_793_005);
+        self.spread = next.wrapping_add(1_442_695_040_888_963_407);
+        let part = u32::try_from(self.spread >> 48).unwrap_or_default();
+        most.saturating_mul(part).checked_div(1 << 16).unwrap_or_default()
+    }
+
+    /// Sends a script call. Its answer is overdue at `overdue`, if it has a timer of its own.
+    pub(crate) fn call(
+        &mut self,
+        purpose: Purpose,
+        (node, lane): (NodeId, Lane),
+        invocation: Invocation,
+        overdue: Option<Instant>,
+    ) -> CallId {
+        let id = self.calls.start(purpose);
+        if let Some(overdue) = overdue {
+            self.timers.set(Timer::CallTimeout(id), overdue);
+        }
+        self.outbox.push_back(Transmit::Call(Call {
+            id,
+            node,
+            lane,
+            script: invocation.script,
+            keys: invocation.keys,
+            args: invocation.args,
+        }));
+        id
+    }
+
+    /// Asks to listen on a channel.
+    pub(crate) fn subscribe(&mut self, node: NodeId, channel: std::sync::Arc<[u8]>) {
+        self.outbox.push_back(Transmit::Subscribe { node, channel });
+    }
+
+    /// Asks to listen on it no longer.
+    pub(crate) fn unsubscribe(&mut self, node: NodeId, channel: std::sync::Arc<[u8]>) {
+        self.outbox.push_back(Transmit::Unsubscribe { node, channel });
+    }
+
+    /// The next thing to send.
+    pub(crate) fn next_transmit(&mut self) -> Option<Transmit> {
+        self.outbox.pop_front()
+    }
+
+    /// A call's bytes are about to go to the socket.
+    pub(crate) fn sent(&mut self, id: CallId, now: Instant) -> Option<InFlight> {
+        self.calls.sent(id, now)
+    }
+
+    /// Takes a call out, since its answer came, and says who has waited for it beside the
+    /// one that sent it.
+    pub(crate) fn finish(&mut self, id: CallId) -> Option<(InFlight, Vec<Heir>)> {
+        let call = self.calls.finish(id)?;
+        self.timers.stop(Timer::CallTimeout(id));
+        Some(call)
+    }
+
+    /// A call in flight.
+    pub(crate) fn in_flight(&self, id: CallId) -> Option<InFlight> {
+        self.calls.get(id)
+    }
+
+    /// What all calls in flight are for.
+    pub(crate) fn purposes(&self) -> impl Iterator<Item = Purpose> {
+        self.calls.purposes()
+    }
+
+    /// What attempts in flight may yet get is a hold's or a release's from now on.
+    pub(crate) fn leave_to(&mut self, attempts: &[CallId], heir: Heir) {
+        self.calls.leave_to(attempts, heir);
+    }
+
+    /// How many calls are in flight.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Sets a timer, whatever it was set to before.
+    pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
+        self.timers.set(timer, at);
+    }
+
+    pub(crate) fn stop(&mut self, timer: Timer) {
+        self.timers.stop(timer);
+    }
+
+    /// When a timer is due, if it is set.
+    pub(crate) fn due(&self, timer: Timer) -> Option<Instant> {
+        self.timers.get(timer)
+    }
+
+    /// Takes one timer that is due at `now`.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Option<Timer> {
+        self.timers.take_due(now)
+    }
+
+    /// When the next timer is due.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    /// When the next renewal is due.
+    pub(crate) fn next_renewal(&self) -> Option<Instant> {
+        self.timers.next_renewal()
+    }
+
+    /// How many timers are set.
+    pub(crate) fn timers(&self) -> usize {
+        self.timers.len()
+    }
+
+    pub(crate) fn lane_opened(&mut self, node: NodeId, lane: Lane) {
+        self.links.opened(node, lane);
+    }
+
+    pub(crate) fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: &str) {
+        self.links.closed(node, lane, cause);
+    }
+
+    /// Whether a lane is open.
+    pub(crate) fn is_open(&self, node: NodeId, lane: Lane) -> bool {
+        self.links.is_open(node, lane)
+    }
+
+    /// Whether callers' calls can be sent.
+    pub(crate) fn is_connected(&self, node: NodeId) -> bool {
+        self.links.is_open(node, Lane::Command)
+    }
+
+    /// The nodes to which callers' calls can be sent.
+    pub(crate) const fn connected(&self) -> &BTreeSet<NodeId> {
+        self.links.connected()
+    }
+
+    /// Why a node does not answer, in words.
+    pub(crate) fn silence_of(&self, node: NodeId) -> String {
+        self.links.silence_of(node)
+    }
+
+    /// Why nothing came from a server within that time, and what to do.
+    pub(crate) fn unreached(&self, node: NodeId, within: Duration) -> String {
+        if self.is_connected(node) {
+            format!("the server did not answer within {within:?}; check that it is up and reachable")
+        } else {
+            let cause = self.silence_of(node);
+            format!("{cause}; check that the server is up and reachable")
+        }
+    }
+
+    /// Makes the session make a mistake from now on.
+    #[cfg(feature = "defects")]
+    pub(crate) fn switch_on(&mut self, defect: Defect) {
+        self.defect = Some(defect);
+    }
+
+    /// Whether the session makes this mistake.
+    #[cfg(feature = "defects")]
+    pub(crate) fn has(&self, defect: Defect) -> bool {
+        self.defect == Some(defect)
+    }
+
+    /// Whether the session makes this mistake: it makes none.
+    #[cfg(not(feature = "defects"))]
+    #[inline(always)]
+    pub(crate) const fn has(&self, _defect: Defect) -> bool {
+        false
+    }
+}
