@@ -9,7 +9,7 @@ use crate::reply::{CallError, Reply};
 
 /// Attempts of one owner id whose outcome is not known.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Doubt {
+pub(crate) struct Unresolved {
     /// Calls in flight.
     pub(crate) open: Vec<CallId>,
     /// A call was sent and its connection closed: it may run after a release
@@ -19,7 +19,7 @@ pub(crate) struct Doubt {
     pub(crate) failed: bool,
 }
 
-impl Doubt {
+impl Unresolved {
     /// Whether there may be a record.
     pub(crate) fn is_any(&self) -> bool {
         !self.open.is_empty() || self.cut || self.failed

@@ -3,6 +3,7 @@
 use crate::defects::Defect;
 use crate::ids::NodeId;
 use crate::instant::Instant;
+use crate::machines::{inspections, releases};
 use crate::queue::{LastAnswer, Queue};
 use crate::reply::CallError;
 use crate::session::Session;
@@ -69,14 +70,15 @@ impl Session {
     /// Sends what waited for these lanes, which have just opened.
     fn go_on(&mut self, node: NodeId, opened: &[Lane], now: Instant) {
         // What must go goes first, then what must stay, then what is wanted.
-        self.release_after_outage(node, opened, now);
+        self.release_by(releases::Input::Connected(node, opened.to_vec()), now);
         // Also while the other lane stayed open: the one that has opened may lead to another server by now,
         // which then says that it has no record.
         for lane in opened {
             self.renew_after_outage(node, *lane, now);
         }
         if opened.contains(&Lane::Command) {
-            self.inspect_after_outage(now);
+            self.inspections.input(&mut self.io, inspections::Input::Connected, now);
+            self.route(now);
             for queue in self.queues.ids() {
                 self.maybe_free(queue, now);
             }

@@ -17,6 +17,7 @@ use crate::ids::{Context, HoldId, Ticket};
 use crate::instant::Instant;
 use crate::lease::{LeaseTerms, deadline};
 use crate::session::Session;
+use crate::step::Owed;
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Outcome};
 
@@ -177,8 +178,16 @@ impl Session {
     pub(crate) fn release_and_renew(&mut self, ticket: Ticket, id: HoldId, now: Instant) {
         let Some(hold) = self.holds.get(&id) else { return };
         let (queue, keys) = (hold.queue, Arc::clone(&hold.keys));
-        let (owner, doubt) = (hold.owner.clone(), hold.doubt.clone());
-        self.compensate(queue, keys, owner, doubt, now);
+        let (owner, unresolved) = (hold.owner.clone(), hold.unresolved.clone());
+        let owed = Owed {
+            lock: queue,
+            keys,
+            owner,
+            ticket: None,
+            hold: None,
+            unresolved,
+        };
+        self.owe(owed, now);
         self.complete(ticket, Outcome::Released(ReleaseOutcome::Released));
         self.step_aside(queue, id, now);
     }

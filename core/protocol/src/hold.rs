@@ -22,27 +22,27 @@
 
 mod extension;
 
-use crate::ids::HoldId;
+use crate::calls::{Heir, Unresolved};
+use crate::defects::Defect;
+use crate::ending::{LostReason, ReleaseOutcome};
+use crate::error::{Error, ErrorKind, Holder, Operation};
+use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, Ticket};
+use crate::instant::Instant;
+use crate::kinds::Keys;
+use crate::lease::{LeaseTerms, deadline};
+use crate::owner::OwnerId;
+use crate::periods::PROVISIONAL;
+use crate::session::Session;
+use crate::step::{Ended, Owed};
+use crate::timers::Timer;
+use crate::token::Token;
+use crate::types::{Config, Event, Lane, Outcome};
 use extension::Aim;
 pub(crate) use extension::Extension;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-use crate::calls::{Doubt, Heir};
-use crate::defects::Defect;
-use crate::ending::{LostReason, ReleaseOutcome};
-use crate::error::{Error, ErrorKind, Holder, Operation};
-use crate::ids::{CallId, Context, LeaseId, LockId, Ticket};
-use crate::instant::Instant;
-use crate::kinds::Keys;
-use crate::lease::{LeaseTerms, deadline};
-use crate::owner::OwnerId;
-use crate::session::Session;
-use crate::timers::Timer;
-use crate::token::Token;
-use crate::types::{Config, Event, Lane, Outcome};
 
 /// How long a hold is to last.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +102,7 @@ pub(crate) struct Hold {
     /// Callers that wait for the record to last longer.
     pub(crate) extensions: Vec<Ticket>,
     /// What of its acquisition is still unknown.
-    pub(crate) doubt: Doubt,
+    pub(crate) unresolved: Unresolved,
 }
 
 impl Hold {
@@ -129,6 +129,29 @@ impl Hold {
         is_new
     }
 
+    /// The release that it leaves behind.
+    fn owed(self, ticket: Option<Ticket>, timeout: Duration, now: Instant) -> Owed {
+        // The server may have granted it of its own accord, for longer than the lease.
+        let granted_for = match self.keys.kind.queues_on_server() {
+            true => PROVISIONAL,
+            false => Duration::ZERO,
+        };
+        let longest = self.record_until.max(self.wanted_until).max(now) + self.plan.length.max(granted_for);
+        Owed {
+            lock: self.queue,
+            keys: self.keys,
+            owner: self.owner,
+            ticket,
+            hold: Some(Ended {
+                deadline: self.deadline,
+                // An extension that was not confirmed may have been made all the same.
+                until: longest + timeout,
+                not_before: None,
+            }),
+            unresolved: self.unresolved,
+        }
+    }
+
     /// `until`, or the end of `max_hold` if that comes first.
     pub(crate) fn capped(&self, until: Instant) -> Instant {
         self.ends.map_or(until, |ends| until.min(ends))
@@ -143,7 +166,7 @@ pub(crate) struct Grant {
     pub(crate) context: Option<Context>,
     pub(crate) plan: LeasePlan,
     pub(crate) max_hold: Option<Duration>,
-    pub(crate) doubt: Doubt,
+    pub(crate) unresolved: Unresolved,
     pub(crate) token: Option<Token>,
     pub(crate) sent: Instant,
     pub(crate) ttl: Duration,
@@ -231,7 +254,7 @@ impl Session {
         let record_until = (grant.sent + grant.ttl).min(start + grant.plan.length);
         let wanted = start + grant.plan.length;
         let watched_for = grant.plan.watched.then_some(grant.plan.length);
-        let unresolved = grant.doubt.open.clone();
+        let unresolved = grant.unresolved.open.clone();
         let is_exclusive = grant.keys.kind.is_exclusive();
         let until = deadline(grant.sent, grant.ttl).min(deadline(start, grant.plan.length));
         let until = ends.map_or(until, |ends| until.min(ends));
@@ -254,7 +277,7 @@ impl Session {
             renewed_by: Lane::Renewal,
             failure: None,
             extensions: Vec::new(),
-            doubt: grant.doubt,
+            unresolved: grant.unresolved,
         });
         self.io.leave_to(&unresolved, Heir::Hold(id));
         if let Some(queue) = self.queues.get_mut(grant.queue).filter(|_| is_exclusive) {
@@ -408,9 +431,9 @@ impl Session {
         }
         let is_gone = matches!(hold.lost, Some(LostReason::Removed | LostReason::Stolen));
         if is_gone || now < hold.deadline {
-            self.owe_release(hold, None, now);
+            self.owe_hold(hold, None, now);
         } else {
-            self.owe_late_release(hold, now);
+            self.owe_lapsed(hold, now);
         }
     }
 
@@ -435,12 +458,37 @@ impl Session {
             Some(_) if self.io.has(Defect::ReleaseFails) => self.fail_release(ticket, &hold),
             Some(outcome) => {
                 self.complete(ticket, Outcome::Released(outcome));
-                self.owe_release(hold, None, now);
+                self.owe_hold(hold, None, now);
             }
-            None => self.owe_release(hold, Some(ticket), now),
+            None => self.owe_hold(hold, Some(ticket), now),
         }
         // The next local waiter asks right behind the release, not after its answer.
         self.step_aside(queue, id, now);
+    }
+
+    /// An attempt of a hold's owner was answered, or cut off.
+    pub(crate) fn resolved(&mut self, id: HoldId, attempt: CallId, was_cut: bool) {
+        let hold = self.holds.get_mut(id);
+        if let Some(hold) = hold.filter(|hold| hold.unresolved.open.contains(&attempt)) {
+            hold.unresolved.answered(attempt, was_cut);
+        }
+    }
+
+    /// Owes the release of a hold that ended.
+    pub(crate) fn owe_hold(&mut self, hold: Hold, ticket: Option<Ticket>, now: Instant) {
+        let owed = hold.owed(ticket, self.io.config().command_timeout, now);
+        self.owe(owed, now);
+    }
+
+    /// Owes the release of a hold that lapsed. It is sent when the TTL that is known
+    /// has passed: until then the record is the program's, which may still be inside.
+    fn owe_lapsed(&mut self, hold: Hold, now: Instant) {
+        let known = Some(hold.capped(hold.record_until)).filter(|known| *known > now);
+        let mut owed = hold.owed(None, self.io.config().command_timeout, now);
+        if let Some(hold) = &mut owed.hold {
+            hold.not_before = known;
+        }
+        self.owe(owed, now);
     }
 
     /// Takes a hold out of all tables. From here on nothing renews it.

@@ -11,6 +11,7 @@ use crate::instant::Instant;
 use crate::kinds::Invocation;
 use crate::links::Links;
 use crate::owner::{Entropy, OwnerId};
+use crate::step::Step;
 use crate::timers::{Timer, Timers};
 use crate::types::{Call, Config, Lane, Limits, Transmit};
 
@@ -25,6 +26,8 @@ pub(crate) struct Io {
     calls: Calls,
     timers: Timers,
     outbox: VecDeque<Transmit>,
+    /// What follows from the input, to be handed on.
+    steps: Vec<Step>,
     #[cfg(feature = "defects")]
     defect: Option<Defect>,
 }
@@ -40,6 +43,7 @@ impl Io {
             calls: Calls::default(),
             timers: Timers::default(),
             outbox: VecDeque::new(),
+            steps: Vec::new(),
             #[cfg(feature = "defects")]
             defect: None,
         }
@@ -131,6 +135,16 @@ impl Io {
     /// The next thing to send.
     pub(crate) fn next_transmit(&mut self) -> Option<Transmit> {
         self.outbox.pop_front()
+    }
+
+    /// Something follows for another machine.
+    pub(crate) fn step(&mut self, step: Step) {
+        self.steps.push(step);
+    }
+
+    /// Takes what follows, in order.
+    pub(crate) fn take_steps(&mut self) -> Vec<Step> {
+        std::mem::take(&mut self.steps)
     }
 
     /// A call's bytes are about to go to the socket.

@@ -13,9 +13,6 @@
 //! not before it sent the last call that was answered "queued", so the deadline
 //! counts from there.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use crate::calls::{InFlight, Purpose};
 use crate::defects::Defect;
 use crate::error::ErrorKind;
@@ -25,16 +22,17 @@ use crate::kinds::{Keys, parse_number};
 use crate::lease::deadline;
 use crate::news::News;
 use crate::owner::OwnerId;
-use crate::refusal::explain;
+use crate::periods::{MIN_GAP, PROVISIONAL};
 use crate::reply::{CallError, Refusal, Reply};
-use crate::request::{Granted, MIN_GAP};
+use crate::request::Granted;
 use crate::session::Session;
 use crate::timers::Timer;
 use crate::token::Token;
 use crate::types::Lane;
+use crate::wording::explain;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// How long a grant lasts that the server made of its own accord.
-pub(crate) const PROVISIONAL: Duration = Duration::from_secs(3);
 /// What must be left of it to be of use without asking again.
 const WORTH_TAKING: Duration = Duration::from_millis(1_500);
 /// A waiter is dead after 3 s, a waiting writer's mark after 2 s.
@@ -136,7 +134,7 @@ impl Session {
             let is_attempt = !self.io.has(Defect::PollsAreNoAttempts);
             for ticket in tickets.iter().filter(|_| is_attempt) {
                 if let Some(request) = self.requests.get_mut(ticket) {
-                    request.doubt.open.push(call);
+                    request.unresolved.open.push(call);
                 }
             }
             if let Some(queue) = self.queues.get_mut(id) {
@@ -220,8 +218,8 @@ impl Session {
     fn poll_settled(&mut self, id: CallId, was_cut: bool, asked_for: &[Ticket]) {
         for ticket in asked_for {
             let request = self.requests.get_mut(ticket);
-            if let Some(request) = request.filter(|request| request.doubt.open.contains(&id)) {
-                request.doubt.answered(id, was_cut);
+            if let Some(request) = request.filter(|request| request.unresolved.open.contains(&id)) {
+                request.unresolved.answered(id, was_cut);
             }
         }
     }
@@ -255,11 +253,7 @@ impl Session {
         if queue.line.last_ghost.is_some_and(|last| now < last + GHOST_GAP) {
             return;
         }
-        if self.release_ghost(id, owner, now)
-            && let Some(queue) = self.queues.get_mut(id)
-        {
-            queue.line.last_ghost = Some(now);
-        }
+        self.owner_seen(id, owner, true, now);
     }
 
     /// The server granted the lock to a waiter in the line, not before `sent`.

@@ -32,7 +32,7 @@ use crate::instant::Instant;
 use crate::kinds::{Gate, Keys, Kind};
 use crate::lease::LeaseDuration;
 use crate::name::LockName;
-use crate::refusal::FIRST_ANSWER_GRACE;
+use crate::periods::FIRST_ANSWER_GRACE;
 use crate::session::Session;
 use crate::types::{AcquireRequest, Event, Outcome};
 

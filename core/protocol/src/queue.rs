@@ -7,17 +7,15 @@
 //! turn, a client that knows of listeners elsewhere pauses after 16 local grants
 //! or 20 ms in a row.
 
-use crate::ids::LockId;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
-use std::time::Duration;
-
 use crate::error::Holder;
-use crate::ids::{CallId, HoldId, NodeId, Ticket};
+use crate::ids::{CallId, HoldId, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Keys, Kind};
 use crate::subscriptions::Subscription;
 use crate::wakes::Wakes;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// The longest gap between questions about what several hold at a time.
 const SHARED_GAP: Duration = Duration::from_millis(16);

@@ -1,22 +1,19 @@
 //! How a wait ends without the lock, and what its caller is told: that another
 //! holds it (`LockTimeout`), or that the server did not say so (`Unavailable`).
 
-use std::time::Duration;
-
 use crate::error::{Error, ErrorKind, Holder, Operation};
 use crate::ids::{LockId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::Keys;
-use crate::name::Word;
+use crate::periods::FIRST_ANSWER_GRACE;
 use crate::queue::{LastAnswer, Queue};
 use crate::reply::CallError;
 use crate::request::Request;
 use crate::session::Session;
 use crate::timers::Timer;
 use crate::types::Outcome;
-
-/// How much longer than its wait a caller is kept while the first answer is due.
-pub(crate) const FIRST_ANSWER_GRACE: Duration = Duration::from_millis(40);
+use crate::wording::in_words;
+use std::time::Duration;
 
 /// A TTL is whole milliseconds on the wire, and clocks run at different rates.
 const ROUNDING: Duration = Duration::from_millis(2);
@@ -31,7 +28,7 @@ impl Session {
         sent: Instant,
         now: Instant,
     ) {
-        self.release_ghost(id, owner.as_bytes(), now);
+        self.owner_seen(id, owner.as_bytes(), false, now);
         if let Some(queue) = self.queues.get_mut(id) {
             let holder = Holder { owner, remaining };
             let is_the_same =
@@ -232,41 +229,4 @@ fn held_error(keys: &Keys, waited: Option<Duration>, holder: Holder) -> Error {
     Error::new(ErrorKind::LockTimeout, Operation::Acquire, message)
         .with_lock(keys.name.as_str())
         .with_holder(Some(holder))
-}
-
-/// What a server's error means for a lock.
-pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> String {
-    match code {
-        "WRONGTYPE" => "the key of this name holds something that is not a lock; choose another name".into(),
-        "LEASEHOLD_TOKEN" => {
-            let key = keys.name.own(Word::Token);
-            let key = String::from_utf8_lossy(&key);
-            format!("{message}; delete the key {key} after checking who wrote it")
-        }
-        "LEASEHOLD_LIMIT" => format!("{message}; ask with that one, or change it by set_limit"),
-        _ => refused(code, message),
-    }
-}
-
-/// Why a call came to nothing, and what to do.
-pub(crate) fn in_words(failure: &CallError) -> String {
-    match failure {
-        CallError::Server { code, message } => refused(code, message),
-        CallError::Disconnected(cause) => {
-            format!("the connection closed before the answer came ({cause}); try again")
-        }
-    }
-}
-
-/// A server's error, and what to do if it may pass.
-fn refused(code: &str, message: &str) -> String {
-    let advice = match code {
-        "OOM" => "; make room on it, or raise its maxmemory",
-        "READONLY" | "MASTERDOWN" => "; it is a replica: connect to the primary",
-        "LOADING" | "BUSY" => "; try again when it serves",
-        "NOREPLICAS" => "; its replicas are missing, and it is set to want some for each write",
-        "MISCONF" => "; its log says why it cannot save",
-        _ => "",
-    };
-    format!("the server refused: {code} {}{advice}", message.trim_end_matches('.'))
 }

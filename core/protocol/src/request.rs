@@ -20,10 +20,7 @@
 //! all its tries, so that asking again after a lost answer finds its own record;
 //! once a release for that id is owed, it draws a new one.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use crate::calls::{Doubt, InFlight, Purpose};
+use crate::calls::{InFlight, Purpose, Unresolved};
 use crate::defects::Defect;
 use crate::error::ErrorKind;
 use crate::hold::LeasePlan;
@@ -33,18 +30,18 @@ use crate::kinds::{Answer, Attempt, Keys, parse_answer};
 use crate::lease::deadline;
 use crate::news::ClockSeen;
 use crate::owner::OwnerId;
+use crate::periods::{MAX_ATTEMPT, MIN_GAP};
 use crate::queue::Place;
-use crate::refusal::explain;
 use crate::reply::{CallError, Refusal, Reply};
 use crate::session::Session;
+use crate::step::Owed;
 use crate::timers::Timer;
 use crate::token::Token;
 use crate::types::{AcquireRequest, Lane};
+use crate::wording::explain;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// The shortest time between two tries of one waiter.
-pub(crate) const MIN_GAP: Duration = Duration::from_millis(2);
-/// The longest TTL that an attempt sets; an orphan lives no longer.
-pub(crate) const MAX_ATTEMPT: Duration = Duration::from_secs(30);
 /// The pause of a client whose turn is over.
 const TURN_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
 /// The pause after an answer that did not say who holds the lock.
@@ -92,7 +89,7 @@ pub(crate) struct Request {
     /// The first answer was given its grace.
     pub(crate) graced: bool,
     /// What the server may have granted without our knowing.
-    pub(crate) doubt: Doubt,
+    pub(crate) unresolved: Unresolved,
 }
 
 /// What the server granted, and when at the earliest.
@@ -194,7 +191,7 @@ impl Session {
                 again: false,
                 last_try: None,
                 graced: false,
-                doubt: Doubt::default(),
+                unresolved: Unresolved::default(),
             },
         );
         match place {
@@ -339,7 +336,7 @@ impl Session {
         request.state = State::Trying(call);
         request.again = false;
         request.last_try = Some(now);
-        request.doubt.open.push(call);
+        request.unresolved.open.push(call);
     }
 
     /// The answer to an attempt.
@@ -352,12 +349,12 @@ impl Session {
         result: Result<Reply, CallError>,
         now: Instant,
     ) {
-        let asked = |request: &&mut Request| request.doubt.open.contains(&id);
+        let asked = |request: &&mut Request| request.unresolved.open.contains(&id);
         let Some(request) = self.requests.get_mut(&ticket).filter(asked) else {
             // Nothing that it may have got is left: who took it over has ended, too.
             return;
         };
-        request.doubt.answered(id, call.was_cut(&result));
+        request.unresolved.answered(id, call.was_cut(&result));
         let is_current = request.state == State::Trying(id);
         let queue = request.queue;
         if let Some(queue) = self.queues.get_mut(queue).filter(|_| result.is_ok()) {
@@ -399,7 +396,7 @@ impl Session {
                     }
                 }
                 None => {
-                    request.doubt.failed = true;
+                    request.unresolved.failed = true;
                     self.fail_request(
                         ticket,
                         ErrorKind::Misconfigured,
@@ -411,7 +408,7 @@ impl Session {
             Err(failure) => {
                 if let CallError::Server { code, message } = &failure {
                     let refusal = Refusal::of(code);
-                    request.doubt.failed |= refusal != Refusal::BeforeWrite;
+                    request.unresolved.failed |= refusal != Refusal::BeforeWrite;
                     if refusal != Refusal::Temporary {
                         let why = explain(&request.keys, code, message);
                         self.fail_request(ticket, ErrorKind::Misconfigured, &why, now);
@@ -494,7 +491,7 @@ impl Session {
             return;
         };
         request.state = State::Sleeping;
-        if request.once && request.doubt.is_any() {
+        if request.once && request.unresolved.is_any() {
             self.give_up(ticket, now);
             return;
         }
@@ -527,13 +524,21 @@ impl Session {
         let Some(request) = self.requests.get_mut(&ticket) else {
             return;
         };
-        let doubt = std::mem::take(&mut request.doubt);
+        let unresolved = std::mem::take(&mut request.unresolved);
         let marked = std::mem::take(&mut request.marked);
         request.queued = None;
-        if doubt.is_any() || granted || marked {
+        if unresolved.is_any() || granted || marked {
             let owner = std::mem::replace(&mut request.owner, fresh);
             let (queue, keys) = (request.queue, Arc::clone(&request.keys));
-            self.compensate(queue, keys, owner, doubt, now);
+            let owed = Owed {
+                lock: queue,
+                keys,
+                owner,
+                ticket: None,
+                hold: None,
+                unresolved,
+            };
+            self.owe(owed, now);
         }
     }
 
@@ -561,7 +566,7 @@ impl Session {
                 context: request.context,
                 plan: request.plan,
                 max_hold: request.max_hold,
-                doubt: request.doubt,
+                unresolved: request.unresolved,
                 token: granted.token.filter(|_| request.fencing),
                 sent: granted.sent,
                 ttl: granted.ttl,

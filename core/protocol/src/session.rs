@@ -1,32 +1,32 @@
 //! The session: it routes each input to the room that has the rule.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
-
-use crate::calls::{InFlight, Purpose};
+use crate::calls::{Heir, InFlight, Purpose};
 use crate::composite::Composites;
-#[cfg(feature = "defects")]
-use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::ghosts::Ghosts;
 use crate::hold::{Extension, Hold, Holds, LeasePlan, lost_error};
-use crate::ids::{CallId, Context, HoldId, LeaseId, NodeId, Ticket};
-use crate::inspection::{Inspection, Question};
+use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Gate, Keys, Kind, Permits};
+use crate::machines::inspections::{self, Inspections, Question};
+use crate::machines::releases::{self, Releases};
 use crate::name::LockName;
 use crate::owner::{Entropy, OwnerId};
 use crate::queue::Queues;
 use crate::quorum::SIMPLE_LOCKS_ONLY;
 use crate::reentrancy::Reentrancy;
-use crate::release::{Releases, unknown_lease};
 use crate::reply::{CallError, Reply};
 use crate::request::Request;
+use crate::step::{Owed, Step};
 use crate::subscriptions::Channels;
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Config, Event, Limits, Outcome, Transmit};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+#[cfg(feature = "defects")]
+use crate::defects::Defect;
 
 /// The local state of every lock of one client. See the crate's documentation
 /// for the law that its driver keeps.
@@ -41,9 +41,8 @@ pub struct Session {
     pub(crate) reentrancy: Reentrancy,
     pub(crate) composites: Composites,
     pub(crate) releases: Releases,
-    pub(crate) ghosts: Ghosts,
     pub(crate) channels: Channels,
-    pub(crate) inspections: BTreeMap<Ticket, Inspection>,
+    pub(crate) inspections: Inspections,
     pub(crate) events: VecDeque<Event>,
 }
 
@@ -63,8 +62,7 @@ impl Session {
             reentrancy: Reentrancy::default(),
             composites: Composites::default(),
             releases: Releases::default(),
-            ghosts: Ghosts::default(),
-            inspections: BTreeMap::new(),
+            inspections: Inspections::default(),
             events: VecDeque::new(),
         }
     }
@@ -256,12 +254,73 @@ impl Session {
         if self.votes() {
             self.ask_every_primary(ticket, name, |session, part, node| {
                 let keys = Arc::new(Keys::new(Kind::Mutex, name, node));
-                session.start_inspection(part, keys, question, now);
+                session.ask(part, keys, question, now);
             });
             self.settle_composites(now);
         } else {
             let keys = Arc::new(Keys::new(kind, name, NodeId::default()));
-            self.start_inspection(ticket, keys, question, now);
+            self.ask(ticket, keys, question, now);
+        }
+    }
+
+    fn ask(&mut self, ticket: Ticket, keys: Arc<Keys>, question: Question, now: Instant) {
+        self.inspect_by(inspections::Input::Asked(ticket, keys, question), now);
+    }
+
+    fn inspect_by(&mut self, input: inspections::Input, now: Instant) {
+        self.inspections.input(&mut self.io, input, now);
+        self.route(now);
+    }
+
+    /// Hands on what follows from an input, and from that.
+    pub(crate) fn route(&mut self, now: Instant) {
+        let mut steps = VecDeque::from(self.io.take_steps());
+        while let Some(step) = steps.pop_front() {
+            self.perform(step, now);
+            // What follows from a step comes before what comes after it.
+            for step in self.io.take_steps().into_iter().rev() {
+                steps.push_front(step);
+            }
+        }
+    }
+
+    fn perform(&mut self, step: Step, now: Instant) {
+        match step {
+            Step::Tell(event) => self.tell(event),
+            Step::Published(lock, listeners) => {
+                let others = self.others_listening(lock, listeners);
+                if let Some(queue) = self.queues.get_mut(lock) {
+                    queue.turn.heard_by(others);
+                }
+            }
+            Step::GrantTold(keys, payload) => {
+                if let Some(lock) = self.queues.find(&keys) {
+                    self.granted_unasked(lock, &payload, now);
+                }
+            }
+            Step::GhostReleased(lock) => {
+                if let Some(queue) = self.queues.get_mut(lock) {
+                    queue.line.last_ghost = Some(now);
+                }
+            }
+            Step::Tidy(lock) => self.tidy(lock, now),
+        }
+    }
+
+    pub(crate) fn release_by(&mut self, input: releases::Input, now: Instant) {
+        self.releases.input(&mut self.io, input, now);
+        self.route(now);
+    }
+
+    /// Owes a release.
+    pub(crate) fn owe(&mut self, owed: Owed, now: Instant) {
+        self.release_by(releases::Input::Owed(owed), now);
+    }
+
+    /// A lock is held by this owner, as an answer says, or a message.
+    pub(crate) fn owner_seen(&mut self, lock: LockId, owner: &[u8], is_told: bool, now: Instant) {
+        if let Some(keys) = self.queues.get(lock).and_then(|queue| queue.line.keys.clone()) {
+            self.release_by(releases::Input::Seen(lock, keys, owner.to_vec(), is_told), now);
         }
     }
 
@@ -279,11 +338,9 @@ impl Session {
         if self.requests.contains_key(&ticket) {
             self.remove_request(ticket, now);
         }
-        if self.inspections.remove(&ticket).is_some() {
-            self.io.stop(Timer::Wait(ticket));
-        }
+        self.inspect_by(inspections::Input::Cancelled(ticket), now);
         self.cancel_extension(ticket);
-        self.releases.forget_ticket(ticket);
+        self.release_by(releases::Input::Cancelled(ticket), now);
     }
 
     /// Ends the session: what waits fails with `Closed`, holds are lost with
@@ -301,7 +358,8 @@ impl Session {
             self.fail_if_closed(ticket, Operation::Acquire);
             self.cancel(ticket, now);
         }
-        let waiting: Vec<Ticket> = self.requests.keys().chain(self.inspections.keys()).copied().collect();
+        let mut waiting: Vec<Ticket> = self.requests.keys().copied().collect();
+        waiting.append(&mut self.inspections.tickets());
         for ticket in &waiting {
             self.fail_if_closed(*ticket, Operation::Acquire);
         }
@@ -313,12 +371,12 @@ impl Session {
             self.lose(id, LostReason::Closed, now);
             self.settle_composites(now);
             if let Some(hold) = self.end_hold(id) {
-                self.owe_release(hold, None, now);
+                self.owe_hold(hold, None, now);
             }
         }
         self.dissolve();
         self.dissolve_votes();
-        self.release_at_once(now);
+        self.release_by(releases::Input::Closed, now);
         self.settle_composites(now);
     }
 
@@ -366,7 +424,7 @@ impl Session {
             ..
         }) = self.io.sent(call, now)
         {
-            self.release_sent(release, now);
+            self.release_by(releases::Input::Sent(release), now);
         }
     }
 
@@ -375,13 +433,19 @@ impl Session {
         let Some((call, heirs)) = self.io.finish(id) else {
             return;
         };
-        self.doubt_answered(id, call.was_cut(&result), &heirs);
+        let was_cut = call.was_cut(&result);
+        for heir in heirs {
+            match heir {
+                Heir::Hold(hold) => self.resolved(hold, id, was_cut),
+                Heir::Release(release) => self.release_by(releases::Input::Resolved(release, id, was_cut), now),
+            }
+        }
         match call.purpose {
             Purpose::Acquire { ticket, ttl } => self.attempt_answered(id, call, ticket, ttl, result, now),
             Purpose::Renew { hold, ttl } => self.renewal_answered(id, call, hold, ttl, result, now),
-            Purpose::Release(release) => self.release_answered(id, call, release, result, now),
+            Purpose::Release(release) => self.release_by(releases::Input::Answered(release, id, call, result), now),
             Purpose::Poll(queue) => self.poll_answered(id, call, queue, result, now),
-            Purpose::Inspect(ticket) => self.inspection_answered(ticket, result),
+            Purpose::Inspect(ticket) => self.inspect_by(inspections::Input::Answered(ticket, result), now),
         }
         self.settle_composites(now);
     }
@@ -414,8 +478,8 @@ impl Session {
                 Timer::Silence(ticket) => self.silence(ticket, now),
                 Timer::Renew(hold) => self.renew(hold, now),
                 Timer::Deadline(hold) => self.deadline_passed(hold, now),
-                Timer::ReleaseAgain(release) => self.send_release(release, now),
-                Timer::ReleaseWait(release) => self.release_wait_over(release),
+                Timer::ReleaseAgain(release) => self.release_by(releases::Input::Due(release), now),
+                Timer::ReleaseWait(release) => self.release_by(releases::Input::WaitOver(release), now),
                 Timer::Poll(queue) => self.poll_line(queue, now),
                 Timer::Heard(queue) => self.heard(queue, now),
                 Timer::Linger(queue) => self.linger_over(queue),
@@ -429,7 +493,7 @@ impl Session {
         match call.purpose {
             Purpose::Acquire { ticket, .. } => self.attempt_overdue(id, ticket, now),
             Purpose::Renew { hold, .. } => self.renewal_overdue(id, hold, now),
-            Purpose::Release(release) => self.release_overdue(id, release, now),
+            Purpose::Release(release) => self.release_by(releases::Input::Overdue(release, id), now),
             // Its caller's own patience ends at the same time; the next poll comes by itself.
             Purpose::Inspect(_) | Purpose::Poll(_) => {}
         }
@@ -438,8 +502,8 @@ impl Session {
     fn patience_over(&mut self, ticket: Ticket, now: Instant) {
         if self.requests.contains_key(&ticket) {
             self.wait_over(ticket, now);
-        } else if self.inspections.contains_key(&ticket) {
-            self.inspection_overdue(ticket);
+        } else if self.inspections.has(ticket) {
+            self.inspect_by(inspections::Input::Overdue(ticket), now);
         } else if !self.candidacy_over(ticket, now) {
             self.extension_over(ticket, now);
         }
@@ -513,6 +577,15 @@ impl Session {
         }
         self.closed
     }
+}
+
+/// Why a lease is not released that the session does not have.
+fn unknown_lease() -> Error {
+    Error::new(
+        ErrorKind::NotOwner,
+        Operation::Release,
+        "this lease was released before, or was lost and forgotten; nothing is left to release",
+    )
 }
 
 fn not_owner() -> Error {

@@ -16,7 +16,7 @@
 use std::time::Duration;
 
 use crate::instant::Instant;
-use crate::request::MIN_GAP;
+use crate::periods::MIN_GAP;
 
 /// So many questions in vain do not count: those who wait for a lock hear of releases that
 /// others were faster to use.

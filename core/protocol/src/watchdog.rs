@@ -19,11 +19,11 @@ use crate::ids::{CallId, HoldId, NodeId};
 use crate::instant::Instant;
 use crate::kinds::{Keys, Record, parse_record};
 use crate::lease::deadline;
-use crate::refusal::{explain, in_words};
 use crate::reply::{CallError, Refusal, Reply};
 use crate::session::Session;
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Event, Lane, Outcome};
+use crate::wording::{explain, in_words};
 
 /// The pause after a failed renewal: the first, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));

@@ -11,7 +11,7 @@ use crate::hold::LeasePlan;
 use crate::ids::{HoldId, LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::Keys;
-use crate::request::MIN_GAP;
+use crate::periods::MIN_GAP;
 use crate::session::Session;
 use crate::types::{AcquireRequest, Outcome};
 

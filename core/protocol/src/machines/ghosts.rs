@@ -11,19 +11,15 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::calls::Doubt;
-use crate::defects::Defect;
-use crate::ids::LockId;
 use crate::instant::Instant;
 use crate::owner::OwnerId;
-use crate::session::Session;
 
 /// So many are kept; of more the first are forgotten, and what a late call grants them ends by itself.
 const MOST: usize = 10_000;
 
 /// Owner ids that were given up, and that a late call may name.
 #[derive(Debug, Default)]
-pub(crate) struct Ghosts {
+pub(super) struct Ghosts {
     owners: BTreeSet<OwnerId>,
     /// When each is forgotten, the first one first.
     until: VecDeque<(Instant, OwnerId)>,
@@ -31,7 +27,7 @@ pub(crate) struct Ghosts {
 
 impl Ghosts {
     /// A late call may put this owner back until then; each is added for the same time.
-    pub(crate) fn may_return(&mut self, owner: OwnerId, until: Instant, now: Instant) {
+    pub(super) fn may_return(&mut self, owner: OwnerId, until: Instant, now: Instant) {
         self.forget(now);
         if self.owners.insert(owner.clone()) {
             self.until.push_back((until, owner));
@@ -43,7 +39,7 @@ impl Ghosts {
         }
     }
 
-    fn has(&mut self, owner: &OwnerId, now: Instant) -> bool {
+    pub(super) fn has(&mut self, owner: &OwnerId, now: Instant) -> bool {
         self.forget(now);
         self.owners.contains(owner)
     }
@@ -54,25 +50,5 @@ impl Ghosts {
                 self.owners.remove(&owner);
             }
         }
-    }
-}
-
-impl Session {
-    /// A fair lock is held, or said to be, by this owner. If it was given up here, it is
-    /// released. Says whether it is.
-    pub(crate) fn release_ghost(&mut self, id: LockId, owner: &[u8], now: Instant) -> bool {
-        let own = OwnerId::of_client(self.io.config().client, owner);
-        let Some(owner) = own.filter(|_| !self.io.has(Defect::PollsAreNoAttempts)) else {
-            return false;
-        };
-        // One whose release is on its way needs no other.
-        if !self.ghosts.has(&owner, now) || self.releases.has(&owner) {
-            return false;
-        }
-        let Some(keys) = self.queues.get(id).and_then(|queue| queue.line.keys.clone()) else {
-            return false;
-        };
-        self.compensate(id, keys, owner, Doubt::default(), now);
-        true
     }
 }

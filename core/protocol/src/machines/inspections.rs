@@ -1,0 +1,201 @@
+//! Asking the server who holds a lock, and what an operator does to those who do.
+//!
+//! ```text
+//!          asked, connected              answered
+//!   Open ───────────────────► Asked ─────────────────► told
+//!     ▲                         │
+//!     └── disconnected ─────────┘      overdue ──────► told that nothing came
+//!         (a forced release is told)   cancelled ────► gone
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::calls::Purpose;
+use crate::error::{Error, ErrorKind, Holder, Operation};
+use crate::ids::Ticket;
+use crate::instant::Instant;
+use crate::io::Io;
+use crate::kinds::{Answer, Keys, Record, parse_answer, parse_record};
+use crate::reply::{CallError, Refusal, Reply};
+use crate::step::Step;
+use crate::timers::Timer;
+use crate::types::{Event, Lane, LockState, Outcome};
+use crate::wording::explain;
+
+/// What is asked of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// Who holds it?
+    State,
+    /// Take it from whoever holds it.
+    Force,
+    /// Let those who hold permits agree on this limit.
+    Limit(u32),
+}
+
+/// What happens to questions.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// A caller asks something of a lock.
+    Asked(Ticket, Arc<Keys>, Question),
+    /// There is a connection again.
+    Connected,
+    /// The answer came, or its connection closed.
+    Answered(Ticket, Result<Reply, CallError>),
+    /// The answer did not come in time.
+    Overdue(Ticket),
+    /// The caller went away.
+    Cancelled(Ticket),
+}
+
+/// The questions of a client that wait for their answers.
+#[derive(Debug, Default)]
+pub(crate) struct Inspections {
+    open: BTreeMap<Ticket, Inspection>,
+}
+
+#[derive(Debug)]
+struct Inspection {
+    keys: Arc<Keys>,
+    question: Question,
+    /// A forced release was sent: asking again might take it from the next holder.
+    is_spent: bool,
+}
+
+impl Inspections {
+    pub(crate) fn input(&mut self, io: &mut Io, input: Input, now: Instant) {
+        match input {
+            Input::Asked(ticket, keys, question) => {
+                let is_spent = false;
+                let inspection = Inspection {
+                    keys,
+                    question,
+                    is_spent,
+                };
+                self.open.insert(ticket, inspection);
+                io.set(Timer::Wait(ticket), io.timeout(now));
+                self.ask(io, ticket);
+            }
+            // Asking twice is idempotent, and so is setting a limit twice.
+            Input::Connected => {
+                for ticket in self.tickets() {
+                    self.ask(io, ticket);
+                }
+            }
+            Input::Answered(ticket, result) => self.answered(io, ticket, result),
+            Input::Overdue(ticket) => self.overdue(io, ticket),
+            Input::Cancelled(ticket) => {
+                if self.open.remove(&ticket).is_some() {
+                    io.stop(Timer::Wait(ticket));
+                }
+            }
+        }
+    }
+
+    /// Whose they are, oldest first.
+    pub(crate) fn tickets(&self) -> Vec<Ticket> {
+        self.open.keys().copied().collect()
+    }
+
+    pub(crate) fn has(&self, ticket: Ticket) -> bool {
+        self.open.contains_key(&ticket)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Asks now, or when there is a connection.
+    fn ask(&mut self, io: &mut Io, ticket: Ticket) {
+        let Some(inspection) = self
+            .open
+            .get_mut(&ticket)
+            .filter(|inspection| io.is_connected(inspection.keys.node) && !inspection.is_spent)
+        else {
+            return;
+        };
+        let keys = &inspection.keys;
+        let invocation = match inspection.question {
+            Question::State => keys.inspect(),
+            Question::Force => {
+                inspection.is_spent = true;
+                keys.force()
+            }
+            Question::Limit(limit) => keys.set_limit(limit),
+        };
+        io.call(Purpose::Inspect(ticket), (keys.node, Lane::Command), invocation, None);
+    }
+
+    fn answered(&mut self, io: &mut Io, ticket: Ticket, result: Result<Reply, CallError>) {
+        let Some(inspection) = self.open.get(&ticket) else {
+            return;
+        };
+        if let Some(outcome) = inspection.outcome(result) {
+            self.open.remove(&ticket);
+            io.stop(Timer::Wait(ticket));
+            io.step(Step::Tell(Event::Completed { ticket, outcome }));
+        }
+    }
+
+    fn overdue(&mut self, io: &mut Io, ticket: Ticket) {
+        let Some(inspection) = self.open.remove(&ticket) else {
+            return;
+        };
+        let message = io.unreached(inspection.keys.node, io.config().command_timeout);
+        let outcome = inspection.failed(ErrorKind::Unavailable, message);
+        io.step(Step::Tell(Event::Completed { ticket, outcome }));
+    }
+}
+
+impl Inspection {
+    const fn operation(&self) -> Operation {
+        match self.question {
+            Question::State => Operation::Inspect,
+            Question::Force => Operation::Release,
+            Question::Limit(_) => Operation::SetLimit,
+        }
+    }
+
+    fn failed(&self, kind: ErrorKind, message: String) -> Outcome {
+        Outcome::Failed(Error::new(kind, self.operation(), message).with_lock(self.keys.name.as_str()))
+    }
+
+    /// What an answer comes to; `None` if it is asked again on the next connection, while its caller waits.
+    fn outcome(&self, result: Result<Reply, CallError>) -> Option<Outcome> {
+        let told = match (result, self.question) {
+            (Ok(reply), Question::State) => parse_answer(&reply).map(|answer| Outcome::State(state_of(answer))),
+            (Ok(reply), Question::Force | Question::Limit(_)) => {
+                parse_record(&reply).map(|record| Outcome::Forced(matches!(record, Record::Mine { .. })))
+            }
+            (Err(CallError::Server { code, message }), _) => {
+                let kind = match Refusal::of(&code) {
+                    Refusal::Temporary => ErrorKind::Unavailable,
+                    _ => ErrorKind::Misconfigured,
+                };
+                Some(self.failed(kind, explain(&self.keys, &code, &message)))
+            }
+            (Err(CallError::Disconnected(_)), Question::State | Question::Limit(_)) => return None,
+            (Err(CallError::Disconnected(cause)), Question::Force) => Some(self.failed(
+                ErrorKind::Unavailable,
+                format!("the connection closed before the answer came ({cause}); look whether it is still held"),
+            )),
+        };
+        Some(told.unwrap_or_else(|| {
+            let message = "the server's reply is not Leasehold's";
+            self.failed(ErrorKind::Misconfigured, message.into())
+        }))
+    }
+}
+
+fn state_of(answer: Answer) -> LockState {
+    match answer {
+        Answer::Granted(_) => LockState::default(),
+        Answer::Held {
+            owner, ttl, permits, ..
+        } => LockState {
+            holder: Some(Holder { owner, remaining: ttl }),
+            permits,
+        },
+    }
+}

@@ -1,0 +1,5 @@
+//! The machines of a client's locks. Each owns its state, takes inputs, and says by steps what follows for others.
+
+mod ghosts;
+pub(crate) mod inspections;
+pub(crate) mod releases;
