@@ -3,7 +3,7 @@
 use crate::defects::Defect;
 use crate::ids::NodeId;
 use crate::instant::Instant;
-use crate::machines::{inspections, releases};
+use crate::machines::{channels, inspections, releases};
 use crate::queue::{LastAnswer, Queue};
 use crate::reply::CallError;
 use crate::session::Session;
@@ -22,7 +22,7 @@ impl Session {
     pub fn on_disconnected(&mut self, node: NodeId, cause: &str, now: Instant) {
         self.lane_closed(node, Lane::Command, cause, now);
         self.lane_closed(node, Lane::Renewal, cause, now);
-        self.subscriptions_lost(node);
+        self.channels.input(&mut self.io, channels::Input::Lost(node));
     }
 
     /// One of the node's lanes is open.
@@ -43,7 +43,7 @@ impl Session {
     /// The connection that carried the node's subscriptions is gone. What is published
     /// until the driver has subscribed again on the next one is lost.
     pub fn on_subscriptions_lost(&mut self, node: NodeId) {
-        self.subscriptions_lost(node);
+        self.channels.input(&mut self.io, channels::Input::Lost(node));
     }
 
     fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: &str, now: Instant) {

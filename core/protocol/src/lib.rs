@@ -67,7 +67,6 @@ mod script;
 mod self_wait;
 mod session;
 mod step;
-mod subscriptions;
 mod timers;
 mod token;
 mod types;

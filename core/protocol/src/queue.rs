@@ -11,7 +11,6 @@ use crate::error::Holder;
 use crate::ids::{CallId, HoldId, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Keys, Kind};
-use crate::subscriptions::Subscription;
 use crate::wakes::Wakes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -70,8 +69,6 @@ pub(crate) struct Queue {
     /// When the server last answered an attempt, or the lock was last held here, so
     /// that nobody had to ask.
     pub(crate) heard: Option<Instant>,
-    /// Whether we hear of releases.
-    pub(crate) subscription: Subscription,
     /// How often messages make us ask.
     pub(crate) wakes: Wakes,
 }
@@ -146,8 +143,6 @@ pub(crate) struct Line {
     pub(crate) waiting: BTreeSet<Ticket>,
     /// The keys that they share.
     pub(crate) keys: Option<Arc<Keys>>,
-    /// Where the server tells of grants to them, if it is listened to.
-    pub(crate) grants: Option<Arc<[u8]>>,
     /// When the server was last told that they live.
     pub(crate) last_poll: Option<Instant>,
     /// The polls in flight, and the waiters that each speaks for.
@@ -262,7 +257,6 @@ impl Queues {
                 turn: Turn::default(),
                 last_answer: None,
                 heard: None,
-                subscription: Subscription::None,
                 wakes: Wakes::default(),
             },
         );

@@ -2,6 +2,7 @@
 
 use crate::calls::{Heir, InFlight, Purpose};
 use crate::composite::Composites;
+use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::hold::{Extension, Hold, Holds, LeasePlan, lost_error};
@@ -9,6 +10,7 @@ use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Gate, Keys, Kind, Permits};
+use crate::machines::channels::{self, Channels};
 use crate::machines::inspections::{self, Inspections, Question};
 use crate::machines::releases::{self, Releases};
 use crate::name::LockName;
@@ -19,14 +21,15 @@ use crate::reentrancy::Reentrancy;
 use crate::reply::{CallError, Reply};
 use crate::request::Request;
 use crate::step::{Owed, Step};
-use crate::subscriptions::Channels;
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Config, Event, Limits, Outcome, Transmit};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
-#[cfg(feature = "defects")]
-use crate::defects::Defect;
+/// How long a subscription outlives the last waiter, so that a lock in steady
+/// use is not subscribed and unsubscribed for each of them.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// The local state of every lock of one client. See the crate's documentation
 /// for the law that its driver keeps.
@@ -288,16 +291,20 @@ impl Session {
         match step {
             Step::Tell(event) => self.tell(event),
             Step::Published(lock, listeners) => {
-                let others = self.others_listening(lock, listeners);
+                let others = self.channels.others(lock, listeners);
                 if let Some(queue) = self.queues.get_mut(lock) {
                     queue.turn.heard_by(others);
                 }
             }
-            Step::GrantTold(keys, payload) => {
+            Step::GrantReplied(keys, payload) => {
                 if let Some(lock) = self.queues.find(&keys) {
                     self.granted_unasked(lock, &payload, now);
                 }
             }
+            Step::GrantTold(lock, payload) => self.granted_unasked(lock, &payload, now),
+            Step::Heard(lock) => self.heard(lock, now),
+            Step::MayBeFree(lock) => self.maybe_free(lock, now),
+            Step::MissedNews(_) => {}
             Step::GhostReleased(lock) => {
                 if let Some(queue) = self.queues.get_mut(lock) {
                     queue.line.last_ghost = Some(now);
@@ -305,6 +312,91 @@ impl Session {
             }
             Step::Tidy(lock) => self.tidy(lock, now),
         }
+    }
+
+    fn hear(&mut self, input: channels::Input<'_>, now: Instant) {
+        self.channels.input(&mut self.io, input);
+        self.route(now);
+    }
+
+    /// Listens on the lock's channel, if it does not already. Says whether the
+    /// channel was listened to before, so that news may have passed this lock by.
+    pub(crate) fn subscribe(&mut self, id: LockId) -> bool {
+        let Some(queue) = self.queues.get(id) else {
+            return false;
+        };
+        let input = channels::Input::Listen(id, queue.node, Arc::clone(&queue.channel));
+        self.channels.input(&mut self.io, input);
+        !self.io.take_steps().is_empty()
+    }
+
+    /// Listens for the grants of a lock, if the client does not already.
+    pub(crate) fn listen_for_grants(&mut self, id: LockId, keys: &Keys) {
+        let channel = keys.grants(self.io.config().client);
+        let input = channels::Input::ListenForGrants(id, keys.node, channel);
+        self.channels.input(&mut self.io, input);
+    }
+
+    /// A message says that a lock may be free, or something that is not to be believed: those
+    /// who wait ask, unless messages before it have made them ask in vain.
+    pub(crate) fn heard(&mut self, id: LockId, now: Instant) {
+        if self.io.has(Defect::MessagesWakeNobody) {
+            return;
+        }
+        let poll = self.io.config().retry_interval.0;
+        let Some(queue) = self.queues.get_mut(id).filter(|queue| queue.is_waited_at()) else {
+            return;
+        };
+        match queue.wakes.earliest(queue.longest_gap(poll)) {
+            Some(earliest) if now < earliest => {
+                // What it may have said is not forgotten.
+                self.io.set(Timer::Heard(id), earliest);
+            }
+            _ => {
+                queue.wakes.asks(now);
+                self.line_asks_again(id);
+                self.maybe_free(id, now);
+            }
+        }
+    }
+
+    /// A lock may be free: the first local waiter asks, and those in the server's
+    /// queue.
+    pub(crate) fn maybe_free(&mut self, id: LockId, now: Instant) {
+        self.wake_first(id, now);
+        self.poll_line_soon(id, now);
+    }
+
+    /// Forgets a lock that nobody needs: at once if nothing else knows of it,
+    /// else after a while.
+    pub(crate) fn tidy(&mut self, id: LockId, now: Instant) {
+        let Some(queue) = self.queues.get(id) else { return };
+        if !queue.is_unused() {
+            return;
+        }
+        if self.channels.is_listening(id) || queue.turn.is_shared() {
+            self.io.set(Timer::Linger(id), now + LINGER);
+        } else if !self.reentrancy.any(id) {
+            self.forget(id);
+        }
+    }
+
+    /// A lock has been idle for a while, unless it is in use again.
+    fn linger_over(&mut self, id: LockId) {
+        let Some(queue) = self.queues.get(id) else { return };
+        if !queue.is_unused() {
+            return;
+        }
+        self.channels.input(&mut self.io, channels::Input::Leave(id));
+        if !self.reentrancy.any(id) {
+            self.forget(id);
+        }
+    }
+
+    fn forget(&mut self, id: LockId) {
+        self.io.stop(Timer::Linger(id));
+        self.io.stop(Timer::Heard(id));
+        self.queues.remove(id);
     }
 
     pub(crate) fn release_by(&mut self, input: releases::Input, now: Instant) {
@@ -452,13 +544,13 @@ impl Session {
 
     /// The server confirmed a subscription.
     pub fn on_subscribed(&mut self, node: NodeId, channel: &[u8], now: Instant) {
-        self.subscribed(node, channel, now);
+        self.hear(channels::Input::Confirmed(node, channel), now);
         self.settle_composites(now);
     }
 
     /// A message came.
     pub fn on_message(&mut self, node: NodeId, channel: &[u8], payload: &[u8], now: Instant) {
-        self.message(node, channel, payload, now);
+        self.hear(channels::Input::Message(node, channel, payload), now);
         self.settle_composites(now);
     }
 

@@ -16,8 +16,16 @@ pub(crate) enum Step {
     Tell(Event),
     /// So many connections heard of a release.
     Published(LockId, u32),
-    /// The server says that a waiter of this client was granted the lock.
-    GrantTold(Arc<Keys>, Vec<u8>),
+    /// The reply to a release says that a waiter of this client was granted the lock.
+    GrantReplied(Arc<Keys>, Vec<u8>),
+    /// A message says so.
+    GrantTold(LockId, Vec<u8>),
+    /// A message says that the lock may be free.
+    Heard(LockId),
+    /// Others listened to the lock's channel before: what was published passed this lock by.
+    MissedNews(LockId),
+    /// The lock may be free.
+    MayBeFree(LockId),
     /// An owner id that was given up had the lock, as a message said, and is released.
     GhostReleased(LockId),
     /// Perhaps nobody here needs the lock any more.

@@ -269,7 +269,7 @@ impl Releases {
             release.other_lane = None;
         }
         if let Some(news) = result.as_ref().ok().and_then(parse_news) {
-            io.step(Step::GrantTold(Arc::clone(&release.keys), news.to_vec()));
+            io.step(Step::GrantReplied(Arc::clone(&release.keys), news.to_vec()));
         }
         let Some(record) = record_of(result) else {
             self.not_done(io, id, in_flight, result, now);

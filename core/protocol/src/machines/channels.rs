@@ -1,0 +1,205 @@
+//! Channels: which are listened to, for which locks, and what a message means for them.
+//!
+//! ```text
+//!            a waiter was refused          the server confirms
+//!   Unheard ──────────────────────► Requested ────────────────► Confirmed
+//!      ▲                                ▲                           │
+//!      │ nobody has waited for a while  └── the connection is gone ─┤
+//!      └────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! A subscription is confirmed by the server before it counts, and a confirmation makes the
+//! waiters ask: what was published before it is lost. A message says that the lock may be
+//! free or, to a waiter in the server's queue, that it was granted; when it is lost, the poll
+//! finds out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::ids::{LockId, NodeId};
+use crate::io::Io;
+use crate::step::Step;
+
+/// What happens to channels.
+#[derive(Debug)]
+pub(crate) enum Input<'a> {
+    /// A waiter of a lock listens for its releases.
+    Listen(LockId, NodeId, Arc<[u8]>),
+    /// A waiter in the server's queue listens for grants. Until the server confirms that they
+    /// may pass unheard; then the waiters ask.
+    ListenForGrants(LockId, NodeId, Arc<[u8]>),
+    /// Nobody waits for the lock any more.
+    Leave(LockId),
+    /// The server confirmed a subscription.
+    Confirmed(NodeId, &'a [u8]),
+    /// A message came.
+    Message(NodeId, &'a [u8], &'a [u8]),
+    /// The connection that carried the subscriptions is gone. The driver asks for them again
+    /// on the next one.
+    Lost(NodeId),
+}
+
+/// The channels that are subscribed, and the locks that each is listened to for.
+#[derive(Debug, Default)]
+pub(crate) struct Channels {
+    by_node: BTreeMap<NodeId, BTreeMap<Arc<[u8]>, Channel>>,
+    by_lock: BTreeMap<LockId, Ears>,
+}
+
+#[derive(Debug, Default)]
+struct Channel {
+    locks: BTreeSet<LockId>,
+    is_confirmed: bool,
+}
+
+/// What a lock's waiters listen to.
+#[derive(Debug)]
+struct Ears {
+    node: NodeId,
+    /// Where its releases are published, and whether the server confirmed that we hear of them.
+    releases: Option<(Arc<[u8]>, bool)>,
+    /// Where the server tells of grants to this client.
+    grants: Option<Arc<[u8]>>,
+}
+
+impl Channels {
+    pub(crate) fn input(&mut self, io: &mut Io, input: Input<'_>) {
+        match input {
+            Input::Listen(lock, node, channel) => self.listen_for_releases(io, lock, node, channel),
+            Input::ListenForGrants(lock, node, channel) => {
+                let ears = self.ears(lock, node);
+                if ears.grants.is_none() {
+                    ears.grants = Some(Arc::clone(&channel));
+                    self.listen(io, lock, node, channel);
+                }
+            }
+            Input::Leave(lock) => {
+                if let Some(ears) = self.by_lock.remove(&lock) {
+                    let releases = ears.releases.map(|(channel, _)| channel);
+                    for channel in releases.into_iter().chain(ears.grants) {
+                        self.leave(io, lock, ears.node, channel);
+                    }
+                }
+            }
+            Input::Confirmed(node, name) => self.confirmed(io, node, name),
+            Input::Message(node, name, payload) => {
+                for lock in self.locks(node, name) {
+                    let ears = self.by_lock.get(&lock);
+                    let is_grant = ears.is_some_and(|ears| ears.grants.as_deref() == Some(name));
+                    io.step(if is_grant {
+                        Step::GrantTold(lock, payload.to_vec())
+                    } else {
+                        Step::Heard(lock)
+                    });
+                }
+            }
+            Input::Lost(node) => self.lost(node),
+        }
+    }
+
+    /// Whether a lock's releases are listened for.
+    pub(crate) fn is_listening(&self, lock: LockId) -> bool {
+        self.by_lock.get(&lock).is_some_and(|ears| ears.releases.is_some())
+    }
+
+    /// How many connections other than ours heard what was published of a lock.
+    pub(crate) fn others(&self, lock: LockId, listeners: u32) -> u32 {
+        let releases = self.by_lock.get(&lock).and_then(|ears| ears.releases.as_ref());
+        match releases {
+            Some((_, true)) => listeners.saturating_sub(1),
+            _ => listeners,
+        }
+    }
+
+    /// How many are listened to.
+    pub(crate) fn len(&self) -> usize {
+        self.by_node.values().map(BTreeMap::len).sum()
+    }
+
+    fn ears(&mut self, lock: LockId, node: NodeId) -> &mut Ears {
+        self.by_lock.entry(lock).or_insert(Ears {
+            node,
+            releases: None,
+            grants: None,
+        })
+    }
+
+    /// Says so if the channel was listened to before, so that news may have passed this lock by.
+    fn listen_for_releases(&mut self, io: &mut Io, lock: LockId, node: NodeId, channel: Arc<[u8]>) {
+        if self.is_listening(lock) {
+            return;
+        }
+        let was_confirmed = self.listen(io, lock, node, Arc::clone(&channel));
+        self.ears(lock, node).releases = Some((channel, was_confirmed));
+        if was_confirmed {
+            io.step(Step::MissedNews(lock));
+        }
+    }
+
+    /// Adds a lock to those that a channel is listened to for. Says whether the server confirmed
+    /// the channel before.
+    fn listen(&mut self, io: &mut Io, lock: LockId, node: NodeId, name: Arc<[u8]>) -> bool {
+        let channels = self.by_node.entry(node).or_default();
+        let channel = channels.entry(Arc::clone(&name)).or_default();
+        let is_new = channel.locks.is_empty();
+        let was_confirmed = channel.locks.insert(lock) && channel.is_confirmed;
+        if is_new {
+            io.subscribe(node, name);
+        }
+        was_confirmed
+    }
+
+    /// Takes a lock from those that a channel is listened to for.
+    fn leave(&mut self, io: &mut Io, lock: LockId, node: NodeId, name: Arc<[u8]>) {
+        let Some(channels) = self.by_node.get_mut(&node) else {
+            return;
+        };
+        let Some(channel) = channels.get_mut(&name) else { return };
+        if channel.locks.remove(&lock) && channel.locks.is_empty() {
+            channels.remove(&name);
+            io.unsubscribe(node, name);
+        }
+    }
+
+    /// What was published before is lost, so the waiters ask at once.
+    fn confirmed(&mut self, io: &mut Io, node: NodeId, name: &[u8]) {
+        let channels = self.by_node.get_mut(&node);
+        let Some(channel) = channels.and_then(|channels| channels.get_mut(name)) else {
+            return;
+        };
+        channel.is_confirmed = true;
+        self.note(node, name, true);
+        for lock in self.locks(node, name) {
+            io.step(Step::MayBeFree(lock));
+        }
+    }
+
+    fn lost(&mut self, node: NodeId) {
+        let channels = self.by_node.get_mut(&node).into_iter().flatten();
+        let names: Vec<Arc<[u8]>> = channels
+            .map(|(name, channel)| {
+                channel.is_confirmed = false;
+                Arc::clone(name)
+            })
+            .collect();
+        for name in names {
+            self.note(node, &name, false);
+        }
+    }
+
+    /// Whether the releases that are published on a channel are heard.
+    fn note(&mut self, node: NodeId, name: &[u8], is_heard: bool) {
+        for lock in self.locks(node, name) {
+            let releases = self.by_lock.get_mut(&lock).and_then(|ears| ears.releases.as_mut());
+            if let Some((_, is_confirmed)) = releases.filter(|(channel, _)| **channel == *name) {
+                *is_confirmed = is_heard;
+            }
+        }
+    }
+
+    /// The locks that a message on this channel is for.
+    fn locks(&self, node: NodeId, name: &[u8]) -> Vec<LockId> {
+        let channel = self.by_node.get(&node).and_then(|channels| channels.get(name));
+        channel.map_or_else(Vec::new, |channel| channel.locks.iter().copied().collect())
+    }
+}
