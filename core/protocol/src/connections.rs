@@ -3,7 +3,7 @@
 use crate::defects::Defect;
 use crate::ids::NodeId;
 use crate::instant::Instant;
-use crate::machines::{channels, inspections, releases};
+use crate::machines::{channels, holds, inspections, releases};
 use crate::queue::{LastAnswer, Queue};
 use crate::reply::CallError;
 use crate::session::Session;
@@ -51,7 +51,7 @@ impl Session {
         if lane == Lane::Command {
             self.forget_answers(node, cause, now);
         }
-        self.retry_unsent_renewals(node, now);
+        self.hold_by(holds::Input::LaneClosed(node), now);
     }
 
     /// Who waits here is not told who held a lock by the word of a server that is gone: it may have been
@@ -74,7 +74,7 @@ impl Session {
         // Also while the other lane stayed open: the one that has opened may lead to another server by now,
         // which then says that it has no record.
         for lane in opened {
-            self.renew_after_outage(node, *lane, now);
+            self.hold_by(holds::Input::Connected(node, *lane), now);
         }
         if opened.contains(&Lane::Command) {
             self.inspections.input(&mut self.io, inspections::Input::Connected, now);

@@ -6,20 +6,10 @@
 //! out what stands behind it. A mistake is made where `has` is asked; what takes more
 //! than a line is here. Mistakes of the scripts are not: a test changes their text.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use crate::calls::Purpose;
-use crate::ending::ReleaseOutcome;
-use crate::error::Operation;
-use crate::hold::{Hold, LeasePlan, lost_error};
-use crate::ids::{Context, HoldId, Ticket};
-use crate::instant::Instant;
-use crate::lease::{LeaseTerms, deadline};
+use crate::ids::Context;
+use crate::lease::LeaseTerms;
 use crate::session::Session;
-use crate::step::Owed;
-use crate::timers::Timer;
-use crate::types::{AcquireRequest, Outcome};
+use crate::types::AcquireRequest;
 
 /// A mistake that a session can be made to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,75 +126,8 @@ impl Session {
             request.lease = LeaseTerms::CLIENT;
         }
         if self.io.has(Defect::LeaseLeaks) {
-            let lease = request.lease.length().unwrap_or(self.io.config().lease);
+            let lease = request.lease.length().unwrap_or_else(|| self.io.config().lease);
             self.io.set_lease(lease);
         }
-    }
-
-    /// What a re-entry asks for, perhaps as if it were no longer than what there is.
-    #[inline]
-    pub(crate) fn plan_of_reentry(&self, id: HoldId, plan: LeasePlan) -> LeasePlan {
-        let hold = self.holds.get(&id).filter(|_| self.io.has(Defect::ReentryKeepsLength));
-        hold.map_or(plan, |hold| LeasePlan {
-            length: if hold.plan.watched && plan.watched {
-                hold.plan.length
-            } else {
-                plan.length
-            },
-            ..plan
-        })
-    }
-
-    /// Makes a hold end as a re-entry has it, though it may last longer.
-    pub(crate) fn shorten(&mut self, id: HoldId, plan: LeasePlan, now: Instant) {
-        let Some(hold) = self.holds.get_mut(id) else { return };
-        hold.record_until = now + plan.length;
-        hold.wanted_until = now + plan.length;
-        hold.deadline = deadline(now, plan.length);
-        let ends = hold.deadline;
-        self.io.set(Timer::Deadline(id), ends);
-    }
-
-    /// Extends a hold behind the back of a caller, who gets the deadline from before.
-    pub(crate) fn extend_behind(&mut self, ticket: Ticket, id: HoldId, until: Instant, now: Instant) {
-        let Some(hold) = self.holds.get_mut(id) else { return };
-        hold.wanted_until = hold.wanted_until.max(until);
-        let before = hold.deadline;
-        self.complete(ticket, Outcome::Extended(before));
-        self.renew(id, now);
-    }
-
-    /// Releases the record and keeps the hold, so that it is renewed.
-    pub(crate) fn release_and_renew(&mut self, ticket: Ticket, id: HoldId, now: Instant) {
-        let Some(hold) = self.holds.get(&id) else { return };
-        let (queue, keys) = (hold.queue, Arc::clone(&hold.keys));
-        let (owner, unresolved) = (hold.owner.clone(), hold.unresolved.clone());
-        let owed = Owed {
-            lock: queue,
-            keys,
-            owner,
-            ticket: None,
-            hold: None,
-            unresolved,
-        };
-        self.owe(owed, now);
-        self.complete(ticket, Outcome::Released(ReleaseOutcome::Released));
-        self.step_aside(queue, id, now);
-    }
-
-    /// Fails the release of a lost hold.
-    pub(crate) fn fail_release(&mut self, ticket: Ticket, hold: &Hold) {
-        let error = lost_error(hold, Operation::Release);
-        self.complete(ticket, Outcome::Failed(error));
-    }
-
-    /// Whether some renewal is not answered; then this one comes later.
-    pub(crate) fn renewal_has_to_wait(&mut self, id: HoldId, now: Instant) -> bool {
-        let is_renewal = |purpose| matches!(purpose, Purpose::Renew { .. });
-        let is_under_way = self.io.purposes().any(is_renewal);
-        if is_under_way {
-            self.io.set(Timer::Renew(id), now + Duration::from_millis(20));
-        }
-        is_under_way
     }
 }

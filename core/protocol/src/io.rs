@@ -1,12 +1,9 @@
 //! What all machines of a session share: how it is configured, what it draws at random,
 //! which connections are open, which calls are in flight, what is due, and what is to be sent.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::time::Duration;
-
 use crate::calls::{Calls, Heir, InFlight, Purpose};
 use crate::defects::Defect;
-use crate::ids::{CallId, NodeId};
+use crate::ids::{CallId, LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::Invocation;
 use crate::links::Links;
@@ -14,6 +11,8 @@ use crate::owner::{Entropy, OwnerId};
 use crate::step::Step;
 use crate::timers::{Timer, Timers};
 use crate::types::{Call, Config, Lane, Limits, Transmit};
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 /// What all machines share.
 pub(crate) struct Io {
@@ -22,6 +21,8 @@ pub(crate) struct Io {
     entropy: Box<dyn Entropy>,
     /// What the next renewal's place among others is drawn from.
     spread: u64,
+    last_ticket: u64,
+    last_lease: u64,
     links: Links,
     calls: Calls,
     timers: Timers,
@@ -36,6 +37,8 @@ impl Io {
     pub(crate) fn new(config: Config, mut entropy: Box<dyn Entropy>) -> Self {
         Self {
             spread: entropy.next_u64(),
+            last_ticket: 0,
+            last_lease: 0,
             config,
             limits: Limits::default(),
             entropy,
@@ -76,6 +79,18 @@ impl Io {
     /// When a call that is sent now is overdue.
     pub(crate) fn timeout(&self, now: Instant) -> Instant {
         now + self.config.command_timeout
+    }
+
+    /// A number for what a caller wants.
+    pub(crate) const fn next_ticket(&mut self) -> Ticket {
+        self.last_ticket = self.last_ticket.wrapping_add(1);
+        Ticket::from_u64(self.last_ticket)
+    }
+
+    /// A number for a lease.
+    pub(crate) const fn next_lease(&mut self) -> LeaseId {
+        self.last_lease = self.last_lease.wrapping_add(1);
+        LeaseId::from_u64(self.last_lease)
     }
 
     /// An owner id that nobody has.

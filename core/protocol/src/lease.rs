@@ -142,3 +142,27 @@ pub(crate) fn deadline(sent: Instant, ttl: Duration) -> Instant {
         .saturating_add(Duration::from_millis(20));
     sent + ttl.saturating_sub(margin)
 }
+
+/// How long a hold is to last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeasePlan {
+    /// The lease.
+    pub(crate) length: Duration,
+    /// Whether the watchdog renews it.
+    pub(crate) watched: bool,
+}
+
+impl LeasePlan {
+    /// What a caller asks for, of the client's length where it names none.
+    pub(crate) fn of(terms: LeaseTerms, client: LeaseDuration) -> Self {
+        Self {
+            length: terms.length().unwrap_or(client).get(),
+            watched: terms.is_renewed(),
+        }
+    }
+
+    /// Whether both are renewed, and this one for at least as long: then the other needs nothing more.
+    pub(crate) fn renews_for(&self, other: Self) -> bool {
+        self.watched && other.watched && self.length >= other.length
+    }
+}

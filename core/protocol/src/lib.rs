@@ -43,7 +43,6 @@ mod connections;
 mod defects;
 mod ending;
 mod error;
-mod hold;
 mod ids;
 mod instant;
 mod io;
@@ -59,7 +58,6 @@ mod owner;
 mod periods;
 mod queue;
 mod quorum;
-mod reentrancy;
 mod refusal;
 mod reply;
 mod request;
@@ -72,7 +70,6 @@ mod token;
 mod types;
 mod vote;
 mod wakes;
-mod watchdog;
 mod wording;
 
 #[cfg(feature = "defects")]

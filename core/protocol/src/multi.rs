@@ -26,11 +26,11 @@ use std::sync::Arc;
 use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, ErrorKind, Operation};
-use crate::hold::LeasePlan;
 use crate::ids::{Context, HoldId, LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Keys, Kind};
-use crate::lease::LeaseDuration;
+use crate::lease::{LeaseDuration, LeasePlan};
+use crate::machines::holds;
 use crate::name::LockName;
 use crate::periods::FIRST_ANSWER_GRACE;
 use crate::session::Session;
@@ -209,7 +209,7 @@ impl Session {
         };
         for part in multi.leases.clone() {
             if let Some(id) = self.holds.of_lease(part) {
-                self.lapse_if_over(id, now);
+                self.hold_by(holds::Input::Return(id), now);
             }
         }
         self.settle_composites(now);
@@ -349,7 +349,7 @@ impl Session {
         }
         for lease in &leases {
             // A lock that is held around the whole, too, stays.
-            let alone = |id: &HoldId| self.holds.get(id).is_some_and(|hold| hold.levels.len() == 1);
+            let alone = |id: &HoldId| self.holds.get(*id).is_some_and(|hold| hold.levels().len() == 1);
             if let Some(id) = self.holds.of_lease(*lease).filter(alone) {
                 self.lose(id, reason, now);
             }
@@ -379,8 +379,8 @@ impl Session {
 
     fn earliest_deadline(&self, leases: &[LeaseId]) -> Instant {
         let deadline = |lease: &LeaseId| {
-            let hold = self.holds.get(&self.holds.of_lease(*lease)?)?;
-            hold.lost.is_none().then_some(hold.deadline)
+            let hold = self.holds.get(self.holds.of_lease(*lease)?)?;
+            hold.lost().is_none().then_some(hold.deadline())
         };
         let deadlines = leases.iter().map(|lease| deadline(lease).unwrap_or(Instant::ZERO));
         deadlines.min().unwrap_or(Instant::ZERO)

@@ -21,10 +21,10 @@ use std::time::Duration;
 
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Holder, Operation};
-use crate::hold::LeasePlan;
 use crate::ids::{LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::Kind;
+use crate::lease::LeasePlan;
 use crate::name::LockName;
 use crate::session::Session;
 use crate::timers::Timer;
@@ -285,7 +285,7 @@ impl Session {
         let Some(candidate) = self.composites.votes.candidates.get(&ticket) else {
             return;
         };
-        let plan = LeasePlan::of(candidate.request.lease, &self.io.config());
+        let plan = LeasePlan::of(candidate.request.lease, self.io.config().lease);
         let share = plan.length.checked_div(10).unwrap_or_default().clamp(SHARE.0, SHARE.1);
         let request = AcquireRequest {
             kind: Kind::Mutex,
@@ -447,7 +447,7 @@ impl Session {
         };
         self.stop_candidate(ticket, &candidate.request.name);
         let Some(round) = candidate.round else { return };
-        let lease = self.holds.next_lease();
+        let lease = self.io.next_lease();
         let parts = round.granted;
         for part in parts.keys() {
             self.composites.include(*part, lease);

@@ -194,7 +194,7 @@ impl Session {
     /// Who of this client holds the lock.
     fn local_holder(&self, id: LockId, now: Instant) -> Option<Holder> {
         let hold = self.queues.get(id)?.holding?;
-        Some(self.holds.get(&hold)?.as_holder(now))
+        Some(self.holds.get(hold)?.as_holder(now))
     }
 }
 

@@ -23,18 +23,18 @@
 use crate::calls::{InFlight, Purpose, Unresolved};
 use crate::defects::Defect;
 use crate::error::ErrorKind;
-use crate::hold::LeasePlan;
 use crate::ids::{CallId, Context, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Answer, Attempt, Keys, parse_answer};
-use crate::lease::deadline;
+use crate::lease::{LeasePlan, deadline};
+use crate::machines::holds;
 use crate::news::ClockSeen;
 use crate::owner::OwnerId;
 use crate::periods::{MAX_ATTEMPT, MIN_GAP};
 use crate::queue::Place;
 use crate::reply::{CallError, Refusal, Reply};
 use crate::session::Session;
-use crate::step::Owed;
+use crate::step::{NewHold, Owed};
 use crate::timers::Timer;
 use crate::token::Token;
 use crate::types::{AcquireRequest, Lane};
@@ -557,24 +557,21 @@ impl Session {
         }
         self.leave_line(ticket, request.queue);
         let (queue, is_exclusive) = (request.queue, request.keys.kind.is_exclusive());
-        self.start_hold(
-            ticket,
-            crate::hold::Grant {
-                queue: request.queue,
-                keys: request.keys,
-                owner: request.owner,
-                context: request.context,
-                plan: request.plan,
-                max_hold: request.max_hold,
-                unresolved: request.unresolved,
-                token: granted.token.filter(|_| request.fencing),
-                sent: granted.sent,
-                ttl: granted.ttl,
-                provisional: granted.provisional,
-                waited: granted.provisional || granted.sent > request.started + MIN_GAP,
-            },
-            now,
-        );
+        let new = NewHold {
+            lock: request.queue,
+            keys: request.keys,
+            owner: request.owner,
+            context: request.context,
+            plan: request.plan,
+            max_hold: request.max_hold,
+            unresolved: request.unresolved,
+            token: granted.token.filter(|_| request.fencing),
+            sent: granted.sent,
+            ttl: granted.ttl,
+            provisional: granted.provisional,
+            waited: granted.provisional || granted.sent > request.started + MIN_GAP,
+        };
+        self.hold_by(holds::Input::Granted(ticket, new), now);
         if !is_exclusive {
             // The next one may get in beside it.
             self.advance(queue, now);

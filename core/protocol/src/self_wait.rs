@@ -18,10 +18,10 @@
 
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::hold::Hold;
 use crate::ids::{Context, NodeId};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Keys, Kind};
+use crate::machines::holds::Hold;
 use crate::session::Session;
 use crate::types::AcquireRequest;
 
@@ -60,7 +60,11 @@ impl Session {
         if !is_waiting(request) || request.within.is_some() || self.io.has(Defect::CompositeWaitsForItself) {
             return None;
         }
-        let is_member = |hold: &Hold| hold.levels.iter().any(|lease| self.composites.whole(*lease).is_some());
+        let is_member = |hold: &Hold| {
+            hold.levels()
+                .iter()
+                .any(|lease| self.composites.whole(*lease).is_some())
+        };
         self.waits_for_own(request, is_member, now)
     }
 
@@ -144,8 +148,8 @@ impl Session {
     /// What a thread or task holds of a lock, at one of its gates, and has not lost.
     fn valid_holds(&self, keys: &Keys, gate: Gate, context: Context, now: Instant) -> impl Iterator<Item = &Hold> {
         let queue = self.queues.find_at(keys, gate);
-        let holds = queue.map_or(&[][..], |queue| self.reentrancy.all(queue, context));
-        let holds = holds.iter().filter_map(|hold| self.holds.get(hold));
+        let holds = queue.into_iter();
+        let holds = holds.flat_map(move |queue| self.holds.all_of_context(queue, context));
         holds.filter(move |hold| hold.is_valid(now))
     }
 }
@@ -154,7 +158,7 @@ const BLOCKED: &str = "it is held by another task of the calling thread, which c
     this wait blocks the thread; in an event loop use the client made for one (in Python, leasehold.aio)";
 
 fn permits_of(hold: &Hold) -> u32 {
-    match hold.keys.kind {
+    match hold.keys().kind {
         Kind::Semaphore(permits) => permits.wanted(),
         _ => 0,
     }

@@ -5,19 +5,19 @@ use crate::composite::Composites;
 use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::hold::{Extension, Hold, Holds, LeasePlan, lost_error};
 use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Gate, Keys, Kind, Permits};
+use crate::lease::LeasePlan;
 use crate::machines::channels::{self, Channels};
+use crate::machines::holds::{self, Hold, Holds};
 use crate::machines::inspections::{self, Inspections, Question};
 use crate::machines::releases::{self, Releases};
 use crate::name::LockName;
 use crate::owner::{Entropy, OwnerId};
 use crate::queue::Queues;
 use crate::quorum::SIMPLE_LOCKS_ONLY;
-use crate::reentrancy::Reentrancy;
 use crate::reply::{CallError, Reply};
 use crate::request::Request;
 use crate::step::{Owed, Step};
@@ -36,12 +36,9 @@ const LINGER: Duration = Duration::from_secs(1);
 pub struct Session {
     pub(crate) io: Io,
     closed: bool,
-    last_ticket: u64,
     pub(crate) queues: Queues,
     pub(crate) requests: BTreeMap<Ticket, Request>,
     pub(crate) holds: Holds,
-    pub(crate) extensions: BTreeMap<Ticket, Extension>,
-    pub(crate) reentrancy: Reentrancy,
     pub(crate) composites: Composites,
     pub(crate) releases: Releases,
     pub(crate) channels: Channels,
@@ -57,12 +54,9 @@ impl Session {
             io: Io::new(config, entropy),
             channels: Channels::default(),
             closed: false,
-            last_ticket: 0,
             queues: Queues::default(),
             requests: BTreeMap::new(),
             holds: Holds::default(),
-            extensions: BTreeMap::new(),
-            reentrancy: Reentrancy::default(),
             composites: Composites::default(),
             releases: Releases::default(),
             inspections: Inspections::default(),
@@ -81,7 +75,7 @@ impl Session {
         self.misread(&mut request);
         let ticket = self.ticket();
         if !self.fail_if_closed(ticket, Operation::Acquire) {
-            let plan = LeasePlan::of(request.lease, &self.io.config());
+            let plan = LeasePlan::of(request.lease, self.io.config().lease);
             if self.votes() {
                 self.stand(ticket, request, now);
             } else if let Some(error) = self.waits_in_vain(&request, now) {
@@ -106,7 +100,7 @@ impl Session {
         let keys = Arc::new(Keys::new(request.kind, &request.name, node));
         self.lapse_before(&request, &keys, now);
         match self.place(&request, &keys, now) {
-            Ok(Place::Reenter(hold)) => self.reenter(ticket, hold, plan, now),
+            Ok(Place::Reenter(hold)) => self.hold_by(holds::Input::Enter(ticket, hold, plan), now),
             Ok(Place::Inside(writer)) => self.enqueue(ticket, request, keys, Some(writer), plan, now),
             Ok(Place::Outside) => self.enqueue(ticket, request, keys, None, plan, now),
             Err(error) => self.complete(ticket, Outcome::Failed(error.with_lock(request.name.as_str()))),
@@ -116,21 +110,21 @@ impl Session {
     /// Where a caller stands that wants a lock.
     fn place(&self, request: &AcquireRequest, keys: &Keys, now: Instant) -> Result<Place, Error> {
         let refuse = |message| Err(Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message));
-        let same = |hold: &Hold| hold.keys.record == keys.record && hold.keys.node == keys.node;
+        let same = |hold: &Hold| hold.keys().record == keys.record && hold.keys().node == keys.node;
         let around = match request.within {
             Some(lease) => match self.holds.of_lease(lease) {
-                Some(id) if self.holds.get(&id).is_some_and(same) => Some(id),
+                Some(id) if self.holds.get(id).is_some_and(same) => Some(id),
                 _ => return refuse("`within` is not a held lease of this lock; give one, or leave it out"),
             },
             None => request.context.and_then(|context| self.held_by(keys, context)),
         };
-        let Some((id, hold)) = around.and_then(|id| Some((id, self.holds.get(&id)?))) else {
+        let Some((id, hold)) = around.and_then(|id| Some((id, self.holds.get(id)?))) else {
             return Ok(Place::Outside);
         };
-        match (hold.keys.kind.gate(), keys.kind.gate()) {
+        match (hold.keys().kind.gate(), keys.kind.gate()) {
             (held, wanted) if held == wanted && keys.kind.is_reentrant() => Ok(Place::Reenter(id)),
-            (Gate::Write, Gate::Read) if hold.is_valid(now) => Ok(Place::Inside(hold.owner.clone())),
-            (Gate::Write, Gate::Read) => Err(lost_error(hold, Operation::Acquire)),
+            (Gate::Write, Gate::Read) if hold.is_valid(now) => Ok(Place::Inside(hold.owner().clone())),
+            (Gate::Write, Gate::Read) => Err(hold.lost_error(Operation::Acquire)),
             (Gate::Read, Gate::Write) => refuse(
                 "it is held for reading here, and waiting to write would wait for itself; release the read first",
             ),
@@ -142,7 +136,7 @@ impl Session {
     /// The hold around a new one of `context`: its own, or the other side's of a
     /// read-write lock.
     pub(crate) fn held_by(&self, keys: &Keys, context: Context) -> Option<HoldId> {
-        let at = |gate| self.reentrancy.get(self.queues.find_at(keys, gate)?, context);
+        let at = |gate| self.holds.of_context(self.queues.find_at(keys, gate)?, context);
         let own = keys.kind.gate();
         match own {
             Gate::Read => at(own).or_else(|| at(Gate::Write)),
@@ -290,6 +284,14 @@ impl Session {
     fn perform(&mut self, step: Step, now: Instant) {
         match step {
             Step::Tell(event) => self.tell(event),
+            Step::Owes(owed) => self.releases.input(&mut self.io, releases::Input::Owed(owed), now),
+            Step::Held(lock, hold) => {
+                if let Some(queue) = self.queues.get_mut(lock) {
+                    queue.holding = Some(hold);
+                }
+            }
+            Step::Freed(lock, hold) => self.freed(lock, hold, now),
+            Step::Entered(ticket, hold, plan) => self.stays_renewed(ticket, hold, plan),
             Step::Published(lock, listeners) => {
                 let others = self.channels.others(lock, listeners);
                 if let Some(queue) = self.queues.get_mut(lock) {
@@ -376,7 +378,7 @@ impl Session {
         }
         if self.channels.is_listening(id) || queue.turn.is_shared() {
             self.io.set(Timer::Linger(id), now + LINGER);
-        } else if !self.reentrancy.any(id) {
+        } else if !self.holds.is_held_by_any(id) {
             self.forget(id);
         }
     }
@@ -388,7 +390,7 @@ impl Session {
             return;
         }
         self.channels.input(&mut self.io, channels::Input::Leave(id));
-        if !self.reentrancy.any(id) {
+        if !self.holds.is_held_by_any(id) {
             self.forget(id);
         }
     }
@@ -397,6 +399,65 @@ impl Session {
         self.io.stop(Timer::Linger(id));
         self.io.stop(Timer::Heard(id));
         self.queues.remove(id);
+    }
+
+    pub(crate) fn hold_by(&mut self, input: holds::Input, now: Instant) {
+        self.holds.input(&mut self.io, input, now);
+        self.route(now);
+    }
+
+    /// Releases one lease; the last one takes the record with it.
+    pub(crate) fn release_lease(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
+        self.hold_by(holds::Input::Release(ticket, lease), now);
+    }
+
+    /// Makes the hold of `lease` last `by` from now, never shorter than it does.
+    pub(crate) fn extend_lease(
+        &mut self,
+        ticket: Ticket,
+        lease: LeaseId,
+        by: Option<crate::LeaseDuration>,
+        now: Instant,
+    ) {
+        self.hold_by(holds::Input::Extend(ticket, lease, by), now);
+    }
+
+    pub(crate) fn lose(&mut self, id: HoldId, reason: LostReason, now: Instant) {
+        self.hold_by(holds::Input::Lost(id, reason), now);
+    }
+
+    /// Who sees that its fixed lease is over, and comes back before the timer has told
+    /// so, holds nothing any more.
+    fn lapse_before(&mut self, request: &AcquireRequest, keys: &Keys, now: Instant) {
+        let context = request.context.filter(|_| request.within.is_none());
+        if let Some(id) = context.and_then(|context| self.held_by(keys, context)) {
+            self.hold_by(holds::Input::Return(id), now);
+        }
+    }
+
+    /// Whether the session has a lease: it is held, or it was lost and is still to be
+    /// released. A fixed lease that was lost is forgotten when its loss is told.
+    #[must_use]
+    pub fn has_lease(&self, lease: LeaseId) -> bool {
+        self.holds.of_lease(lease).is_some() || self.composites.has_whole(lease)
+    }
+
+    /// When the next renewal is due, whatever else is due before. A hold whose renewal
+    /// is under way has none. May change with any input.
+    #[must_use]
+    pub fn next_renewal(&self) -> Option<Instant> {
+        self.io.next_renewal()
+    }
+
+    /// The hold keeps nobody waiting any longer.
+    fn freed(&mut self, lock: LockId, id: HoldId, now: Instant) {
+        if let Some(queue) = self.queues.get_mut(lock).filter(|queue| queue.holding == Some(id)) {
+            queue.holding = None;
+            queue.heard = Some(now);
+            queue.turn.released(now);
+            queue.wakes.changed();
+        }
+        self.advance(lock, now);
     }
 
     pub(crate) fn release_by(&mut self, input: releases::Input, now: Instant) {
@@ -431,7 +492,7 @@ impl Session {
             self.remove_request(ticket, now);
         }
         self.inspect_by(inspections::Input::Cancelled(ticket), now);
-        self.cancel_extension(ticket);
+        self.hold_by(holds::Input::Cancelled(ticket), now);
         self.release_by(releases::Input::Cancelled(ticket), now);
     }
 
@@ -462,9 +523,7 @@ impl Session {
         for id in self.holds.ids() {
             self.lose(id, LostReason::Closed, now);
             self.settle_composites(now);
-            if let Some(hold) = self.end_hold(id) {
-                self.owe_hold(hold, None, now);
-            }
+            self.hold_by(holds::Input::Dropped(id), now);
         }
         self.dissolve();
         self.dissolve_votes();
@@ -499,14 +558,15 @@ impl Session {
     /// The leases of `context` on the lock, outermost first. What it has as a part
     /// of several locks is the whole's.
     fn leases_of(&self, kind: Kind, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
-        let leases = self.holds_of(kind, name, context).flat_map(|hold| &hold.levels);
+        let leases = self.holds_of(kind, name, context).flat_map(Hold::levels);
         leases.copied().filter(|lease| self.composites.whole(*lease).is_none())
     }
 
     fn holds_of(&self, kind: Kind, name: &LockName, context: Context) -> impl Iterator<Item = &Hold> {
         let queue = self.queues.find(&Keys::new(kind, name, NodeId::default()));
-        let holds = queue.map_or(&[][..], |queue| self.reentrancy.all(queue, context));
-        holds.iter().filter_map(|hold| self.holds.get(hold))
+        queue
+            .into_iter()
+            .flat_map(move |queue| self.holds.all_of_context(queue, context))
     }
 
     /// The call's bytes are about to go to the socket.
@@ -528,13 +588,13 @@ impl Session {
         let was_cut = call.was_cut(&result);
         for heir in heirs {
             match heir {
-                Heir::Hold(hold) => self.resolved(hold, id, was_cut),
+                Heir::Hold(hold) => self.hold_by(holds::Input::Resolved(hold, id, was_cut), now),
                 Heir::Release(release) => self.release_by(releases::Input::Resolved(release, id, was_cut), now),
             }
         }
         match call.purpose {
             Purpose::Acquire { ticket, ttl } => self.attempt_answered(id, call, ticket, ttl, result, now),
-            Purpose::Renew { hold, ttl } => self.renewal_answered(id, call, hold, ttl, result, now),
+            Purpose::Renew { hold, ttl } => self.hold_by(holds::Input::Renewed(hold, (id, call), ttl, result), now),
             Purpose::Release(release) => self.release_by(releases::Input::Answered(release, id, call, result), now),
             Purpose::Poll(queue) => self.poll_answered(id, call, queue, result, now),
             Purpose::Inspect(ticket) => self.inspect_by(inspections::Input::Answered(ticket, result), now),
@@ -568,8 +628,8 @@ impl Session {
                 Timer::Majority(lease) => self.majority_over(lease, now),
                 Timer::Wait(ticket) => self.patience_over(ticket, now),
                 Timer::Silence(ticket) => self.silence(ticket, now),
-                Timer::Renew(hold) => self.renew(hold, now),
-                Timer::Deadline(hold) => self.deadline_passed(hold, now),
+                Timer::Renew(hold) => self.hold_by(holds::Input::RenewalDue(hold), now),
+                Timer::Deadline(hold) => self.hold_by(holds::Input::DeadlinePassed(hold), now),
                 Timer::ReleaseAgain(release) => self.release_by(releases::Input::Due(release), now),
                 Timer::ReleaseWait(release) => self.release_by(releases::Input::WaitOver(release), now),
                 Timer::Poll(queue) => self.poll_line(queue, now),
@@ -584,7 +644,7 @@ impl Session {
         let Some(call) = self.io.in_flight(id) else { return };
         match call.purpose {
             Purpose::Acquire { ticket, .. } => self.attempt_overdue(id, ticket, now),
-            Purpose::Renew { hold, .. } => self.renewal_overdue(id, hold, now),
+            Purpose::Renew { hold, .. } => self.hold_by(holds::Input::RenewalOverdue(hold, id), now),
             Purpose::Release(release) => self.release_by(releases::Input::Overdue(release, id), now),
             // Its caller's own patience ends at the same time; the next poll comes by itself.
             Purpose::Inspect(_) | Purpose::Poll(_) => {}
@@ -597,7 +657,7 @@ impl Session {
         } else if self.inspections.has(ticket) {
             self.inspect_by(inspections::Input::Overdue(ticket), now);
         } else if !self.candidacy_over(ticket, now) {
-            self.extension_over(ticket, now);
+            self.hold_by(holds::Input::ExtensionOver(ticket), now);
         }
     }
 
@@ -634,9 +694,7 @@ impl Session {
             self.queues.len(),
             self.requests.len(),
             self.holds.len(),
-            self.extensions.len(),
             self.composites.len(),
-            self.reentrancy.len(),
             self.channels.len(),
             self.releases.len(),
             self.inspections.len(),
@@ -658,8 +716,7 @@ impl Session {
     }
 
     pub(crate) fn ticket(&mut self) -> Ticket {
-        self.last_ticket = self.last_ticket.wrapping_add(1);
-        Ticket::from_u64(self.last_ticket)
+        self.io.next_ticket()
     }
 
     pub(crate) fn fail_if_closed(&mut self, ticket: Ticket, operation: Operation) -> bool {

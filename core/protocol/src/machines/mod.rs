@@ -2,5 +2,6 @@
 
 pub(crate) mod channels;
 mod ghosts;
+pub(crate) mod holds;
 pub(crate) mod inspections;
 pub(crate) mod releases;

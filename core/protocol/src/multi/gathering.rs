@@ -7,10 +7,11 @@ use super::{Gathering, Multi, place, sorted, whole_lost};
 use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::hold::LeasePlan;
 use crate::ids::{HoldId, LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::Keys;
+use crate::lease::LeasePlan;
+use crate::machines::holds;
 use crate::periods::MIN_GAP;
 use crate::session::Session;
 use crate::types::{AcquireRequest, Outcome};
@@ -64,7 +65,7 @@ impl Session {
             again,
             locks,
             under_way: Vec::new(),
-            plan: LeasePlan::of(first.lease, &self.io.config()),
+            plan: LeasePlan::of(first.lease, self.io.config().lease),
             until: first.wait.map(|wait| now + wait),
             context: first.context,
             around: BTreeMap::new(),
@@ -114,7 +115,7 @@ impl Session {
         };
         let keys = Keys::new(request.kind, &request.name, NodeId::default());
         let around = request.context.and_then(|context| self.held_by(&keys, context));
-        let around = around.and_then(|id| Some((id, self.holds.get(&id)?.plan)));
+        let around = around.and_then(|id| Some((id, self.holds.get(id)?.plan())));
         let part = self.part_ticket(Some(ticket));
         if let Some(gathering) = self.composites.multis.gatherings.get_mut(&ticket) {
             gathering.under_way = vec![part];
@@ -144,22 +145,24 @@ impl Session {
         let mut under_way = Vec::new();
         for lease in leases {
             let Some(id) = self.holds.of_lease(lease) else { continue };
-            if let Some(hold) = self.holds.get_mut(id) {
-                // What the caller had before gets its own back.
-                if is_new && hold.levels.len() == 1 {
-                    hold.plan = plan;
-                }
-                let is_known = !waited || newest == Some(lease);
-                let until = hold.capped(now + plan.length);
-                let is_long_enough = hold.record_until + slack >= until || hold.reaches(until);
-                if is_known && (hold.plan.renews_for(plan) || is_long_enough) {
-                    self.renew_no_more(id);
-                    continue;
-                }
+            let Some(hold) = self.holds.get(id) else { continue };
+            // What the caller had before gets its own back.
+            let is_own = is_new && hold.levels().len() == 1;
+            let renewed = if is_own { plan } else { hold.plan() };
+            let is_known = !waited || newest == Some(lease);
+            let until = hold.capped(now + plan.length);
+            let is_enough = is_known && (renewed.renews_for(plan) || hold.lasts(until, slack));
+            if is_own {
+                self.hold_by(holds::Input::Plan(id, plan), now);
+            }
+            if is_enough {
+                self.hold_by(holds::Input::RenewNoMore(id), now);
+                continue;
             }
             let part = self.part_ticket(Some(ticket));
             under_way.push(part);
-            self.confirm(part, id, now + plan.length.saturating_mul(unit), answer_by, now);
+            let until = now + plan.length.saturating_mul(unit);
+            self.hold_by(holds::Input::Confirm(part, id, until, answer_by), now);
         }
         let is_done = under_way.is_empty();
         if let Some(gathering) = self.composites.multis.gatherings.get_mut(&ticket) {
@@ -184,13 +187,13 @@ impl Session {
             return;
         };
         if !gathering.plan.watched {
-            self.renew_as_before(&gathering.around);
+            self.renew_as_before(&gathering.around, now);
         }
         if let Some(whole) = gathering.again {
             self.enter_whole(ticket, whole, gathering.plan, now);
             return;
         }
-        let lease = self.holds.next_lease();
+        let lease = self.io.next_lease();
         for part in &gathering.leases {
             self.composites.include(*part, lease);
         }
@@ -211,7 +214,7 @@ impl Session {
 
     /// Gives one more lease of a whole that is held.
     fn enter_whole(&mut self, ticket: Ticket, whole: LeaseId, plan: LeasePlan, now: Instant) {
-        let lease = self.holds.next_lease();
+        let lease = self.io.next_lease();
         let Some(multi) = self
             .composites
             .multis
@@ -227,7 +230,7 @@ impl Session {
         let (levels, deadline, leases) = (multi.levels.len(), multi.deadline, multi.leases.clone());
         self.composites.multis.levels.insert(lease, whole);
         for part in leases {
-            self.watch_part(part, plan, now);
+            self.hold_by(holds::Input::Watch(part, plan), now);
         }
         self.grant_whole(ticket, lease, deadline, levels);
     }
@@ -241,7 +244,7 @@ impl Session {
         if gathering.again.is_none() {
             self.give_back(&gathering.leases, now);
         }
-        self.renew_as_before(&gathering.around);
+        self.renew_as_before(&gathering.around, now);
     }
 
     /// A caller entered a hold, of which several locks may be taken meanwhile: it stays renewed
@@ -258,12 +261,10 @@ impl Session {
     }
 
     /// What the caller held before it gathered several is renewed no more than it was then.
-    pub(super) fn renew_as_before(&mut self, around: &BTreeMap<HoldId, LeasePlan>) {
+    pub(super) fn renew_as_before(&mut self, around: &BTreeMap<HoldId, LeasePlan>, now: Instant) {
         for (id, plan) in around {
-            if let Some(hold) = self.holds.get_mut(*id) {
-                hold.plan = *plan;
-                self.renew_no_more(*id);
-            }
+            self.hold_by(holds::Input::Plan(*id, *plan), now);
+            self.hold_by(holds::Input::RenewNoMore(*id), now);
         }
     }
 }

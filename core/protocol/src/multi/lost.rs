@@ -48,7 +48,7 @@ impl Session {
         self.give_back(&leases, now);
         if is_over {
             if let Some(gathering) = self.composites.multis.gatherings.remove(&ticket) {
-                self.renew_as_before(&gathering.around);
+                self.renew_as_before(&gathering.around, now);
             }
             let error = Error::new(
                 ErrorKind::LockLost,
@@ -64,12 +64,12 @@ impl Session {
     /// One more lock is granted: did others have to be held meanwhile for longer than its
     /// first attempt took, or was the answer to that late?
     pub(super) fn note_wait(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
-        let hold = self.holds.of_lease(lease).and_then(|id| self.holds.get(&id));
+        let hold = self.holds.of_lease(lease).and_then(|id| self.holds.get(id));
         let Some((gathering, hold)) = self.composites.multis.gatherings.get_mut(&ticket).zip(hold) else {
             return;
         };
         // What the caller had before is entered again.
-        let waited = hold.waited && hold.levels.len() == 1;
+        let waited = hold.waited() && hold.levels().len() == 1;
         let is_late = now > gathering.asked + LATE;
         gathering.waited |= gathering.leases.len() > 1 && (waited || is_late);
     }

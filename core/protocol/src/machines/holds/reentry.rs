@@ -11,45 +11,45 @@ use crate::ids::{Context, HoldId, LockId};
 /// its context must not be let in as if nothing had happened. One of a fixed lease
 /// leaves it when its loss is told, as its holder need not come back.
 #[derive(Debug, Default)]
-pub(crate) struct Reentrancy {
+pub(super) struct Reentry {
     holds: BTreeMap<(LockId, Context), Vec<HoldId>>,
 }
 
-impl Reentrancy {
-    /// Notes that `context` holds the lock of `queue`.
-    pub(crate) fn insert(&mut self, queue: LockId, context: Context, hold: HoldId) {
-        self.holds.entry((queue, context)).or_default().push(hold);
+impl Reentry {
+    /// Notes that `context` holds the lock.
+    pub(super) fn insert(&mut self, lock: LockId, context: Context, hold: HoldId) {
+        self.holds.entry((lock, context)).or_default().push(hold);
     }
 
     /// The newest hold of `context`, if it has one.
-    pub(crate) fn get(&self, queue: LockId, context: Context) -> Option<HoldId> {
-        self.holds.get(&(queue, context))?.last().copied()
+    pub(super) fn get(&self, lock: LockId, context: Context) -> Option<HoldId> {
+        self.holds.get(&(lock, context))?.last().copied()
     }
 
     /// All holds of `context`, newest last.
-    pub(crate) fn all(&self, queue: LockId, context: Context) -> &[HoldId] {
-        self.holds.get(&(queue, context)).map_or(&[], Vec::as_slice)
+    pub(super) fn all(&self, lock: LockId, context: Context) -> &[HoldId] {
+        self.holds.get(&(lock, context)).map_or(&[], Vec::as_slice)
     }
 
     /// Forgets a hold of `context`.
-    pub(crate) fn remove(&mut self, queue: LockId, context: Context, hold: HoldId) {
-        if let Some(holds) = self.holds.get_mut(&(queue, context)) {
+    pub(super) fn remove(&mut self, lock: LockId, context: Context, hold: HoldId) {
+        if let Some(holds) = self.holds.get_mut(&(lock, context)) {
             holds.retain(|known| *known != hold);
             if holds.is_empty() {
-                self.holds.remove(&(queue, context));
+                self.holds.remove(&(lock, context));
             }
         }
     }
 
     /// How many contexts hold something.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.holds.len()
     }
 
-    /// Whether any context holds the lock of `queue`.
-    pub(crate) fn any(&self, queue: LockId) -> bool {
+    /// Whether any context holds the lock.
+    pub(super) fn any(&self, lock: LockId) -> bool {
         let zero = Context::from_u64(0);
         let last = Context::from_u64(u64::MAX);
-        self.holds.range((queue, zero)..=(queue, last)).next().is_some()
+        self.holds.range((lock, zero)..=(lock, last)).next().is_some()
     }
 }

@@ -1,0 +1,238 @@
+//! One hold: one record of ours on the server, and the leases that were given of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::watchdog::{Record, Watchdog};
+use crate::calls::Unresolved;
+use crate::ending::LostReason;
+use crate::error::{Error, ErrorKind, Holder, Operation};
+use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, Ticket};
+use crate::instant::Instant;
+use crate::io::Io;
+use crate::kinds::Keys;
+use crate::lease::LeasePlan;
+use crate::name::LockName;
+use crate::owner::OwnerId;
+use crate::periods::PROVISIONAL;
+use crate::step::{Ended, NewHold, Owed};
+use crate::token::Token;
+use crate::types::Grant;
+
+/// One record of ours on the server.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    lock: LockId,
+    keys: Arc<Keys>,
+    owner: OwnerId,
+    context: Option<Context>,
+    token: Option<Token>,
+    /// The leases that were given and not released, outermost first.
+    levels: Vec<LeaseId>,
+    /// Others had it before, while its request waited.
+    waited: bool,
+    watchdog: Watchdog,
+    /// Callers that wait for the record to last longer.
+    extensions: Vec<Ticket>,
+    /// What of its acquisition is still unknown.
+    unresolved: Unresolved,
+}
+
+impl Hold {
+    pub(super) fn new(new: NewHold, now: Instant) -> Self {
+        Self {
+            watchdog: Watchdog::new(&new, now),
+            lock: new.lock,
+            keys: new.keys,
+            owner: new.owner,
+            context: new.context,
+            token: new.token,
+            levels: Vec::new(),
+            waited: new.waited,
+            extensions: Vec::new(),
+            unresolved: new.unresolved,
+        }
+    }
+
+    pub(crate) const fn keys(&self) -> &Arc<Keys> {
+        &self.keys
+    }
+
+    pub(crate) const fn owner(&self) -> &OwnerId {
+        &self.owner
+    }
+
+    /// The leases that were given and not released, outermost first.
+    pub(crate) fn levels(&self) -> &[LeaseId] {
+        &self.levels
+    }
+
+    /// How long it is to last.
+    pub(crate) const fn plan(&self) -> LeasePlan {
+        self.watchdog.plan()
+    }
+
+    /// Whether others had it before, while its request waited.
+    pub(crate) const fn waited(&self) -> bool {
+        self.waited
+    }
+
+    /// Why it was lost, if it was.
+    pub(crate) const fn lost(&self) -> Option<LostReason> {
+        self.watchdog.lost()
+    }
+
+    /// Until when it may be relied on.
+    pub(crate) const fn deadline(&self) -> Instant {
+        self.watchdog.deadline()
+    }
+
+    /// Whether it may be relied on.
+    pub(crate) fn is_valid(&self, now: Instant) -> bool {
+        self.watchdog.is_valid(now)
+    }
+
+    /// Whether the record lasts until then, but for `slack`.
+    pub(crate) fn lasts(&self, until: Instant, slack: Duration) -> bool {
+        self.watchdog.record_until() + slack >= until || self.watchdog.reaches(until)
+    }
+
+    /// `until`, or the end of `max_hold` if that comes first.
+    pub(crate) fn capped(&self, until: Instant) -> Instant {
+        self.watchdog.capped(until)
+    }
+
+    /// The hold as others would see it.
+    pub(crate) fn as_holder(&self, now: Instant) -> Holder {
+        Holder {
+            owner: self.owner.to_string(),
+            remaining: Some(self.watchdog.record_until().saturating_since(now)),
+        }
+    }
+
+    /// Why it does not let its context in, and so on: it is lost, or past its deadline.
+    pub(crate) fn lost_error(&self, operation: Operation) -> Error {
+        lost_error(self.lost(), &self.keys.name, operation)
+    }
+
+    pub(super) const fn lock(&self) -> LockId {
+        self.lock
+    }
+
+    pub(super) const fn context(&self) -> Option<Context> {
+        self.context
+    }
+
+    pub(super) const fn watchdog(&self) -> &Watchdog {
+        &self.watchdog
+    }
+
+    pub(super) const fn watchdog_mut(&mut self) -> &mut Watchdog {
+        &mut self.watchdog
+    }
+
+    /// Its watchdog, and the record that this renews.
+    pub(super) fn watched(&mut self, id: HoldId) -> (&mut Watchdog, Record<'_>) {
+        let record = Record {
+            id,
+            keys: &self.keys,
+            owner: &self.owner,
+        };
+        (&mut self.watchdog, record)
+    }
+
+    pub(super) fn schedule(&mut self, io: &mut Io, id: HoldId, sent: Instant, now: Instant) {
+        let (watchdog, record) = self.watched(id);
+        watchdog.schedule(io, &record, sent, now);
+    }
+
+    pub(super) fn renew(&mut self, io: &mut Io, id: HoldId, now: Instant) {
+        let (watchdog, record) = self.watched(id);
+        watchdog.renew(io, &record, None, now);
+    }
+
+    pub(super) fn add_level(&mut self, lease: LeaseId) {
+        self.levels.push(lease);
+    }
+
+    pub(super) fn remove_level(&mut self, lease: LeaseId) {
+        self.levels.retain(|level| *level != lease);
+    }
+
+    /// What its newest lease gives.
+    pub(super) fn grant(&self, lease: LeaseId) -> Grant {
+        Grant {
+            lease,
+            token: self.token,
+            deadline: self.deadline(),
+            levels: u32::try_from(self.levels.len()).unwrap_or(u32::MAX),
+        }
+    }
+
+    pub(super) fn add_extension(&mut self, ticket: Ticket) {
+        self.extensions.push(ticket);
+    }
+
+    pub(super) fn remove_extension(&mut self, ticket: Ticket) {
+        self.extensions.retain(|waiting| *waiting != ticket);
+    }
+
+    /// Takes out those who wait for what it has reached.
+    pub(super) fn take_extensions(&mut self, is_done: impl Fn(&Watchdog, &Ticket) -> bool) -> Vec<Ticket> {
+        let watchdog = &self.watchdog;
+        let (done, open) = self.extensions.iter().partition(|ticket| is_done(watchdog, ticket));
+        self.extensions = open;
+        done
+    }
+
+    pub(super) const fn unresolved(&self) -> &Unresolved {
+        &self.unresolved
+    }
+
+    /// An attempt of its owner was answered, or cut off.
+    pub(super) fn resolved(&mut self, attempt: CallId, was_cut: bool) {
+        if self.unresolved.open.contains(&attempt) {
+            self.unresolved.answered(attempt, was_cut);
+        }
+    }
+
+    /// The release that it leaves behind. A late one is sent when the TTL that is known has
+    /// passed: until then the record is the program's, which may still be inside.
+    pub(super) fn owed(self, ticket: Option<Ticket>, is_late: bool, timeout: Duration, now: Instant) -> Owed {
+        // The server may have granted it of its own accord, for longer than the lease.
+        let granted_for = match self.keys.kind.queues_on_server() {
+            true => PROVISIONAL,
+            false => Duration::ZERO,
+        };
+        let known = self.capped(self.watchdog.record_until());
+        let until = self.watchdog.longest().max(now) + self.plan().length.max(granted_for);
+        Owed {
+            ticket,
+            hold: Some(Ended {
+                deadline: self.deadline(),
+                // An extension that was not confirmed may have been made all the same.
+                until: until + timeout,
+                not_before: Some(known).filter(|known| is_late && *known > now),
+            }),
+            lock: self.lock,
+            keys: self.keys,
+            owner: self.owner,
+            unresolved: self.unresolved,
+        }
+    }
+}
+
+/// Why a lost hold is of no use; `None` if its deadline passed and nobody was told yet.
+pub(super) fn lost_error(lost: Option<LostReason>, name: &LockName, operation: Operation) -> Error {
+    let why = match lost {
+        Some(LostReason::Removed) => "its record is gone from the server",
+        Some(LostReason::Stolen) => "its record is another owner's",
+        Some(LostReason::MaxHold) => "max_hold has passed",
+        Some(LostReason::Closed) => "the client was closed",
+        Some(LostReason::Expired) | None => "its deadline passed without a confirmed renewal",
+    };
+    let message = format!("the lease was lost ({why}); release it and acquire the lock again");
+    Error::new(ErrorKind::LockLost, operation, message)
+        .with_lock(name.as_str())
+        .with_reason(Some(lost.unwrap_or(LostReason::Expired)))
+}
