@@ -183,12 +183,18 @@ test-timing: (install "python-test python-demo node-demo redis-server") build bu
 
 # All lints, changing nothing
 [group('lint')]
-lint: lint-rust lint-lua lint-python lint-node lint-jvm lint-shell lint-dependencies
+lint: lint-rust lint-structure lint-lua lint-python lint-node lint-jvm lint-shell lint-dependencies
 
 [group('lint')]
 lint-rust: (install "rust-lints")
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
+
+# Circles of imports, long files, open fields of state machines; `lint-structure core/store/src` checks one folder
+[group('lint')]
+lint-structure *folders: (install "python-lint python-test")
+    cd ci/structure && {{ python }} -m pytest --quiet
+    {{ python }} ci/structure/structure.py "$@"
 
 # The scripts that run inside the server
 [group('lint')]
@@ -204,6 +210,7 @@ lint-python: (install "python-lint python-test python-demo") build-python
     cd ci/bare && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/dependencies && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/quiet && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
+    cd ci/structure && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/cross && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
     cd ci/interop && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
     cd examples/seckill && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .

@@ -10,6 +10,8 @@
 //! Nothing here calls into the JVM. One Java thread per client blocks in
 //! [`hot::leasehold_next`], which gives it a batch of events (`wire.rs`).
 
+#![warn(clippy::too_many_lines)]
+
 mod client;
 pub mod cold;
 pub mod hot;

@@ -6,6 +6,7 @@
 //! of completions costs one JavaScript call however many promises it settles.
 
 #![allow(unreachable_pub, reason = "the macro exports what is `pub`")]
+#![warn(clippy::too_many_lines)]
 
 mod client;
 mod failure;

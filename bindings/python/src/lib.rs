@@ -12,6 +12,8 @@
 //! and what they share: [`wait`] (blocking without the GIL), [`bell`] (the file
 //! descriptor that wakes an event loop), [`convert`] (results and errors).
 
+#![warn(clippy::too_many_lines)]
+
 mod bell;
 mod client;
 mod convert;

@@ -3,6 +3,8 @@
 //! The host writes text where `input` points, calls a verb, and then calls `poll` until it returns 0; each time
 //! it finds one JSON text of that length where `output` points. Times are microseconds.
 
+#![warn(clippy::too_many_lines)]
+
 use std::cell::RefCell;
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! The `leasehold` command.
 
 #![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
 
 mod exit;
 mod holder;

@@ -1,5 +1,7 @@
 //! The contender in Rust with threads.
 
+#![warn(clippy::too_many_lines)]
+
 mod settings;
 
 use std::error::Error;
