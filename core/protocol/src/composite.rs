@@ -69,7 +69,7 @@ impl Session {
         if is_part {
             self.composites.news.push_back(event);
         } else {
-            self.events.push_back(event);
+            self.publish(event);
         }
     }
 
@@ -163,7 +163,7 @@ impl Session {
     /// of them still has, since another level keeps it or it is renewed, it gives back.
     pub(crate) fn forget_parts<'a>(&mut self, parts: impl IntoIterator<Item = &'a LeaseId>, now: Instant) {
         for part in parts {
-            if self.holds.of_lease(*part).is_some() {
+            if self.locks.holds().of_lease(*part).is_some() {
                 self.discard_lease(*part, now);
             } else {
                 self.composites.exclude(*part);

@@ -113,21 +113,21 @@ impl Session {
     /// Makes the session make a mistake from now on.
     #[cfg(feature = "defects")]
     pub fn switch_on(&mut self, defect: Defect) {
-        self.io.switch_on(defect);
+        self.locks.io_mut().switch_on(defect);
     }
 
     /// Mistakes in what a caller asks for.
     #[inline]
     pub(crate) fn misread(&mut self, request: &mut AcquireRequest) {
-        if self.io.has(Defect::OwnerIsTheThread) {
+        if self.locks.io().has(Defect::OwnerIsTheThread) {
             request.context = request.context.and(Some(Context::from_u64(0)));
         }
-        if self.io.has(Defect::TokenIgnoresLease) && request.fencing {
+        if self.locks.io().has(Defect::TokenIgnoresLease) && request.fencing {
             request.lease = LeaseTerms::CLIENT;
         }
-        if self.io.has(Defect::LeaseLeaks) {
-            let lease = request.lease.length().unwrap_or_else(|| self.io.config().lease);
-            self.io.set_lease(lease);
+        if self.locks.io().has(Defect::LeaseLeaks) {
+            let lease = request.lease.length().unwrap_or_else(|| self.locks.io().config().lease);
+            self.locks.io_mut().set_lease(lease);
         }
     }
 }

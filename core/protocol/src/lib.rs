@@ -39,7 +39,6 @@
 
 mod calls;
 mod composite;
-mod connections;
 mod defects;
 mod ending;
 mod error;
@@ -48,19 +47,15 @@ mod instant;
 mod io;
 mod kinds;
 mod lease;
-mod line;
 mod links;
+mod locks;
 mod machines;
 mod multi;
 mod name;
-mod news;
 mod owner;
 mod periods;
-mod queue;
 mod quorum;
-mod refusal;
 mod reply;
-mod request;
 mod script;
 mod self_wait;
 mod session;
@@ -69,7 +64,6 @@ mod timers;
 mod token;
 mod types;
 mod vote;
-mod wakes;
 mod wording;
 
 #[cfg(feature = "defects")]

@@ -208,7 +208,7 @@ impl Session {
             return;
         };
         for part in multi.leases.clone() {
-            if let Some(id) = self.holds.of_lease(part) {
+            if let Some(id) = self.locks.holds().of_lease(part) {
                 self.hold_by(holds::Input::Return(id), now);
             }
         }
@@ -349,12 +349,12 @@ impl Session {
         }
         for lease in &leases {
             // A lock that is held around the whole, too, stays.
-            let alone = |id: &HoldId| self.holds.get(*id).is_some_and(|hold| hold.levels().len() == 1);
-            if let Some(id) = self.holds.of_lease(*lease).filter(alone) {
+            let alone = |id: &HoldId| self.locks.holds().get(*id).is_some_and(|hold| hold.levels().len() == 1);
+            if let Some(id) = self.locks.holds().of_lease(*lease).filter(alone) {
                 self.lose(id, reason, now);
             }
         }
-        if is_forgotten && !self.io.has(Defect::LapsedLeaseStays) {
+        if is_forgotten && !self.locks.io().has(Defect::LapsedLeaseStays) {
             self.composites.multis.remove(whole);
             self.forget_parts(&leases, now);
         }
@@ -379,7 +379,7 @@ impl Session {
 
     fn earliest_deadline(&self, leases: &[LeaseId]) -> Instant {
         let deadline = |lease: &LeaseId| {
-            let hold = self.holds.get(self.holds.of_lease(*lease)?)?;
+            let hold = self.locks.holds().get(self.locks.holds().of_lease(*lease)?)?;
             hold.lost().is_none().then_some(hold.deadline())
         };
         let deadlines = leases.iter().map(|lease| deadline(lease).unwrap_or(Instant::ZERO));

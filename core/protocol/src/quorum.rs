@@ -205,15 +205,15 @@ impl Verdict {
 impl Session {
     /// Whether the client's locks are held by a majority of several primaries.
     pub(crate) const fn votes(&self) -> bool {
-        self.io.config().primaries > 1
+        self.locks.io().config().primaries > 1
     }
 
     pub(crate) fn majority(&self) -> usize {
-        usize::from(self.io.config().primaries / 2).saturating_add(1)
+        usize::from(self.locks.io().config().primaries / 2).saturating_add(1)
     }
 
     pub(crate) fn primaries(&self) -> impl Iterator<Item = NodeId> + use<> {
-        (0..self.io.config().primaries).map(NodeId)
+        (0..self.locks.io().config().primaries).map(NodeId)
     }
 
     /// Wants the lock of a majority.
@@ -267,7 +267,7 @@ impl Session {
             return;
         }
         if let Some(wait) = wait.filter(|_| !once) {
-            self.io.set(Timer::Wait(ticket), now + wait);
+            self.locks.io_mut().set(Timer::Wait(ticket), now + wait);
         }
     }
 
@@ -285,7 +285,7 @@ impl Session {
         let Some(candidate) = self.composites.votes.candidates.get(&ticket) else {
             return;
         };
-        let plan = LeasePlan::of(candidate.request.lease, self.io.config().lease);
+        let plan = LeasePlan::of(candidate.request.lease, self.locks.io().config().lease);
         let share = plan.length.checked_div(10).unwrap_or_default().clamp(SHARE.0, SHARE.1);
         let request = AcquireRequest {
             kind: Kind::Mutex,
@@ -298,8 +298,8 @@ impl Session {
         for node in self.primaries() {
             open.insert(self.part_ticket(Some(ticket)), node);
         }
-        self.io
-            .set(Timer::Share(ticket), now + share.min(self.io.config().command_timeout));
+        let share = share.min(self.locks.io().config().command_timeout);
+        self.locks.io_mut().set(Timer::Share(ticket), now + share);
         if let Some(candidate) = self.composites.votes.candidates.get_mut(&ticket) {
             candidate.round = Some(Round {
                 open: open.clone(),
@@ -362,7 +362,7 @@ impl Session {
         };
         let Some(round) = &candidate.round else { return };
         let deadline = last_of_majority(round.granted.values(), majority);
-        let is_open = round.is_open(majority, self.io.connected());
+        let is_open = round.is_open(majority, self.locks.io().connected());
         if round.answered() >= majority {
             let name = candidate.request.name.clone();
             self.heard_of(&name, now);
@@ -382,7 +382,7 @@ impl Session {
     /// While a lease of this client had the lock, nobody here asked for it: who waits has
     /// heard nothing since its first question, not since it began to wait.
     pub(crate) fn nobody_had_to_ask_for(&mut self, name: &LockName, now: Instant) {
-        if !self.io.has(Defect::SilenceOfTheHolder) {
+        if !self.locks.io().has(Defect::SilenceOfTheHolder) {
             self.heard_of(name, now);
         }
         let held_here = Verdict {
@@ -401,8 +401,8 @@ impl Session {
         };
         let verdict = self.verdict(&round);
         self.undo(round, now);
-        self.io.stop(Timer::Share(ticket));
-        let longest_silence = self.io.longest_silence();
+        self.locks.io_mut().stop(Timer::Share(ticket));
+        let longest_silence = self.locks.io().longest_silence();
         let Some(candidate) = self.composites.votes.candidates.get_mut(&ticket) else {
             return;
         };
@@ -417,8 +417,8 @@ impl Session {
         if ends {
             self.reject(ticket, now);
         } else {
-            let pause = self.io.between(PAUSE);
-            self.io.set(Timer::Wake(ticket), now + pause);
+            let pause = self.locks.io_mut().between(PAUSE);
+            self.locks.io_mut().set(Timer::Wake(ticket), now + pause);
         }
     }
 
@@ -427,9 +427,13 @@ impl Session {
         let silence = || {
             let mut silent = round.open.values();
             // Who cannot be asked says more than who has not answered yet.
-            let away = silent.clone().find(|node| !self.io.is_connected(**node));
+            let away = silent.clone().find(|node| !self.locks.io().is_connected(**node));
             let node = away.or_else(|| silent.next())?;
-            let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, self.io.silence_of(*node));
+            let error = Error::new(
+                ErrorKind::Unavailable,
+                Operation::Acquire,
+                self.locks.io().silence_of(*node),
+            );
             Some(error)
         };
         Verdict {
@@ -447,7 +451,7 @@ impl Session {
         };
         self.stop_candidate(ticket, &candidate.request.name);
         let Some(round) = candidate.round else { return };
-        let lease = self.io.next_lease();
+        let lease = self.locks.io_mut().next_lease();
         let parts = round.granted;
         for part in parts.keys() {
             self.composites.include(*part, lease);
@@ -465,7 +469,7 @@ impl Session {
                 deadline,
             },
         );
-        self.io.set(Timer::Majority(lease), deadline);
+        self.locks.io_mut().set(Timer::Majority(lease), deadline);
         self.grant_whole(ticket, lease, deadline, 1);
     }
 
@@ -541,7 +545,7 @@ impl Session {
 
     fn stop_candidate(&mut self, ticket: Ticket, name: &LockName) {
         for timer in [Timer::Wait(ticket), Timer::Wake(ticket), Timer::Share(ticket)] {
-            self.io.stop(timer);
+            self.locks.io_mut().stop(timer);
         }
         if let Some(queue) = self.composites.votes.queues.get_mut(name) {
             queue.retain(|waiting| *waiting != ticket);
@@ -556,7 +560,7 @@ impl Session {
         let Some(ticket) = self.first_candidate(name) else {
             return;
         };
-        let is_idle = self.io.due(Timer::Wake(ticket)).is_none();
+        let is_idle = self.locks.io().due(Timer::Wake(ticket)).is_none();
         let asks = |candidate: &Candidate| candidate.round.is_some();
         if is_idle && !self.is_vote_held(name) && !self.composites.votes.candidates.get(&ticket).is_some_and(asks) {
             self.ask_all(ticket, now);

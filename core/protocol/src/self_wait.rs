@@ -44,7 +44,7 @@ impl Session {
                 "both sides of one read-write lock are wanted together, and would wait for each other; name one",
             ));
         }
-        if self.io.has(Defect::CompositeWaitsForItself) {
+        if self.locks.io().has(Defect::CompositeWaitsForItself) {
             return None;
         }
         let mut waiting = requests.iter().filter(|request| is_waiting(request));
@@ -57,7 +57,7 @@ impl Session {
     /// Why a wait for this lock could not be ended by anybody else: the caller has it as a
     /// member of several.
     fn waits_inside_several(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
-        if !is_waiting(request) || request.within.is_some() || self.io.has(Defect::CompositeWaitsForItself) {
+        if !is_waiting(request) || request.within.is_some() || self.locks.io().has(Defect::CompositeWaitsForItself) {
             return None;
         }
         let is_member = |hold: &Hold| {
@@ -70,7 +70,7 @@ impl Session {
 
     /// The same of a lock of a majority.
     pub(crate) fn votes_for_itself(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
-        if !is_waiting(request) || self.io.has(Defect::CompositeWaitsForItself) {
+        if !is_waiting(request) || self.locks.io().has(Defect::CompositeWaitsForItself) {
             return None;
         }
         let is_held = |vote: &crate::vote::Vote| vote.lost.is_none() && now < vote.deadline;
@@ -147,9 +147,7 @@ impl Session {
 
     /// What a thread or task holds of a lock, at one of its gates, and has not lost.
     fn valid_holds(&self, keys: &Keys, gate: Gate, context: Context, now: Instant) -> impl Iterator<Item = &Hold> {
-        let queue = self.queues.find_at(keys, gate);
-        let holds = queue.into_iter();
-        let holds = holds.flat_map(move |queue| self.holds.all_of_context(queue, context));
+        let holds = self.locks.holds_at(keys, gate, context);
         holds.filter(move |hold| hold.is_valid(now))
     }
 }

@@ -1,49 +1,36 @@
-//! The session: it routes each input to the room that has the rule.
+//! The session: what callers and the driver say, and who is told what follows.
+//!
+//! It has no rule of its own. Locks are the machines' (`locks`), composite locks those of the
+//! groups, which use locks as callers do.
 
-use crate::calls::{Heir, InFlight, Purpose};
 use crate::composite::Composites;
 use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, NodeId, Ticket};
+use crate::ids::{CallId, Context, LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
-use crate::kinds::{Gate, Keys, Kind, Permits};
+use crate::kinds::{Keys, Kind, Permits};
 use crate::lease::LeasePlan;
-use crate::machines::channels::{self, Channels};
-use crate::machines::holds::{self, Hold, Holds};
-use crate::machines::inspections::{self, Inspections, Question};
-use crate::machines::releases::{self, Releases};
+use crate::locks::{Locks, Told};
+use crate::machines::holds::{self, Hold};
+use crate::machines::inspections::{self, Question};
 use crate::name::LockName;
-use crate::owner::{Entropy, OwnerId};
-use crate::queue::Queues;
+use crate::owner::Entropy;
 use crate::quorum::SIMPLE_LOCKS_ONLY;
 use crate::reply::{CallError, Reply};
-use crate::request::Request;
-use crate::step::{Owed, Step};
 use crate::timers::Timer;
-use crate::types::{AcquireRequest, Config, Event, Limits, Outcome, Transmit};
-use std::collections::{BTreeMap, VecDeque};
+use crate::types::{AcquireRequest, Config, Event, Lane, Limits, Outcome, Transmit};
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How long a subscription outlives the last waiter, so that a lock in steady
-/// use is not subscribed and unsubscribed for each of them.
-const LINGER: Duration = Duration::from_secs(1);
 
 /// The local state of every lock of one client. See the crate's documentation
 /// for the law that its driver keeps.
 pub struct Session {
-    pub(crate) io: Io,
-    closed: bool,
-    pub(crate) queues: Queues,
-    pub(crate) requests: BTreeMap<Ticket, Request>,
-    pub(crate) holds: Holds,
+    pub(crate) locks: Locks,
     pub(crate) composites: Composites,
-    pub(crate) releases: Releases,
-    pub(crate) channels: Channels,
-    pub(crate) inspections: Inspections,
-    pub(crate) events: VecDeque<Event>,
+    closed: bool,
+    events: VecDeque<Event>,
 }
 
 impl Session {
@@ -51,22 +38,16 @@ impl Session {
     #[must_use]
     pub fn new(config: Config, entropy: Box<dyn Entropy>) -> Self {
         Self {
-            io: Io::new(config, entropy),
-            channels: Channels::default(),
-            closed: false,
-            queues: Queues::default(),
-            requests: BTreeMap::new(),
-            holds: Holds::default(),
+            locks: Locks::new(Io::new(config, entropy)),
             composites: Composites::default(),
-            releases: Releases::default(),
-            inspections: Inspections::default(),
+            closed: false,
             events: VecDeque::new(),
         }
     }
 
     /// Makes one call do less than it does for users, so that a simulator meets the limits.
-    pub fn set_limits(&mut self, limits: Limits) {
-        self.io.set_limits(limits);
+    pub const fn set_limits(&mut self, limits: Limits) {
+        self.locks.io_mut().set_limits(limits);
     }
 
     /// Wants a lock. Completes with [`Outcome::Granted`], [`Outcome::NotGranted`]
@@ -75,7 +56,7 @@ impl Session {
         self.misread(&mut request);
         let ticket = self.ticket();
         if !self.fail_if_closed(ticket, Operation::Acquire) {
-            let plan = LeasePlan::of(request.lease, self.io.config().lease);
+            let plan = LeasePlan::of(request.lease, self.locks.io().config().lease);
             if self.votes() {
                 self.stand(ticket, request, now);
             } else if let Some(error) = self.waits_in_vain(&request, now) {
@@ -97,52 +78,8 @@ impl Session {
         plan: LeasePlan,
         now: Instant,
     ) {
-        let keys = Arc::new(Keys::new(request.kind, &request.name, node));
-        self.lapse_before(&request, &keys, now);
-        match self.place(&request, &keys, now) {
-            Ok(Place::Reenter(hold)) => self.hold_by(holds::Input::Enter(ticket, hold, plan), now),
-            Ok(Place::Inside(writer)) => self.enqueue(ticket, request, keys, Some(writer), plan, now),
-            Ok(Place::Outside) => self.enqueue(ticket, request, keys, None, plan, now),
-            Err(error) => self.complete(ticket, Outcome::Failed(error.with_lock(request.name.as_str()))),
-        }
-    }
-
-    /// Where a caller stands that wants a lock.
-    fn place(&self, request: &AcquireRequest, keys: &Keys, now: Instant) -> Result<Place, Error> {
-        let refuse = |message| Err(Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message));
-        let same = |hold: &Hold| hold.keys().record == keys.record && hold.keys().node == keys.node;
-        let around = match request.within {
-            Some(lease) => match self.holds.of_lease(lease) {
-                Some(id) if self.holds.get(id).is_some_and(same) => Some(id),
-                _ => return refuse("`within` is not a held lease of this lock; give one, or leave it out"),
-            },
-            None => request.context.and_then(|context| self.held_by(keys, context)),
-        };
-        let Some((id, hold)) = around.and_then(|id| Some((id, self.holds.get(id)?))) else {
-            return Ok(Place::Outside);
-        };
-        match (hold.keys().kind.gate(), keys.kind.gate()) {
-            (held, wanted) if held == wanted && keys.kind.is_reentrant() => Ok(Place::Reenter(id)),
-            (Gate::Write, Gate::Read) if hold.is_valid(now) => Ok(Place::Inside(hold.owner().clone())),
-            (Gate::Write, Gate::Read) => Err(hold.lost_error(Operation::Acquire)),
-            (Gate::Read, Gate::Write) => refuse(
-                "it is held for reading here, and waiting to write would wait for itself; release the read first",
-            ),
-            _ if request.within.is_some() => refuse("this kind of lock is not reentrant; leave `within` out"),
-            _ => Ok(Place::Outside),
-        }
-    }
-
-    /// The hold around a new one of `context`: its own, or the other side's of a
-    /// read-write lock.
-    pub(crate) fn held_by(&self, keys: &Keys, context: Context) -> Option<HoldId> {
-        let at = |gate| self.holds.of_context(self.queues.find_at(keys, gate)?, context);
-        let own = keys.kind.gate();
-        match own {
-            Gate::Read => at(own).or_else(|| at(Gate::Write)),
-            Gate::Write => at(own).or_else(|| at(Gate::Read)),
-            Gate::Lock | Gate::Mutex | Gate::Semaphore => at(own),
-        }
+        self.locks.acquire(ticket, request, (node, plan), now);
+        self.hand_on();
     }
 
     /// Gives one lease back. Completes with [`Outcome::Released`], or fails with
@@ -261,149 +198,14 @@ impl Session {
     }
 
     fn ask(&mut self, ticket: Ticket, keys: Arc<Keys>, question: Question, now: Instant) {
-        self.inspect_by(inspections::Input::Asked(ticket, keys, question), now);
-    }
-
-    fn inspect_by(&mut self, input: inspections::Input, now: Instant) {
-        self.inspections.input(&mut self.io, input, now);
-        self.route(now);
-    }
-
-    /// Hands on what follows from an input, and from that.
-    pub(crate) fn route(&mut self, now: Instant) {
-        let mut steps = VecDeque::from(self.io.take_steps());
-        while let Some(step) = steps.pop_front() {
-            self.perform(step, now);
-            // What follows from a step comes before what comes after it.
-            for step in self.io.take_steps().into_iter().rev() {
-                steps.push_front(step);
-            }
-        }
-    }
-
-    fn perform(&mut self, step: Step, now: Instant) {
-        match step {
-            Step::Tell(event) => self.tell(event),
-            Step::Owes(owed) => self.releases.input(&mut self.io, releases::Input::Owed(owed), now),
-            Step::Held(lock, hold) => {
-                if let Some(queue) = self.queues.get_mut(lock) {
-                    queue.holding = Some(hold);
-                }
-            }
-            Step::Freed(lock, hold) => self.freed(lock, hold, now),
-            Step::Entered(ticket, hold, plan) => self.stays_renewed(ticket, hold, plan),
-            Step::Published(lock, listeners) => {
-                let others = self.channels.others(lock, listeners);
-                if let Some(queue) = self.queues.get_mut(lock) {
-                    queue.turn.heard_by(others);
-                }
-            }
-            Step::GrantReplied(keys, payload) => {
-                if let Some(lock) = self.queues.find(&keys) {
-                    self.granted_unasked(lock, &payload, now);
-                }
-            }
-            Step::GrantTold(lock, payload) => self.granted_unasked(lock, &payload, now),
-            Step::Heard(lock) => self.heard(lock, now),
-            Step::MayBeFree(lock) => self.maybe_free(lock, now),
-            Step::MissedNews(_) => {}
-            Step::GhostReleased(lock) => {
-                if let Some(queue) = self.queues.get_mut(lock) {
-                    queue.line.last_ghost = Some(now);
-                }
-            }
-            Step::Tidy(lock) => self.tidy(lock, now),
-        }
-    }
-
-    fn hear(&mut self, input: channels::Input<'_>, now: Instant) {
-        self.channels.input(&mut self.io, input);
-        self.route(now);
-    }
-
-    /// Listens on the lock's channel, if it does not already. Says whether the
-    /// channel was listened to before, so that news may have passed this lock by.
-    pub(crate) fn subscribe(&mut self, id: LockId) -> bool {
-        let Some(queue) = self.queues.get(id) else {
-            return false;
-        };
-        let input = channels::Input::Listen(id, queue.node, Arc::clone(&queue.channel));
-        self.channels.input(&mut self.io, input);
-        !self.io.take_steps().is_empty()
-    }
-
-    /// Listens for the grants of a lock, if the client does not already.
-    pub(crate) fn listen_for_grants(&mut self, id: LockId, keys: &Keys) {
-        let channel = keys.grants(self.io.config().client);
-        let input = channels::Input::ListenForGrants(id, keys.node, channel);
-        self.channels.input(&mut self.io, input);
-    }
-
-    /// A message says that a lock may be free, or something that is not to be believed: those
-    /// who wait ask, unless messages before it have made them ask in vain.
-    pub(crate) fn heard(&mut self, id: LockId, now: Instant) {
-        if self.io.has(Defect::MessagesWakeNobody) {
-            return;
-        }
-        let poll = self.io.config().retry_interval.0;
-        let Some(queue) = self.queues.get_mut(id).filter(|queue| queue.is_waited_at()) else {
-            return;
-        };
-        match queue.wakes.earliest(queue.longest_gap(poll)) {
-            Some(earliest) if now < earliest => {
-                // What it may have said is not forgotten.
-                self.io.set(Timer::Heard(id), earliest);
-            }
-            _ => {
-                queue.wakes.asks(now);
-                self.line_asks_again(id);
-                self.maybe_free(id, now);
-            }
-        }
-    }
-
-    /// A lock may be free: the first local waiter asks, and those in the server's
-    /// queue.
-    pub(crate) fn maybe_free(&mut self, id: LockId, now: Instant) {
-        self.wake_first(id, now);
-        self.poll_line_soon(id, now);
-    }
-
-    /// Forgets a lock that nobody needs: at once if nothing else knows of it,
-    /// else after a while.
-    pub(crate) fn tidy(&mut self, id: LockId, now: Instant) {
-        let Some(queue) = self.queues.get(id) else { return };
-        if !queue.is_unused() {
-            return;
-        }
-        if self.channels.is_listening(id) || queue.turn.is_shared() {
-            self.io.set(Timer::Linger(id), now + LINGER);
-        } else if !self.holds.is_held_by_any(id) {
-            self.forget(id);
-        }
-    }
-
-    /// A lock has been idle for a while, unless it is in use again.
-    fn linger_over(&mut self, id: LockId) {
-        let Some(queue) = self.queues.get(id) else { return };
-        if !queue.is_unused() {
-            return;
-        }
-        self.channels.input(&mut self.io, channels::Input::Leave(id));
-        if !self.holds.is_held_by_any(id) {
-            self.forget(id);
-        }
-    }
-
-    fn forget(&mut self, id: LockId) {
-        self.io.stop(Timer::Linger(id));
-        self.io.stop(Timer::Heard(id));
-        self.queues.remove(id);
+        self.locks
+            .inspect(inspections::Input::Asked(ticket, keys, question), now);
+        self.hand_on();
     }
 
     pub(crate) fn hold_by(&mut self, input: holds::Input, now: Instant) {
-        self.holds.input(&mut self.io, input, now);
-        self.route(now);
+        self.locks.hold(input, now);
+        self.hand_on();
     }
 
     /// Releases one lease; the last one takes the record with it.
@@ -422,16 +224,17 @@ impl Session {
         self.hold_by(holds::Input::Extend(ticket, lease, by), now);
     }
 
-    pub(crate) fn lose(&mut self, id: HoldId, reason: LostReason, now: Instant) {
+    pub(crate) fn lose(&mut self, id: crate::ids::HoldId, reason: LostReason, now: Instant) {
         self.hold_by(holds::Input::Lost(id, reason), now);
     }
 
-    /// Who sees that its fixed lease is over, and comes back before the timer has told
-    /// so, holds nothing any more.
-    fn lapse_before(&mut self, request: &AcquireRequest, keys: &Keys, now: Instant) {
-        let context = request.context.filter(|_| request.within.is_none());
-        if let Some(id) = context.and_then(|context| self.held_by(keys, context)) {
-            self.hold_by(holds::Input::Return(id), now);
+    /// Gives callers and composite locks what the machines tell.
+    fn hand_on(&mut self) {
+        while let Some(told) = self.locks.next_told() {
+            match told {
+                Told::Event(event) => self.tell(event),
+                Told::Entered(ticket, hold, plan) => self.stays_renewed(ticket, hold, plan),
+            }
         }
     }
 
@@ -439,42 +242,7 @@ impl Session {
     /// released. A fixed lease that was lost is forgotten when its loss is told.
     #[must_use]
     pub fn has_lease(&self, lease: LeaseId) -> bool {
-        self.holds.of_lease(lease).is_some() || self.composites.has_whole(lease)
-    }
-
-    /// When the next renewal is due, whatever else is due before. A hold whose renewal
-    /// is under way has none. May change with any input.
-    #[must_use]
-    pub fn next_renewal(&self) -> Option<Instant> {
-        self.io.next_renewal()
-    }
-
-    /// The hold keeps nobody waiting any longer.
-    fn freed(&mut self, lock: LockId, id: HoldId, now: Instant) {
-        if let Some(queue) = self.queues.get_mut(lock).filter(|queue| queue.holding == Some(id)) {
-            queue.holding = None;
-            queue.heard = Some(now);
-            queue.turn.released(now);
-            queue.wakes.changed();
-        }
-        self.advance(lock, now);
-    }
-
-    pub(crate) fn release_by(&mut self, input: releases::Input, now: Instant) {
-        self.releases.input(&mut self.io, input, now);
-        self.route(now);
-    }
-
-    /// Owes a release.
-    pub(crate) fn owe(&mut self, owed: Owed, now: Instant) {
-        self.release_by(releases::Input::Owed(owed), now);
-    }
-
-    /// A lock is held by this owner, as an answer says, or a message.
-    pub(crate) fn owner_seen(&mut self, lock: LockId, owner: &[u8], is_told: bool, now: Instant) {
-        if let Some(keys) = self.queues.get(lock).and_then(|queue| queue.line.keys.clone()) {
-            self.release_by(releases::Input::Seen(lock, keys, owner.to_vec(), is_told), now);
-        }
+        self.locks.has_lease(lease) || self.composites.has_whole(lease)
     }
 
     /// The caller went away: no event follows. An acquisition leaves nothing
@@ -486,24 +254,20 @@ impl Session {
         self.settle_composites(now);
     }
 
-    /// Cancels what is no whole.
+    /// Cancels what is no composite lock's.
     pub(crate) fn cancel_one(&mut self, ticket: Ticket, now: Instant) {
-        if self.requests.contains_key(&ticket) {
-            self.remove_request(ticket, now);
-        }
-        self.inspect_by(inspections::Input::Cancelled(ticket), now);
-        self.hold_by(holds::Input::Cancelled(ticket), now);
-        self.release_by(releases::Input::Cancelled(ticket), now);
+        self.locks.cancel(ticket, now);
+        self.hand_on();
     }
 
     /// Ends the session: what waits fails with `Closed`, holds are lost with
-    /// [`LostReason::Closed`] and then released. Twice is harmless.
+    /// [`LostReason::Closed`] and then released. Idempotent.
     pub fn close(&mut self, now: Instant) {
         if self.closed {
             return;
         }
         self.closed = true;
-        // Wholes first: then their parts are nobody's.
+        // Composite locks first: then their members are nobody's.
         let mut wholes = self.waiting_for_several();
         wholes.append(&mut self.candidates());
         // The last first, so that none of them asks in the place of one that has gone.
@@ -511,8 +275,7 @@ impl Session {
             self.fail_if_closed(ticket, Operation::Acquire);
             self.cancel(ticket, now);
         }
-        let mut waiting: Vec<Ticket> = self.requests.keys().copied().collect();
-        waiting.append(&mut self.inspections.tickets());
+        let waiting = self.locks.waiting();
         for ticket in &waiting {
             self.fail_if_closed(*ticket, Operation::Acquire);
         }
@@ -520,21 +283,22 @@ impl Session {
         for ticket in waiting.into_iter().rev() {
             self.cancel(ticket, now);
         }
-        for id in self.holds.ids() {
+        for id in self.locks.holds().ids() {
             self.lose(id, LostReason::Closed, now);
             self.settle_composites(now);
             self.hold_by(holds::Input::Dropped(id), now);
         }
         self.dissolve();
         self.dissolve_votes();
-        self.release_by(releases::Input::Closed, now);
+        self.locks.release_at_once(now);
+        self.hand_on();
         self.settle_composites(now);
     }
 
     /// Whether nothing is owed to the server.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.releases.is_empty()
+        self.locks.is_drained()
     }
 
     /// How often `context` holds the lock.
@@ -558,113 +322,108 @@ impl Session {
     /// The leases of `context` on the lock, outermost first. What it has as a part
     /// of several locks is the whole's.
     fn leases_of(&self, kind: Kind, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
-        let leases = self.holds_of(kind, name, context).flat_map(Hold::levels);
+        let leases = self.locks.holds_of(kind, name, context).flat_map(Hold::levels);
         leases.copied().filter(|lease| self.composites.whole(*lease).is_none())
     }
 
-    fn holds_of(&self, kind: Kind, name: &LockName, context: Context) -> impl Iterator<Item = &Hold> {
-        let queue = self.queues.find(&Keys::new(kind, name, NodeId::default()));
-        queue
-            .into_iter()
-            .flat_map(move |queue| self.holds.all_of_context(queue, context))
+    /// The node has both its lanes.
+    pub fn on_connected(&mut self, node: NodeId, now: Instant) {
+        self.lanes_opened(node, &[Lane::Renewal, Lane::Command], now);
+    }
+
+    /// The node has no connection any more, or none yet; the cause in words. The
+    /// driver also answers every call that was on it.
+    pub fn on_disconnected(&mut self, node: NodeId, cause: &str, now: Instant) {
+        self.lane_closed(node, Lane::Command, cause, now);
+        self.lane_closed(node, Lane::Renewal, cause, now);
+        self.locks.subscriptions_lost(node);
+    }
+
+    /// One of the node's lanes is open.
+    pub fn on_lane_opened(&mut self, node: NodeId, lane: Lane, now: Instant) {
+        self.lanes_opened(node, &[lane], now);
+    }
+
+    /// One of the node's lanes is closed, or still is; the cause in words. The driver
+    /// also answers every call that was on it.
+    pub fn on_lane_closed(&mut self, node: NodeId, lane: Lane, cause: &str, now: Instant) {
+        if self.locks.io().has(Defect::LaneLossIsOutage) {
+            return self.on_disconnected(node, cause, now);
+        }
+        self.lane_closed(node, lane, cause, now);
+    }
+
+    /// The connection that carried the node's subscriptions is gone. What is published
+    /// until the driver has subscribed again on the next one is lost.
+    pub fn on_subscriptions_lost(&mut self, node: NodeId) {
+        self.locks.subscriptions_lost(node);
+    }
+
+    fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: &str, now: Instant) {
+        self.locks.lane_closed(node, lane, cause, now);
+        self.hand_on();
+    }
+
+    fn lanes_opened(&mut self, node: NodeId, lanes: &[Lane], now: Instant) {
+        self.locks.lanes_opened(node, lanes, now);
+        self.hand_on();
+        self.settle_composites(now);
     }
 
     /// The call's bytes are about to go to the socket.
     pub fn on_sent(&mut self, call: CallId, now: Instant) {
-        if let Some(InFlight {
-            purpose: Purpose::Release(release),
-            ..
-        }) = self.io.sent(call, now)
-        {
-            self.release_by(releases::Input::Sent(release), now);
-        }
+        self.locks.sent(call, now);
     }
 
     /// The call's answer.
     pub fn on_reply(&mut self, id: CallId, result: Result<Reply, CallError>, now: Instant) {
-        let Some((call, heirs)) = self.io.finish(id) else {
-            return;
-        };
-        let was_cut = call.was_cut(&result);
-        for heir in heirs {
-            match heir {
-                Heir::Hold(hold) => self.hold_by(holds::Input::Resolved(hold, id, was_cut), now),
-                Heir::Release(release) => self.release_by(releases::Input::Resolved(release, id, was_cut), now),
-            }
-        }
-        match call.purpose {
-            Purpose::Acquire { ticket, ttl } => self.attempt_answered(id, call, ticket, ttl, result, now),
-            Purpose::Renew { hold, ttl } => self.hold_by(holds::Input::Renewed(hold, (id, call), ttl, result), now),
-            Purpose::Release(release) => self.release_by(releases::Input::Answered(release, id, call, result), now),
-            Purpose::Poll(queue) => self.poll_answered(id, call, queue, result, now),
-            Purpose::Inspect(ticket) => self.inspect_by(inspections::Input::Answered(ticket, result), now),
-        }
+        self.locks.replied(id, result, now);
+        self.hand_on();
         self.settle_composites(now);
     }
 
     /// The server confirmed a subscription.
     pub fn on_subscribed(&mut self, node: NodeId, channel: &[u8], now: Instant) {
-        self.hear(channels::Input::Confirmed(node, channel), now);
+        self.locks.subscribed(node, channel, now);
+        self.hand_on();
         self.settle_composites(now);
     }
 
     /// A message came.
     pub fn on_message(&mut self, node: NodeId, channel: &[u8], payload: &[u8], now: Instant) {
-        self.hear(channels::Input::Message(node, channel, payload), now);
+        self.locks.message(node, channel, payload, now);
+        self.hand_on();
         self.settle_composites(now);
     }
 
     /// Time passed. Spurious calls are harmless.
     pub fn on_timeout(&mut self, now: Instant) {
-        while let Some(timer) = self.io.take_due(now) {
+        while let Some(timer) = self.locks.io_mut().take_due(now) {
             match timer {
-                Timer::CallTimeout(id) => self.call_overdue(id, now),
-                Timer::Wake(ticket) => {
-                    if !self.ask_again(ticket, now) {
-                        self.wake(ticket, now);
-                    }
-                }
                 Timer::Share(ticket) => self.share_over(ticket, now),
                 Timer::Majority(lease) => self.majority_over(lease, now),
-                Timer::Wait(ticket) => self.patience_over(ticket, now),
-                Timer::Silence(ticket) => self.silence(ticket, now),
-                Timer::Renew(hold) => self.hold_by(holds::Input::RenewalDue(hold), now),
-                Timer::Deadline(hold) => self.hold_by(holds::Input::DeadlinePassed(hold), now),
-                Timer::ReleaseAgain(release) => self.release_by(releases::Input::Due(release), now),
-                Timer::ReleaseWait(release) => self.release_by(releases::Input::WaitOver(release), now),
-                Timer::Poll(queue) => self.poll_line(queue, now),
-                Timer::Heard(queue) => self.heard(queue, now),
-                Timer::Linger(queue) => self.linger_over(queue),
+                Timer::Wake(ticket) if self.ask_again(ticket, now) => {}
+                Timer::Wait(ticket) if self.candidacy_over(ticket, now) => {}
+                timer => {
+                    self.locks.timer(timer, now);
+                    self.hand_on();
+                }
             }
             self.settle_composites(now);
         }
     }
 
-    fn call_overdue(&mut self, id: CallId, now: Instant) {
-        let Some(call) = self.io.in_flight(id) else { return };
-        match call.purpose {
-            Purpose::Acquire { ticket, .. } => self.attempt_overdue(id, ticket, now),
-            Purpose::Renew { hold, .. } => self.hold_by(holds::Input::RenewalOverdue(hold, id), now),
-            Purpose::Release(release) => self.release_by(releases::Input::Overdue(release, id), now),
-            // Its caller's own patience ends at the same time; the next poll comes by itself.
-            Purpose::Inspect(_) | Purpose::Poll(_) => {}
-        }
-    }
-
-    fn patience_over(&mut self, ticket: Ticket, now: Instant) {
-        if self.requests.contains_key(&ticket) {
-            self.wait_over(ticket, now);
-        } else if self.inspections.has(ticket) {
-            self.inspect_by(inspections::Input::Overdue(ticket), now);
-        } else if !self.candidacy_over(ticket, now) {
-            self.hold_by(holds::Input::ExtensionOver(ticket), now);
-        }
+    /// When the next renewal is due, whatever else is due before. A hold whose renewal
+    /// is under way has none. May change with any input.
+    #[must_use]
+    pub fn next_renewal(&self) -> Option<Instant> {
+        self.locks.io().next_renewal()
     }
 
     /// The next thing to send.
     #[must_use]
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        self.io.next_transmit()
+        self.locks.io_mut().next_transmit()
     }
 
     /// The next thing to tell.
@@ -677,32 +436,20 @@ impl Session {
     /// while nothing is waited for. May change with any input.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.io.next_due()
+        self.locks.io().next_due()
     }
 
     /// Whether a script call was sent, or is to be, and its answer has not come.
     #[must_use]
     pub fn awaits_answers(&self) -> bool {
-        self.io.calls() > 0
+        self.locks.io().calls() > 0
     }
 
     /// How many entries of any kind the session keeps. Zero when nothing is
     /// waited for, held, owed or listened to.
     #[must_use]
     pub fn len(&self) -> usize {
-        [
-            self.queues.len(),
-            self.requests.len(),
-            self.holds.len(),
-            self.composites.len(),
-            self.channels.len(),
-            self.releases.len(),
-            self.inspections.len(),
-            self.io.calls(),
-            self.io.timers(),
-        ]
-        .iter()
-        .fold(0, |sum, part| sum.saturating_add(*part))
+        self.locks.len().saturating_add(self.composites.len())
     }
 
     /// Whether the session keeps nothing.
@@ -715,8 +462,13 @@ impl Session {
         self.tell(Event::Completed { ticket, outcome });
     }
 
-    pub(crate) fn ticket(&mut self) -> Ticket {
-        self.io.next_ticket()
+    /// Tells the driver.
+    pub(crate) fn publish(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    pub(crate) const fn ticket(&mut self) -> Ticket {
+        self.locks.io_mut().next_ticket()
     }
 
     pub(crate) fn fail_if_closed(&mut self, ticket: Ticket, operation: Operation) -> bool {
@@ -743,14 +495,4 @@ fn not_owner() -> Error {
         Operation::Release,
         "the calling thread or task does not hold it; release it where it was acquired, or release its lease",
     )
-}
-
-/// Where a caller stands that wants a lock.
-enum Place {
-    /// It holds the lock and is let in again.
-    Reenter(HoldId),
-    /// It writes, and wants to read inside the write hold of this owner.
-    Inside(OwnerId),
-    /// It holds nothing of it.
-    Outside,
 }

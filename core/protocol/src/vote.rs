@@ -112,7 +112,7 @@ impl Session {
         let deadline = last_of_majority(vote.parts.values(), majority).unwrap_or(now);
         if vote.lost.is_none() && deadline != vote.deadline {
             vote.deadline = deadline;
-            self.io.set(Timer::Majority(lease), deadline);
+            self.locks.io_mut().set(Timer::Majority(lease), deadline);
             self.tell(Event::Renewed { lease, deadline });
         }
     }
@@ -134,18 +134,18 @@ impl Session {
         let (name, parts) = (vote.name.clone(), vote.parts.clone());
         let open = std::mem::take(&mut vote.open);
         self.nobody_had_to_ask_for(&name, now);
-        self.io.stop(Timer::Majority(lease));
+        self.locks.io_mut().stop(Timer::Majority(lease));
         self.composites.votes.expect_no_more(&open);
         self.call_off(&open, now);
         self.tell(Event::Lost { lease, reason });
         for part in parts.keys() {
             // Their records stay until the release: the program may still be inside.
             self.composites.hush(*part);
-            if let Some(id) = self.holds.of_lease(*part) {
+            if let Some(id) = self.locks.holds().of_lease(*part) {
                 self.lose(id, reason, now);
             }
         }
-        if is_forgotten && !self.io.has(Defect::LapsedLeaseStays) {
+        if is_forgotten && !self.locks.io().has(Defect::LapsedLeaseStays) {
             self.composites.votes.remove(lease);
             self.forget_parts(parts.keys(), now);
         }
@@ -160,7 +160,7 @@ impl Session {
         if vote.lost.is_none() {
             self.nobody_had_to_ask_for(&vote.name, now);
         }
-        self.io.stop(Timer::Majority(lease));
+        self.locks.io_mut().stop(Timer::Majority(lease));
         self.call_off(&vote.open, now);
         let mut open = Vec::new();
         for part in vote.parts.keys() {
@@ -243,7 +243,7 @@ impl Session {
             return;
         };
         let outcome = match &poll.extends {
-            Some(extends) if !self.io.has(Defect::ExtensionOfMembers) => self.extended_vote(poll, extends),
+            Some(extends) if !self.locks.io().has(Defect::ExtensionOfMembers) => self.extended_vote(poll, extends),
             _ => result_of(&poll.outcomes, majority, poll.open.is_empty()),
         };
         let Some(outcome) = outcome else { return };
@@ -317,7 +317,7 @@ impl Session {
     /// The client is closed: nobody is told of the primaries any more.
     pub(crate) fn dissolve_votes(&mut self) {
         for (lease, vote) in self.composites.votes.take_all() {
-            self.io.stop(Timer::Majority(lease));
+            self.locks.io_mut().stop(Timer::Majority(lease));
             for part in vote.parts.keys() {
                 self.composites.exclude(*part);
             }

@@ -13,18 +13,17 @@
 //! free or, to a waiter in the server's queue, that it was granted; when it is lost, the poll
 //! finds out.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-use crate::ids::{LockId, NodeId};
+use crate::ids::{LockId, NodeId, Ticket};
 use crate::io::Io;
 use crate::step::Step;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What happens to channels.
 #[derive(Debug)]
 pub(crate) enum Input<'a> {
-    /// A waiter of a lock listens for its releases.
-    Listen(LockId, NodeId, Arc<[u8]>),
+    /// This waiter of a lock listens for its releases, or those in the server's queue.
+    Listen(LockId, NodeId, Arc<[u8]>, Option<Ticket>),
     /// A waiter in the server's queue listens for grants. Until the server confirms that they
     /// may pass unheard; then the waiters ask.
     ListenForGrants(LockId, NodeId, Arc<[u8]>),
@@ -65,7 +64,7 @@ struct Ears {
 impl Channels {
     pub(crate) fn input(&mut self, io: &mut Io, input: Input<'_>) {
         match input {
-            Input::Listen(lock, node, channel) => self.listen_for_releases(io, lock, node, channel),
+            Input::Listen(lock, node, channel, ticket) => self.listen_for_releases(io, (lock, ticket), node, channel),
             Input::ListenForGrants(lock, node, channel) => {
                 let ears = self.ears(lock, node);
                 if ears.grants.is_none() {
@@ -125,14 +124,15 @@ impl Channels {
     }
 
     /// Says so if the channel was listened to before, so that news may have passed this lock by.
-    fn listen_for_releases(&mut self, io: &mut Io, lock: LockId, node: NodeId, channel: Arc<[u8]>) {
+    fn listen_for_releases(&mut self, io: &mut Io, of: (LockId, Option<Ticket>), node: NodeId, channel: Arc<[u8]>) {
+        let (lock, ticket) = of;
         if self.is_listening(lock) {
             return;
         }
         let was_confirmed = self.listen(io, lock, node, Arc::clone(&channel));
         self.ears(lock, node).releases = Some((channel, was_confirmed));
         if was_confirmed {
-            io.step(Step::MissedNews(lock));
+            io.step(Step::MissedNews(lock, ticket));
         }
     }
 

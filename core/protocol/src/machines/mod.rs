@@ -1,7 +1,10 @@
 //! The machines of a client's locks. Each owns its state, takes inputs, and says by steps what follows for others.
 
 pub(crate) mod channels;
+pub(crate) mod fair_queue;
 mod ghosts;
 pub(crate) mod holds;
 pub(crate) mod inspections;
+mod news;
 pub(crate) mod releases;
+pub(crate) mod waiters;

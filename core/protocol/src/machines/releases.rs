@@ -68,7 +68,7 @@ pub(crate) enum Input {
     Closed,
     /// A lock whose waiters queue on the server is held by this owner, as an answer says, or
     /// a message (then true).
-    Seen(LockId, Arc<Keys>, Vec<u8>, bool),
+    Seen(LockId, Arc<Keys>, OwnerId, bool),
 }
 
 /// The releases of a client.
@@ -136,7 +136,7 @@ impl Releases {
             }
             Input::Connected(node, opened) => self.connected(io, node, &opened, now),
             Input::Closed => self.send_late_ones(io, now),
-            Input::Seen(lock, keys, owner, is_told) => self.seen(io, (lock, keys), &owner, is_told, now),
+            Input::Seen(lock, keys, owner, is_told) => self.seen(io, (lock, keys), owner, is_told, now),
         }
     }
 
@@ -365,11 +365,10 @@ impl Releases {
     }
 
     /// A lock is held, or said to be, by this owner. If it was given up here, it is released.
-    fn seen(&mut self, io: &mut Io, of: (LockId, Arc<Keys>), owner: &[u8], is_told: bool, now: Instant) {
-        let own = OwnerId::of_client(io.config().client, owner);
-        let Some(owner) = own.filter(|_| !io.has(Defect::PollsAreNoAttempts)) else {
+    fn seen(&mut self, io: &mut Io, of: (LockId, Arc<Keys>), owner: OwnerId, is_told: bool, now: Instant) {
+        if io.has(Defect::PollsAreNoAttempts) {
             return;
-        };
+        }
         // One whose release is on its way needs no other.
         let is_owed = |releases: &BTreeMap<ReleaseId, Release>| releases.values().any(|one| one.owner == owner);
         if !self.ghosts.has(&owner, now) || is_owed(&self.by_id) {

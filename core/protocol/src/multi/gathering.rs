@@ -65,7 +65,7 @@ impl Session {
             again,
             locks,
             under_way: Vec::new(),
-            plan: LeasePlan::of(first.lease, self.io.config().lease),
+            plan: LeasePlan::of(first.lease, self.locks.io().config().lease),
             until: first.wait.map(|wait| now + wait),
             context: first.context,
             around: BTreeMap::new(),
@@ -114,8 +114,8 @@ impl Session {
             ..gathering.plan
         };
         let keys = Keys::new(request.kind, &request.name, NodeId::default());
-        let around = request.context.and_then(|context| self.held_by(&keys, context));
-        let around = around.and_then(|id| Some((id, self.holds.get(id)?.plan())));
+        let around = request.context.and_then(|context| self.locks.held_by(&keys, context));
+        let around = around.and_then(|id| Some((id, self.locks.holds().get(id)?.plan())));
         let part = self.part_ticket(Some(ticket));
         if let Some(gathering) = self.composites.multis.gatherings.get_mut(&ticket) {
             gathering.under_way = vec![part];
@@ -135,17 +135,25 @@ impl Session {
         let (leases, plan, is_new) = (gathering.leases.clone(), gathering.plan, gathering.again.is_none());
         let answer_by = gathering.answer_by(now);
         let in_vain = gathering.renewed_in_vain;
-        let waited = (gathering.waited || in_vain) && !self.io.has(Defect::LostMemberIsGranted);
+        let waited = (gathering.waited || in_vain) && !self.locks.io().has(Defect::LostMemberIsGranted);
         // What was just granted is long enough. What is entered again may be anything.
-        let may_be_short = is_new || self.io.has(Defect::ReentryLeavesMembers);
+        let may_be_short = is_new || self.locks.io().has(Defect::ReentryLeavesMembers);
         let slack = plan.length.checked_div(10).filter(|_| may_be_short).unwrap_or_default();
         // What was granted just now is there.
         let newest = leases.last().copied().filter(|_| !in_vain);
-        let unit = if self.io.has(Defect::MultiLockUnits) { 1_000 } else { 1 };
+        let unit = if self.locks.io().has(Defect::MultiLockUnits) {
+            1_000
+        } else {
+            1
+        };
         let mut under_way = Vec::new();
         for lease in leases {
-            let Some(id) = self.holds.of_lease(lease) else { continue };
-            let Some(hold) = self.holds.get(id) else { continue };
+            let Some(id) = self.locks.holds().of_lease(lease) else {
+                continue;
+            };
+            let Some(hold) = self.locks.holds().get(id) else {
+                continue;
+            };
             // What the caller had before gets its own back.
             let is_own = is_new && hold.levels().len() == 1;
             let renewed = if is_own { plan } else { hold.plan() };
@@ -193,7 +201,7 @@ impl Session {
             self.enter_whole(ticket, whole, gathering.plan, now);
             return;
         }
-        let lease = self.io.next_lease();
+        let lease = self.locks.io_mut().next_lease();
         for part in &gathering.leases {
             self.composites.include(*part, lease);
         }
@@ -214,7 +222,7 @@ impl Session {
 
     /// Gives one more lease of a whole that is held.
     fn enter_whole(&mut self, ticket: Ticket, whole: LeaseId, plan: LeasePlan, now: Instant) {
-        let lease = self.io.next_lease();
+        let lease = self.locks.io_mut().next_lease();
         let Some(multi) = self
             .composites
             .multis

@@ -27,7 +27,7 @@ impl Session {
         let Some(ticket) = of.map(|(ticket, _)| *ticket) else {
             return false;
         };
-        if !self.io.has(Defect::LostMemberIsGranted) {
+        if !self.locks.io().has(Defect::LostMemberIsGranted) {
             self.gather_again(ticket, now);
         }
         true
@@ -64,7 +64,11 @@ impl Session {
     /// One more lock is granted: did others have to be held meanwhile for longer than its
     /// first attempt took, or was the answer to that late?
     pub(super) fn note_wait(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
-        let hold = self.holds.of_lease(lease).and_then(|id| self.holds.get(id));
+        let hold = self
+            .locks
+            .holds()
+            .of_lease(lease)
+            .and_then(|id| self.locks.holds().get(id));
         let Some((gathering, hold)) = self.composites.multis.gatherings.get_mut(&ticket).zip(hold) else {
             return;
         };

@@ -26,7 +26,7 @@ const MOST_DOUBLINGS: u32 = 16;
 
 /// The questions of one queue that messages have caused.
 #[derive(Debug, Default)]
-pub(crate) struct Wakes {
+pub(super) struct Wakes {
     /// How many found the same holder, since something changed.
     fruitless: u32,
     /// When the last was asked.
@@ -37,21 +37,21 @@ pub(crate) struct Wakes {
 
 impl Wakes {
     /// When the next message may cause one. No gap is longer than `longest`.
-    pub(crate) fn earliest(&self, longest: Duration) -> Option<Instant> {
+    pub(super) fn earliest(&self, longest: Duration) -> Option<Instant> {
         let doublings = self.fruitless.saturating_sub(FREE).min(MOST_DOUBLINGS);
         let gap = MIN_GAP.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX));
         self.last.map(|last| last + gap.min(longest))
     }
 
     /// A message causes one.
-    pub(crate) fn asks(&mut self, now: Instant) {
+    pub(super) fn asks(&mut self, now: Instant) {
         self.last = Some(now);
         self.open = self.open.saturating_add(1);
     }
 
     /// An answer came, to one of them or to another question; whether it says what the one
     /// before it did.
-    pub(crate) fn answered(&mut self, is_the_same: bool) {
+    pub(super) fn answered(&mut self, is_the_same: bool) {
         if !is_the_same {
             self.changed();
         } else if self.open > 0 {
@@ -61,7 +61,7 @@ impl Wakes {
     }
 
     /// The lock was granted or released.
-    pub(crate) fn changed(&mut self) {
+    pub(super) fn changed(&mut self) {
         *self = Self::default();
     }
 }

@@ -7,25 +7,28 @@
 //! turn, a client that knows of listeners elsewhere pauses after 16 local grants
 //! or 20 ms in a row.
 
+use super::wakes::Wakes;
 use crate::error::Holder;
-use crate::ids::{CallId, HoldId, LockId, NodeId, Ticket};
+use crate::ids::{HoldId, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Keys, Kind};
-use crate::wakes::Wakes;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The longest gap between questions about what several hold at a time.
 const SHARED_GAP: Duration = Duration::from_millis(16);
+/// A TTL is whole milliseconds on the wire, and clocks run at different rates.
+const ROUNDING: Duration = Duration::from_millis(2);
 
 /// Where a caller stands until it is granted the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(super) enum Place {
     /// In this client's queue, of which only the first asks the server.
     Queue,
     /// In the server's queue.
-    Line,
+    Server,
     /// In none: it waits for nobody here, and has no turn that could be over.
     Alone,
 }
@@ -33,9 +36,9 @@ pub(crate) enum Place {
 impl Place {
     /// A read inside a write is the writer's own. And where several hold at a time there may be room for who tries
     /// once, though others of this client are asking: only the server knows.
-    pub(crate) const fn of(kind: Kind, once: bool, inside: bool) -> Self {
+    pub(super) const fn of(kind: Kind, once: bool, inside: bool) -> Self {
         if kind.queues_on_server() {
-            Self::Line
+            Self::Server
         } else if inside || (once && !kind.is_exclusive()) {
             Self::Alone
         } else {
@@ -46,40 +49,63 @@ impl Place {
 
 /// One lock's waiters and holder in this client.
 #[derive(Debug)]
-pub(crate) struct Queue {
-    /// The server that the lock lives on.
-    pub(crate) node: NodeId,
+pub(super) struct Queue {
     /// What the waiters contend for.
     at: (NodeId, Gate, Arc<[u8]>),
     /// Where its releases are published.
-    pub(crate) channel: Arc<[u8]>,
+    channel: Arc<[u8]>,
     /// In order of arrival; the first one contends on the server.
-    pub(crate) waiting: VecDeque<Ticket>,
+    waiting: VecDeque<Ticket>,
     /// The waiters that stand in the server's queue.
-    pub(crate) line: Line,
+    on_server: BTreeSet<Ticket>,
     /// Those who ask whoever else does: reads inside a write, and who tries once for what several hold.
-    pub(crate) alone: BTreeSet<Ticket>,
+    alone: BTreeSet<Ticket>,
     /// The hold that keeps the others waiting, while it is valid; none if the lock
     /// is held by several at a time.
-    pub(crate) holding: Option<HoldId>,
+    holding: Option<HoldId>,
     /// Whose turn it is, this client's or another's.
-    pub(crate) turn: Turn,
+    turn: Turn,
     /// The last thing the server said of this lock, and when.
-    pub(crate) last_answer: Option<(Instant, LastAnswer)>,
+    last_answer: Option<(Instant, LastAnswer)>,
     /// When the server last answered an attempt, or the lock was last held here, so
     /// that nobody had to ask.
-    pub(crate) heard: Option<Instant>,
+    heard: Option<Instant>,
     /// How often messages make us ask.
-    pub(crate) wakes: Wakes,
+    wakes: Wakes,
 }
 
 impl Queue {
+    fn new(keys: &Keys, at: (NodeId, Gate, Arc<[u8]>)) -> Self {
+        Self {
+            at,
+            channel: Arc::clone(&keys.channel),
+            waiting: VecDeque::new(),
+            on_server: BTreeSet::new(),
+            alone: BTreeSet::new(),
+            holding: None,
+            turn: Turn::default(),
+            last_answer: None,
+            heard: None,
+            wakes: Wakes::default(),
+        }
+    }
+
+    /// The server that the lock lives on.
+    pub(super) const fn node(&self) -> NodeId {
+        self.at.0
+    }
+
+    /// Where its releases are published.
+    pub(super) const fn channel(&self) -> &Arc<[u8]> {
+        &self.channel
+    }
+
     /// A caller comes.
-    pub(crate) fn enter(&mut self, ticket: Ticket, place: Place) {
+    pub(super) fn enter(&mut self, ticket: Ticket, place: Place) {
         match place {
             Place::Queue => self.waiting.push_back(ticket),
-            Place::Line => {
-                self.line.waiting.insert(ticket);
+            Place::Server => {
+                self.on_server.insert(ticket);
             }
             Place::Alone => {
                 self.alone.insert(ticket);
@@ -87,42 +113,128 @@ impl Queue {
         }
     }
 
-    /// A caller goes. `Session::leave_line` takes it out of the server's queue.
-    pub(crate) fn leave(&mut self, ticket: Ticket) {
+    /// A caller goes. Says whether it stood in the server's queue.
+    pub(super) fn leave(&mut self, ticket: Ticket) -> bool {
         self.waiting.retain(|waiting| *waiting != ticket);
         self.alone.remove(&ticket);
+        self.on_server.remove(&ticket)
     }
 
-    /// Whether nobody waits or holds here.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.line.waiting.is_empty() && self.holding.is_none()
+    /// The first of those who wait here.
+    pub(super) fn first(&self) -> Option<Ticket> {
+        self.waiting.front().copied()
     }
 
-    /// Whether somebody here waits who would ask now.
-    pub(crate) fn is_waited_at(&self) -> bool {
-        (!self.waiting.is_empty() && self.holding.is_none()) || !self.line.waiting.is_empty()
+    /// Those who stand in the server's queue.
+    pub(super) fn on_server(&self) -> impl Iterator<Item = Ticket> {
+        self.on_server.iter().copied()
     }
 
-    /// Whether the server answered an attempt, or the lock was held here, after that.
-    pub(crate) fn was_heard_after(&self, at: Instant) -> bool {
-        self.heard.is_some_and(|heard| heard > at)
+    /// The hold that keeps the others waiting.
+    pub(super) const fn holding(&self) -> Option<HoldId> {
+        self.holding
     }
 
-    /// Whether its waiters ask for permits.
-    pub(crate) fn counts_permits(&self) -> bool {
-        self.at.1 == Gate::Semaphore
+    pub(super) const fn held_by(&mut self, hold: HoldId) {
+        self.holding = Some(hold);
+    }
+
+    /// The hold keeps nobody waiting any longer, if it did.
+    pub(super) fn freed_by(&mut self, hold: HoldId, now: Instant) {
+        if self.holding == Some(hold) {
+            self.holding = None;
+            self.heard = Some(now);
+            self.turn.released(now);
+            self.wakes.changed();
+        }
+    }
+
+    /// The lock was granted here.
+    pub(super) fn granted(&mut self, now: Instant) {
+        self.turn.granted(now);
+        self.wakes.changed();
+    }
+
+    /// Whether the next local attempt lets others go first; then it is their turn.
+    pub(super) fn passes_on(&mut self, now: Instant) -> bool {
+        let is_over = self.turn.is_over(now);
+        if is_over {
+            self.turn.passed_on();
+        }
+        is_over
+    }
+
+    /// So many other connections heard a release.
+    pub(super) const fn heard_by(&mut self, others: u32) {
+        self.turn.heard_by(others);
+    }
+
+    /// The server answered an attempt.
+    pub(super) const fn answered(&mut self, now: Instant) {
+        self.heard = Some(now);
+    }
+
+    /// The server said who holds the lock, in the answer to a call of `sent`.
+    pub(super) fn note_held(&mut self, holder: Holder, sent: Instant, now: Instant) {
+        let is_the_same =
+            matches!(&self.last_answer, Some((at, LastAnswer::Held(last))) if is_same(last, *at, &holder, sent));
+        self.wakes.answered(is_the_same);
+        self.last_answer = Some((now, LastAnswer::Held(holder)));
+        self.turn.passed_on();
+    }
+
+    /// The server did not say who holds the lock.
+    pub(super) fn note_failure(&mut self, why: String, now: Instant) {
+        self.last_answer = Some((now, LastAnswer::Failed(why)));
+    }
+
+    /// Who holds the lock, as the server said last, and when.
+    pub(super) const fn last_holder(&self) -> Option<(Instant, &Holder)> {
+        match &self.last_answer {
+            Some((at, LastAnswer::Held(holder))) => Some((*at, holder)),
+            _ => None,
+        }
+    }
+
+    /// Why the server did not say who holds the lock since then.
+    pub(super) fn failure_since(&self, since: Instant) -> Option<&str> {
+        match &self.last_answer {
+            Some((at, LastAnswer::Failed(why))) if *at >= since => Some(why),
+            _ => None,
+        }
     }
 
     /// Why the server did not say who holds the lock when it was last asked.
-    pub(crate) fn last_failure(&self) -> Option<&str> {
+    pub(super) fn last_failure(&self) -> Option<&str> {
         match &self.last_answer {
             Some((at, LastAnswer::Failed(why))) if !self.was_heard_after(*at) => Some(why),
             _ => None,
         }
     }
 
+    /// When the server last answered an attempt, or the lock was last held here.
+    pub(super) const fn heard(&self) -> Option<Instant> {
+        self.heard
+    }
+
+    /// Whether the server answered an attempt, or the lock was held here, after that.
+    pub(super) fn was_heard_after(&self, at: Instant) -> bool {
+        self.heard.is_some_and(|heard| heard > at)
+    }
+
+    /// A message says that the lock may be free: whether to ask now, or when.
+    pub(super) fn message(&mut self, poll: Duration, now: Instant) -> Result<(), Instant> {
+        match self.wakes.earliest(self.longest_gap(poll)) {
+            Some(earliest) if now < earliest => Err(earliest),
+            _ => {
+                self.wakes.asks(now);
+                Ok(())
+            }
+        }
+    }
+
     /// The longest time for which questions in vain keep messages from causing another.
-    pub(crate) fn longest_gap(&self, poll: Duration) -> Duration {
+    fn longest_gap(&self, poll: Duration) -> Duration {
         match self.at.1 {
             // Of several holders the answer names one, so a change may go unseen.
             Gate::Semaphore => poll.min(SHARED_GAP),
@@ -130,39 +242,56 @@ impl Queue {
         }
     }
 
+    /// Whether its waiters ask for permits.
+    pub(super) fn counts_permits(&self) -> bool {
+        self.at.1 == Gate::Semaphore
+    }
+
+    /// Whether nobody waits or holds here.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.on_server.is_empty() && self.holding.is_none()
+    }
+
+    /// Whether somebody here waits who would ask now.
+    pub(super) fn is_waited_at(&self) -> bool {
+        (!self.waiting.is_empty() && self.holding.is_none()) || !self.on_server.is_empty()
+    }
+
     /// Whether nobody here asks, waits or holds.
-    pub(crate) fn is_unused(&self) -> bool {
+    pub(super) fn is_unused(&self) -> bool {
         self.is_idle() && self.alone.is_empty()
     }
-}
 
-/// The waiters of the fair lock, which all contend on the server.
-#[derive(Debug, Default)]
-pub(crate) struct Line {
-    /// In order of arrival.
-    pub(crate) waiting: BTreeSet<Ticket>,
-    /// The keys that they share.
-    pub(crate) keys: Option<Arc<Keys>>,
-    /// When the server was last told that they live.
-    pub(crate) last_poll: Option<Instant>,
-    /// The polls in flight, and the waiters that each speaks for.
-    pub(crate) polls: BTreeMap<CallId, Vec<Ticket>>,
-    /// When a message last told of a grant to an owner that is nobody's here.
-    pub(crate) last_ghost: Option<Instant>,
+    /// Whether others wait for it elsewhere.
+    pub(super) fn is_shared(&self) -> bool {
+        self.turn.is_shared()
+    }
 }
 
 /// What the server said last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum LastAnswer {
+enum LastAnswer {
     /// The lock is held.
     Held(Holder),
     /// It refused to say, or its connection closed before it could; why and what to do, in words.
     Failed(String),
 }
 
+/// Whether the answer to a call of `sent` says what one that came at `at` did: the same owner,
+/// whose hold has not become longer since, as of libraries that acquire again under one owner id.
+/// A hold ends no later than the first answer says, and no earlier than the second.
+fn is_same(last: &Holder, at: Instant, holder: &Holder, sent: Instant) -> bool {
+    let until = |of: &Holder, at: Instant| of.remaining.map(|left| at + left);
+    let is_longer = match (until(last, at), until(holder, sent)) {
+        (Some(before), Some(until)) => until > before + ROUNDING,
+        (before, until) => before.is_some() != until.is_some(),
+    };
+    last.owner == holder.owner && !is_longer
+}
+
 /// How long this client has kept a lock to itself.
 #[derive(Debug, Default)]
-pub(crate) struct Turn {
+struct Turn {
     /// Grants since another client could have had the lock.
     grants: u32,
     /// When the first of them was.
@@ -199,7 +328,7 @@ impl Turn {
     }
 
     /// So many other connections heard a release.
-    pub(crate) fn heard_by(&mut self, others: u32) {
+    pub(crate) const fn heard_by(&mut self, others: u32) {
         self.others = others;
     }
 
@@ -228,7 +357,7 @@ impl Turn {
 
 /// The queues of a client.
 #[derive(Debug, Default)]
-pub(crate) struct Queues {
+pub(super) struct Queues {
     last: LockId,
     by_id: BTreeMap<LockId, Queue>,
     by_record: BTreeMap<(NodeId, Gate, Arc<[u8]>), LockId>,
@@ -236,7 +365,7 @@ pub(crate) struct Queues {
 
 impl Queues {
     /// The queue of a lock, made if there is none.
-    pub(crate) fn open(&mut self, keys: &Keys) -> LockId {
+    pub(super) fn open(&mut self, keys: &Keys) -> LockId {
         let at = place(keys);
         if let Some(id) = self.by_record.get(&at) {
             return *id;
@@ -244,59 +373,42 @@ impl Queues {
         self.last = self.last.next();
         let id = self.last;
         self.by_record.insert(at.clone(), id);
-        self.by_id.insert(
-            id,
-            Queue {
-                node: keys.node,
-                at,
-                channel: Arc::clone(&keys.channel),
-                waiting: VecDeque::new(),
-                line: Line::default(),
-                alone: BTreeSet::new(),
-                holding: None,
-                turn: Turn::default(),
-                last_answer: None,
-                heard: None,
-                wakes: Wakes::default(),
-            },
-        );
+        self.by_id.insert(id, Queue::new(keys, at));
         id
     }
 
-    /// The queue of a lock, if there is one.
-    pub(crate) fn find(&self, keys: &Keys) -> Option<LockId> {
-        self.find_at(keys, keys.kind.gate())
+    /// The queue at a gate of a record, if there is one.
+    pub(super) fn find(&self, keys: &Keys, gate: Gate) -> Option<LockId> {
+        let at = (keys.node, gate, Arc::clone(&keys.record));
+        self.by_record.get(&at).copied()
     }
 
-    /// The queue at another gate of the same record, if there is one.
-    pub(crate) fn find_at(&self, keys: &Keys, gate: Gate) -> Option<LockId> {
-        self.by_record
-            .get(&(keys.node, gate, Arc::clone(&keys.record)))
-            .copied()
-    }
-
-    pub(crate) fn get(&self, id: LockId) -> Option<&Queue> {
+    pub(super) fn get(&self, id: LockId) -> Option<&Queue> {
         self.by_id.get(&id)
     }
 
-    pub(crate) fn get_mut(&mut self, id: LockId) -> Option<&mut Queue> {
+    pub(super) fn get_mut(&mut self, id: LockId) -> Option<&mut Queue> {
         self.by_id.get_mut(&id)
     }
 
     /// All queues, oldest first.
-    pub(crate) fn ids(&self) -> Vec<LockId> {
+    pub(super) fn ids(&self) -> Vec<LockId> {
         self.by_id.keys().copied().collect()
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Queue> {
+        self.by_id.values_mut()
+    }
+
     /// Forgets a queue.
-    pub(crate) fn remove(&mut self, id: LockId) {
+    pub(super) fn remove(&mut self, id: LockId) {
         if let Some(queue) = self.by_id.remove(&id) {
             self.by_record.remove(&queue.at);
         }
     }
 
     /// How many there are.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.by_id.len()
     }
 }

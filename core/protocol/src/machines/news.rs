@@ -18,22 +18,22 @@ const MARGIN: Duration = Duration::from_millis(20);
 
 /// The news of a grant.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct News<'a> {
+pub(super) struct News<'a> {
     /// Whom the lock is granted to.
-    pub(crate) owner: &'a [u8],
+    pub(super) owner: &'a [u8],
     /// When the server last heard of it, in µs of its own clock.
     seen: u64,
     /// What it draws, if it wants one.
-    pub(crate) token: Option<Token>,
+    pub(super) token: Option<Token>,
 }
 
 /// The clock of a server: when a call was sent, and what the server's clock showed when it ran,
 /// in µs.
-pub(crate) type ClockSeen = (Instant, u64);
+pub(super) type ClockSeen = (Instant, u64);
 
 impl<'a> News<'a> {
     /// Reads it; `None` if it is no news.
-    pub(crate) fn parse(payload: &'a [u8]) -> Option<Self> {
+    pub(super) fn parse(payload: &'a [u8]) -> Option<Self> {
         let mut words = payload.split(|byte| *byte == b' ');
         let (owner, seen, token) = (words.next()?, words.next()?, words.next()?);
         let is_all = words.next().is_none() && !owner.is_empty();
@@ -47,7 +47,7 @@ impl<'a> News<'a> {
     }
 
     /// Whether its owner was last seen no earlier than when a call found it.
-    pub(crate) const fn is_late_enough(&self, found: ClockSeen) -> bool {
+    pub(super) const fn is_late_enough(&self, found: ClockSeen) -> bool {
         found.1 <= self.seen
     }
 
@@ -55,7 +55,7 @@ impl<'a> News<'a> {
     ///
     /// A server whose clock was set back since draws tokens that are ahead of it. They are not
     /// believed until its clock has passed them, and each such grant costs one question more.
-    pub(crate) fn is_plausible(&self, found: ClockSeen, wants_token: bool, now: Instant) -> bool {
+    pub(super) fn is_plausible(&self, found: ClockSeen, wants_token: bool, now: Instant) -> bool {
         let (sent, shown) = found;
         let latest = latest(sent, shown, now);
         let is_token = |token: Token| (self.seen..=latest).contains(&token.get());

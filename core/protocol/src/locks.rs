@@ -1,0 +1,496 @@
+//! The locks of a client: the machines, and the one router that hands on what each asks of the others.
+//!
+//! A machine takes inputs and answers with steps. The router gives each step to the machine that
+//! has the rule; what follows from a step comes before what comes after it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::calls::{Heir, InFlight, Purpose};
+use crate::error::{Error, ErrorKind, Operation};
+use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, NodeId, Ticket};
+use crate::instant::Instant;
+use crate::io::Io;
+use crate::kinds::{Gate, Keys, Kind};
+use crate::lease::LeasePlan;
+use crate::machines::channels::{self, Channels};
+use crate::machines::fair_queue::{self, FairQueue};
+use crate::machines::holds::{self, Hold, Holds};
+use crate::machines::inspections::{self, Inspections};
+use crate::machines::releases::{self, Releases};
+use crate::machines::waiters::{self, Answered, Waiters, Wanted};
+use crate::name::LockName;
+use crate::owner::OwnerId;
+use crate::reply::{CallError, Reply};
+use crate::step::Step;
+use crate::timers::Timer;
+use crate::types::{AcquireRequest, Event, Lane, Outcome};
+
+/// How long a subscription outlives the last waiter, so that a lock in steady
+/// use is not subscribed and unsubscribed for each of them.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// The machines of a client's locks.
+pub(crate) struct Locks {
+    io: Io,
+    waiters: Waiters,
+    fair_queue: FairQueue,
+    holds: Holds,
+    releases: Releases,
+    channels: Channels,
+    inspections: Inspections,
+    /// What callers are to be told.
+    told: VecDeque<Told>,
+}
+
+/// What leaves the machines.
+pub(crate) enum Told {
+    /// For a caller, or the composite lock that it concerns a member of.
+    Event(Event),
+    /// A caller was let into a hold once more, which is to be renewed so.
+    Entered(Ticket, HoldId, LeasePlan),
+}
+
+/// Where a caller stands that wants a lock.
+enum Place {
+    /// It holds the lock and is let in again.
+    Reenter(HoldId),
+    /// It writes, and wants to read inside the write hold of this owner.
+    Inside(OwnerId),
+    /// It holds nothing of it.
+    Outside,
+}
+
+impl Locks {
+    pub(crate) fn new(io: Io) -> Self {
+        Self {
+            io,
+            waiters: Waiters::default(),
+            fair_queue: FairQueue::default(),
+            holds: Holds::default(),
+            releases: Releases::default(),
+            channels: Channels::default(),
+            inspections: Inspections::default(),
+            told: VecDeque::new(),
+        }
+    }
+
+    pub(crate) const fn io(&self) -> &Io {
+        &self.io
+    }
+
+    pub(crate) const fn io_mut(&mut self) -> &mut Io {
+        &mut self.io
+    }
+
+    pub(crate) const fn holds(&self) -> &Holds {
+        &self.holds
+    }
+
+    /// The next thing that a caller is to be told.
+    pub(crate) fn next_told(&mut self) -> Option<Told> {
+        self.told.pop_front()
+    }
+
+    /// Takes a lock of one node for `ticket`, to last as planned.
+    pub(crate) fn acquire(
+        &mut self,
+        ticket: Ticket,
+        request: AcquireRequest,
+        (node, plan): (NodeId, LeasePlan),
+        now: Instant,
+    ) {
+        let keys = Arc::new(Keys::new(request.kind, &request.name, node));
+        // Who sees that its fixed lease is over, and comes back before the timer has told so,
+        // holds nothing any more.
+        let context = request.context.filter(|_| request.within.is_none());
+        if let Some(id) = context.and_then(|context| self.held_by(&keys, context)) {
+            self.hold(holds::Input::Return(id), now);
+        }
+        let inside = match self.place(&request, &keys, now) {
+            Ok(Place::Reenter(hold)) => return self.hold(holds::Input::Enter(ticket, hold, plan), now),
+            Ok(Place::Inside(writer)) => Some(writer),
+            Ok(Place::Outside) => None,
+            Err(error) => {
+                let outcome = Outcome::Failed(error.with_lock(request.name.as_str()));
+                self.told.push_back(Told::Event(Event::Completed { ticket, outcome }));
+                return;
+            }
+        };
+        let wanted = Wanted {
+            ticket,
+            request,
+            keys,
+            inside,
+            plan,
+        };
+        self.wait(waiters::Input::Wanted(wanted), now);
+    }
+
+    fn place(&self, request: &AcquireRequest, keys: &Keys, now: Instant) -> Result<Place, Error> {
+        let refuse = |message| Err(Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message));
+        let same = |hold: &Hold| hold.keys().record == keys.record && hold.keys().node == keys.node;
+        let around = match request.within {
+            Some(lease) => match self.holds.of_lease(lease) {
+                Some(id) if self.holds.get(id).is_some_and(same) => Some(id),
+                _ => return refuse("`within` is not a held lease of this lock; give one, or leave it out"),
+            },
+            None => request.context.and_then(|context| self.held_by(keys, context)),
+        };
+        let Some((id, hold)) = around.and_then(|id| Some((id, self.holds.get(id)?))) else {
+            return Ok(Place::Outside);
+        };
+        match (hold.keys().kind.gate(), keys.kind.gate()) {
+            (held, wanted) if held == wanted && keys.kind.is_reentrant() => Ok(Place::Reenter(id)),
+            (Gate::Write, Gate::Read) if hold.is_valid(now) => Ok(Place::Inside(hold.owner().clone())),
+            (Gate::Write, Gate::Read) => Err(hold.lost_error(Operation::Acquire)),
+            (Gate::Read, Gate::Write) => refuse(
+                "it is held for reading here, and waiting to write would wait for itself; release the read first",
+            ),
+            _ if request.within.is_some() => refuse("this kind of lock is not reentrant; leave `within` out"),
+            _ => Ok(Place::Outside),
+        }
+    }
+
+    /// The hold around a new one of `context`: its own, or the other side's of a
+    /// read-write lock.
+    pub(crate) fn held_by(&self, keys: &Keys, context: Context) -> Option<HoldId> {
+        let at = |gate| self.holds.of_context(self.waiters.find_at(keys, gate)?, context);
+        let own = keys.kind.gate();
+        match own {
+            Gate::Read => at(own).or_else(|| at(Gate::Write)),
+            Gate::Write => at(own).or_else(|| at(Gate::Read)),
+            Gate::Lock | Gate::Mutex | Gate::Semaphore => at(own),
+        }
+    }
+
+    /// What a context holds of a lock, at one of its gates.
+    pub(crate) fn holds_at(&self, keys: &Keys, gate: Gate, context: Context) -> impl Iterator<Item = &Hold> {
+        let lock = self.waiters.find_at(keys, gate).into_iter();
+        lock.flat_map(move |lock| self.holds.all_of_context(lock, context))
+    }
+
+    /// What a context holds of a lock.
+    pub(crate) fn holds_of(&self, kind: Kind, name: &LockName, context: Context) -> impl Iterator<Item = &Hold> {
+        let keys = Keys::new(kind, name, NodeId::default());
+        let lock = self.waiters.find(&keys).into_iter();
+        lock.flat_map(move |lock| self.holds.all_of_context(lock, context))
+    }
+
+    /// Whether a lease is one of this client: it is held, or was lost and is still to be released.
+    pub(crate) fn has_lease(&self, lease: LeaseId) -> bool {
+        self.holds.of_lease(lease).is_some()
+    }
+
+    pub(crate) fn hold(&mut self, input: holds::Input, now: Instant) {
+        self.holds.input(&mut self.io, input, now);
+        self.route(now);
+    }
+
+    pub(crate) fn inspect(&mut self, input: inspections::Input, now: Instant) {
+        self.inspections.input(&mut self.io, input, now);
+        self.route(now);
+    }
+
+    fn wait(&mut self, input: waiters::Input, now: Instant) {
+        self.waiters.input(&mut self.io, &self.holds, input, now);
+        self.route(now);
+    }
+
+    fn release(&mut self, input: releases::Input, now: Instant) {
+        self.releases.input(&mut self.io, input, now);
+        self.route(now);
+    }
+
+    fn hear(&mut self, input: channels::Input<'_>, now: Instant) {
+        self.channels.input(&mut self.io, input);
+        self.route(now);
+    }
+
+    fn queue(&mut self, input: fair_queue::Input, now: Instant) {
+        self.fair_queue.input(&mut self.io, input, now);
+        self.route(now);
+    }
+
+    /// The caller of a ticket went away.
+    pub(crate) fn cancel(&mut self, ticket: Ticket, now: Instant) {
+        self.wait(waiters::Input::Cancelled(ticket), now);
+        self.inspect(inspections::Input::Cancelled(ticket), now);
+        self.hold(holds::Input::Cancelled(ticket), now);
+        self.release(releases::Input::Cancelled(ticket), now);
+    }
+
+    /// The tickets of all who wait for a lock or for an answer.
+    pub(crate) fn waiting(&self) -> Vec<Ticket> {
+        let mut waiting = self.waiters.tickets();
+        waiting.append(&mut self.inspections.tickets());
+        waiting
+    }
+
+    /// The client closes: what was to be released later is released now.
+    pub(crate) fn release_at_once(&mut self, now: Instant) {
+        self.release(releases::Input::Closed, now);
+    }
+
+    /// Whether nothing is owed to the server.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.releases.is_empty()
+    }
+
+    /// How many entries all machines keep.
+    pub(crate) fn len(&self) -> usize {
+        [
+            self.waiters.len(),
+            self.fair_queue.len(),
+            self.holds.len(),
+            self.channels.len(),
+            self.releases.len(),
+            self.inspections.len(),
+            self.io.calls(),
+            self.io.timers(),
+        ]
+        .iter()
+        .fold(0, |sum, part| sum.saturating_add(*part))
+    }
+
+    /// A call's bytes are about to go to the socket.
+    pub(crate) fn sent(&mut self, call: CallId, now: Instant) {
+        let purpose = self.io.sent(call, now).map(|call| call.purpose);
+        if let Some(Purpose::Release(release)) = purpose {
+            self.release(releases::Input::Sent(release), now);
+        }
+    }
+
+    /// A call was answered, or its connection closed.
+    pub(crate) fn replied(&mut self, id: CallId, result: Result<Reply, CallError>, now: Instant) {
+        let Some((call, heirs)) = self.io.finish(id) else {
+            return;
+        };
+        let was_cut = call.was_cut(&result);
+        for heir in heirs {
+            match heir {
+                Heir::Hold(hold) => self.hold(holds::Input::Resolved(hold, id, was_cut), now),
+                Heir::Release(release) => self.release(releases::Input::Resolved(release, id, was_cut), now),
+            }
+        }
+        match call.purpose {
+            Purpose::Acquire { ticket, ttl } => self.attempt_answered(ticket, (id, call, ttl), result, now),
+            Purpose::Renew { hold, ttl } => self.hold(holds::Input::Renewed(hold, (id, call), ttl, result), now),
+            Purpose::Release(release) => self.release(releases::Input::Answered(release, id, call, result), now),
+            Purpose::Poll(lock) => self.queue(fair_queue::Input::Answered(lock, (id, call), result), now),
+            Purpose::Inspect(ticket) => self.inspect(inspections::Input::Answered(ticket, result), now),
+        }
+    }
+
+    fn attempt_answered(
+        &mut self,
+        ticket: Ticket,
+        (call, in_flight, ttl): (CallId, InFlight, Duration),
+        result: Result<Reply, CallError>,
+        now: Instant,
+    ) {
+        let answered = Answered {
+            ticket,
+            call,
+            in_flight,
+            ttl,
+            result,
+        };
+        self.wait(waiters::Input::Answered(answered), now);
+    }
+
+    /// The server confirmed a subscription.
+    pub(crate) fn subscribed(&mut self, node: NodeId, channel: &[u8], now: Instant) {
+        self.hear(channels::Input::Confirmed(node, channel), now);
+    }
+
+    /// A message came.
+    pub(crate) fn message(&mut self, node: NodeId, channel: &[u8], payload: &[u8], now: Instant) {
+        self.hear(channels::Input::Message(node, channel, payload), now);
+    }
+
+    /// The connection that carried a node's subscriptions is gone.
+    pub(crate) fn subscriptions_lost(&mut self, node: NodeId) {
+        self.channels.input(&mut self.io, channels::Input::Lost(node));
+    }
+
+    pub(crate) fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: &str, now: Instant) {
+        self.io.lane_closed(node, lane, cause);
+        if lane == Lane::Command {
+            self.wait(waiters::Input::Disconnected(node, cause.into()), now);
+        }
+        self.hold(holds::Input::LaneClosed(node), now);
+    }
+
+    /// These lanes have just opened: sends what waited for them.
+    pub(crate) fn lanes_opened(&mut self, node: NodeId, opened: &[Lane], now: Instant) {
+        for lane in opened {
+            self.io.lane_opened(node, *lane);
+        }
+        // What must go goes first, then what must stay, then what is wanted.
+        self.release(releases::Input::Connected(node, opened.to_vec()), now);
+        // Also while the other lane stayed open: the one that has opened may lead to another server by now,
+        // which then says that it has no record.
+        for lane in opened {
+            self.hold(holds::Input::Connected(node, *lane), now);
+        }
+        if opened.contains(&Lane::Command) {
+            self.inspect(inspections::Input::Connected, now);
+            for lock in self.waiters.locks() {
+                self.io.step(Step::MayBeFree(lock));
+                self.route(now);
+            }
+            self.wait(waiters::Input::Connected(node), now);
+        }
+    }
+
+    /// A timer has run out.
+    pub(crate) fn timer(&mut self, timer: Timer, now: Instant) {
+        match timer {
+            Timer::CallTimeout(id) => self.call_overdue(id, now),
+            Timer::Wake(ticket) => self.wait(waiters::Input::Woken(ticket), now),
+            Timer::Wait(ticket) => self.wait_over(ticket, now),
+            Timer::Silence(ticket) => self.wait(waiters::Input::Silence(ticket), now),
+            Timer::Renew(hold) => self.hold(holds::Input::RenewalDue(hold), now),
+            Timer::Deadline(hold) => self.hold(holds::Input::DeadlinePassed(hold), now),
+            Timer::ReleaseAgain(release) => self.release(releases::Input::Due(release), now),
+            Timer::ReleaseWait(release) => self.release(releases::Input::WaitOver(release), now),
+            Timer::Poll(lock) => self.queue(fair_queue::Input::PollDue(lock), now),
+            Timer::Heard(lock) => self.wait(waiters::Input::Heard(lock), now),
+            Timer::Linger(lock) => self.linger_over(lock, now),
+            // The composite locks'.
+            Timer::Share(_) | Timer::Majority(_) => {}
+        }
+    }
+
+    fn call_overdue(&mut self, id: CallId, now: Instant) {
+        let Some(call) = self.io.in_flight(id) else { return };
+        match call.purpose {
+            Purpose::Acquire { ticket, .. } => self.wait(waiters::Input::Overdue(ticket, id), now),
+            Purpose::Renew { hold, .. } => self.hold(holds::Input::RenewalOverdue(hold, id), now),
+            Purpose::Release(release) => self.release(releases::Input::Overdue(release, id), now),
+            // Its caller's own wait ends at the same time; the next poll comes by itself.
+            Purpose::Inspect(_) | Purpose::Poll(_) => {}
+        }
+    }
+
+    fn wait_over(&mut self, ticket: Ticket, now: Instant) {
+        if self.waiters.has(ticket) {
+            self.wait(waiters::Input::WaitOver(ticket), now);
+        } else if self.inspections.has(ticket) {
+            self.inspect(inspections::Input::Overdue(ticket), now);
+        } else {
+            self.hold(holds::Input::ExtensionOver(ticket), now);
+        }
+    }
+
+    /// Hands on what follows from an input, and from that.
+    fn route(&mut self, now: Instant) {
+        let mut steps = VecDeque::from(self.io.take_steps());
+        while let Some(step) = steps.pop_front() {
+            self.perform(step, now);
+            for step in self.io.take_steps().into_iter().rev() {
+                steps.push_front(step);
+            }
+        }
+    }
+
+    fn perform(&mut self, step: Step, now: Instant) {
+        use fair_queue::Input as Fair;
+        use waiters::Input as Wait;
+        let wait = match step {
+            Step::Tell(event) => return self.told.push_back(Told::Event(event)),
+            Step::Tidy(lock) => return self.tidy(lock, now),
+            Step::Owes(owed) => return self.releases.input(&mut self.io, releases::Input::Owed(owed), now),
+            Step::OwnerSeen(lock, owner, is_told) => return self.owner_seen(lock, owner, is_told, now),
+            Step::Granted(ticket, new) => {
+                return self.holds.input(&mut self.io, holds::Input::Granted(ticket, new), now);
+            }
+            Step::Entered(ticket, hold, plan) => return self.told.push_back(Told::Entered(ticket, hold, plan)),
+            Step::Listen(lock, node, channel, ticket) => {
+                let input = channels::Input::Listen(lock, node, channel, ticket);
+                return self.channels.input(&mut self.io, input);
+            }
+            Step::ListenForGrants(lock, node, channel) => {
+                let input = channels::Input::ListenForGrants(lock, node, channel);
+                return self.channels.input(&mut self.io, input);
+            }
+            Step::Joined(lock, ticket, owner, fencing) => {
+                return self.fair(Fair::Joined(lock, ticket, owner, fencing), now);
+            }
+            Step::Left(lock, ticket) => return self.fair(Fair::Left(lock, ticket), now),
+            Step::Found(ticket, lock, keys, found) => return self.fair(Fair::Found(lock, ticket, keys, found), now),
+            Step::PollSoon(lock) | Step::MissedNews(lock, None) => return self.fair(Fair::PollSoon(lock), now),
+            Step::PollBy(lock, by) => return self.fair(Fair::PollBy(lock, by), now),
+            Step::GrantTold(lock, payload) => return self.fair(Fair::Told(lock, payload), now),
+            Step::GhostReleased(lock) => return self.fair(Fair::GhostReleased(lock), now),
+            Step::GrantReplied(keys, payload) => match self.waiters.find(&keys) {
+                Some(lock) => return self.fair(Fair::Told(lock, payload), now),
+                None => return,
+            },
+            Step::MayBeFree(lock) => Wait::MayBeFree(lock),
+            Step::Published(lock, listeners) => Wait::Published(lock, self.channels.others(lock, listeners)),
+            Step::Refused(ticket, remaining, is_nobodys) => Wait::Refused(ticket, remaining, is_nobodys),
+            Step::Sleep(ticket, remaining) => Wait::Sleep(ticket, remaining),
+            Step::Ask(ticket) => Wait::Ask(ticket),
+            Step::StaleAnswer(ticket) | Step::MissedNews(_, Some(ticket)) => Wait::MissedNews(ticket),
+            Step::Advance(lock) => Wait::Advance(lock),
+            Step::Held(lock, hold) => Wait::Held(lock, hold),
+            Step::Freed(lock, hold) => Wait::Freed(lock, hold),
+            Step::Heard(lock) => Wait::Heard(lock),
+            Step::Polled(call, tickets) => Wait::Polled(call, tickets),
+            Step::PollAnswered(call, was_cut, tickets) => Wait::PollAnswered(call, was_cut, tickets),
+            Step::PollFailed(lock, tickets, failure) => Wait::PollFailed(lock, tickets, failure),
+            Step::HolderSeen(lock, owner, ttl, sent) => Wait::HolderSeen(lock, owner, ttl, sent),
+            Step::GrantedUnasked(ticket, granted) => Wait::GrantedUnasked(ticket, granted),
+            Step::AskAgain(ticket) => Wait::AskAgain(ticket),
+        };
+        self.waiters.input(&mut self.io, &self.holds, wait, now);
+    }
+
+    fn fair(&mut self, input: fair_queue::Input, now: Instant) {
+        self.fair_queue.input(&mut self.io, input, now);
+    }
+
+    /// An owner id of this client holds a lock. If it was given up here, it is released.
+    fn owner_seen(&mut self, lock: LockId, owner: OwnerId, is_told: bool, now: Instant) {
+        if let Some(keys) = self.fair_queue.keys(lock) {
+            let input = releases::Input::Seen(lock, Arc::clone(keys), owner, is_told);
+            self.releases.input(&mut self.io, input, now);
+        }
+    }
+
+    /// Forgets a lock that nobody needs: at once if nothing else knows of it,
+    /// else after a while.
+    fn tidy(&mut self, lock: LockId, now: Instant) {
+        if self.waiters.is_unused(lock) != Some(true) {
+            return;
+        }
+        if self.channels.is_listening(lock) || self.waiters.is_shared(lock) {
+            self.io.set(Timer::Linger(lock), now + LINGER);
+        } else if !self.holds.is_held_by_any(lock) {
+            self.forget(lock, now);
+        }
+    }
+
+    /// A lock has been idle for a while, unless it is in use again.
+    fn linger_over(&mut self, lock: LockId, now: Instant) {
+        if self.waiters.is_unused(lock) != Some(true) {
+            return;
+        }
+        self.channels.input(&mut self.io, channels::Input::Leave(lock));
+        if !self.holds.is_held_by_any(lock) {
+            self.forget(lock, now);
+        }
+    }
+
+    fn forget(&mut self, lock: LockId, now: Instant) {
+        self.io.stop(Timer::Linger(lock));
+        self.io.stop(Timer::Heard(lock));
+        self.waiters
+            .input(&mut self.io, &self.holds, waiters::Input::Forget(lock), now);
+        self.fair_queue
+            .input(&mut self.io, fair_queue::Input::Forget(lock), now);
+    }
+}

@@ -1,0 +1,120 @@
+//! How a wait ends without the lock, and what its caller is told: that another owner
+//! holds it (`LockTimeout`), or that the server did not say so (`Unavailable`).
+
+use std::time::Duration;
+
+use super::queue::Queue;
+use super::request::Request;
+use crate::error::{Error, ErrorKind, Holder, Operation};
+use crate::instant::Instant;
+use crate::io::Io;
+use crate::kinds::Keys;
+use crate::types::Outcome;
+
+/// A caller as it is when its wait ends: its request, the queue of its lock, and who of this
+/// client holds the lock.
+pub(super) struct Wait<'a> {
+    pub(super) request: &'a Request,
+    pub(super) queue: Option<&'a Queue>,
+    pub(super) local: Option<Holder>,
+}
+
+impl Wait<'_> {
+    /// What a caller is told that waited as long as it wanted.
+    pub(super) fn outcome(self, io: &Io, now: Instant) -> Outcome {
+        let error = self.not_granted(io, now);
+        match error.kind() {
+            ErrorKind::LockTimeout => Outcome::NotGranted(error),
+            _ => Outcome::Failed(error),
+        }
+    }
+
+    /// Why it does not get the lock: it is held (`LockTimeout`), or the server did not say
+    /// so (`Unavailable`).
+    fn not_granted(self, io: &Io, now: Instant) -> Error {
+        let request = self.request;
+        let waited = now.saturating_since(request.started());
+        let told = self.queue.and_then(|queue| {
+            let (at, holder) = queue.last_holder()?;
+            // A waiter whose turn never came has it from those before it.
+            let is_theirs = request.last_try().is_none() && !queue.was_heard_after(at);
+            (at >= request.started() || is_theirs).then(|| holder.clone())
+        });
+        match self.local.or(told) {
+            Some(holder) => held_error(request.keys(), Some(waited), holder),
+            None if others_had_it(request, self.queue, io) => request.failed(
+                ErrorKind::LockTimeout,
+                format!("not granted after {waited:?}: others of this client come first; wait longer"),
+            ),
+            None => no_answer(request, self.queue, io, now),
+        }
+    }
+}
+
+/// Whether a caller's turn to ask never came since others of this client had the lock, or were
+/// answered, while it waited.
+fn others_had_it(request: &Request, queue: Option<&Queue>, io: &Io) -> bool {
+    let Some(queue) = queue else { return false };
+    let is_heard = queue.heard().is_some_and(|heard| heard >= request.started());
+    let is_answered = io.is_connected(request.node()) && queue.last_failure().is_none();
+    request.last_try().is_none() && is_heard && is_answered
+}
+
+/// Why a caller does not hear who holds the lock.
+pub(super) fn no_answer(request: &Request, queue: Option<&Queue>, io: &Io, now: Instant) -> Error {
+    let waited = now.saturating_since(request.started());
+    let node = request.node();
+    let is_connected = io.is_connected(node);
+    let failure = queue.and_then(|queue| queue.failure_since(request.started()));
+    let message = match failure {
+        Some(why) if is_connected => format!("not granted after {waited:?}: {why}"),
+        _ if is_connected => io.unreached(node, waited),
+        _ => format!("not granted after {waited:?}: {}", io.unreached(node, waited)),
+    };
+    request.failed(ErrorKind::Unavailable, message)
+}
+
+/// What a caller that does not wait is told by a local check, with no server call.
+pub(super) fn others_first(keys: &Keys, queue: Option<&Queue>, local: Option<Holder>, io: &Io) -> Outcome {
+    if let Some(holder) = local {
+        return Outcome::NotGranted(held_error(keys, None, holder));
+    }
+    let silence = if io.is_connected(keys.node) {
+        queue.and_then(Queue::last_failure).map(str::to_owned)
+    } else {
+        Some(io.unreached(keys.node, Duration::ZERO))
+    };
+    let error = |kind, why: &str| {
+        let message = format!("not granted: {why}");
+        Error::new(kind, Operation::Acquire, message).with_lock(keys.name.as_str())
+    };
+    match silence {
+        // Those who wait hear nothing either.
+        Some(why) => Outcome::Failed(error(ErrorKind::Unavailable, &why)),
+        None => {
+            let why = "others of this client wait for it already; wait longer or try again";
+            Outcome::NotGranted(error(ErrorKind::LockTimeout, why))
+        }
+    }
+}
+
+/// What a caller is told that waited so long, or was refused without asking the server.
+fn held_error(keys: &Keys, waited: Option<Duration>, holder: Holder) -> Error {
+    let after = waited.map_or_else(String::new, |waited| format!(" after {waited:?}"));
+    if holder.owner.is_empty() && keys.kind.queues_on_server() {
+        let message = format!("not granted{after}: others wait for it and come first; wait longer or try again");
+        return Error::new(ErrorKind::LockTimeout, Operation::Acquire, message).with_lock(keys.name.as_str());
+    }
+    let left = match holder.remaining {
+        Some(left) => format!("for another {left:?} unless it is renewed"),
+        None => "by a record without TTL".into(),
+    };
+    let by = match holder.owner.as_str() {
+        "" => "an owner without a name",
+        owner => owner,
+    };
+    let message = format!("not granted{after}: held by {by} {left}; wait longer or try again");
+    Error::new(ErrorKind::LockTimeout, Operation::Acquire, message)
+        .with_lock(keys.name.as_str())
+        .with_holder(Some(holder))
+}

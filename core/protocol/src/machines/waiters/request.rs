@@ -1,0 +1,353 @@
+//! One acquisition, from ticket to grant or refusal.
+//!
+//! ```text
+//!            first in the queue, nobody here holds the lock
+//!  Queued ───────────────────────────────────────────────► Trying
+//!    │  our turn is over                                    │ ▲ │
+//!    └────────────────► Pausing ── 2–5 ms ──────────────────┘ │ │ granted
+//!                                                    message, │ │────────► a Hold
+//!                          refused, or no answer      TTL or  │ │ wait = 0, or
+//!                       Trying ─────────► Sleeping ── poll ───┘ │ it cannot work
+//!                                                               └────────► refused
+//!
+//!  any state ── wait is over, cancelled, closed ──► gone; what a call in flight
+//!                                                  may still be granted is owed a
+//!                                                  release
+//! ```
+//!
+//! Only the first request of a queue leaves `Queued`. Who stands in the server's
+//! queue, or in none, is `Trying` from the start. A request keeps one owner id for
+//! all its attempts, so that asking again after a lost answer finds its own record;
+//! once a release for that id is owed, it draws a new one.
+
+use super::queue::Place;
+use crate::calls::{InFlight, Purpose, Unresolved};
+use crate::error::{Error, ErrorKind, Operation};
+use crate::ids::{CallId, Context, LockId, NodeId, Ticket};
+use crate::instant::Instant;
+use crate::io::Io;
+use crate::kinds::{Attempt, Keys};
+use crate::lease::LeasePlan;
+use crate::owner::OwnerId;
+use crate::periods::{MAX_ATTEMPT, MIN_GAP};
+use crate::step::{Granted, NewHold, Owed};
+use crate::timers::Timer;
+use crate::types::{AcquireRequest, Lane};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Others are before it, or the lock is held in this client.
+    Queued,
+    /// It is first, and lets other clients go before it.
+    Pausing,
+    /// An attempt is in flight.
+    Trying(CallId),
+    /// It was refused, or there was no answer.
+    Sleeping,
+}
+
+/// One caller that wants a lock.
+#[derive(Debug)]
+pub(super) struct Request {
+    lock: LockId,
+    place: Place,
+    keys: Arc<Keys>,
+    owner: OwnerId,
+    context: Option<Context>,
+    plan: LeasePlan,
+    max_hold: Option<Duration>,
+    fencing: bool,
+    /// It tries once and does not wait.
+    once: bool,
+    /// The server told it that others hold what it wants.
+    told_held: bool,
+    /// The write hold that this read is taken inside.
+    inside: Option<OwnerId>,
+    /// A refusal left its mark on the server.
+    marked: bool,
+    /// A call was answered that it is in the server's queue.
+    queued: bool,
+    started: Instant,
+    state: State,
+    /// A message came while an attempt was in flight: the refusal may be stale.
+    again: bool,
+    last_try: Option<Instant>,
+    /// The first answer was given its grace.
+    graced: bool,
+    /// What the server may have granted without our knowing.
+    unresolved: Unresolved,
+}
+
+/// Why a request is where it is.
+pub(super) struct Arrival {
+    pub(super) lock: LockId,
+    pub(super) place: Place,
+    pub(super) keys: Arc<Keys>,
+    /// The write hold that a read is taken inside.
+    pub(super) inside: Option<OwnerId>,
+    pub(super) plan: LeasePlan,
+    pub(super) owner: OwnerId,
+}
+
+impl Request {
+    pub(super) fn new(arrival: Arrival, request: &AcquireRequest, now: Instant) -> Self {
+        Self {
+            lock: arrival.lock,
+            place: arrival.place,
+            keys: arrival.keys,
+            owner: arrival.owner,
+            context: request.context,
+            plan: arrival.plan,
+            max_hold: request.max_hold,
+            fencing: request.fencing,
+            once: tries_once(request),
+            told_held: false,
+            inside: arrival.inside,
+            marked: false,
+            queued: false,
+            started: now,
+            state: State::Queued,
+            again: false,
+            last_try: None,
+            graced: false,
+            unresolved: Unresolved::default(),
+        }
+    }
+
+    pub(super) const fn lock(&self) -> LockId {
+        self.lock
+    }
+
+    pub(super) const fn keys(&self) -> &Arc<Keys> {
+        &self.keys
+    }
+
+    pub(super) fn node(&self) -> NodeId {
+        self.keys.node
+    }
+
+    pub(super) const fn owner(&self) -> &OwnerId {
+        &self.owner
+    }
+
+    pub(super) const fn fencing(&self) -> bool {
+        self.fencing
+    }
+
+    pub(super) const fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Whether it tries once and does not wait.
+    pub(super) const fn is_once(&self) -> bool {
+        self.once
+    }
+
+    /// When it last asked the server.
+    pub(super) const fn last_try(&self) -> Option<Instant> {
+        self.last_try
+    }
+
+    /// Whether the server told it that others hold what it wants.
+    pub(super) const fn was_told_held(&self) -> bool {
+        self.told_held
+    }
+
+    /// Whether it left its mark on the server, to be renewed before that ends.
+    pub(super) const fn is_marked(&self) -> bool {
+        self.marked
+    }
+
+    /// Whether the server is known to have it in its queue.
+    pub(super) const fn is_queued(&self) -> bool {
+        self.queued
+    }
+
+    /// Whether an attempt is in flight.
+    pub(super) const fn is_trying(&self) -> bool {
+        matches!(self.state, State::Trying(_))
+    }
+
+    /// Whether this is the attempt in flight that counts.
+    pub(super) fn is_trying_by(&self, call: CallId) -> bool {
+        self.state == State::Trying(call)
+    }
+
+    pub(super) fn is_waiting_for_turn(&self) -> bool {
+        self.state == State::Queued
+    }
+
+    pub(super) fn is_sleeping(&self) -> bool {
+        self.state == State::Sleeping
+    }
+
+    /// Whether it was refused while the answer may have become stale.
+    pub(super) const fn is_stale(&self) -> bool {
+        self.again
+    }
+
+    /// Whether nobody else asks for it: it stands in no local queue.
+    pub(super) const fn asks_itself(&self) -> bool {
+        match self.place {
+            Place::Queue => false,
+            Place::Server => !self.is_queued(),
+            Place::Alone => true,
+        }
+    }
+
+    /// A message spoke of it while it was asking: the answer may be stale.
+    pub(super) const fn ask_again(&mut self) {
+        self.again = true;
+    }
+
+    pub(super) const fn found_queued(&mut self) {
+        self.queued = true;
+    }
+
+    /// Lets other clients go before it.
+    pub(super) const fn pause(&mut self) {
+        self.state = State::Pausing;
+    }
+
+    pub(super) const fn sleep(&mut self) {
+        self.state = State::Sleeping;
+    }
+
+    /// Whether the first answer is due: then it is waited for a little longer, once.
+    pub(super) const fn is_due_grace(&self) -> bool {
+        self.is_trying() && !self.once && !self.graced
+    }
+
+    pub(super) const fn give_grace(&mut self) {
+        self.graced = true;
+    }
+
+    /// A poll is an attempt of it, too.
+    pub(super) fn polled(&mut self, call: CallId) {
+        self.unresolved.open.push(call);
+    }
+
+    /// An attempt of it was answered, or cut off.
+    pub(super) fn resolved(&mut self, call: CallId, was_cut: bool) {
+        if self.is_attempt(call) {
+            self.unresolved.answered(call, was_cut);
+        }
+    }
+
+    /// Whether an answer to this call is of use: it is an attempt under its present owner id.
+    pub(super) fn is_attempt(&self, call: CallId) -> bool {
+        self.unresolved.open.contains(&call)
+    }
+
+    /// An attempt failed, perhaps in a way that does not exclude a grant.
+    pub(super) const fn failed_attempt(&mut self, may_be_granted: bool) {
+        self.unresolved.failed |= may_be_granted;
+    }
+
+    /// Whether there may be a record of it.
+    pub(super) fn is_unresolved(&self) -> bool {
+        self.unresolved.is_any()
+    }
+
+    /// The server refused it, since others hold the lock.
+    pub(super) fn refused(&mut self) {
+        self.told_held = true;
+        self.marked = !self.once && self.keys.kind.leaves_mark();
+    }
+
+    /// When an attempt was sent that was answered.
+    pub(super) fn sent(&self, call: InFlight) -> Instant {
+        call.sent.or(self.last_try).unwrap_or(self.started)
+    }
+
+    /// A pause, sleep or gap is over.
+    pub(super) fn wake(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
+        if matches!(self.state, State::Sleeping | State::Pausing) {
+            self.attempt(io, ticket, now);
+        }
+    }
+
+    pub(super) fn attempt_after_gap(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
+        let earliest = self.last_try.map_or(now, |last| last + MIN_GAP);
+        if now < earliest {
+            self.state = State::Sleeping;
+            io.set(Timer::Wake(ticket), earliest);
+        } else {
+            self.attempt(io, ticket, now);
+        }
+    }
+
+    /// Asks the server, if there is a connection; else sleeps until there is.
+    pub(super) fn attempt(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
+        io.stop(Timer::Wake(ticket));
+        let node = self.keys.node;
+        if !io.is_connected(node) {
+            self.state = State::Sleeping;
+            return;
+        }
+        let longest = self.max_hold.map_or(MAX_ATTEMPT, |max| max.min(MAX_ATTEMPT));
+        let ttl = self.plan.length.min(longest);
+        let invocation = self.keys.acquire(&Attempt {
+            owner: &self.owner,
+            ttl,
+            fencing: self.fencing,
+            waits: !self.once,
+            inside: self.inside.as_ref(),
+        });
+        let overdue = io.timeout(now);
+        let purpose = Purpose::Acquire { ticket, ttl };
+        let call = io.call(purpose, (node, Lane::Command), invocation, Some(overdue));
+        self.state = State::Trying(call);
+        self.again = false;
+        self.last_try = Some(now);
+        self.unresolved.open.push(call);
+    }
+
+    /// The release that is owed for what its owner id may have been granted. It draws a new
+    /// id: one is not used again once a release was sent for it.
+    pub(super) fn renounce(&mut self, io: &mut Io, granted: bool) -> Option<Owed> {
+        let fresh = io.owner_id();
+        let unresolved = std::mem::take(&mut self.unresolved);
+        let marked = std::mem::take(&mut self.marked);
+        self.queued = false;
+        let is_owed = unresolved.is_any() || granted || marked;
+        is_owed.then(|| Owed {
+            lock: self.lock,
+            keys: Arc::clone(&self.keys),
+            owner: std::mem::replace(&mut self.owner, fresh),
+            ticket: None,
+            hold: None,
+            unresolved,
+        })
+    }
+
+    /// What it becomes when it is granted.
+    pub(super) fn into_hold(self, granted: Granted) -> NewHold {
+        NewHold {
+            lock: self.lock,
+            keys: self.keys,
+            owner: self.owner,
+            context: self.context,
+            plan: self.plan,
+            max_hold: self.max_hold,
+            unresolved: self.unresolved,
+            token: granted.token.filter(|_| self.fencing),
+            sent: granted.sent,
+            ttl: granted.ttl,
+            provisional: granted.provisional,
+            waited: granted.provisional || granted.sent > self.started + MIN_GAP,
+        }
+    }
+
+    /// Why it comes to nothing.
+    pub(super) fn failed(&self, kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error::new(kind, Operation::Acquire, message).with_lock(self.keys.name.as_str())
+    }
+}
+
+/// Whether a caller does not wait.
+pub(super) fn tries_once(request: &AcquireRequest) -> bool {
+    request.wait.is_some_and(|wait| wait.is_zero())
+}

@@ -1,0 +1,83 @@
+//! What the answer to an attempt means.
+
+use std::time::Duration;
+
+use super::request::Request;
+use crate::calls::InFlight;
+use crate::defects::Defect;
+use crate::instant::Instant;
+use crate::io::Io;
+use crate::kinds::{Answer, parse_answer};
+use crate::lease::deadline;
+use crate::reply::{CallError, Refusal, Reply};
+use crate::step::Granted;
+use crate::wording::explain;
+
+/// What the answer to an attempt means.
+pub(super) enum Verdict {
+    /// The lock is held.
+    Granted(Granted),
+    /// It is, and too little is left of it.
+    TooLate,
+    /// Another owner holds it, or comes first.
+    Held {
+        owner: String,
+        remaining: Option<Duration>,
+        /// When the server put the waiter into its queue, in µs of its own clock.
+        queued: Option<u64>,
+    },
+    /// Asking again cannot help, for this reason; whether it may have been granted all the same.
+    Useless(String, bool),
+    /// It may help; whether this one may have been granted.
+    Failed(CallError, bool),
+}
+
+impl Verdict {
+    /// Of the answer to an attempt that asked for `ttl`.
+    pub(super) fn of(
+        result: Result<Reply, CallError>,
+        request: &Request,
+        (in_flight, ttl): (InFlight, Duration),
+        io: &Io,
+        now: Instant,
+    ) -> Self {
+        match result.map(|reply| parse_answer(&reply)) {
+            Ok(Some(Answer::Granted(token))) => {
+                let sent = request.sent(in_flight);
+                if deadline(sent, ttl) > now || io.has(Defect::ExpiredGrantIsHeld) {
+                    Self::Granted(Granted {
+                        token,
+                        sent,
+                        ttl,
+                        provisional: false,
+                    })
+                } else {
+                    Self::TooLate
+                }
+            }
+            Ok(Some(Answer::Held { owner, ttl, queued, .. })) => Self::Held {
+                owner,
+                remaining: ttl,
+                queued,
+            },
+            Ok(None) => {
+                let why = "the server's reply is not Leasehold's; is something between client and server?";
+                Self::Useless(why.into(), true)
+            }
+            Err(failure) => Self::of_failure(failure, request),
+        }
+    }
+
+    fn of_failure(failure: CallError, request: &Request) -> Self {
+        let CallError::Server { code, message } = &failure else {
+            return Self::Failed(failure, false);
+        };
+        let refusal = Refusal::of(code);
+        let may_be_granted = refusal != Refusal::BeforeWrite;
+        if refusal == Refusal::Temporary {
+            Self::Failed(failure, may_be_granted)
+        } else {
+            Self::Useless(explain(request.keys(), code, message), may_be_granted)
+        }
+    }
+}
