@@ -16,11 +16,13 @@
 
 mod acquiring;
 mod checks;
+mod choices;
 mod client;
 mod counted;
 mod defect;
 mod driver;
 mod fault;
+mod fnv;
 mod history;
 mod kinds;
 mod lapsing;
