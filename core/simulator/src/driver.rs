@@ -27,6 +27,9 @@ impl World {
             };
             let transmits: Vec<Transmit> = std::iter::from_fn(|| session.poll_transmit()).collect();
             let events: Vec<Told> = std::iter::from_fn(|| session.poll_event()).collect();
+            for transmit in &transmits {
+                self.calls.handed_out(self.now, client, transmit);
+            }
             let is_done = transmits.is_empty() && events.is_empty();
             // What is sent may be for the one behind the caller that is told.
             for event in events {

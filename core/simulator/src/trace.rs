@@ -237,10 +237,19 @@ impl Trace {
     }
 }
 
+/// A time, as lines begin with it.
+pub(crate) struct At(pub(crate) Micros);
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>5}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000)
+    }
+}
+
 struct Shown<'a>(Micros, &'a Line);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:>5}.{:06} {:?}", self.0 / 1_000_000, self.0 % 1_000_000, self.1)
+        write!(f, "{} {:?}", At(self.0), self.1)
     }
 }

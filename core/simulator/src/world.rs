@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use leasehold_protocol::{Call, CallError, CallId, NodeId, Reply};
 
+use crate::calls::Calls;
 use crate::checks::{
     Broken, Checked, Exclusion, Fencing, Following, Line, Operators, Owners, Progress, Removals, Renewal, Signals,
     Starvation, Wakes, broken, check_is_told,
@@ -126,6 +127,7 @@ pub(crate) struct World {
     pub(crate) names: Vec<leasehold_protocol::LockName>,
     pub(crate) ledger: Ledger,
     pub(crate) trace: Trace,
+    pub(crate) calls: Calls,
     pub(crate) faults: FaultCounts,
     pub(crate) operations: OperationCounts,
     pub(crate) exclusion: Exclusion,
@@ -174,6 +176,7 @@ impl World {
             .enumerate()
             .map(|(client, of)| Client::new(&plan, of, Chooser::Session { client }.generator(seed)))
             .collect();
+        let calls = Calls::new(clients.iter().map(|client| client.id.as_str()));
         let names = ["alpha", "beta", "gamma"].iter().take(plan.names.len());
         let mut world = Self {
             now: 0,
@@ -185,6 +188,7 @@ impl World {
                 .collect(),
             ledger: Ledger::default(),
             trace: Trace::new(print),
+            calls,
             faults: FaultCounts::default(),
             operations: OperationCounts::default(),
             exclusion: Exclusion {
