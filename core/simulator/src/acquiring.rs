@@ -30,25 +30,25 @@ impl World {
         };
         let (name, kind) = locks[0];
         let is_whole = locks.len() > 1;
-        let wait = self.patience();
+        let wait = self.patience(client, task);
         let is_entered_again = is_whole && again;
-        let terms = self.terms();
-        let lease = match is_entered_again && self.random.chance(500) {
+        let terms = self.terms(client, task);
+        let lease = match is_entered_again && self.choices.task(client, task).chance(500) {
             true => LeaseTerms::CLIENT,
             false => terms,
         };
         let bounded = if is_whole { 400 } else { 150 };
-        let max_hold = self
-            .random
+        let random = self.choices.task(client, task);
+        let max_hold = random
             .chance(bounded)
-            .then(|| Duration::from_millis(self.random.between(100, 1_500)));
-        let fencing = !self.random.chance(100);
+            .then(|| Duration::from_millis(random.between(100, 1_500)));
+        let fencing = !random.chance(100);
         let context = self.clients[client].tasks[task].context;
         // Without its lease, who cannot be let in again waits for itself. Several locks are
         // entered again by their context alone.
         let by_lease = match inside.and_then(|lease| self.ledger.get(client, lease)) {
-            Some(around) if is_whole || around.locks.len() > 1 => self.random.chance(30),
-            _ => self.random.chance(400) || !kind.is_reentrant(),
+            Some(around) if is_whole || around.locks.len() > 1 => self.choices.task(client, task).chance(30),
+            _ => self.choices.task(client, task).chance(400) || !kind.is_reentrant(),
         };
         let inside = match context {
             // Its own side's newest hold is entered again, and only else the other side's.
@@ -76,11 +76,11 @@ impl World {
             blocked: Vec::new(),
         };
         let mut requests: Vec<AcquireRequest> = locks.iter().map(request).collect();
-        let names_one_twice = is_whole && self.random.chance(20);
+        let names_one_twice = is_whole && self.choices.task(client, task).chance(20);
         if names_one_twice {
             requests.push(requests[0].clone());
         }
-        self.shuffle(&mut requests);
+        self.choices.task(client, task).shuffle(&mut requests);
         let now = self.clients[client].clock.at(self.now);
         let Some(session) = &mut self.clients[client].session else {
             return Ok(());
@@ -150,19 +150,20 @@ impl World {
             self.clients[client].tasks[task].context?;
             let mut reentrant = held.clone();
             reentrant.retain(|(_, kind)| kind.is_reentrant());
-            return match self.random.chance(700) || reentrant.is_empty() {
+            return match self.choices.task(client, task).chance(700) || reentrant.is_empty() {
                 true => Some(held),
-                false => Some(vec![self.random.pick(&reentrant)]),
+                false => Some(vec![self.choices.task(client, task).pick(&reentrant)]),
             };
         }
-        if !self.random.chance(self.plan.family.takes_together()) {
-            let name = self.random.index(self.names.len());
+        let random = self.choices.task(client, task);
+        if !random.chance(self.plan.family.takes_together()) {
+            let name = random.index(self.names.len());
             return Some(vec![(name, self.kind(client, task, name))]);
         }
         let mut names: Vec<usize> = (0..self.names.len()).collect();
-        self.shuffle(&mut names);
+        random.shuffle(&mut names);
         let most = names.len() as u64;
-        names.truncate(usize::try_from(self.random.between(2, most)).unwrap_or(2));
+        names.truncate(usize::try_from(random.between(2, most)).unwrap_or(2));
         names.sort_unstable();
         Some(
             names
@@ -174,7 +175,7 @@ impl World {
 
     /// The kind as which a caller wants a name.
     fn kind(&mut self, client: usize, task: usize, name: usize) -> Kind {
-        let drawn = self.random.pick(&self.plan.names[name]);
+        let drawn = self.choices.task(client, task).pick(&self.plan.names[name]);
         match &self.plan.crowd {
             Some(crowd) if (client, task) == (0, 0) => crowd.one,
             Some(crowd) => crowd.others,
@@ -183,21 +184,13 @@ impl World {
     }
 
     /// How long a caller waits; `None` for as long as it takes.
-    fn patience(&mut self) -> Option<Duration> {
-        let draw = self.random.between(0, 9);
-        match draw {
+    fn patience(&mut self, client: usize, task: usize) -> Option<Duration> {
+        let random = self.choices.task(client, task);
+        match random.between(0, 9) {
             0 | 1 => Some(Duration::ZERO),
             // Where one is to be kept waiting by many, nobody goes away.
-            2..=5 if self.plan.crowd.is_none() => Some(Duration::from_micros(self.random.between(MS, 2 * SECOND))),
+            2..=5 if self.plan.crowd.is_none() => Some(Duration::from_micros(random.between(MS, 2 * SECOND))),
             _ => None,
-        }
-    }
-
-    /// Puts things in any order.
-    fn shuffle<T>(&mut self, things: &mut [T]) {
-        for place in (1..things.len()).rev() {
-            let other = self.random.index(place + 1);
-            things.swap(place, other);
         }
     }
 
@@ -226,23 +219,24 @@ impl World {
     }
 
     /// The lease that a caller asks for.
-    fn terms(&mut self) -> LeaseTerms {
-        let Some(length) = self.lease() else {
+    fn terms(&mut self, client: usize, task: usize) -> LeaseTerms {
+        let Some(length) = self.lease(client, task) else {
             return LeaseTerms::CLIENT;
         };
         let renewed = LeaseTerms::renewed(length.get()).ok();
-        let terms = renewed.filter(|_| self.random.chance(400));
+        let terms = renewed.filter(|_| self.choices.task(client, task).chance(400));
         terms
             .or_else(|| LeaseTerms::fixed(length.get()).ok())
             .unwrap_or_default()
     }
 
     /// A length that a caller asks for; `None` for that of what it has.
-    pub(crate) fn lease(&mut self) -> Option<LeaseDuration> {
-        let millis = match self.random.between(0, 99) {
+    pub(crate) fn lease(&mut self, client: usize, task: usize) -> Option<LeaseDuration> {
+        let random = self.choices.task(client, task);
+        let millis = match random.between(0, 99) {
             0..=54 => return None,
-            55..=89 => self.random.between(100, 1_500),
-            90..=98 => self.random.between(1_500, 6_000),
+            55..=89 => random.between(100, 1_500),
+            90..=98 => random.between(1_500, 6_000),
             // Longer than an attempt asks for.
             _ => 31_000,
         };
@@ -257,7 +251,7 @@ impl World {
         locks: &[Lock],
         context: Context,
     ) -> Checked {
-        let part = self.random.pick(locks);
+        let part = self.choices.task(client, task).pick(locks);
         let (name, kind) = (self.names[part.0].clone(), part.1);
         let now = self.clients[client].clock.at(self.now);
         let Some(session) = &mut self.clients[client].session else {

@@ -42,7 +42,7 @@ pub(crate) struct Wires {
 }
 
 /// Which of the connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Line {
     Commands = 0,
     Renewals = 1,
@@ -102,8 +102,7 @@ pub(crate) struct Route {
 }
 
 impl Client {
-    pub(crate) fn new(plan: &Plan, of: &ClientPlan, random: &mut Random) -> Self {
-        let mut entropy = random.fork();
+    pub(crate) fn new(plan: &Plan, of: &ClientPlan, mut entropy: Random) -> Self {
         let mut draw = move || entropy.next();
         let id = ClientId::random(&mut draw);
         let config = Config {

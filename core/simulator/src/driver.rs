@@ -27,6 +27,9 @@ impl World {
             };
             let transmits: Vec<Transmit> = std::iter::from_fn(|| session.poll_transmit()).collect();
             let events: Vec<Told> = std::iter::from_fn(|| session.poll_event()).collect();
+            for transmit in &transmits {
+                self.calls.handed_out(self.now, client, transmit);
+            }
             let is_done = transmits.is_empty() && events.is_empty();
             // What is sent may be for the one behind the caller that is told.
             for event in events {
@@ -194,7 +197,7 @@ impl World {
                 script: call.script,
                 owner,
             });
-            let delay = self.delay(Fault::DelayedCall, self.plan.odds.delayed_call, client);
+            let delay = self.delay(Fault::DelayedCall, self.plan.odds.delayed_call, route);
             let at = self.travels(route, 0, delay);
             let call = Box::new(call);
             self.schedule_at(
@@ -218,7 +221,7 @@ impl World {
     /// When something that leaves now arrives, behind what left before it.
     fn travels(&mut self, route: Route, direction: usize, delay: Micros) -> Micros {
         let (least, most) = self.plan.latency;
-        let at = self.now + self.random.between(least, most) + delay;
+        let at = self.now + self.choices.line(route).between(least, most) + delay;
         let busy = &mut self.clients[route.client].link(route).busy_until[direction];
         *busy = at.max(*busy + 1);
         let at = *busy;
@@ -229,12 +232,12 @@ impl World {
     }
 
     /// By how much a fault delays something, if one strikes.
-    fn delay(&mut self, fault: Fault, odds: u64, client: usize) -> Micros {
-        if !self.is_rough || !self.random.chance(odds) {
+    fn delay(&mut self, fault: Fault, odds: u64, route: Route) -> Micros {
+        if !self.is_rough || !self.choices.line(route).chance(odds) {
             return 0;
         }
-        self.struck(fault, client);
-        self.random.between(10 * MS, 3 * self.plan.timeout())
+        self.struck(fault, route.client);
+        self.choices.line(route).between(10 * MS, 3 * self.plan.timeout())
     }
 
     /// A call reaches its server.
@@ -245,7 +248,7 @@ impl World {
             self.struck(Fault::LostCall, client);
             return Ok(());
         }
-        if is_current && self.is_rough && self.random.chance(self.plan.odds.lost_call) {
+        if is_current && self.is_rough && self.choices.line(route).chance(self.plan.odds.lost_call) {
             self.struck(Fault::LostCall, client);
             self.cut(route);
             return Ok(());
@@ -274,14 +277,14 @@ impl World {
         for (listener, delivery) in self.nodes[node].published() {
             self.publish(listener, node, &delivery.channel, &delivery.payload);
         }
-        if !is_current || (self.is_rough && self.random.chance(self.plan.odds.lost_reply)) {
+        if !is_current || (self.is_rough && self.choices.line(route).chance(self.plan.odds.lost_reply)) {
             self.struck(Fault::LostReply, client);
             if is_current {
                 self.cut(route);
             }
             return Ok(());
         }
-        let delay = self.delay(Fault::DelayedReply, self.plan.odds.delayed_reply, client);
+        let delay = self.delay(Fault::DelayedReply, self.plan.odds.delayed_reply, route);
         let at = self.travels(route, 1, delay);
         self.schedule_at(
             at,
@@ -424,11 +427,12 @@ impl World {
 
     pub(crate) fn publish(&mut self, client: usize, node: usize, channel: &Arc<[u8]>, payload: &Arc<[u8]>) {
         self.overhears(channel, payload);
-        if self.plan.is_deaf || (self.is_rough && self.random.chance(self.plan.odds.dropped_message)) {
+        let route = self.route(client, node, Line::Messages);
+        let odds = self.plan.odds.dropped_message;
+        if self.plan.is_deaf || (self.is_rough && self.choices.line(route).chance(odds)) {
             self.struck(Fault::DroppedMessage, client);
             return;
         }
-        let route = self.route(client, node, Line::Messages);
         let at = self.travels(route, 1, 0);
         let (channel, payload) = (Arc::clone(channel), Arc::clone(payload));
         self.schedule_at(
@@ -520,7 +524,7 @@ impl World {
     /// The network cuts a connection. A few of the calls on it may still arrive, in order.
     pub(crate) fn cut(&mut self, route: Route) {
         self.break_off(route);
-        let after = self.random.between(0, 2 * MS);
+        let after = self.choices.line(route).between(0, 2 * MS);
         self.schedule(after, Event::Closed { route });
     }
 
@@ -531,15 +535,16 @@ impl World {
             return;
         }
         let on_it = self.take_queued(|event| matches!(event, Event::Call { route: of, .. } if *of == route));
-        let survivors = match self.random.between(0, 2) {
+        let random = self.choices.line(route);
+        let survivors = match random.between(0, 2) {
             0 => 0,
             1 => on_it.len(),
-            _ => self.random.index(on_it.len() + 1),
+            _ => random.index(on_it.len() + 1),
         };
         // They may lie about for a while, and meet what the next connection carries.
-        let linger = self.random.pick(&[0, self.plan.timeout() / 2]);
+        let linger = random.pick(&[0, self.plan.timeout() / 2]);
+        let earliest = self.now + random.between(0, linger);
         let latest = self.now + self.plan.timeout() / 2;
-        let earliest = self.now + self.random.between(0, linger);
         for (place, (at, event)) in on_it.into_iter().enumerate() {
             if let Event::Call { route, call, .. } = event {
                 let survives = place < survivors;

@@ -1,6 +1,7 @@
 //! One history from its seed to its end: rough time, calm work, and an end in
 //! which everything is released, closed and gone.
 
+use crate::calls::Fingerprint;
 use crate::checks::{
     Broken, Checked, check_nothing_remains, check_only_crashed_remain, check_session_is_empty, check_ttl,
 };
@@ -23,6 +24,8 @@ pub struct Report {
     pub violation: Option<Violation>,
     /// The hash of everything that happened in it; the same in every run.
     pub trace_hash: u64,
+    /// The calls that sessions handed out in it.
+    pub calls: Fingerprint,
     /// How many things happened.
     pub steps: u64,
     /// How much time passed in it, in microseconds.
@@ -56,6 +59,14 @@ pub fn run(seed: u64, defect: Option<Defect>, print: bool) -> Report {
     report(World::new(seed, defect, print), seed, print)
 }
 
+/// Runs the history of a seed, and prints each call that a session hands out.
+#[must_use]
+pub fn run_printing_calls(seed: u64) -> Report {
+    let mut world = World::new(seed, None, false);
+    world.calls.print = true;
+    report(world, seed, false)
+}
+
 /// Runs the history of a seed for locks of one family, with sessions that make a mistake.
 #[cfg(feature = "defects")]
 #[must_use]
@@ -84,6 +95,7 @@ fn report(mut world: World, seed: u64, print: bool) -> Report {
         family: world.plan.family,
         violation,
         trace_hash: world.trace.hash(),
+        calls: world.calls.fingerprint(),
         steps: world.steps,
         virtual_micros: world.now,
         faults: world.faults,
@@ -160,4 +172,45 @@ fn only_crashed_remain(world: &mut World) -> Checked {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::choices::Chooser;
+    use crate::client::Client;
+    use crate::fault::Fault;
+
+    /// Faults that strike whatever sessions do.
+    const OF_THE_WORLD: &[Fault] = &[
+        Fault::NodeStop,
+        Fault::Demotion,
+        Fault::TemporaryError,
+        Fault::ClientPause,
+        Fault::ClientCrash,
+        Fault::ClientClose,
+        Fault::Invention,
+        Fault::RecordRemoved,
+        Fault::Flush,
+        Fault::ClockForward,
+        Fault::ClockBack,
+        Fault::Failover,
+    ];
+
+    #[test]
+    fn a_session_that_behaves_differently_moves_no_fault_of_the_world() {
+        let mut changed = 0;
+        for seed in 0..50 {
+            let mut world = World::new(seed, None, false);
+            let entropy = Chooser::Session { client: 99 }.generator(seed);
+            world.clients[0] = Client::new(&world.plan, &world.plan.clients[0], entropy);
+            let (one, other) = (run(seed, None, false), report(world, seed, false));
+            changed += u64::from(one.trace_hash != other.trace_hash);
+            for fault in OF_THE_WORLD {
+                let counts = (one.faults.of(*fault), other.faults.of(*fault));
+                assert_eq!(counts.0, counts.1, "seed {seed}, {fault:?}");
+            }
+        }
+        assert!(changed > 25, "{changed}");
+    }
 }

@@ -53,7 +53,7 @@ impl World {
 
     /// A task releases or extends a lease that lapsed: it is not its owner any more.
     pub(crate) fn comes_back(&mut self, client: usize, task: usize) -> Checked {
-        let draw = self.random.between(0, 2);
+        let draw = self.choices.task(client, task).between(0, 2);
         let of = &mut self.clients[client].tasks[task];
         let context = of.context;
         let Some((lease, locks)) = of.lapsed.pop() else {

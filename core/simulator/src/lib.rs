@@ -15,12 +15,15 @@
 #![forbid(unsafe_code)]
 
 mod acquiring;
+mod calls;
 mod checks;
+mod choices;
 mod client;
 mod counted;
 mod defect;
 mod driver;
 mod fault;
+mod fnv;
 mod history;
 mod kinds;
 mod lapsing;
@@ -44,12 +47,13 @@ mod trace;
 mod workload;
 mod world;
 
+pub use calls::Fingerprint;
 pub use checks::Broken;
 pub use defect::Defect;
 pub use fault::{Fault, FaultCounts};
 #[cfg(feature = "defects")]
 pub use history::run_mistaken;
-pub use history::{Report, Violation, run};
+pub use history::{Report, Violation, run, run_printing_calls};
 pub use kinds::Family;
-pub use many::{Summary, run_many, run_many_on};
+pub use many::{Summary, fingerprints_on, run_many, run_many_on};
 pub use operation::{Operation, OperationCounts};

@@ -11,6 +11,7 @@ use crate::checks::Checked;
 use crate::client::{Line, Route};
 use crate::fault::Fault;
 use crate::kinds::{self, Role, is_fair, role};
+use crate::random::Random;
 use crate::records::Record;
 use crate::time::{MS, Micros, SECOND};
 use crate::trace;
@@ -37,8 +38,9 @@ impl World {
         let is_told = std::mem::take(&mut link.is_told);
         self.note(trace::Line::Closed { client, node });
         let next = self.route(client, node, line);
-        let longest = self.random.pick(&[3 * MS, 200 * MS]);
-        let back_off = self.random.between(MS, longest);
+        let random = self.choices.line(route);
+        let longest = random.pick(&[3 * MS, 200 * MS]);
+        let back_off = random.between(MS, longest);
         self.schedule(back_off, Event::Opened { route: next });
         if is_told {
             self.tell(client, |session, now| match line.lane() {
@@ -59,7 +61,7 @@ impl World {
         let now = self.now;
         let away_until = self.clients[client].link(route).away_until;
         if self.nodes[node].stopped || self.nodes[node].is_moving || away_until > now {
-            let again = self.random.between(20 * MS, 100 * MS);
+            let again = self.choices.line(route).between(20 * MS, 100 * MS);
             self.schedule(again, Event::Opened { route });
             return Ok(());
         }
@@ -113,10 +115,10 @@ impl World {
     }
 
     /// One connection of a client is cut, and none takes its place for a while.
-    pub(crate) fn cut_one(&mut self, client: usize, node: usize) {
-        let line = self.random.pick(&Line::ALL);
-        let longest = self.random.pick(&[100 * MS, SECOND, 3 * SECOND]);
-        let away = self.random.between(MS, longest);
+    pub(crate) fn cut_one(&mut self, client: usize, node: usize, random: &mut Random) {
+        let line = random.pick(&Line::ALL);
+        let longest = random.pick(&[100 * MS, SECOND, 3 * SECOND]);
+        let away = random.between(MS, longest);
         let route = self.route(client, node, line);
         let until = self.now + away;
         let link = self.clients[client].link(route);

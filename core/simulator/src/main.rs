@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::Parser;
-use leasehold_simulator::{Summary, run, run_many, run_many_on};
+use leasehold_simulator::{Fingerprint, Summary, Violation, fingerprints_on, run, run_many_on, run_printing_calls};
 
 /// Simulates clients and servers of Leasehold in virtual time, with faults, and
 /// checks what is promised after every step.
@@ -18,6 +18,10 @@ struct Arguments {
     /// Prints everything that happens in it
     #[arg(long, requires = "seed")]
     trace: bool,
+    /// Prints a fingerprint of the calls that sessions hand out, a line for each history;
+    /// with --trace each call. What two builds print is compared by diff
+    #[arg(long)]
+    calls: bool,
     /// How many histories to run
     #[arg(long, default_value_t = 10_000)]
     histories: u64,
@@ -29,10 +33,19 @@ struct Arguments {
     threads: Option<NonZeroUsize>,
 }
 
+impl Arguments {
+    fn threads(&self) -> usize {
+        let all = || std::thread::available_parallelism().ok();
+        self.threads.or_else(all).map_or(1, usize::from)
+    }
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let is_good = match arguments.seed {
+        Some(seed) if arguments.calls => calls_of_one(seed, arguments.trace),
         Some(seed) => one(seed, arguments.trace),
+        None if arguments.calls => calls_of_many(&arguments),
         None => many(&arguments),
     };
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -50,18 +63,46 @@ fn one(seed: u64, trace: bool) -> bool {
     report.violation.is_none()
 }
 
-/// After so many, what they broke is printed.
+fn calls_of_one(seed: u64, trace: bool) -> bool {
+    let report = if trace {
+        run_printing_calls(seed)
+    } else {
+        run(seed, None, false)
+    };
+    print_calls(seed, &report.calls, report.violation.as_ref())
+}
+
+/// After so many, what they had is printed.
 const PART: u64 = 10_000;
+
+fn calls_of_many(arguments: &Arguments) -> bool {
+    let (mut done, mut is_good) = (0, true);
+    while done < arguments.histories {
+        let count = PART.min(arguments.histories - done);
+        let start = arguments.start.wrapping_add(done);
+        for (seed, calls, violation) in fingerprints_on(arguments.threads(), start, count) {
+            is_good &= print_calls(seed, &calls, violation.as_ref());
+        }
+        done += count;
+    }
+    is_good
+}
+
+/// A line of one history; whether it broke no promise.
+fn print_calls(seed: u64, calls: &Fingerprint, violation: Option<&Violation>) -> bool {
+    match violation {
+        Some(violation) => println!("seed {seed}: {calls}, {} is broken", violation.broken.invariant),
+        None => println!("seed {seed}: {calls}"),
+    }
+    violation.is_none()
+}
 
 fn many(arguments: &Arguments) -> bool {
     let mut summary = Summary::default();
     while summary.histories < arguments.histories {
         let start = arguments.start.wrapping_add(summary.histories);
         let count = PART.min(arguments.histories - summary.histories);
-        let part = match arguments.threads {
-            Some(threads) => run_many_on(threads.get(), start, count, None),
-            None => run_many(start, count, None),
-        };
+        let part = run_many_on(arguments.threads(), start, count, None);
         for (seed, violation) in &part.first {
             println!("{}\n", violation.report(*seed));
         }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::calls::Fingerprint;
 use crate::defect::Defect;
 use crate::fault::{Fault, FaultCounts};
 use crate::history::{Report, Violation, run};
@@ -53,26 +54,50 @@ pub fn run_many(start: u64, count: u64, defect: Option<Defect>) -> Summary {
 #[must_use]
 pub fn run_many_on(threads: usize, start: u64, count: u64, defect: Option<Defect>) -> Summary {
     let began = Instant::now();
+    let mut summary = Summary::default();
+    for part in on_threads(threads, start, count, defect, Summary::add) {
+        summary.merge(part);
+    }
+    summary.real_time = began.elapsed();
+    summary
+}
+
+/// The fingerprints of the histories of `count` seeds from `start` on, by seed, and the
+/// promise that each broke, if one did.
+#[must_use]
+pub fn fingerprints_on(threads: usize, start: u64, count: u64) -> Vec<(u64, Fingerprint, Option<Violation>)> {
+    let add = |of: &mut Vec<_>, report: Report| of.push((report.seed, report.calls, report.violation));
+    let mut fingerprints = on_threads(threads, start, count, None, add).concat();
+    fingerprints.sort_by_key(|(seed, ..)| seed.wrapping_sub(start));
+    fingerprints
+}
+
+/// Runs the histories of `count` seeds from `start` on; what each thread made of its own.
+fn on_threads<T: Default + Send>(
+    threads: usize,
+    start: u64,
+    count: u64,
+    defect: Option<Defect>,
+    add: impl Fn(&mut T, Report) + Sync,
+) -> Vec<T> {
     let next = AtomicU64::new(0);
-    let summary = Mutex::new(Summary::default());
+    let parts = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                let mut own = Summary::default();
+                let mut own = T::default();
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= count {
                         break;
                     }
-                    own.add(run(start.wrapping_add(number), defect, false));
+                    add(&mut own, run(start.wrapping_add(number), defect, false));
                 }
-                summary.lock().unwrap_or_else(PoisonError::into_inner).merge(own);
+                parts.lock().unwrap_or_else(PoisonError::into_inner).push(own);
             });
         }
     });
-    let mut summary = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
-    summary.real_time = began.elapsed();
-    summary
+    parts.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Summary {

@@ -30,9 +30,10 @@ impl World {
     /// A caller that holds nothing does what operators do, perhaps; whether it did.
     pub(crate) fn operates(&mut self, client: usize, task: usize) -> Result<bool, Broken> {
         let odds = self.plan.operators.clone();
-        let name = self.random.index(self.names.len());
-        let kind = self.random.pick(&self.plan.names[name]);
-        let draw = self.random.between(0, 999);
+        let random = self.choices.task(client, task);
+        let name = random.index(self.names.len());
+        let kind = random.pick(&self.plan.names[name]);
+        let draw = random.between(0, 999);
         if draw < odds.inspect {
             self.inspects(client, task, (name, kind))?;
         } else if draw < odds.inspect + odds.force {

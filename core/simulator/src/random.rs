@@ -1,4 +1,4 @@
-//! The seeded generator that every choice of a history comes from.
+//! The seeded generator that choices come from; `choices` says who has which.
 
 /// `SplitMix64`: small, fast, and the same on every machine.
 #[derive(Clone, Debug)]
@@ -39,6 +39,14 @@ impl Random {
     /// An index below `length`, which must not be zero.
     pub(crate) fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.next() % length as u64).unwrap_or(0)
+    }
+
+    /// Puts things in any order.
+    pub(crate) fn shuffle<T>(&mut self, things: &mut [T]) {
+        for place in (1..things.len()).rev() {
+            let other = self.index(place + 1);
+            things.swap(place, other);
+        }
     }
 
     /// One of them.

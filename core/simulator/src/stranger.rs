@@ -8,6 +8,7 @@ use leasehold_protocol::Kind;
 
 use crate::checks::Standing;
 use crate::fault::Fault;
+use crate::random::Random;
 use crate::time::{Micros, SECOND};
 use crate::world::World;
 
@@ -31,10 +32,10 @@ impl World {
     }
 
     /// A stranger publishes a few messages.
-    pub(crate) fn invents(&mut self, node: usize) {
+    pub(crate) fn invents(&mut self, node: usize, random: &mut Random) {
         self.struck(Fault::Invention, node);
-        for _ in 0..self.random.between(1, 20) {
-            let (channel, payload) = self.invention(node);
+        for _ in 0..random.between(1, 20) {
+            let (channel, payload) = self.invention(node, random);
             let clock = self.nodes[node].clock(self.now);
             self.nodes[node]
                 .store
@@ -45,27 +46,25 @@ impl World {
         }
     }
 
-    fn invention(&mut self, node: usize) -> (Vec<u8>, Vec<u8>) {
-        let name = self.random.index(self.names.len());
+    fn invention(&mut self, node: usize, random: &mut Random) -> (Vec<u8>, Vec<u8>) {
+        let name = random.index(self.names.len());
         let lock = self.names[name].as_str().to_owned();
-        let client = self.random.index(self.clients.len());
+        let client = random.index(self.clients.len());
         let grants = format!("leasehold:{{{lock}}}:grants:{}", self.clients[client].id).into_bytes();
-        let draw = self.random.between(0, 9);
+        let draw = random.between(0, 9);
         if draw == 0 && !self.overheard.is_empty() {
-            let (channel, payload) = &self.overheard[self.random.index(self.overheard.len())];
+            let (channel, payload) = &self.overheard[random.index(self.overheard.len())];
             return (channel.to_vec(), payload.to_vec());
         }
         if draw <= 3 {
-            let word = self
-                .random
-                .pick(&["channel", "rw-channel", "semaphore-channel", "grants"]);
+            let word = random.pick(&["channel", "rw-channel", "semaphore-channel", "grants"]);
             let channel = match word {
                 "grants" => grants,
-                "channel" if self.random.chance(500) => format!("redisson_lock__channel:{{{lock}}}").into_bytes(),
+                "channel" if random.chance(500) => format!("redisson_lock__channel:{{{lock}}}").into_bytes(),
                 _ => format!("leasehold:{{{lock}}}:{word}").into_bytes(),
             };
-            let length = self.random.index(40);
-            let noise = (0..length).map(|_| self.random.next().to_le_bytes()[0]).collect();
+            let length = random.index(40);
+            let noise = (0..length).map(|_| random.next().to_le_bytes()[0]).collect();
             return (channel, if draw == 1 { noise } else { b"0".to_vec() });
         }
         // A grant to one who waits, as well as the queue tells of it, or to nobody.
@@ -74,17 +73,17 @@ impl World {
             false => Standing::default(),
         };
         let waiters = standing.queue;
-        let nobody = format!("{}:{}", self.clients[client].id, self.random.next() >> 1).into_bytes();
+        let nobody = format!("{}:{}", self.clients[client].id, random.next() >> 1).into_bytes();
         let owner = match waiters.len() {
             0 => nobody,
             _ if draw == 4 => nobody,
-            count => waiters[self.random.index(count)].clone(),
+            count => waiters[random.index(count)].clone(),
         };
         let of = owner.split(|byte| *byte == b':').next().unwrap_or_default();
         let channel = [format!("leasehold:{{{lock}}}:grants:").as_bytes(), of].concat();
         let now = self.nodes[node].clock(self.now).as_micros();
         let seen = standing.seen.get(&owner).copied().unwrap_or(now);
-        let (seen, token) = match self.random.between(0, 4) {
+        let (seen, token) = match random.between(0, 4) {
             0 => (seen.saturating_sub(FAR), now),
             1 => (seen + FAR, now + FAR),
             2 => (seen, seen.saturating_sub(1)),

@@ -1,6 +1,7 @@
 //! Faults that come at times of their own: what each does, and how it ends.
 
 use crate::checks::Checked;
+use crate::choices::Chooser;
 use crate::client::{Line, Route};
 use crate::fault::Fault;
 use crate::node::FULL;
@@ -17,43 +18,46 @@ impl World {
         if !self.is_rough && !is_strangers {
             return Ok(());
         }
-        let again = self.random.between(every / 2, 2 * every);
+        // How much one strike draws depends on whom it meets. The next one comes when it comes.
+        let own = self.choices.of(Chooser::Fault(fault));
+        let again = own.between(every / 2, 2 * every);
+        let random = &mut own.fork();
         self.schedule(again, Event::Strike { fault, every });
-        let client = self.random.index(self.clients.len());
-        let node = self.random.index(self.nodes.len());
+        let client = random.index(self.clients.len());
+        let node = random.index(self.nodes.len());
         match fault {
             Fault::Disconnect => self.disconnect(client, node),
-            Fault::LaneCut => self.cut_one(client, node),
+            Fault::LaneCut => self.cut_one(client, node, random),
             Fault::Demotion => {
                 if self.demote(node) {
                     self.struck(fault, node);
-                    self.ends(fault, node, 800 * MS);
+                    self.ends(fault, node, random.between(MS, 800 * MS));
                 }
             }
             Fault::NodeStop => {
                 if !std::mem::replace(&mut self.nodes[node].stopped, true) {
                     self.struck(fault, node);
-                    let longest = self.random.pick(&[50 * MS, 500 * MS, 2 * SECOND]);
-                    self.ends(fault, node, longest);
+                    let longest = random.pick(&[50 * MS, 500 * MS, 2 * SECOND]);
+                    self.ends(fault, node, random.between(MS, longest));
                 }
             }
             Fault::TemporaryError => {
-                let code = self.random.pick(&["LOADING", "BUSY", FULL]);
+                let code = random.pick(&["LOADING", "BUSY", FULL]);
                 if self.nodes[node].trouble.replace(code).is_none() {
                     self.struck(fault, node);
-                    self.ends(fault, node, 600 * MS);
+                    self.ends(fault, node, random.between(MS, 600 * MS));
                 }
             }
             Fault::ClientPause => {
-                let longest = self.random.pick(&[30 * MS, 500 * MS, 3 * SECOND]);
+                let longest = random.pick(&[30 * MS, 500 * MS, 3 * SECOND]);
                 let of = &mut self.clients[client];
                 if of.session.is_some() && !std::mem::replace(&mut of.paused, true) {
                     self.struck(fault, client);
-                    self.ends(fault, client, longest);
+                    self.ends(fault, client, random.between(MS, longest));
                 }
             }
             Fault::ClientCrash => self.crash(client),
-            Fault::Invention => self.invents(node),
+            Fault::Invention => self.invents(node, random),
             Fault::ClientClose => {
                 let of = &self.clients[client];
                 if of.session.is_some() && !of.paused && !of.closed {
@@ -62,10 +66,10 @@ impl World {
                 }
             }
             Fault::RecordRemoved => {
-                let name = self.random.index(self.names.len());
+                let name = random.index(self.names.len());
                 let clock = self.nodes[node].clock(self.now);
                 let records: Vec<Record> = self.records(name).into_iter().collect();
-                let key = self.random.pick(&records).key(self.names[name].as_str());
+                let key = random.pick(&records).key(self.names[name].as_str());
                 self.nodes[node].store.execute(&["DEL", &key], clock);
                 self.removals.removed(name, self.now);
                 self.disturbed();
@@ -81,14 +85,14 @@ impl World {
                 self.struck(fault, node);
             }
             Fault::ClockForward => {
-                let by = self.random.between(MS, 20 * SECOND);
+                let by = random.between(MS, 20 * SECOND);
                 self.nodes[node].step += by.cast_signed();
                 self.struck(fault, node);
             }
             Fault::ClockBack => {
                 // The last token outlives its grant by a minute. Only a clock put back by
                 // more than that could meet a name whose last token is forgotten.
-                let by = self.random.between(MS, 5 * SECOND).cast_signed();
+                let by = random.between(MS, 5 * SECOND).cast_signed();
                 if self.nodes[node].set_back + by < 55 * SECOND.cast_signed() {
                     self.nodes[node].set_back += by;
                     self.nodes[node].step -= by;
@@ -97,7 +101,7 @@ impl World {
             }
             Fault::Failover => {
                 self.nodes[node].replicate(self.now);
-                self.ends(fault, node, 800 * MS);
+                self.ends(fault, node, random.between(MS, 800 * MS));
             }
             // Those strike what is sent.
             Fault::LostCall
@@ -111,8 +115,7 @@ impl World {
         Ok(())
     }
 
-    fn ends(&mut self, fault: Fault, whom: usize, longest: Micros) {
-        let after = self.random.between(MS, longest);
+    fn ends(&mut self, fault: Fault, whom: usize, after: Micros) {
         self.schedule(after, Event::Over { fault, whom });
     }
 
@@ -166,7 +169,7 @@ impl World {
         }
         of.awake_since = self.now;
         let backlog = std::mem::take(&mut of.backlog);
-        let looks_first = self.random.chance(500);
+        let looks_first = self.choices.of(Chooser::Client { client }).chance(500);
         if looks_first {
             self.time_passes(client)?;
         }

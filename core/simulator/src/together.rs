@@ -34,10 +34,11 @@ impl World {
         if !is_relied_on || mutexes.is_empty() || (self.plan.family.takes_together() == 0 && !is_majoritys) {
             return None;
         }
-        if !self.random.chance(250) {
+        let random = self.choices.task(client, task);
+        if !random.chance(250) {
             return None;
         }
-        let own = self.random.pick(&mutexes);
+        let own = random.pick(&mutexes);
         if is_majoritys || held.len() > 1 {
             return Some(vec![own]);
         }
@@ -46,7 +47,7 @@ impl World {
             names
                 .map(|name| match name == own.0 {
                     true => own,
-                    false => (name, self.random.pick(&self.plan.names[name])),
+                    false => (name, random.pick(&self.plan.names[name])),
                 })
                 .collect(),
         )
@@ -54,8 +55,9 @@ impl World {
 
     /// A task asks for it, and waits.
     pub(crate) fn waits_for_its_own(&mut self, client: usize, task: usize, locks: Vec<Lock>) -> Checked {
-        let bounded = self.random.chance(500);
-        let wait = bounded.then(|| Duration::from_micros(self.random.between(MS, 2 * SECOND)));
+        let random = self.choices.task(client, task);
+        let bounded = random.chance(500);
+        let wait = bounded.then(|| Duration::from_micros(random.between(MS, 2 * SECOND)));
         let context = self.clients[client].tasks[task].context;
         let inside = self.clients[client].tasks[task].leases.last().copied();
         let request = |(name, kind): &Lock| AcquireRequest {

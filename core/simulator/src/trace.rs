@@ -7,6 +7,7 @@ use std::hash::{Hash, Hasher};
 use leasehold_protocol::{CallId, Instant, Kind, Lane, LeaseId, LostReason, ReleaseOutcome, Script, Ticket};
 
 use crate::fault::Fault;
+use crate::fnv::Fnv;
 use crate::time::Micros;
 
 /// Lines that a report of a violation shows.
@@ -205,7 +206,7 @@ impl Trace {
     /// An empty trace; `print` shows each line as it comes.
     pub(crate) fn new(print: bool) -> Self {
         Self {
-            hash: Fnv(0xCBF2_9CE4_8422_2325),
+            hash: Fnv::default(),
             last: VecDeque::with_capacity(SHOWN),
             print,
         }
@@ -236,53 +237,19 @@ impl Trace {
     }
 }
 
+/// A time, as lines begin with it.
+pub(crate) struct At(pub(crate) Micros);
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>5}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000)
+    }
+}
+
 struct Shown<'a>(Micros, &'a Line);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:>5}.{:06} {:?}", self.0 / 1_000_000, self.0 % 1_000_000, self.1)
-    }
-}
-
-/// FNV-1a over words: the standard library's hasher may change between releases.
-#[derive(Debug)]
-struct Fnv(u64);
-
-impl Fnv {
-    fn word(&mut self, word: u64) {
-        self.0 = (self.0 ^ word).wrapping_mul(0x0000_0100_0000_01B3);
-        self.0 ^= self.0 >> 29;
-    }
-}
-
-impl Hasher for Fnv {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.word(u64::from(*byte));
-        }
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.word(u64::from(number));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.word(number);
-    }
-
-    fn write_usize(&mut self, number: usize) {
-        self.word(number as u64);
-    }
-
-    fn write_isize(&mut self, number: isize) {
-        self.word(number.cast_unsigned() as u64);
-    }
-
-    fn write_i64(&mut self, number: i64) {
-        self.word(number.cast_unsigned());
+        write!(f, "{} {:?}", At(self.0), self.1)
     }
 }

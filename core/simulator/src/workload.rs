@@ -109,12 +109,13 @@ impl World {
     /// Lets a task do its next thing after it has thought for a while.
     pub(crate) fn think(&mut self, client: usize, task: usize) {
         // Now and then it takes longer than most leases last.
-        let longest = if self.random.chance(60) && self.plan.crowd.is_none() {
+        let random = self.choices.task(client, task);
+        let longest = if random.chance(60) && self.plan.crowd.is_none() {
             3 * SECOND
         } else {
             self.plan.think
         };
-        let after = self.random.between(0, longest);
+        let after = random.between(0, longest);
         self.schedule(after, Event::Task { client, task });
     }
 
@@ -126,7 +127,7 @@ impl World {
         self.check_task(client, task)?;
         let of = &self.clients[client].tasks[task];
         let (depth, is_closed) = (of.leases.len(), self.clients[client].closed);
-        if !of.lapsed.is_empty() && !self.is_ending && self.random.chance(300) {
+        if !of.lapsed.is_empty() && !self.is_ending && self.choices.task(client, task).chance(300) {
             return self.comes_back(client, task);
         }
         if depth == 0 {
@@ -140,7 +141,7 @@ impl World {
             return self.releases(client, task);
         }
         self.writes(client, task);
-        match self.random.between(0, 99) {
+        match self.choices.task(client, task).between(0, 99) {
             0..=29 => {
                 self.think(client, task);
                 Ok(())
@@ -154,8 +155,8 @@ impl World {
 
     fn extends(&mut self, client: usize, task: usize) -> Checked {
         let leases = &self.clients[client].tasks[task].leases;
-        let lease = leases[self.random.index(leases.len())];
-        let by = self.lease();
+        let lease = leases[self.choices.task(client, task).index(leases.len())];
+        let by = self.lease(client, task);
         let now = self.clients[client].clock.at(self.now);
         let Some(session) = &mut self.clients[client].session else {
             return Ok(());
@@ -183,7 +184,7 @@ impl World {
     }
 
     fn releases(&mut self, client: usize, task: usize) -> Checked {
-        let draw = self.random.between(0, 9);
+        let draw = self.choices.task(client, task).between(0, 9);
         let of = &self.clients[client].tasks[task];
         let (context, innermost) = (of.context, of.leases.len() - 1);
         if let (7, Some(context)) = (draw, context)
@@ -193,7 +194,7 @@ impl World {
         }
         let (place, context) = match (draw, context) {
             (0..=4, Some(context)) => (innermost, Some(context)),
-            (5 | 6, _) => (self.random.index(innermost + 1), None),
+            (5 | 6, _) => (self.choices.task(client, task).index(innermost + 1), None),
             _ => (innermost, None),
         };
         let lease = self.clients[client].tasks[task].leases[place];
@@ -286,9 +287,10 @@ impl World {
     pub(crate) fn waits(&mut self, client: usize, task: usize, ticket: Ticket, wish: Wish) -> Checked {
         self.clients[client].tasks[task].waits = Some((ticket, wish));
         self.signals.opened(client, ticket, self.now)?;
-        if !self.is_ending && self.random.chance(self.plan.odds.cancel) {
-            let longest = self.random.pick(&[MS, 20 * MS, 500 * MS]);
-            let after = self.random.between(0, longest);
+        let random = self.choices.task(client, task);
+        if !self.is_ending && random.chance(self.plan.odds.cancel) {
+            let longest = random.pick(&[MS, 20 * MS, 500 * MS]);
+            let after = random.between(0, longest);
             self.schedule(after, Event::Impatient { client, task, ticket });
         }
         self.drain(client)
@@ -329,8 +331,9 @@ impl World {
         else {
             return;
         };
-        let longest = self.random.pick(&[MS, 100 * MS, 3 * SECOND]);
-        let after = self.random.between(0, longest);
+        let random = self.choices.task(client, task);
+        let longest = random.pick(&[MS, 100 * MS, 3 * SECOND]);
+        let after = random.between(0, longest);
         self.schedule(
             after,
             Event::Write {

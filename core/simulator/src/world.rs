@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use leasehold_protocol::{Call, CallError, CallId, NodeId, Reply};
 
+use crate::calls::Calls;
 use crate::checks::{
     Broken, Checked, Exclusion, Fencing, Following, Line, Operators, Owners, Progress, Removals, Renewal, Signals,
     Starvation, Wakes, broken, check_is_told,
 };
+use crate::choices::{Choices, Chooser};
 use crate::client::{Client, Route};
 use crate::defect::Defect;
 use crate::fault::{Fault, FaultCounts};
@@ -118,13 +120,14 @@ impl Event {
 pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) now: Micros,
-    pub(crate) random: Random,
+    pub(crate) choices: Choices,
     pub(crate) nodes: Vec<Node>,
     pub(crate) clients: Vec<Client>,
     pub(crate) clocks: Vec<Clock>,
     pub(crate) names: Vec<leasehold_protocol::LockName>,
     pub(crate) ledger: Ledger,
     pub(crate) trace: Trace,
+    pub(crate) calls: Calls,
     pub(crate) faults: FaultCounts,
     pub(crate) operations: OperationCounts,
     pub(crate) exclusion: Exclusion,
@@ -170,8 +173,10 @@ impl World {
         let clients: Vec<Client> = plan
             .clients
             .iter()
-            .map(|client| Client::new(&plan, client, &mut random))
+            .enumerate()
+            .map(|(client, of)| Client::new(&plan, of, Chooser::Session { client }.generator(seed)))
             .collect();
+        let calls = Calls::new(clients.iter().map(|client| client.id.as_str()));
         let names = ["alpha", "beta", "gamma"].iter().take(plan.names.len());
         let mut world = Self {
             now: 0,
@@ -183,6 +188,7 @@ impl World {
                 .collect(),
             ledger: Ledger::default(),
             trace: Trace::new(print),
+            calls,
             faults: FaultCounts::default(),
             operations: OperationCounts::default(),
             exclusion: Exclusion {
@@ -210,14 +216,14 @@ impl World {
             queued: 0,
             steps: 0,
             plan,
-            random,
+            choices: Choices::new(seed),
         };
         for (node, drift) in world.nodes.iter_mut().zip(&world.plan.drifts) {
             node.drifts(*drift);
         }
         if world.nodes.len() > 1 {
             for node in &mut world.nodes {
-                node.step = world.random.between(0, 2_000 * MS).cast_signed();
+                node.step = random.between(0, 2_000 * MS).cast_signed();
             }
         }
         // A poll, the pause after an error, the gap and the turn's pause, and some round trips.
@@ -241,19 +247,19 @@ impl World {
                         line,
                         epoch: 0,
                     };
-                    let at = self.random.between(0, 3 * MS);
+                    let at = self.choices.line(route).between(0, 3 * MS);
                     self.schedule(at, Event::Opened { route });
                 }
-                let at = self.random.between(0, LOOK);
+                let at = self.choices.of(Chooser::Client { client }).between(0, LOOK);
                 self.schedule(at, Event::Look { client, node });
             }
             for task in 0..self.clients[client].tasks.len() {
-                let at = self.random.between(0, self.plan.think);
+                let at = self.choices.task(client, task).between(0, self.plan.think);
                 self.schedule(at, Event::Task { client, task });
             }
         }
         for (fault, every) in self.plan.timed.clone() {
-            let after = self.random.between(1, 2 * every);
+            let after = self.choices.of(Chooser::Fault(fault)).between(1, 2 * every);
             self.schedule(after, Event::Strike { fault, every });
         }
         self.schedule(50 * MS, Event::Observe);
