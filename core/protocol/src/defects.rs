@@ -2,14 +2,9 @@
 //! the tests find them.
 //!
 //! The switches exist with the feature `defects` only, which nothing that is shipped
-//! turns on. Without it [`Session::has`] is constantly false, and the compiler leaves
+//! turns on. Without it `Io::has` is constantly false, and the compiler leaves
 //! out what stands behind it. A mistake is made where `has` is asked; what takes more
 //! than a line is here. Mistakes of the scripts are not: a test changes their text.
-
-use crate::ids::Context;
-use crate::lease::LeaseTerms;
-use crate::session::Session;
-use crate::types::AcquireRequest;
 
 /// A mistake that a session can be made to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,27 +102,4 @@ impl Defect {
         Self::LapsedLeaseStays,
         Self::LapsedRecordStays,
     ];
-}
-
-impl Session {
-    /// Makes the session make a mistake from now on.
-    #[cfg(feature = "defects")]
-    pub fn switch_on(&mut self, defect: Defect) {
-        self.locks.io_mut().switch_on(defect);
-    }
-
-    /// Mistakes in what a caller asks for.
-    #[inline]
-    pub(crate) fn misread(&mut self, request: &mut AcquireRequest) {
-        if self.locks.io().has(Defect::OwnerIsTheThread) {
-            request.context = request.context.and(Some(Context::from_u64(0)));
-        }
-        if self.locks.io().has(Defect::TokenIgnoresLease) && request.fencing {
-            request.lease = LeaseTerms::CLIENT;
-        }
-        if self.locks.io().has(Defect::LeaseLeaks) {
-            let lease = request.lease.length().unwrap_or_else(|| self.locks.io().config().lease);
-            self.locks.io_mut().set_lease(lease);
-        }
-    }
 }

@@ -38,10 +38,10 @@
 //! subscribed, and says [`Session::on_subscribed`] for each.
 
 mod calls;
-mod composite;
 mod defects;
 mod ending;
 mod error;
+mod groups;
 mod ids;
 mod instant;
 mod io;
@@ -50,20 +50,16 @@ mod lease;
 mod links;
 mod locks;
 mod machines;
-mod multi;
 mod name;
 mod owner;
 mod periods;
-mod quorum;
 mod reply;
 mod script;
-mod self_wait;
 mod session;
 mod step;
 mod timers;
 mod token;
 mod types;
-mod vote;
 mod wording;
 
 #[cfg(feature = "defects")]

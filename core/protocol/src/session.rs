@@ -3,90 +3,112 @@
 //! It has no rule of its own. Locks are the machines' (`locks`), composite locks those of the
 //! groups, which use locks as callers do.
 
-use crate::composite::Composites;
+use std::sync::Arc;
+
 use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind, Operation};
+use crate::groups::members::Members;
+use crate::groups::multi::{self, Multis};
+use crate::groups::quorum::{SIMPLE_LOCKS_ONLY, Votes};
 use crate::ids::{CallId, Context, LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Keys, Kind, Permits};
-use crate::lease::LeasePlan;
-use crate::locks::{Locks, Told};
+use crate::lease::{LeasePlan, LeaseTerms};
+use crate::locks::Locks;
 use crate::machines::holds::{self, Hold};
-use crate::machines::inspections::{self, Question};
+use crate::machines::inspections::Question;
 use crate::name::LockName;
 use crate::owner::Entropy;
-use crate::quorum::SIMPLE_LOCKS_ONLY;
 use crate::reply::{CallError, Reply};
-use crate::timers::Timer;
 use crate::types::{AcquireRequest, Config, Event, Lane, Limits, Outcome, Transmit};
-use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// The local state of every lock of one client. See the crate's documentation
 /// for the law that its driver keeps.
 pub struct Session {
-    pub(crate) locks: Locks,
-    pub(crate) composites: Composites,
-    closed: bool,
-    events: VecDeque<Event>,
+    members: Members,
+    group: Group,
+}
+
+/// The composite locks of a client: with several primaries every lock is one.
+enum Group {
+    Multi(Multis),
+    Quorum(Votes),
 }
 
 impl Session {
     /// A session that holds nothing and is not connected.
     #[must_use]
     pub fn new(config: Config, entropy: Box<dyn Entropy>) -> Self {
+        let group = if config.primaries > 1 {
+            Group::Quorum(Votes::default())
+        } else {
+            Group::Multi(Multis::default())
+        };
         Self {
-            locks: Locks::new(Io::new(config, entropy)),
-            composites: Composites::default(),
-            closed: false,
-            events: VecDeque::new(),
+            members: Members::new(Locks::new(Io::new(config, entropy))),
+            group,
         }
     }
 
     /// Makes one call do less than it does for users, so that a simulator meets the limits.
     pub const fn set_limits(&mut self, limits: Limits) {
-        self.locks.io_mut().set_limits(limits);
+        self.members.io_mut().set_limits(limits);
     }
 
     /// Wants a lock. Completes with [`Outcome::Granted`], [`Outcome::NotGranted`]
     /// (the wait is over and the lock is held), or [`Outcome::Failed`].
     pub fn acquire(&mut self, mut request: AcquireRequest, now: Instant) -> Ticket {
         self.misread(&mut request);
-        let ticket = self.ticket();
-        if !self.fail_if_closed(ticket, Operation::Acquire) {
-            let plan = LeasePlan::of(request.lease, self.locks.io().config().lease);
-            if self.votes() {
-                self.stand(ticket, request, now);
-            } else if let Some(error) = self.waits_in_vain(&request, now) {
-                self.complete(ticket, Outcome::Failed(error));
-            } else {
-                self.acquire_at(ticket, request, NodeId::default(), plan, now);
-            }
-            self.settle_composites(now);
+        let ticket = self.members.ticket();
+        if self.members.fail_if_closed(ticket, Operation::Acquire) {
+            return ticket;
         }
+        match &mut self.group {
+            Group::Quorum(quorum) => quorum.acquire(&mut self.members, ticket, request, now),
+            Group::Multi(_) => {
+                if let Some(error) = self.members.waits_in_vain(&request, now) {
+                    self.members.complete(ticket, Outcome::Failed(error));
+                } else {
+                    let plan = LeasePlan::of(request.lease, self.members.io().config().lease);
+                    self.members.acquire(ticket, request, (NodeId::default(), plan), now);
+                }
+            }
+        }
+        self.settle(now);
         ticket
     }
 
-    /// Takes a lock of one node for `ticket`, to last as planned.
-    pub(crate) fn acquire_at(
-        &mut self,
-        ticket: Ticket,
-        request: AcquireRequest,
-        node: NodeId,
-        plan: LeasePlan,
-        now: Instant,
-    ) {
-        self.locks.acquire(ticket, request, (node, plan), now);
-        self.hand_on();
+    /// Wants several locks, all or none; of each request the kind and the name
+    /// count, the rest is the first one's. Completes like [`Session::acquire`];
+    /// the lease is one, without a token.
+    pub fn acquire_all(&mut self, mut requests: Vec<AcquireRequest>, now: Instant) -> Ticket {
+        let ticket = self.members.ticket();
+        if self.members.fail_if_closed(ticket, Operation::Acquire) {
+            return ticket;
+        }
+        let refusal = multi::in_order(&mut requests).err().or(match &self.group {
+            Group::Quorum(_) => Some("a RedLock is one lock of several primaries, and no part of several locks"),
+            Group::Multi(_) => None,
+        });
+        match (&mut self.group, refusal) {
+            (Group::Multi(multi), None) => multi.acquire(&mut self.members, ticket, requests, now),
+            (_, refusal) => {
+                let message = refusal.unwrap_or_default();
+                let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message);
+                self.members.complete(ticket, Outcome::Failed(error));
+            }
+        }
+        self.settle(now);
+        ticket
     }
 
     /// Gives one lease back. Completes with [`Outcome::Released`], or fails with
     /// `NotOwner` if the session does not have it: it was released before, or it was
     /// a fixed lease that was lost, and forgotten. Neither does any harm.
     pub fn release(&mut self, lease: LeaseId, now: Instant) -> Ticket {
-        let ticket = self.ticket();
+        let ticket = self.members.ticket();
         self.release_any(ticket, lease, now);
         ticket
     }
@@ -94,11 +116,11 @@ impl Session {
     /// Gives back the innermost lease of `context` on several locks together.
     /// Completes as [`Session::release_innermost`].
     pub fn release_innermost_of_all(&mut self, locks: &[(Kind, LockName)], context: Context, now: Instant) -> Ticket {
-        let ticket = self.ticket();
-        if !self.fail_if_closed(ticket, Operation::Release) {
+        let ticket = self.members.ticket();
+        if !self.members.fail_if_closed(ticket, Operation::Release) {
             match self.innermost_of_all(locks, context) {
                 Some(lease) => self.release_any(ticket, lease, now),
-                None => self.complete(ticket, Outcome::Failed(not_owner())),
+                None => self.members.complete(ticket, Outcome::Failed(not_owner())),
             }
         }
         ticket
@@ -106,23 +128,31 @@ impl Session {
 
     fn release_any(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
         if !self.has_lease(lease) {
-            self.complete(ticket, Outcome::Failed(unknown_lease()));
-        } else if !self.release_whole(ticket, lease, now) && !self.release_vote(ticket, lease, now) {
-            self.release_lease(ticket, lease, now);
+            self.members.complete(ticket, Outcome::Failed(unknown_lease()));
+        } else {
+            let is_composite = match &mut self.group {
+                Group::Multi(multi) => multi.release(&mut self.members, ticket, lease, now),
+                Group::Quorum(quorum) => quorum.release(&mut self.members, ticket, lease, now),
+            };
+            if !is_composite {
+                self.members.release(ticket, lease, now);
+            }
         }
-        self.settle_composites(now);
+        self.settle(now);
     }
 
     /// Gives back the innermost lease of `context`. Completes with
     /// [`Outcome::Released`], or fails with `NotOwner` if it has none.
     pub fn release_innermost(&mut self, kind: Kind, name: &LockName, context: Context, now: Instant) -> Ticket {
-        let ticket = self.ticket();
-        if self.fail_if_closed(ticket, Operation::Release) {
+        let ticket = self.members.ticket();
+        if self.members.fail_if_closed(ticket, Operation::Release) {
             return ticket;
         }
         match self.innermost(kind, name, context) {
             Some(lease) => self.release_any(ticket, lease, now),
-            None => self.complete(ticket, Outcome::Failed(not_owner().with_lock(name.as_str()))),
+            None => self
+                .members
+                .complete(ticket, Outcome::Failed(not_owner().with_lock(name.as_str()))),
         }
         ticket
     }
@@ -132,20 +162,24 @@ impl Session {
     /// `LockLost`, `NotOwner` (it was released, or was lost and forgotten) or
     /// `Unavailable`.
     pub fn extend(&mut self, lease: LeaseId, by: Option<crate::LeaseDuration>, now: Instant) -> Ticket {
-        let ticket = self.ticket();
-        if !self.fail_if_closed(ticket, Operation::Extend) {
-            if !self.extend_whole(ticket, lease, by, now) && !self.extend_vote(ticket, lease, by, now) {
-                self.extend_lease(ticket, lease, by, now);
+        let ticket = self.members.ticket();
+        if !self.members.fail_if_closed(ticket, Operation::Extend) {
+            let is_composite = match &mut self.group {
+                Group::Multi(multi) => multi.extend(&mut self.members, ticket, lease, by, now),
+                Group::Quorum(quorum) => quorum.extend(&mut self.members, ticket, lease, by, now),
+            };
+            if !is_composite {
+                self.members.extend(ticket, lease, by, now);
             }
-            self.settle_composites(now);
+            self.settle(now);
         }
         ticket
     }
 
     /// Asks the server who holds a lock. Completes with [`Outcome::State`].
     pub fn inspect(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
-        let ticket = self.ticket();
-        if !self.fail_if_closed(ticket, Operation::Inspect) {
+        let ticket = self.members.ticket();
+        if !self.members.fail_if_closed(ticket, Operation::Inspect) {
             self.put_question(ticket, kind, name, Question::State, now);
         }
         ticket
@@ -154,8 +188,8 @@ impl Session {
     /// Takes a lock from whoever holds it: for operators. Its holder hears of the
     /// loss at its next renewal. Completes with [`Outcome::Forced`].
     pub fn force_release(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
-        let ticket = self.ticket();
-        if !self.fail_if_closed(ticket, Operation::Release) {
+        let ticket = self.members.ticket();
+        if !self.members.fail_if_closed(ticket, Operation::Release) {
             self.put_question(ticket, kind, name, Question::Force, now);
         }
         ticket
@@ -165,165 +199,149 @@ impl Session {
     /// that of `permits`: for operators. Nobody loses a permit. Completes with
     /// [`Outcome::Forced`], false if none is held.
     pub fn set_limit(&mut self, permits: Permits, name: &LockName, now: Instant) -> Ticket {
-        let ticket = self.ticket();
-        if self.fail_if_closed(ticket, Operation::SetLimit) {
+        let ticket = self.members.ticket();
+        if self.members.fail_if_closed(ticket, Operation::SetLimit) {
             return ticket;
         }
-        if self.votes() {
+        if let Group::Quorum(_) = self.group {
             let error = Error::new(ErrorKind::InvalidArgument, Operation::SetLimit, SIMPLE_LOCKS_ONLY);
-            self.complete(ticket, Outcome::Failed(error.with_lock(name.as_str())));
+            self.members
+                .complete(ticket, Outcome::Failed(error.with_lock(name.as_str())));
         } else {
-            self.put_question(
-                ticket,
-                Kind::Semaphore(permits),
-                name,
-                Question::Limit(permits.limit()),
-                now,
-            );
+            let question = Question::Limit(permits.limit());
+            self.put_question(ticket, Kind::Semaphore(permits), name, question, now);
         }
         ticket
     }
 
     fn put_question(&mut self, ticket: Ticket, kind: Kind, name: &LockName, question: Question, now: Instant) {
-        if self.votes() {
-            self.ask_every_primary(ticket, name, |session, part, node| {
-                let keys = Arc::new(Keys::new(Kind::Mutex, name, node));
-                session.ask(part, keys, question, now);
-            });
-            self.settle_composites(now);
-        } else {
-            let keys = Arc::new(Keys::new(kind, name, NodeId::default()));
-            self.ask(ticket, keys, question, now);
-        }
-    }
-
-    fn ask(&mut self, ticket: Ticket, keys: Arc<Keys>, question: Question, now: Instant) {
-        self.locks
-            .inspect(inspections::Input::Asked(ticket, keys, question), now);
-        self.hand_on();
-    }
-
-    pub(crate) fn hold_by(&mut self, input: holds::Input, now: Instant) {
-        self.locks.hold(input, now);
-        self.hand_on();
-    }
-
-    /// Releases one lease; the last one takes the record with it.
-    pub(crate) fn release_lease(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
-        self.hold_by(holds::Input::Release(ticket, lease), now);
-    }
-
-    /// Makes the hold of `lease` last `by` from now, never shorter than it does.
-    pub(crate) fn extend_lease(
-        &mut self,
-        ticket: Ticket,
-        lease: LeaseId,
-        by: Option<crate::LeaseDuration>,
-        now: Instant,
-    ) {
-        self.hold_by(holds::Input::Extend(ticket, lease, by), now);
-    }
-
-    pub(crate) fn lose(&mut self, id: crate::ids::HoldId, reason: LostReason, now: Instant) {
-        self.hold_by(holds::Input::Lost(id, reason), now);
-    }
-
-    /// Gives callers and composite locks what the machines tell.
-    fn hand_on(&mut self) {
-        while let Some(told) = self.locks.next_told() {
-            match told {
-                Told::Event(event) => self.tell(event),
-                Told::Entered(ticket, hold, plan) => self.stays_renewed(ticket, hold, plan),
+        match &mut self.group {
+            Group::Quorum(quorum) => quorum.ask_every_primary(&mut self.members, ticket, name, question, now),
+            Group::Multi(_) => {
+                let keys = Arc::new(Keys::new(kind, name, NodeId::default()));
+                self.members.inspect(ticket, keys, question, now);
             }
         }
+        self.settle(now);
     }
 
     /// Whether the session has a lease: it is held, or it was lost and is still to be
     /// released. A fixed lease that was lost is forgotten when its loss is told.
     #[must_use]
     pub fn has_lease(&self, lease: LeaseId) -> bool {
-        self.locks.has_lease(lease) || self.composites.has_whole(lease)
+        let is_composite = match &self.group {
+            Group::Multi(multi) => multi.has(lease),
+            Group::Quorum(quorum) => quorum.has(lease),
+        };
+        is_composite || self.members.locks().has_lease(lease)
     }
 
     /// The caller went away: no event follows. An acquisition leaves nothing
     /// behind; a release or an extension goes on.
     pub fn cancel(&mut self, ticket: Ticket, now: Instant) {
-        self.cancel_whole(ticket, now);
-        self.cancel_vote(ticket, now);
-        self.cancel_one(ticket, now);
-        self.settle_composites(now);
-    }
-
-    /// Cancels what is no composite lock's.
-    pub(crate) fn cancel_one(&mut self, ticket: Ticket, now: Instant) {
-        self.locks.cancel(ticket, now);
-        self.hand_on();
+        match &mut self.group {
+            Group::Multi(multi) => multi.cancel(&mut self.members, ticket, now),
+            Group::Quorum(quorum) => quorum.cancel(&mut self.members, ticket, now),
+        }
+        self.members.cancel(ticket, now);
+        self.settle(now);
     }
 
     /// Ends the session: what waits fails with `Closed`, holds are lost with
     /// [`LostReason::Closed`] and then released. Idempotent.
     pub fn close(&mut self, now: Instant) {
-        if self.closed {
+        if !self.members.close() {
             return;
         }
-        self.closed = true;
         // Composite locks first: then their members are nobody's.
-        let mut wholes = self.waiting_for_several();
-        wholes.append(&mut self.candidates());
+        let wanted = match &self.group {
+            Group::Multi(multi) => multi.waiting(),
+            Group::Quorum(quorum) => quorum.waiting(),
+        };
         // The last first, so that none of them asks in the place of one that has gone.
-        for ticket in wholes.into_iter().rev() {
-            self.fail_if_closed(ticket, Operation::Acquire);
+        for ticket in wanted.into_iter().rev() {
+            self.members.fail_if_closed(ticket, Operation::Acquire);
             self.cancel(ticket, now);
         }
-        let waiting = self.locks.waiting();
+        let waiting = self.members.locks().waiting();
         for ticket in &waiting {
-            self.fail_if_closed(*ticket, Operation::Acquire);
+            self.members.fail_if_closed(*ticket, Operation::Acquire);
         }
         // The last ones first: whoever stood behind a waiter that goes would ask the server.
         for ticket in waiting.into_iter().rev() {
             self.cancel(ticket, now);
         }
-        for id in self.locks.holds().ids() {
-            self.lose(id, LostReason::Closed, now);
-            self.settle_composites(now);
-            self.hold_by(holds::Input::Dropped(id), now);
+        for id in self.members.locks().holds().ids() {
+            self.members.lose(id, LostReason::Closed, now);
+            self.settle(now);
+            self.members.hold(holds::Input::Dropped(id), now);
         }
-        self.dissolve();
-        self.dissolve_votes();
-        self.locks.release_at_once(now);
-        self.hand_on();
-        self.settle_composites(now);
+        match &mut self.group {
+            Group::Multi(multi) => multi.dissolve(&mut self.members),
+            Group::Quorum(quorum) => quorum.dissolve(&mut self.members),
+        }
+        self.members.with(|locks| locks.release_at_once(now));
+        self.settle(now);
+    }
+
+    /// Gives composite locks what happened to their members.
+    fn settle(&mut self, now: Instant) {
+        match &mut self.group {
+            Group::Multi(multi) => multi.settle(&mut self.members, now),
+            Group::Quorum(quorum) => quorum.settle(&mut self.members, now),
+        }
     }
 
     /// Whether nothing is owed to the server.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.locks.is_drained()
+        self.members.locks().is_drained()
     }
 
     /// How often `context` holds the lock.
     #[must_use]
     pub fn levels(&self, kind: Kind, name: &LockName, context: Context) -> u32 {
-        if self.votes() {
-            return u32::try_from(self.votes_of(name, context).count()).unwrap_or(u32::MAX);
-        }
-        u32::try_from(self.leases_of(kind, name, context).count()).unwrap_or(u32::MAX)
+        let levels = match &self.group {
+            Group::Quorum(quorum) => quorum.of_context(name, context).count(),
+            Group::Multi(_) => self.leases_of(kind, name, context).count(),
+        };
+        u32::try_from(levels).unwrap_or(u32::MAX)
     }
 
     /// The innermost lease of `context` on the lock.
     #[must_use]
     pub fn innermost(&self, kind: Kind, name: &LockName, context: Context) -> Option<LeaseId> {
-        if self.votes() {
-            return self.votes_of(name, context).last();
+        match &self.group {
+            Group::Quorum(quorum) => quorum.of_context(name, context).last(),
+            Group::Multi(_) => self.leases_of(kind, name, context).last(),
         }
-        self.leases_of(kind, name, context).last()
     }
 
-    /// The leases of `context` on the lock, outermost first. What it has as a part
-    /// of several locks is the whole's.
+    /// The innermost lease of `context` on these locks together, in any order.
+    #[must_use]
+    pub fn innermost_of_all(&self, locks: &[(Kind, LockName)], context: Context) -> Option<LeaseId> {
+        self.multi()?.innermost(locks, context)
+    }
+
+    /// How often `context` holds these locks together.
+    #[must_use]
+    pub fn levels_of_all(&self, locks: &[(Kind, LockName)], context: Context) -> u32 {
+        self.multi().map_or(0, |multi| multi.levels(locks, context))
+    }
+
+    const fn multi(&self) -> Option<&Multis> {
+        match &self.group {
+            Group::Multi(multi) => Some(multi),
+            Group::Quorum(_) => None,
+        }
+    }
+
+    /// The leases of `context` on the lock, outermost first. What it has as a member
+    /// of a composite lock is that lock's.
     fn leases_of(&self, kind: Kind, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
-        let leases = self.locks.holds_of(kind, name, context).flat_map(Hold::levels);
-        leases.copied().filter(|lease| self.composites.whole(*lease).is_none())
+        let holds = self.members.locks().holds_of(kind, name, context);
+        let leases = holds.flat_map(Hold::levels).copied();
+        leases.filter(|lease| self.members.composite(*lease).is_none())
     }
 
     /// The node has both its lanes.
@@ -336,7 +354,7 @@ impl Session {
     pub fn on_disconnected(&mut self, node: NodeId, cause: &str, now: Instant) {
         self.lane_closed(node, Lane::Command, cause, now);
         self.lane_closed(node, Lane::Renewal, cause, now);
-        self.locks.subscriptions_lost(node);
+        self.members.with(|locks| locks.subscriptions_lost(node));
     }
 
     /// One of the node's lanes is open.
@@ -347,7 +365,7 @@ impl Session {
     /// One of the node's lanes is closed, or still is; the cause in words. The driver
     /// also answers every call that was on it.
     pub fn on_lane_closed(&mut self, node: NodeId, lane: Lane, cause: &str, now: Instant) {
-        if self.locks.io().has(Defect::LaneLossIsOutage) {
+        if self.members.io().has(Defect::LaneLossIsOutage) {
             return self.on_disconnected(node, cause, now);
         }
         self.lane_closed(node, lane, cause, now);
@@ -356,60 +374,52 @@ impl Session {
     /// The connection that carried the node's subscriptions is gone. What is published
     /// until the driver has subscribed again on the next one is lost.
     pub fn on_subscriptions_lost(&mut self, node: NodeId) {
-        self.locks.subscriptions_lost(node);
+        self.members.with(|locks| locks.subscriptions_lost(node));
     }
 
     fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: &str, now: Instant) {
-        self.locks.lane_closed(node, lane, cause, now);
-        self.hand_on();
+        self.members.with(|locks| locks.lane_closed(node, lane, cause, now));
     }
 
     fn lanes_opened(&mut self, node: NodeId, lanes: &[Lane], now: Instant) {
-        self.locks.lanes_opened(node, lanes, now);
-        self.hand_on();
-        self.settle_composites(now);
+        self.members.with(|locks| locks.lanes_opened(node, lanes, now));
+        self.settle(now);
     }
 
     /// The call's bytes are about to go to the socket.
     pub fn on_sent(&mut self, call: CallId, now: Instant) {
-        self.locks.sent(call, now);
+        self.members.with(|locks| locks.sent(call, now));
     }
 
     /// The call's answer.
     pub fn on_reply(&mut self, id: CallId, result: Result<Reply, CallError>, now: Instant) {
-        self.locks.replied(id, result, now);
-        self.hand_on();
-        self.settle_composites(now);
+        self.members.with(|locks| locks.replied(id, result, now));
+        self.settle(now);
     }
 
     /// The server confirmed a subscription.
     pub fn on_subscribed(&mut self, node: NodeId, channel: &[u8], now: Instant) {
-        self.locks.subscribed(node, channel, now);
-        self.hand_on();
-        self.settle_composites(now);
+        self.members.with(|locks| locks.subscribed(node, channel, now));
+        self.settle(now);
     }
 
     /// A message came.
     pub fn on_message(&mut self, node: NodeId, channel: &[u8], payload: &[u8], now: Instant) {
-        self.locks.message(node, channel, payload, now);
-        self.hand_on();
-        self.settle_composites(now);
+        self.members.with(|locks| locks.message(node, channel, payload, now));
+        self.settle(now);
     }
 
     /// Time passed. Spurious calls are harmless.
     pub fn on_timeout(&mut self, now: Instant) {
-        while let Some(timer) = self.locks.io_mut().take_due(now) {
-            match timer {
-                Timer::Share(ticket) => self.share_over(ticket, now),
-                Timer::Majority(lease) => self.majority_over(lease, now),
-                Timer::Wake(ticket) if self.ask_again(ticket, now) => {}
-                Timer::Wait(ticket) if self.candidacy_over(ticket, now) => {}
-                timer => {
-                    self.locks.timer(timer, now);
-                    self.hand_on();
-                }
+        while let Some(timer) = self.members.io_mut().take_due(now) {
+            let is_groups = match &mut self.group {
+                Group::Quorum(quorum) => quorum.timer(&mut self.members, timer, now),
+                Group::Multi(_) => false,
+            };
+            if !is_groups {
+                self.members.with(|locks| locks.timer(timer, now));
             }
-            self.settle_composites(now);
+            self.settle(now);
         }
     }
 
@@ -417,39 +427,43 @@ impl Session {
     /// is under way has none. May change with any input.
     #[must_use]
     pub fn next_renewal(&self) -> Option<Instant> {
-        self.locks.io().next_renewal()
+        self.members.io().next_renewal()
     }
 
     /// The next thing to send.
     #[must_use]
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        self.locks.io_mut().next_transmit()
+        self.members.io_mut().next_transmit()
     }
 
     /// The next thing to tell.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.members.next_event()
     }
 
     /// When to call [`Session::on_timeout`] if nothing else happens before; `None`
     /// while nothing is waited for. May change with any input.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.locks.io().next_due()
+        self.members.io().next_due()
     }
 
     /// Whether a script call was sent, or is to be, and its answer has not come.
     #[must_use]
     pub fn awaits_answers(&self) -> bool {
-        self.locks.io().calls() > 0
+        self.members.io().calls() > 0
     }
 
     /// How many entries of any kind the session keeps. Zero when nothing is
     /// waited for, held, owed or listened to.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.locks.len().saturating_add(self.composites.len())
+        let group = match &self.group {
+            Group::Multi(multi) => multi.len(),
+            Group::Quorum(quorum) => quorum.len(),
+        };
+        self.members.len().saturating_add(group)
     }
 
     /// Whether the session keeps nothing.
@@ -458,25 +472,25 @@ impl Session {
         self.len() == 0
     }
 
-    pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
-        self.tell(Event::Completed { ticket, outcome });
+    /// Makes the session make a mistake from now on.
+    #[cfg(feature = "defects")]
+    pub const fn switch_on(&mut self, defect: Defect) {
+        self.members.io_mut().switch_on(defect);
     }
 
-    /// Tells the driver.
-    pub(crate) fn publish(&mut self, event: Event) {
-        self.events.push_back(event);
-    }
-
-    pub(crate) const fn ticket(&mut self) -> Ticket {
-        self.locks.io_mut().next_ticket()
-    }
-
-    pub(crate) fn fail_if_closed(&mut self, ticket: Ticket, operation: Operation) -> bool {
-        if self.closed {
-            let error = Error::new(ErrorKind::Closed, operation, "the client is closed; connect a new one");
-            self.complete(ticket, Outcome::Failed(error));
+    /// Mistakes in what a caller asks for.
+    fn misread(&mut self, request: &mut AcquireRequest) {
+        if self.members.io().has(Defect::OwnerIsTheThread) {
+            request.context = request.context.and(Some(Context::from_u64(0)));
         }
-        self.closed
+        if self.members.io().has(Defect::TokenIgnoresLease) && request.fencing {
+            request.lease = LeaseTerms::CLIENT;
+        }
+        if self.members.io().has(Defect::LeaseLeaks)
+            && let Some(lease) = request.lease.length()
+        {
+            self.members.io_mut().set_lease(lease);
+        }
     }
 }
 

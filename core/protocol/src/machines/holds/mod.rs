@@ -289,7 +289,7 @@ impl Holds {
             complete(io, ticket, Outcome::Failed(error));
             return;
         }
-        let until = hold.capped(now + by.map_or(hold.plan().length, LeaseDuration::get));
+        let until = hold.capped(now + by.map_or_else(|| hold.plan().length, LeaseDuration::get));
         if io.has(Defect::ExtendIsStale) {
             // The caller gets the deadline from before.
             hold.watchdog_mut().want(until);

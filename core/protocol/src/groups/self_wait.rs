@@ -16,16 +16,16 @@
 //! loop. A caller names those (`blocked`), and a wait for what they hold is refused: nobody
 //! else would end it. Two calls that block one thread never meet, so none of them waits.
 
+use super::members::Members;
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{Context, NodeId};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Keys, Kind};
 use crate::machines::holds::Hold;
-use crate::session::Session;
 use crate::types::AcquireRequest;
 
-impl Session {
+impl Members {
     /// Why a wait for one lock could not be ended by anybody else.
     pub(crate) fn waits_in_vain(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         self.waits_inside_several(request, now)
@@ -44,7 +44,7 @@ impl Session {
                 "both sides of one read-write lock are wanted together, and would wait for each other; name one",
             ));
         }
-        if self.locks.io().has(Defect::CompositeWaitsForItself) {
+        if self.locks().io().has(Defect::CompositeWaitsForItself) {
             return None;
         }
         let mut waiting = requests.iter().filter(|request| is_waiting(request));
@@ -57,36 +57,11 @@ impl Session {
     /// Why a wait for this lock could not be ended by anybody else: the caller has it as a
     /// member of several.
     fn waits_inside_several(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
-        if !is_waiting(request) || request.within.is_some() || self.locks.io().has(Defect::CompositeWaitsForItself) {
+        if !is_waiting(request) || request.within.is_some() || self.locks().io().has(Defect::CompositeWaitsForItself) {
             return None;
         }
-        let is_member = |hold: &Hold| {
-            hold.levels()
-                .iter()
-                .any(|lease| self.composites.whole(*lease).is_some())
-        };
+        let is_member = |hold: &Hold| hold.levels().iter().any(|lease| self.composite(*lease).is_some());
         self.waits_for_own(request, is_member, now)
-    }
-
-    /// The same of a lock of a majority.
-    pub(crate) fn votes_for_itself(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
-        if !is_waiting(request) || self.locks.io().has(Defect::CompositeWaitsForItself) {
-            return None;
-        }
-        let is_held = |vote: &crate::vote::Vote| vote.lost.is_none() && now < vote.deadline;
-        let has_it = |context: Context| {
-            let mut leases = self.votes_of(&request.name, context);
-            leases.any(|lease| self.composites.votes.held.get(&lease).is_some_and(is_held))
-        };
-        if request.context.is_some_and(has_it) {
-            return Some(refusal(
-                request,
-                "a RedLock is not reentrant; the calling thread or task holds it and would wait for itself; release \
-                 it first",
-            ));
-        }
-        let stops_it = request.blocked.iter().copied().any(has_it);
-        stops_it.then(|| refusal(request, BLOCKED))
     }
 
     /// Why a wait for this lock would stop those who must end it.
@@ -147,12 +122,12 @@ impl Session {
 
     /// What a thread or task holds of a lock, at one of its gates, and has not lost.
     fn valid_holds(&self, keys: &Keys, gate: Gate, context: Context, now: Instant) -> impl Iterator<Item = &Hold> {
-        let holds = self.locks.holds_at(keys, gate, context);
+        let holds = self.locks().holds_at(keys, gate, context);
         holds.filter(move |hold| hold.is_valid(now))
     }
 }
 
-const BLOCKED: &str = "it is held by another task of the calling thread, which could not go on to release it while \
+pub(super) const BLOCKED: &str = "it is held by another task of the calling thread, which could not go on to release it while \
     this wait blocks the thread; in an event loop use the client made for one (in Python, leasehold.aio)";
 
 fn permits_of(hold: &Hold) -> u32 {
@@ -162,10 +137,10 @@ fn permits_of(hold: &Hold) -> u32 {
     }
 }
 
-fn is_waiting(request: &AcquireRequest) -> bool {
+pub(super) fn is_waiting(request: &AcquireRequest) -> bool {
     request.wait.is_none_or(|wait| !wait.is_zero())
 }
 
-fn refusal(request: &AcquireRequest, message: &str) -> Error {
+pub(super) fn refusal(request: &AcquireRequest, message: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message).with_lock(request.name.as_str())
 }

@@ -23,6 +23,7 @@ mod lost;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::members::{Members, News};
 use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, ErrorKind, Operation};
@@ -33,7 +34,6 @@ use crate::lease::{LeaseDuration, LeasePlan};
 use crate::machines::holds;
 use crate::name::LockName;
 use crate::periods::FIRST_ANSWER_GRACE;
-use crate::session::Session;
 use crate::types::{AcquireRequest, Event, Outcome};
 
 /// Whole acquisitions and whole leases.
@@ -178,164 +178,187 @@ fn sorted(locks: impl Iterator<Item = (Kind, LockName)>) -> Locks {
     locks.into()
 }
 
-impl Session {
+impl Multis {
     /// The innermost lease of `context` on these locks together, in any order.
-    #[must_use]
-    pub fn innermost_of_all(&self, locks: &[(Kind, LockName)], context: Context) -> Option<LeaseId> {
+    pub(crate) fn innermost(&self, locks: &[(Kind, LockName)], context: Context) -> Option<LeaseId> {
         let whole = self.multi_of(&sorted(locks.iter().cloned()), context)?;
-        self.composites.multis.held.get(&whole)?.levels.last().copied()
+        self.held.get(&whole)?.levels.last().copied()
     }
 
     /// How often `context` holds these locks together.
-    #[must_use]
-    pub fn levels_of_all(&self, locks: &[(Kind, LockName)], context: Context) -> u32 {
+    pub(crate) fn levels(&self, locks: &[(Kind, LockName)], context: Context) -> u32 {
         let whole = self
             .multi_of(&sorted(locks.iter().cloned()), context)
-            .and_then(|whole| self.composites.multis.held.get(&whole));
+            .and_then(|whole| self.held.get(&whole));
         whole.map_or(0, |whole| u32::try_from(whole.levels.len()).unwrap_or(u32::MAX))
     }
 
     /// The whole of these locks that `context` holds, by its first lease.
     fn multi_of(&self, locks: &Locks, context: Context) -> Option<LeaseId> {
-        let held = self.composites.multis.by_holder.get(&(context, Arc::clone(locks)))?;
+        let held = self.by_holder.get(&(context, Arc::clone(locks)))?;
         held.last().copied()
     }
 
     /// Who sees that its fixed leases are over, and comes back before a timer has told
     /// so, holds nothing any more.
-    fn lapse_whole_if_over(&mut self, whole: LeaseId, now: Instant) {
-        let Some(multi) = self.composites.multis.held.get(&whole) else {
+    fn lapse_whole_if_over(&mut self, members: &mut Members, whole: LeaseId, now: Instant) {
+        let Some(multi) = self.held.get(&whole) else {
             return;
         };
         for part in multi.leases.clone() {
-            if let Some(id) = self.locks.holds().of_lease(part) {
-                self.hold_by(holds::Input::Return(id), now);
+            if let Some(id) = members.locks().holds().of_lease(part) {
+                members.hold(holds::Input::Return(id), now);
             }
         }
-        self.settle_composites(now);
+        self.settle(members, now);
+    }
+
+    /// What happened to members, until nothing has.
+    pub(crate) fn settle(&mut self, members: &mut Members, now: Instant) {
+        while let Some(news) = members.next_news(now) {
+            match news {
+                News::Completed {
+                    caller,
+                    member,
+                    outcome,
+                } => self.part_completed(members, caller, member, outcome, now),
+                News::Lost { composite, reason, .. } => self.part_lost(members, composite, reason, now),
+                News::LostBefore(lease) => self.gathered_lost(members, lease, now),
+                News::Renewed { composite, .. } => self.part_renewed(members, composite),
+                News::Entered(hold, plan) => self.stays_renewed(hold, plan),
+            }
+        }
     }
 
     /// A part of `whole` is done.
-    pub(crate) fn part_completed(&mut self, whole: Ticket, part: Ticket, outcome: Outcome, now: Instant) {
-        if self.composites.multis.endings.contains_key(&whole) {
-            self.part_ended(whole, part, outcome);
+    pub(crate) fn part_completed(
+        &mut self,
+        members: &mut Members,
+        whole: Ticket,
+        part: Ticket,
+        outcome: Outcome,
+        now: Instant,
+    ) {
+        if self.endings.contains_key(&whole) {
+            self.part_ended(members, whole, part, outcome);
             return;
         }
-        let Some(gathering) = self.composites.multis.gatherings.get_mut(&whole) else {
+        let Some(gathering) = self.gatherings.get_mut(&whole) else {
             return;
         };
         gathering.under_way.retain(|ticket| *ticket != part);
         match outcome {
             Outcome::Granted(grant) => {
                 gathering.leases.push(grant.lease);
-                self.note_wait(whole, grant.lease, now);
-                self.gather(whole, now);
+                self.note_wait(members, whole, grant.lease, now);
+                self.gather(members, whole, now);
             }
             Outcome::Extended(_) => {
                 if gathering.under_way.is_empty() {
-                    self.gathered(whole, now);
+                    self.gathered(members, whole, now);
                 }
             }
-            Outcome::Failed(error) if self.may_renew_again(whole, &error, now) => self.renew_again(whole, now),
+            Outcome::Failed(error) if self.may_renew_again(whole, &error, now) => self.renew_again(members, whole, now),
             refusal => {
-                self.stop_gathering(whole, now);
-                self.complete(whole, refusal);
+                self.stop_gathering(members, whole, now);
+                members.complete(whole, refusal);
             }
         }
     }
 
-    fn give_back(&mut self, leases: &[LeaseId], now: Instant) {
+    fn give_back(&mut self, members: &mut Members, leases: &[LeaseId], now: Instant) {
         for lease in leases.iter().rev() {
-            self.discard_lease(*lease, now);
+            members.discard(*lease, now);
         }
     }
 
     /// The caller of a whole went away.
-    pub(crate) fn cancel_whole(&mut self, ticket: Ticket, now: Instant) {
-        self.stop_gathering(ticket, now);
-        if let Some(ending) = self.composites.multis.endings.remove(&ticket) {
-            self.call_off(&ending.under_way, now);
+    pub(crate) fn cancel(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        self.stop_gathering(members, ticket, now);
+        if let Some(ending) = self.endings.remove(&ticket) {
+            members.call_off(&ending.under_way, now);
         }
     }
 
     /// Releases a lease made of leases, in reverse order. False if it is none.
-    pub(crate) fn release_whole(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) -> bool {
-        let Some(whole) = self.composites.multis.levels.remove(&lease) else {
+    pub(crate) fn release(&mut self, members: &mut Members, ticket: Ticket, lease: LeaseId, now: Instant) -> bool {
+        let Some(whole) = self.levels.remove(&lease) else {
             return false;
         };
-        if let Some(multi) = self.composites.multis.held.get_mut(&whole) {
+        if let Some(multi) = self.held.get_mut(&whole) {
             multi.levels.retain(|level| *level != lease);
             if !multi.levels.is_empty() {
                 let outcome = multi.released();
-                self.complete(ticket, outcome);
+                members.complete(ticket, outcome);
                 return true;
             }
         }
-        let Some(multi) = self.composites.multis.remove(whole) else {
+        let Some(multi) = self.remove(whole) else {
             return false;
         };
         let mut under_way = Vec::new();
         for part in multi.leases.iter().rev() {
-            self.composites.exclude(*part);
-            let release = self.part_ticket(Some(ticket));
+            members.exclude(*part);
+            let release = members.ticket_for(Some(ticket));
             under_way.push(release);
-            self.release_lease(release, *part, now);
+            members.release(release, *part, now);
         }
         let ending = Ending {
             extends: None,
             under_way,
             outcome: multi.released(),
         };
-        self.composites.multis.endings.insert(ticket, ending);
+        self.endings.insert(ticket, ending);
         true
     }
 
     /// Extends a lease made of leases. False if it is none.
-    pub(crate) fn extend_whole(
+    pub(crate) fn extend(
         &mut self,
+        members: &mut Members,
         ticket: Ticket,
         lease: LeaseId,
         by: Option<LeaseDuration>,
         now: Instant,
     ) -> bool {
-        let whole = self.composites.multis.levels.get(&lease).copied();
-        let Some(multi) = whole.and_then(|whole| self.composites.multis.held.get(&whole)) else {
+        let whole = self.levels.get(&lease).copied();
+        let Some(multi) = whole.and_then(|whole| self.held.get(&whole)) else {
             return false;
         };
         let leases = multi.leases.clone();
         let mut under_way = Vec::new();
         for part in leases {
-            let extension = self.part_ticket(Some(ticket));
+            let extension = members.ticket_for(Some(ticket));
             under_way.push(extension);
-            self.extend_lease(extension, part, by, now);
+            members.extend(extension, part, by, now);
         }
         let ending = Ending {
             extends: whole,
             under_way,
             outcome: Outcome::Extended(Instant::FAR_FUTURE),
         };
-        self.composites.multis.endings.insert(ticket, ending);
+        self.endings.insert(ticket, ending);
         true
     }
 
     /// A part of a release or of an extension is done.
-    fn part_ended(&mut self, whole: Ticket, part: Ticket, outcome: Outcome) {
-        let Some(ending) = self.composites.multis.endings.get_mut(&whole) else {
+    fn part_ended(&mut self, members: &mut Members, whole: Ticket, part: Ticket, outcome: Outcome) {
+        let Some(ending) = self.endings.get_mut(&whole) else {
             return;
         };
         ending.under_way.retain(|ticket| *ticket != part);
         ending.outcome = worse(ending.outcome.clone(), outcome);
         if ending.under_way.is_empty()
-            && let Some(ending) = self.composites.multis.endings.remove(&whole)
+            && let Some(ending) = self.endings.remove(&whole)
         {
             let outcome = self.extended_whole(&ending).unwrap_or(ending.outcome);
-            self.complete(whole, outcome);
+            members.complete(whole, outcome);
         }
     }
 
     /// One is lost, so all are.
-    pub(crate) fn part_lost(&mut self, whole: LeaseId, reason: LostReason, now: Instant) {
-        let Some(multi) = self.composites.multis.held.get_mut(&whole) else {
+    pub(crate) fn part_lost(&mut self, members: &mut Members, whole: LeaseId, reason: LostReason, now: Instant) {
+        let Some(multi) = self.held.get_mut(&whole) else {
             return;
         };
         if multi.lost.is_some() {
@@ -345,41 +368,47 @@ impl Session {
         let is_forgotten = !multi.watched && reason != LostReason::Closed;
         let (leases, levels) = (multi.leases.clone(), multi.levels.clone());
         for lease in levels {
-            self.tell(Event::Lost { lease, reason });
+            members.tell(Event::Lost { lease, reason });
         }
         for lease in &leases {
             // A lock that is held around the whole, too, stays.
-            let alone = |id: &HoldId| self.locks.holds().get(*id).is_some_and(|hold| hold.levels().len() == 1);
-            if let Some(id) = self.locks.holds().of_lease(*lease).filter(alone) {
-                self.lose(id, reason, now);
+            let alone = |id: &HoldId| {
+                members
+                    .locks()
+                    .holds()
+                    .get(*id)
+                    .is_some_and(|hold| hold.levels().len() == 1)
+            };
+            if let Some(id) = members.locks().holds().of_lease(*lease).filter(alone) {
+                members.lose(id, reason, now);
             }
         }
-        if is_forgotten && !self.locks.io().has(Defect::LapsedLeaseStays) {
-            self.composites.multis.remove(whole);
-            self.forget_parts(&leases, now);
+        if is_forgotten && !members.io().has(Defect::LapsedLeaseStays) {
+            self.remove(whole);
+            members.forget(&leases, now);
         }
     }
 
     /// One lasts longer; the whole lasts as long as the one that ends first.
-    pub(crate) fn part_renewed(&mut self, whole: LeaseId) {
-        let Some(multi) = self.composites.multis.held.get(&whole) else {
+    pub(crate) fn part_renewed(&mut self, members: &mut Members, whole: LeaseId) {
+        let Some(multi) = self.held.get(&whole) else {
             return;
         };
-        let deadline = self.earliest_deadline(&multi.leases);
-        if let Some(multi) = self.composites.multis.held.get_mut(&whole)
+        let deadline = self.earliest_deadline(members, &multi.leases);
+        if let Some(multi) = self.held.get_mut(&whole)
             && multi.lost.is_none()
             && deadline > multi.deadline
         {
             multi.deadline = deadline;
             for lease in multi.levels.clone() {
-                self.tell(Event::Renewed { lease, deadline });
+                members.tell(Event::Renewed { lease, deadline });
             }
         }
     }
 
-    fn earliest_deadline(&self, leases: &[LeaseId]) -> Instant {
+    fn earliest_deadline(&self, members: &Members, leases: &[LeaseId]) -> Instant {
         let deadline = |lease: &LeaseId| {
-            let hold = self.locks.holds().get(self.locks.holds().of_lease(*lease)?)?;
+            let hold = members.locks().holds().get(members.locks().holds().of_lease(*lease)?)?;
             hold.lost().is_none().then_some(hold.deadline())
         };
         let deadlines = leases.iter().map(|lease| deadline(lease).unwrap_or(Instant::ZERO));
@@ -387,19 +416,33 @@ impl Session {
     }
 
     /// The tickets of callers that wait for several locks.
-    pub(crate) fn waiting_for_several(&self) -> Vec<Ticket> {
-        self.composites.multis.gatherings.keys().copied().collect()
+    pub(crate) fn waiting(&self) -> Vec<Ticket> {
+        self.gatherings.keys().copied().collect()
     }
 
     /// The client is closed: wholes are no longer told of their parts.
-    pub(crate) fn dissolve(&mut self) {
-        self.composites.multis.levels.clear();
-        self.composites.multis.by_holder.clear();
-        for (_, multi) in std::mem::take(&mut self.composites.multis.held) {
+    pub(crate) fn dissolve(&mut self, members: &mut Members) {
+        self.levels.clear();
+        self.by_holder.clear();
+        for (_, multi) in std::mem::take(&mut self.held) {
             for part in multi.leases {
-                self.composites.exclude(part);
+                members.exclude(part);
             }
         }
+    }
+}
+
+/// Puts requests into the order in which they are taken, the same in every client; or says why
+/// they make no multi-lock.
+pub(crate) fn in_order(requests: &mut [AcquireRequest]) -> Result<(), &'static str> {
+    requests.sort_by_key(place);
+    let is_same = |pair: &[AcquireRequest]| matches!(pair, [a, b] if place(a) == place(b));
+    if requests.is_empty() {
+        Err("several locks are wanted, and none is named; name one at least")
+    } else if requests.windows(2).any(is_same) {
+        Err("one lock is named twice; name each once")
+    } else {
+        Ok(())
     }
 }
 

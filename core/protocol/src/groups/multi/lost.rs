@@ -6,36 +6,33 @@
 //! granted: a record that was removed meanwhile is seen by nothing else until its next
 //! renewal.
 
-use std::time::Duration;
-
 use super::{Ending, whole_lost};
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
+use crate::groups::members::Members;
+use crate::groups::multi::Multis;
 use crate::ids::{LeaseId, Ticket};
 use crate::instant::Instant;
-use crate::session::Session;
 use crate::types::Outcome;
+use std::time::Duration;
 
 /// So long an answer may take; after that, what is held meanwhile is asked for once more.
 const LATE: Duration = Duration::from_millis(500);
 
-impl Session {
-    /// A lock that was granted is lost before the last one is. False if it is none of those.
-    pub(crate) fn gathered_lost(&mut self, lease: LeaseId, now: Instant) -> bool {
-        let mut gatherings = self.composites.multis.gatherings.iter();
+impl Multis {
+    /// A lock that was granted is lost before the last one is.
+    pub(super) fn gathered_lost(&mut self, members: &mut Members, lease: LeaseId, now: Instant) {
+        let mut gatherings = self.gatherings.iter();
         let of = gatherings.find(|(_, gathering)| gathering.again.is_none() && gathering.leases.contains(&lease));
-        let Some(ticket) = of.map(|(ticket, _)| *ticket) else {
-            return false;
-        };
-        if !self.locks.io().has(Defect::LostMemberIsGranted) {
-            self.gather_again(ticket, now);
+        let ticket = of.map(|(ticket, _)| *ticket);
+        if let Some(ticket) = ticket.filter(|_| !members.io().has(Defect::LostMemberIsGranted)) {
+            self.gather_again(members, ticket, now);
         }
-        true
     }
 
     /// Takes all locks anew, unless the caller's wait is over.
-    pub(super) fn gather_again(&mut self, ticket: Ticket, now: Instant) {
-        let Some(gathering) = self.composites.multis.gatherings.get_mut(&ticket) else {
+    pub(super) fn gather_again(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        let Some(gathering) = self.gatherings.get_mut(&ticket) else {
             return;
         };
         let is_over = gathering.is_over(now);
@@ -44,32 +41,32 @@ impl Session {
         gathering.waited = false;
         gathering.renewed_in_vain = false;
         gathering.todo = gathering.all.clone().into();
-        self.call_off(&under_way, now);
-        self.give_back(&leases, now);
+        members.call_off(&under_way, now);
+        self.give_back(members, &leases, now);
         if is_over {
-            if let Some(gathering) = self.composites.multis.gatherings.remove(&ticket) {
-                self.renew_as_before(&gathering.around, now);
+            if let Some(gathering) = self.gatherings.remove(&ticket) {
+                self.renew_as_before(members, &gathering.around, now);
             }
             let error = Error::new(
                 ErrorKind::LockLost,
                 Operation::Acquire,
                 "one of the locks was lost while the others were taken; acquire them again",
             );
-            self.complete(ticket, Outcome::Failed(error));
+            members.complete(ticket, Outcome::Failed(error));
         } else {
-            self.gather(ticket, now);
+            self.gather(members, ticket, now);
         }
     }
 
     /// One more lock is granted: did others have to be held meanwhile for longer than its
     /// first attempt took, or was the answer to that late?
-    pub(super) fn note_wait(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
-        let hold = self
-            .locks
+    pub(super) fn note_wait(&mut self, members: &mut Members, ticket: Ticket, lease: LeaseId, now: Instant) {
+        let hold = members
+            .locks()
             .holds()
             .of_lease(lease)
-            .and_then(|id| self.locks.holds().get(id));
-        let Some((gathering, hold)) = self.composites.multis.gatherings.get_mut(&ticket).zip(hold) else {
+            .and_then(|id| members.locks().holds().get(id));
+        let Some((gathering, hold)) = self.gatherings.get_mut(&ticket).zip(hold) else {
             return;
         };
         // What the caller had before is entered again.
@@ -81,7 +78,7 @@ impl Session {
     /// Whether last renewals are worth another attempt after one failed: all locks were
     /// granted, and their caller still waits.
     pub(super) fn may_renew_again(&self, ticket: Ticket, error: &Error, now: Instant) -> bool {
-        let gathering = self.composites.multis.gatherings.get(&ticket);
+        let gathering = self.gatherings.get(&ticket);
         gathering.is_some_and(|gathering| {
             let is_complete = gathering.leases.len() == gathering.all.len();
             let is_worth_it = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::LockLost);
@@ -90,25 +87,25 @@ impl Session {
     }
 
     /// The last renewals are asked for again. A lock whose time is over meanwhile is lost.
-    pub(super) fn renew_again(&mut self, ticket: Ticket, now: Instant) {
-        let Some(gathering) = self.composites.multis.gatherings.get_mut(&ticket) else {
+    pub(super) fn renew_again(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        let Some(gathering) = self.gatherings.get_mut(&ticket) else {
             return;
         };
         let under_way = std::mem::take(&mut gathering.under_way);
         let leases = gathering.leases.clone();
         gathering.renewed_in_vain = true;
-        self.call_off(&under_way, now);
-        if self.earliest_deadline(&leases) <= now {
-            self.gather_again(ticket, now);
+        members.call_off(&under_way, now);
+        if self.earliest_deadline(members, &leases) <= now {
+            self.gather_again(members, ticket, now);
         } else {
-            self.renew_gathered(ticket, now);
+            self.renew_gathered(members, ticket, now);
         }
     }
 
     /// What an extension of all members comes to: until when the whole may be relied on, if
     /// it may at all. `None` if the ending is none, or a member was not extended.
     pub(super) fn extended_whole(&self, ending: &Ending) -> Option<Outcome> {
-        let multi = self.composites.multis.held.get(&ending.extends?);
+        let multi = self.held.get(&ending.extends?);
         // One with a fixed lease that was lost is forgotten.
         let reason = multi.and_then(|multi| multi.lost);
         let Some(multi) = multi.filter(|multi| multi.lost.is_none()) else {

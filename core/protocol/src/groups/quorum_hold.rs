@@ -1,18 +1,23 @@
 //! What a majority holds, and what it says: the deadline of a vote, its loss, its
 //! release, and questions that are put to every primary.
 
-use std::collections::{BTreeMap, BTreeSet};
-
+use super::members::Members;
+use crate::Kind;
 use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, ErrorKind, Operation};
-use crate::ids::{Context, LeaseId, NodeId, Ticket};
+use crate::groups::quorum::{Votes, majority, primaries};
+use crate::ids::{Context, LeaseId, Ticket};
 use crate::instant::Instant;
+use crate::kinds::Keys;
 use crate::lease::LeaseDuration;
+use crate::machines::inspections::Question;
 use crate::name::LockName;
-use crate::session::Session;
 use crate::timers::Timer;
 use crate::types::{Event, LockState, Outcome};
+use std::sync::Arc;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A hold by majority.
 #[derive(Debug)]
@@ -62,68 +67,74 @@ impl Poll {
     }
 }
 
-impl Session {
-    /// A primary's mutex lasts longer, or shorter than was known. False if it is
-    /// part of no vote.
-    pub(crate) fn primary_renewed(&mut self, whole: LeaseId, part: LeaseId, deadline: Instant, now: Instant) -> bool {
-        let Some(vote) = self.composites.votes.held.get_mut(&whole) else {
-            return false;
+impl Votes {
+    /// A primary's mutex lasts longer, or shorter than was known.
+    pub(crate) fn primary_renewed(
+        &mut self,
+        members: &mut Members,
+        whole: LeaseId,
+        part: LeaseId,
+        deadline: Instant,
+        now: Instant,
+    ) {
+        let Some(vote) = self.held.get_mut(&whole) else {
+            return;
         };
         vote.parts.insert(part, deadline);
-        self.recount(whole, now);
-        true
+        self.recount(members, whole, now);
     }
 
-    /// A primary's mutex is lost. False if it is part of no vote.
-    pub(crate) fn primary_lost(&mut self, whole: LeaseId, part: LeaseId, reason: LostReason, now: Instant) -> bool {
-        let majority = self.majority();
-        let Some(vote) = self.composites.votes.held.get_mut(&whole) else {
-            return false;
+    /// A primary's mutex is lost.
+    pub(crate) fn primary_lost(
+        &mut self,
+        members: &mut Members,
+        whole: LeaseId,
+        part: LeaseId,
+        reason: LostReason,
+        now: Instant,
+    ) {
+        let majority = majority(members.io());
+        let Some(vote) = self.held.get_mut(&whole) else {
+            return;
         };
         vote.parts.remove(&part);
         let is_short = vote.parts.len() < majority;
-        self.discard_lease(part, now);
+        members.discard(part, now);
         if is_short || reason == LostReason::Closed {
-            self.lose_vote(whole, reason, now);
+            self.lose_vote(members, whole, reason, now);
         } else {
-            self.recount(whole, now);
+            self.recount(members, whole, now);
         }
-        true
     }
 
     /// A primary's mutex is lost before its round was decided: it does not count.
-    pub(crate) fn candidate_lost(&mut self, part: LeaseId, now: Instant) {
-        let rounds = self.composites.votes.candidates.values_mut();
+    pub(crate) fn candidate_lost(&mut self, members: &mut Members, part: LeaseId, now: Instant) {
+        let rounds = self.candidates.values_mut();
         let mut was_granted = false;
         for round in rounds.filter_map(|candidate| candidate.round.as_mut()) {
             was_granted |= round.granted.remove(&part).is_some();
         }
         if was_granted {
-            self.discard_lease(part, now);
+            members.discard(part, now);
         }
     }
 
     /// Until when a majority may be relied on.
-    pub(crate) fn recount(&mut self, lease: LeaseId, now: Instant) {
-        let majority = self.majority();
-        let Some(vote) = self.composites.votes.held.get_mut(&lease) else {
+    pub(crate) fn recount(&mut self, members: &mut Members, lease: LeaseId, now: Instant) {
+        let majority = majority(members.io());
+        let Some(vote) = self.held.get_mut(&lease) else {
             return;
         };
         let deadline = last_of_majority(vote.parts.values(), majority).unwrap_or(now);
         if vote.lost.is_none() && deadline != vote.deadline {
             vote.deadline = deadline;
-            self.locks.io_mut().set(Timer::Majority(lease), deadline);
-            self.tell(Event::Renewed { lease, deadline });
+            members.set(Timer::Majority(lease), deadline);
+            members.tell(Event::Renewed { lease, deadline });
         }
     }
 
-    /// A vote's deadline has come.
-    pub(crate) fn majority_over(&mut self, lease: LeaseId, now: Instant) {
-        self.lose_vote(lease, LostReason::Expired, now);
-    }
-
-    fn lose_vote(&mut self, lease: LeaseId, reason: LostReason, now: Instant) {
-        let Some(vote) = self.composites.votes.held.get_mut(&lease) else {
+    pub(super) fn lose_vote(&mut self, members: &mut Members, lease: LeaseId, reason: LostReason, now: Instant) {
+        let Some(vote) = self.held.get_mut(&lease) else {
             return;
         };
         if vote.lost.is_some() {
@@ -133,69 +144,70 @@ impl Session {
         let is_forgotten = !vote.watched && reason != LostReason::Closed;
         let (name, parts) = (vote.name.clone(), vote.parts.clone());
         let open = std::mem::take(&mut vote.open);
-        self.nobody_had_to_ask_for(&name, now);
-        self.locks.io_mut().stop(Timer::Majority(lease));
-        self.composites.votes.expect_no_more(&open);
-        self.call_off(&open, now);
-        self.tell(Event::Lost { lease, reason });
+        self.nobody_had_to_ask_for(members, &name, now);
+        members.stop(Timer::Majority(lease));
+        self.expect_no_more(&open);
+        members.call_off(&open, now);
+        members.tell(Event::Lost { lease, reason });
         for part in parts.keys() {
             // Their records stay until the release: the program may still be inside.
-            self.composites.hush(*part);
-            if let Some(id) = self.locks.holds().of_lease(*part) {
-                self.lose(id, reason, now);
+            members.hush(*part);
+            if let Some(id) = members.locks().holds().of_lease(*part) {
+                members.lose(id, reason, now);
             }
         }
-        if is_forgotten && !self.locks.io().has(Defect::LapsedLeaseStays) {
-            self.composites.votes.remove(lease);
-            self.forget_parts(parts.keys(), now);
+        if is_forgotten && !members.io().has(Defect::LapsedLeaseStays) {
+            self.remove(lease);
+            members.forget(parts.keys(), now);
         }
-        self.next_candidate(&name, now);
+        self.next_candidate(members, &name, now);
     }
 
     /// Gives a vote back on every primary. False if the lease is none.
-    pub(crate) fn release_vote(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) -> bool {
-        let Some(vote) = self.composites.votes.remove(lease) else {
+    pub(crate) fn release(&mut self, members: &mut Members, ticket: Ticket, lease: LeaseId, now: Instant) -> bool {
+        let Some(vote) = self.remove(lease) else {
             return false;
         };
         if vote.lost.is_none() {
-            self.nobody_had_to_ask_for(&vote.name, now);
+            self.nobody_had_to_ask_for(members, &vote.name, now);
         }
-        self.locks.io_mut().stop(Timer::Majority(lease));
-        self.call_off(&vote.open, now);
+        members.stop(Timer::Majority(lease));
+        members.call_off(&vote.open, now);
         let mut open = Vec::new();
         for part in vote.parts.keys() {
-            self.composites.exclude(*part);
-            let release = self.part_ticket(Some(ticket));
+            members.exclude(*part);
+            let release = members.ticket_for(Some(ticket));
             open.push(release);
-            self.release_lease(release, *part, now);
+            members.release(release, *part, now);
         }
         if let Some(reason) = vote.lost {
-            self.call_off(&open, now);
-            self.complete(ticket, Outcome::Released(reason.outcome()));
+            members.call_off(&open, now);
+            members.complete(ticket, Outcome::Released(reason.outcome()));
         } else {
-            self.start_poll(ticket, None, None, open);
+            self.start_poll(members, ticket, None, None, open);
         }
-        self.next_candidate(&vote.name, now);
+        self.next_candidate(members, &vote.name, now);
         true
     }
 
     /// Extends a vote on every primary. False if the lease is none.
-    pub(crate) fn extend_vote(
+    pub(crate) fn extend(
         &mut self,
+        members: &mut Members,
         ticket: Ticket,
         lease: LeaseId,
         by: Option<LeaseDuration>,
         now: Instant,
     ) -> bool {
-        let Some(vote) = self.composites.votes.held.get(&lease) else {
+        let Some(vote) = self.held.get(&lease) else {
             return false;
         };
         let parts: Vec<LeaseId> = vote.parts.keys().copied().collect();
         let mut extensions = BTreeMap::new();
         for part in parts {
-            let extension = self.part_ticket(Some(ticket));
+            let extension = members.ticket_for(Some(ticket));
             extensions.insert(extension, part);
-            self.extend_lease(extension, part, by, now);
+            members.extend(extension, part, by, now);
         }
         let open = extensions.keys().copied().collect();
         let extends = Extends {
@@ -203,28 +215,38 @@ impl Session {
             parts: extensions,
             done: BTreeSet::new(),
         };
-        self.start_poll(ticket, None, Some(extends), open);
+        self.start_poll(members, ticket, None, Some(extends), open);
         true
     }
 
     /// Asks every primary something of one lock.
     pub(crate) fn ask_every_primary(
         &mut self,
+        members: &mut Members,
         ticket: Ticket,
         name: &LockName,
-        ask: impl Fn(&mut Self, Ticket, NodeId),
+        question: Question,
+        now: Instant,
     ) {
         let mut open = Vec::new();
-        for node in self.primaries() {
-            let part = self.part_ticket(Some(ticket));
+        for node in primaries(members.io()) {
+            let part = members.ticket_for(Some(ticket));
             open.push(part);
-            ask(self, part, node);
+            let keys = Arc::new(Keys::new(Kind::Mutex, name, node));
+            members.inspect(part, keys, question, now);
         }
-        self.start_poll(ticket, Some(name.clone()), None, open);
+        self.start_poll(members, ticket, Some(name.clone()), None, open);
     }
 
-    fn start_poll(&mut self, ticket: Ticket, name: Option<LockName>, extends: Option<Extends>, open: Vec<Ticket>) {
-        self.composites.votes.polls.insert(
+    fn start_poll(
+        &mut self,
+        members: &mut Members,
+        ticket: Ticket,
+        name: Option<LockName>,
+        extends: Option<Extends>,
+        open: Vec<Ticket>,
+    ) {
+        self.polls.insert(
             ticket,
             Poll {
                 name,
@@ -233,43 +255,45 @@ impl Session {
                 outcomes: Vec::new(),
             },
         );
-        self.count(ticket);
+        self.count(members, ticket);
     }
 
     /// Completes a poll once a majority agrees, or all have answered.
-    pub(crate) fn count(&mut self, ticket: Ticket) {
-        let majority = self.majority();
-        let Some(poll) = self.composites.votes.polls.get(&ticket) else {
+    pub(crate) fn count(&mut self, members: &mut Members, ticket: Ticket) {
+        let majority = majority(members.io());
+        let Some(poll) = self.polls.get(&ticket) else {
             return;
         };
         let outcome = match &poll.extends {
-            Some(extends) if !self.locks.io().has(Defect::ExtensionOfMembers) => self.extended_vote(poll, extends),
+            Some(extends) if !members.io().has(Defect::ExtensionOfMembers) => {
+                self.extended_vote(members, poll, extends)
+            }
             _ => result_of(&poll.outcomes, majority, poll.open.is_empty()),
         };
         let Some(outcome) = outcome else { return };
-        if let Some(poll) = self.composites.votes.polls.remove(&ticket) {
+        if let Some(poll) = self.polls.remove(&ticket) {
             // What is still under way goes on, and nobody waits for it.
             for part in poll.open {
-                self.disown_part(part);
+                members.disown(part);
             }
             let outcome = match (outcome, poll.name) {
                 (Outcome::Failed(error), Some(name)) => Outcome::Failed(error.with_lock(name.as_str())),
                 (outcome, _) => outcome,
             };
-            self.complete(ticket, outcome);
+            members.complete(ticket, outcome);
         }
     }
 
     /// What an extension comes to, once that is known: until when a majority may be relied
     /// on, not one that counts a mutex which was extended and has been lost since.
-    fn extended_vote(&self, poll: &Poll, extends: &Extends) -> Option<Outcome> {
+    fn extended_vote(&self, members: &Members, poll: &Poll, extends: &Extends) -> Option<Outcome> {
         let failed = || {
             poll.outcomes
                 .iter()
                 .find(|outcome| matches!(outcome, Outcome::Failed(_)))
         };
         let refuse = |kind, message: &str| Some(Outcome::Failed(Error::new(kind, Operation::Extend, message)));
-        let Some(vote) = self.composites.votes.held.get(&extends.vote) else {
+        let Some(vote) = self.held.get(&extends.vote) else {
             return refuse(ErrorKind::NotOwner, "the lock was released meanwhile; acquire it again");
         };
         if vote.lost.is_some() {
@@ -278,7 +302,7 @@ impl Session {
             return failed().cloned().or(Some(Outcome::Failed(error)));
         }
         let extended = extends.done.iter().filter(|part| vote.parts.contains_key(part));
-        if extended.count() >= self.majority() {
+        if extended.count() >= majority(members.io()) {
             return Some(Outcome::Extended(vote.deadline));
         }
         if !poll.open.is_empty() {
@@ -293,33 +317,33 @@ impl Session {
     }
 
     /// The caller of a candidacy or a poll went away; what a poll has begun goes on.
-    pub(crate) fn cancel_vote(&mut self, ticket: Ticket, now: Instant) {
-        self.withdraw(ticket, now);
-        if let Some(poll) = self.composites.votes.polls.remove(&ticket) {
+    pub(crate) fn cancel(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        self.withdraw(members, ticket, now);
+        if let Some(poll) = self.polls.remove(&ticket) {
             for part in poll.open {
-                self.disown_part(part);
+                members.disown(part);
             }
         }
     }
 
     /// The votes of a context on a lock, newest last.
-    pub(crate) fn votes_of(&self, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
+    pub(crate) fn of_context(&self, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
         let of_context = move |(lease, vote): (LeaseId, &Vote)| (vote.context == Some(context)).then_some(lease);
-        self.composites.votes.of(name).filter_map(of_context)
+        self.of(name).filter_map(of_context)
     }
 
     /// The tickets of callers that wait for a majority.
-    pub(crate) fn candidates(&self) -> Vec<Ticket> {
-        let waiting = self.composites.votes.candidates.keys();
-        waiting.chain(self.composites.votes.polls.keys()).copied().collect()
+    pub(crate) fn waiting(&self) -> Vec<Ticket> {
+        let waiting = self.candidates.keys();
+        waiting.chain(self.polls.keys()).copied().collect()
     }
 
     /// The client is closed: nobody is told of the primaries any more.
-    pub(crate) fn dissolve_votes(&mut self) {
-        for (lease, vote) in self.composites.votes.take_all() {
-            self.locks.io_mut().stop(Timer::Majority(lease));
+    pub(crate) fn dissolve(&mut self, members: &mut Members) {
+        for (lease, vote) in self.take_all() {
+            members.stop(Timer::Majority(lease));
             for part in vote.parts.keys() {
-                self.composites.exclude(*part);
+                members.exclude(*part);
             }
         }
     }

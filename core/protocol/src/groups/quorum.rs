@@ -16,20 +16,23 @@
 //! deadline is that of the majority's last one. A mutex that was lost is not taken
 //! again: its primary has no say in this vote any more.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
-
+use super::members::Members;
+use super::quorum_hold::{Poll, Vote, last_of_majority};
+use crate::LostReason;
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Holder, Operation};
-use crate::ids::{LeaseId, NodeId, Ticket};
+use crate::groups::members::News;
+use crate::groups::self_wait::{BLOCKED, is_waiting, refusal};
+use crate::ids::{Context, LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
+use crate::io::Io;
 use crate::kinds::Kind;
 use crate::lease::LeasePlan;
 use crate::name::LockName;
-use crate::session::Session;
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Outcome};
-use crate::vote::{Poll, Vote, last_of_majority};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 /// The pause after a round without a majority.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
@@ -53,6 +56,11 @@ pub(crate) struct Votes {
 }
 
 impl Votes {
+    /// Whether a lease is one of a majority.
+    pub(crate) fn has(&self, lease: LeaseId) -> bool {
+        self.held.contains_key(&lease)
+    }
+
     pub(crate) fn len(&self) -> usize {
         let waiting = self.candidates.len().saturating_add(self.polls.len());
         let held = self.held.len().saturating_add(self.by_name.len());
@@ -202,22 +210,44 @@ impl Verdict {
     }
 }
 
-impl Session {
-    /// Whether the client's locks are held by a majority of several primaries.
-    pub(crate) const fn votes(&self) -> bool {
-        self.locks.io().config().primaries > 1
-    }
+/// How many make a majority.
+pub(super) fn majority(io: &Io) -> usize {
+    usize::from(io.config().primaries / 2).saturating_add(1)
+}
 
-    pub(crate) fn majority(&self) -> usize {
-        usize::from(self.locks.io().config().primaries / 2).saturating_add(1)
-    }
+pub(super) fn primaries(io: &Io) -> impl Iterator<Item = NodeId> + use<> {
+    (0..io.config().primaries).map(NodeId)
+}
 
-    pub(crate) fn primaries(&self) -> impl Iterator<Item = NodeId> + use<> {
-        (0..self.locks.io().config().primaries).map(NodeId)
+impl Votes {
+    /// What happened to members, until nothing has.
+    pub(crate) fn settle(&mut self, members: &mut Members, now: Instant) {
+        while let Some(news) = members.next_news(now) {
+            match news {
+                News::Completed {
+                    caller,
+                    member,
+                    outcome,
+                } => self.primary_answered(members, caller, member, outcome, now),
+                News::Lost {
+                    composite,
+                    member,
+                    reason,
+                } => self.primary_lost(members, composite, member, reason, now),
+                News::LostBefore(lease) => self.candidate_lost(members, lease, now),
+                News::Renewed {
+                    composite,
+                    member,
+                    deadline,
+                } => self.primary_renewed(members, composite, member, deadline, now),
+                // No hold of a primary is entered again.
+                News::Entered(..) => {}
+            }
+        }
     }
 
     /// Wants the lock of a majority.
-    pub(crate) fn stand(&mut self, ticket: Ticket, request: AcquireRequest, now: Instant) {
+    pub(crate) fn acquire(&mut self, members: &mut Members, ticket: Ticket, request: AcquireRequest, now: Instant) {
         let refusal = match request.kind {
             _ if request.within.is_some() => Some("a RedLock is not reentrant; leave `within` out"),
             Kind::Lock | Kind::Mutex => None,
@@ -225,21 +255,21 @@ impl Session {
         };
         if let Some(message) = refusal {
             let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message);
-            self.complete(ticket, Outcome::Failed(error.with_lock(request.name.as_str())));
+            members.complete(ticket, Outcome::Failed(error.with_lock(request.name.as_str())));
             return;
         }
-        if let Some(error) = self.votes_for_itself(&request, now) {
-            self.complete(ticket, Outcome::Failed(error));
+        if let Some(error) = self.votes_for_itself(members, &request, now) {
+            members.complete(ticket, Outcome::Failed(error));
             return;
         }
-        let queue = self.composites.votes.queues.entry(request.name.clone()).or_default();
+        let queue = self.queues.entry(request.name.clone()).or_default();
         queue.push_back(ticket);
         let (name, wait) = (request.name.clone(), request.wait);
         let first = self.first_candidate(&name);
-        let first = first.and_then(|first| self.composites.votes.candidates.get(&first));
+        let first = first.and_then(|first| self.candidates.get(&first));
         let verdict = first.map(|first| first.verdict.clone()).filter(Verdict::is_a_rounds);
         let silence = verdict.clone().filter(|verdict| !verdict.is_answered);
-        self.composites.votes.candidates.insert(
+        self.candidates.insert(
             ticket,
             Candidate {
                 request,
@@ -251,7 +281,7 @@ impl Session {
         );
         let once = wait.is_some_and(|wait| wait.is_zero());
         if !self.is_vote_held(&name) && self.first_candidate(&name) == Some(ticket) {
-            self.ask_all(ticket, now);
+            self.ask_all(members, ticket, now);
         } else if once {
             let outcome = match silence.filter(|_| !self.is_vote_held(&name)) {
                 Some(verdict) => Outcome::Failed(verdict.into_error(None).with_lock(name.as_str())),
@@ -262,30 +292,51 @@ impl Session {
                     Outcome::NotGranted(error.with_lock(name.as_str()))
                 }
             };
-            self.withdraw(ticket, now);
-            self.complete(ticket, outcome);
+            self.withdraw(members, ticket, now);
+            members.complete(ticket, outcome);
             return;
         }
         if let Some(wait) = wait.filter(|_| !once) {
-            self.locks.io_mut().set(Timer::Wait(ticket), now + wait);
+            members.set(Timer::Wait(ticket), now + wait);
         }
     }
 
+    /// Why a wait for this lock could not be ended by anybody else.
+    fn votes_for_itself(&self, members: &Members, request: &AcquireRequest, now: Instant) -> Option<Error> {
+        if !is_waiting(request) || members.io().has(Defect::CompositeWaitsForItself) {
+            return None;
+        }
+        let is_held = |vote: &Vote| vote.lost.is_none() && now < vote.deadline;
+        let has_it = |context: Context| {
+            let mut leases = self.of_context(&request.name, context);
+            leases.any(|lease| self.held.get(&lease).is_some_and(is_held))
+        };
+        if request.context.is_some_and(has_it) {
+            return Some(refusal(
+                request,
+                "a RedLock is not reentrant; the calling thread or task holds it and would wait for itself; release \
+                 it first",
+            ));
+        }
+        let stops_it = request.blocked.iter().copied().any(has_it);
+        stops_it.then(|| refusal(request, BLOCKED))
+    }
+
     fn first_candidate(&self, name: &LockName) -> Option<Ticket> {
-        self.composites.votes.queues.get(name)?.front().copied()
+        self.queues.get(name)?.front().copied()
     }
 
     pub(crate) fn is_vote_held(&self, name: &LockName) -> bool {
-        let mut held = self.composites.votes.of(name);
+        let mut held = self.of(name);
         held.any(|(_, vote)| vote.lost.is_none())
     }
 
     /// Asks every primary that is connected at once, the others when they are.
-    fn ask_all(&mut self, ticket: Ticket, now: Instant) {
-        let Some(candidate) = self.composites.votes.candidates.get(&ticket) else {
+    fn ask_all(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        let Some(candidate) = self.candidates.get(&ticket) else {
             return;
         };
-        let plan = LeasePlan::of(candidate.request.lease, self.locks.io().config().lease);
+        let plan = LeasePlan::of(candidate.request.lease, members.io().config().lease);
         let share = plan.length.checked_div(10).unwrap_or_default().clamp(SHARE.0, SHARE.1);
         let request = AcquireRequest {
             kind: Kind::Mutex,
@@ -295,31 +346,38 @@ impl Session {
             ..candidate.request.clone()
         };
         let mut open = BTreeMap::new();
-        for node in self.primaries() {
-            open.insert(self.part_ticket(Some(ticket)), node);
+        for node in primaries(members.io()) {
+            open.insert(members.ticket_for(Some(ticket)), node);
         }
-        let share = share.min(self.locks.io().config().command_timeout);
-        self.locks.io_mut().set(Timer::Share(ticket), now + share);
-        if let Some(candidate) = self.composites.votes.candidates.get_mut(&ticket) {
+        let share = share.min(members.io().config().command_timeout);
+        members.set(Timer::Share(ticket), now + share);
+        if let Some(candidate) = self.candidates.get_mut(&ticket) {
             candidate.round = Some(Round {
                 open: open.clone(),
                 ..Round::default()
             });
         }
         for (part, node) in open {
-            self.acquire_at(part, request.clone(), node, plan, now);
+            members.acquire(part, request.clone(), (node, plan), now);
         }
     }
 
-    /// A primary answered a candidate, a vote or a poll. False if it is none of them.
-    pub(crate) fn primary_answered(&mut self, whole: Ticket, part: Ticket, outcome: Outcome, now: Instant) -> bool {
-        if let Some(poll) = self.composites.votes.polls.get_mut(&whole) {
+    /// A primary answered a candidate, a vote or a poll.
+    pub(crate) fn primary_answered(
+        &mut self,
+        members: &mut Members,
+        whole: Ticket,
+        part: Ticket,
+        outcome: Outcome,
+        now: Instant,
+    ) {
+        if let Some(poll) = self.polls.get_mut(&whole) {
             poll.answered(part, outcome);
-            self.count(whole);
-            return true;
+            self.count(members, whole);
+            return;
         }
-        if let Some(candidate) = self.composites.votes.candidates.get_mut(&whole) {
-            let Some(round) = &mut candidate.round else { return true };
+        if let Some(candidate) = self.candidates.get_mut(&whole) {
+            let Some(round) = &mut candidate.round else { return };
             round.open.remove(&part);
             match outcome {
                 Outcome::Granted(grant) => {
@@ -335,75 +393,86 @@ impl Session {
                 }
                 _ => {}
             }
-            self.judge(whole, false, now);
-            return true;
+            self.judge(members, whole, false, now);
+            return;
         }
         // A primary that was late for its round.
-        let Some(lease) = self.composites.votes.late.remove(&part) else {
-            return false;
+        let Some(lease) = self.late.remove(&part) else {
+            return;
         };
-        let Some(vote) = self.composites.votes.held.get_mut(&lease) else {
-            return false;
+        let Some(vote) = self.held.get_mut(&lease) else {
+            return;
         };
         vote.open.retain(|open| *open != part);
         if let Outcome::Granted(grant) = outcome {
             vote.parts.insert(grant.lease, grant.deadline);
-            self.composites.include(grant.lease, lease);
-            self.recount(lease, now);
+            members.include(grant.lease, lease);
+            self.recount(members, lease, now);
+        }
+    }
+
+    /// A timer has run out. False if it is a lock's.
+    pub(crate) fn timer(&mut self, members: &mut Members, timer: Timer, now: Instant) -> bool {
+        match timer {
+            Timer::Share(ticket) => self.judge(members, ticket, true, now),
+            Timer::Majority(lease) => self.lose_vote(members, lease, LostReason::Expired, now),
+            Timer::Wake(ticket) => return self.ask_again(members, ticket, now),
+            Timer::Wait(ticket) => return self.candidacy_over(members, ticket, now),
+            _ => return false,
         }
         true
     }
 
     /// Decides a round, if it can be decided.
-    fn judge(&mut self, ticket: Ticket, is_late: bool, now: Instant) {
-        let majority = self.majority();
-        let Some(candidate) = self.composites.votes.candidates.get(&ticket) else {
+    fn judge(&mut self, members: &mut Members, ticket: Ticket, is_late: bool, now: Instant) {
+        let majority = majority(members.io());
+        let Some(candidate) = self.candidates.get(&ticket) else {
             return;
         };
         let Some(round) = &candidate.round else { return };
         let deadline = last_of_majority(round.granted.values(), majority);
-        let is_open = round.is_open(majority, self.locks.io().connected());
+        let is_open = round.is_open(majority, members.io().connected());
         if round.answered() >= majority {
             let name = candidate.request.name.clone();
             self.heard_of(&name, now);
         }
         if deadline.is_some_and(|deadline| deadline > now) {
-            self.elect(ticket, now);
+            self.elect(members, ticket, now);
         } else if is_late || !is_open {
-            self.end_round(ticket, now);
+            self.end_round(members, ticket, now);
         }
     }
 
     /// A majority answered, or nobody had to ask: nobody here waits in silence.
     fn heard_of(&mut self, name: &LockName, now: Instant) {
-        self.composites.votes.tell_all(name, |candidate| candidate.heard = now);
+        self.tell_all(name, |candidate| candidate.heard = now);
     }
 
     /// While a lease of this client had the lock, nobody here asked for it: who waits has
     /// heard nothing since its first question, not since it began to wait.
-    pub(crate) fn nobody_had_to_ask_for(&mut self, name: &LockName, now: Instant) {
-        if !self.locks.io().has(Defect::SilenceOfTheHolder) {
+    pub(crate) fn nobody_had_to_ask_for(&mut self, members: &mut Members, name: &LockName, now: Instant) {
+        if !members.io().has(Defect::SilenceOfTheHolder) {
             self.heard_of(name, now);
         }
         let held_here = Verdict {
             is_answered: true,
             ..Verdict::default()
         };
-        self.composites.votes.give_verdict(name, &held_here);
+        self.give_verdict(name, &held_here);
     }
 
     /// A round came to no majority. Its candidate asks again after a pause, unless that
     /// is of no use.
-    fn end_round(&mut self, ticket: Ticket, now: Instant) {
-        let candidates = &mut self.composites.votes.candidates;
+    fn end_round(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        let candidates = &mut self.candidates;
         let Some(round) = candidates.get_mut(&ticket).and_then(|one| one.round.take()) else {
             return;
         };
-        let verdict = self.verdict(&round);
-        self.undo(round, now);
-        self.locks.io_mut().stop(Timer::Share(ticket));
-        let longest_silence = self.locks.io().longest_silence();
-        let Some(candidate) = self.composites.votes.candidates.get_mut(&ticket) else {
+        let verdict = self.verdict(members, &round);
+        self.undo(members, round, now);
+        members.stop(Timer::Share(ticket));
+        let longest_silence = members.io().longest_silence();
+        let Some(candidate) = self.candidates.get_mut(&ticket) else {
             return;
         };
         // While a majority answers, the others may be as they are.
@@ -413,51 +482,51 @@ impl Session {
             candidate.request.name.clone(),
             candidate.once() || is_fatal || is_silent,
         );
-        self.composites.votes.give_verdict(&name, &verdict);
+        self.give_verdict(&name, &verdict);
         if ends {
-            self.reject(ticket, now);
+            self.reject(members, ticket, now);
         } else {
-            let pause = self.locks.io_mut().between(PAUSE);
-            self.locks.io_mut().set(Timer::Wake(ticket), now + pause);
+            let pause = members.between(PAUSE);
+            members.set(Timer::Wake(ticket), now + pause);
         }
     }
 
     /// What a round without a majority came to.
-    fn verdict(&self, round: &Round) -> Verdict {
+    fn verdict(&self, members: &Members, round: &Round) -> Verdict {
         let silence = || {
             let mut silent = round.open.values();
             // Who cannot be asked says more than who has not answered yet.
-            let away = silent.clone().find(|node| !self.locks.io().is_connected(**node));
+            let away = silent.clone().find(|node| !members.io().is_connected(**node));
             let node = away.or_else(|| silent.next())?;
             let error = Error::new(
                 ErrorKind::Unavailable,
                 Operation::Acquire,
-                self.locks.io().silence_of(*node),
+                members.io().silence_of(*node),
             );
             Some(error)
         };
         Verdict {
             holder: round.holder.clone(),
-            is_answered: round.answered() >= self.majority(),
+            is_answered: round.answered() >= majority(members.io()),
             failure: round.failure.clone().or_else(silence),
         }
     }
 
     /// A majority granted the lock.
-    fn elect(&mut self, ticket: Ticket, now: Instant) {
-        let majority = self.majority();
-        let Some(candidate) = self.composites.votes.candidates.remove(&ticket) else {
+    fn elect(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        let majority = majority(members.io());
+        let Some(candidate) = self.candidates.remove(&ticket) else {
             return;
         };
-        self.stop_candidate(ticket, &candidate.request.name);
+        self.stop_candidate(members, ticket, &candidate.request.name);
         let Some(round) = candidate.round else { return };
-        let lease = self.locks.io_mut().next_lease();
+        let lease = members.next_lease();
         let parts = round.granted;
         for part in parts.keys() {
-            self.composites.include(*part, lease);
+            members.include(*part, lease);
         }
         let deadline = last_of_majority(parts.values(), majority).unwrap_or(now);
-        self.composites.votes.insert(
+        self.insert(
             lease,
             Vote {
                 name: candidate.request.name,
@@ -469,45 +538,40 @@ impl Session {
                 deadline,
             },
         );
-        self.locks.io_mut().set(Timer::Majority(lease), deadline);
-        self.grant_whole(ticket, lease, deadline, 1);
-    }
-
-    /// A primary's share of the round is over.
-    pub(crate) fn share_over(&mut self, ticket: Ticket, now: Instant) {
-        self.judge(ticket, true, now);
+        members.set(Timer::Majority(lease), deadline);
+        members.grant(ticket, lease, deadline, 1);
     }
 
     /// A candidate's pause is over. False if it is none.
-    pub(crate) fn ask_again(&mut self, ticket: Ticket, now: Instant) -> bool {
-        let Some(candidate) = self.composites.votes.candidates.get(&ticket) else {
+    pub(crate) fn ask_again(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> bool {
+        let Some(candidate) = self.candidates.get(&ticket) else {
             return false;
         };
         if candidate.round.is_none() && self.first_candidate(&candidate.request.name) == Some(ticket) {
-            self.ask_all(ticket, now);
+            self.ask_all(members, ticket, now);
         }
         true
     }
 
     /// A candidate's wait is over. False if it is none.
-    pub(crate) fn candidacy_over(&mut self, ticket: Ticket, now: Instant) -> bool {
-        let is_one = self.composites.votes.candidates.contains_key(&ticket);
+    pub(crate) fn candidacy_over(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> bool {
+        let is_one = self.candidates.contains_key(&ticket);
         if is_one {
-            self.reject(ticket, now);
+            self.reject(members, ticket, now);
         }
         is_one
     }
 
     /// Tells a candidate that it does not get the lock, and why.
-    fn reject(&mut self, ticket: Ticket, now: Instant) {
-        let Some(candidate) = self.composites.votes.candidates.get(&ticket) else {
+    fn reject(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        let Some(candidate) = self.candidates.get(&ticket) else {
             return;
         };
         let name = candidate.request.name.clone();
         let waited = (!candidate.once()).then(|| now.saturating_since(candidate.started));
         let mut verdict = candidate.verdict.clone();
         if let Some(round) = &candidate.round {
-            let so_far = self.verdict(round);
+            let so_far = self.verdict(members, round);
             verdict.is_answered |= so_far.is_answered;
             verdict.holder = verdict.holder.or(so_far.holder);
             verdict.failure = verdict.failure.or(so_far.failure);
@@ -519,51 +583,51 @@ impl Session {
             ErrorKind::LockTimeout => Outcome::NotGranted(error),
             _ => Outcome::Failed(error),
         };
-        self.complete(ticket, outcome);
-        self.withdraw(ticket, now);
+        members.complete(ticket, outcome);
+        self.withdraw(members, ticket, now);
     }
 
     /// Takes a candidate out; what it was granted, or may yet be, is released.
-    pub(crate) fn withdraw(&mut self, ticket: Ticket, now: Instant) {
-        let Some(candidate) = self.composites.votes.candidates.remove(&ticket) else {
+    pub(crate) fn withdraw(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        let Some(candidate) = self.candidates.remove(&ticket) else {
             return;
         };
         if let Some(round) = candidate.round {
-            self.undo(round, now);
+            self.undo(members, round, now);
         }
-        self.stop_candidate(ticket, &candidate.request.name);
-        self.next_candidate(&candidate.request.name, now);
+        self.stop_candidate(members, ticket, &candidate.request.name);
+        self.next_candidate(members, &candidate.request.name, now);
     }
 
     /// Gives back what a round was granted, and asks nobody more for it.
-    fn undo(&mut self, round: Round, now: Instant) {
-        self.call_off(round.open.keys(), now);
+    fn undo(&mut self, members: &mut Members, round: Round, now: Instant) {
+        members.call_off(round.open.keys(), now);
         for lease in round.granted.into_keys() {
-            self.discard_lease(lease, now);
+            members.discard(lease, now);
         }
     }
 
-    fn stop_candidate(&mut self, ticket: Ticket, name: &LockName) {
+    fn stop_candidate(&mut self, members: &mut Members, ticket: Ticket, name: &LockName) {
         for timer in [Timer::Wait(ticket), Timer::Wake(ticket), Timer::Share(ticket)] {
-            self.locks.io_mut().stop(timer);
+            members.stop(timer);
         }
-        if let Some(queue) = self.composites.votes.queues.get_mut(name) {
+        if let Some(queue) = self.queues.get_mut(name) {
             queue.retain(|waiting| *waiting != ticket);
             if queue.is_empty() {
-                self.composites.votes.queues.remove(name);
+                self.queues.remove(name);
             }
         }
     }
 
     /// The first candidate of a name asks, if nobody here holds the lock.
-    pub(crate) fn next_candidate(&mut self, name: &LockName, now: Instant) {
+    pub(crate) fn next_candidate(&mut self, members: &mut Members, name: &LockName, now: Instant) {
         let Some(ticket) = self.first_candidate(name) else {
             return;
         };
-        let is_idle = self.locks.io().due(Timer::Wake(ticket)).is_none();
+        let is_idle = members.io().due(Timer::Wake(ticket)).is_none();
         let asks = |candidate: &Candidate| candidate.round.is_some();
-        if is_idle && !self.is_vote_held(name) && !self.composites.votes.candidates.get(&ticket).is_some_and(asks) {
-            self.ask_all(ticket, now);
+        if is_idle && !self.is_vote_held(name) && !self.candidates.get(&ticket).is_some_and(asks) {
+            self.ask_all(members, ticket, now);
         }
     }
 }

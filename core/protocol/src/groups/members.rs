@@ -1,0 +1,315 @@
+//! Which ticket and which lease is a member's of a composite lock, and the way back for what
+//! happens to it.
+//!
+//! A member is an ordinary acquisition and an ordinary hold; what it comes to goes
+//! to the composite lock instead of the caller.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::ending::LostReason;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::ids::{HoldId, LeaseId, NodeId, Ticket};
+use crate::instant::Instant;
+use crate::io::Io;
+use crate::kinds::Keys;
+use crate::lease::{LeaseDuration, LeasePlan};
+use crate::locks::{Locks, Told};
+use crate::machines::holds;
+use crate::machines::inspections::{self, Question};
+use crate::timers::Timer;
+use crate::types::{AcquireRequest, Event, Grant, Outcome};
+
+/// The locks of a client, with those who hear of them: callers, and composite locks.
+pub(crate) struct Members {
+    locks: Locks,
+    closed: bool,
+    /// A member's ticket, and that of who wants the composite lock; `None` if nobody waits for
+    /// the member.
+    tickets: BTreeMap<Ticket, Option<Ticket>>,
+    /// A member's lease, and the composite lock's; `None` if there is no such lock yet, or no more.
+    leases: BTreeMap<LeaseId, Option<LeaseId>>,
+    /// What happened to members.
+    news: VecDeque<Told>,
+    /// What callers are told.
+    events: VecDeque<Event>,
+}
+
+/// What happened to a member.
+pub(crate) enum News {
+    /// What was wanted of it for this caller is done.
+    Completed {
+        caller: Ticket,
+        member: Ticket,
+        outcome: Outcome,
+    },
+    /// A member of this composite lock is lost.
+    Lost {
+        composite: LeaseId,
+        member: LeaseId,
+        reason: LostReason,
+    },
+    /// A lease that is to become a member's is lost.
+    LostBefore(LeaseId),
+    /// A member may be relied on until then.
+    Renewed {
+        composite: LeaseId,
+        member: LeaseId,
+        deadline: Instant,
+    },
+    /// A caller was let into a hold once more, which is to be renewed so.
+    Entered(HoldId, LeasePlan),
+}
+
+impl Members {
+    pub(crate) const fn new(locks: Locks) -> Self {
+        Self {
+            locks,
+            closed: false,
+            tickets: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            news: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    pub(crate) const fn locks(&self) -> &Locks {
+        &self.locks
+    }
+
+    pub(crate) const fn io(&self) -> &Io {
+        self.locks.io()
+    }
+
+    pub(crate) const fn io_mut(&mut self) -> &mut Io {
+        self.locks.io_mut()
+    }
+
+    pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
+        self.locks.io_mut().set(timer, at);
+    }
+
+    pub(crate) fn stop(&mut self, timer: Timer) {
+        self.locks.io_mut().stop(timer);
+    }
+
+    pub(crate) fn between(&mut self, range: (Duration, Duration)) -> Duration {
+        self.locks.io_mut().between(range)
+    }
+
+    pub(crate) const fn next_lease(&mut self) -> LeaseId {
+        self.locks.io_mut().next_lease()
+    }
+
+    /// Does something with the locks, and hands on what they tell.
+    pub(crate) fn with<R>(&mut self, change: impl FnOnce(&mut Locks) -> R) -> R {
+        let result = change(&mut self.locks);
+        while let Some(told) = self.locks.next_told() {
+            match told {
+                Told::Event(event) => self.tell(event),
+                entered @ Told::Entered(..) => self.news.push_back(entered),
+            }
+        }
+        result
+    }
+
+    /// The next thing that a caller is told.
+    pub(crate) fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// How many entries are kept.
+    pub(crate) fn len(&self) -> usize {
+        let members = self.tickets.len().saturating_add(self.leases.len());
+        members.saturating_add(self.locks.len())
+    }
+
+    /// Nothing is acquired any more. False if that was so before.
+    pub(crate) const fn close(&mut self) -> bool {
+        !std::mem::replace(&mut self.closed, true)
+    }
+
+    pub(crate) fn fail_if_closed(&mut self, ticket: Ticket, operation: Operation) -> bool {
+        if self.closed {
+            let error = Error::new(ErrorKind::Closed, operation, "the client is closed; connect a new one");
+            self.complete(ticket, Outcome::Failed(error));
+        }
+        self.closed
+    }
+
+    /// Tells the caller, or the composite lock that it concerns a member of.
+    pub(crate) fn tell(&mut self, event: Event) {
+        let is_members = match &event {
+            Event::Completed { ticket, .. } => self.tickets.contains_key(ticket),
+            Event::Lost { lease, .. } | Event::Renewed { lease, .. } => self.leases.contains_key(lease),
+        };
+        if is_members {
+            self.news.push_back(Told::Event(event));
+        } else {
+            self.events.push_back(event);
+        }
+    }
+
+    pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
+        self.tell(Event::Completed { ticket, outcome });
+    }
+
+    /// The caller of a composite lock gets one more lease of it, without a token.
+    pub(crate) fn grant(&mut self, ticket: Ticket, lease: LeaseId, deadline: Instant, levels: usize) {
+        let grant = Grant {
+            lease,
+            token: None,
+            deadline,
+            levels: u32::try_from(levels).unwrap_or(u32::MAX),
+        };
+        self.complete(ticket, Outcome::Granted(grant));
+    }
+
+    /// The next thing that happened to a member. Ends every input.
+    pub(crate) fn next_news(&mut self, now: Instant) -> Option<News> {
+        loop {
+            let news = match self.news.pop_front()? {
+                Told::Event(Event::Completed { ticket, outcome }) => self.completed(ticket, outcome, now),
+                Told::Event(Event::Lost { lease, reason }) => Some(match self.composite(lease) {
+                    Some(composite) => News::Lost {
+                        composite,
+                        member: lease,
+                        reason,
+                    },
+                    None => News::LostBefore(lease),
+                }),
+                Told::Event(Event::Renewed { lease, deadline }) => {
+                    self.composite(lease).map(|composite| News::Renewed {
+                        composite,
+                        member: lease,
+                        deadline,
+                    })
+                }
+                Told::Entered(ticket, hold, plan) => (!self.is_member(ticket)).then_some(News::Entered(hold, plan)),
+            };
+            if news.is_some() {
+                return news;
+            }
+        }
+    }
+
+    fn completed(&mut self, member: Ticket, outcome: Outcome, now: Instant) -> Option<News> {
+        let caller = self.tickets.remove(&member).flatten();
+        if let Outcome::Granted(grant) = &outcome {
+            self.hush(grant.lease);
+        }
+        if caller.is_none()
+            && let Outcome::Granted(grant) = &outcome
+        {
+            // Nobody waits for it.
+            self.discard(grant.lease, now);
+        }
+        caller.map(|caller| News::Completed {
+            caller,
+            member,
+            outcome,
+        })
+    }
+
+    pub(crate) fn ticket(&mut self) -> Ticket {
+        self.locks.io_mut().next_ticket()
+    }
+
+    /// A ticket for a member of what `caller` wants, or for something that nobody waits for.
+    pub(crate) fn ticket_for(&mut self, caller: Option<Ticket>) -> Ticket {
+        let ticket = self.ticket();
+        self.tickets.insert(ticket, caller);
+        ticket
+    }
+
+    /// Whether a ticket is that of a member.
+    fn is_member(&self, ticket: Ticket) -> bool {
+        self.tickets.contains_key(&ticket)
+    }
+
+    /// It goes on, and nobody waits for it: what it is granted is released.
+    pub(crate) fn disown(&mut self, member: Ticket) {
+        if let Some(caller) = self.tickets.get_mut(&member) {
+            *caller = None;
+        }
+    }
+
+    /// Nobody wants them any more: what they may yet be granted is released.
+    pub(crate) fn call_off<'a>(&mut self, members: impl IntoIterator<Item = &'a Ticket>, now: Instant) {
+        for member in members {
+            self.tickets.remove(member);
+            self.cancel(*member, now);
+        }
+    }
+
+    /// Makes a lease a member of another.
+    pub(crate) fn include(&mut self, member: LeaseId, composite: LeaseId) {
+        self.leases.insert(member, Some(composite));
+    }
+
+    /// A lease is a member's, and nobody is told of it.
+    pub(crate) fn hush(&mut self, member: LeaseId) {
+        self.leases.insert(member, None);
+    }
+
+    /// A lease is a member's no longer.
+    pub(crate) fn exclude(&mut self, member: LeaseId) {
+        self.leases.remove(&member);
+    }
+
+    /// The composite lock that a lease is a member of.
+    pub(crate) fn composite(&self, member: LeaseId) -> Option<LeaseId> {
+        self.leases.get(&member).copied().flatten()
+    }
+
+    /// A composite lock with a fixed lease was lost, and is forgotten: so are its members. What one
+    /// of them still has, since another level keeps it or it is renewed, is released.
+    pub(crate) fn forget<'a>(&mut self, members: impl IntoIterator<Item = &'a LeaseId>, now: Instant) {
+        for member in members {
+            if self.locks.has_lease(*member) {
+                self.discard(*member, now);
+            } else {
+                self.exclude(*member);
+            }
+        }
+    }
+
+    /// Releases a lease without anybody waiting for it.
+    pub(crate) fn discard(&mut self, lease: LeaseId, now: Instant) {
+        let ticket = self.ticket_for(None);
+        self.release(ticket, lease, now);
+        self.exclude(lease);
+    }
+
+    pub(crate) fn acquire(&mut self, ticket: Ticket, request: AcquireRequest, of: (NodeId, LeasePlan), now: Instant) {
+        self.with(|locks| locks.acquire(ticket, request, of, now));
+    }
+
+    /// Releases one lease; the last one takes the record with it.
+    pub(crate) fn release(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
+        self.hold(holds::Input::Release(ticket, lease), now);
+    }
+
+    pub(crate) fn extend(&mut self, ticket: Ticket, lease: LeaseId, by: Option<LeaseDuration>, now: Instant) {
+        self.hold(holds::Input::Extend(ticket, lease, by), now);
+    }
+
+    pub(crate) fn cancel(&mut self, ticket: Ticket, now: Instant) {
+        self.with(|locks| locks.cancel(ticket, now));
+    }
+
+    /// Puts a question to the server.
+    pub(crate) fn inspect(&mut self, ticket: Ticket, keys: Arc<Keys>, question: Question, now: Instant) {
+        let input = inspections::Input::Asked(ticket, keys, question);
+        self.with(|locks| locks.inspect(input, now));
+    }
+
+    pub(crate) fn lose(&mut self, hold: HoldId, reason: LostReason, now: Instant) {
+        self.hold(holds::Input::Lost(hold, reason), now);
+    }
+
+    pub(crate) fn hold(&mut self, input: holds::Input, now: Instant) {
+        self.with(|locks| locks.hold(input, now));
+    }
+}
