@@ -44,6 +44,7 @@ mod ending;
 mod error;
 mod ghosts;
 mod hold;
+mod ids;
 mod inspection;
 mod instant;
 mod kinds;
@@ -76,6 +77,7 @@ mod watchdog;
 pub use defects::Defect;
 pub use ending::{LostReason, ReleaseOutcome};
 pub use error::{Error, ErrorKind, Holder, Operation};
+pub use ids::{CallId, Context, LeaseId, NodeId, Ticket};
 pub use instant::Instant;
 pub use kinds::{Kind, Permits};
 pub use lease::{LeaseDuration, LeaseTerms};
@@ -85,7 +87,4 @@ pub use reply::{CallError, Reply};
 pub use script::Script;
 pub use session::Session;
 pub use token::Token;
-pub use types::{
-    AcquireRequest, Call, CallId, Config, Context, Event, Grant, Lane, LeaseId, Limits, LockState, NodeId, Outcome,
-    Ticket, Transmit,
-};
+pub use types::{AcquireRequest, Call, Config, Event, Grant, Lane, Limits, LockState, Outcome, Transmit};

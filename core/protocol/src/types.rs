@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, Holder};
+pub(crate) use crate::ids::{CallId, Context, LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::Kind;
 use crate::lease::{LeaseDuration, LeaseTerms};
@@ -41,45 +42,6 @@ impl Default for Limits {
         Self { waiters_per_poll: 128 }
     }
 }
-
-macro_rules! ids {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        $(
-            $(#[$doc])*
-            #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-            pub struct $name(u64);
-
-            impl $name {
-                /// As a number.
-                #[must_use]
-                pub const fn get(self) -> u64 {
-                    self.0
-                }
-
-                /// From a number that `get` gave.
-                #[must_use]
-                pub const fn from_u64(id: u64) -> Self {
-                    Self(id)
-                }
-            }
-        )*
-    };
-}
-
-ids! {
-    /// One verb of a caller, to be completed by exactly one event.
-    Ticket,
-    /// One script call on its way to a server.
-    CallId,
-    /// One grant or re-entry.
-    LeaseId,
-    /// Who may re-enter: a thread or task, by a number that is never used for another.
-    Context,
-}
-
-/// Which server. Node 0 is the only one unless several primaries vote (RedLock).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct NodeId(pub u16);
 
 /// Which of a node's connections a call takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
