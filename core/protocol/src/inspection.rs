@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::calls::Purpose;
 use crate::error::{Error, ErrorKind, Holder, Operation};
 use crate::instant::Instant;
-use crate::kinds::{Answer, Keys, Record, parse_answer, parse_record};
+use crate::kinds::{Answer, Keys, Record, parse_record};
 use crate::refusal::explain;
 use crate::reply::{CallError, Refusal, Reply};
 use crate::session::{Lane, LockState, Outcome, Session, Ticket};
@@ -96,7 +96,9 @@ impl Session {
             ))
         };
         let outcome = match (result, inspection.question) {
-            (Ok(reply), Question::State) => parse_answer(&reply)
+            (Ok(reply), Question::State) => inspection
+                .keys
+                .parse_answer(&reply)
                 .map(|answer| Outcome::State(state_of(answer)))
                 .map_or_else(refused, Ok),
             (Ok(reply), Question::Force | Question::Limit(_)) => parse_record(&reply)

@@ -128,6 +128,7 @@ impl Session {
         let (tickets, waiters): (Vec<Ticket>, Vec<(OwnerId, bool)>) = queued.unzip();
         let most = self.limits.waiters_per_poll.max(1);
         for (some, tickets) in waiters.chunks(most).zip(tickets.chunks(most)) {
+            let Some(invocation) = keys.poll(some) else { return };
             let call = self.calls.start(Purpose::Poll(id));
             // It puts back a waiter that is not in the queue any more, so it is an attempt of each.
             let is_attempt = !self.has(Defect::PollsAreNoAttempts);
@@ -139,7 +140,7 @@ impl Session {
             if let Some(queue) = self.queues.get_mut(id) {
                 queue.line.polls.insert(call, tickets.to_vec());
             }
-            self.transmit(call, node, Lane::Command, keys.poll(some));
+            self.transmit(call, node, Lane::Command, invocation);
         }
     }
 

@@ -28,7 +28,7 @@ use crate::defects::Defect;
 use crate::error::ErrorKind;
 use crate::hold::LeasePlan;
 use crate::instant::Instant;
-use crate::kinds::{Answer, Attempt, Keys, parse_answer};
+use crate::kinds::{Answer, Attempt, Keys};
 use crate::lease::deadline;
 use crate::news::ClockSeen;
 use crate::owner::OwnerId;
@@ -363,7 +363,7 @@ impl Session {
             queue.heard = Some(now);
         }
         match result {
-            Ok(reply) => match parse_answer(&reply) {
+            Ok(reply) => match request.keys.parse_answer(&reply) {
                 Some(Answer::Granted(token)) => {
                     let sent = call.sent.or(request.last_try).unwrap_or(request.started);
                     if deadline(sent, ttl) > now || self.has(Defect::ExpiredGrantIsHeld) {
