@@ -127,9 +127,8 @@ impl Session {
         let (tickets, waiters): (Vec<Ticket>, Vec<(OwnerId, bool)>) = queued.unzip();
         let most = self.io.limits().waiters_per_poll.max(1);
         for (some, tickets) in waiters.chunks(most).zip(tickets.chunks(most)) {
-            let call = self
-                .io
-                .call(Purpose::Poll(id), (node, Lane::Command), keys.poll(some), None);
+            let Some(poll) = keys.poll(some) else { return };
+            let call = self.io.call(Purpose::Poll(id), (node, Lane::Command), poll, None);
             // It puts back a waiter that is not in the queue any more, so it is an attempt of each.
             let is_attempt = !self.io.has(Defect::PollsAreNoAttempts);
             for ticket in tickets.iter().filter(|_| is_attempt) {

@@ -10,7 +10,7 @@
 use crate::error::Holder;
 use crate::ids::{CallId, HoldId, LockId, NodeId, Ticket};
 use crate::instant::Instant;
-use crate::kinds::{Gate, Keys, Kind};
+use crate::kinds::{Gate, Holders, Keys, Kind};
 use crate::wakes::Wakes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -51,6 +51,8 @@ pub(crate) struct Queue {
     pub(crate) node: NodeId,
     /// What the waiters contend for.
     at: (NodeId, Gate, Arc<[u8]>),
+    /// How many of them may hold it at a time.
+    holders: Holders,
     /// Where its releases are published.
     pub(crate) channel: Arc<[u8]>,
     /// In order of arrival; the first one contends on the server.
@@ -110,7 +112,7 @@ impl Queue {
 
     /// Whether its waiters ask for permits.
     pub(crate) fn counts_permits(&self) -> bool {
-        self.at.1 == Gate::Semaphore
+        self.holders == Holders::Permits
     }
 
     /// Why the server did not say who holds the lock when it was last asked.
@@ -123,10 +125,11 @@ impl Queue {
 
     /// The longest time for which questions in vain keep messages from causing another.
     pub(crate) fn longest_gap(&self, poll: Duration) -> Duration {
-        match self.at.1 {
+        if self.counts_permits() {
             // Of several holders the answer names one, so a change may go unseen.
-            Gate::Semaphore => poll.min(SHARED_GAP),
-            Gate::Lock | Gate::Mutex | Gate::Read | Gate::Write => poll,
+            poll.min(SHARED_GAP)
+        } else {
+            poll
         }
     }
 
@@ -249,6 +252,7 @@ impl Queues {
             Queue {
                 node: keys.node,
                 at,
+                holders: keys.kind.spec().holders,
                 channel: Arc::clone(&keys.channel),
                 waiting: VecDeque::new(),
                 line: Line::default(),

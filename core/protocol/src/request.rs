@@ -25,7 +25,7 @@ use crate::defects::Defect;
 use crate::error::ErrorKind;
 use crate::ids::{CallId, Context, LockId, NodeId, Ticket};
 use crate::instant::Instant;
-use crate::kinds::{Answer, Attempt, Keys, parse_answer};
+use crate::kinds::{Answer, Attempt, Keys};
 use crate::lease::{LeasePlan, deadline};
 use crate::machines::holds;
 use crate::news::ClockSeen;
@@ -361,7 +361,7 @@ impl Session {
             queue.heard = Some(now);
         }
         match result {
-            Ok(reply) => match parse_answer(&reply) {
+            Ok(reply) => match request.keys.parse_answer(&reply) {
                 Some(Answer::Granted(token)) => {
                     let sent = call.sent.or(request.last_try).unwrap_or(request.started);
                     if deadline(sent, ttl) > now || self.io.has(Defect::ExpiredGrantIsHeld) {

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
-use crate::kinds::{Gate, Keys, Kind, Permits};
+use crate::kinds::{Inside, Keys, Kind, Permits};
 use crate::lease::LeasePlan;
 use crate::machines::channels::{self, Channels};
 use crate::machines::holds::{self, Hold, Holds};
@@ -121,13 +121,12 @@ impl Session {
         let Some((id, hold)) = around.and_then(|id| Some((id, self.holds.get(id)?))) else {
             return Ok(Place::Outside);
         };
-        match (hold.keys().kind.gate(), keys.kind.gate()) {
-            (held, wanted) if held == wanted && keys.kind.is_reentrant() => Ok(Place::Reenter(id)),
-            (Gate::Write, Gate::Read) if hold.is_valid(now) => Ok(Place::Inside(hold.owner().clone())),
-            (Gate::Write, Gate::Read) => Err(hold.lost_error(Operation::Acquire)),
-            (Gate::Read, Gate::Write) => refuse(
-                "it is held for reading here, and waiting to write would wait for itself; release the read first",
-            ),
+        let held = hold.keys().kind.gate();
+        match keys.kind.spec().inside(held) {
+            _ if held == keys.kind.gate() && keys.kind.is_reentrant() => Ok(Place::Reenter(id)),
+            Some(Inside::LetIn) if hold.is_valid(now) => Ok(Place::Inside(hold.owner().clone())),
+            Some(Inside::LetIn) => Err(hold.lost_error(Operation::Acquire)),
+            Some(Inside::Refused(why)) => refuse(why),
             _ if request.within.is_some() => refuse("this kind of lock is not reentrant; leave `within` out"),
             _ => Ok(Place::Outside),
         }
@@ -137,12 +136,7 @@ impl Session {
     /// read-write lock.
     pub(crate) fn held_by(&self, keys: &Keys, context: Context) -> Option<HoldId> {
         let at = |gate| self.holds.of_context(self.queues.find_at(keys, gate)?, context);
-        let own = keys.kind.gate();
-        match own {
-            Gate::Read => at(own).or_else(|| at(Gate::Write)),
-            Gate::Write => at(own).or_else(|| at(Gate::Read)),
-            Gate::Lock | Gate::Mutex | Gate::Semaphore => at(own),
-        }
+        keys.kind.spec().gates_around().find_map(at)
     }
 
     /// Gives one lease back. Completes with [`Outcome::Released`], or fails with
