@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
-use crate::kinds::{Gate, Keys, Kind};
+use crate::kinds::{Gate, Inside, Keys, Kind};
 use crate::lease::LeasePlan;
 use crate::machines::channels::{self, Channels};
 use crate::machines::fair_queue::{self, FairQueue};
@@ -141,13 +141,12 @@ impl Locks {
         let Some((id, hold)) = around.and_then(|id| Some((id, self.holds.get(id)?))) else {
             return Ok(Place::Outside);
         };
-        match (hold.keys().kind.gate(), keys.kind.gate()) {
-            (held, wanted) if held == wanted && keys.kind.is_reentrant() => Ok(Place::Reenter(id)),
-            (Gate::Write, Gate::Read) if hold.is_valid(now) => Ok(Place::Inside(hold.owner().clone())),
-            (Gate::Write, Gate::Read) => Err(hold.lost_error(Operation::Acquire)),
-            (Gate::Read, Gate::Write) => refuse(
-                "it is held for reading here, and waiting to write would wait for itself; release the read first",
-            ),
+        let held = hold.keys().kind.gate();
+        match keys.kind.spec().inside(held) {
+            _ if held == keys.kind.gate() && keys.kind.is_reentrant() => Ok(Place::Reenter(id)),
+            Some(Inside::LetIn) if hold.is_valid(now) => Ok(Place::Inside(hold.owner().clone())),
+            Some(Inside::LetIn) => Err(hold.lost_error(Operation::Acquire)),
+            Some(Inside::Refused(why)) => refuse(why),
             _ if request.within.is_some() => refuse("this kind of lock is not reentrant; leave `within` out"),
             _ => Ok(Place::Outside),
         }
@@ -157,12 +156,7 @@ impl Locks {
     /// read-write lock.
     pub(crate) fn held_by(&self, keys: &Keys, context: Context) -> Option<HoldId> {
         let at = |gate| self.holds.of_context(self.waiters.find_at(keys, gate)?, context);
-        let own = keys.kind.gate();
-        match own {
-            Gate::Read => at(own).or_else(|| at(Gate::Write)),
-            Gate::Write => at(own).or_else(|| at(Gate::Read)),
-            Gate::Lock | Gate::Mutex | Gate::Semaphore => at(own),
-        }
+        keys.kind.spec().gates_around().find_map(at)
     }
 
     /// What a context holds of a lock, at one of its gates.

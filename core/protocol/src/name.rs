@@ -128,55 +128,22 @@ pub fn shown(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// What a key or a channel of ours is for: its last part, without a colon.
+/// What a key or a channel of ours is for: its last part, of letters and `-`, without a
+/// colon. Each kind of lock has its own words in its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Word {
-    /// The last fencing token.
-    Token,
-    /// The fair lock's queue.
-    Fair,
-    /// When each waiter of the fair lock was last heard of.
-    Alive,
-    /// Who writes, and who waits to.
-    Rw,
-    /// Who reads.
-    RwReaders,
-    /// Who holds permits.
-    Semaphore,
-    /// Releases of the simple lock.
-    Channel,
-    /// Releases of the read-write lock.
-    RwChannel,
-    /// Releases of permits.
-    SemaphoreChannel,
-}
+pub(crate) struct Word(&'static str);
 
 impl Word {
-    #[cfg(test)]
-    pub(crate) const ALL: [Self; 9] = [
-        Self::Token,
-        Self::Fair,
-        Self::Alive,
-        Self::Rw,
-        Self::RwReaders,
-        Self::Semaphore,
-        Self::Channel,
-        Self::RwChannel,
-        Self::SemaphoreChannel,
-    ];
+    /// The last fencing token, in which all kinds of one name share.
+    pub(crate) const TOKEN: Self = Self("token");
+
+    /// A word that is used for one thing.
+    pub(crate) const fn new(word: &'static str) -> Self {
+        Self(word)
+    }
 
     pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Token => "token",
-            Self::Fair => "fair",
-            Self::Alive => "alive",
-            Self::Rw => "rw",
-            Self::RwReaders => "rw-readers",
-            Self::Semaphore => "semaphore",
-            Self::Channel => "channel",
-            Self::RwChannel => "rw-channel",
-            Self::SemaphoreChannel => "semaphore-channel",
-        }
+        self.0
     }
 }
 
@@ -271,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_plain_name_is_put_in_braces() {
-        assert_eq!(&*name("user:42").own(Word::Token), b"leasehold:{user:42}:token");
+        assert_eq!(&*name("user:42").own(Word::TOKEN), b"leasehold:{user:42}:token");
         assert_eq!(
             &*name("user:42").redisson_channel(),
             b"redisson_lock__channel:{user:42}"
@@ -280,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_name_with_a_tag_keeps_it() {
-        assert_eq!(&*name("x:{tag}:y").own(Word::Token), b"leasehold::x:{tag}:y:token");
+        assert_eq!(&*name("x:{tag}:y").own(Word::TOKEN), b"leasehold::x:{tag}:y:token");
         assert_eq!(
             &*name("x:{tag}:y").redisson_channel(),
             b"redisson_lock__channel:x:{tag}:y"

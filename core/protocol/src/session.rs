@@ -474,7 +474,7 @@ impl Session {
 
     /// Makes the session make a mistake from now on.
     #[cfg(feature = "defects")]
-    pub const fn switch_on(&mut self, defect: Defect) {
+    pub fn switch_on(&mut self, defect: Defect) {
         self.members.io_mut().switch_on(defect);
     }
 

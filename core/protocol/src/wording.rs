@@ -9,7 +9,7 @@ pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> String {
     match code {
         "WRONGTYPE" => "the key of this name holds something that is not a lock; choose another name".into(),
         "LEASEHOLD_TOKEN" => {
-            let key = keys.name.own(Word::Token);
+            let key = keys.name.own(Word::TOKEN);
             let key = String::from_utf8_lossy(&key);
             format!("{message}; delete the key {key} after checking who wrote it")
         }

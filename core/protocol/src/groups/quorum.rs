@@ -248,10 +248,10 @@ impl Votes {
 
     /// Wants the lock of a majority.
     pub(crate) fn acquire(&mut self, members: &mut Members, ticket: Ticket, request: AcquireRequest, now: Instant) {
-        let refusal = match request.kind {
+        let refusal = match request.kind.spec().by_majority {
             _ if request.within.is_some() => Some("a RedLock is not reentrant; leave `within` out"),
-            Kind::Lock | Kind::Mutex => None,
-            _ => Some(SIMPLE_LOCKS_ONLY),
+            true => None,
+            false => Some(SIMPLE_LOCKS_ONLY),
         };
         if let Some(message) = refusal {
             let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message);

@@ -21,7 +21,7 @@ use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{Context, NodeId};
 use crate::instant::Instant;
-use crate::kinds::{Gate, Keys, Kind};
+use crate::kinds::{Again, Gate, Inside, Keys, Kind, Permits};
 use crate::machines::holds::Hold;
 use crate::types::AcquireRequest;
 
@@ -35,8 +35,10 @@ impl Members {
     /// Why a wait for all of these locks could not be ended by anybody else.
     pub(crate) fn waits_for_itself(&self, requests: &[AcquireRequest], now: Instant) -> Option<Error> {
         let both_sides = requests.iter().find(|one| {
-            let is_read = |other: &AcquireRequest| other.kind == Kind::Read && other.name == one.name;
-            one.kind == Kind::Write && requests.iter().any(is_read)
+            let spec = one.kind.spec();
+            let is_refused = |gate| matches!(spec.inside(gate), Some(Inside::Refused(_)));
+            let mut same = requests.iter().filter(|other| other.name == one.name);
+            same.any(|other| is_refused(other.kind.gate()))
         });
         if let Some(request) = both_sides {
             return Some(refusal(
@@ -69,26 +71,14 @@ impl Members {
         if request.blocked.is_empty() || !is_waiting(request) || request.within.is_some() {
             return None;
         }
-        let keys = Keys::new(request.kind, &request.name, NodeId::default());
-        let held_at = |gate, context: &Context| self.valid_holds(&keys, gate, *context, now);
-        let any_at = |gate| {
-            let mut blocked = request.blocked.iter();
-            blocked.any(|context| held_at(gate, context).next().is_some())
+        let keys = &Keys::new(request.kind, &request.name, NodeId::default());
+        let held_by = |context: Context| {
+            let gates = request.kind.spec().excludes.iter();
+            gates.flat_map(move |gate| self.valid_holds(keys, *gate, context, now))
         };
-        let stops_it = match request.kind {
-            Kind::Lock | Kind::Fair => any_at(Gate::Lock),
-            Kind::Mutex => any_at(Gate::Mutex),
-            Kind::Read => any_at(Gate::Write),
-            Kind::Write => any_at(Gate::Write) || any_at(Gate::Read),
-            Kind::Semaphore(permits) => {
-                let all = request.blocked.iter().chain(&request.context);
-                let held = all
-                    .flat_map(|context| held_at(Gate::Semaphore, context))
-                    .map(permits_of);
-                let held = held.fold(0_u32, u32::saturating_add);
-                any_at(Gate::Semaphore) && held.saturating_add(permits.wanted()) > permits.limit()
-            }
-        };
+        let blocked = request.blocked.iter().copied();
+        let stops_it = blocked.clone().any(|context| held_by(context).next().is_some())
+            && leaves_no_room(request.kind, blocked.chain(request.context).flat_map(held_by));
         stops_it.then(|| refusal(request, BLOCKED))
     }
 
@@ -99,23 +89,14 @@ impl Members {
         let keys = Keys::new(request.kind, &request.name, NodeId::default());
         let own_at = |gate| self.valid_holds(&keys, gate, context, now);
         let holds_at = |gate| own_at(gate).filter(|hold| these(hold));
-        let message = match request.kind {
-            Kind::Mutex => holds_at(Gate::Mutex).next().map(|_| {
-                "the calling thread or task holds it, and a mutex is not reentrant: it would wait for itself; release \
-                 it first"
-            }),
-            Kind::Semaphore(permits) => {
-                let own = holds_at(Gate::Semaphore).map(permits_of);
-                let own = own.fold(0_u32, u32::saturating_add);
-                (own > 0 && own.saturating_add(permits.wanted()) > permits.limit()).then_some(
-                    "the calling thread or task holds so many permits that it would wait for itself; release some first",
-                )
-            }
+        let spec = request.kind.spec();
+        let message = match (spec.again, spec.inside) {
+            (Again::Waits(why), _) => leaves_no_room(request.kind, holds_at(spec.gate)).then_some(why),
             // Who writes is let in again, whatever else it has.
-            Kind::Write if own_at(Gate::Write).next().is_none() => holds_at(Gate::Read).next().map(
-                |_| "it is held for reading here, and waiting to write would wait for itself; release the read first",
-            ),
-            Kind::Lock | Kind::Fair | Kind::Read | Kind::Write => None,
+            (Again::Enters, Some((other, Inside::Refused(why)))) if own_at(spec.gate).next().is_none() => {
+                holds_at(other).next().map(|_| why)
+            }
+            (Again::Enters, _) => None,
         };
         message.map(|message| refusal(request, message))
     }
@@ -130,11 +111,15 @@ impl Members {
 pub(super) const BLOCKED: &str = "it is held by another task of the calling thread, which could not go on to release it while \
     this wait blocks the thread; in an event loop use the client made for one (in Python, leasehold.aio)";
 
-fn permits_of(hold: &Hold) -> u32 {
-    match hold.keys().kind {
-        Kind::Semaphore(permits) => permits.wanted(),
-        _ => 0,
-    }
+/// Whether these holds of a lock, which keep out what is wanted, leave too little for it: any hold does, unless it
+/// is of permits.
+fn leaves_no_room<'a>(wanted: Kind, mut holds: impl Iterator<Item = &'a Hold>) -> bool {
+    let Some(permits) = wanted.permits() else {
+        return holds.next().is_some();
+    };
+    let held = holds.filter_map(|hold| hold.keys().kind.permits()).map(Permits::wanted);
+    let held = held.fold(0_u32, u32::saturating_add);
+    held > 0 && held.saturating_add(permits.wanted()) > permits.limit()
 }
 
 pub(super) fn is_waiting(request: &AcquireRequest) -> bool {

@@ -1,52 +1,62 @@
 //! The fair lock: the record of the reentrant lock, and beside it a ZSET of the
 //! waiters by arrival and a HASH of when each was last heard of.
 
-use std::sync::Arc;
-
-use super::{Attempt, Invocation, Keys, Parts, flag, millis, token};
-use crate::name::{LockName, Word};
-use crate::owner::OwnerId;
+use super::lock::GATE;
+use super::replies::HeldReply;
+use super::spec::{Again, Arg, Channel, Form, Holders, Key, Spec, Waiters};
+use crate::name::Word;
 use crate::script::Script;
 
-pub(super) fn keys(name: &LockName) -> Parts {
-    (
-        name.key(),
-        name.redisson_channel(),
-        Some(token(name)),
-        vec![name.own(Word::Fair), name.own(Word::Alive)],
-    )
-}
+/// The waiters by arrival. `parts/fair.lua` makes the channels of grants from this key.
+const QUEUE: Key = Key::Own(Word::new("fair"));
+/// When each waiter was last heard of.
+const ALIVE: Key = Key::Own(Word::new("alive"));
+/// Whoever leaves the record, or comes to the queue, may grant the lock to the next waiter.
+const ALL: &[Key] = &[Key::Name, Key::Own(Word::TOKEN), QUEUE, ALIVE];
 
-/// The record, the token, the queue and the waiters.
-fn touched(keys: &Keys) -> impl Iterator<Item = &Arc<[u8]>> {
-    std::iter::once(&keys.record).chain(&keys.token).chain(&keys.more)
-}
+pub(super) const SPEC: Spec = Spec {
+    name: "fair_lock",
+    gate: GATE,
+    excludes: &[GATE],
+    holders: Holders::One,
+    again: Again::Enters,
+    inside: None,
+    waiters: Waiters::Server {
+        poll: Form {
+            script: Script::FairPoll,
+            keys: ALL,
+            args: &[Arg::Owner, Arg::Fencing],
+        },
+    },
+    leaves_mark: true,
+    by_majority: false,
 
-/// All keys.
-pub(super) fn all(keys: &Keys) -> Vec<&Arc<[u8]>> {
-    touched(keys).collect()
-}
-
-pub(super) fn acquire(keys: &Keys, attempt: &Attempt<'_>) -> Invocation {
-    Invocation {
+    keys: ALL,
+    channel: Channel::Redisson,
+    acquire: Form {
         script: Script::FairAcquire,
-        keys: touched(keys).map(Arc::clone).collect(),
-        args: vec![
-            millis(attempt.ttl),
-            attempt.owner.wire(),
-            flag(attempt.fencing),
-            flag(attempt.waits),
-        ],
-    }
-}
-
-pub(super) fn poll(keys: &Keys, waiters: &[(OwnerId, bool)]) -> Invocation {
-    Invocation {
-        script: Script::FairPoll,
-        keys: touched(keys).map(Arc::clone).collect(),
-        args: waiters
-            .iter()
-            .flat_map(|(owner, fencing)| [owner.wire(), flag(*fencing)])
-            .collect(),
-    }
-}
+        keys: ALL,
+        args: &[Arg::Ttl, Arg::Owner, Arg::Fencing, Arg::Waits],
+    },
+    renew: Form {
+        script: Script::LockRenew,
+        keys: &[Key::Name],
+        args: &[Arg::Ttl, Arg::Owner],
+    },
+    release: Form {
+        script: Script::FairRelease,
+        keys: ALL,
+        args: &[Arg::Owner, Arg::Channel],
+    },
+    inspect: Form {
+        script: Script::LockInspect,
+        keys: &[Key::Name],
+        args: &[],
+    },
+    force: Form {
+        script: Script::FairForce,
+        keys: ALL,
+        args: &[Arg::Channel],
+    },
+    told: HeldReply::Queued,
+};

@@ -1,15 +1,32 @@
 //! What holds for every key and every channel of every kind, whatever the name.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use super::spec::{Channel, Key};
 use super::*;
-use crate::name::{KeyPrefix, hash_tag};
+use crate::ids::NodeId;
+use crate::name::{KeyPrefix, LockName, Word, hash_tag};
+use crate::owner::{ClientId, OwnerId};
+use crate::script::Script;
 
 const REDISSON: &str = "redisson_lock__channel:";
 
-fn kinds() -> Vec<Kind> {
-    let permits = Kind::Semaphore(Permits::new(2, 3).unwrap());
-    vec![Kind::Lock, Kind::Mutex, Kind::Fair, Kind::Read, Kind::Write, permits]
+/// The words of all kinds' keys and channels.
+fn words() -> BTreeSet<Word> {
+    let own = |key: &Key| match key {
+        Key::Own(word) => Some(*word),
+        Key::Name | Key::TokenIfDrawn => None,
+    };
+    let of = |kind: Kind| {
+        let spec = kind.spec();
+        let channel = match spec.channel {
+            Channel::Own(word) => Some(word),
+            Channel::Redisson => None,
+        };
+        spec.keys.iter().filter_map(own).chain(channel)
+    };
+    Kind::each().into_iter().flat_map(of).collect()
 }
 
 fn client(seed: u64) -> ClientId {
@@ -101,14 +118,11 @@ fn calls(name: &LockName) -> Vec<(Kind, Invocation)> {
             keys.inspect(),
             keys.force(),
         ];
-        match kind {
-            Kind::Fair => calls.push(keys.poll(&[(owner.clone(), true)])),
-            Kind::Semaphore(_) => calls.push(keys.set_limit(4)),
-            _ => {}
-        }
+        calls.extend(keys.poll(&[(owner.clone(), true)]));
+        calls.extend(kind.permits().map(|_| keys.set_limit(4)));
         calls.into_iter().map(move |call| (kind, call)).collect::<Vec<_>>()
     };
-    kinds().into_iter().flat_map(of).collect()
+    Kind::each().into_iter().flat_map(of).collect()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -119,7 +133,7 @@ fn text(bytes: &[u8]) -> String {
 fn keys_and_channels(name: &LockName) -> (BTreeSet<String>, BTreeSet<String>) {
     let calls = calls(name);
     let keys = calls.iter().flat_map(|(_, call)| &call.keys).map(|key| text(key));
-    let channels = kinds().into_iter().map(|kind| {
+    let channels = Kind::each().into_iter().map(|kind| {
         let keys = Keys::new(kind, name, NodeId::default());
         text(&keys.channel)
     });
@@ -143,8 +157,9 @@ fn is_inside(prefix: &str, text: &str) -> bool {
 #[test]
 fn no_two_names_share_a_key_or_a_channel_of_ours() {
     let mut seen = BTreeMap::new();
+    let words = words();
     for name in names() {
-        let words = Word::ALL.map(|word| (word.as_str(), name.own(word)));
+        let words = words.iter().map(|word| (word.as_str(), name.own(*word)));
         let grants = [
             ("grants 1", name.grants(client(1))),
             ("grants 2", name.grants(client(2))),
@@ -157,16 +172,30 @@ fn no_two_names_share_a_key_or_a_channel_of_ours() {
 }
 
 #[test]
-fn no_word_holds_a_colon() {
-    for word in Word::ALL {
-        assert!(!word.as_str().contains(':'), "{word:?}");
+fn a_word_is_of_letters_and_hyphens() {
+    for word in words() {
+        let is_letter = |letter: char| letter.is_ascii_lowercase() || letter == '-';
+        assert!(word.as_str().chars().all(is_letter), "{word:?}");
+    }
+}
+
+#[test]
+fn kinds_with_a_record_of_ours_in_common_keep_one_another_out() {
+    let record = |kind: Kind| *kind.spec().keys.first().unwrap();
+    let has_own = |kind: &Kind| record(*kind) != Key::Name;
+    for one in Kind::each().into_iter().filter(has_own) {
+        for other in Kind::each().into_iter().filter(has_own) {
+            let is_related = one == other || one.spec().excludes.contains(&other.gate());
+            assert_eq!(record(one) == record(other), is_related, "{one:?} and {other:?}");
+        }
     }
 }
 
 #[test]
 fn a_key_is_the_name_or_ours_and_a_channel_is_ours_or_redissons() {
+    let words = words();
     for name in names() {
-        let own: BTreeSet<String> = Word::ALL.iter().map(|word| text(&name.own(*word))).collect();
+        let own: BTreeSet<String> = words.iter().map(|word| text(&name.own(*word))).collect();
         let (keys, channels) = keys_and_channels(&name);
         for key in keys {
             assert!(key == name.as_str() || own.contains(&key), "{key}");
@@ -258,7 +287,7 @@ fn no_channel_is_named_as_a_key() {
 fn what_holds_a_lock_is_renewed_and_released_by_one_key() {
     let name = LockName::parse("x").unwrap();
     let owner = OwnerId::random(client(1), &mut || 5);
-    for kind in kinds() {
+    for kind in Kind::each() {
         let keys = Keys::new(kind, &name, NodeId::default());
         assert_eq!(keys.renew(&owner, Duration::from_secs(1)).keys.len(), 1, "{kind:?}");
         // The fair lock grants as it releases; the last reader lets writers go first no longer.

@@ -2,9 +2,52 @@
 //! node-redlock, redis-semaphore, Spring's `RedisLockRegistry` and others write
 //! the same, so that each excludes the others.
 
-use super::{Parts, token};
-use crate::name::{LockName, Word};
+use super::replies::HeldReply;
+use super::spec::{Again, Arg, Channel, Form, Gate, Holders, Key, Spec, Waiters};
+use crate::name::Word;
+use crate::script::Script;
 
-pub(super) fn keys(name: &LockName) -> Parts {
-    (name.key(), name.own(Word::Channel), Some(token(name)), Vec::new())
-}
+const GATE: Gate = Gate::new("mutex");
+
+pub(super) const SPEC: Spec = Spec {
+    name: "mutex",
+    gate: GATE,
+    excludes: &[GATE],
+    holders: Holders::One,
+    again: Again::Waits(
+        "the calling thread or task holds it, and a mutex is not reentrant: it would wait for itself; release it first",
+    ),
+    inside: None,
+    waiters: Waiters::Client,
+    leaves_mark: false,
+    by_majority: true,
+
+    keys: &[Key::Name, Key::Own(Word::TOKEN)],
+    channel: Channel::Own(Word::new("channel")),
+    acquire: Form {
+        script: Script::MutexAcquire,
+        keys: &[Key::Name, Key::TokenIfDrawn],
+        args: &[Arg::Ttl, Arg::Owner],
+    },
+    renew: Form {
+        script: Script::MutexRenew,
+        keys: &[Key::Name],
+        args: &[Arg::Ttl, Arg::Owner],
+    },
+    release: Form {
+        script: Script::MutexRelease,
+        keys: &[Key::Name],
+        args: &[Arg::Owner, Arg::Channel],
+    },
+    inspect: Form {
+        script: Script::MutexInspect,
+        keys: &[Key::Name],
+        args: &[],
+    },
+    force: Form {
+        script: Script::MutexForce,
+        keys: &[Key::Name],
+        args: &[Arg::Channel],
+    },
+    told: HeldReply::Holder,
+};

@@ -1,60 +1,104 @@
 //! The read-write lock: a HASH with who writes and who waits to, and a ZSET of the
 //! readers, each hold with a deadline of its own by the server's clock.
 
-use std::sync::Arc;
-
-use super::{Attempt, Invocation, Keys, Kind, Parts, flag, millis, token};
-use crate::name::{LockName, Word};
+use super::replies::HeldReply;
+use super::spec::{Again, Arg, Channel, Form, Gate, Holders, Inside, Key, Spec, Waiters};
+use crate::name::Word;
 use crate::script::Script;
 
-pub(super) fn keys(name: &LockName, kind: Kind) -> Parts {
-    (
-        name.own(Word::Rw),
-        name.own(Word::RwChannel),
-        (kind == Kind::Write).then(|| token(name)),
-        vec![name.own(Word::RwReaders)],
-    )
-}
+const READ_GATE: Gate = Gate::new("read");
+const WRITE_GATE: Gate = Gate::new("write");
+/// Who writes, and who waits to.
+const STATE: Key = Key::Own(Word::new("rw"));
+/// Who reads.
+const READERS: Key = Key::Own(Word::new("rw-readers"));
+const CHANNEL: Channel = Channel::Own(Word::new("rw-channel"));
 
-/// The key of the readers.
-pub(super) fn readers(keys: &Keys) -> &Arc<[u8]> {
-    keys.more.first().unwrap_or(&keys.record)
-}
+/// The side that many may hold.
+pub(super) const READ: Spec = Spec {
+    name: "read_lock",
+    gate: READ_GATE,
+    excludes: &[WRITE_GATE],
+    holders: Holders::Many,
+    again: Again::Enters,
+    inside: Some((WRITE_GATE, Inside::LetIn)),
+    waiters: Waiters::Client,
+    leaves_mark: false,
+    by_majority: false,
 
-/// The key of the kind's side: of the readers, or of the writer.
-pub(super) fn holders(keys: &Keys) -> &Arc<[u8]> {
-    if keys.kind == Kind::Write {
-        &keys.record
-    } else {
-        readers(keys)
-    }
-}
+    keys: &[STATE, READERS],
+    channel: CHANNEL,
+    acquire: Form {
+        script: Script::ReadAcquire,
+        keys: &[STATE, READERS],
+        args: &[Arg::Ttl, Arg::Owner, Arg::Waits, Arg::Around],
+    },
+    renew: Form {
+        script: Script::ReadRenew,
+        keys: &[READERS],
+        args: &[Arg::Ttl, Arg::Owner],
+    },
+    release: Form {
+        script: Script::ReadRelease,
+        keys: &[STATE, READERS],
+        args: &[Arg::Owner, Arg::Channel],
+    },
+    inspect: Form {
+        script: Script::ReadWriteInspect,
+        keys: &[READERS],
+        args: &[Arg::Text("read")],
+    },
+    force: Form {
+        script: Script::ReadWriteForce,
+        keys: &[READERS],
+        args: &[Arg::Text("read"), Arg::Channel],
+    },
+    told: HeldReply::Holder,
+};
 
-/// The side, as the scripts call it.
-pub(super) fn side(kind: Kind) -> Arc<[u8]> {
-    let text: &[u8] = if kind == Kind::Write { b"write" } else { b"read" };
-    text.into()
-}
+/// The side that one holds alone.
+pub(super) const WRITE: Spec = Spec {
+    name: "write_lock",
+    gate: WRITE_GATE,
+    excludes: &[WRITE_GATE, READ_GATE],
+    holders: Holders::One,
+    again: Again::Enters,
+    inside: Some((
+        READ_GATE,
+        Inside::Refused(
+            "it is held for reading here, and waiting to write would wait for itself; release the read first",
+        ),
+    )),
+    waiters: Waiters::Client,
+    leaves_mark: true,
+    by_majority: false,
 
-pub(super) fn acquire(keys: &Keys, attempt: &Attempt<'_>) -> Invocation {
-    let mut touched = vec![Arc::clone(&keys.record), Arc::clone(readers(keys))];
-    let mut args = vec![millis(attempt.ttl), attempt.owner.wire(), flag(attempt.waits)];
-    let script = if keys.kind == Kind::Write {
-        if attempt.fencing {
-            touched.extend(keys.token.clone());
-        }
-        Script::WriteAcquire
-    } else {
-        args.push(
-            attempt
-                .inside
-                .map_or_else(|| Arc::from(&b""[..]), |writer| writer.wire()),
-        );
-        Script::ReadAcquire
-    };
-    Invocation {
-        script,
-        keys: touched,
-        args,
-    }
-}
+    keys: &[STATE, READERS, Key::Own(Word::TOKEN)],
+    channel: CHANNEL,
+    acquire: Form {
+        script: Script::WriteAcquire,
+        keys: &[STATE, READERS, Key::TokenIfDrawn],
+        args: &[Arg::Ttl, Arg::Owner, Arg::Waits],
+    },
+    renew: Form {
+        script: Script::WriteRenew,
+        keys: &[STATE],
+        args: &[Arg::Ttl, Arg::Owner],
+    },
+    release: Form {
+        script: Script::WriteRelease,
+        keys: &[STATE],
+        args: &[Arg::Owner, Arg::Channel],
+    },
+    inspect: Form {
+        script: Script::ReadWriteInspect,
+        keys: &[STATE],
+        args: &[Arg::Text("write")],
+    },
+    force: Form {
+        script: Script::ReadWriteForce,
+        keys: &[STATE],
+        args: &[Arg::Text("write"), Arg::Channel],
+    },
+    told: HeldReply::Holder,
+};

@@ -1,30 +1,60 @@
 //! The semaphore: ZSET {owner/i → deadline by the server's clock}, one member for
 //! each permit, and the limit on which those that are held agreed.
 
-use std::sync::Arc;
-
-use super::{Attempt, Invocation, Keys, Parts, Permits, decimal, millis};
-use crate::name::{LockName, Word};
+use super::replies::HeldReply;
+use super::spec::{Again, Arg, Channel, Form, Gate, Holders, Key, Spec, Waiters};
+use crate::name::Word;
 use crate::script::Script;
 
-pub(super) fn keys(name: &LockName) -> Parts {
-    (
-        name.own(Word::Semaphore),
-        name.own(Word::SemaphoreChannel),
-        None,
-        Vec::new(),
-    )
-}
+const GATE: Gate = Gate::new("semaphore");
+const PERMITS: Key = Key::Own(Word::new("semaphore"));
 
-pub(super) fn acquire(keys: &Keys, permits: Permits, attempt: &Attempt<'_>) -> Invocation {
-    Invocation {
+pub(super) const SPEC: Spec = Spec {
+    name: "semaphore",
+    gate: GATE,
+    excludes: &[GATE],
+    holders: Holders::Permits,
+    again: Again::Waits(
+        "the calling thread or task holds so many permits that it would wait for itself; release some first",
+    ),
+    inside: None,
+    waiters: Waiters::Client,
+    leaves_mark: false,
+    by_majority: false,
+
+    keys: &[PERMITS],
+    channel: Channel::Own(Word::new("semaphore-channel")),
+    acquire: Form {
         script: Script::SemaphoreAcquire,
-        keys: vec![Arc::clone(&keys.record)],
-        args: vec![
-            millis(attempt.ttl),
-            attempt.owner.wire(),
-            decimal(permits.wanted),
-            decimal(permits.limit),
-        ],
-    }
-}
+        keys: &[PERMITS],
+        args: &[Arg::Ttl, Arg::Owner, Arg::Wanted, Arg::Limit],
+    },
+    renew: Form {
+        script: Script::SemaphoreRenew,
+        keys: &[PERMITS],
+        args: &[Arg::Ttl, Arg::Owner, Arg::Wanted],
+    },
+    release: Form {
+        script: Script::SemaphoreRelease,
+        keys: &[PERMITS],
+        args: &[Arg::Owner, Arg::Wanted, Arg::Channel],
+    },
+    inspect: Form {
+        script: Script::SemaphoreInspect,
+        keys: &[PERMITS],
+        args: &[],
+    },
+    force: Form {
+        script: Script::SemaphoreForce,
+        keys: &[PERMITS],
+        args: &[Arg::Channel],
+    },
+    told: HeldReply::Permits,
+};
+
+/// Changes the limit on which those that are held agreed; no other kind has this verb.
+pub(super) const SET_LIMIT: Form = Form {
+    script: Script::SemaphoreLimit,
+    keys: &[PERMITS],
+    args: &[Arg::Limit, Arg::Channel],
+};

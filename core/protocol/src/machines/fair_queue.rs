@@ -205,7 +205,8 @@ impl FairQueue {
             .unzip();
         let most = io.limits().waiters_per_poll.max(1);
         for (some, tickets) in waiters.chunks(most).zip(tickets.chunks(most)) {
-            let call = io.call(Purpose::Poll(lock), (keys.node, Lane::Command), keys.poll(some), None);
+            let Some(poll) = keys.poll(some) else { return };
+            let call = io.call(Purpose::Poll(lock), (keys.node, Lane::Command), poll, None);
             // It puts back a waiter that is not in the queue any more, so it is an attempt of each.
             if !io.has(Defect::PollsAreNoAttempts) {
                 io.step(Step::Polled(call, tickets.to_vec()));

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Holder, Operation};
 use crate::ids::Ticket;
 use crate::instant::Instant;
 use crate::io::Io;
-use crate::kinds::{Answer, Keys, Record, parse_answer, parse_record};
+use crate::kinds::{Answer, Keys, Record, parse_record};
 use crate::reply::{CallError, Refusal, Reply};
 use crate::step::Step;
 use crate::timers::Timer;
@@ -164,7 +164,10 @@ impl Inspection {
     /// What an answer comes to; `None` if it is asked again on the next connection, while its caller waits.
     fn outcome(&self, result: Result<Reply, CallError>) -> Option<Outcome> {
         let told = match (result, self.question) {
-            (Ok(reply), Question::State) => parse_answer(&reply).map(|answer| Outcome::State(state_of(answer))),
+            (Ok(reply), Question::State) => self
+                .keys
+                .parse_answer(&reply)
+                .map(|answer| Outcome::State(state_of(answer))),
             (Ok(reply), Question::Force | Question::Limit(_)) => {
                 parse_record(&reply).map(|record| Outcome::Forced(matches!(record, Record::Mine { .. })))
             }

@@ -11,7 +11,7 @@ use super::wakes::Wakes;
 use crate::error::Holder;
 use crate::ids::{HoldId, LockId, NodeId, Ticket};
 use crate::instant::Instant;
-use crate::kinds::{Gate, Keys, Kind};
+use crate::kinds::{Gate, Holders, Keys, Kind};
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -52,6 +52,8 @@ impl Place {
 pub(super) struct Queue {
     /// What the waiters contend for.
     at: (NodeId, Gate, Arc<[u8]>),
+    /// How many of them may hold it at a time.
+    holders: Holders,
     /// Where its releases are published.
     channel: Arc<[u8]>,
     /// In order of arrival; the first one contends on the server.
@@ -78,6 +80,7 @@ impl Queue {
     fn new(keys: &Keys, at: (NodeId, Gate, Arc<[u8]>)) -> Self {
         Self {
             at,
+            holders: keys.kind.spec().holders,
             channel: Arc::clone(&keys.channel),
             waiting: VecDeque::new(),
             on_server: BTreeSet::new(),
@@ -235,16 +238,17 @@ impl Queue {
 
     /// The longest time for which questions in vain keep messages from causing another.
     fn longest_gap(&self, poll: Duration) -> Duration {
-        match self.at.1 {
+        if self.counts_permits() {
             // Of several holders the answer names one, so a change may go unseen.
-            Gate::Semaphore => poll.min(SHARED_GAP),
-            Gate::Lock | Gate::Mutex | Gate::Read | Gate::Write => poll,
+            poll.min(SHARED_GAP)
+        } else {
+            poll
         }
     }
 
     /// Whether its waiters ask for permits.
     pub(super) fn counts_permits(&self) -> bool {
-        self.at.1 == Gate::Semaphore
+        self.holders == Holders::Permits
     }
 
     /// Whether nobody waits or holds here.

@@ -7,7 +7,7 @@ use crate::calls::InFlight;
 use crate::defects::Defect;
 use crate::instant::Instant;
 use crate::io::Io;
-use crate::kinds::{Answer, parse_answer};
+use crate::kinds::Answer;
 use crate::lease::deadline;
 use crate::reply::{CallError, Refusal, Reply};
 use crate::step::Granted;
@@ -41,7 +41,7 @@ impl Verdict {
         io: &Io,
         now: Instant,
     ) -> Self {
-        match result.map(|reply| parse_answer(&reply)) {
+        match result.map(|reply| request.keys().parse_answer(&reply)) {
             Ok(Some(Answer::Granted(token))) => {
                 let sent = request.sent(in_flight);
                 if deadline(sent, ttl) > now || io.has(Defect::ExpiredGrantIsHeld) {
