@@ -27,8 +27,9 @@ pub(crate) struct Io {
     calls: Calls,
     timers: Timers,
     outbox: VecDeque<Transmit>,
-    /// What follows from the input, to be handed on.
-    steps: Vec<Step>,
+    /// What follows from the input, to be handed on in this order; after what has just been added.
+    steps: VecDeque<Step>,
+    added: Vec<Step>,
     #[cfg(feature = "defects")]
     defect: Option<Defect>,
 }
@@ -46,7 +47,8 @@ impl Io {
             calls: Calls::default(),
             timers: Timers::default(),
             outbox: VecDeque::new(),
-            steps: Vec::new(),
+            steps: VecDeque::new(),
+            added: Vec::new(),
             #[cfg(feature = "defects")]
             defect: None,
         }
@@ -154,12 +156,15 @@ impl Io {
 
     /// Something follows for another machine.
     pub(crate) fn step(&mut self, step: Step) {
-        self.steps.push(step);
+        self.added.push(step);
     }
 
-    /// Takes what follows, in order.
-    pub(crate) fn take_steps(&mut self) -> Vec<Step> {
-        std::mem::take(&mut self.steps)
+    /// The next thing that follows. What follows from a step comes before what comes after it.
+    pub(crate) fn next_step(&mut self) -> Option<Step> {
+        for step in self.added.drain(..).rev() {
+            self.steps.push_front(step);
+        }
+        self.steps.pop_front()
     }
 
     /// A call's bytes are about to go to the socket.

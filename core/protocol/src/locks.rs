@@ -381,12 +381,8 @@ impl Locks {
 
     /// Hands on what follows from an input, and from that.
     fn route(&mut self, now: Instant) {
-        let mut steps = VecDeque::from(self.io.take_steps());
-        while let Some(step) = steps.pop_front() {
+        while let Some(step) = self.io.next_step() {
             self.perform(step, now);
-            for step in self.io.take_steps().into_iter().rev() {
-                steps.push_front(step);
-            }
         }
     }
 

@@ -86,10 +86,13 @@ impl Members {
     /// not let in again.
     fn waits_for_own(&self, request: &AcquireRequest, these: impl Fn(&Hold) -> bool, now: Instant) -> Option<Error> {
         let context = request.context?;
+        let spec = request.kind.spec();
+        if let (Again::Enters, None | Some((_, Inside::LetIn))) = (spec.again, spec.inside) {
+            return None;
+        }
         let keys = Keys::new(request.kind, &request.name, NodeId::default());
         let own_at = |gate| self.valid_holds(&keys, gate, context, now);
         let holds_at = |gate| own_at(gate).filter(|hold| these(hold));
-        let spec = request.kind.spec();
         let message = match (spec.again, spec.inside) {
             (Again::Waits(why), _) => leaves_no_room(request.kind, holds_at(spec.gate)).then_some(why),
             // Who writes is let in again, whatever else it has.
