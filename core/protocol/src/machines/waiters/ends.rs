@@ -1,0 +1,120 @@
+//! How a wait ends: by a grant, a refusal, or the caller.
+
+use super::complete;
+use super::queue::Queue;
+use super::refusal::{Wait, no_answer};
+use super::request::Request;
+use super::table::Waiters;
+use crate::defects::Defect;
+use crate::error::ErrorKind;
+use crate::ids::{LockId, Ticket};
+use crate::instant::Instant;
+use crate::io::Io;
+use crate::machines::holds::Holds;
+use crate::periods::FIRST_ANSWER_GRACE;
+use crate::step::{Granted, Step};
+use crate::timers::Timer;
+use crate::types::Outcome;
+
+impl Waiters {
+    /// A caller's wait is over.
+    pub(super) fn wait_over(&mut self, io: &mut Io, holds: &Holds, ticket: Ticket, now: Instant) {
+        let Some(request) = self.request(ticket) else { return };
+        let queue = self.queue(request.lock());
+        let told = queue.and_then(Queue::last_holder);
+        let is_answered = told.is_some_and(|(at, _)| at >= request.started());
+        if request.is_due_grace() && !is_answered {
+            self.with(ticket, Request::give_grace);
+            io.set(Timer::Wait(ticket), now + FIRST_ANSWER_GRACE);
+        } else {
+            self.give_up(io, holds, ticket, now);
+        }
+    }
+
+    /// A caller without a bound has waited one lease since it last asked whether
+    /// the server is there.
+    pub(super) fn silence(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
+        let Some(request) = self.request(ticket) else {
+            return;
+        };
+        let Some(queue) = self.queue(request.lock()) else {
+            return;
+        };
+        let heard = match queue.heard() {
+            _ if queue.holding().is_some() => now,
+            Some(at) => at.max(request.started()),
+            None => request.started(),
+        };
+        let until = heard + io.longest_silence();
+        if until > now {
+            io.set(Timer::Silence(ticket), until);
+        } else {
+            // Whatever was said before: who waits without bound is not told "held".
+            let outcome = Outcome::Failed(no_answer(request, Some(queue), io, now));
+            complete(io, ticket, outcome);
+            self.remove(io, ticket);
+        }
+    }
+
+    pub(super) fn give_up(&mut self, io: &mut Io, holds: &Holds, ticket: Ticket, now: Instant) {
+        let Some(request) = self.request(ticket) else {
+            return;
+        };
+        let wait = Wait {
+            request,
+            queue: self.queue(request.lock()),
+            local: self.local_holder(holds, request.lock(), now),
+        };
+        let outcome = wait.outcome(io, now);
+        complete(io, ticket, outcome);
+        self.remove(io, ticket);
+    }
+
+    /// Asking again cannot help.
+    pub(super) fn fail(&mut self, io: &mut Io, ticket: Ticket, why: &str) {
+        if let Some(request) = self.request(ticket) {
+            let error = request.failed(ErrorKind::Misconfigured, why);
+            complete(io, ticket, Outcome::Failed(error));
+            self.remove(io, ticket);
+        }
+    }
+
+    /// Takes a request out; what it may have been granted is owed a release.
+    pub(super) fn remove(&mut self, io: &mut Io, ticket: Ticket) {
+        let Some(mut request) = self.take(ticket) else {
+            return;
+        };
+        if !io.has(Defect::CancelLeavesRecord)
+            && let Some(owed) = request.renounce(io, false)
+        {
+            io.step(Step::Owes(owed));
+        }
+        self.forget(io, ticket, request.lock());
+        io.step(Step::Advance(request.lock()));
+    }
+
+    /// Turns a request into a hold.
+    pub(super) fn grant(&mut self, io: &mut Io, ticket: Ticket, granted: Granted, now: Instant) {
+        let Some(request) = self.take(ticket) else {
+            return;
+        };
+        let (lock, is_exclusive) = (request.lock(), request.keys().kind.is_exclusive());
+        self.forget(io, ticket, lock);
+        self.with_queue(lock, |queue| queue.granted(now));
+        io.step(Step::Granted(ticket, request.into_hold(granted)));
+        if !is_exclusive {
+            // The next one may get in beside it.
+            io.step(Step::Advance(lock));
+        }
+    }
+
+    /// A ticket waits no longer.
+    pub(super) fn forget(&mut self, io: &mut Io, ticket: Ticket, lock: LockId) {
+        for timer in [Timer::Wake(ticket), Timer::Wait(ticket), Timer::Silence(ticket)] {
+            io.stop(timer);
+        }
+        if self.queue_mut(lock).is_some_and(|queue| queue.leave(ticket)) {
+            io.step(Step::Left(lock, ticket));
+        }
+    }
+}

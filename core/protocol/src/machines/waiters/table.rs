@@ -1,0 +1,150 @@
+//! Who waits for what: the requests of a client and the queues of their locks.
+
+use std::collections::BTreeMap;
+
+use super::queue::{Place, Queue, Queues};
+use super::request::Request;
+use crate::error::Holder;
+use crate::ids::{LockId, Ticket};
+use crate::instant::Instant;
+use crate::kinds::{Gate, Keys};
+use crate::machines::holds::Holds;
+
+/// The waiters of a client, and their queues.
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    queues: Queues,
+    requests: BTreeMap<Ticket, Request>,
+}
+
+impl Waiters {
+    /// The lock of these keys, if anybody here knows it.
+    pub(crate) fn find(&self, keys: &Keys) -> Option<LockId> {
+        self.queues.find(keys, keys.kind.gate())
+    }
+
+    /// The same at another gate of its record.
+    pub(crate) fn find_at(&self, keys: &Keys, gate: Gate) -> Option<LockId> {
+        self.queues.find(keys, gate)
+    }
+
+    /// All locks that are known, oldest first.
+    pub(crate) fn locks(&self) -> Vec<LockId> {
+        self.queues.ids()
+    }
+
+    /// Whether nobody here asks, waits or holds; `None` if the lock is not known.
+    pub(crate) fn is_unused(&self, lock: LockId) -> Option<bool> {
+        self.queues.get(lock).map(Queue::is_unused)
+    }
+
+    /// Whether others wait for it elsewhere.
+    pub(crate) fn is_shared(&self, lock: LockId) -> bool {
+        self.queues.get(lock).is_some_and(Queue::is_shared)
+    }
+
+    /// Whether a ticket is that of a waiter.
+    pub(crate) fn has(&self, ticket: Ticket) -> bool {
+        self.requests.contains_key(&ticket)
+    }
+
+    /// The tickets of all waiters, oldest first.
+    pub(crate) fn tickets(&self) -> Vec<Ticket> {
+        self.requests.keys().copied().collect()
+    }
+
+    /// How many entries it keeps.
+    pub(crate) fn len(&self) -> usize {
+        self.queues.len().saturating_add(self.requests.len())
+    }
+
+    /// The lock of these keys, made known if it is not.
+    pub(super) fn open(&mut self, keys: &Keys) -> LockId {
+        self.queues.open(keys)
+    }
+
+    /// Nobody needs the lock any more.
+    pub(super) fn close(&mut self, lock: LockId) {
+        self.queues.remove(lock);
+    }
+
+    pub(super) fn request(&self, ticket: Ticket) -> Option<&Request> {
+        self.requests.get(&ticket)
+    }
+
+    pub(super) fn request_mut(&mut self, ticket: Ticket) -> Option<&mut Request> {
+        self.requests.get_mut(&ticket)
+    }
+
+    /// All requests, oldest first.
+    pub(super) fn requests_mut(&mut self) -> impl Iterator<Item = (Ticket, &mut Request)> {
+        self.requests.iter_mut().map(|(ticket, request)| (*ticket, request))
+    }
+
+    pub(super) fn queue(&self, lock: LockId) -> Option<&Queue> {
+        self.queues.get(lock)
+    }
+
+    pub(super) fn queue_mut(&mut self, lock: LockId) -> Option<&mut Queue> {
+        self.queues.get_mut(lock)
+    }
+
+    pub(super) fn queues_mut(&mut self) -> impl Iterator<Item = &mut Queue> {
+        self.queues.iter_mut()
+    }
+
+    /// A queue and its first request, unless the lock is held here.
+    pub(super) fn queue_and_first(&mut self, lock: LockId) -> Option<(&mut Queue, Option<(Ticket, &mut Request)>)> {
+        let queue = self.queues.get_mut(lock).filter(|queue| queue.holding().is_none())?;
+        let first = queue.first();
+        let first = first.and_then(|ticket| Some((ticket, self.requests.get_mut(&ticket)?)));
+        Some((queue, first))
+    }
+
+    pub(super) fn admit(&mut self, ticket: Ticket, request: Request) {
+        self.requests.insert(ticket, request);
+    }
+
+    pub(super) fn take(&mut self, ticket: Ticket) -> Option<Request> {
+        self.requests.remove(&ticket)
+    }
+
+    pub(super) fn with(&mut self, ticket: Ticket, change: impl FnOnce(&mut Request)) {
+        if let Some(request) = self.requests.get_mut(&ticket) {
+            change(request);
+        }
+    }
+
+    pub(super) fn with_all(&mut self, tickets: &[Ticket], change: impl Fn(&mut Request)) {
+        for ticket in tickets {
+            self.with(*ticket, &change);
+        }
+    }
+
+    pub(super) fn with_queue(&mut self, lock: LockId, change: impl FnOnce(&mut Queue)) {
+        if let Some(queue) = self.queues.get_mut(lock) {
+            change(queue);
+        }
+    }
+
+    /// Whether who tries once is refused since others of this client come first.
+    pub(super) fn comes_after_others(&self, lock: LockId, place: Place) -> bool {
+        let Some(queue) = self.queues.get(lock) else {
+            return false;
+        };
+        match place {
+            Place::Queue | Place::Server => !queue.is_idle(),
+            // A large request that waits is not overtaken by small ones; readers are all alike.
+            Place::Alone => {
+                let first = queue.first().and_then(|first| self.requests.get(&first));
+                queue.counts_permits() && first.is_some_and(Request::was_told_held)
+            }
+        }
+    }
+
+    /// Who of this client holds the lock.
+    pub(super) fn local_holder(&self, holds: &Holds, lock: LockId, now: Instant) -> Option<Holder> {
+        let hold = self.queues.get(lock)?.holding()?;
+        Some(holds.get(hold)?.as_holder(now))
+    }
+}
