@@ -11,18 +11,39 @@ use crate::reply::{CallError, Reply};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unresolved {
     /// Calls in flight.
-    pub(crate) open: Vec<CallId>,
+    open: Vec<CallId>,
     /// A call was sent and its connection closed: it may run after a release
     /// that takes the next connection.
-    pub(crate) cut: bool,
+    cut: bool,
     /// A call failed in a way that does not exclude a grant.
-    pub(crate) failed: bool,
+    failed: bool,
 }
 
 impl Unresolved {
     /// Whether there may be a record.
     pub(crate) fn is_any(&self) -> bool {
         !self.open.is_empty() || self.cut || self.failed
+    }
+
+    /// A call was sent.
+    pub(crate) fn sent(&mut self, call: CallId) {
+        self.open.push(call);
+    }
+
+    /// Those that are in flight.
+    pub(crate) fn in_flight(&self) -> &[CallId] {
+        &self.open
+    }
+
+    /// A call failed, perhaps in a way that does not exclude a grant.
+    pub(crate) const fn failed(&mut self, may_be_granted: bool) {
+        self.failed |= may_be_granted;
+    }
+
+    /// Whether one may yet run. Says so once, and knows nothing of them any more.
+    pub(crate) fn take_late_ones(&mut self) -> bool {
+        let was_cut = std::mem::take(&mut self.cut);
+        was_cut || !std::mem::take(&mut self.open).is_empty()
     }
 
     /// A call's answer came, or its connection closed.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::ending::LostReason;
-use crate::name::shown;
+use crate::shown::shown;
 
 /// What went wrong, kind by kind. Every language has one class for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

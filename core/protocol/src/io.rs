@@ -10,7 +10,7 @@ use crate::links::Links;
 use crate::owner::{Entropy, OwnerId};
 use crate::step::Step;
 use crate::timers::{Timer, Timers};
-use crate::types::{Call, Config, Lane, Limits, Transmit};
+use crate::types::{Call, Config, Event, Lane, Limits, Outcome, Transmit};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -157,6 +157,11 @@ impl Io {
     /// Something follows for another machine.
     pub(crate) fn step(&mut self, step: Step) {
         self.added.push(step);
+    }
+
+    /// A caller is told what its ticket came to.
+    pub(crate) fn complete(&mut self, ticket: Ticket, outcome: Outcome) {
+        self.step(Step::Tell(Event::Completed { ticket, outcome }));
     }
 
     /// The next thing that follows. What follows from a step comes before what comes after it.

@@ -6,12 +6,12 @@
 //! `leasehold::PREFIX`, and nothing else does: two patterns of an access list confine
 //! a client to its prefix.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Operation};
 use crate::owner::ClientId;
+use crate::shown::shown;
 
 /// The longest name, in bytes.
 pub const MAX_NAME_BYTES: usize = 512;
@@ -109,22 +109,6 @@ impl fmt::Debug for LockName {
 impl fmt::Display for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&shown(&self.0))
-    }
-}
-
-/// A name as messages show it: names are no secrets, but a URL that was passed in
-/// a name's place may hold one. What stands between its `://` and its last `@` is
-/// hidden: `redis://…@host`. One slash is enough, as a URL that was made a path has
-/// it. In every language the shown name is made here.
-#[must_use]
-pub fn shown(name: &str) -> Cow<'_, str> {
-    let userinfo = name.split_once(":/").and_then(|(scheme, rest)| {
-        let slash = if rest.starts_with('/') { "/" } else { "" };
-        Some((scheme, slash, rest.rsplit_once('@')?.1))
-    });
-    match userinfo {
-        Some((scheme, slash, host)) => Cow::Owned(format!("{scheme}:/{slash}…@{host}")),
-        None => Cow::Borrowed(name),
     }
 }
 
@@ -232,6 +216,28 @@ pub(crate) fn hash_tag(key: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_userinfo_of_a_url_in_a_names_place_is_never_shown() {
+        for (name, wanted) in [
+            ("stock:42", "stock:42"),
+            ("user@example", "user@example"),
+            ("redis://host:6379/0", "redis://host:6379/0"),
+            ("redis://:sesame@host:6379", "redis://…@host:6379"),
+            ("redis:/:sesame@host:6379", "redis:/…@host:6379"),
+            ("redis://user:se/same@ses@ame@host", "redis://…@host"),
+            ("a, redis://:sesame@h, redis://:sesame@i", "a, redis://…@i"),
+        ] {
+            assert_eq!(shown(name), wanted);
+            assert_eq!(shown(wanted), wanted, "twice is as once");
+            let name = LockName::parse(name).unwrap();
+            assert_eq!(format!("{name}"), wanted);
+            assert_eq!(format!("{name:?}"), format!("{wanted:?}"));
+        }
+        let long = format!("redis://:{}@host", "sesame".repeat(100));
+        let error = LockName::parse(&long).unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("sesame"), "{error}");
+    }
+
     fn name(name: &str) -> LockName {
         LockName::parse(name).unwrap()
     }
@@ -259,28 +265,6 @@ mod tests {
         let client = ClientId::random(&mut || 7);
         let channel = String::from_utf8(name("desk").grants(client).to_vec()).unwrap();
         assert_eq!(channel, format!("leasehold:{{desk}}:grants:{client}"));
-    }
-
-    #[test]
-    fn the_userinfo_of_a_url_in_a_names_place_is_never_shown() {
-        for (name, wanted) in [
-            ("stock:42", "stock:42"),
-            ("user@example", "user@example"),
-            ("redis://host:6379/0", "redis://host:6379/0"),
-            ("redis://:sesame@host:6379", "redis://…@host:6379"),
-            ("redis:/:sesame@host:6379", "redis:/…@host:6379"),
-            ("redis://user:se/same@ses@ame@host", "redis://…@host"),
-            ("a, redis://:sesame@h, redis://:sesame@i", "a, redis://…@i"),
-        ] {
-            assert_eq!(shown(name), wanted);
-            assert_eq!(shown(wanted), wanted, "twice is as once");
-            let name = LockName::parse(name).unwrap();
-            assert_eq!(format!("{name}"), wanted);
-            assert_eq!(format!("{name:?}"), format!("{wanted:?}"));
-        }
-        let long = format!("redis://:{}@host", "sesame".repeat(100));
-        let error = LockName::parse(&long).unwrap_err();
-        assert!(!format!("{error} {error:?}").contains("sesame"), "{error}");
     }
 
     #[test]

@@ -18,9 +18,8 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Answer, Keys, Record, parse_record};
 use crate::reply::{CallError, Refusal, Reply};
-use crate::step::Step;
 use crate::timers::Timer;
-use crate::types::{Event, Lane, LockState, Outcome};
+use crate::types::{Lane, LockState, Outcome};
 use crate::wording::explain;
 
 /// What is asked of the server.
@@ -134,7 +133,7 @@ impl Inspections {
         if let Some(outcome) = inspection.outcome(result) {
             self.open.remove(&ticket);
             io.stop(Timer::Wait(ticket));
-            io.step(Step::Tell(Event::Completed { ticket, outcome }));
+            io.complete(ticket, outcome);
         }
     }
 
@@ -144,7 +143,7 @@ impl Inspections {
         };
         let message = io.unreached(inspection.keys.node, io.config().command_timeout);
         let outcome = inspection.failed(ErrorKind::Unavailable, message);
-        io.step(Step::Tell(Event::Completed { ticket, outcome }));
+        io.complete(ticket, outcome);
     }
 }
 

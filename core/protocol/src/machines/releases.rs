@@ -35,7 +35,7 @@ use crate::periods::MAX_ATTEMPT;
 use crate::reply::{CallError, Refusal, Reply};
 use crate::step::{Owed, Step};
 use crate::timers::Timer;
-use crate::types::{Event, Lane, Outcome};
+use crate::types::{Lane, Outcome};
 use crate::wording::explain;
 
 /// The pause after an error that may pass.
@@ -123,7 +123,7 @@ impl Releases {
             Input::Overdue(id, call) => self.overdue(io, id, call, now),
             Input::Resolved(id, attempt, was_cut) => {
                 let release = self.by_id.get_mut(&id);
-                if let Some(release) = release.filter(|release| release.unresolved.open.contains(&attempt)) {
+                if let Some(release) = release.filter(|release| release.unresolved.in_flight().contains(&attempt)) {
                     release.unresolved.answered(attempt, was_cut);
                 }
             }
@@ -161,7 +161,7 @@ impl Releases {
         if owed.keys.kind.queues_on_server() && (is_waiter || owed.unresolved.is_any()) {
             self.ghosts.may_return(owed.owner.clone(), orphans_end(io, now), now);
         }
-        io.leave_to(&owed.unresolved.open, Heir::Release(id));
+        io.leave_to(owed.unresolved.in_flight(), Heir::Release(id));
         let release = Release {
             lock: owed.lock,
             keys: owed.keys,
@@ -337,7 +337,7 @@ impl Releases {
         let Some(release) = self.by_id.get_mut(&id) else {
             return;
         };
-        if std::mem::take(&mut release.unresolved.cut) || !std::mem::take(&mut release.unresolved.open).is_empty() {
+        if release.unresolved.take_late_ones() {
             let at = io.timeout(now);
             release.not_before = Some(at);
             io.set(Timer::ReleaseAgain(id), at);
@@ -352,7 +352,7 @@ impl Releases {
         let ticket = self.by_id.get_mut(&id).and_then(|release| release.ticket.take());
         if let Some(ticket) = ticket {
             self.by_ticket.remove(&ticket);
-            io.step(Step::Tell(Event::Completed { ticket, outcome }));
+            io.complete(ticket, outcome);
         }
     }
 

@@ -7,9 +7,8 @@ use crate::ids::{HoldId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::lease::LeasePlan;
-use crate::step::Step;
 use crate::timers::Timer;
-use crate::types::{Event, Outcome};
+use crate::types::Outcome;
 
 /// What a caller wants it for.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +76,7 @@ impl Extensions {
             io.stop(Timer::Wait(ticket));
             if let Some(extension) = self.remove(ticket) {
                 let outcome = Outcome::Failed(error(extension.aim.operation()));
-                io.step(Step::Tell(Event::Completed { ticket, outcome }));
+                io.complete(ticket, outcome);
             }
         }
     }

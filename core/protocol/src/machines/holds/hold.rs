@@ -191,7 +191,7 @@ impl Hold {
 
     /// An attempt of its owner was answered, or cut off.
     pub(super) fn resolved(&mut self, attempt: CallId, was_cut: bool) {
-        if self.unresolved.open.contains(&attempt) {
+        if self.unresolved.in_flight().contains(&attempt) {
             self.unresolved.answered(attempt, was_cut);
         }
     }

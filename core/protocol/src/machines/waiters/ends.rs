@@ -1,6 +1,5 @@
 //! How a wait ends: by a grant, a refusal, or the caller.
 
-use super::complete;
 use super::queue::Queue;
 use super::refusal::{Wait, no_answer};
 use super::request::Request;
@@ -51,7 +50,7 @@ impl Waiters {
         } else {
             // Whatever was said before: who waits without bound is not told "held".
             let outcome = Outcome::Failed(no_answer(request, Some(queue), io, now));
-            complete(io, ticket, outcome);
+            io.complete(ticket, outcome);
             self.remove(io, ticket);
         }
     }
@@ -66,7 +65,7 @@ impl Waiters {
             local: self.local_holder(holds, request.lock(), now),
         };
         let outcome = wait.outcome(io, now);
-        complete(io, ticket, outcome);
+        io.complete(ticket, outcome);
         self.remove(io, ticket);
     }
 
@@ -74,7 +73,7 @@ impl Waiters {
     pub(super) fn fail(&mut self, io: &mut Io, ticket: Ticket, why: &str) {
         if let Some(request) = self.request(ticket) {
             let error = request.failed(ErrorKind::Misconfigured, why);
-            complete(io, ticket, Outcome::Failed(error));
+            io.complete(ticket, Outcome::Failed(error));
             self.remove(io, ticket);
         }
     }

@@ -28,7 +28,6 @@ use crate::io::Io;
 use crate::reply::CallError;
 use crate::step::Step;
 use crate::timers::Timer;
-use crate::types::{Event, Outcome};
 use crate::wording::in_words;
 
 /// The pause of a client whose turn is over.
@@ -106,7 +105,7 @@ impl Waiters {
         if once && self.comes_after_others(lock, place) {
             let local = self.local_holder(holds, lock, now);
             let outcome = others_first(&keys, self.queue(lock), local, io);
-            complete(io, ticket, outcome);
+            io.complete(ticket, outcome);
             return;
         }
         let Some(queue) = self.queue_mut(lock) else { return };
@@ -213,8 +212,4 @@ impl Waiters {
             }
         }
     }
-}
-
-fn complete(io: &mut Io, ticket: Ticket, outcome: Outcome) {
-    io.step(Step::Tell(Event::Completed { ticket, outcome }));
 }

@@ -226,7 +226,7 @@ impl Request {
 
     /// A poll is an attempt of it, too.
     pub(super) fn polled(&mut self, call: CallId) {
-        self.unresolved.open.push(call);
+        self.unresolved.sent(call);
     }
 
     /// An attempt of it was answered, or cut off.
@@ -238,12 +238,12 @@ impl Request {
 
     /// Whether an answer to this call is of use: it is an attempt under its present owner id.
     pub(super) fn is_attempt(&self, call: CallId) -> bool {
-        self.unresolved.open.contains(&call)
+        self.unresolved.in_flight().contains(&call)
     }
 
     /// An attempt failed, perhaps in a way that does not exclude a grant.
     pub(super) const fn failed_attempt(&mut self, may_be_granted: bool) {
-        self.unresolved.failed |= may_be_granted;
+        self.unresolved.failed(may_be_granted);
     }
 
     /// Whether there may be a record of it.
@@ -302,7 +302,7 @@ impl Request {
         self.state = State::Trying(call);
         self.again = false;
         self.last_try = Some(now);
-        self.unresolved.open.push(call);
+        self.unresolved.sent(call);
     }
 
     /// The release that is owed for what its owner id may have been granted. It draws a new

@@ -1,0 +1,118 @@
+//! How a hold ends: lost, released, or dropped with its client.
+
+use super::hold::{Hold, lost_error};
+use super::table::Holds;
+use super::watchdog;
+use crate::defects::Defect;
+use crate::ending::{LostReason, ReleaseOutcome};
+use crate::error::{Error, ErrorKind, Operation};
+use crate::ids::{HoldId, LeaseId, Ticket};
+use crate::instant::Instant;
+use crate::io::Io;
+use crate::step::{Owed, Step};
+use crate::types::{Event, Outcome};
+
+impl Holds {
+    /// The hold is lost, finally. Its record is not touched before its TTL has
+    /// passed: the program may still be inside. A fixed one is forgotten.
+    pub(super) fn lose(&mut self, io: &mut Io, id: HoldId, reason: LostReason, now: Instant) {
+        let Some(hold) = self.hold_mut(id) else { return };
+        if !hold.watchdog_mut().lose(io, id, reason) {
+            return;
+        }
+        let lock = hold.lock();
+        // A client that closes releases what it holds.
+        let is_forgotten = !hold.plan().watched && reason != LostReason::Closed;
+        for lease in hold.levels() {
+            io.step(Step::Tell(Event::Lost { lease: *lease, reason }));
+        }
+        let tickets = hold.take_extensions(|_, _| true);
+        let name = hold.keys().name.clone();
+        self.extensions_mut()
+            .fail(io, tickets, |operation| lost_error(Some(reason), &name, operation));
+        if is_forgotten && !io.has(Defect::LapsedLeaseStays) {
+            self.forget_lost(io, id, now);
+        }
+        io.step(Step::Freed(lock, id));
+    }
+
+    /// Nobody need release a lost hold of a fixed lease, and what may be left of it is
+    /// released all the same: a late call, or a clock that was set, may make its record last
+    /// longer than the lease. That is once the TTL that is known has passed; at once if the
+    /// record is stolen or removed, or if it was lost before its deadline: then it is a member of
+    /// a lost composite lock, and its TTL may be long.
+    fn forget_lost(&mut self, io: &mut Io, id: HoldId, now: Instant) {
+        let Some(hold) = self.end(io, id) else { return };
+        if io.has(Defect::LapsedRecordStays) {
+            return;
+        }
+        let is_gone = matches!(hold.lost(), Some(LostReason::Removed | LostReason::Stolen));
+        let is_late = !is_gone && now >= hold.deadline();
+        owe(io, hold, None, is_late, now);
+    }
+
+    /// Releases one lease; the last one takes the record with it.
+    pub(super) fn release(&mut self, io: &mut Io, ticket: Ticket, lease: LeaseId, now: Instant) {
+        let Some((id, hold)) = self.remove_level(lease) else {
+            io.complete(ticket, Outcome::Released(ReleaseOutcome::Released));
+            return;
+        };
+        let lost = hold.lost().map(LostReason::outcome);
+        if !hold.levels().is_empty() {
+            io.complete(ticket, Outcome::Released(lost.unwrap_or(ReleaseOutcome::Released)));
+            return;
+        }
+        let lock = hold.lock();
+        if io.has(Defect::RenewalOutlivesUnlock) {
+            let owed = Owed {
+                lock,
+                keys: std::sync::Arc::clone(hold.keys()),
+                owner: hold.owner().clone(),
+                ticket: None,
+                hold: None,
+                unresolved: hold.unresolved().clone(),
+            };
+            io.step(Step::Owes(owed));
+            io.complete(ticket, Outcome::Released(ReleaseOutcome::Released));
+            io.step(Step::Freed(lock, id));
+            return;
+        }
+        let Some(hold) = self.end(io, id) else { return };
+        match lost {
+            Some(_) if io.has(Defect::ReleaseFails) => {
+                io.complete(ticket, Outcome::Failed(hold.lost_error(Operation::Release)));
+            }
+            Some(outcome) => {
+                io.complete(ticket, Outcome::Released(outcome));
+                owe(io, hold, None, false, now);
+            }
+            None => owe(io, hold, Some(ticket), false, now),
+        }
+        // The next local waiter asks right behind the release, not after its answer.
+        io.step(Step::Freed(lock, id));
+    }
+
+    /// The client closes, and nobody will release it.
+    pub(super) fn abandon(&mut self, io: &mut Io, id: HoldId, now: Instant) {
+        if let Some(hold) = self.end(io, id) {
+            owe(io, hold, None, false, now);
+        }
+    }
+
+    /// Takes a hold out of all tables. From here on nothing renews it.
+    fn end(&mut self, io: &mut Io, id: HoldId) -> Option<Hold> {
+        let mut hold = self.take(id)?;
+        watchdog::stop(io, id);
+        let tickets = hold.take_extensions(|_, _| true);
+        self.extensions_mut().fail(io, tickets, |operation| {
+            let message = "the lock was released meanwhile; acquire it again";
+            Error::new(ErrorKind::NotOwner, operation, message).with_lock(hold.keys().name.as_str())
+        });
+        Some(hold)
+    }
+}
+
+fn owe(io: &mut Io, hold: Hold, ticket: Option<Ticket>, is_late: bool, now: Instant) {
+    let owed = hold.owed(ticket, is_late, io.config().command_timeout, now);
+    io.step(Step::Owes(owed));
+}

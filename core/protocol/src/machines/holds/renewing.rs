@@ -1,0 +1,206 @@
+//! Renewals, and what callers hear who wait for a hold to last longer.
+
+use super::extensions::{Aim, Extension};
+use super::table::Holds;
+use crate::calls::InFlight;
+use crate::defects::Defect;
+use crate::ending::LostReason;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::ids::{CallId, HoldId, LeaseId, Ticket};
+use crate::instant::Instant;
+use crate::io::Io;
+use crate::kinds::{Record, parse_record};
+use crate::lease::LeaseDuration;
+use crate::reply::{CallError, Refusal, Reply};
+use crate::step::Step;
+use crate::timers::Timer;
+use crate::types::{Event, Outcome};
+use crate::wording::{explain, in_words};
+use std::time::Duration;
+
+impl Holds {
+    /// Makes a hold last until then, and completes `ticket` when it does.
+    pub(super) fn extend_hold(&mut self, io: &mut Io, ticket: Ticket, to: (HoldId, Instant), aim: Aim, now: Instant) {
+        let (id, until) = to;
+        let Some(hold) = self.hold_mut(id) else { return };
+        hold.watchdog_mut().want(until);
+        hold.add_extension(ticket);
+        let extension = Extension {
+            hold: id,
+            since: now,
+            until,
+            aim,
+        };
+        self.extensions_mut().insert(ticket, extension);
+        io.set(Timer::Wait(ticket), io.timeout(now));
+        self.renew(io, id, now);
+    }
+
+    /// Makes the hold of a lease last longer, never shorter than it does.
+    pub(super) fn extend(
+        &mut self,
+        io: &mut Io,
+        ticket: Ticket,
+        lease: LeaseId,
+        by: Option<LeaseDuration>,
+        now: Instant,
+    ) {
+        let id = self.of_lease(lease);
+        let Some((id, hold)) = id.and_then(|id| Some((id, self.hold_mut(id)?))) else {
+            let message = "this lease was released, or was lost and forgotten; acquire the lock again";
+            let error = Error::new(ErrorKind::NotOwner, Operation::Extend, message);
+            io.complete(ticket, Outcome::Failed(error));
+            return;
+        };
+        if !hold.is_valid(now) {
+            let error = hold.lost_error(Operation::Extend);
+            io.complete(ticket, Outcome::Failed(error));
+            return;
+        }
+        let until = hold.capped(now + by.map_or_else(|| hold.plan().length, LeaseDuration::get));
+        if io.has(Defect::ExtendIsStale) {
+            // The caller gets the deadline from before.
+            hold.watchdog_mut().want(until);
+            io.complete(ticket, Outcome::Extended(hold.deadline()));
+            hold.renew(io, id, now);
+        } else if hold.watchdog().reaches(until) {
+            io.complete(ticket, Outcome::Extended(hold.deadline()));
+        } else {
+            self.extend_hold(io, ticket, (id, until), Aim::Extend, now);
+        }
+    }
+
+    /// Completes the extensions that the record has reached.
+    pub(super) fn settle_extensions(&mut self, io: &mut Io, id: HoldId) {
+        let Some((hold, extensions)) = self.hold_and_extensions(id) else {
+            return;
+        };
+        let deadline = hold.deadline();
+        let done = hold.take_extensions(|watchdog, ticket| {
+            let extension = extensions.get(*ticket);
+            extension.is_none_or(|extension| watchdog.reaches(extension.until))
+        });
+        for ticket in done {
+            io.stop(Timer::Wait(ticket));
+            let Some(extension) = self.extensions_mut().remove(ticket) else {
+                continue;
+            };
+            match extension.aim {
+                Aim::Enter(plan) => {
+                    if let Some(hold) = self.hold_mut(id) {
+                        hold.watchdog_mut().watch(plan);
+                    }
+                    io.step(Step::Entered(ticket, id, plan));
+                    self.enter(io, ticket, id);
+                }
+                Aim::Extend | Aim::Confirm => io.complete(ticket, Outcome::Extended(deadline)),
+            }
+        }
+    }
+
+    pub(super) fn extension_over(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
+        let Some(extension) = self.extensions_mut().remove(ticket) else {
+            return;
+        };
+        let error = match self.hold_mut(extension.hold) {
+            Some(hold) => {
+                hold.remove_extension(ticket);
+                let keys = hold.keys();
+                let failure = hold.watchdog().failure().filter(|_| io.is_connected(keys.node));
+                let waited = now.saturating_since(extension.since);
+                let cause = failure.map_or_else(|| io.unreached(keys.node, waited), str::to_owned);
+                extension.not_confirmed(&cause).with_lock(keys.name.as_str())
+            }
+            None => extension.not_confirmed("it is not held any more"),
+        };
+        io.complete(ticket, Outcome::Failed(error));
+    }
+
+    pub(super) fn cancel_extension(&mut self, io: &mut Io, ticket: Ticket) {
+        if let Some(extension) = self.extensions_mut().remove(ticket) {
+            io.stop(Timer::Wait(ticket));
+            if let Some(hold) = self.hold_mut(extension.hold) {
+                hold.remove_extension(ticket);
+            }
+        }
+    }
+
+    pub(super) fn renew(&mut self, io: &mut Io, id: HoldId, now: Instant) {
+        if let Some(hold) = self.hold_mut(id) {
+            hold.renew(io, id, now);
+        }
+    }
+
+    pub(super) fn renewed(
+        &mut self,
+        io: &mut Io,
+        id: HoldId,
+        (call, in_flight): (CallId, InFlight),
+        ttl: Duration,
+        result: &Result<Reply, CallError>,
+        now: Instant,
+    ) {
+        let Some(hold) = self.hold_mut(id) else { return };
+        let is_current = hold.watchdog_mut().answered(call);
+        if hold.lost().is_some() {
+            return;
+        }
+        match result.as_ref().ok().and_then(parse_record) {
+            Some(Record::Mine { .. }) => {
+                let Some(sent) = in_flight.sent else { return };
+                hold.watchdog_mut().confirmed(sent, ttl);
+                let deadline = hold.deadline();
+                for lease in hold.levels() {
+                    io.step(Step::Tell(Event::Renewed {
+                        lease: *lease,
+                        deadline,
+                    }));
+                }
+                self.settle_extensions(io, id);
+                if let Some(hold) = self.hold_mut(id) {
+                    hold.schedule(io, id, sent, now);
+                }
+            }
+            Some(Record::Absent) => self.lose(io, id, LostReason::Removed, now),
+            Some(Record::Others) => self.lose(io, id, LostReason::Stolen, now),
+            None if is_gone(result) => self.lose(io, id, LostReason::Stolen, now),
+            None if is_current => {
+                self.refuse_extensions(io, id, result);
+                if let Some(hold) = self.hold_mut(id) {
+                    let why = result.as_ref().err().map(in_words);
+                    hold.watchdog_mut().failed(io, id, why, now);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// A refusal that does not pass by itself is told to those who wait for a longer lease.
+    pub(super) fn refuse_extensions(&mut self, io: &mut Io, id: HoldId, result: &Result<Reply, CallError>) {
+        let Err(CallError::Server { code, message }) = result else {
+            return;
+        };
+        let Some(hold) = self.hold_mut(id) else { return };
+        if Refusal::of(code) == Refusal::Temporary {
+            return;
+        }
+        let why = explain(hold.keys(), code, message);
+        let name = hold.keys().name.clone();
+        let tickets = hold.take_extensions(|_, _| true);
+        self.extensions_mut().fail(io, tickets, |operation| {
+            Error::new(ErrorKind::Misconfigured, operation, why.clone()).with_lock(name.as_str())
+        });
+    }
+
+    pub(super) fn deadline_passed(&mut self, io: &mut Io, id: HoldId, now: Instant) {
+        let Some(hold) = self.get(id) else { return };
+        if let Some(reason) = hold.watchdog().ended(io, id, now) {
+            self.lose(io, id, reason, now);
+        }
+    }
+}
+
+/// Whether an error says that something else stands where the record was.
+fn is_gone(result: &Result<Reply, CallError>) -> bool {
+    matches!(result, Err(CallError::Server { code, .. }) if code == "WRONGTYPE")
+}

@@ -1,0 +1,118 @@
+//! Which holds there are, whose, and of which leases.
+
+use std::collections::BTreeMap;
+
+use super::extensions::Extensions;
+use super::hold::Hold;
+use super::reentry::Reentry;
+use crate::ids::{Context, HoldId, LeaseId, LockId, NodeId};
+use crate::instant::Instant;
+use crate::step::NewHold;
+
+/// The holds of a client and their leases.
+#[derive(Debug, Default)]
+pub(crate) struct Holds {
+    last: HoldId,
+    by_id: BTreeMap<HoldId, Hold>,
+    by_lease: BTreeMap<LeaseId, HoldId>,
+    extensions: Extensions,
+    reentry: Reentry,
+}
+
+impl Holds {
+    pub(crate) fn get(&self, id: HoldId) -> Option<&Hold> {
+        self.by_id.get(&id)
+    }
+
+    /// The hold that a lease belongs to.
+    pub(crate) fn of_lease(&self, lease: LeaseId) -> Option<HoldId> {
+        self.by_lease.get(&lease).copied()
+    }
+
+    /// All holds, oldest first.
+    pub(crate) fn ids(&self) -> Vec<HoldId> {
+        self.by_id.keys().copied().collect()
+    }
+
+    /// The newest hold of a context on a lock, if it has one.
+    pub(crate) fn of_context(&self, lock: LockId, context: Context) -> Option<HoldId> {
+        self.reentry.get(lock, context)
+    }
+
+    /// All holds of a context on a lock, newest last.
+    pub(crate) fn all_of_context(&self, lock: LockId, context: Context) -> impl Iterator<Item = &Hold> {
+        let holds = self.reentry.all(lock, context).iter();
+        holds.filter_map(|hold| self.by_id.get(hold))
+    }
+
+    /// Whether any context has the lock.
+    pub(crate) fn is_held_by_any(&self, lock: LockId) -> bool {
+        self.reentry.any(lock)
+    }
+
+    /// How many entries it keeps.
+    pub(crate) fn len(&self) -> usize {
+        let entries = self.by_id.len().saturating_add(self.extensions.len());
+        entries.saturating_add(self.reentry.len())
+    }
+
+    /// The holds of a node, oldest first.
+    pub(super) fn of_node(&mut self, node: NodeId) -> impl Iterator<Item = (HoldId, &mut Hold)> {
+        let holds = self.by_id.iter_mut().map(|(id, hold)| (*id, hold));
+        holds.filter(move |(_, hold)| hold.keys().node == node)
+    }
+
+    pub(super) fn hold_mut(&mut self, id: HoldId) -> Option<&mut Hold> {
+        self.by_id.get_mut(&id)
+    }
+
+    /// A number for a hold that is about to be.
+    pub(super) const fn next_id(&mut self) -> HoldId {
+        self.last = self.last.next();
+        self.last
+    }
+
+    pub(super) fn insert(&mut self, id: HoldId, new: NewHold, now: Instant) {
+        if let Some(context) = new.context {
+            self.reentry.insert(new.lock, context, id);
+        }
+        self.by_id.insert(id, Hold::new(new, now));
+    }
+
+    /// A hold has one lease more.
+    pub(super) fn add_level(&mut self, id: HoldId, lease: LeaseId) -> Option<&Hold> {
+        let hold = self.by_id.get_mut(&id)?;
+        hold.add_level(lease);
+        self.by_lease.insert(lease, id);
+        Some(hold)
+    }
+
+    /// A hold has one lease less.
+    pub(super) fn remove_level(&mut self, lease: LeaseId) -> Option<(HoldId, &Hold)> {
+        let id = self.by_lease.remove(&lease)?;
+        let hold = self.by_id.get_mut(&id)?;
+        hold.remove_level(lease);
+        Some((id, hold))
+    }
+
+    /// Takes a hold out of all tables.
+    pub(super) fn take(&mut self, id: HoldId) -> Option<Hold> {
+        let hold = self.by_id.remove(&id)?;
+        for lease in hold.levels() {
+            self.by_lease.remove(lease);
+        }
+        if let Some(context) = hold.context() {
+            self.reentry.remove(hold.lock(), context, id);
+        }
+        Some(hold)
+    }
+
+    pub(super) const fn extensions_mut(&mut self) -> &mut Extensions {
+        &mut self.extensions
+    }
+
+    /// A hold, and the extensions that it may have reached.
+    pub(super) fn hold_and_extensions(&mut self, id: HoldId) -> Option<(&mut Hold, &Extensions)> {
+        Some((self.by_id.get_mut(&id)?, &self.extensions))
+    }
+}
