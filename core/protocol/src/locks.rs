@@ -344,7 +344,9 @@ impl Locks {
         match timer {
             Timer::CallTimeout(id) => self.call_overdue(id, now),
             Timer::Wake(ticket) => self.wait(waiters::Input::Woken(ticket), now),
-            Timer::Wait(ticket) => self.wait_over(ticket, now),
+            Timer::Wait(ticket) => self.wait(waiters::Input::WaitOver(ticket), now),
+            Timer::Answer(ticket) => self.inspect(inspections::Input::Overdue(ticket), now),
+            Timer::Extension(ticket) => self.hold(holds::Input::ExtensionOver(ticket), now),
             Timer::Silence(ticket) => self.wait(waiters::Input::Silence(ticket), now),
             Timer::Renew(hold) => self.hold(holds::Input::RenewalDue(hold), now),
             Timer::Deadline(hold) => self.hold(holds::Input::DeadlinePassed(hold), now),
@@ -366,16 +368,6 @@ impl Locks {
             Purpose::Release(release) => self.release(releases::Input::Overdue(release, id), now),
             // Its caller's own wait ends at the same time; the next poll comes by itself.
             Purpose::Inspect(_) | Purpose::Poll(_) => {}
-        }
-    }
-
-    fn wait_over(&mut self, ticket: Ticket, now: Instant) {
-        if self.waiters.has(ticket) {
-            self.wait(waiters::Input::WaitOver(ticket), now);
-        } else if self.inspections.has(ticket) {
-            self.inspect(inspections::Input::Overdue(ticket), now);
-        } else {
-            self.hold(holds::Input::ExtensionOver(ticket), now);
         }
     }
 

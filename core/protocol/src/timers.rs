@@ -14,8 +14,12 @@ pub(crate) enum Timer {
     CallTimeout(CallId),
     /// A waiter asks the server again.
     Wake(Ticket),
-    /// A caller's patience ends.
+    /// A waiter's wait is over.
     Wait(Ticket),
+    /// A caller has waited long enough for the answer to a question.
+    Answer(Ticket),
+    /// A caller has waited long enough for its extension.
+    Extension(Ticket),
     /// A caller without a bound has heard nothing of the server for a lease.
     Silence(Ticket),
     /// A hold is due for renewal.

@@ -73,7 +73,7 @@ impl Inspections {
                     is_spent,
                 };
                 self.open.insert(ticket, inspection);
-                io.set(Timer::Wait(ticket), io.timeout(now));
+                io.set(Timer::Answer(ticket), io.timeout(now));
                 self.ask(io, ticket);
             }
             // Asking twice is idempotent, and so is setting a limit twice.
@@ -86,7 +86,7 @@ impl Inspections {
             Input::Overdue(ticket) => self.overdue(io, ticket),
             Input::Cancelled(ticket) => {
                 if self.open.remove(&ticket).is_some() {
-                    io.stop(Timer::Wait(ticket));
+                    io.stop(Timer::Answer(ticket));
                 }
             }
         }
@@ -95,10 +95,6 @@ impl Inspections {
     /// Whose they are, oldest first.
     pub(crate) fn tickets(&self) -> Vec<Ticket> {
         self.open.keys().copied().collect()
-    }
-
-    pub(crate) fn has(&self, ticket: Ticket) -> bool {
-        self.open.contains_key(&ticket)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -132,7 +128,7 @@ impl Inspections {
         };
         if let Some(outcome) = inspection.outcome(result) {
             self.open.remove(&ticket);
-            io.stop(Timer::Wait(ticket));
+            io.stop(Timer::Answer(ticket));
             io.complete(ticket, outcome);
         }
     }

@@ -73,7 +73,7 @@ impl Extensions {
     /// Fails these, which wait for one hold.
     pub(super) fn fail(&mut self, io: &mut Io, tickets: Vec<Ticket>, error: impl Fn(Operation) -> Error) {
         for ticket in tickets {
-            io.stop(Timer::Wait(ticket));
+            io.stop(Timer::Extension(ticket));
             if let Some(extension) = self.remove(ticket) {
                 let outcome = Outcome::Failed(error(extension.aim.operation()));
                 io.complete(ticket, outcome);

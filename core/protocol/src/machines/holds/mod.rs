@@ -166,7 +166,7 @@ impl Holds {
             let until = hold.capped(until);
             self.extend_hold(io, ticket, (id, until), Aim::Confirm, now);
             if let Some(answer_by) = answer_by.filter(|by| *by < io.timeout(now)) {
-                io.set(Timer::Wait(ticket), answer_by);
+                io.set(Timer::Extension(ticket), answer_by);
             }
         } else {
             let error = hold.lost_error(Operation::Acquire);

@@ -32,7 +32,7 @@ impl Holds {
             aim,
         };
         self.extensions_mut().insert(ticket, extension);
-        io.set(Timer::Wait(ticket), io.timeout(now));
+        io.set(Timer::Extension(ticket), io.timeout(now));
         self.renew(io, id, now);
     }
 
@@ -81,7 +81,7 @@ impl Holds {
             extension.is_none_or(|extension| watchdog.reaches(extension.until))
         });
         for ticket in done {
-            io.stop(Timer::Wait(ticket));
+            io.stop(Timer::Extension(ticket));
             let Some(extension) = self.extensions_mut().remove(ticket) else {
                 continue;
             };
@@ -118,7 +118,7 @@ impl Holds {
 
     pub(super) fn cancel_extension(&mut self, io: &mut Io, ticket: Ticket) {
         if let Some(extension) = self.extensions_mut().remove(ticket) {
-            io.stop(Timer::Wait(ticket));
+            io.stop(Timer::Extension(ticket));
             if let Some(hold) = self.hold_mut(extension.hold) {
                 hold.remove_extension(ticket);
             }

@@ -43,11 +43,6 @@ impl Waiters {
         self.queues.get(lock).is_some_and(Queue::is_shared)
     }
 
-    /// Whether a ticket is that of a waiter.
-    pub(crate) fn has(&self, ticket: Ticket) -> bool {
-        self.requests.contains_key(&ticket)
-    }
-
     /// The tickets of all waiters, oldest first.
     pub(crate) fn tickets(&self) -> Vec<Ticket> {
         self.requests.keys().copied().collect()
