@@ -1,6 +1,9 @@
 //! What all machines of a session share: how it is configured, what it draws at random,
 //! which connections are open, which calls are in flight, what is due, and what is to be sent.
 
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
 use crate::calls::{Calls, Heir, InFlight, Purpose};
 use crate::defects::Defect;
 use crate::ids::{CallId, LeaseId, NodeId, Ticket};
@@ -11,8 +14,6 @@ use crate::owner::{Entropy, OwnerId};
 use crate::step::Step;
 use crate::timers::{Timer, Timers};
 use crate::types::{Call, Config, Event, Lane, Limits, Outcome, Transmit};
-use std::collections::{BTreeSet, VecDeque};
-use std::time::Duration;
 
 /// What all machines share.
 pub(crate) struct Io {

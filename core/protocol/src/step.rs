@@ -1,5 +1,8 @@
 //! What a machine asks for that is not its own: the router hands each to the machine that has the rule.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use crate::CallError;
 use crate::calls::Unresolved;
 use crate::ids::{CallId, Context, HoldId, LockId, NodeId, Ticket};
@@ -9,8 +12,6 @@ use crate::lease::LeasePlan;
 use crate::owner::OwnerId;
 use crate::token::Token;
 use crate::types::Event;
-use std::sync::Arc;
-use std::time::Duration;
 
 /// One thing that follows from an input.
 #[derive(Debug)]

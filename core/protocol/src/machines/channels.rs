@@ -13,11 +13,12 @@
 //! free or, to a waiter in the server's queue, that it was granted; when it is lost, the poll
 //! finds out.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
 use crate::ids::{LockId, NodeId, Ticket};
 use crate::io::Io;
 use crate::step::Step;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// What happens to channels.
 #[derive(Debug)]

@@ -30,9 +30,6 @@ mod table;
 mod watchdog;
 
 use self::extensions::Aim;
-pub(crate) use self::hold::Hold;
-pub(crate) use self::input::Input;
-pub(crate) use self::table::Holds;
 use crate::calls::Heir;
 use crate::defects::Defect;
 use crate::error::Operation;
@@ -43,6 +40,10 @@ use crate::lease::LeasePlan;
 use crate::step::{NewHold, Step};
 use crate::timers::Timer;
 use crate::types::Outcome;
+
+pub(crate) use self::hold::Hold;
+pub(crate) use self::input::Input;
+pub(crate) use self::table::Holds;
 
 impl Holds {
     pub(crate) fn input(&mut self, io: &mut Io, input: Input, now: Instant) {

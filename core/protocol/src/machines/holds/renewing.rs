@@ -1,5 +1,7 @@
 //! Renewals, and what callers hear who wait for a hold to last longer.
 
+use std::time::Duration;
+
 use super::extensions::{Aim, Extension};
 use super::table::Holds;
 use crate::calls::InFlight;
@@ -16,7 +18,6 @@ use crate::step::Step;
 use crate::timers::Timer;
 use crate::types::{Event, Outcome};
 use crate::wording::{explain, in_words};
-use std::time::Duration;
 
 impl Holds {
     /// Makes a hold last until then, and completes `ticket` when it does.

@@ -1,5 +1,8 @@
 //! What follows from the answers to attempts and polls.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::Answered;
 use super::table::Waiters;
 use super::verdict::Verdict;
@@ -16,8 +19,6 @@ use crate::reply::{CallError, Refusal};
 use crate::step::Step;
 use crate::timers::Timer;
 use crate::wording::{explain, in_words};
-use std::sync::Arc;
-use std::time::Duration;
 
 impl Waiters {
     /// The answer to an attempt.

@@ -15,11 +15,9 @@ mod wakes;
 
 use std::time::Duration;
 
-pub(crate) use self::input::{Answered, Input, Wanted};
 use self::queue::Place;
 use self::refusal::others_first;
 use self::request::{Arrival, Request, tries_once};
-pub(crate) use self::table::Waiters;
 use super::holds::Holds;
 use crate::defects::Defect;
 use crate::ids::{LockId, NodeId, Ticket};
@@ -29,6 +27,9 @@ use crate::reply::CallError;
 use crate::step::Step;
 use crate::timers::Timer;
 use crate::wording::in_words;
+
+pub(crate) use self::input::{Answered, Input, Wanted};
+pub(crate) use self::table::Waiters;
 
 /// The pause of a client whose turn is over.
 const TURN_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));

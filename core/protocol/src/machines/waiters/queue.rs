@@ -7,15 +7,15 @@
 //! turn, a client that knows of listeners elsewhere pauses after 16 local grants
 //! or 20 ms in a row.
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::wakes::Wakes;
 use crate::error::Holder;
 use crate::ids::{HoldId, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Holders, Keys, Kind};
-
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
-use std::time::Duration;
 
 /// The longest gap between questions about what several hold at a time.
 const SHARED_GAP: Duration = Duration::from_millis(16);

@@ -20,6 +20,9 @@
 //! all its attempts, so that asking again after a lost answer finds its own record;
 //! once a release for that id is owed, it draws a new one.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::queue::Place;
 use crate::calls::{InFlight, Purpose, Unresolved};
 use crate::error::{Error, ErrorKind, Operation};
@@ -33,8 +36,6 @@ use crate::periods::{MAX_ATTEMPT, MIN_GAP};
 use crate::step::{Granted, NewHold, Owed};
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Lane};
-use std::sync::Arc;
-use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
