@@ -37,6 +37,8 @@
 //! new connection the driver subscribes again to every channel that is still
 //! subscribed, and says [`Session::on_subscribed`] for each.
 
+#![warn(clippy::too_many_lines)]
+
 mod calls;
 mod defects;
 mod ending;
