@@ -31,13 +31,13 @@ pub(crate) struct Members {
     /// A member's lease, and the composite lock's; `None` if there is no such lock yet, or no more.
     leases: BTreeMap<LeaseId, Option<LeaseId>>,
     /// What happened to members.
-    news: VecDeque<Told>,
+    member_events: VecDeque<Told>,
     /// What callers are told.
     events: VecDeque<Event>,
 }
 
 /// What happened to a member.
-pub(crate) enum News {
+pub(crate) enum MemberEvent {
     /// What was wanted of it for this caller is done.
     Completed {
         caller: Ticket,
@@ -69,7 +69,7 @@ impl Members {
             closed: false,
             tickets: BTreeMap::new(),
             leases: BTreeMap::new(),
-            news: VecDeque::new(),
+            member_events: VecDeque::new(),
             events: VecDeque::new(),
         }
     }
@@ -108,7 +108,7 @@ impl Members {
         while let Some(told) = self.locks.next_told() {
             match told {
                 Told::Event(event) => self.tell(event),
-                entered @ Told::Entered(..) => self.news.push_back(entered),
+                entered @ Told::Entered(..) => self.member_events.push_back(entered),
             }
         }
         result
@@ -145,7 +145,7 @@ impl Members {
             Event::Lost { lease, .. } | Event::Renewed { lease, .. } => self.leases.contains_key(lease),
         };
         if is_members {
-            self.news.push_back(Told::Event(event));
+            self.member_events.push_back(Told::Event(event));
         } else {
             self.events.push_back(event);
         }
@@ -167,37 +167,39 @@ impl Members {
     }
 
     /// The next thing that happened to a member. Ends every input.
-    pub(crate) fn next_news(&mut self, now: Instant) -> Option<News> {
+    pub(crate) fn next_member_event(&mut self, now: Instant) -> Option<MemberEvent> {
         loop {
-            let news = match self.news.pop_front()? {
+            let event = match self.member_events.pop_front()? {
                 Told::Event(Event::Completed { ticket, outcome }) => self.completed(ticket, outcome, now),
                 Told::Event(Event::Lost { lease, reason }) => Some(match self.composite(lease) {
-                    Some(composite) => News::Lost {
+                    Some(composite) => MemberEvent::Lost {
                         composite,
                         member: lease,
                         reason,
                     },
-                    None => News::LostBefore(lease),
+                    None => MemberEvent::LostBefore(lease),
                 }),
                 Told::Event(Event::Renewed { lease, deadline }) => {
-                    self.composite(lease).map(|composite| News::Renewed {
+                    self.composite(lease).map(|composite| MemberEvent::Renewed {
                         composite,
                         member: lease,
                         deadline,
                     })
                 }
-                Told::Entered(ticket, hold, plan) => (!self.is_member(ticket)).then_some(News::Entered(hold, plan)),
+                Told::Entered(ticket, hold, plan) => {
+                    (!self.is_member(ticket)).then_some(MemberEvent::Entered(hold, plan))
+                }
             };
-            if news.is_some() {
-                return news;
+            if event.is_some() {
+                return event;
             }
         }
     }
 
-    fn completed(&mut self, member: Ticket, outcome: Outcome, now: Instant) -> Option<News> {
+    fn completed(&mut self, member: Ticket, outcome: Outcome, now: Instant) -> Option<MemberEvent> {
         let caller = self.tickets.remove(&member).flatten();
         if let Outcome::Granted(grant) = &outcome {
-            self.hush(grant.lease);
+            self.tell_nobody_of(grant.lease);
         }
         if caller.is_none()
             && let Outcome::Granted(grant) = &outcome
@@ -205,7 +207,7 @@ impl Members {
             // Nobody waits for it.
             self.discard(grant.lease, now);
         }
-        caller.map(|caller| News::Completed {
+        caller.map(|caller| MemberEvent::Completed {
             caller,
             member,
             outcome,
@@ -236,7 +238,7 @@ impl Members {
     }
 
     /// Nobody wants them any more: what they may yet be granted is released.
-    pub(crate) fn call_off<'a>(&mut self, members: impl IntoIterator<Item = &'a Ticket>, now: Instant) {
+    pub(crate) fn cancel_all<'a>(&mut self, members: impl IntoIterator<Item = &'a Ticket>, now: Instant) {
         for member in members {
             self.tickets.remove(member);
             self.cancel(*member, now);
@@ -249,7 +251,7 @@ impl Members {
     }
 
     /// A lease is a member's, and nobody is told of it.
-    pub(crate) fn hush(&mut self, member: LeaseId) {
+    pub(crate) fn tell_nobody_of(&mut self, member: LeaseId) {
         self.leases.insert(member, None);
     }
 

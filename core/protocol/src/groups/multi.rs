@@ -23,7 +23,7 @@ mod lost;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::members::{Members, News};
+use super::members::{MemberEvent, Members};
 use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, ErrorKind, Operation};
@@ -215,17 +215,17 @@ impl Multis {
 
     /// What happened to members, until nothing has.
     pub(crate) fn settle(&mut self, members: &mut Members, now: Instant) {
-        while let Some(news) = members.next_news(now) {
+        while let Some(news) = members.next_member_event(now) {
             match news {
-                News::Completed {
+                MemberEvent::Completed {
                     caller,
                     member,
                     outcome,
                 } => self.part_completed(members, caller, member, outcome, now),
-                News::Lost { composite, reason, .. } => self.part_lost(members, composite, reason, now),
-                News::LostBefore(lease) => self.gathered_lost(members, lease, now),
-                News::Renewed { composite, .. } => self.part_renewed(members, composite),
-                News::Entered(hold, plan) => self.stays_renewed(hold, plan),
+                MemberEvent::Lost { composite, reason, .. } => self.part_lost(members, composite, reason, now),
+                MemberEvent::LostBefore(lease) => self.gathered_lost(members, lease, now),
+                MemberEvent::Renewed { composite, .. } => self.part_renewed(members, composite),
+                MemberEvent::Entered(hold, plan) => self.stays_renewed(hold, plan),
             }
         }
     }
@@ -276,7 +276,7 @@ impl Multis {
     pub(crate) fn cancel(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
         self.stop_gathering(members, ticket, now);
         if let Some(ending) = self.endings.remove(&ticket) {
-            members.call_off(&ending.under_way, now);
+            members.cancel_all(&ending.under_way, now);
         }
     }
 

@@ -223,7 +223,7 @@ impl Multis {
         let Some(gathering) = self.gatherings.remove(&whole) else {
             return;
         };
-        members.call_off(&gathering.under_way, now);
+        members.cancel_all(&gathering.under_way, now);
         if gathering.again.is_none() {
             self.give_back(members, &gathering.leases, now);
         }

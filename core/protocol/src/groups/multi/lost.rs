@@ -41,7 +41,7 @@ impl Multis {
         gathering.waited = false;
         gathering.renewed_in_vain = false;
         gathering.todo = gathering.all.clone().into();
-        members.call_off(&under_way, now);
+        members.cancel_all(&under_way, now);
         self.give_back(members, &leases, now);
         if is_over {
             if let Some(gathering) = self.gatherings.remove(&ticket) {
@@ -94,7 +94,7 @@ impl Multis {
         let under_way = std::mem::take(&mut gathering.under_way);
         let leases = gathering.leases.clone();
         gathering.renewed_in_vain = true;
-        members.call_off(&under_way, now);
+        members.cancel_all(&under_way, now);
         if self.earliest_deadline(members, &leases) <= now {
             self.gather_again(members, ticket, now);
         } else {
