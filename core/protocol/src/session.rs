@@ -10,7 +10,7 @@ use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::groups::Group;
 use crate::groups::members::Members;
-use crate::groups::multi::{self, Multis};
+use crate::groups::multi::{self, Multi};
 use crate::groups::quorum::{self, SIMPLE_LOCKS_ONLY};
 use crate::ids::{CallId, Context, LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
@@ -85,7 +85,9 @@ impl Session {
             Group::Multi(_) => None,
         });
         match (&mut self.group, refusal) {
-            (Group::Multi(multi), None) => multi.acquire(&mut self.members, ticket, requests, now),
+            (Group::Multi(multi), None) => {
+                multi.input(&mut self.members, multi::Input::Acquire(ticket, requests), now);
+            }
             (_, refusal) => {
                 let message = refusal.unwrap_or_default();
                 let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message);
@@ -292,16 +294,17 @@ impl Session {
     /// The innermost lease of `context` on these locks together, in any order.
     #[must_use]
     pub fn innermost_of_all(&self, locks: &[(Kind, LockName)], context: Context) -> Option<LeaseId> {
-        self.multi()?.innermost(locks, context)
+        self.multi()?.of_context(locks, context).last().copied()
     }
 
     /// How often `context` holds these locks together.
     #[must_use]
     pub fn levels_of_all(&self, locks: &[(Kind, LockName)], context: Context) -> u32 {
-        self.multi().map_or(0, |multi| multi.levels(locks, context))
+        let levels = self.multi().map_or(0, |multi| multi.of_context(locks, context).len());
+        u32::try_from(levels).unwrap_or(u32::MAX)
     }
 
-    const fn multi(&self) -> Option<&Multis> {
+    const fn multi(&self) -> Option<&Multi> {
         match &self.group {
             Group::Multi(multi) => Some(multi),
             Group::Quorum(_) => None,

@@ -86,6 +86,17 @@ impl Members {
         self.locks.io_mut()
     }
 
+    /// Until when all of these leases may be relied on.
+    pub(crate) fn earliest_deadline(&self, leases: &[LeaseId]) -> Instant {
+        let holds = self.locks.holds();
+        let deadline = |lease: &LeaseId| {
+            let hold = holds.get(holds.of_lease(*lease)?)?;
+            hold.lost().is_none().then_some(hold.deadline())
+        };
+        let deadlines = leases.iter().map(|lease| deadline(lease).unwrap_or(Instant::ZERO));
+        deadlines.min().unwrap_or(Instant::ZERO)
+    }
+
     pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
         self.locks.io_mut().set(timer, at);
     }
@@ -274,6 +285,13 @@ impl Members {
             } else {
                 self.exclude(*member);
             }
+        }
+    }
+
+    /// Releases leases without anybody waiting for it, the last one first.
+    pub(crate) fn discard_all(&mut self, leases: &[LeaseId], now: Instant) {
+        for lease in leases.iter().rev() {
+            self.discard(*lease, now);
         }
     }
 

@@ -14,12 +14,12 @@ use crate::instant::Instant;
 use crate::lease::LeaseDuration;
 use crate::timers::Timer;
 use members::Members;
-use multi::Multis;
+use multi::Multi;
 use quorum::Quorum;
 
 /// The composite locks of a client.
 pub(crate) enum Group {
-    Multi(Multis),
+    Multi(Multi),
     Quorum(Quorum),
 }
 
@@ -29,7 +29,7 @@ impl Group {
         if primaries > 1 {
             Self::Quorum(Quorum::default())
         } else {
-            Self::Multi(Multis::default())
+            Self::Multi(Multi::default())
         }
     }
 
@@ -68,9 +68,7 @@ impl Group {
     /// A caller releases a lease of a composite lock.
     pub(crate) fn release(&mut self, members: &mut Members, ticket: Ticket, lease: LeaseId, now: Instant) {
         match self {
-            Self::Multi(multi) => {
-                multi.release(members, ticket, lease, now);
-            }
+            Self::Multi(multi) => multi.input(members, multi::Input::Release(ticket, lease), now),
             Self::Quorum(quorum) => quorum.input(members, quorum::Input::Release(ticket, lease), now),
         }
     }
@@ -84,9 +82,7 @@ impl Group {
         now: Instant,
     ) {
         match self {
-            Self::Multi(multi) => {
-                multi.extend(members, ticket, lease, by, now);
-            }
+            Self::Multi(multi) => multi.input(members, multi::Input::Extend(ticket, lease, by), now),
             Self::Quorum(quorum) => quorum.input(members, quorum::Input::Extend(ticket, lease, by), now),
         }
     }
@@ -94,7 +90,7 @@ impl Group {
     /// The caller of a ticket went away.
     pub(crate) fn cancel(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
         match self {
-            Self::Multi(multi) => multi.cancel(members, ticket, now),
+            Self::Multi(multi) => multi.input(members, multi::Input::Cancel(ticket), now),
             Self::Quorum(quorum) => quorum.input(members, quorum::Input::Cancel(ticket), now),
         }
     }
@@ -110,7 +106,7 @@ impl Group {
     /// The client is closed: composite locks hear of their members no more.
     pub(crate) fn close(&mut self, members: &mut Members, now: Instant) {
         match self {
-            Self::Multi(multi) => multi.dissolve(members),
+            Self::Multi(multi) => multi.input(members, multi::Input::Close, now),
             Self::Quorum(quorum) => quorum.input(members, quorum::Input::Close, now),
         }
     }
