@@ -237,8 +237,8 @@ impl Session {
         if !self.members.close() {
             return;
         }
-        // Composite locks first: then their members are nobody's. The last first, so that none of
-        // them asks in the place of one that has gone.
+        // Composite locks first, so that their members are cancelled with them. The last one first, so
+        // that none asks the server when the one before it ends.
         for ticket in self.group.waiting().into_iter().rev() {
             self.members.fail_if_closed(ticket, Operation::Acquire);
             self.cancel(ticket, now);
@@ -247,7 +247,7 @@ impl Session {
         for ticket in &waiting {
             self.members.fail_if_closed(*ticket, Operation::Acquire);
         }
-        // The last ones first: whoever stood behind a waiter that goes would ask the server.
+        // The last one first: the next waiter in the queue would ask the server.
         for ticket in waiting.into_iter().rev() {
             self.cancel(ticket, now);
         }
@@ -261,7 +261,7 @@ impl Session {
         self.settle(now);
     }
 
-    /// Gives composite locks what happened to their members.
+    /// Tells composite locks what happened to their members.
     fn settle(&mut self, now: Instant) {
         self.group.settle(&mut self.members, now);
     }

@@ -57,7 +57,7 @@ impl MultiLock {
         &self.levels
     }
 
-    /// Why it is lost, if it is: perhaps no timer has told so yet.
+    /// Why it is lost by then, if it is: its deadline may have passed before a timer said so.
     pub(super) fn lost_at(&self, now: Instant) -> Option<LostReason> {
         self.lost
             .or_else(|| (self.deadline <= now).then_some(LostReason::Expired))
@@ -169,7 +169,7 @@ impl HeldLocks {
             members.tell(Event::Lost { lease: *level, reason });
         }
         for member in &lost {
-            // A lock that its holder has beside the multi-lock, too, stays.
+            // A lock that its holder also holds outside the multi-lock stays.
             let is_alone = |id: &HoldId| {
                 let hold = members.locks().holds().get(*id);
                 hold.is_some_and(|hold| hold.levels().len() == 1)

@@ -26,7 +26,7 @@ const RESPONSE_TIMEOUT: (Duration, Duration) = (Duration::from_millis(50), Durat
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     by_ticket: BTreeMap<Ticket, Attempt>,
-    /// The waiters of each name, first come, first served; only the first one asks the primaries.
+    /// The wait queue of each lock, first come, first served; only the first waiter asks the primaries.
     queues: BTreeMap<LockName, VecDeque<Ticket>>,
 }
 
@@ -132,7 +132,7 @@ impl Attempts {
         }
     }
 
-    /// The first waiter of a lock, which nobody here holds, asks now, unless it does or pauses.
+    /// Nobody here holds the lock: its first waiter asks now, unless it is asking or pauses.
     pub(super) fn ask_for_first(&mut self, members: &mut Members, name: &LockName, now: Instant) {
         let Some(ticket) = self.first(name) else {
             return;
@@ -305,7 +305,7 @@ impl Attempts {
         self.for_all(name, |attempt| attempt.last = last.clone());
     }
 
-    /// One asks for all who wait here for a name.
+    /// Changes all waiters of a lock: the first one asks for all of them.
     fn for_all(&mut self, name: &LockName, change: impl Fn(&mut Attempt)) {
         for ticket in self.queues.get(name).into_iter().flatten() {
             if let Some(attempt) = self.by_ticket.get_mut(ticket) {

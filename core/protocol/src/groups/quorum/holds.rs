@@ -154,7 +154,7 @@ impl QuorumHolds {
         members.grant(ticket, lease, deadline, 1);
     }
 
-    /// A primary answered after its round was granted: its mutex joins the others.
+    /// A primary answered after its round was granted: the mutex that it grants joins the others.
     pub(super) fn late_answer(&mut self, members: &mut Members, member: Ticket, outcome: Outcome, now: Instant) {
         let Some(lease) = self.late.remove(&member) else {
             return;
@@ -204,7 +204,7 @@ impl QuorumHolds {
         is_lost
     }
 
-    /// Until when a majority may be relied on.
+    /// Sets the deadline to that of the majority's last member.
     fn recount(&mut self, members: &mut Members, lease: LeaseId, now: Instant) {
         let Some(hold) = self.by_lease.get_mut(&lease) else {
             return;

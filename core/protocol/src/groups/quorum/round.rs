@@ -143,7 +143,7 @@ impl NoMajority {
         !self.is_answered && self.failure.as_ref().is_some_and(is_fatal)
     }
 
-    /// Both together; this one's details come first.
+    /// Both together; where both know something, this one counts.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             holder: self.holder.or(other.holder),
