@@ -8,9 +8,10 @@ use std::sync::Arc;
 use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind, Operation};
+use crate::groups::Group;
 use crate::groups::members::Members;
-use crate::groups::multi::{self, Multis};
-use crate::groups::quorum::{SIMPLE_LOCKS_ONLY, Votes};
+use crate::groups::multi::{self, Multi};
+use crate::groups::quorum::{self, SIMPLE_LOCKS_ONLY};
 use crate::ids::{CallId, Context, LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
@@ -31,24 +32,13 @@ pub struct Session {
     group: Group,
 }
 
-/// The composite locks of a client: with several primaries every lock is one.
-enum Group {
-    Multi(Multis),
-    Quorum(Votes),
-}
-
 impl Session {
     /// A session that holds nothing and is not connected.
     #[must_use]
     pub fn new(config: Config, entropy: Box<dyn Entropy>) -> Self {
-        let group = if config.primaries > 1 {
-            Group::Quorum(Votes::default())
-        } else {
-            Group::Multi(Multis::default())
-        };
         Self {
+            group: Group::new(config.primaries),
             members: Members::new(Locks::new(Io::new(config, entropy))),
-            group,
         }
     }
 
@@ -66,7 +56,9 @@ impl Session {
             return ticket;
         }
         match &mut self.group {
-            Group::Quorum(quorum) => quorum.acquire(&mut self.members, ticket, request, now),
+            Group::Quorum(quorum) => {
+                quorum.input(&mut self.members, quorum::Input::Acquire(ticket, request), now);
+            }
             Group::Multi(_) => {
                 if let Some(error) = self.members.waits_in_vain(&request, now) {
                     self.members.complete(ticket, Outcome::Failed(error));
@@ -93,7 +85,9 @@ impl Session {
             Group::Multi(_) => None,
         });
         match (&mut self.group, refusal) {
-            (Group::Multi(multi), None) => multi.acquire(&mut self.members, ticket, requests, now),
+            (Group::Multi(multi), None) => {
+                multi.input(&mut self.members, multi::Input::Acquire(ticket, requests), now);
+            }
             (_, refusal) => {
                 let message = refusal.unwrap_or_default();
                 let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message);
@@ -127,16 +121,12 @@ impl Session {
     }
 
     fn release_any(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
-        if !self.has_lease(lease) {
-            self.members.complete(ticket, Outcome::Failed(unknown_lease()));
+        if self.group.has(lease) {
+            self.group.release(&mut self.members, ticket, lease, now);
+        } else if self.members.locks().has_lease(lease) {
+            self.members.release(ticket, lease, now);
         } else {
-            let is_composite = match &mut self.group {
-                Group::Multi(multi) => multi.release(&mut self.members, ticket, lease, now),
-                Group::Quorum(quorum) => quorum.release(&mut self.members, ticket, lease, now),
-            };
-            if !is_composite {
-                self.members.release(ticket, lease, now);
-            }
+            self.members.complete(ticket, Outcome::Failed(unknown_lease()));
         }
         self.settle(now);
     }
@@ -164,11 +154,9 @@ impl Session {
     pub fn extend(&mut self, lease: LeaseId, by: Option<crate::LeaseDuration>, now: Instant) -> Ticket {
         let ticket = self.members.ticket();
         if !self.members.fail_if_closed(ticket, Operation::Extend) {
-            let is_composite = match &mut self.group {
-                Group::Multi(multi) => multi.extend(&mut self.members, ticket, lease, by, now),
-                Group::Quorum(quorum) => quorum.extend(&mut self.members, ticket, lease, by, now),
-            };
-            if !is_composite {
+            if self.group.has(lease) {
+                self.group.extend(&mut self.members, ticket, (lease, by), now);
+            } else {
                 self.members.extend(ticket, lease, by, now);
             }
             self.settle(now);
@@ -216,7 +204,10 @@ impl Session {
 
     fn put_question(&mut self, ticket: Ticket, kind: Kind, name: &LockName, question: Question, now: Instant) {
         match &mut self.group {
-            Group::Quorum(quorum) => quorum.ask_every_primary(&mut self.members, ticket, name, question, now),
+            Group::Quorum(quorum) => {
+                let input = quorum::Input::Inspect(ticket, name.clone(), question);
+                quorum.input(&mut self.members, input, now);
+            }
             Group::Multi(_) => {
                 let keys = Arc::new(Keys::new(kind, name, NodeId::default()));
                 self.members.inspect(ticket, keys, question, now);
@@ -229,20 +220,13 @@ impl Session {
     /// released. A fixed lease that was lost is forgotten when its loss is told.
     #[must_use]
     pub fn has_lease(&self, lease: LeaseId) -> bool {
-        let is_composite = match &self.group {
-            Group::Multi(multi) => multi.has(lease),
-            Group::Quorum(quorum) => quorum.has(lease),
-        };
-        is_composite || self.members.locks().has_lease(lease)
+        self.group.has(lease) || self.members.locks().has_lease(lease)
     }
 
     /// The caller went away: no event follows. An acquisition leaves nothing
     /// behind; a release or an extension goes on.
     pub fn cancel(&mut self, ticket: Ticket, now: Instant) {
-        match &mut self.group {
-            Group::Multi(multi) => multi.cancel(&mut self.members, ticket, now),
-            Group::Quorum(quorum) => quorum.cancel(&mut self.members, ticket, now),
-        }
+        self.group.cancel(&mut self.members, ticket, now);
         self.members.cancel(ticket, now);
         self.settle(now);
     }
@@ -253,13 +237,9 @@ impl Session {
         if !self.members.close() {
             return;
         }
-        // Composite locks first: then their members are nobody's.
-        let wanted = match &self.group {
-            Group::Multi(multi) => multi.waiting(),
-            Group::Quorum(quorum) => quorum.waiting(),
-        };
-        // The last first, so that none of them asks in the place of one that has gone.
-        for ticket in wanted.into_iter().rev() {
+        // Composite locks first, so that their members are cancelled with them. The last one first, so
+        // that none asks the server when the one before it ends.
+        for ticket in self.group.waiting().into_iter().rev() {
             self.members.fail_if_closed(ticket, Operation::Acquire);
             self.cancel(ticket, now);
         }
@@ -267,7 +247,7 @@ impl Session {
         for ticket in &waiting {
             self.members.fail_if_closed(*ticket, Operation::Acquire);
         }
-        // The last ones first: whoever stood behind a waiter that goes would ask the server.
+        // The last one first: the next waiter in the queue would ask the server.
         for ticket in waiting.into_iter().rev() {
             self.cancel(ticket, now);
         }
@@ -276,20 +256,14 @@ impl Session {
             self.settle(now);
             self.members.hold(holds::Input::Dropped(id), now);
         }
-        match &mut self.group {
-            Group::Multi(multi) => multi.dissolve(&mut self.members),
-            Group::Quorum(quorum) => quorum.dissolve(&mut self.members),
-        }
+        self.group.close(&mut self.members, now);
         self.members.with(|locks| locks.release_at_once(now));
         self.settle(now);
     }
 
-    /// Gives composite locks what happened to their members.
+    /// Tells composite locks what happened to their members.
     fn settle(&mut self, now: Instant) {
-        match &mut self.group {
-            Group::Multi(multi) => multi.settle(&mut self.members, now),
-            Group::Quorum(quorum) => quorum.settle(&mut self.members, now),
-        }
+        self.group.settle(&mut self.members, now);
     }
 
     /// Whether nothing is owed to the server.
@@ -320,16 +294,17 @@ impl Session {
     /// The innermost lease of `context` on these locks together, in any order.
     #[must_use]
     pub fn innermost_of_all(&self, locks: &[(Kind, LockName)], context: Context) -> Option<LeaseId> {
-        self.multi()?.innermost(locks, context)
+        self.multi()?.of_context(locks, context).last().copied()
     }
 
     /// How often `context` holds these locks together.
     #[must_use]
     pub fn levels_of_all(&self, locks: &[(Kind, LockName)], context: Context) -> u32 {
-        self.multi().map_or(0, |multi| multi.levels(locks, context))
+        let levels = self.multi().map_or(0, |multi| multi.of_context(locks, context).len());
+        u32::try_from(levels).unwrap_or(u32::MAX)
     }
 
-    const fn multi(&self) -> Option<&Multis> {
+    const fn multi(&self) -> Option<&Multi> {
         match &self.group {
             Group::Multi(multi) => Some(multi),
             Group::Quorum(_) => None,
@@ -412,11 +387,9 @@ impl Session {
     /// Time passed. Spurious calls are harmless.
     pub fn on_timeout(&mut self, now: Instant) {
         while let Some(timer) = self.members.io_mut().take_due(now) {
-            let is_groups = match &mut self.group {
-                Group::Quorum(quorum) => quorum.timer(&mut self.members, timer, now),
-                Group::Multi(_) => false,
-            };
-            if !is_groups {
+            if self.group.has_timer(timer) {
+                self.group.timer(&mut self.members, timer, now);
+            } else {
                 self.members.with(|locks| locks.timer(timer, now));
             }
             self.settle(now);
@@ -459,11 +432,7 @@ impl Session {
     /// waited for, held, owed or listened to.
     #[must_use]
     pub fn len(&self) -> usize {
-        let group = match &self.group {
-            Group::Multi(multi) => multi.len(),
-            Group::Quorum(quorum) => quorum.len(),
-        };
-        self.members.len().saturating_add(group)
+        self.members.len().saturating_add(self.group.len())
     }
 
     /// Whether the session keeps nothing.

@@ -34,9 +34,9 @@ pub(crate) enum Timer {
     Poll(LockId),
     /// A message came too soon after others that were in vain: now it may make waiters ask.
     Heard(LockId),
-    /// A primary's share of a round is over.
+    /// The response timeout of a quorum attempt's round is over.
     Share(Ticket),
-    /// A majority can no longer be relied on.
+    /// The majority of a quorum hold can no longer be relied on.
     Majority(LeaseId),
     /// A name that nobody waits for is forgotten.
     Linger(LockId),

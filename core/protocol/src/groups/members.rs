@@ -1,8 +1,8 @@
-//! Which ticket and which lease is a member's of a composite lock, and the way back for what
-//! happens to it.
+//! The members of composite locks: which ticket and which lease is a member's, and the way back for
+//! what happens to it.
 //!
-//! A member is an ordinary acquisition and an ordinary hold; what it comes to goes
-//! to the composite lock instead of the caller.
+//! A member is acquired and held like any other lock. Only its events go to the composite lock
+//! instead of a caller.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,24 +21,24 @@ use crate::machines::inspections::{self, Question};
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Event, Grant, Outcome};
 
-/// The locks of a client, with those who hear of them: callers, and composite locks.
+/// The locks of a client, and the events that go to callers and to composite locks.
 pub(crate) struct Members {
     locks: Locks,
     closed: bool,
-    /// A member's ticket, and that of who wants the composite lock; `None` if nobody waits for
+    /// A member's ticket, and the ticket of the composite lock's caller; `None` if nobody waits for
     /// the member.
     tickets: BTreeMap<Ticket, Option<Ticket>>,
-    /// A member's lease, and the composite lock's; `None` if there is no such lock yet, or no more.
+    /// A member's lease, and the composite lock's; `None` if that is not granted yet, or has ended.
     leases: BTreeMap<LeaseId, Option<LeaseId>>,
     /// What happened to members.
-    news: VecDeque<Told>,
+    member_events: VecDeque<Told>,
     /// What callers are told.
     events: VecDeque<Event>,
 }
 
 /// What happened to a member.
-pub(crate) enum News {
-    /// What was wanted of it for this caller is done.
+pub(crate) enum MemberEvent {
+    /// An acquisition, a release, an extension or a question is done for this caller.
     Completed {
         caller: Ticket,
         member: Ticket,
@@ -58,7 +58,7 @@ pub(crate) enum News {
         member: LeaseId,
         deadline: Instant,
     },
-    /// A caller was let into a hold once more, which is to be renewed so.
+    /// A caller entered a hold once more, which is to be renewed so.
     Entered(HoldId, LeasePlan),
 }
 
@@ -69,7 +69,7 @@ impl Members {
             closed: false,
             tickets: BTreeMap::new(),
             leases: BTreeMap::new(),
-            news: VecDeque::new(),
+            member_events: VecDeque::new(),
             events: VecDeque::new(),
         }
     }
@@ -84,6 +84,17 @@ impl Members {
 
     pub(crate) const fn io_mut(&mut self) -> &mut Io {
         self.locks.io_mut()
+    }
+
+    /// Until when all of these leases may be relied on.
+    pub(crate) fn earliest_deadline(&self, leases: &[LeaseId]) -> Instant {
+        let holds = self.locks.holds();
+        let deadline = |lease: &LeaseId| {
+            let hold = holds.get(holds.of_lease(*lease)?)?;
+            hold.lost().is_none().then_some(hold.deadline())
+        };
+        let deadlines = leases.iter().map(|lease| deadline(lease).unwrap_or(Instant::ZERO));
+        deadlines.min().unwrap_or(Instant::ZERO)
     }
 
     pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
@@ -108,7 +119,7 @@ impl Members {
         while let Some(told) = self.locks.next_told() {
             match told {
                 Told::Event(event) => self.tell(event),
-                entered @ Told::Entered(..) => self.news.push_back(entered),
+                entered @ Told::Entered(..) => self.member_events.push_back(entered),
             }
         }
         result
@@ -125,7 +136,7 @@ impl Members {
         members.saturating_add(self.locks.len())
     }
 
-    /// Nothing is acquired any more. False if that was so before.
+    /// The client is closed: nothing is acquired any more. False if that was so before.
     pub(crate) const fn close(&mut self) -> bool {
         !std::mem::replace(&mut self.closed, true)
     }
@@ -138,14 +149,14 @@ impl Members {
         self.closed
     }
 
-    /// Tells the caller, or the composite lock that it concerns a member of.
+    /// Tells a caller, or the composite lock if the event is a member's.
     pub(crate) fn tell(&mut self, event: Event) {
         let is_members = match &event {
             Event::Completed { ticket, .. } => self.tickets.contains_key(ticket),
             Event::Lost { lease, .. } | Event::Renewed { lease, .. } => self.leases.contains_key(lease),
         };
         if is_members {
-            self.news.push_back(Told::Event(event));
+            self.member_events.push_back(Told::Event(event));
         } else {
             self.events.push_back(event);
         }
@@ -166,38 +177,40 @@ impl Members {
         self.complete(ticket, Outcome::Granted(grant));
     }
 
-    /// The next thing that happened to a member. Ends every input.
-    pub(crate) fn next_news(&mut self, now: Instant) -> Option<News> {
+    /// The next thing that happened to a member. Every input of a session ends with these.
+    pub(crate) fn next_member_event(&mut self, now: Instant) -> Option<MemberEvent> {
         loop {
-            let news = match self.news.pop_front()? {
+            let event = match self.member_events.pop_front()? {
                 Told::Event(Event::Completed { ticket, outcome }) => self.completed(ticket, outcome, now),
                 Told::Event(Event::Lost { lease, reason }) => Some(match self.composite(lease) {
-                    Some(composite) => News::Lost {
+                    Some(composite) => MemberEvent::Lost {
                         composite,
                         member: lease,
                         reason,
                     },
-                    None => News::LostBefore(lease),
+                    None => MemberEvent::LostBefore(lease),
                 }),
                 Told::Event(Event::Renewed { lease, deadline }) => {
-                    self.composite(lease).map(|composite| News::Renewed {
+                    self.composite(lease).map(|composite| MemberEvent::Renewed {
                         composite,
                         member: lease,
                         deadline,
                     })
                 }
-                Told::Entered(ticket, hold, plan) => (!self.is_member(ticket)).then_some(News::Entered(hold, plan)),
+                Told::Entered(ticket, hold, plan) => {
+                    (!self.is_member(ticket)).then_some(MemberEvent::Entered(hold, plan))
+                }
             };
-            if news.is_some() {
-                return news;
+            if event.is_some() {
+                return event;
             }
         }
     }
 
-    fn completed(&mut self, member: Ticket, outcome: Outcome, now: Instant) -> Option<News> {
+    fn completed(&mut self, member: Ticket, outcome: Outcome, now: Instant) -> Option<MemberEvent> {
         let caller = self.tickets.remove(&member).flatten();
         if let Outcome::Granted(grant) = &outcome {
-            self.hush(grant.lease);
+            self.tell_nobody_of(grant.lease);
         }
         if caller.is_none()
             && let Outcome::Granted(grant) = &outcome
@@ -205,7 +218,7 @@ impl Members {
             // Nobody waits for it.
             self.discard(grant.lease, now);
         }
-        caller.map(|caller| News::Completed {
+        caller.map(|caller| MemberEvent::Completed {
             caller,
             member,
             outcome,
@@ -216,7 +229,7 @@ impl Members {
         self.locks.io_mut().next_ticket()
     }
 
-    /// A ticket for a member of what `caller` wants, or for something that nobody waits for.
+    /// A ticket for a member of the composite lock of `caller`, or for something that nobody waits for.
     pub(crate) fn ticket_for(&mut self, caller: Option<Ticket>) -> Ticket {
         let ticket = self.ticket();
         self.tickets.insert(ticket, caller);
@@ -228,28 +241,28 @@ impl Members {
         self.tickets.contains_key(&ticket)
     }
 
-    /// It goes on, and nobody waits for it: what it is granted is released.
+    /// Nobody waits for a member any more. It goes on, and what it is granted is released.
     pub(crate) fn disown(&mut self, member: Ticket) {
         if let Some(caller) = self.tickets.get_mut(&member) {
             *caller = None;
         }
     }
 
-    /// Nobody wants them any more: what they may yet be granted is released.
-    pub(crate) fn call_off<'a>(&mut self, members: impl IntoIterator<Item = &'a Ticket>, now: Instant) {
+    /// Cancels what is under way: what it may yet be granted is released.
+    pub(crate) fn cancel_all<'a>(&mut self, members: impl IntoIterator<Item = &'a Ticket>, now: Instant) {
         for member in members {
             self.tickets.remove(member);
             self.cancel(*member, now);
         }
     }
 
-    /// Makes a lease a member of another.
+    /// Makes a lease a member of a composite lock.
     pub(crate) fn include(&mut self, member: LeaseId, composite: LeaseId) {
         self.leases.insert(member, Some(composite));
     }
 
-    /// A lease is a member's, and nobody is told of it.
-    pub(crate) fn hush(&mut self, member: LeaseId) {
+    /// A lease is a member's, and no composite lock hears of it.
+    pub(crate) fn tell_nobody_of(&mut self, member: LeaseId) {
         self.leases.insert(member, None);
     }
 
@@ -263,8 +276,8 @@ impl Members {
         self.leases.get(&member).copied().flatten()
     }
 
-    /// A composite lock with a fixed lease was lost, and is forgotten: so are its members. What one
-    /// of them still has, since another level keeps it or it is renewed, is released.
+    /// A composite lock with a fixed lease was lost, and is forgotten: so are its members. A member
+    /// that still has its lease, since another level keeps it or it is renewed, is released.
     pub(crate) fn forget<'a>(&mut self, members: impl IntoIterator<Item = &'a LeaseId>, now: Instant) {
         for member in members {
             if self.locks.has_lease(*member) {
@@ -272,6 +285,13 @@ impl Members {
             } else {
                 self.exclude(*member);
             }
+        }
+    }
+
+    /// Releases leases without anybody waiting for it, the last one first.
+    pub(crate) fn discard_all(&mut self, leases: &[LeaseId], now: Instant) {
+        for lease in leases.iter().rev() {
+            self.discard(*lease, now);
         }
     }
 
@@ -286,7 +306,7 @@ impl Members {
         self.with(|locks| locks.acquire(ticket, request, of, now));
     }
 
-    /// Releases one lease; the last one takes the record with it.
+    /// Releases one lease. The record on the server ends with the last one.
     pub(crate) fn release(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
         self.hold(holds::Input::Release(ticket, lease), now);
     }

@@ -1,20 +1,20 @@
-//! Waits that would wait for their own caller, or for those whom they stop, which are refused
-//! at once.
+//! Waits that nobody could end: a caller would wait for itself, or for tasks that it blocks.
+//! They are refused at once.
 //!
-//! Who holds a lock is let in again, but not all kinds are reentrant: a mutex is not, nor
-//! are permits beyond the limit, a write inside a read, or a RedLock. Who waits for one
-//! that the same thread or task has would wait until its patience ends, or for ever.
+//! A holder may enter a lock again only if its kind is reentrant. A mutex is not, nor are permits
+//! beyond the limit, a write inside a read, or a RedLock. A thread or task that holds such a lock
+//! and waits for it would wait until its wait is over, or for ever.
 //!
-//! A composite lock belongs to the thread or task that has it, and its members are given
-//! back with it. So a wait for a composite lock is refused if the caller has one of its
-//! members that cannot be entered again, and a wait for one lock if the caller has that as
-//! a member. A plain mutex or semaphore is given back by whoever has its lease, perhaps
-//! another thread, and so the wait for one may end: it is not refused. Nor is a caller
-//! that does not wait, or that has no context; it is told what the server says.
+//! A composite lock belongs to the thread or task that acquired it, and its members are released
+//! only with it. So a wait for a composite lock is refused if the caller holds one of its members
+//! that cannot be entered again, and a wait for one lock if the caller holds that as a member.
+//! Anybody with the lease of a plain mutex or semaphore may release it, perhaps another thread. So
+//! a wait for one may end, and is not refused. A caller that does not wait, or that has no
+//! context, is not refused either: it is told what the server says.
 //!
-//! A call that blocks a thread stops all that runs by turns in it: the other tasks of an event
-//! loop. A caller names those (`blocked`), and a wait for what they hold is refused: nobody
-//! else would end it. Two calls that block one thread never meet, so none of them waits.
+//! A call that blocks a thread also stops the other tasks of the event loop in this thread. The
+//! caller names these tasks (`blocked`), and a wait for what they hold is refused: nobody else
+//! would end it. Two calls that block one thread never meet, so none of them waits.
 
 use super::members::Members;
 use crate::defects::Defect;
@@ -56,8 +56,8 @@ impl Members {
         })
     }
 
-    /// Why a wait for this lock could not be ended by anybody else: the caller has it as a
-    /// member of several.
+    /// Why a wait for this lock could not be ended by anybody else: the caller holds it as a
+    /// member of a composite lock.
     fn waits_inside_several(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         if !is_waiting(request) || request.within.is_some() || self.locks().io().has(Defect::CompositeWaitsForItself) {
             return None;
@@ -66,7 +66,7 @@ impl Members {
         self.waits_for_own(request, is_member, now)
     }
 
-    /// Why a wait for this lock would stop those who must end it.
+    /// Why a wait for this lock could not be ended by anybody else: it blocks the holders.
     fn waits_for_those_it_blocks(&self, request: &AcquireRequest, now: Instant) -> Option<Error> {
         if request.blocked.is_empty() || !is_waiting(request) || request.within.is_some() {
             return None;
@@ -82,8 +82,8 @@ impl Members {
         stops_it.then(|| refusal(request, BLOCKED))
     }
 
-    /// Why the caller would wait for itself: it has the lock, as one of `these` holds, and is
-    /// not let in again.
+    /// Why the caller would wait for itself: it holds the lock, as one of `these` holds, and cannot
+    /// enter it again.
     fn waits_for_own(&self, request: &AcquireRequest, these: impl Fn(&Hold) -> bool, now: Instant) -> Option<Error> {
         let context = request.context?;
         let spec = request.kind.spec();
@@ -95,7 +95,7 @@ impl Members {
         let holds_at = |gate| own_at(gate).filter(|hold| these(hold));
         let message = match (spec.again, spec.inside) {
             (Again::Waits(why), _) => leaves_no_room(request.kind, holds_at(spec.gate)).then_some(why),
-            // Who writes is let in again, whatever else it has.
+            // A writer may enter again, whatever else it holds.
             (Again::Enters, Some((other, Inside::Refused(why)))) if own_at(spec.gate).next().is_none() => {
                 holds_at(other).next().map(|_| why)
             }

@@ -1,256 +1,295 @@
-//! Taking several locks one after the other, until all are held.
+//! One caller that acquires several locks one after the other, until all are held.
+//!
+//! Until the last lock is granted nobody relies on the others, so a loss costs the caller time
+//! alone: all are released and acquired again. If the caller had to wait for a lock, those that it
+//! had before are confirmed by the server once more before the multi-lock is granted: nothing
+//! else would see until their next renewal that a record was removed meanwhile.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::{Gathering, Multi, Multis, sorted, whole_lost};
+use super::request::LockSet;
 use crate::defects::Defect;
-use crate::ending::LostReason;
-use crate::error::{Error, ErrorKind, Operation};
+use crate::error::{Error, ErrorKind};
 use crate::groups::members::Members;
-use crate::ids::{HoldId, LeaseId, NodeId, Ticket};
+use crate::ids::{Context, HoldId, LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::Keys;
 use crate::lease::LeasePlan;
 use crate::machines::holds;
-use crate::periods::MIN_GAP;
-use crate::types::{AcquireRequest, Outcome};
+use crate::periods::{FIRST_ANSWER_GRACE, MIN_GAP};
+use crate::types::AcquireRequest;
 
-impl Multis {
-    /// Wants several locks, in order, all or none; the wait, the lease and the context are the first one's.
-    pub(crate) fn acquire(
-        &mut self,
-        members: &mut Members,
-        ticket: Ticket,
-        requests: Vec<AcquireRequest>,
-        now: Instant,
-    ) {
-        let Some(first) = requests.first().cloned() else { return };
-        if requests.iter().any(|request| request.within.is_some()) {
-            let message = "`within` names the lease of one lock; leave it out";
-            let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message);
-            members.complete(ticket, Outcome::Failed(error));
-            return;
-        }
-        let locks = sorted(requests.iter().map(|request| (request.kind, request.name.clone())));
-        if let Some(whole) = first.context.and_then(|context| self.multi_of(&locks, context)) {
-            self.lapse_whole_if_over(members, whole, now);
-        }
-        let again = first.context.and_then(|context| self.multi_of(&locks, context));
-        let held = again.and_then(|whole| self.held.get(&whole));
-        if let Some(held) = held.filter(|held| held.lost.is_some() || held.deadline <= now) {
-            let reason = held.lost.unwrap_or(LostReason::Expired);
-            members.complete(ticket, Outcome::Failed(whole_lost(Operation::Acquire, Some(reason))));
-            return;
-        }
-        if again.is_none()
-            && let Some(error) = members.waits_for_itself(&requests, now)
-        {
-            members.complete(ticket, Outcome::Failed(error));
-            return;
-        }
-        let gathering = Gathering {
-            all: requests.clone(),
+/// So long an answer may take; after that, the locks held meanwhile are confirmed once more.
+const LATE: Duration = Duration::from_millis(500);
+
+/// A caller that wants several locks.
+#[derive(Debug)]
+pub(super) struct Gathering {
+    /// All locks that are to be acquired, in order.
+    all: Vec<AcquireRequest>,
+    /// Those that are still to be acquired, in order.
+    todo: VecDeque<AcquireRequest>,
+    /// When the one that is under way was asked for.
+    asked: Instant,
+    /// Others were held already while the caller waited for one of them.
+    waited: bool,
+    /// The last renewals failed before, and are asked for again.
+    renewed_in_vain: bool,
+    /// What was granted.
+    leases: Vec<LeaseId>,
+    /// The members that are under way: one acquisition, or the last renewals.
+    under_way: Vec<Ticket>,
+    plan: LeasePlan,
+    /// When the caller's wait is over.
+    until: Option<Instant>,
+    context: Option<Context>,
+    locks: LockSet,
+    /// The multi-lock that is entered again, by its first lease; no lock is acquired for it.
+    again: Option<LeaseId>,
+    /// The holds that the caller had before, and how they were renewed: meanwhile all are renewed.
+    around: BTreeMap<HoldId, LeasePlan>,
+}
+
+/// What a caller wants.
+pub(super) struct Wanted {
+    /// The locks, in order; the wait, the lease and the context are the first one's.
+    pub(super) requests: Vec<AcquireRequest>,
+    pub(super) locks: LockSet,
+    pub(super) wait: Option<Duration>,
+    pub(super) context: Option<Context>,
+    pub(super) plan: LeasePlan,
+    /// The multi-lock of these locks that the caller holds already, and its members.
+    pub(super) again: Option<(LeaseId, Vec<LeaseId>)>,
+}
+
+/// All locks are held.
+pub(super) struct Gathered {
+    pub(super) leases: Vec<LeaseId>,
+    pub(super) plan: LeasePlan,
+    pub(super) context: Option<Context>,
+    pub(super) locks: LockSet,
+    /// The multi-lock that is entered again.
+    pub(super) again: Option<LeaseId>,
+    /// Until when all of them may be relied on.
+    pub(super) deadline: Instant,
+}
+
+impl Gathering {
+    pub(super) fn new(wanted: Wanted, now: Instant) -> Self {
+        let (again, leases) = wanted.again.unzip();
+        let todo = if again.is_some() {
+            VecDeque::new()
+        } else {
+            wanted.requests.clone().into()
+        };
+        Self {
+            all: wanted.requests,
+            todo,
             asked: now,
             waited: false,
             renewed_in_vain: false,
-            leases: held.map_or_else(Vec::new, |held| held.leases.clone()),
-            todo: if again.is_some() {
-                VecDeque::new()
-            } else {
-                requests.into()
-            },
-            again,
-            locks,
+            leases: leases.unwrap_or_default(),
             under_way: Vec::new(),
-            plan: LeasePlan::of(first.lease, members.io().config().lease),
-            until: first.wait.map(|wait| now + wait),
-            context: first.context,
+            plan: wanted.plan,
+            until: wanted.wait.map(|wait| now + wait),
+            context: wanted.context,
+            locks: wanted.locks,
+            again,
             around: BTreeMap::new(),
-        };
-        self.gatherings.insert(ticket, gathering);
-        self.gather(members, ticket, now);
+        }
     }
 
-    /// Takes the next lock, or renews all once the last one is held.
-    pub(super) fn gather(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
-        let Some(gathering) = self.gatherings.get_mut(&ticket) else {
-            return;
+    /// Whether this lease was granted for it.
+    pub(super) fn has(&self, lease: LeaseId) -> bool {
+        self.again.is_none() && self.leases.contains(&lease)
+    }
+
+    /// Whether its caller's wait is over.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+
+    /// Whether a member is under way.
+    pub(super) const fn is_under_way(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
+    /// Whether one of the locks that were acquired has expired meanwhile.
+    pub(super) fn has_expired(&self, members: &Members, now: Instant) -> bool {
+        self.again.is_none() && members.earliest_deadline(&self.leases) <= now
+    }
+
+    /// Whether its caller does not wait.
+    fn tries_once(&self) -> bool {
+        let wait = self.all.first().and_then(|request| request.wait);
+        wait.is_some_and(|wait| wait.is_zero())
+    }
+
+    /// When its caller is told, though an answer to what is sent now is still due.
+    fn answer_by(&self, now: Instant) -> Option<Instant> {
+        let until = self.until.filter(|_| !self.tries_once());
+        until.map(|until| until.max(now) + FIRST_ANSWER_GRACE)
+    }
+
+    /// Acquires the next lock. False if all are granted.
+    pub(super) fn ask_next(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> bool {
+        let Some(mut request) = self.todo.pop_front() else {
+            return false;
         };
-        let Some(mut request) = gathering.todo.pop_front() else {
-            self.renew_gathered(members, ticket, now);
-            return;
-        };
-        // Who waits never becomes one who tries once: a single try may take longer.
-        let least = if gathering.tries_once() {
-            Duration::ZERO
-        } else {
-            MIN_GAP
-        };
-        request.wait = gathering.until.map(|until| until.saturating_since(now).max(least));
+        // A caller that waits never becomes one that does not: a single attempt may take longer.
+        let least = if self.tries_once() { Duration::ZERO } else { MIN_GAP };
+        request.wait = self.until.map(|until| until.saturating_since(now).max(least));
         let plan = LeasePlan {
             watched: true,
-            ..gathering.plan
+            ..self.plan
         };
         let keys = Keys::new(request.kind, &request.name, NodeId::default());
-        let around = request
-            .context
-            .and_then(|context| members.locks().held_by(&keys, context));
-        let around = around.and_then(|id| Some((id, members.locks().holds().get(id)?.plan())));
-        let part = members.ticket_for(Some(ticket));
-        if let Some(gathering) = self.gatherings.get_mut(&ticket) {
-            gathering.under_way = vec![part];
-            gathering.asked = now;
-            if let Some((id, plan)) = around {
-                gathering.around.entry(id).or_insert(plan);
-            }
+        let context = request.context;
+        let around = context.and_then(|context| members.locks().held_by(&keys, context));
+        if let Some(id) = around
+            && let Some(hold) = members.locks().holds().get(id)
+        {
+            self.around.entry(id).or_insert_with(|| hold.plan());
         }
-        members.acquire(part, request, (NodeId::default(), plan), now);
+        let member = members.ticket_for(Some(ticket));
+        self.under_way = vec![member];
+        self.asked = now;
+        members.acquire(member, request, (NodeId::default(), plan), now);
+        true
+    }
+
+    /// A member that was under way is done.
+    pub(super) fn done(&mut self, member: Ticket) {
+        self.under_way.retain(|under_way| *under_way != member);
+    }
+
+    /// One more lock is granted. Were others held meanwhile for longer than its first attempt
+    /// took, or was the answer to that late?
+    pub(super) fn granted(&mut self, members: &Members, lease: LeaseId, now: Instant) {
+        self.leases.push(lease);
+        let holds = members.locks().holds();
+        let Some(hold) = holds.of_lease(lease).and_then(|id| holds.get(id)) else {
+            return;
+        };
+        // What the caller had before is entered again.
+        let waited = hold.waited() && hold.levels().len() == 1;
+        let is_late = now > self.asked + LATE;
+        self.waited |= self.leases.len() > 1 && (waited || is_late);
     }
 
     /// All locks are held: each gets its full length from now.
-    pub(super) fn renew_gathered(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
-        let Some(gathering) = self.gatherings.get(&ticket) else {
-            return;
-        };
-        let (leases, plan, is_new) = (gathering.leases.clone(), gathering.plan, gathering.again.is_none());
-        let answer_by = gathering.answer_by(now);
-        let in_vain = gathering.renewed_in_vain;
-        let waited = (gathering.waited || in_vain) && !members.io().has(Defect::LostMemberIsGranted);
-        // What was just granted is long enough. What is entered again may be anything.
-        let may_be_short = is_new || members.io().has(Defect::ReentryLeavesMembers);
-        let slack = plan.length.checked_div(10).filter(|_| may_be_short).unwrap_or_default();
-        // What was granted just now is there.
-        let newest = leases.last().copied().filter(|_| !in_vain);
+    pub(super) fn renew_all(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        let leases = self.leases.iter();
+        self.under_way = leases
+            .filter_map(|lease| self.renew(members, ticket, *lease, now))
+            .collect();
+    }
+
+    /// Renews one lock, unless it lasts long enough. Returns the ticket of the renewal.
+    fn renew(&self, members: &mut Members, ticket: Ticket, lease: LeaseId, now: Instant) -> Option<Ticket> {
+        let id = members.locks().holds().of_lease(lease)?;
+        let hold = members.locks().holds().get(id)?;
+        // What the caller had before gets its own lease back.
+        let is_own = self.again.is_none() && hold.levels().len() == 1;
+        let renewed = if is_own { self.plan } else { hold.plan() };
+        let until = hold.capped(now + self.plan.length);
+        let lasts = renewed.renews_for(self.plan) || hold.lasts(until, self.slack(members));
+        let is_enough = lasts && self.is_known(members, lease);
+        if is_own {
+            members.hold(holds::Input::Plan(id, self.plan), now);
+        }
+        if is_enough {
+            members.hold(holds::Input::RenewNoMore(id), now);
+            return None;
+        }
         let unit = if members.io().has(Defect::MultiLockUnits) {
             1_000
         } else {
             1
         };
-        let mut under_way = Vec::new();
-        for lease in leases {
-            let Some(id) = members.locks().holds().of_lease(lease) else {
-                continue;
-            };
-            let Some(hold) = members.locks().holds().get(id) else {
-                continue;
-            };
-            // What the caller had before gets its own back.
-            let is_own = is_new && hold.levels().len() == 1;
-            let renewed = if is_own { plan } else { hold.plan() };
-            let is_known = !waited || newest == Some(lease);
-            let until = hold.capped(now + plan.length);
-            let is_enough = is_known && (renewed.renews_for(plan) || hold.lasts(until, slack));
-            if is_own {
-                members.hold(holds::Input::Plan(id, plan), now);
-            }
-            if is_enough {
-                members.hold(holds::Input::RenewNoMore(id), now);
-                continue;
-            }
-            let part = members.ticket_for(Some(ticket));
-            under_way.push(part);
-            let until = now + plan.length.saturating_mul(unit);
-            members.hold(holds::Input::Confirm(part, id, until, answer_by), now);
+        let member = members.ticket_for(Some(ticket));
+        let until = now + self.plan.length.saturating_mul(unit);
+        members.hold(holds::Input::Confirm(member, id, until, self.answer_by(now)), now);
+        Some(member)
+    }
+
+    /// How much shorter than its full length a lock may last.
+    fn slack(&self, members: &Members) -> Duration {
+        // What was just granted is long enough. What is entered again may be anything.
+        let may_be_short = self.again.is_none() || members.io().has(Defect::ReentryLeavesMembers);
+        let slack = self.plan.length.checked_div(10).filter(|_| may_be_short);
+        slack.unwrap_or_default()
+    }
+
+    /// Whether the server need not confirm that the lock is still held.
+    fn is_known(&self, members: &Members, lease: LeaseId) -> bool {
+        let waited = self.waited || self.renewed_in_vain;
+        // What was granted just now is there.
+        let is_newest = !self.renewed_in_vain && self.leases.last() == Some(&lease);
+        !waited || is_newest || members.io().has(Defect::LostMemberIsGranted)
+    }
+
+    /// Whether the last renewals are worth another attempt after one failed: all locks were
+    /// granted, and their caller still waits.
+    pub(super) fn may_renew_again(&self, error: &Error, now: Instant) -> bool {
+        let is_complete = self.leases.len() == self.all.len();
+        let is_worth_it = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::LockLost);
+        is_worth_it && self.again.is_none() && is_complete && !self.is_over(now)
+    }
+
+    /// One of the last renewals failed: the others are not waited for.
+    pub(super) fn renewal_failed(&mut self, members: &mut Members, now: Instant) {
+        self.renewed_in_vain = true;
+        members.cancel_all(&std::mem::take(&mut self.under_way), now);
+    }
+
+    /// One lock was lost: all are released, and are to be acquired again.
+    pub(super) fn restart(&mut self, members: &mut Members, now: Instant) {
+        self.waited = false;
+        self.renewed_in_vain = false;
+        self.todo = self.all.clone().into();
+        members.cancel_all(&std::mem::take(&mut self.under_way), now);
+        members.discard_all(&std::mem::take(&mut self.leases), now);
+    }
+
+    /// The caller went away, or will not get the locks: what was acquired is released.
+    pub(super) fn stop(self, members: &mut Members, now: Instant) {
+        members.cancel_all(&self.under_way, now);
+        if self.again.is_none() {
+            members.discard_all(&self.leases, now);
         }
-        let is_done = under_way.is_empty();
-        if let Some(gathering) = self.gatherings.get_mut(&ticket) {
-            gathering.under_way = under_way;
-        }
-        if is_done {
-            self.gathered(members, ticket, now);
-        }
+        self.renew_as_before(members, now);
     }
 
     /// All locks are held for their full length.
-    pub(super) fn gathered(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
-        let Some(gathering) = self.gatherings.get(&ticket) else {
-            return;
-        };
-        let deadline = self.earliest_deadline(members, &gathering.leases);
-        if deadline <= now && gathering.again.is_none() {
-            self.gather_again(members, ticket, now);
-            return;
+    pub(super) fn finish(self, members: &mut Members, now: Instant) -> Gathered {
+        let deadline = members.earliest_deadline(&self.leases);
+        if !self.plan.watched {
+            self.renew_as_before(members, now);
         }
-        let Some(gathering) = self.gatherings.remove(&ticket) else {
-            return;
-        };
-        if !gathering.plan.watched {
-            self.renew_as_before(members, &gathering.around, now);
+        Gathered {
+            leases: self.leases,
+            plan: self.plan,
+            context: self.context,
+            locks: self.locks,
+            again: self.again,
+            deadline,
         }
-        if let Some(whole) = gathering.again {
-            self.enter_whole(members, ticket, whole, gathering.plan, now);
-            return;
-        }
-        let lease = members.next_lease();
-        for part in &gathering.leases {
-            members.include(*part, lease);
-        }
-        self.insert(
-            lease,
-            Multi {
-                leases: gathering.leases,
-                levels: vec![lease],
-                context: gathering.context,
-                locks: gathering.locks,
-                watched: gathering.plan.watched,
-                lost: None,
-                deadline,
-            },
-        );
-        members.grant(ticket, lease, deadline, 1);
     }
 
-    /// Gives one more lease of a whole that is held.
-    fn enter_whole(&mut self, members: &mut Members, ticket: Ticket, whole: LeaseId, plan: LeasePlan, now: Instant) {
-        let lease = members.next_lease();
-        let Some(multi) = self.held.get_mut(&whole).filter(|multi| multi.lost.is_none()) else {
-            members.complete(ticket, Outcome::Failed(whole_lost(Operation::Acquire, None)));
-            return;
-        };
-        multi.levels.push(lease);
-        multi.watched |= plan.watched;
-        let (levels, deadline, leases) = (multi.levels.len(), multi.deadline, multi.leases.clone());
-        self.levels.insert(lease, whole);
-        for part in leases {
-            members.hold(holds::Input::Watch(part, plan), now);
-        }
-        members.grant(ticket, lease, deadline, levels);
-    }
-
-    /// The caller went away, or will not get the locks: what was taken goes back.
-    pub(super) fn stop_gathering(&mut self, members: &mut Members, whole: Ticket, now: Instant) {
-        let Some(gathering) = self.gatherings.remove(&whole) else {
-            return;
-        };
-        members.call_off(&gathering.under_way, now);
-        if gathering.again.is_none() {
-            self.give_back(members, &gathering.leases, now);
-        }
-        self.renew_as_before(members, &gathering.around, now);
-    }
-
-    /// A caller entered a hold, of which several locks may be taken meanwhile: it stays renewed
-    /// for that caller when they are done with it.
+    /// A caller entered a hold that is acquired here as well: afterwards it stays renewed for that
+    /// caller.
     pub(super) fn stays_renewed(&mut self, id: HoldId, plan: LeasePlan) {
-        if !plan.watched {
-            return;
-        }
-        for gathering in self.gatherings.values_mut() {
-            if let Some(before) = gathering.around.get_mut(&id).filter(|before| !before.renews_for(plan)) {
-                *before = plan;
-            }
+        let before = self.around.get_mut(&id);
+        if let Some(before) = before.filter(|before| plan.watched && !before.renews_for(plan)) {
+            *before = plan;
         }
     }
 
-    /// What the caller held before it gathered several is renewed no more than it was then.
-    pub(super) fn renew_as_before(
-        &mut self,
-        members: &mut Members,
-        around: &BTreeMap<HoldId, LeasePlan>,
-        now: Instant,
-    ) {
-        for (id, plan) in around {
+    /// What the caller held before is renewed no more than it was then.
+    fn renew_as_before(&self, members: &mut Members, now: Instant) {
+        for (id, plan) in &self.around {
             members.hold(holds::Input::Plan(*id, *plan), now);
             members.hold(holds::Input::RenewNoMore(*id), now);
         }

@@ -1,0 +1,145 @@
+//! The callers that want several locks, and what becomes of each when a member is granted,
+//! renewed, refused or lost.
+
+use std::collections::BTreeMap;
+
+use super::gathering::{Gathered, Gathering};
+use crate::defects::Defect;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::groups::members::Members;
+use crate::ids::{HoldId, LeaseId, Ticket};
+use crate::instant::Instant;
+use crate::lease::LeasePlan;
+use crate::types::Outcome;
+
+/// The callers that want several locks.
+#[derive(Debug, Default)]
+pub(super) struct Gatherings {
+    by_ticket: BTreeMap<Ticket, Gathering>,
+}
+
+impl Gatherings {
+    pub(super) fn len(&self) -> usize {
+        self.by_ticket.len()
+    }
+
+    /// The tickets of these callers.
+    pub(super) fn tickets(&self) -> Vec<Ticket> {
+        self.by_ticket.keys().copied().collect()
+    }
+
+    /// A caller wants several locks. Returns them once all are held.
+    pub(super) fn start(
+        &mut self,
+        members: &mut Members,
+        ticket: Ticket,
+        gathering: Gathering,
+        now: Instant,
+    ) -> Option<Gathered> {
+        self.by_ticket.insert(ticket, gathering);
+        self.advance(members, ticket, now)
+    }
+
+    /// A member is granted, renewed, refused, or has failed. Returns all locks once they are held.
+    pub(super) fn completed(
+        &mut self,
+        members: &mut Members,
+        (ticket, member): (Ticket, Ticket),
+        outcome: Outcome,
+        now: Instant,
+    ) -> Option<Gathered> {
+        let gathering = self.by_ticket.get_mut(&ticket)?;
+        gathering.done(member);
+        match outcome {
+            Outcome::Granted(grant) => {
+                gathering.granted(members, grant.lease, now);
+                self.advance(members, ticket, now)
+            }
+            Outcome::Extended(_) => self.finish(members, ticket, now),
+            Outcome::Failed(error) if gathering.may_renew_again(&error, now) => {
+                gathering.renewal_failed(members, now);
+                if gathering.has_expired(members, now) {
+                    self.restart(members, ticket, now);
+                    None
+                } else {
+                    self.renew_all(members, ticket, now)
+                }
+            }
+            refusal => {
+                self.stop(members, ticket, now);
+                members.complete(ticket, refusal);
+                None
+            }
+        }
+    }
+
+    /// A lock that was granted is lost before the last one is granted.
+    pub(super) fn lost(&mut self, members: &mut Members, lease: LeaseId, now: Instant) {
+        if members.io().has(Defect::LostMemberIsGranted) {
+            return;
+        }
+        let of = self.by_ticket.iter().find(|(_, gathering)| gathering.has(lease));
+        if let Some(ticket) = of.map(|(ticket, _)| *ticket) {
+            self.restart(members, ticket, now);
+        }
+    }
+
+    /// The caller went away, or will not get the locks.
+    pub(super) fn stop(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        if let Some(gathering) = self.by_ticket.remove(&ticket) {
+            gathering.stop(members, now);
+        }
+    }
+
+    /// A caller entered a hold, which stays renewed for it also if several locks are acquired
+    /// meanwhile and this is one of them.
+    pub(super) fn stays_renewed(&mut self, id: HoldId, plan: LeasePlan) {
+        for gathering in self.by_ticket.values_mut() {
+            gathering.stays_renewed(id, plan);
+        }
+    }
+
+    /// Acquires the next lock, or renews all once the last one is held.
+    fn advance(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> Option<Gathered> {
+        let is_asked = self.by_ticket.get_mut(&ticket)?.ask_next(members, ticket, now);
+        if is_asked {
+            return None;
+        }
+        self.renew_all(members, ticket, now)
+    }
+
+    fn renew_all(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> Option<Gathered> {
+        self.by_ticket.get_mut(&ticket)?.renew_all(members, ticket, now);
+        self.finish(members, ticket, now)
+    }
+
+    /// Returns all locks if they are held for their full length.
+    fn finish(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> Option<Gathered> {
+        let gathering = self.by_ticket.get(&ticket)?;
+        if gathering.is_under_way() {
+            return None;
+        }
+        if gathering.has_expired(members, now) {
+            self.restart(members, ticket, now);
+            return None;
+        }
+        let gathering = self.by_ticket.remove(&ticket)?;
+        Some(gathering.finish(members, now))
+    }
+
+    /// Acquires all locks anew, unless the caller's wait is over.
+    fn restart(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        let Some(gathering) = self.by_ticket.get_mut(&ticket) else {
+            return;
+        };
+        gathering.restart(members, now);
+        if gathering.is_over(now) {
+            self.stop(members, ticket, now);
+            let message = "one of the locks was lost while the others were taken; acquire them again";
+            let error = Error::new(ErrorKind::LockLost, Operation::Acquire, message);
+            members.complete(ticket, Outcome::Failed(error));
+        } else {
+            gathering.ask_next(members, ticket, now);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Multi-locks that are held: their members, their levels, their deadline, and their loss.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::gathering::Gathered;
+use super::request::LockSet;
+use crate::defects::Defect;
+use crate::ending::{LostReason, ReleaseOutcome};
+use crate::error::{Error, ErrorKind, Operation};
+use crate::groups::members::Members;
+use crate::ids::{Context, HoldId, LeaseId, Ticket};
+use crate::instant::Instant;
+use crate::lease::LeasePlan;
+use crate::machines::holds;
+use crate::types::{Event, Outcome};
+
+/// The multi-locks that a client holds. Each goes by the lease of its first level.
+#[derive(Debug, Default)]
+pub(super) struct HeldLocks {
+    by_lease: BTreeMap<LeaseId, MultiLock>,
+    /// The leases of all levels, and the first level's.
+    levels: BTreeMap<LeaseId, LeaseId>,
+    /// The multi-locks of a context on some locks, oldest first.
+    by_holder: BTreeMap<(Context, LockSet), Vec<LeaseId>>,
+}
+
+/// Several leases as one.
+#[derive(Debug)]
+pub(super) struct MultiLock {
+    members: Vec<LeaseId>,
+    /// The leases that were granted and not released, outermost first.
+    levels: Vec<LeaseId>,
+    context: Option<Context>,
+    locks: LockSet,
+    /// Whether the watchdog renews it, for one of its levels at least.
+    is_renewed: bool,
+    lost: Option<LostReason>,
+    deadline: Instant,
+}
+
+/// What the release of one level comes to.
+pub(super) enum Released {
+    /// Outer levels still hold the multi-lock.
+    Level(Outcome),
+    /// It was the last one: these members are to be released, and this is the outcome unless
+    /// a server says worse.
+    All(Vec<LeaseId>, Outcome),
+}
+
+impl MultiLock {
+    pub(super) fn members(&self) -> &[LeaseId] {
+        &self.members
+    }
+
+    pub(super) fn levels(&self) -> &[LeaseId] {
+        &self.levels
+    }
+
+    /// Why it is lost by then, if it is: its deadline may have passed before a timer said so.
+    pub(super) fn lost_at(&self, now: Instant) -> Option<LostReason> {
+        self.lost
+            .or_else(|| (self.deadline <= now).then_some(LostReason::Expired))
+    }
+
+    /// What a release comes to, unless a server says worse.
+    fn released(&self) -> Outcome {
+        let outcome = self.lost.map_or(ReleaseOutcome::Released, LostReason::outcome);
+        Outcome::Released(outcome)
+    }
+}
+
+impl HeldLocks {
+    pub(super) fn len(&self) -> usize {
+        let held = self.by_lease.len().saturating_add(self.by_holder.len());
+        held.saturating_add(self.levels.len())
+    }
+
+    /// Whether a lease is a level of a multi-lock.
+    pub(super) fn has(&self, lease: LeaseId) -> bool {
+        self.levels.contains_key(&lease)
+    }
+
+    pub(super) fn get(&self, first: LeaseId) -> Option<&MultiLock> {
+        self.by_lease.get(&first)
+    }
+
+    /// The first level of the multi-lock that a lease is a level of.
+    pub(super) fn first_level(&self, lease: LeaseId) -> Option<LeaseId> {
+        self.levels.get(&lease).copied()
+    }
+
+    /// The multi-lock of these locks that a context holds.
+    pub(super) fn of_context(&self, locks: &LockSet, context: Context) -> Option<LeaseId> {
+        let held = self.by_holder.get(&(context, Arc::clone(locks)))?;
+        held.last().copied()
+    }
+
+    /// All locks are granted: the caller gets its lease.
+    pub(super) fn add(&mut self, members: &mut Members, ticket: Ticket, gathered: Gathered) {
+        let lease = members.next_lease();
+        for member in &gathered.leases {
+            members.include(*member, lease);
+        }
+        if let Some(context) = gathered.context {
+            let holder = (context, Arc::clone(&gathered.locks));
+            self.by_holder.entry(holder).or_default().push(lease);
+        }
+        self.levels.insert(lease, lease);
+        let deadline = gathered.deadline;
+        let multi = MultiLock {
+            members: gathered.leases,
+            levels: vec![lease],
+            context: gathered.context,
+            locks: gathered.locks,
+            is_renewed: gathered.plan.watched,
+            lost: None,
+            deadline,
+        };
+        self.by_lease.insert(lease, multi);
+        members.grant(ticket, lease, deadline, 1);
+    }
+
+    /// The holder comes again: it gets one more lease of the multi-lock.
+    pub(super) fn enter(
+        &mut self,
+        members: &mut Members,
+        ticket: Ticket,
+        (first, plan): (LeaseId, LeasePlan),
+        now: Instant,
+    ) {
+        let lease = members.next_lease();
+        let Some(multi) = self.by_lease.get_mut(&first).filter(|multi| multi.lost.is_none()) else {
+            members.complete(ticket, Outcome::Failed(lost_error(Operation::Acquire, None)));
+            return;
+        };
+        multi.levels.push(lease);
+        multi.is_renewed |= plan.watched;
+        self.levels.insert(lease, first);
+        for member in &multi.members {
+            members.hold(holds::Input::Watch(*member, plan), now);
+        }
+        members.grant(ticket, lease, multi.deadline, multi.levels.len());
+    }
+
+    /// Releases one level.
+    pub(super) fn release(&mut self, lease: LeaseId) -> Option<Released> {
+        let first = self.levels.remove(&lease)?;
+        if let Some(multi) = self.by_lease.get_mut(&first) {
+            multi.levels.retain(|level| *level != lease);
+            if !multi.levels.is_empty() {
+                return Some(Released::Level(multi.released()));
+            }
+        }
+        let multi = self.remove(first)?;
+        let outcome = multi.released();
+        Some(Released::All(multi.members, outcome))
+    }
+
+    /// One member is lost, so all are, and the caller is told.
+    pub(super) fn member_lost(&mut self, members: &mut Members, first: LeaseId, reason: LostReason, now: Instant) {
+        let Some(multi) = self.by_lease.get_mut(&first).filter(|multi| multi.lost.is_none()) else {
+            return;
+        };
+        multi.lost = Some(reason);
+        let is_forgotten = !multi.is_renewed && reason != LostReason::Closed;
+        let lost = multi.members.clone();
+        for level in &multi.levels {
+            members.tell(Event::Lost { lease: *level, reason });
+        }
+        for member in &lost {
+            // A lock that its holder also holds outside the multi-lock stays.
+            let is_alone = |id: &HoldId| {
+                let hold = members.locks().holds().get(*id);
+                hold.is_some_and(|hold| hold.levels().len() == 1)
+            };
+            if let Some(id) = members.locks().holds().of_lease(*member).filter(is_alone) {
+                members.lose(id, reason, now);
+            }
+        }
+        if is_forgotten && !members.io().has(Defect::LapsedLeaseStays) {
+            self.remove(first);
+            members.forget(&lost, now);
+        }
+    }
+
+    /// One member lasts longer; the multi-lock lasts as long as the member that ends first.
+    pub(super) fn member_renewed(&mut self, members: &mut Members, first: LeaseId) {
+        let Some(multi) = self.by_lease.get_mut(&first) else {
+            return;
+        };
+        let deadline = members.earliest_deadline(&multi.members);
+        if multi.lost.is_none() && deadline > multi.deadline {
+            multi.deadline = deadline;
+            for level in &multi.levels {
+                members.tell(Event::Renewed {
+                    lease: *level,
+                    deadline,
+                });
+            }
+        }
+    }
+
+    /// What an extension of all members comes to: until when the multi-lock may be relied on.
+    pub(super) fn extended(&self, first: LeaseId) -> Result<Instant, Error> {
+        match self.by_lease.get(&first) {
+            Some(multi) if multi.lost.is_none() => Ok(multi.deadline),
+            // One with a fixed lease that was lost is forgotten.
+            multi => Err(lost_error(Operation::Extend, multi.and_then(|multi| multi.lost))),
+        }
+    }
+
+    /// Takes a multi-lock out of all tables.
+    fn remove(&mut self, first: LeaseId) -> Option<MultiLock> {
+        let multi = self.by_lease.remove(&first)?;
+        for level in &multi.levels {
+            self.levels.remove(level);
+        }
+        if let Some(context) = multi.context {
+            let holder = (context, Arc::clone(&multi.locks));
+            if let Some(held) = self.by_holder.get_mut(&holder) {
+                held.retain(|known| *known != first);
+                if held.is_empty() {
+                    self.by_holder.remove(&holder);
+                }
+            }
+        }
+        Some(multi)
+    }
+
+    /// The client is closed: no multi-lock hears of its members any more.
+    pub(super) fn close(&mut self, members: &mut Members) {
+        self.levels.clear();
+        self.by_holder.clear();
+        for member in std::mem::take(&mut self.by_lease)
+            .into_values()
+            .flat_map(|multi| multi.members)
+        {
+            members.exclude(member);
+        }
+    }
+}
+
+/// A multi-lock is lost, for this reason if it is known.
+pub(super) fn lost_error(operation: Operation, reason: Option<LostReason>) -> Error {
+    let message = "the lease was lost; release it and acquire the locks again";
+    Error::new(ErrorKind::LockLost, operation, message).with_reason(reason)
+}

@@ -1,0 +1,316 @@
+//! Quorum attempts: callers that want a lock, their queue, and the rounds of the first one.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use super::holds::NewHold;
+use super::majority::{majority, primaries};
+use super::round::{NoMajority, Round};
+use crate::defects::Defect;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::groups::members::Members;
+use crate::ids::{LeaseId, Ticket};
+use crate::instant::Instant;
+use crate::kinds::Kind;
+use crate::lease::LeasePlan;
+use crate::name::LockName;
+use crate::timers::Timer;
+use crate::types::{AcquireRequest, Outcome};
+
+/// The pause after a round without a majority.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
+/// The bounds of a round's response timeout, which is a tenth of the lease.
+const RESPONSE_TIMEOUT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+
+/// The quorum attempts of a client.
+#[derive(Debug, Default)]
+pub(super) struct Attempts {
+    by_ticket: BTreeMap<Ticket, Attempt>,
+    /// The wait queue of each lock, first come, first served; only the first waiter asks the primaries.
+    queues: BTreeMap<LockName, VecDeque<Ticket>>,
+}
+
+/// A caller that wants the lock.
+#[derive(Debug)]
+struct Attempt {
+    request: AcquireRequest,
+    started: Instant,
+    /// The round that is under way.
+    round: Option<Round>,
+    /// What the last full round of any waiter of this lock here came to.
+    last: NoMajority,
+    /// When a majority last answered a waiter of this lock here, or a lease of this client last
+    /// held the lock, so that nobody had to ask.
+    heard: Instant,
+}
+
+/// Where a round stands.
+pub(super) enum Decision {
+    /// More answers have to come.
+    Open,
+    /// A majority granted the lock, in time.
+    Granted,
+    /// There is no majority, or it came too late.
+    NoMajority,
+}
+
+impl Attempt {
+    /// Whether its caller does not wait.
+    fn tries_once(&self) -> bool {
+        self.request.wait.is_some_and(|wait| wait.is_zero())
+    }
+}
+
+impl Attempts {
+    pub(super) fn len(&self) -> usize {
+        self.by_ticket.len().saturating_add(self.queues.len())
+    }
+
+    /// Whether the ticket is that of a quorum attempt.
+    pub(super) fn has(&self, ticket: Ticket) -> bool {
+        self.by_ticket.contains_key(&ticket)
+    }
+
+    /// The tickets of all quorum attempts.
+    pub(super) fn tickets(&self) -> impl Iterator<Item = Ticket> {
+        self.by_ticket.keys().copied()
+    }
+
+    /// The lock that a quorum attempt wants.
+    pub(super) fn name(&self, ticket: Ticket) -> Option<&LockName> {
+        Some(&self.by_ticket.get(&ticket)?.request.name)
+    }
+
+    /// Whether it is first in the queue of its lock.
+    pub(super) fn is_first(&self, ticket: Ticket) -> bool {
+        self.name(ticket).and_then(|name| self.first(name)) == Some(ticket)
+    }
+
+    fn first(&self, name: &LockName) -> Option<Ticket> {
+        self.queues.get(name)?.front().copied()
+    }
+
+    /// Puts a caller into the queue of its lock.
+    pub(super) fn add(&mut self, ticket: Ticket, request: AcquireRequest, now: Instant) {
+        let first = self.first(&request.name).and_then(|first| self.by_ticket.get(&first));
+        let last = first.map(|first| first.last.clone()).filter(NoMajority::is_of_a_round);
+        self.queues.entry(request.name.clone()).or_default().push_back(ticket);
+        let attempt = Attempt {
+            request,
+            started: now,
+            round: None,
+            last: last.unwrap_or_default(),
+            heard: now,
+        };
+        self.by_ticket.insert(ticket, attempt);
+    }
+
+    /// Asks every primary that is connected at once, the others when they are.
+    pub(super) fn ask(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        let Some(attempt) = self.by_ticket.get_mut(&ticket) else {
+            return;
+        };
+        let plan = LeasePlan::of(attempt.request.lease, members.io().config().lease);
+        let timeout = plan.length.checked_div(10).unwrap_or_default();
+        let timeout = timeout.clamp(RESPONSE_TIMEOUT.0, RESPONSE_TIMEOUT.1);
+        let timeout = timeout.min(members.io().config().command_timeout);
+        let request = AcquireRequest {
+            kind: Kind::Mutex,
+            context: None,
+            wait: Some(Duration::ZERO),
+            fencing: false,
+            ..attempt.request.clone()
+        };
+        let mut unanswered = BTreeMap::new();
+        for node in primaries(members.io()) {
+            unanswered.insert(members.ticket_for(Some(ticket)), node);
+        }
+        members.set(Timer::Share(ticket), now + timeout);
+        attempt.round = Some(Round::new(unanswered.clone()));
+        for (member, node) in unanswered {
+            members.acquire(member, request.clone(), (node, plan), now);
+        }
+    }
+
+    /// Nobody here holds the lock: its first waiter asks now, unless it is asking or pauses.
+    pub(super) fn ask_for_first(&mut self, members: &mut Members, name: &LockName, now: Instant) {
+        let Some(ticket) = self.first(name) else {
+            return;
+        };
+        let is_asking = |attempt: &Attempt| attempt.round.is_some();
+        let pauses = members.io().due(Timer::Wake(ticket)).is_some();
+        if !pauses && !self.by_ticket.get(&ticket).is_some_and(is_asking) {
+            self.ask(members, ticket, now);
+        }
+    }
+
+    /// A pause is over.
+    pub(super) fn pause_over(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        let is_idle = |attempt: &Attempt| attempt.round.is_none();
+        if self.by_ticket.get(&ticket).is_some_and(is_idle) && self.is_first(ticket) {
+            self.ask(members, ticket, now);
+        }
+    }
+
+    /// A primary answered.
+    pub(super) fn answered(&mut self, ticket: Ticket, member: Ticket, outcome: Outcome) {
+        let attempt = self.by_ticket.get_mut(&ticket);
+        if let Some(round) = attempt.and_then(|attempt| attempt.round.as_mut()) {
+            round.answered(member, outcome);
+        }
+    }
+
+    /// A primary's mutex is lost before its round was decided: it does not count.
+    pub(super) fn member_lost(&mut self, members: &mut Members, member: LeaseId, now: Instant) {
+        let mut was_granted = false;
+        for attempt in self.by_ticket.values_mut() {
+            was_granted |= attempt.round.as_mut().is_some_and(|round| round.lost(member));
+        }
+        if was_granted {
+            members.discard(member, now);
+        }
+    }
+
+    /// Decides the round of a quorum attempt, if it can be decided. One whose response timeout is
+    /// over is late, and waits for no more answers.
+    pub(super) fn decide(&mut self, members: &Members, ticket: Ticket, is_late: bool, now: Instant) -> Decision {
+        let majority = majority(members.io());
+        let Some(attempt) = self.by_ticket.get(&ticket) else {
+            return Decision::Open;
+        };
+        let Some(round) = &attempt.round else {
+            return Decision::Open;
+        };
+        let is_granted = round.deadline(majority).is_some_and(|deadline| deadline > now);
+        let is_open = round.is_open(majority, members.io().connected());
+        if round.answers() >= majority {
+            let name = attempt.request.name.clone();
+            self.heard_of(&name, now);
+        }
+        if is_granted {
+            Decision::Granted
+        } else if is_late || !is_open {
+            Decision::NoMajority
+        } else {
+            Decision::Open
+        }
+    }
+
+    /// Takes out a quorum attempt that a majority granted.
+    pub(super) fn granted(&mut self, members: &mut Members, ticket: Ticket) -> Option<NewHold> {
+        let attempt = self.by_ticket.remove(&ticket)?;
+        self.leave_queue(members, ticket, &attempt.request.name);
+        let (granted, unanswered) = attempt.round?.into_members();
+        Some(NewHold {
+            name: attempt.request.name,
+            context: attempt.request.context,
+            members: granted,
+            unanswered,
+            is_renewed: attempt.request.lease.is_renewed(),
+        })
+    }
+
+    /// A round came to no majority: the next one follows after a pause. True if it would be of no
+    /// use, or the caller does not wait for it.
+    pub(super) fn round_failed(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> bool {
+        let attempt = self.by_ticket.get_mut(&ticket);
+        let Some((attempt, round)) = attempt.and_then(|attempt| attempt.round.take().map(|round| (attempt, round)))
+        else {
+            return false;
+        };
+        let no_majority = round.no_majority(members.io());
+        round.undo(members, now);
+        members.stop(Timer::Share(ticket));
+        let is_silent =
+            attempt.request.wait.is_none() && now.saturating_since(attempt.heard) >= members.io().longest_silence();
+        let ends = attempt.tries_once() || no_majority.is_fatal() || is_silent;
+        let name = attempt.request.name.clone();
+        self.note(&name, &no_majority);
+        if !ends {
+            let pause = members.between(PAUSE);
+            members.set(Timer::Wake(ticket), now + pause);
+        }
+        ends
+    }
+
+    /// Why a quorum attempt ends without the lock: its wait is over, or its rounds are of no use.
+    pub(super) fn refusal(&self, members: &Members, ticket: Ticket, is_held: bool, now: Instant) -> Option<Outcome> {
+        let attempt = self.by_ticket.get(&ticket)?;
+        let waited = (!attempt.tries_once()).then(|| now.saturating_since(attempt.started));
+        let mut no_majority = attempt.last.clone();
+        if let Some(round) = &attempt.round {
+            no_majority = no_majority.and(round.no_majority(members.io()));
+        }
+        // Nobody asks while a lease of this client holds it, and that is an answer.
+        no_majority.is_answered |= is_held;
+        let error = no_majority.into_error(waited).with_lock(attempt.request.name.as_str());
+        Some(match error.kind() {
+            ErrorKind::LockTimeout => Outcome::NotGranted(error),
+            _ => Outcome::Failed(error),
+        })
+    }
+
+    /// Why a caller that does not wait gets nothing without a round of its own.
+    pub(super) fn refusal_unasked(&self, ticket: Ticket, is_held: bool) -> Option<Outcome> {
+        let attempt = self.by_ticket.get(&ticket)?;
+        let is_silent = !is_held && attempt.last.is_of_a_round() && !attempt.last.is_answered;
+        let lock = attempt.request.name.as_str();
+        Some(if is_silent {
+            Outcome::Failed(attempt.last.clone().into_error(None).with_lock(lock))
+        } else {
+            let message = "not granted: this client holds it, or waits for it already; wait longer or try again";
+            Outcome::NotGranted(Error::new(ErrorKind::LockTimeout, Operation::Acquire, message).with_lock(lock))
+        })
+    }
+
+    /// Takes a quorum attempt out and returns its lock. What it was granted, or may yet be, is
+    /// released.
+    pub(super) fn remove(&mut self, members: &mut Members, ticket: Ticket, now: Instant) -> Option<LockName> {
+        let attempt = self.by_ticket.remove(&ticket)?;
+        if let Some(round) = attempt.round {
+            round.undo(members, now);
+        }
+        self.leave_queue(members, ticket, &attempt.request.name);
+        Some(attempt.request.name)
+    }
+
+    fn leave_queue(&mut self, members: &mut Members, ticket: Ticket, name: &LockName) {
+        for timer in [Timer::Wait(ticket), Timer::Wake(ticket), Timer::Share(ticket)] {
+            members.stop(timer);
+        }
+        if let Some(queue) = self.queues.get_mut(name) {
+            queue.retain(|waiting| *waiting != ticket);
+            if queue.is_empty() {
+                self.queues.remove(name);
+            }
+        }
+    }
+
+    /// While a lease of this client held the lock, nobody here asked for it: the silence of its
+    /// waiters begins with their first question, not with their wait.
+    pub(super) fn was_held_here(&mut self, members: &Members, name: &LockName, now: Instant) {
+        if !members.io().has(Defect::SilenceOfTheHolder) {
+            self.heard_of(name, now);
+        }
+        self.note(name, &NoMajority::held_here());
+    }
+
+    /// A majority answered, or nobody had to ask: the silence of all waiters ends.
+    fn heard_of(&mut self, name: &LockName, now: Instant) {
+        self.for_all(name, |attempt| attempt.heard = now);
+    }
+
+    /// What the last round came to, for all waiters.
+    fn note(&mut self, name: &LockName, last: &NoMajority) {
+        self.for_all(name, |attempt| attempt.last = last.clone());
+    }
+
+    /// Changes all waiters of a lock: the first one asks for all of them.
+    fn for_all(&mut self, name: &LockName, change: impl Fn(&mut Attempt)) {
+        for ticket in self.queues.get(name).into_iter().flatten() {
+            if let Some(attempt) = self.by_ticket.get_mut(ticket) {
+                change(attempt);
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! How many primaries make a majority, and until when one may be relied on.
+
+use crate::ids::NodeId;
+use crate::instant::Instant;
+use crate::io::Io;
+
+/// How many primaries make a majority.
+pub(super) fn majority(io: &Io) -> usize {
+    usize::from(io.config().primaries / 2).saturating_add(1)
+}
+
+/// All primaries.
+pub(super) fn primaries(io: &Io) -> impl Iterator<Item = NodeId> + use<> {
+    (0..io.config().primaries).map(NodeId)
+}
+
+/// The deadline of the majority's last member; `None` without a majority.
+pub(super) fn last_of_majority<'a>(
+    deadlines: impl IntoIterator<Item = &'a Instant>,
+    majority: usize,
+) -> Option<Instant> {
+    let mut latest_first: Vec<&Instant> = deadlines.into_iter().collect();
+    latest_first.sort_by(|a, b| b.cmp(a));
+    latest_first.get(majority.checked_sub(1)?).map(|deadline| **deadline)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_quorum_hold_lasts_as_long_as_the_last_of_its_majority() {
+        let at = |millis: &u64| Instant::ZERO + Duration::from_millis(*millis);
+        let deadlines: Vec<Instant> = [50, 10, 40, 30].iter().map(at).collect();
+        assert_eq!(last_of_majority(&deadlines, 3), Some(at(&30)));
+        assert_eq!(last_of_majority(&deadlines, 5), None);
+    }
+}

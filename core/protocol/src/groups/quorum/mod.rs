@@ -1,0 +1,284 @@
+//! RedLock: one lock on several independent primaries, held by a majority of them.
+//!
+//! ```text
+//!            first of its name here
+//!  Queued ─────────────────────────► Asking ── a majority granted, in time ──► a quorum hold
+//!                                     │  ▲
+//!                 no majority, or late│  │ 10–200 ms at random
+//!                 what was granted    ▼  │
+//!                 is released        Pausing ── wait is over ──► refused
+//! ```
+//!
+//! Each primary has an ordinary mutex, which is held and renewed by itself; these mutexes are the members.
+//! A primary that does not answer does not delay the others. One that is not connected is asked as soon as
+//! it is: a round waits for it while no majority has answered, and no longer than its response timeout. A
+//! quorum hold may be relied on while a majority of the members may, so its deadline is that of the
+//! majority's last member. A mutex that was lost is not acquired again: it counts no more in this hold.
+
+mod attempts;
+mod broadcasts;
+mod holds;
+mod majority;
+mod round;
+
+use super::members::{MemberEvent, Members};
+use crate::LostReason;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::ids::{Context, LeaseId, Ticket};
+use crate::instant::Instant;
+use crate::lease::LeaseDuration;
+use crate::machines::inspections::Question;
+use crate::name::LockName;
+use crate::timers::Timer;
+use crate::types::{AcquireRequest, Outcome};
+use attempts::{Attempts, Decision};
+use broadcasts::Broadcasts;
+use holds::QuorumHolds;
+
+/// Why a majority has no other kinds.
+pub(crate) const SIMPLE_LOCKS_ONLY: &str = "a majority of primaries keeps simple locks only; use lock() or mutex()";
+
+/// What happens to the locks of a client with several primaries.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// A caller wants a lock.
+    Acquire(Ticket, AcquireRequest),
+    /// A caller releases a quorum hold.
+    Release(Ticket, LeaseId),
+    /// A caller wants a quorum hold to last so long from now, or as long as it was given.
+    Extend(Ticket, LeaseId, Option<LeaseDuration>),
+    /// A caller asks something about a lock.
+    Inspect(Ticket, LockName, Question),
+    /// The caller of a ticket went away; a release, an extension or a question goes on.
+    Cancel(Ticket),
+    /// One of its timers has run out.
+    Timer(Timer),
+    /// The client is closed: quorum holds hear of their members no more.
+    Close,
+}
+
+/// The locks of a client with several primaries.
+#[derive(Debug, Default)]
+pub(crate) struct Quorum {
+    attempts: Attempts,
+    holds: QuorumHolds,
+    broadcasts: Broadcasts,
+}
+
+impl Quorum {
+    pub(crate) fn input(&mut self, members: &mut Members, input: Input, now: Instant) {
+        match input {
+            Input::Acquire(ticket, request) => self.acquire(members, ticket, request, now),
+            Input::Release(ticket, lease) => self.release(members, ticket, lease, now),
+            Input::Extend(ticket, lease, by) => self.extend(members, ticket, (lease, by), now),
+            Input::Inspect(ticket, name, question) => {
+                self.broadcasts.inspect(members, ticket, (name, question), now);
+                self.broadcasts.decide(members, &self.holds, ticket);
+            }
+            Input::Cancel(ticket) => {
+                self.withdraw(members, ticket, now);
+                self.broadcasts.stop(members, ticket);
+            }
+            Input::Timer(timer) => self.timer(members, timer, now),
+            Input::Close => self.holds.close(members),
+        }
+    }
+
+    /// What happened to members, until nothing has.
+    pub(crate) fn settle(&mut self, members: &mut Members, now: Instant) {
+        while let Some(event) = members.next_member_event(now) {
+            match event {
+                MemberEvent::Completed {
+                    caller,
+                    member,
+                    outcome,
+                } => self.primary_answered(members, (caller, member), outcome, now),
+                MemberEvent::Lost {
+                    composite,
+                    member,
+                    reason,
+                } => {
+                    if self.holds.member_lost(members, (composite, member), reason, now) {
+                        self.lose(members, composite, reason, now);
+                    }
+                }
+                MemberEvent::LostBefore(member) => self.attempts.member_lost(members, member, now),
+                MemberEvent::Renewed {
+                    composite,
+                    member,
+                    deadline,
+                } => self.holds.member_renewed(members, (composite, member), deadline, now),
+                // No hold of a primary is entered again.
+                MemberEvent::Entered(..) => {}
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        let waiting = self.attempts.len().saturating_add(self.broadcasts.len());
+        waiting.saturating_add(self.holds.len())
+    }
+
+    /// Whether a lease is that of a quorum hold.
+    pub(crate) fn has(&self, lease: LeaseId) -> bool {
+        self.holds.has(lease)
+    }
+
+    /// Whether a timer is one of these: members have the same kinds.
+    pub(crate) fn has_timer(&self, timer: Timer) -> bool {
+        match timer {
+            Timer::Share(_) | Timer::Majority(_) => true,
+            Timer::Wake(ticket) | Timer::Wait(ticket) => self.attempts.has(ticket),
+            _ => false,
+        }
+    }
+
+    /// The leases of a context on a lock, newest last.
+    pub(crate) fn of_context(&self, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
+        self.holds.of_context(name, context)
+    }
+
+    /// The tickets of callers that wait for a majority.
+    pub(crate) fn waiting(&self) -> Vec<Ticket> {
+        self.attempts.tickets().chain(self.broadcasts.tickets()).collect()
+    }
+
+    fn acquire(&mut self, members: &mut Members, ticket: Ticket, request: AcquireRequest, now: Instant) {
+        if let Some(error) = refusal(&request).or_else(|| self.holds.waits_for_itself(members, &request, now)) {
+            members.complete(ticket, Outcome::Failed(error));
+            return;
+        }
+        let wait = request.wait;
+        let is_held = self.holds.is_held(&request.name);
+        let tries_once = wait.is_some_and(|wait| wait.is_zero());
+        self.attempts.add(ticket, request, now);
+        if !is_held && self.attempts.is_first(ticket) {
+            self.attempts.ask(members, ticket, now);
+        } else if tries_once && let Some(outcome) = self.attempts.refusal_unasked(ticket, is_held) {
+            self.withdraw(members, ticket, now);
+            members.complete(ticket, outcome);
+            return;
+        }
+        if let Some(wait) = wait.filter(|_| !tries_once) {
+            members.set(Timer::Wait(ticket), now + wait);
+        }
+    }
+
+    /// A primary answered a quorum attempt or a broadcast, perhaps after its round was granted.
+    fn primary_answered(
+        &mut self,
+        members: &mut Members,
+        (ticket, member): (Ticket, Ticket),
+        outcome: Outcome,
+        now: Instant,
+    ) {
+        if self.broadcasts.has(ticket) {
+            self.broadcasts.answered(ticket, member, outcome);
+            self.broadcasts.decide(members, &self.holds, ticket);
+        } else if self.attempts.has(ticket) {
+            self.attempts.answered(ticket, member, outcome);
+            self.decide(members, ticket, false, now);
+        } else {
+            self.holds.late_answer(members, member, outcome, now);
+        }
+    }
+
+    fn timer(&mut self, members: &mut Members, timer: Timer, now: Instant) {
+        match timer {
+            Timer::Share(ticket) => self.decide(members, ticket, true, now),
+            Timer::Majority(lease) => self.lose(members, lease, LostReason::Expired, now),
+            Timer::Wake(ticket) => self.attempts.pause_over(members, ticket, now),
+            Timer::Wait(ticket) => self.refuse(members, ticket, now),
+            _ => {}
+        }
+    }
+
+    /// Decides a round, if it can be decided.
+    fn decide(&mut self, members: &mut Members, ticket: Ticket, is_late: bool, now: Instant) {
+        match self.attempts.decide(members, ticket, is_late, now) {
+            Decision::Open => {}
+            Decision::Granted => {
+                if let Some(hold) = self.attempts.granted(members, ticket) {
+                    self.holds.add(members, ticket, hold, now);
+                }
+            }
+            Decision::NoMajority => {
+                if self.attempts.round_failed(members, ticket, now) {
+                    self.refuse(members, ticket, now);
+                }
+            }
+        }
+    }
+
+    /// Tells a caller that it does not get the lock, and why.
+    fn refuse(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        let name = self.attempts.name(ticket);
+        let is_held = name.is_some_and(|name| self.holds.is_held(name));
+        if let Some(outcome) = self.attempts.refusal(members, ticket, is_held, now) {
+            members.complete(ticket, outcome);
+            self.withdraw(members, ticket, now);
+        }
+    }
+
+    /// A caller waits no longer: the next one in its queue asks.
+    fn withdraw(&mut self, members: &mut Members, ticket: Ticket, now: Instant) {
+        if let Some(name) = self.attempts.remove(members, ticket, now) {
+            self.advance(members, &name, now);
+        }
+    }
+
+    /// The first waiter of a lock asks, if nobody here holds the lock.
+    fn advance(&mut self, members: &mut Members, name: &LockName, now: Instant) {
+        if !self.holds.is_held(name) {
+            self.attempts.ask_for_first(members, name, now);
+        }
+    }
+
+    /// A quorum hold is lost.
+    fn lose(&mut self, members: &mut Members, lease: LeaseId, reason: LostReason, now: Instant) {
+        if let Some(name) = self.holds.lose(members, lease, reason, now) {
+            self.attempts.was_held_here(members, &name, now);
+            self.advance(members, &name, now);
+        }
+    }
+
+    fn release(&mut self, members: &mut Members, ticket: Ticket, lease: LeaseId, now: Instant) {
+        let Some(released) = self.holds.release(members, ticket, lease, now) else {
+            return;
+        };
+        if let Some(reason) = released.lost {
+            members.cancel_all(&released.releases, now);
+            members.complete(ticket, Outcome::Released(reason.outcome()));
+        } else {
+            self.attempts.was_held_here(members, &released.name, now);
+            self.broadcasts.release(ticket, released.releases);
+            self.broadcasts.decide(members, &self.holds, ticket);
+        }
+        self.advance(members, &released.name, now);
+    }
+
+    fn extend(
+        &mut self,
+        members: &mut Members,
+        ticket: Ticket,
+        (lease, by): (LeaseId, Option<LeaseDuration>),
+        now: Instant,
+    ) {
+        let extensions = self.holds.extend(members, ticket, (lease, by), now);
+        self.broadcasts.extend(ticket, lease, extensions);
+        self.broadcasts.decide(members, &self.holds, ticket);
+    }
+}
+
+/// Why a majority of primaries does not keep the lock that is wanted.
+fn refusal(request: &AcquireRequest) -> Option<Error> {
+    let message = if request.within.is_some() {
+        "a RedLock is not reentrant; leave `within` out"
+    } else if request.kind.spec().by_majority {
+        return None;
+    } else {
+        SIMPLE_LOCKS_ONLY
+    };
+    let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message);
+    Some(error.with_lock(request.name.as_str()))
+}

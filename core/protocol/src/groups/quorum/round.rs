@@ -1,0 +1,179 @@
+//! One round of a quorum attempt: every primary is asked for its mutex once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::majority::{last_of_majority, majority};
+use crate::error::{Error, ErrorKind, Holder, Operation};
+use crate::groups::members::Members;
+use crate::ids::{LeaseId, NodeId, Ticket};
+use crate::instant::Instant;
+use crate::io::Io;
+use crate::types::Outcome;
+
+/// What the primaries have answered so far.
+#[derive(Debug, Default)]
+pub(super) struct Round {
+    /// The primaries that have not answered; one without a connection is asked when it has one.
+    unanswered: BTreeMap<Ticket, NodeId>,
+    /// The mutexes that were granted, and until when each may be relied on.
+    granted: BTreeMap<LeaseId, Instant>,
+    refused: usize,
+    /// The holder of the lock on a primary that refused.
+    holder: Option<Holder>,
+    /// The error of a primary that failed.
+    failure: Option<Error>,
+}
+
+impl Round {
+    /// A round that waits for these answers.
+    pub(super) fn new(unanswered: BTreeMap<Ticket, NodeId>) -> Self {
+        Self {
+            unanswered,
+            ..Self::default()
+        }
+    }
+
+    /// A primary answered.
+    pub(super) fn answered(&mut self, member: Ticket, outcome: Outcome) {
+        self.unanswered.remove(&member);
+        match outcome {
+            Outcome::Granted(grant) => {
+                self.granted.insert(grant.lease, grant.deadline);
+            }
+            Outcome::NotGranted(error) => {
+                self.refused = self.refused.saturating_add(1);
+                self.holder = error.holder().cloned();
+            }
+            // A server that is set up wrongly says more than one that is silent.
+            Outcome::Failed(error) if !self.failure.as_ref().is_some_and(is_fatal) => {
+                self.failure = Some(error);
+            }
+            _ => {}
+        }
+    }
+
+    /// A mutex that was granted is lost: it counts no more. False if the round has no such mutex.
+    pub(super) fn lost(&mut self, member: LeaseId) -> bool {
+        self.granted.remove(&member).is_some()
+    }
+
+    /// How many primaries granted their mutex or refused it.
+    pub(super) fn answers(&self) -> usize {
+        self.granted.len().saturating_add(self.refused)
+    }
+
+    /// Until when the mutexes that were granted may be relied on; `None` without a majority.
+    pub(super) fn deadline(&self, majority: usize) -> Option<Instant> {
+        last_of_majority(self.granted.values(), majority)
+    }
+
+    /// Whether the answers to come may make a majority, or tell why there is none.
+    pub(super) fn is_open(&self, majority: usize, connected: &BTreeSet<NodeId>) -> bool {
+        if self.answers() < majority {
+            return self.answers().saturating_add(self.unanswered.len()) >= majority;
+        }
+        // Enough is known to refuse the lock: the round waits for no connection to hear more.
+        let to_come = self.unanswered.values().filter(|node| connected.contains(node));
+        self.granted.len().saturating_add(to_come.count()) >= majority
+    }
+
+    /// Why the round has no majority so far.
+    pub(super) fn no_majority(&self, io: &Io) -> NoMajority {
+        let silence = || {
+            let mut silent = self.unanswered.values();
+            // A primary without a connection says more than one that has not answered yet.
+            let away = silent.clone().find(|node| !io.is_connected(**node));
+            let node = away.or_else(|| silent.next())?;
+            Some(Error::new(
+                ErrorKind::Unavailable,
+                Operation::Acquire,
+                io.silence_of(*node),
+            ))
+        };
+        NoMajority {
+            holder: self.holder.clone(),
+            is_answered: self.answers() >= majority(io),
+            failure: self.failure.clone().or_else(silence),
+        }
+    }
+
+    /// Releases what was granted, and cancels what is still asked for.
+    pub(super) fn undo(self, members: &mut Members, now: Instant) {
+        members.cancel_all(self.unanswered.keys(), now);
+        for lease in self.granted.into_keys() {
+            members.discard(lease, now);
+        }
+    }
+
+    /// The mutexes that were granted with their deadlines, and the tickets that are not answered yet.
+    pub(super) fn into_members(self) -> (BTreeMap<LeaseId, Instant>, Vec<Ticket>) {
+        (self.granted, self.unanswered.into_keys().collect())
+    }
+}
+
+/// Why there was no majority.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NoMajority {
+    /// The holder of the lock on one of the primaries that answered.
+    pub(super) holder: Option<Holder>,
+    /// Whether a majority answered.
+    pub(super) is_answered: bool,
+    /// The error of a primary that did not.
+    pub(super) failure: Option<Error>,
+}
+
+impl NoMajority {
+    /// No round was needed: the lock is held here.
+    pub(super) const fn held_here() -> Self {
+        Self {
+            holder: None,
+            is_answered: true,
+            failure: None,
+        }
+    }
+
+    /// Whether a round came to this: it does not just say that the lock was held here.
+    pub(super) const fn is_of_a_round(&self) -> bool {
+        self.holder.is_some() || self.failure.is_some()
+    }
+
+    /// Whether another round cannot help. While a majority answers, the others may be as they are.
+    pub(super) fn is_fatal(&self) -> bool {
+        !self.is_answered && self.failure.as_ref().is_some_and(is_fatal)
+    }
+
+    /// Both together; where both know something, this one counts.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            holder: self.holder.or(other.holder),
+            is_answered: self.is_answered || other.is_answered,
+            failure: self.failure.or(other.failure),
+        }
+    }
+
+    /// The error for a caller that waited so long, or for one that did not wait.
+    pub(super) fn into_error(self, waited: Option<Duration>) -> Error {
+        match self.failure {
+            Some(error) if is_fatal(&error) && !self.is_answered => error,
+            _ if self.is_answered => {
+                let after = waited.map_or_else(String::new, |waited| format!(" after {waited:?}"));
+                let message =
+                    format!("not granted{after}: no majority of the primaries was free; wait longer or try again");
+                Error::new(ErrorKind::LockTimeout, Operation::Acquire, message).with_holder(self.holder)
+            }
+            failure => {
+                let within = waited.map_or_else(|| "in time".into(), |waited| format!("within {waited:?}"));
+                let cause = failure.as_ref().map_or("no answer", Error::message);
+                let message =
+                    format!("no majority of the primaries answered {within}: {cause}; check that they are up");
+                Error::new(ErrorKind::Unavailable, Operation::Acquire, message)
+            }
+        }
+    }
+}
+
+/// Whether asking again cannot help.
+const fn is_fatal(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Misconfigured | ErrorKind::InvalidArgument)
+}
