@@ -356,7 +356,7 @@ impl Locks {
             Timer::Heard(lock) => self.wait(waiters::Input::Heard(lock), now),
             Timer::Linger(lock) => self.linger_over(lock, now),
             // The composite locks'.
-            Timer::Share(_) | Timer::Majority(_) => {}
+            Timer::Round(_) | Timer::Majority(_) => {}
         }
     }
 

@@ -35,7 +35,7 @@ pub(crate) enum Timer {
     /// A message came too soon after others that were in vain: now it may make waiters ask.
     Heard(LockId),
     /// The response timeout of a quorum attempt's round is over.
-    Share(Ticket),
+    Round(Ticket),
     /// The majority of a quorum hold can no longer be relied on.
     Majority(LeaseId),
     /// A name that nobody waits for is forgotten.

@@ -125,7 +125,7 @@ impl Attempts {
         for node in primaries(members.io()) {
             unanswered.insert(members.ticket_for(Some(ticket)), node);
         }
-        members.set(Timer::Share(ticket), now + timeout);
+        members.set(Timer::Round(ticket), now + timeout);
         attempt.round = Some(Round::new(unanswered.clone()));
         for (member, node) in unanswered {
             members.acquire(member, request.clone(), (node, plan), now);
@@ -220,7 +220,7 @@ impl Attempts {
         };
         let no_majority = round.no_majority(members.io());
         round.undo(members, now);
-        members.stop(Timer::Share(ticket));
+        members.stop(Timer::Round(ticket));
         let is_silent =
             attempt.request.wait.is_none() && now.saturating_since(attempt.heard) >= members.io().longest_silence();
         let ends = attempt.tries_once() || no_majority.is_fatal() || is_silent;
@@ -275,7 +275,7 @@ impl Attempts {
     }
 
     fn leave_queue(&mut self, members: &mut Members, ticket: Ticket, name: &LockName) {
-        for timer in [Timer::Wait(ticket), Timer::Wake(ticket), Timer::Share(ticket)] {
+        for timer in [Timer::Wait(ticket), Timer::Wake(ticket), Timer::Round(ticket)] {
             members.stop(timer);
         }
         if let Some(queue) = self.queues.get_mut(name) {

@@ -127,7 +127,7 @@ impl Quorum {
     /// Whether a timer is one of these: members have the same kinds.
     pub(crate) fn has_timer(&self, timer: Timer) -> bool {
         match timer {
-            Timer::Share(_) | Timer::Majority(_) => true,
+            Timer::Round(_) | Timer::Majority(_) => true,
             Timer::Wake(ticket) | Timer::Wait(ticket) => self.attempts.has(ticket),
             _ => false,
         }
@@ -185,7 +185,7 @@ impl Quorum {
 
     fn timer(&mut self, members: &mut Members, timer: Timer, now: Instant) {
         match timer {
-            Timer::Share(ticket) => self.decide(members, ticket, true, now),
+            Timer::Round(ticket) => self.decide(members, ticket, true, now),
             Timer::Majority(lease) => self.lose(members, lease, LostReason::Expired, now),
             Timer::Wake(ticket) => self.attempts.pause_over(members, ticket, now),
             Timer::Wait(ticket) => self.refuse(members, ticket, now),
