@@ -35,6 +35,33 @@ ids! {
     Context,
 }
 
+/// What a caller wants, as its ticket tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Acquire,
+    Release,
+    Extend,
+    /// A question, or what an operator does.
+    Inspect,
+}
+
+impl Ticket {
+    /// The ticket of this number. Tickets sort by their numbers.
+    pub(crate) const fn new(number: u64, verb: Verb) -> Self {
+        Self((number << 2) | verb as u64)
+    }
+
+    /// What it is for.
+    pub(crate) const fn verb(self) -> Verb {
+        match self.0 & 3 {
+            0 => Verb::Acquire,
+            1 => Verb::Release,
+            2 => Verb::Extend,
+            _ => Verb::Inspect,
+        }
+    }
+}
+
 macro_rules! own_ids {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         $(

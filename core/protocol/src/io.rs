@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::calls::{Calls, Heir, InFlight, Purpose};
 use crate::defects::Defect;
-use crate::ids::{CallId, LeaseId, NodeId, Ticket};
+use crate::ids::{CallId, LeaseId, NodeId, Ticket, Verb};
 use crate::instant::Instant;
 use crate::kinds::Invocation;
 use crate::links::Links;
@@ -85,9 +85,9 @@ impl Io {
     }
 
     /// A number for what a caller wants.
-    pub(crate) const fn next_ticket(&mut self) -> Ticket {
+    pub(crate) const fn next_ticket(&mut self, verb: Verb) -> Ticket {
         self.last_ticket = self.last_ticket.wrapping_add(1);
-        Ticket::from_u64(self.last_ticket)
+        Ticket::new(self.last_ticket, verb)
     }
 
     /// A number for a lease.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::calls::{Heir, InFlight, Purpose};
 use crate::error::{Error, ErrorKind, Operation};
-use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, NodeId, Ticket};
+use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, NodeId, Ticket, Verb};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Gate, Inside, Keys, Kind};
@@ -209,10 +209,16 @@ impl Locks {
 
     /// The caller of a ticket went away.
     pub(crate) fn cancel(&mut self, ticket: Ticket, now: Instant) {
-        self.wait(waiters::Input::Cancelled(ticket), now);
-        self.inspect(inspections::Input::Cancelled(ticket), now);
-        self.hold(holds::Input::Cancelled(ticket), now);
-        self.release(releases::Input::Cancelled(ticket), now);
+        match ticket.verb() {
+            Verb::Acquire => {
+                self.wait(waiters::Input::Cancelled(ticket), now);
+                // Who enters again waits for a hold to last longer.
+                self.hold(holds::Input::Cancelled(ticket), now);
+            }
+            Verb::Extend => self.hold(holds::Input::Cancelled(ticket), now),
+            Verb::Release => self.release(releases::Input::Cancelled(ticket), now),
+            Verb::Inspect => self.inspect(inspections::Input::Cancelled(ticket), now),
+        }
     }
 
     /// The tickets of all who wait for a lock or for an answer.
@@ -356,7 +362,7 @@ impl Locks {
             Timer::Heard(lock) => self.wait(waiters::Input::Heard(lock), now),
             Timer::Linger(lock) => self.linger_over(lock, now),
             // The composite locks'.
-            Timer::Round(_) | Timer::Majority(_) => {}
+            Timer::Round(_) | Timer::Pause(_) | Timer::QuorumWait(_) | Timer::Majority(_) => {}
         }
     }
 

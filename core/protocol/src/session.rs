@@ -12,7 +12,7 @@ use crate::groups::Group;
 use crate::groups::members::Members;
 use crate::groups::multi::{self, Multi};
 use crate::groups::quorum::{self, SIMPLE_LOCKS_ONLY};
-use crate::ids::{CallId, Context, LeaseId, NodeId, Ticket};
+use crate::ids::{CallId, Context, LeaseId, NodeId, Ticket, Verb};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Keys, Kind, Permits};
@@ -51,7 +51,7 @@ impl Session {
     /// (the wait is over and the lock is held), or [`Outcome::Failed`].
     pub fn acquire(&mut self, mut request: AcquireRequest, now: Instant) -> Ticket {
         self.misread(&mut request);
-        let ticket = self.members.ticket();
+        let ticket = self.members.ticket(Verb::Acquire);
         if self.members.fail_if_closed(ticket, Operation::Acquire) {
             return ticket;
         }
@@ -76,7 +76,7 @@ impl Session {
     /// count, the rest is the first one's. Completes like [`Session::acquire`];
     /// the lease is one, without a token.
     pub fn acquire_all(&mut self, mut requests: Vec<AcquireRequest>, now: Instant) -> Ticket {
-        let ticket = self.members.ticket();
+        let ticket = self.members.ticket(Verb::Acquire);
         if self.members.fail_if_closed(ticket, Operation::Acquire) {
             return ticket;
         }
@@ -102,7 +102,7 @@ impl Session {
     /// `NotOwner` if the session does not have it: it was released before, or it was
     /// a fixed lease that was lost, and forgotten. Neither does any harm.
     pub fn release(&mut self, lease: LeaseId, now: Instant) -> Ticket {
-        let ticket = self.members.ticket();
+        let ticket = self.members.ticket(Verb::Release);
         self.release_any(ticket, lease, now);
         ticket
     }
@@ -110,7 +110,7 @@ impl Session {
     /// Gives back the innermost lease of `context` on several locks together.
     /// Completes as [`Session::release_innermost`].
     pub fn release_innermost_of_all(&mut self, locks: &[(Kind, LockName)], context: Context, now: Instant) -> Ticket {
-        let ticket = self.members.ticket();
+        let ticket = self.members.ticket(Verb::Release);
         if !self.members.fail_if_closed(ticket, Operation::Release) {
             match self.innermost_of_all(locks, context) {
                 Some(lease) => self.release_any(ticket, lease, now),
@@ -134,7 +134,7 @@ impl Session {
     /// Gives back the innermost lease of `context`. Completes with
     /// [`Outcome::Released`], or fails with `NotOwner` if it has none.
     pub fn release_innermost(&mut self, kind: Kind, name: &LockName, context: Context, now: Instant) -> Ticket {
-        let ticket = self.members.ticket();
+        let ticket = self.members.ticket(Verb::Release);
         if self.members.fail_if_closed(ticket, Operation::Release) {
             return ticket;
         }
@@ -152,7 +152,7 @@ impl Session {
     /// `LockLost`, `NotOwner` (it was released, or was lost and forgotten) or
     /// `Unavailable`.
     pub fn extend(&mut self, lease: LeaseId, by: Option<crate::LeaseDuration>, now: Instant) -> Ticket {
-        let ticket = self.members.ticket();
+        let ticket = self.members.ticket(Verb::Extend);
         if !self.members.fail_if_closed(ticket, Operation::Extend) {
             if self.group.has(lease) {
                 self.group.extend(&mut self.members, ticket, (lease, by), now);
@@ -166,7 +166,7 @@ impl Session {
 
     /// Asks the server who holds a lock. Completes with [`Outcome::State`].
     pub fn inspect(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
-        let ticket = self.members.ticket();
+        let ticket = self.members.ticket(Verb::Inspect);
         if !self.members.fail_if_closed(ticket, Operation::Inspect) {
             self.put_question(ticket, kind, name, Question::State, now);
         }
@@ -176,7 +176,7 @@ impl Session {
     /// Takes a lock from whoever holds it: for operators. Its holder hears of the
     /// loss at its next renewal. Completes with [`Outcome::Forced`].
     pub fn force_release(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
-        let ticket = self.members.ticket();
+        let ticket = self.members.ticket(Verb::Inspect);
         if !self.members.fail_if_closed(ticket, Operation::Release) {
             self.put_question(ticket, kind, name, Question::Force, now);
         }
@@ -187,7 +187,7 @@ impl Session {
     /// that of `permits`: for operators. Nobody loses a permit. Completes with
     /// [`Outcome::Forced`], false if none is held.
     pub fn set_limit(&mut self, permits: Permits, name: &LockName, now: Instant) -> Ticket {
-        let ticket = self.members.ticket();
+        let ticket = self.members.ticket(Verb::Inspect);
         if self.members.fail_if_closed(ticket, Operation::SetLimit) {
             return ticket;
         }
@@ -387,7 +387,7 @@ impl Session {
     /// Time passed. Spurious calls are harmless.
     pub fn on_timeout(&mut self, now: Instant) {
         while let Some(timer) = self.members.io_mut().take_due(now) {
-            if self.group.has_timer(timer) {
+            if timer.is_composites() {
                 self.group.timer(&mut self.members, timer, now);
             } else {
                 self.members.with(|locks| locks.timer(timer, now));

@@ -34,12 +34,26 @@ pub(crate) enum Timer {
     Poll(LockId),
     /// A message came too soon after others that were in vain: now it may make waiters ask.
     Heard(LockId),
-    /// The response timeout of a quorum attempt's round is over.
+    /// A round of a quorum attempt has taken long enough.
     Round(Ticket),
-    /// The majority of a quorum hold can no longer be relied on.
+    /// A quorum attempt asks again.
+    Pause(Ticket),
+    /// The wait of a quorum attempt's caller is over.
+    QuorumWait(Ticket),
+    /// A majority can no longer be relied on.
     Majority(LeaseId),
     /// A name that nobody waits for is forgotten.
     Linger(LockId),
+}
+
+impl Timer {
+    /// Whether it is a composite lock's.
+    pub(crate) const fn is_composites(self) -> bool {
+        matches!(
+            self,
+            Self::Round(_) | Self::Pause(_) | Self::QuorumWait(_) | Self::Majority(_)
+        )
+    }
 }
 
 /// The timer table.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::ids::{HoldId, LeaseId, NodeId, Ticket};
+use crate::ids::{HoldId, LeaseId, NodeId, Ticket, Verb};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::Keys;
@@ -225,13 +225,13 @@ impl Members {
         })
     }
 
-    pub(crate) fn ticket(&mut self) -> Ticket {
-        self.locks.io_mut().next_ticket()
+    pub(crate) fn ticket(&mut self, verb: Verb) -> Ticket {
+        self.locks.io_mut().next_ticket(verb)
     }
 
     /// A ticket for a member of the composite lock of `caller`, or for something that nobody waits for.
-    pub(crate) fn ticket_for(&mut self, caller: Option<Ticket>) -> Ticket {
-        let ticket = self.ticket();
+    pub(crate) fn ticket_for(&mut self, caller: Option<Ticket>, verb: Verb) -> Ticket {
+        let ticket = self.ticket(verb);
         self.tickets.insert(ticket, caller);
         ticket
     }
@@ -297,7 +297,7 @@ impl Members {
 
     /// Releases a lease without anybody waiting for it.
     pub(crate) fn discard(&mut self, lease: LeaseId, now: Instant) {
-        let ticket = self.ticket_for(None);
+        let ticket = self.ticket_for(None, Verb::Release);
         self.release(ticket, lease, now);
         self.exclude(lease);
     }

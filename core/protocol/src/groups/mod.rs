@@ -41,14 +41,6 @@ impl Group {
         }
     }
 
-    /// Whether a timer is one of these; the others belong to members or to plain locks.
-    pub(crate) fn has_timer(&self, timer: Timer) -> bool {
-        match self {
-            Self::Multi(_) => false,
-            Self::Quorum(quorum) => quorum.has_timer(timer),
-        }
-    }
-
     /// The tickets of callers that wait for a composite lock.
     pub(crate) fn waiting(&self) -> Vec<Ticket> {
         match self {

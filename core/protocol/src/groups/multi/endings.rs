@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::ending::ReleaseOutcome;
 use crate::groups::members::Members;
-use crate::ids::{LeaseId, Ticket};
+use crate::ids::{LeaseId, Ticket, Verb};
 use crate::instant::Instant;
 use crate::lease::LeaseDuration;
 use crate::types::Outcome;
@@ -54,7 +54,7 @@ impl Endings {
         let mut under_way = Vec::new();
         for member in leases.iter().rev() {
             members.exclude(*member);
-            let release = members.ticket_for(Some(ticket));
+            let release = members.ticket_for(Some(ticket), Verb::Release);
             under_way.push(release);
             members.release(release, *member, now);
         }
@@ -76,7 +76,7 @@ impl Endings {
     ) {
         let mut under_way = Vec::new();
         for member in leases {
-            let extension = members.ticket_for(Some(ticket));
+            let extension = members.ticket_for(Some(ticket), Verb::Extend);
             under_way.push(extension);
             members.extend(extension, *member, by, now);
         }

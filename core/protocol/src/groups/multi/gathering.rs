@@ -12,7 +12,7 @@ use super::request::LockSet;
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind};
 use crate::groups::members::Members;
-use crate::ids::{Context, HoldId, LeaseId, NodeId, Ticket};
+use crate::ids::{Context, HoldId, LeaseId, NodeId, Ticket, Verb};
 use crate::instant::Instant;
 use crate::kinds::Keys;
 use crate::lease::LeasePlan;
@@ -152,7 +152,7 @@ impl Gathering {
         {
             self.around.entry(id).or_insert_with(|| hold.plan());
         }
-        let member = members.ticket_for(Some(ticket));
+        let member = members.ticket_for(Some(ticket), Verb::Acquire);
         self.under_way = vec![member];
         self.asked = now;
         members.acquire(member, request, (NodeId::default(), plan), now);
@@ -208,7 +208,7 @@ impl Gathering {
         } else {
             1
         };
-        let member = members.ticket_for(Some(ticket));
+        let member = members.ticket_for(Some(ticket), Verb::Extend);
         let until = now + self.plan.length.saturating_mul(unit);
         members.hold(holds::Input::Confirm(member, id, until, self.answer_by(now)), now);
         Some(member)

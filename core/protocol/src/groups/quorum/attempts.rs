@@ -9,7 +9,7 @@ use super::round::{NoMajority, Round};
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::groups::members::Members;
-use crate::ids::{LeaseId, Ticket};
+use crate::ids::{LeaseId, Ticket, Verb};
 use crate::instant::Instant;
 use crate::kinds::Kind;
 use crate::lease::LeasePlan;
@@ -123,7 +123,7 @@ impl Attempts {
         };
         let mut unanswered = BTreeMap::new();
         for node in primaries(members.io()) {
-            unanswered.insert(members.ticket_for(Some(ticket)), node);
+            unanswered.insert(members.ticket_for(Some(ticket), Verb::Acquire), node);
         }
         members.set(Timer::Round(ticket), now + timeout);
         attempt.round = Some(Round::new(unanswered.clone()));
@@ -138,7 +138,7 @@ impl Attempts {
             return;
         };
         let is_asking = |attempt: &Attempt| attempt.round.is_some();
-        let pauses = members.io().due(Timer::Wake(ticket)).is_some();
+        let pauses = members.io().due(Timer::Pause(ticket)).is_some();
         if !pauses && !self.by_ticket.get(&ticket).is_some_and(is_asking) {
             self.ask(members, ticket, now);
         }
@@ -228,7 +228,7 @@ impl Attempts {
         self.note(&name, &no_majority);
         if !ends {
             let pause = members.between(PAUSE);
-            members.set(Timer::Wake(ticket), now + pause);
+            members.set(Timer::Pause(ticket), now + pause);
         }
         ends
     }
@@ -275,7 +275,7 @@ impl Attempts {
     }
 
     fn leave_queue(&mut self, members: &mut Members, ticket: Ticket, name: &LockName) {
-        for timer in [Timer::Wait(ticket), Timer::Wake(ticket), Timer::Round(ticket)] {
+        for timer in [Timer::QuorumWait(ticket), Timer::Pause(ticket), Timer::Round(ticket)] {
             members.stop(timer);
         }
         if let Some(queue) = self.queues.get_mut(name) {

@@ -12,7 +12,7 @@ use crate::defects::Defect;
 use crate::ending::ReleaseOutcome;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::groups::members::Members;
-use crate::ids::{LeaseId, Ticket};
+use crate::ids::{LeaseId, Ticket, Verb};
 use crate::instant::Instant;
 use crate::kinds::{Keys, Kind};
 use crate::machines::inspections::Question;
@@ -146,7 +146,7 @@ impl Broadcasts {
     ) {
         let mut unanswered = Vec::new();
         for node in primaries(members.io()) {
-            let member = members.ticket_for(Some(ticket));
+            let member = members.ticket_for(Some(ticket), Verb::Inspect);
             unanswered.push(member);
             let keys = Arc::new(Keys::new(Kind::Mutex, &name, node));
             members.inspect(member, keys, question, now);

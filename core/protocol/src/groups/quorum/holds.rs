@@ -8,7 +8,7 @@ use crate::ending::LostReason;
 use crate::error::Error;
 use crate::groups::members::Members;
 use crate::groups::self_wait::{BLOCKED, is_waiting, refusal};
-use crate::ids::{Context, LeaseId, Ticket};
+use crate::ids::{Context, LeaseId, Ticket, Verb};
 use crate::instant::Instant;
 use crate::lease::LeaseDuration;
 use crate::name::LockName;
@@ -265,7 +265,7 @@ impl QuorumHolds {
         let mut releases = Vec::new();
         for member in hold.members.keys() {
             members.exclude(*member);
-            let release = members.ticket_for(Some(ticket));
+            let release = members.ticket_for(Some(ticket), Verb::Release);
             releases.push(release);
             members.release(release, *member, now);
         }
@@ -286,7 +286,7 @@ impl QuorumHolds {
     ) -> BTreeMap<Ticket, LeaseId> {
         let mut extensions = BTreeMap::new();
         for member in self.get(lease).into_iter().flat_map(|hold| hold.members.keys()) {
-            let extension = members.ticket_for(Some(ticket));
+            let extension = members.ticket_for(Some(ticket), Verb::Extend);
             extensions.insert(extension, *member);
             members.extend(extension, *member, by, now);
         }

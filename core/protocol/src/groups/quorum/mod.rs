@@ -124,15 +124,6 @@ impl Quorum {
         self.holds.has(lease)
     }
 
-    /// Whether a timer is one of these: members have the same kinds.
-    pub(crate) fn has_timer(&self, timer: Timer) -> bool {
-        match timer {
-            Timer::Round(_) | Timer::Majority(_) => true,
-            Timer::Wake(ticket) | Timer::Wait(ticket) => self.attempts.has(ticket),
-            _ => false,
-        }
-    }
-
     /// The leases of a context on a lock, newest last.
     pub(crate) fn of_context(&self, name: &LockName, context: Context) -> impl Iterator<Item = LeaseId> {
         self.holds.of_context(name, context)
@@ -160,7 +151,7 @@ impl Quorum {
             return;
         }
         if let Some(wait) = wait.filter(|_| !tries_once) {
-            members.set(Timer::Wait(ticket), now + wait);
+            members.set(Timer::QuorumWait(ticket), now + wait);
         }
     }
 
@@ -187,8 +178,8 @@ impl Quorum {
         match timer {
             Timer::Round(ticket) => self.decide(members, ticket, true, now),
             Timer::Majority(lease) => self.lose(members, lease, LostReason::Expired, now),
-            Timer::Wake(ticket) => self.attempts.pause_over(members, ticket, now),
-            Timer::Wait(ticket) => self.refuse(members, ticket, now),
+            Timer::Pause(ticket) => self.attempts.pause_over(members, ticket, now),
+            Timer::QuorumWait(ticket) => self.refuse(members, ticket, now),
             _ => {}
         }
     }
