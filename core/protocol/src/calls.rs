@@ -83,7 +83,7 @@ pub(crate) enum Purpose {
 pub(crate) enum Heir {
     /// Its owner id has the lock by another call.
     Hold(HoldId),
-    /// What its owner id may have is given back.
+    /// What its owner id may have is released.
     Release(ReleaseId),
 }
 

@@ -38,7 +38,7 @@ pub enum Defect {
     ReleaseFails,
     /// An extension hands out what was known before it.
     ExtendIsStale,
-    /// What a cancelled attempt is granted is not given back.
+    /// What a cancelled attempt is granted is not released.
     CancelLeavesRecord,
     /// The loss of one lane is taken for that of all connections.
     LaneLossIsOutage,

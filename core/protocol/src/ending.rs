@@ -9,7 +9,7 @@ pub enum ReleaseOutcome {
     Expired,
     /// The record is another owner's.
     Stolen,
-    /// The server did not answer in time; the release is tried on until the record's TTL has passed.
+    /// The server did not answer in time; it is retried in the background until the record's TTL has passed.
     Unknown,
 }
 

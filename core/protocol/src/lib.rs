@@ -6,7 +6,7 @@
 //! no entropy of its own: `now` is an argument and randomness is injected. The
 //! same code runs under tokio, in a browser's event loop, and under a simulator.
 //!
-//! # The law
+//! # The driver contract
 //!
 //! **After any input, drain both polls**: [`Session::poll_transmit`] until it
 //! is empty, then [`Session::poll_event`] until it is empty. An input is any

@@ -26,7 +26,7 @@ use crate::reply::{CallError, Reply};
 use crate::types::{AcquireRequest, Config, Event, Lane, Limits, Outcome, Transmit};
 
 /// The local state of every lock of one client. See the crate's documentation
-/// for the law that its driver keeps.
+/// for the contract that its driver keeps.
 pub struct Session {
     members: Members,
     group: Group,
@@ -98,16 +98,16 @@ impl Session {
         ticket
     }
 
-    /// Gives one lease back. Completes with [`Outcome::Released`], or fails with
+    /// Releases one lease. Completes with [`Outcome::Released`], or fails with
     /// `NotOwner` if the session does not have it: it was released before, or it was
-    /// a fixed lease that was lost, and forgotten. Neither does any harm.
+    /// a fixed lease that was lost, and forgotten. Releasing is idempotent.
     pub fn release(&mut self, lease: LeaseId, now: Instant) -> Ticket {
         let ticket = self.members.ticket(Verb::Release);
         self.release_any(ticket, lease, now);
         ticket
     }
 
-    /// Gives back the innermost lease of `context` on several locks together.
+    /// Releases the innermost lease of `context` on several locks together.
     /// Completes as [`Session::release_innermost`].
     pub fn release_innermost_of_all(&mut self, locks: &[(Kind, LockName)], context: Context, now: Instant) -> Ticket {
         let ticket = self.members.ticket(Verb::Release);
@@ -131,7 +131,7 @@ impl Session {
         self.settle(now);
     }
 
-    /// Gives back the innermost lease of `context`. Completes with
+    /// Releases the innermost lease of `context`. Completes with
     /// [`Outcome::Released`], or fails with `NotOwner` if it has none.
     pub fn release_innermost(&mut self, kind: Kind, name: &LockName, context: Context, now: Instant) -> Ticket {
         let ticket = self.members.ticket(Verb::Release);
@@ -173,7 +173,7 @@ impl Session {
         ticket
     }
 
-    /// Takes a lock from whoever holds it: for operators. Its holder hears of the
+    /// Removes a lock from its holder: for operators. Its holder hears of the
     /// loss at its next renewal. Completes with [`Outcome::Forced`].
     pub fn force_release(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
         let ticket = self.members.ticket(Verb::Inspect);

@@ -1,4 +1,4 @@
-//! What stands between a session and the servers: it keeps the law of
+//! What stands between a session and the servers: it keeps the contract of
 //! `leasehold-protocol` over connections that take time, close and lose things.
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use crate::workload::Task;
 use crate::world::{Event, World};
 
 impl World {
-    /// Keeps the law: after any input, drain both polls.
+    /// Keeps the driver contract: after any input, drain both polls.
     pub(crate) fn drain(&mut self, client: usize) -> Checked {
         loop {
             let Some(session) = &mut self.clients[client].session else {

@@ -27,7 +27,7 @@ use crate::wording::explain;
 pub(crate) enum Question {
     /// Who holds it?
     State,
-    /// Take it from whoever holds it.
+    /// Remove it from its holder.
     Force,
     /// Let those who hold permits agree on this limit.
     Limit(u32),

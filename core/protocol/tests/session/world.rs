@@ -229,7 +229,7 @@ impl World {
         self.travelling.insert(arrival, (client, what));
     }
 
-    /// Keeps the law: after any input, drain both polls.
+    /// Keeps the driver contract: after any input, drain both polls.
     pub(crate) fn drain(&mut self, client: usize) {
         while let Some(transmit) = self.clients[client].session.poll_transmit() {
             match transmit {

@@ -263,7 +263,7 @@ impl World {
         self.tell(client, |session, now| session.cancel(ticket, now));
     }
 
-    /// Gives a session an input, and keeps the law: drain both polls.
+    /// Gives a session an input, and keeps the driver contract: drain both polls.
     fn tell<T>(&mut self, client: usize, input: impl FnOnce(&mut Session, Instant) -> T) -> T {
         let now = self.now;
         let result = input(&mut self.clients[client].session, now);

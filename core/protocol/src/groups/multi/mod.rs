@@ -35,8 +35,9 @@ use endings::Endings;
 use gathering::{Gathered, Gathering, Wanted};
 use gatherings::Gatherings;
 use held::{HeldLocks, Released, lost_error};
-pub(crate) use request::in_order;
 use request::{LockSet, lock_set};
+
+pub(crate) use request::in_order;
 
 /// What happens to multi-locks.
 #[derive(Debug)]
