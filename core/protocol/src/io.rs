@@ -162,6 +162,12 @@ impl Io {
         std::mem::take(&mut self.steps)
     }
 
+    /// What follows so far.
+    #[cfg(any(test, feature = "transitions"))]
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
     /// A call's bytes are about to go to the socket.
     pub(crate) fn sent(&mut self, id: CallId, now: Instant) -> Option<InFlight> {
         self.calls.sent(id, now)

@@ -59,6 +59,7 @@ mod session;
 mod step;
 mod timers;
 mod token;
+mod transitions;
 mod types;
 mod wording;
 

@@ -13,9 +13,15 @@
 //! free or, to a waiter in the server's queue, that it was granted; when it is lost, the poll
 //! finds out.
 
+#[cfg(any(test, feature = "transitions"))]
+mod drawing;
+#[cfg(test)]
+mod tests;
+
 use crate::ids::{LockId, NodeId, Ticket};
 use crate::io::Io;
 use crate::step::Step;
+use crate::transitions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -63,6 +69,7 @@ struct Ears {
 
 impl Channels {
     pub(crate) fn input(&mut self, io: &mut Io, input: Input<'_>) {
+        let before = transitions::before(self, io, &input);
         match input {
             Input::Listen(lock, node, channel, ticket) => self.listen_for_releases(io, (lock, ticket), node, channel),
             Input::ListenForGrants(lock, node, channel) => {
@@ -94,6 +101,7 @@ impl Channels {
             }
             Input::Lost(node) => self.lost(node),
         }
+        transitions::after(self, io, &before);
     }
 
     /// Whether a lock's releases are listened for.

@@ -13,6 +13,9 @@
 //! not before it sent the last call that was answered "queued", so the deadline
 //! counts from there.
 
+#[cfg(any(test, feature = "transitions"))]
+mod drawing;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +34,7 @@ use crate::reply::{CallError, Reply};
 use crate::step::{Granted, Step};
 use crate::timers::Timer;
 use crate::token::Token;
+use crate::transitions;
 use crate::types::Lane;
 
 /// What must be left of a grant to be of use without asking again.
@@ -105,6 +109,7 @@ impl Waiter {
 
 impl FairQueue {
     pub(crate) fn input(&mut self, io: &mut Io, input: Input, now: Instant) {
+        let before = transitions::before(self, io, &input);
         match input {
             Input::Joined(lock, ticket, owner, fencing) => {
                 let found = None;
@@ -138,6 +143,7 @@ impl FairQueue {
                 self.by_lock.remove(&lock);
             }
         }
+        transitions::after(self, io, &before);
     }
 
     /// The keys of a lock that fair waiters have queued for.

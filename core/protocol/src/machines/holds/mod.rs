@@ -20,6 +20,8 @@
 //! release it: its context may acquire the lock again, and a later release or
 //! extension is `NotOwner`.
 
+#[cfg(any(test, feature = "transitions"))]
+mod drawing;
 mod extensions;
 mod hold;
 mod input;
@@ -46,6 +48,7 @@ use crate::lease::{LeaseDuration, LeasePlan};
 use crate::reply::{CallError, Refusal, Reply};
 use crate::step::{NewHold, Owed, Step};
 use crate::timers::Timer;
+use crate::transitions;
 use crate::types::{Event, Outcome};
 use crate::wording::{explain, in_words};
 
@@ -61,6 +64,7 @@ pub(crate) struct Holds {
 
 impl Holds {
     pub(crate) fn input(&mut self, io: &mut Io, input: Input, now: Instant) {
+        let before = transitions::before(self, io, &input);
         match input {
             Input::Granted(ticket, new) => self.start(io, ticket, new, now),
             Input::Enter(ticket, id, plan) => self.enter_again(io, ticket, id, plan, now),
@@ -118,6 +122,7 @@ impl Holds {
                 }
             }
         }
+        transitions::after(self, io, &before);
     }
 
     pub(crate) fn get(&self, id: HoldId) -> Option<&Hold> {

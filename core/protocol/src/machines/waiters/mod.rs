@@ -3,6 +3,8 @@
 //! `request` draws one of them, `queue` is the local queue that they stand in, `refusal` says
 //! how a wait ends without the lock, and `wakes` how often messages make them ask.
 
+#[cfg(any(test, feature = "transitions"))]
+mod drawing;
 mod input;
 mod queue;
 mod refusal;
@@ -31,6 +33,7 @@ use crate::periods::{FIRST_ANSWER_GRACE, MIN_GAP};
 use crate::reply::{CallError, Refusal};
 use crate::step::{Granted, Step};
 use crate::timers::Timer;
+use crate::transitions;
 use crate::types::{Event, Outcome};
 use crate::wording::{explain, in_words};
 
@@ -51,6 +54,7 @@ pub(crate) struct Waiters {
 impl Waiters {
     /// `holds` tells who of this client holds a lock.
     pub(crate) fn input(&mut self, io: &mut Io, holds: &Holds, input: Input, now: Instant) {
+        let before = transitions::before(self, io, &input);
         match input {
             Input::Wanted(wanted) => self.arrive(io, holds, wanted, now),
             Input::Answered(attempt) => self.answered(io, holds, attempt, now),
@@ -99,6 +103,7 @@ impl Waiters {
                 }
             }),
         }
+        transitions::after(self, io, &before);
     }
 
     /// The lock of these keys, if anybody here knows it.
