@@ -33,8 +33,8 @@ impl Bench {
     pub(super) fn without_connection() -> Self {
         let mut drawn = 0_u64;
         let mut entropy = move || {
-            drawn += 1;
-            drawn << 1
+            drawn = drawn.wrapping_add(2);
+            drawn
         };
         let config = Config {
             client: ClientId::random(&mut entropy),

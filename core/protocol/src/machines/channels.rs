@@ -3,9 +3,10 @@
 //! ```text
 //!            a waiter was refused          the server confirms
 //!   Unheard ──────────────────────► Requested ────────────────► Confirmed
-//!      ▲                                ▲                           │
-//!      │ nobody has waited for a while  └── the connection is gone ─┤
-//!      └────────────────────────────────────────────────────────────┘
+//!      ▲                              │  ▲                          │
+//!      │                              │  └── the connection is gone ┤
+//!      │ nobody has waited for a while│                             │
+//!      └──────────────────────────────┴─────────────────────────────┘
 //! ```
 //!
 //! A subscription is confirmed by the server before it counts, and a confirmation makes the

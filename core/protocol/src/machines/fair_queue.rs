@@ -2,11 +2,15 @@
 //! there and listens for their grants. The local queue is not theirs.
 //!
 //! ```text
-//!            queued                  heard by message, or by the poll
+//!            queued                  heard by message, or by a poll
 //!  Trying ──────────► in the queue ──────────────────────────────────► a Hold
 //!    ▲                  │   │ ▲
-//!    │ granted, but too │   └─┘ every 500–750 ms one call says that they live
-//!    └── little is left ┘
+//!    │ under a new      │   └─┘ every 500–750 ms one call says that they live
+//!    └── owner id ──────┘
+//!
+//!  in both ── a poll says that it is granted ──► a Hold
+//!          ── so it is, but too little is left ──► asks, and stays where it is
+//!          ── waits no longer ──► gone
 //! ```
 //!
 //! The server grants of its own accord, for 3 s. When, the client does not know:
@@ -15,6 +19,8 @@
 
 #[cfg(any(test, feature = "transitions"))]
 mod drawing;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -8,6 +8,8 @@
 //!      │ pause, connected    │ overdue, error,  off and may yet run
 //!      └─────────────────────┘ disconnected
 //!
+//!   Waiting ── the answer to one that was overdue ──► done
+//!   Sent ── by the renewal lane, and that of commands opens ──► Sent once more
 //!   any state ── the record's TTL has passed ──► done
 //! ```
 //!

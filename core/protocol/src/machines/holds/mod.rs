@@ -26,6 +26,8 @@ mod extensions;
 mod hold;
 mod input;
 mod reentry;
+#[cfg(test)]
+mod tests;
 mod watchdog;
 
 use std::collections::BTreeMap;

@@ -9,11 +9,11 @@ use crate::io::Io;
 use crate::step::Step;
 use crate::transitions::{Drawn, GONE, Labelled, NEW, Row, State};
 
-const QUEUED: &str = "Queued";
-const PAUSING: &str = "Pausing";
-const TRYING: &str = "Trying";
-const SLEEPING: &str = "Sleeping";
-const HOLD: &str = "a Hold";
+pub(super) const QUEUED: &str = "Queued";
+pub(super) const PAUSING: &str = "Pausing";
+pub(super) const TRYING: &str = "Trying";
+pub(super) const SLEEPING: &str = "Sleeping";
+pub(super) const HOLD: &str = "a Hold";
 
 impl Drawn for Waiters {
     type Id = Ticket;
@@ -92,7 +92,7 @@ impl Drawn for Waiters {
     }
 }
 
-fn state(request: &Request) -> State {
+pub(super) fn state(request: &Request) -> State {
     if request.is_waiting_for_turn() {
         (QUEUED, 0)
     } else if request.is_sleeping() {

@@ -9,6 +9,8 @@ mod input;
 mod queue;
 mod refusal;
 mod request;
+#[cfg(test)]
+mod tests;
 mod verdict;
 mod wakes;
 
