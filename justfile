@@ -83,6 +83,7 @@ build-interop: build-jvm
 test-core *options: (install "redis-server")
     cargo test --locked {{ core }} "$@"
     cargo test --locked --package leasehold-simulator --features defects --test defects --test mistakes --test known_defects
+    ci/transitions/check
 
 # The Rust tests that meet a server, on each version that ci/support/server has; `LEASEHOLD_TEST_SERVER` names one
 test-servers *options: (install "redis-server servers")
@@ -226,7 +227,7 @@ lint-jvm:
 
 [group('lint')]
 lint-shell: (install "python-lint")
-    {{ venv }}/shellcheck ci/just ci/install ci/bare/enter ci/bare/root ci/support/server ci/support/certificates.sh ci/dependencies/advisories .ci/run packages/jvm/build-native.sh packages/jvm/newer-jdk.sh
+    {{ venv }}/shellcheck ci/just ci/install ci/bare/enter ci/bare/root ci/support/server ci/support/certificates.sh ci/dependencies/advisories ci/transitions/check .ci/run packages/jvm/build-native.sh packages/jvm/newer-jdk.sh
 
 # Licences, sources and exact versions of the dependencies, and the licence texts in what we ship
 [group('lint')]

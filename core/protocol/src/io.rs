@@ -173,6 +173,18 @@ impl Io {
         self.steps.pop_front()
     }
 
+    /// Takes what follows so far.
+    #[cfg(test)]
+    pub(crate) fn take_steps(&mut self) -> Vec<Step> {
+        std::mem::take(&mut self.added)
+    }
+
+    /// What follows so far from the input that is under way.
+    #[cfg(any(test, feature = "transitions"))]
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.added
+    }
+
     /// A call's bytes are about to go to the socket.
     pub(crate) fn sent(&mut self, id: CallId, now: Instant) -> Option<InFlight> {
         self.calls.sent(id, now)

@@ -62,6 +62,7 @@ mod shown;
 mod step;
 mod timers;
 mod token;
+mod transitions;
 mod types;
 mod wording;
 

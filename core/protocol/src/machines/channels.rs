@@ -3,9 +3,10 @@
 //! ```text
 //!            a waiter was refused          the server confirms
 //!   Unheard ──────────────────────► Requested ────────────────► Confirmed
-//!      ▲                                ▲                           │
-//!      │ nobody has waited for a while  └── the connection is gone ─┤
-//!      └────────────────────────────────────────────────────────────┘
+//!      ▲                              │  ▲                          │
+//!      │                              │  └── the connection is gone ┤
+//!      │ nobody has waited for a while│                             │
+//!      └──────────────────────────────┴─────────────────────────────┘
 //! ```
 //!
 //! A subscription is confirmed by the server before it counts, and a confirmation makes the
@@ -13,12 +14,18 @@
 //! free or, to a waiter in the server's queue, that it was granted; when it is lost, the poll
 //! finds out.
 
+#[cfg(any(test, feature = "transitions"))]
+mod drawing;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::ids::{LockId, NodeId, Ticket};
 use crate::io::Io;
 use crate::step::Step;
+use crate::transitions;
 
 /// What happens to channels.
 #[derive(Debug)]
@@ -64,6 +71,7 @@ struct Ears {
 
 impl Channels {
     pub(crate) fn input(&mut self, io: &mut Io, input: Input<'_>) {
+        let before = transitions::before(self, io, &input);
         match input {
             Input::Listen(lock, node, channel, ticket) => self.listen_for_releases(io, (lock, ticket), node, channel),
             Input::ListenForGrants(lock, node, channel) => {
@@ -95,6 +103,7 @@ impl Channels {
             }
             Input::Lost(node) => self.lost(node),
         }
+        transitions::after(self, io, &before);
     }
 
     /// Whether a lock's releases are listened for.

@@ -2,16 +2,25 @@
 //! there and listens for their grants. The local queue is not theirs.
 //!
 //! ```text
-//!            queued                  heard by message, or by the poll
+//!            queued                  heard by message, or by a poll
 //!  Trying ──────────► in the queue ──────────────────────────────────► a Hold
 //!    ▲                  │   │ ▲
-//!    │ granted, but too │   └─┘ every 500–750 ms one call says that they live
-//!    └── little is left ┘
+//!    │ under a new      │   └─┘ every 500–750 ms one call says that they live
+//!    └── owner id ──────┘
+//!
+//!  in both ── a poll says that it is granted ──► a Hold
+//!          ── so it is, but too little is left ──► asks, and stays where it is
+//!          ── waits no longer ──► gone
 //! ```
 //!
 //! The server grants of its own accord, for 3 s. When, the client does not know:
 //! not before it sent the last call that was answered "queued", so the deadline
 //! counts from there.
+
+#[cfg(any(test, feature = "transitions"))]
+mod drawing;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,6 +40,7 @@ use crate::reply::{CallError, Reply};
 use crate::step::{Granted, Step};
 use crate::timers::Timer;
 use crate::token::Token;
+use crate::transitions;
 use crate::types::Lane;
 
 /// What must be left of a grant to be of use without asking again.
@@ -105,6 +115,7 @@ impl Waiter {
 
 impl FairQueue {
     pub(crate) fn input(&mut self, io: &mut Io, input: Input, now: Instant) {
+        let before = transitions::before(self, io, &input);
         match input {
             Input::Joined(lock, ticket, owner, fencing) => {
                 let found = None;
@@ -138,6 +149,7 @@ impl FairQueue {
                 self.by_lock.remove(&lock);
             }
         }
+        transitions::after(self, io, &before);
     }
 
     /// The keys of a lock that fair waiters have queued for.

@@ -8,6 +8,11 @@
 //!         (a forced release is told)   cancelled ────► gone
 //! ```
 
+#[cfg(any(test, feature = "transitions"))]
+mod drawing;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,6 +24,7 @@ use crate::io::Io;
 use crate::kinds::{Answer, Keys, Record, parse_record};
 use crate::reply::{CallError, Refusal, Reply};
 use crate::timers::Timer;
+use crate::transitions;
 use crate::types::{Lane, LockState, Outcome};
 use crate::wording::explain;
 
@@ -58,19 +64,20 @@ pub(crate) struct Inspections {
 struct Inspection {
     keys: Arc<Keys>,
     question: Question,
-    /// A forced release was sent: asking again might take it from the next holder.
-    is_spent: bool,
+    /// It was asked, and no connection closed since.
+    is_asked: bool,
 }
 
 impl Inspections {
     pub(crate) fn input(&mut self, io: &mut Io, input: Input, now: Instant) {
+        let before = transitions::before(self, io, &input);
         match input {
             Input::Asked(ticket, keys, question) => {
-                let is_spent = false;
+                let is_asked = false;
                 let inspection = Inspection {
                     keys,
                     question,
-                    is_spent,
+                    is_asked,
                 };
                 self.open.insert(ticket, inspection);
                 io.set(Timer::Answer(ticket), io.timeout(now));
@@ -90,6 +97,7 @@ impl Inspections {
                 }
             }
         }
+        transitions::after(self, io, &before);
     }
 
     /// Whose they are, oldest first.
@@ -106,26 +114,25 @@ impl Inspections {
         let Some(inspection) = self
             .open
             .get_mut(&ticket)
-            .filter(|inspection| io.is_connected(inspection.keys.node) && !inspection.is_spent)
+            .filter(|inspection| io.is_connected(inspection.keys.node) && !inspection.is_spent())
         else {
             return;
         };
         let keys = &inspection.keys;
         let invocation = match inspection.question {
             Question::State => keys.inspect(),
-            Question::Force => {
-                inspection.is_spent = true;
-                keys.force()
-            }
+            Question::Force => keys.force(),
             Question::Limit(limit) => keys.set_limit(limit),
         };
         io.call(Purpose::Inspect(ticket), (keys.node, Lane::Command), invocation, None);
+        inspection.is_asked = true;
     }
 
     fn answered(&mut self, io: &mut Io, ticket: Ticket, result: Result<Reply, CallError>) {
-        let Some(inspection) = self.open.get(&ticket) else {
+        let Some(inspection) = self.open.get_mut(&ticket) else {
             return;
         };
+        inspection.is_asked = false;
         if let Some(outcome) = inspection.outcome(result) {
             self.open.remove(&ticket);
             io.stop(Timer::Answer(ticket));
@@ -144,6 +151,11 @@ impl Inspections {
 }
 
 impl Inspection {
+    /// A forced release was sent: asking again might take it from the next holder.
+    fn is_spent(&self) -> bool {
+        self.is_asked && self.question == Question::Force
+    }
+
     const fn operation(&self) -> Operation {
         match self.question {
             Question::State => Operation::Inspect,

@@ -1,6 +1,10 @@
 //! The machines of a client's locks. Each owns its state, takes inputs, and says by steps what follows for others.
 
+#[cfg(test)]
+mod bench;
 pub(crate) mod channels;
+#[cfg(test)]
+mod check;
 pub(crate) mod fair_queue;
 mod ghosts;
 pub(crate) mod holds;

@@ -8,6 +8,8 @@
 //!      │ pause, connected    │ overdue, error,  off and may yet run
 //!      └─────────────────────┘ disconnected
 //!
+//!   Waiting ── the answer to one that was overdue ──► done
+//!   Sent ── by the renewal lane, and that of commands opens ──► Sent once more
 //!   any state ── the record's TTL has passed ──► done
 //! ```
 //!
@@ -16,6 +18,11 @@
 //!
 //! A release removes only its own owner's record, so it is idempotent. The caller waits one
 //! command timeout at the most; the release does not end with it.
+
+#[cfg(any(test, feature = "transitions"))]
+mod drawing;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,6 +42,7 @@ use crate::periods::MAX_ATTEMPT;
 use crate::reply::{CallError, Refusal, Reply};
 use crate::step::{Owed, Step};
 use crate::timers::Timer;
+use crate::transitions;
 use crate::types::{Lane, Outcome};
 use crate::wording::explain;
 
@@ -111,6 +119,7 @@ struct Release {
 
 impl Releases {
     pub(crate) fn input(&mut self, io: &mut Io, input: Input, now: Instant) {
+        let before = transitions::before(self, io, &input);
         match input {
             Input::Owed(owed) => self.add(io, owed, now),
             Input::Due(id) => self.send(io, id, now),
@@ -138,6 +147,7 @@ impl Releases {
             Input::Closed => self.send_late_ones(io, now),
             Input::Seen(lock, keys, owner, is_told) => self.seen(io, (lock, keys), owner, is_told, now),
         }
+        transitions::after(self, io, &before);
     }
 
     /// Whether nothing is owed.

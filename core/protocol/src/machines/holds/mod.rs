@@ -20,6 +20,8 @@
 //! release it: its context may acquire the lock again, and a later release or
 //! extension is `NotOwner`.
 
+#[cfg(any(test, feature = "transitions"))]
+mod drawing;
 mod ending;
 mod extensions;
 mod hold;
@@ -27,6 +29,8 @@ mod input;
 mod reentry;
 mod renewing;
 mod table;
+#[cfg(test)]
+mod tests;
 mod watchdog;
 
 use self::extensions::Aim;
@@ -39,6 +43,7 @@ use crate::io::Io;
 use crate::lease::LeasePlan;
 use crate::step::{NewHold, Step};
 use crate::timers::Timer;
+use crate::transitions;
 use crate::types::Outcome;
 
 pub(crate) use self::hold::Hold;
@@ -47,6 +52,7 @@ pub(crate) use self::table::Holds;
 
 impl Holds {
     pub(crate) fn input(&mut self, io: &mut Io, input: Input, now: Instant) {
+        let before = transitions::before(self, io, &input);
         match input {
             Input::Granted(ticket, new) => self.start(io, ticket, new, now),
             Input::Enter(ticket, id, plan) => self.enter_again(io, ticket, id, plan, now),
@@ -100,6 +106,7 @@ impl Holds {
                 }
             }
         }
+        transitions::after(self, io, &before);
     }
 
     /// The hold is armed in the same step that records it.

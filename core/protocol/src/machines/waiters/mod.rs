@@ -4,12 +4,16 @@
 //! how a wait ends without the lock, and `wakes` how often messages make them ask.
 
 mod attempts;
+#[cfg(any(test, feature = "transitions"))]
+mod drawing;
 mod ends;
 mod input;
 mod queue;
 mod refusal;
 mod request;
 mod table;
+#[cfg(test)]
+mod tests;
 mod verdict;
 mod wakes;
 
@@ -26,6 +30,7 @@ use crate::io::Io;
 use crate::reply::CallError;
 use crate::step::Step;
 use crate::timers::Timer;
+use crate::transitions;
 use crate::wording::in_words;
 
 pub(crate) use self::input::{Answered, Input, Wanted};
@@ -41,6 +46,7 @@ const LONGEST_HEARTBEAT: Duration = Duration::from_secs(1);
 impl Waiters {
     /// `holds` tells who of this client holds a lock.
     pub(crate) fn input(&mut self, io: &mut Io, holds: &Holds, input: Input, now: Instant) {
+        let before = transitions::before(self, io, &input);
         match input {
             Input::Wanted(wanted) => self.arrive(io, holds, wanted, now),
             Input::Answered(attempt) => self.answered(io, holds, attempt, now),
@@ -89,6 +95,7 @@ impl Waiters {
                 }
             }),
         }
+        transitions::after(self, io, &before);
     }
 
     fn arrive(&mut self, io: &mut Io, holds: &Holds, wanted: Wanted, now: Instant) {

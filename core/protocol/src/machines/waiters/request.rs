@@ -10,6 +10,11 @@
 //!                       Trying ─────────► Sleeping ── poll ───┘ │ it cannot work
 //!                                                               └────────► refused
 //!
+//!  without a connection: Sleeping instead of Trying
+//!  Trying ── overdue, or granted too late ──► Trying once more
+//!  Sleeping ── the server grants of its own accord, or an attempt that was given up
+//!              is answered ──► a Hold, or refused
+//!
 //!  any state ── wait is over, cancelled, closed ──► gone; what a call in flight
 //!                                                  may still be granted is owed a
 //!                                                  release

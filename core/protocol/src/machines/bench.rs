@@ -1,0 +1,122 @@
+//! What a machine is tested on: connections, calls and a clock, without the other machines.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::calls::InFlight;
+use crate::ids::{CallId, NodeId, Ticket};
+use crate::instant::Instant;
+use crate::io::Io;
+use crate::kinds::{Keys, Kind};
+use crate::lease::LeaseDuration;
+use crate::name::LockName;
+use crate::owner::ClientId;
+use crate::reply::{CallError, Reply};
+use crate::step::Step;
+use crate::types::{Call, Config, Event, Lane, Outcome, Transmit};
+
+pub(super) const NODE: NodeId = NodeId(0);
+
+pub(super) struct Bench {
+    pub(super) io: Io,
+    pub(super) now: Instant,
+}
+
+impl Bench {
+    /// Both lanes are open.
+    pub(super) fn new() -> Self {
+        let mut bench = Self::without_connection();
+        bench.open(&[Lane::Renewal, Lane::Command]);
+        bench
+    }
+
+    pub(super) fn without_connection() -> Self {
+        let mut drawn = 0_u64;
+        let mut entropy = move || {
+            drawn = drawn.wrapping_add(2);
+            drawn
+        };
+        let config = Config {
+            client: ClientId::random(&mut entropy),
+            lease: LeaseDuration::DEFAULT,
+            primaries: 1,
+            command_timeout: Duration::from_secs(3),
+            retry_interval: (Duration::from_millis(500), Duration::from_millis(750)),
+        };
+        Self {
+            io: Io::new(config, Box::new(entropy)),
+            now: Instant::ZERO + Duration::from_secs(1_000),
+        }
+    }
+
+    pub(super) fn open(&mut self, lanes: &[Lane]) {
+        for lane in lanes {
+            self.io.lane_opened(NODE, *lane);
+        }
+    }
+
+    pub(super) fn close(&mut self, lanes: &[Lane]) {
+        for lane in lanes {
+            self.io.lane_closed(NODE, *lane, "gone");
+        }
+    }
+
+    pub(super) fn pass(&mut self, millis: u64) {
+        self.now += Duration::from_millis(millis);
+    }
+
+    /// The calls since the last time, whose bytes go to the socket now.
+    pub(super) fn calls(&mut self) -> Vec<Call> {
+        let transmits = std::iter::from_fn(|| self.io.next_transmit());
+        let calls = transmits.filter_map(|transmit| match transmit {
+            Transmit::Call(call) => Some(call),
+            Transmit::Subscribe { .. } | Transmit::Unsubscribe { .. } => None,
+        });
+        let calls: Vec<Call> = calls.collect();
+        for call in &calls {
+            self.io.sent(call.id, self.now);
+        }
+        calls
+    }
+
+    /// The only call since the last time.
+    pub(super) fn call(&mut self) -> CallId {
+        let calls = self.calls();
+        assert_eq!(calls.len(), 1, "{calls:?}");
+        calls[0].id
+    }
+
+    /// A call as it is when its answer comes.
+    pub(super) fn finish(&mut self, call: CallId) -> InFlight {
+        self.io.finish(call).unwrap().0
+    }
+
+    /// What each ticket came to since the last time; other steps are dropped.
+    pub(super) fn told(&mut self) -> Vec<(Ticket, Outcome)> {
+        let steps = self.io.take_steps().into_iter();
+        let told = steps.filter_map(|step| match step {
+            Step::Tell(Event::Completed { ticket, outcome }) => Some((ticket, outcome)),
+            _ => None,
+        });
+        told.collect()
+    }
+}
+
+pub(super) fn keys(kind: Kind) -> Arc<Keys> {
+    Arc::new(Keys::new(kind, &LockName::parse("stock").unwrap(), NODE))
+}
+
+pub(super) fn numbers(numbers: &[i64]) -> Result<Reply, CallError> {
+    Ok(Reply::Array(numbers.iter().map(|number| Reply::Int(*number)).collect()))
+}
+
+pub(super) fn cut() -> Result<Reply, CallError> {
+    Err(CallError::Disconnected("gone".into()))
+}
+
+pub(super) fn refusal(code: &str) -> Result<Reply, CallError> {
+    Err(CallError::Server {
+        code: code.into(),
+        message: "no".into(),
+    })
+}

@@ -1,0 +1,98 @@
+//! Channels alone.
+
+use super::*;
+use crate::kinds::Kind;
+use crate::machines::bench::{Bench, NODE, keys};
+use crate::types::Transmit;
+
+struct Alone {
+    bench: Bench,
+    channels: Channels,
+    lock: LockId,
+    name: Arc<[u8]>,
+}
+
+impl Alone {
+    /// A waiter listens for releases, or those in the server's queue for grants.
+    fn listening(for_grants: bool) -> Self {
+        let mut alone = Self {
+            bench: Bench::new(),
+            channels: Channels::default(),
+            lock: LockId::default(),
+            name: Arc::clone(&keys(Kind::Fair).channel),
+        };
+        let name = Arc::clone(&alone.name);
+        let lock = alone.lock;
+        alone.input(if for_grants {
+            Input::ListenForGrants(lock, NODE, name)
+        } else {
+            Input::Listen(lock, NODE, name, None)
+        });
+        alone
+    }
+
+    fn confirmed() -> Self {
+        let mut alone = Self::listening(false);
+        let name = Arc::clone(&alone.name);
+        alone.input(Input::Confirmed(NODE, &name));
+        alone
+    }
+
+    fn input(&mut self, input: Input<'_>) {
+        self.bench.io.take_steps();
+        self.channels.input(&mut self.bench.io, input);
+    }
+
+    fn last_transmit(&mut self) -> Option<Transmit> {
+        std::iter::from_fn(|| self.bench.io.next_transmit()).last()
+    }
+}
+
+#[test]
+fn a_channel_is_subscribed_once_and_counts_when_the_server_confirms_it() {
+    for for_grants in [false, true] {
+        let mut alone = Alone::listening(for_grants);
+        assert!(matches!(alone.last_transmit(), Some(Transmit::Subscribe { .. })));
+        let name = Arc::clone(&alone.name);
+        alone.input(Input::Confirmed(NODE, &name));
+        assert!(matches!(alone.bench.io.steps(), [Step::MayBeFree(_)]));
+    }
+}
+
+#[test]
+fn only_a_confirmed_subscription_is_among_those_that_heard_a_release() {
+    let alone = Alone::listening(false);
+    assert_eq!(alone.channels.others(alone.lock, 3), 3);
+    let mut alone = Alone::confirmed();
+    assert_eq!(alone.channels.others(alone.lock, 3), 2);
+    alone.input(Input::Lost(NODE));
+    assert_eq!(alone.channels.others(alone.lock, 3), 3);
+}
+
+#[test]
+fn a_channel_that_nobody_listens_to_is_left() {
+    for mut alone in [Alone::listening(false), Alone::listening(true), Alone::confirmed()] {
+        alone.input(Input::Leave(alone.lock));
+        assert!(matches!(alone.last_transmit(), Some(Transmit::Unsubscribe { .. })));
+        assert_eq!(alone.channels.len(), 0);
+    }
+}
+
+#[test]
+fn a_message_tells_of_a_release_or_of_a_grant() {
+    for for_grants in [false, true] {
+        let mut alone = Alone::listening(for_grants);
+        let name = Arc::clone(&alone.name);
+        alone.input(Input::Message(NODE, &name, b"0"));
+        let is_grant = matches!(alone.bench.io.steps(), [Step::GrantTold(..)]);
+        assert_eq!(is_grant, for_grants);
+    }
+}
+
+#[test]
+fn who_comes_to_a_channel_that_was_confirmed_before_has_missed_news() {
+    let mut alone = Alone::confirmed();
+    let name = Arc::clone(&alone.name);
+    alone.input(Input::Listen(alone.lock.next(), NODE, name, None));
+    assert!(matches!(alone.bench.io.steps(), [Step::MissedNews(_, None)]));
+}

@@ -1,0 +1,76 @@
+//! The drawing of a waiter of a fair lock, as rows.
+
+use std::collections::BTreeMap;
+
+use super::{FairQueue, Input, Waiter};
+use crate::ids::{LockId, Ticket};
+use crate::io::Io;
+use crate::step::Step;
+use crate::transitions::{Drawn, GONE, Labelled, NEW, Row, State};
+
+const TRYING: &str = "Trying";
+const QUEUED: &str = "in the queue";
+const HOLD: &str = "a Hold";
+const TOO_LATE: &str = "too late";
+
+impl Drawn for FairQueue {
+    type Id = (LockId, Ticket);
+    const NAME: &'static str = "fair waiter";
+    const ROWS: &'static [Row] = &[
+        (NEW, "joined", TRYING),
+        (TRYING, "found", QUEUED),
+        (QUEUED, "found", QUEUED),
+        (QUEUED, "poll answered", QUEUED),
+        // It is granted the lock, or that comes too late to be of use.
+        (QUEUED, "told", HOLD),
+        (QUEUED, "told", TOO_LATE),
+        (QUEUED, "poll answered", HOLD),
+        (QUEUED, "poll answered", TOO_LATE),
+        // Another's poll names it as the holder before its own answer has come.
+        (TRYING, "poll answered", HOLD),
+        (TRYING, "poll answered", TOO_LATE),
+        // It renounced a grant, and asks under a new owner id.
+        (QUEUED, "joined", TRYING),
+        (TRYING, "left", GONE),
+        (QUEUED, "left", GONE),
+    ];
+
+    fn states(&self, io: &Io) -> BTreeMap<Self::Id, State> {
+        let waiters = self.by_lock.iter().flat_map(|(lock, line)| {
+            let waiters = line.waiting.iter();
+            waiters.map(|(ticket, waiter)| ((*lock, *ticket), state(io, *ticket, waiter)))
+        });
+        waiters.collect()
+    }
+}
+
+/// What follows for it tells whether it is granted the lock.
+fn state(io: &Io, ticket: Ticket, waiter: &Waiter) -> State {
+    let follows = io.steps().iter().find_map(|step| match step {
+        Step::GrantedUnasked(granted, _) if *granted == ticket => Some(HOLD),
+        Step::AskAgain(asking) if *asking == ticket => Some(TOO_LATE),
+        _ => None,
+    });
+    match (follows, waiter.found) {
+        (Some(follows), _) => (follows, 0),
+        (None, None) => (TRYING, 0),
+        (None, Some((sent, _))) => (QUEUED, sent.as_micros()),
+    }
+}
+
+impl Labelled for Input {
+    fn label(&self) -> &'static str {
+        match self {
+            Self::Joined(..) => "joined",
+            Self::Left(..) => "left",
+            Self::Found(..) => "found",
+            Self::PollSoon(_) => "poll soon",
+            Self::PollBy(..) => "poll by",
+            Self::PollDue(_) => "poll due",
+            Self::Answered(..) => "poll answered",
+            Self::Told(..) => "told",
+            Self::GhostReleased(_) => "ghost released",
+            Self::Forget(_) => "forget",
+        }
+    }
+}

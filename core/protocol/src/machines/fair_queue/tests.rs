@@ -1,0 +1,171 @@
+//! The waiters of a fair lock alone.
+
+use super::*;
+use crate::kinds::Kind;
+use crate::machines::bench::{Bench, cut, keys};
+
+const TICKET: Ticket = Ticket::from_u64(1);
+/// The server's clock when the waiter was found, in µs.
+const CLOCK: u64 = 1_795_000_000_000_000;
+
+struct Alone {
+    bench: Bench,
+    queue: FairQueue,
+    owner: OwnerId,
+}
+
+impl Alone {
+    fn joined() -> Self {
+        let mut bench = Bench::new();
+        let owner = bench.io.owner_id();
+        let queue = FairQueue::default();
+        let mut alone = Self { bench, queue, owner };
+        alone.join(TICKET, alone.owner.clone());
+        alone
+    }
+
+    fn queued() -> Self {
+        let mut alone = Self::joined();
+        alone.find(TICKET);
+        alone
+    }
+
+    fn input(&mut self, input: Input) {
+        self.bench.io.take_steps();
+        self.queue.input(&mut self.bench.io, input, self.bench.now);
+    }
+
+    fn lock(&self) -> LockId {
+        LockId::default()
+    }
+
+    fn join(&mut self, ticket: Ticket, owner: OwnerId) {
+        self.input(Input::Joined(self.lock(), ticket, owner, false));
+    }
+
+    fn find(&mut self, ticket: Ticket) {
+        let found = (self.bench.now, CLOCK);
+        self.input(Input::Found(self.lock(), ticket, keys(Kind::Fair), found));
+    }
+
+    /// A message says that this owner was granted the lock.
+    fn told_of(&mut self, owner: &OwnerId) {
+        let payload = format!("{owner} {CLOCK} ").into_bytes();
+        self.input(Input::Told(self.lock(), payload));
+    }
+
+    /// A poll finds that this owner holds the lock, for another 3 s after the poll was sent.
+    /// Its answer takes so long.
+    fn poll(&mut self, holder: &str, after_ms: u64) {
+        self.input(Input::PollDue(self.lock()));
+        let call = self.bench.call();
+        self.bench.pass(after_ms);
+        let in_flight = self.bench.finish(call);
+        let parts = [holder.as_bytes(), b"", CLOCK.to_string().as_bytes()].map(|text| Reply::Bytes(text.to_vec()));
+        let reply = [Reply::Int(3_000)].into_iter().chain(parts).collect();
+        self.input(Input::Answered(self.lock(), (call, in_flight), Ok(Reply::Array(reply))));
+    }
+
+    fn is_granted(&self) -> bool {
+        let is_grant = |step: &Step| matches!(step, Step::GrantedUnasked(TICKET, granted) if granted.provisional);
+        self.bench.io.steps().iter().any(is_grant)
+    }
+
+    fn asks_again(&self) -> bool {
+        let asks = |step: &Step| matches!(step, Step::AskAgain(TICKET));
+        self.bench.io.steps().iter().any(asks)
+    }
+}
+
+#[test]
+fn a_waiter_that_was_found_in_the_queue_listens_and_is_polled_for() {
+    let mut alone = Alone::joined();
+    alone.find(TICKET);
+    let steps = alone.bench.io.steps();
+    assert!(matches!(steps, [Step::ListenForGrants(..), Step::Listen(..)]));
+    assert!(alone.bench.io.due(Timer::Poll(alone.lock())).is_some());
+    alone.bench.pass(10);
+    alone.find(TICKET);
+}
+
+#[test]
+fn a_poll_says_that_the_waiters_live_and_knows_them_to_be_queued() {
+    let mut alone = Alone::queued();
+    alone.bench.pass(500);
+    alone.poll("another:1", 1);
+    assert!(!alone.is_granted() && !alone.asks_again());
+    assert!(alone.bench.io.due(Timer::Poll(alone.lock())).is_some());
+}
+
+#[test]
+fn a_poll_that_was_cut_off_changes_nothing() {
+    let mut alone = Alone::queued();
+    alone.input(Input::PollDue(alone.lock()));
+    let call = alone.bench.call();
+    let in_flight = alone.bench.finish(call);
+    alone.input(Input::Answered(alone.lock(), (call, in_flight), cut()));
+    let steps = alone.bench.io.steps();
+    assert!(matches!(steps, [Step::PollAnswered(_, true, _), Step::PollFailed(..)]));
+}
+
+#[test]
+fn a_message_grants_the_lock() {
+    let mut alone = Alone::queued();
+    alone.told_of(&alone.owner.clone());
+    assert!(alone.is_granted());
+}
+
+#[test]
+fn a_message_of_a_grant_of_which_too_little_is_left_makes_it_ask() {
+    let mut alone = Alone::queued();
+    alone.bench.pass(2_000);
+    alone.told_of(&alone.owner.clone());
+    assert!(alone.asks_again());
+}
+
+#[test]
+fn a_message_to_one_that_was_not_found_yet_makes_its_answer_stale() {
+    let mut alone = Alone::joined();
+    alone.told_of(&alone.owner.clone());
+    assert!(matches!(alone.bench.io.steps(), [Step::StaleAnswer(TICKET)]));
+}
+
+#[test]
+fn a_poll_finds_a_grant_whose_message_was_lost() {
+    for (after_ms, is_granted) in [(1, true), (2_000, false)] {
+        let mut alone = Alone::queued();
+        alone.poll(&alone.owner.to_string(), after_ms);
+        assert_eq!((alone.is_granted(), alone.asks_again()), (is_granted, !is_granted));
+    }
+}
+
+#[test]
+fn the_poll_of_another_waiter_may_find_it_granted_before_its_own_answer_comes() {
+    for (after_ms, is_granted) in [(1, true), (2_000, false)] {
+        let mut alone = Alone::joined();
+        let other = alone.bench.io.owner_id();
+        alone.join(Ticket::from_u64(2), other);
+        alone.find(Ticket::from_u64(2));
+        alone.poll(&alone.owner.to_string(), after_ms);
+        assert_eq!((alone.is_granted(), alone.asks_again()), (is_granted, !is_granted));
+    }
+}
+
+#[test]
+fn under_a_new_owner_id_it_is_not_known_to_be_queued() {
+    let mut alone = Alone::queued();
+    let fresh = alone.bench.io.owner_id();
+    alone.join(TICKET, fresh);
+    alone.input(Input::PollDue(alone.lock()));
+    assert_eq!(alone.bench.calls(), []);
+}
+
+#[test]
+fn nobody_is_polled_for_who_has_left() {
+    for mut alone in [Alone::joined(), Alone::queued()] {
+        alone.input(Input::Left(alone.lock(), TICKET));
+        assert_eq!(alone.bench.io.due(Timer::Poll(alone.lock())), None);
+        alone.input(Input::PollSoon(alone.lock()));
+        assert_eq!(alone.bench.calls(), []);
+    }
+}

@@ -1,0 +1,204 @@
+//! Holds alone.
+
+use std::time::Duration;
+
+use super::*;
+use crate::calls::Unresolved;
+use crate::ids::{Context, LockId};
+use crate::kinds::Kind;
+use crate::machines::bench::{Bench, keys, numbers};
+use crate::{CallError, Event, LostReason, ReleaseOutcome, Reply};
+
+const LEASE: Duration = Duration::from_secs(9);
+
+struct Alone {
+    bench: Bench,
+    holds: Holds,
+}
+
+impl Alone {
+    /// Of a lease of 9 s that was granted now.
+    fn holding(is_renewed: bool) -> Self {
+        let holds = Holds::default();
+        let mut alone = Self {
+            bench: Bench::new(),
+            holds,
+        };
+        let new = NewHold {
+            lock: LockId::default(),
+            keys: keys(Kind::Lock),
+            owner: alone.bench.io.owner_id(),
+            context: Some(Context::from_u64(1)),
+            plan: LeasePlan {
+                length: LEASE,
+                watched: is_renewed,
+            },
+            max_hold: None,
+            token: None,
+            sent: alone.bench.now,
+            ttl: LEASE,
+            provisional: false,
+            waited: false,
+            unresolved: Unresolved::default(),
+        };
+        alone.input(Input::Granted(Ticket::from_u64(1), new));
+        alone
+    }
+
+    fn input(&mut self, input: Input) {
+        self.bench.io.take_steps();
+        self.holds.input(&mut self.bench.io, input, self.bench.now);
+    }
+
+    fn lose(&mut self, reason: LostReason) {
+        self.input(Input::Lost(self.id(), reason));
+    }
+
+    fn pass_deadline(&mut self) {
+        self.bench.now = self.hold().deadline();
+        self.input(Input::DeadlinePassed(self.id()));
+    }
+
+    fn renewed(&mut self, result: Result<Reply, CallError>) {
+        self.input(Input::RenewalDue(self.id()));
+        let call = self.bench.call();
+        let in_flight = self.bench.finish(call);
+        self.input(Input::Renewed(self.id(), (call, in_flight), LEASE, result));
+    }
+
+    fn release(&mut self) {
+        self.input(Input::Release(Ticket::from_u64(2), LeaseId::from_u64(1)));
+    }
+
+    fn id(&self) -> HoldId {
+        HoldId::default().next()
+    }
+
+    fn hold(&self) -> &Hold {
+        self.holds.get(self.id()).unwrap()
+    }
+
+    fn why_lost(&self) -> Option<LostReason> {
+        let steps = self.bench.io.steps().iter();
+        let mut lost = steps.filter_map(|step| match step {
+            Step::Tell(Event::Lost { reason, .. }) => Some(*reason),
+            _ => None,
+        });
+        lost.next()
+    }
+
+    fn is_release_owed(&self) -> bool {
+        self.bench.io.steps().iter().any(|step| matches!(step, Step::Owes(_)))
+    }
+
+    fn is_freed(&self) -> bool {
+        matches!(self.bench.io.steps().last(), Some(Step::Freed(..)))
+    }
+
+    fn is_forgotten(&self) -> bool {
+        self.holds.len() == 0 && self.bench.io.timers() == 0 && self.is_release_owed() && self.is_freed()
+    }
+}
+
+#[test]
+fn a_grant_is_told_and_its_deadline_set_in_one_step() {
+    let mut alone = Alone::holding(true);
+    assert!(alone.hold().is_valid(alone.bench.now));
+    assert_eq!(
+        alone.bench.io.due(Timer::Deadline(alone.id())),
+        Some(alone.hold().deadline())
+    );
+    assert!(matches!(alone.bench.told()[..], [(_, Outcome::Granted(_))]));
+}
+
+#[test]
+fn the_last_level_takes_the_hold_with_it_and_a_release_is_owed() {
+    let mut alone = Alone::holding(true);
+    let plan = alone.hold().plan();
+    alone.input(Input::Enter(Ticket::from_u64(3), alone.id(), plan));
+    alone.input(Input::Release(Ticket::from_u64(2), LeaseId::from_u64(2)));
+    assert!(!alone.is_release_owed());
+    alone.release();
+    assert!(alone.is_forgotten());
+}
+
+#[test]
+fn a_renewal_that_is_confirmed_moves_the_deadline() {
+    let mut alone = Alone::holding(true);
+    let before = alone.hold().deadline();
+    alone.bench.pass(3_000);
+    alone.renewed(numbers(&[1]));
+    assert_eq!(alone.hold().deadline(), before + Duration::from_secs(3));
+    assert_eq!(alone.why_lost(), None);
+}
+
+#[test]
+fn an_auto_renewed_lease_is_lost_at_its_deadline_and_its_release_is_told_at_once() {
+    let mut alone = Alone::holding(true);
+    alone.pass_deadline();
+    assert_eq!(alone.why_lost(), Some(LostReason::Expired));
+    assert!(alone.is_freed() && !alone.is_release_owed());
+    alone.release();
+    assert!(alone.is_release_owed());
+    let expired = Outcome::Released(ReleaseOutcome::Expired);
+    assert_eq!(alone.bench.told(), [(Ticket::from_u64(2), expired)]);
+}
+
+#[test]
+fn a_timer_that_is_early_takes_nothing_away() {
+    let mut alone = Alone::holding(true);
+    alone.input(Input::DeadlinePassed(alone.id()));
+    alone.input(Input::Return(alone.id()));
+    assert_eq!(alone.hold().lost(), None);
+}
+
+#[test]
+fn a_record_that_is_gone_is_a_lost_lease() {
+    for (reply, reason) in [(0, LostReason::Removed), (2, LostReason::Stolen)] {
+        let mut alone = Alone::holding(true);
+        alone.renewed(numbers(&[reply]));
+        assert_eq!(alone.why_lost(), Some(reason));
+        assert_eq!(alone.hold().lost(), Some(reason));
+    }
+}
+
+#[test]
+fn a_lost_lease_is_not_renewed_any_more() {
+    let mut alone = Alone::holding(true);
+    alone.lose(LostReason::Stolen);
+    alone.lose(LostReason::Expired);
+    assert_eq!(alone.why_lost(), None);
+    alone.input(Input::RenewalDue(alone.id()));
+    assert_eq!(alone.bench.calls(), []);
+}
+
+#[test]
+fn a_fixed_lease_is_forgotten_when_its_loss_is_told() {
+    let losses: [fn(&mut Alone); 4] = [
+        Alone::pass_deadline,
+        |alone| alone.renewed(numbers(&[0])),
+        |alone| alone.lose(LostReason::Expired),
+        |alone| {
+            alone.bench.now = alone.hold().deadline();
+            alone.input(Input::Return(alone.id()));
+        },
+    ];
+    for lose in losses {
+        let mut alone = Alone::holding(false);
+        lose(&mut alone);
+        assert!(alone.why_lost().is_some());
+        assert!(alone.is_forgotten());
+    }
+}
+
+#[test]
+fn a_client_that_closes_loses_what_it_holds_and_owes_its_releases() {
+    for is_renewed in [false, true] {
+        let mut alone = Alone::holding(is_renewed);
+        alone.lose(LostReason::Closed);
+        assert!(!alone.is_release_owed());
+        alone.input(Input::Dropped(alone.id()));
+        assert!(alone.is_release_owed());
+        assert_eq!(alone.holds.len(), 0);
+    }
+}

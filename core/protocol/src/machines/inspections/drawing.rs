@@ -1,0 +1,60 @@
+//! The drawing of a question, as rows.
+
+use std::collections::BTreeMap;
+
+use super::{Input, Inspections};
+use crate::ids::Ticket;
+use crate::io::Io;
+use crate::reply::CallError;
+use crate::step::Step;
+use crate::transitions::{Drawn, GONE, Labelled, NEW, Row, State};
+use crate::types::Event;
+
+const OPEN: &str = "Open";
+const ASKED: &str = "Asked";
+const TOLD: &str = "told";
+
+impl Drawn for Inspections {
+    type Id = Ticket;
+    const NAME: &'static str = "question";
+    const ROWS: &'static [Row] = &[
+        (NEW, "asked", ASKED),
+        // There is no connection.
+        (NEW, "asked", OPEN),
+        (OPEN, "connected", ASKED),
+        (ASKED, "answered", TOLD),
+        (ASKED, "disconnected", OPEN),
+        // A forced release.
+        (ASKED, "disconnected", TOLD),
+        (OPEN, "overdue", TOLD),
+        (ASKED, "overdue", TOLD),
+        (OPEN, "cancelled", GONE),
+        (ASKED, "cancelled", GONE),
+    ];
+
+    fn states(&self, _io: &Io) -> BTreeMap<Ticket, State> {
+        let state = |is_asked: bool| (if is_asked { ASKED } else { OPEN }, 0);
+        self.open
+            .iter()
+            .map(|(ticket, inspection)| (*ticket, state(inspection.is_asked)))
+            .collect()
+    }
+
+    fn ending(io: &Io, id: &Ticket) -> &'static str {
+        let is_told = |step: &Step| matches!(step, Step::Tell(Event::Completed { ticket, .. }) if ticket == id);
+        if io.steps().iter().any(is_told) { TOLD } else { GONE }
+    }
+}
+
+impl Labelled for Input {
+    fn label(&self) -> &'static str {
+        match self {
+            Self::Asked(..) => "asked",
+            Self::Connected => "connected",
+            Self::Answered(_, Err(CallError::Disconnected(_))) => "disconnected",
+            Self::Answered(..) => "answered",
+            Self::Overdue(_) => "overdue",
+            Self::Cancelled(_) => "cancelled",
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The drawing of a release, as rows.
+
+use std::collections::BTreeMap;
+
+use super::{Input, Releases, record_of};
+use crate::ids::ReleaseId;
+use crate::io::Io;
+use crate::transitions::{Drawn, GONE, Labelled, NEW, Row, State};
+
+const WAITING: &str = "Waiting";
+const SENT: &str = "Sent";
+
+impl Drawn for Releases {
+    type Id = ReleaseId;
+    const NAME: &'static str = "release";
+    const ROWS: &'static [Row] = &[
+        (NEW, "owed", SENT),
+        // No lane is open for it, or it is a late one.
+        (NEW, "owed", WAITING),
+        (NEW, "seen", SENT),
+        (NEW, "seen", WAITING),
+        (WAITING, "connected", SENT),
+        (WAITING, "due", SENT),
+        (WAITING, "client closes", SENT),
+        // An attempt of the same owner was cut off.
+        (SENT, "answered", WAITING),
+        (SENT, "answered", GONE),
+        (SENT, "error", WAITING),
+        (SENT, "disconnected", WAITING),
+        (SENT, "overdue", SENT),
+        (SENT, "overdue", WAITING),
+        // It is sent again by the command lane.
+        (SENT, "connected", SENT),
+        // The answer to one that was given up.
+        (WAITING, "answered", GONE),
+        // The record's TTL has passed.
+        (WAITING, "due", GONE),
+        (WAITING, "connected", GONE),
+        (SENT, "connected", GONE),
+        (SENT, "overdue", GONE),
+    ];
+
+    fn states(&self, _io: &Io) -> BTreeMap<ReleaseId, State> {
+        let state = |call: Option<crate::ids::CallId>| call.map_or((WAITING, 0), |call| (SENT, call.get()));
+        self.by_id
+            .iter()
+            .map(|(id, release)| (*id, state(release.call)))
+            .collect()
+    }
+}
+
+impl Labelled for Input {
+    fn label(&self) -> &'static str {
+        match self {
+            Self::Owed(_) => "owed",
+            Self::Due(_) => "due",
+            Self::Sent(_) => "sent",
+            Self::Answered(_, _, _, result) if record_of(result).is_some() => "answered",
+            Self::Answered(_, _, _, Err(crate::CallError::Disconnected(_))) => "disconnected",
+            Self::Answered(..) => "error",
+            Self::Overdue(..) => "overdue",
+            Self::Resolved(..) => "attempt answered",
+            Self::WaitOver(_) => "wait over",
+            Self::Cancelled(_) => "cancelled",
+            Self::Connected(..) => "connected",
+            Self::Closed => "client closes",
+            Self::Seen(..) => "seen",
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Releases alone.
+
+use super::*;
+use crate::kinds::Kind;
+use crate::machines::bench::{Bench, NODE, cut, keys, numbers, refusal};
+use crate::step::Ended;
+
+struct Alone {
+    bench: Bench,
+    releases: Releases,
+}
+
+impl Alone {
+    fn new(bench: Bench) -> Self {
+        let releases = Releases::default();
+        Self { bench, releases }
+    }
+
+    fn input(&mut self, input: Input) {
+        self.bench.io.take_steps();
+        self.releases.input(&mut self.bench.io, input, self.bench.now);
+    }
+
+    /// A hold of a reentrant lock that lasts for another 10 s ends.
+    fn owe(&mut self) -> ReleaseId {
+        self.owe_with(|_| {})
+    }
+
+    fn owe_with(&mut self, change: impl FnOnce(&mut Owed)) -> ReleaseId {
+        let until = self.bench.now + Duration::from_secs(10);
+        let mut owed = Owed {
+            lock: LockId::default(),
+            keys: keys(Kind::Lock),
+            owner: self.bench.io.owner_id(),
+            ticket: Some(Ticket::from_u64(1)),
+            hold: Some(Ended {
+                deadline: until,
+                until,
+                not_before: None,
+            }),
+            unresolved: Unresolved::default(),
+        };
+        change(&mut owed);
+        self.input(Input::Owed(owed));
+        self.releases.last
+    }
+
+    /// A waiter of a fair lock has gone, and its release is done. A late call may bring it back.
+    fn renounce(&mut self) -> Input {
+        let fair = keys(Kind::Fair);
+        let owner = self.bench.io.owner_id();
+        let id = self.owe_with(|owed| {
+            (owed.keys, owed.owner) = (Arc::clone(&fair), owner.clone());
+            (owed.ticket, owed.hold) = (None, None);
+        });
+        self.answer_last(id, numbers(&[0]));
+        assert!(self.releases.is_empty());
+        Input::Seen(LockId::default(), fair, owner, false)
+    }
+
+    fn answer(&mut self, id: ReleaseId, call: CallId, result: Result<Reply, CallError>) {
+        let in_flight = self.bench.finish(call);
+        self.input(Input::Answered(id, call, in_flight, result));
+    }
+
+    fn answer_last(&mut self, id: ReleaseId, result: Result<Reply, CallError>) {
+        let call = self.bench.call();
+        self.answer(id, call, result);
+    }
+
+    fn outcomes(&mut self) -> Vec<Outcome> {
+        self.bench.told().into_iter().map(|(_, outcome)| outcome).collect()
+    }
+
+    fn is_waiting(&mut self) -> bool {
+        self.bench.calls().is_empty() && !self.releases.is_empty()
+    }
+
+    fn connected(&mut self, lanes: &[Lane]) {
+        self.bench.open(lanes);
+        self.input(Input::Connected(NODE, lanes.to_vec()));
+    }
+}
+
+#[test]
+fn a_release_is_sent_at_once_and_its_caller_is_told_the_answer() {
+    for (reply, outcome) in [
+        (1, ReleaseOutcome::Released),
+        (0, ReleaseOutcome::Expired),
+        (2, ReleaseOutcome::Stolen),
+    ] {
+        let mut alone = Alone::new(Bench::new());
+        let id = alone.owe();
+        alone.answer_last(id, numbers(&[reply]));
+        assert_eq!(alone.outcomes(), [Outcome::Released(outcome)]);
+        assert!(alone.releases.is_empty());
+    }
+}
+
+#[test]
+fn without_a_connection_it_waits_for_one() {
+    let mut alone = Alone::new(Bench::without_connection());
+    alone.owe();
+    assert!(alone.is_waiting());
+    alone.connected(&[Lane::Command]);
+    alone.bench.call();
+}
+
+#[test]
+fn a_late_release_is_sent_when_its_time_has_come_or_the_client_closes() {
+    for is_closing in [false, true] {
+        let mut alone = Alone::new(Bench::new());
+        let at = alone.bench.now + Duration::from_secs(5);
+        let id = alone.owe_with(|owed| owed.hold.as_mut().unwrap().not_before = Some(at));
+        assert!(alone.is_waiting());
+        if is_closing {
+            alone.input(Input::Closed);
+        } else {
+            alone.bench.pass(5_000);
+            alone.input(Input::Due(id));
+        }
+        alone.bench.call();
+    }
+}
+
+#[test]
+fn an_attempt_that_was_cut_off_makes_it_repeat_itself() {
+    let mut alone = Alone::new(Bench::new());
+    let id = alone.owe_with(|owed| owed.unresolved.answered(CallId::from_u64(7), true));
+    alone.answer_last(id, numbers(&[0]));
+    assert!(alone.is_waiting());
+    alone.bench.pass(3_000);
+    alone.input(Input::Due(id));
+    alone.answer_last(id, numbers(&[1]));
+    assert!(alone.releases.is_empty());
+}
+
+#[test]
+fn a_release_that_was_refused_or_cut_off_is_sent_again_after_a_pause() {
+    for (result, pause) in [(refusal("LOADING"), 200), (cut(), 1), (refusal("ERR"), 3_000)] {
+        let mut alone = Alone::new(Bench::new());
+        let id = alone.owe();
+        alone.answer_last(id, result);
+        assert!(alone.is_waiting());
+        let due = alone.bench.now + Duration::from_millis(pause);
+        assert_eq!(alone.bench.io.due(Timer::ReleaseAgain(id)), Some(due));
+        alone.bench.now = due;
+        alone.input(Input::Due(id));
+        alone.bench.call();
+    }
+}
+
+#[test]
+fn an_overdue_release_is_sent_again_and_its_first_answer_counts() {
+    let mut alone = Alone::new(Bench::new());
+    let id = alone.owe();
+    let first = alone.bench.call();
+    alone.bench.pass(3_000);
+    alone.input(Input::Overdue(id, first));
+    let second = alone.bench.call();
+    // Nobody can tell which of them has removed it; the one that did ends the matter when the other is answered.
+    alone.answer(id, first, numbers(&[1]));
+    assert_eq!(alone.outcomes(), [Outcome::Released(ReleaseOutcome::Released)]);
+    alone.answer(id, second, numbers(&[0]));
+    assert!(alone.releases.is_empty());
+}
+
+#[test]
+fn an_overdue_release_without_a_connection_waits_and_a_late_answer_ends_it() {
+    let mut alone = Alone::new(Bench::new());
+    let id = alone.owe();
+    let call = alone.bench.call();
+    alone.bench.close(&[Lane::Command, Lane::Renewal]);
+    alone.input(Input::Overdue(id, call));
+    assert!(alone.is_waiting());
+    alone.answer(id, call, numbers(&[1]));
+    assert!(alone.releases.is_empty());
+}
+
+#[test]
+fn what_went_by_the_renewals_lane_is_sent_again_by_that_of_commands() {
+    let mut alone = Alone::new(Bench::without_connection());
+    alone.bench.open(&[Lane::Renewal]);
+    alone.owe();
+    assert_eq!(alone.bench.calls()[0].lane, Lane::Renewal);
+    alone.connected(&[Lane::Command]);
+    assert_eq!(alone.bench.calls()[0].lane, Lane::Command);
+}
+
+#[test]
+fn who_was_given_up_and_is_seen_to_hold_a_fair_lock_is_released_once_more() {
+    let mut alone = Alone::new(Bench::new());
+    let seen = alone.renounce();
+    alone.input(seen);
+    alone.bench.call();
+    let mut alone = Alone::new(Bench::new());
+    let seen = alone.renounce();
+    alone.bench.close(&[Lane::Command]);
+    alone.input(seen);
+    assert!(alone.is_waiting());
+}
+
+#[test]
+fn who_was_never_given_up_here_is_not_released() {
+    let mut alone = Alone::new(Bench::new());
+    let owner = alone.bench.io.owner_id();
+    alone.input(Input::Seen(LockId::default(), keys(Kind::Fair), owner, true));
+    assert!(alone.releases.is_empty());
+}
+
+#[test]
+fn nothing_is_owed_any_more_when_the_ttl_has_passed() {
+    let ends: [fn(&mut Alone, ReleaseId); 2] = [
+        |alone, id| alone.input(Input::Due(id)),
+        |alone, _| alone.connected(&[Lane::Command]),
+    ];
+    for end in ends {
+        let mut alone = Alone::new(Bench::without_connection());
+        let id = alone.owe();
+        alone.bench.pass(10_000);
+        end(&mut alone, id);
+        assert_eq!(alone.outcomes(), [Outcome::Released(ReleaseOutcome::Unknown)]);
+        assert!(alone.releases.is_empty());
+    }
+}
+
+#[test]
+fn the_same_holds_for_one_that_is_not_answered() {
+    let ends: [fn(&mut Alone, ReleaseId, CallId); 2] = [
+        |alone, id, call| alone.input(Input::Overdue(id, call)),
+        |alone, _, _| alone.connected(&[Lane::Command]),
+    ];
+    for end in ends {
+        let mut alone = Alone::new(Bench::new());
+        let id = alone.owe();
+        let call = alone.bench.call();
+        alone.bench.pass(10_000);
+        end(&mut alone, id, call);
+        assert!(alone.releases.is_empty());
+    }
+}
+
+#[test]
+fn its_caller_waits_no_longer_than_one_command_timeout_and_it_goes_on() {
+    let mut alone = Alone::new(Bench::new());
+    let id = alone.owe();
+    alone.input(Input::WaitOver(id));
+    assert_eq!(alone.outcomes(), [Outcome::Released(ReleaseOutcome::Unknown)]);
+    assert_eq!(alone.releases.len(), 1);
+}
+
+#[test]
+fn a_caller_that_goes_away_is_told_nothing_and_it_goes_on() {
+    let mut alone = Alone::new(Bench::new());
+    let id = alone.owe();
+    alone.input(Input::Cancelled(Ticket::from_u64(1)));
+    assert_eq!(alone.releases.len(), 1);
+    alone.answer_last(id, numbers(&[1]));
+    assert_eq!(alone.outcomes(), []);
+}

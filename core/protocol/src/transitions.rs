@@ -1,0 +1,127 @@
+//! Which of the drawn transitions of the machines are taken, for tests.
+//!
+//! Beside each machine, `drawing.rs` has its drawing as rows. A machine looks at its states before
+//! and after each input. A change that no row has fails the test that made it; the others are
+//! noted, and `machines/check.rs` says which rows no test has taken. Without tests, and without the
+//! feature `transitions`, all this is nothing.
+
+#[cfg(any(test, feature = "transitions"))]
+pub(crate) use self::noted::{Drawn, GONE, Labelled, NEW, Row, State, after, before};
+#[cfg(not(any(test, feature = "transitions")))]
+pub(crate) use self::unnoted::{after, before};
+
+#[cfg(any(test, feature = "transitions"))]
+mod noted {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::fs::OpenOptions;
+    use std::io::Write;
+    use std::sync::{Mutex, PoisonError};
+
+    use crate::io::Io;
+
+    /// A state, an input, and the state that follows.
+    pub(crate) type Row = (&'static str, &'static str, &'static str);
+    /// A state by its name in the drawing; of what stays in one, a number that tells whether
+    /// something was done all the same.
+    pub(crate) type State = (&'static str, u64);
+
+    /// The state of what was not there before.
+    pub(crate) const NEW: &str = "new";
+    /// The state of what is not there any more.
+    pub(crate) const GONE: &str = "gone";
+
+    /// A machine whose drawing is a table.
+    pub(crate) trait Drawn {
+        /// What names one of those that the machine keeps.
+        type Id: Ord;
+        /// What it keeps.
+        const NAME: &'static str;
+        /// Its drawing.
+        const ROWS: &'static [Row];
+
+        /// The states of all that it keeps.
+        fn states(&self, io: &Io) -> BTreeMap<Self::Id, State>;
+
+        /// How one has ended that is kept no more.
+        fn ending(_io: &Io, _id: &Self::Id) -> &'static str {
+            GONE
+        }
+    }
+
+    /// An input that has a name in the drawing.
+    pub(crate) trait Labelled {
+        fn label(&self) -> &'static str;
+    }
+
+    /// A machine's states before an input.
+    pub(crate) struct Before<Id> {
+        label: &'static str,
+        states: BTreeMap<Id, State>,
+    }
+
+    pub(crate) fn before<M: Drawn>(machine: &M, io: &Io, input: &impl Labelled) -> Before<M::Id> {
+        Before {
+            label: input.label(),
+            states: machine.states(io),
+        }
+    }
+
+    /// Notes what has changed since.
+    pub(crate) fn after<M: Drawn>(machine: &M, io: &Io, before: &Before<M::Id>) {
+        let states = machine.states(io);
+        for (id, from) in &before.states {
+            match states.get(id) {
+                Some(to) if to == from => {}
+                Some(to) => took::<M>((from.0, before.label, to.0)),
+                None => took::<M>((from.0, before.label, M::ending(io, id))),
+            }
+        }
+        for (_, to) in states.iter().filter(|(id, _)| !before.states.contains_key(id)) {
+            took::<M>((NEW, before.label, to.0));
+        }
+    }
+
+    fn took<M: Drawn>(row: Row) {
+        let line = written(M::NAME, row);
+        assert!(M::ROWS.contains(&row), "not drawn: {line}");
+        note(line);
+    }
+
+    /// A row as the record has it.
+    pub(crate) fn written(name: &str, (from, input, to): Row) -> String {
+        format!("{name}: {from} -- {input} --> {to}")
+    }
+
+    /// Adds a row to the file that `LEASEHOLD_TRANSITIONS` names, if it does. Each process adds it once.
+    fn note(line: String) {
+        static NOTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+        let Some(path) = std::env::var_os("LEASEHOLD_TRANSITIONS") else {
+            return;
+        };
+        let mut noted = NOTED.lock().unwrap_or_else(PoisonError::into_inner);
+        if !noted.contains(&line) {
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+            assert!(written.is_ok(), "{written:?}");
+            noted.insert(line);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) use self::noted::written;
+
+#[cfg(not(any(test, feature = "transitions")))]
+mod unnoted {
+    use crate::io::Io;
+
+    pub(crate) struct Before;
+
+    #[inline(always)]
+    pub(crate) const fn before<M, I>(_machine: &M, _io: &Io, _input: &I) -> Before {
+        Before
+    }
+
+    #[inline(always)]
+    pub(crate) const fn after<M>(_machine: &M, _io: &Io, _before: &Before) {}
+}
