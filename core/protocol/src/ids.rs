@@ -46,7 +46,7 @@ pub(crate) enum Verb {
 }
 
 impl Ticket {
-    /// The ticket of this number. Tickets sort by their numbers.
+    /// The ticket of this number, which tells its verb in the two lowest bits, so that tickets sort by their numbers.
     pub(crate) const fn new(number: u64, verb: Verb) -> Self {
         Self((number << 2) | verb as u64)
     }

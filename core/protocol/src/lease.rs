@@ -149,7 +149,7 @@ pub(crate) struct LeasePlan {
     /// The lease.
     pub(crate) length: Duration,
     /// Whether the watchdog renews it.
-    pub(crate) watched: bool,
+    pub(crate) renewed: bool,
 }
 
 impl LeasePlan {
@@ -157,12 +157,12 @@ impl LeasePlan {
     pub(crate) fn of(terms: LeaseTerms, client: LeaseDuration) -> Self {
         Self {
             length: terms.length().unwrap_or(client).get(),
-            watched: terms.is_renewed(),
+            renewed: terms.is_renewed(),
         }
     }
 
     /// Whether both are renewed, and this one for at least as long: then the other needs nothing more.
     pub(crate) fn renews_for(&self, other: Self) -> bool {
-        self.watched && other.watched && self.length >= other.length
+        self.renewed && other.renewed && self.length >= other.length
     }
 }

@@ -409,7 +409,7 @@ impl Locks {
             }
             Step::Left(lock, ticket) => return self.fair(Fair::Left(lock, ticket), now),
             Step::Found(ticket, lock, keys, found) => return self.fair(Fair::Found(lock, ticket, keys, found), now),
-            Step::PollSoon(lock) | Step::MissedNews(lock, None) => return self.fair(Fair::PollSoon(lock), now),
+            Step::PollSoon(lock) | Step::MissedMessages(lock, None) => return self.fair(Fair::PollSoon(lock), now),
             Step::PollBy(lock, by) => return self.fair(Fair::PollBy(lock, by), now),
             Step::GrantTold(lock, payload) => return self.fair(Fair::Told(lock, payload), now),
             Step::GhostReleased(lock) => return self.fair(Fair::GhostReleased(lock), now),
@@ -422,7 +422,7 @@ impl Locks {
             Step::Refused(ticket, remaining, is_nobodys) => Wait::Refused(ticket, remaining, is_nobodys),
             Step::Sleep(ticket, remaining) => Wait::Sleep(ticket, remaining),
             Step::Ask(ticket) => Wait::Ask(ticket),
-            Step::StaleAnswer(ticket) | Step::MissedNews(_, Some(ticket)) => Wait::MissedNews(ticket),
+            Step::StaleAnswer(ticket) | Step::MissedMessages(_, Some(ticket)) => Wait::MissedMessages(ticket),
             Step::Advance(lock) => Wait::Advance(lock),
             Step::Held(lock, hold) => Wait::Held(lock, hold),
             Step::Freed(lock, hold) => Wait::Freed(lock, hold),

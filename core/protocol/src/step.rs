@@ -72,7 +72,7 @@ pub(crate) enum Step {
     GrantTold(LockId, Vec<u8>),
     /// Others listened to the lock's channel before: what was published passed this waiter by,
     /// or those in the server's queue.
-    MissedNews(LockId, Option<Ticket>),
+    MissedMessages(LockId, Option<Ticket>),
     /// The lock may be free.
     MayBeFree(LockId),
 

@@ -7,15 +7,20 @@ use std::hash::{BuildHasherDefault, Hasher};
 use crate::ids::{CallId, HoldId, LeaseId, LockId, ReleaseId, Ticket};
 use crate::instant::Instant;
 
-/// A reason to wake up. Each is set at most once at a time.
+/// A reason to wake up. Each is set at most once at a time. Of those that are due at one
+/// instant, the one that stands first here comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Timer {
     /// A call's answer is overdue.
     CallTimeout(CallId),
     /// A waiter asks the server again.
     Wake(Ticket),
+    /// A quorum attempt asks again.
+    Pause(Ticket),
     /// A waiter's wait is over.
     Wait(Ticket),
+    /// The wait of a quorum attempt's caller is over.
+    QuorumWait(Ticket),
     /// A caller has waited long enough for the answer to a question.
     Answer(Ticket),
     /// A caller has waited long enough for its extension.
@@ -34,12 +39,9 @@ pub(crate) enum Timer {
     Poll(LockId),
     /// A message came too soon after others that were in vain: now it may make waiters ask.
     Heard(LockId),
-    /// A round of a quorum attempt has taken long enough.
+    /// A round of a quorum attempt has taken long enough. After `QuorumWait`: a caller that is
+    /// told at the same instant has not asked in vain for those behind it.
     Round(Ticket),
-    /// A quorum attempt asks again.
-    Pause(Ticket),
-    /// The wait of a quorum attempt's caller is over.
-    QuorumWait(Ticket),
     /// A majority can no longer be relied on.
     Majority(LeaseId),
     /// A name that nobody waits for is forgotten.
@@ -190,6 +192,28 @@ mod tests {
 
     fn renewal(number: u64) -> Timer {
         Timer::Renew((0..number).fold(HoldId::default(), |id, _| id.next()))
+    }
+
+    #[test]
+    fn a_wait_that_ends_with_its_round_ends_first() {
+        let mut timers = Timers::default();
+        let (of, other) = (Ticket::from_u64(1), Ticket::from_u64(2));
+        for timer in [
+            Timer::Round(of),
+            Timer::Silence(other),
+            Timer::QuorumWait(of),
+            Timer::Wake(other),
+        ] {
+            timers.set(timer, at(7));
+        }
+        let due: Vec<Timer> = std::iter::from_fn(|| timers.take_due(at(7))).collect();
+        let expected = [
+            Timer::Wake(other),
+            Timer::QuorumWait(of),
+            Timer::Silence(other),
+            Timer::Round(of),
+        ];
+        assert_eq!(due, expected);
     }
 
     #[test]

@@ -119,7 +119,8 @@ impl Members {
         while let Some(told) = self.locks.next_told() {
             match told {
                 Told::Event(event) => self.tell(event),
-                entered @ Told::Entered(..) => self.member_events.push_back(entered),
+                // Before what the same answer brings for members: it may end the gathering that has to know.
+                entered @ Told::Entered(..) => self.member_events.push_front(entered),
             }
         }
         result

@@ -25,5 +25,5 @@ mod spec;
 pub(crate) use keys::{Attempt, Invocation, Keys};
 pub use kind::Kind;
 pub use permits::Permits;
-pub(crate) use replies::{Answer, Record, parse_news, parse_number, parse_record};
+pub(crate) use replies::{Answer, Record, parse_grant, parse_number, parse_record};
 pub(crate) use spec::{Again, Gate, Holders, Inside};

@@ -8,7 +8,7 @@
 //!   {0, left, holder, held, limit}   the same, of permits (`HeldReply::Permits`)
 //! a renewal, a release, or what an operator does
 //!   {1}, {1, listeners}              it was the owner's
-//!   {1, listeners, news}             the same, and the lock was granted to a waiter of this client
+//!   {1, listeners, grant}             the same, and the lock was granted to a waiter of this client
 //!   {0}                              there is no record
 //!   {2}                              it is another owner's
 //! ```
@@ -89,7 +89,7 @@ pub(crate) fn parse_record(reply: &Reply) -> Option<Record> {
     let Reply::Array(parts) = reply else { return None };
     match parts.as_slice() {
         [Reply::Int(1)] => Some(Record::Mine { listeners: 0 }),
-        // The third is news for `parse_news`.
+        // The third is grant for `parse_grant`.
         [Reply::Int(1), Reply::Int(listeners)] | [Reply::Int(1), Reply::Int(listeners), Reply::Bytes(_)] => {
             Some(Record::Mine {
                 listeners: u32::try_from(*listeners).unwrap_or(0),
@@ -102,10 +102,10 @@ pub(crate) fn parse_record(reply: &Reply) -> Option<Record> {
 }
 
 /// What the reply to a release says of a waiter of the same client that was granted the lock by it.
-pub(crate) fn parse_news(reply: &Reply) -> Option<&[u8]> {
+pub(crate) fn parse_grant(reply: &Reply) -> Option<&[u8]> {
     match reply {
         Reply::Array(parts) => match parts.as_slice() {
-            [Reply::Int(1), Reply::Int(_), Reply::Bytes(news)] => Some(news),
+            [Reply::Int(1), Reply::Int(_), Reply::Bytes(grant)] => Some(grant),
             _ => None,
         },
         _ => None,

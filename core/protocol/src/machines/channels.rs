@@ -32,8 +32,8 @@ use crate::transitions;
 pub(crate) enum Input<'a> {
     /// This waiter of a lock listens for its releases, or those in the server's queue.
     Listen(LockId, NodeId, Arc<[u8]>, Option<Ticket>),
-    /// A waiter in the server's queue listens for grants. Until the server confirms that they
-    /// may pass unheard; then the waiters ask.
+    /// A waiter in the server's queue listens for grants. Until the server confirms
+    /// that, they may pass unheard; then the waiters ask.
     ListenForGrants(LockId, NodeId, Arc<[u8]>),
     /// Nobody waits for the lock any more.
     Leave(LockId),
@@ -133,7 +133,7 @@ impl Channels {
         })
     }
 
-    /// Says so if the channel was listened to before, so that news may have passed this lock by.
+    /// Says so if the channel was listened to before, so that messages may have passed this lock by.
     fn listen_for_releases(&mut self, io: &mut Io, of: (LockId, Option<Ticket>), node: NodeId, channel: Arc<[u8]>) {
         let (lock, ticket) = of;
         if self.is_listening(lock) {
@@ -142,7 +142,7 @@ impl Channels {
         let was_confirmed = self.listen(io, lock, node, Arc::clone(&channel));
         self.ears(lock, node).releases = Some((channel, was_confirmed));
         if was_confirmed {
-            io.step(Step::MissedNews(lock, ticket));
+            io.step(Step::MissedMessages(lock, ticket));
         }
     }
 

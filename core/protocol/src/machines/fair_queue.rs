@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::news::{ClockSeen, News};
+use super::grant_message::{ClockSeen, GrantMessage};
 use crate::calls::{InFlight, Purpose};
 use crate::defects::Defect;
 use crate::ids::{CallId, LockId, Ticket};
@@ -47,7 +47,7 @@ use crate::types::Lane;
 const WORTH_TAKING: Duration = Duration::from_millis(1_500);
 /// A waiter is dead after 3 s.
 const LONGEST_HEARTBEAT: Duration = Duration::from_secs(1);
-/// After news of a grant to nobody has caused a release, such news is not believed for so long:
+/// After a message of a grant to nobody has caused a release, such messages are not believed for so long:
 /// whoever may publish could make it cause any number of them.
 const GHOST_GAP: Duration = Duration::from_millis(100);
 
@@ -79,12 +79,12 @@ pub(crate) enum Input {
 /// The fair waiters of a client.
 #[derive(Debug, Default)]
 pub(crate) struct FairQueue {
-    by_lock: BTreeMap<LockId, Line>,
+    by_lock: BTreeMap<LockId, Queue>,
 }
 
 /// The waiters of one lock.
 #[derive(Debug, Default)]
-struct Line {
+struct Queue {
     /// In order of arrival.
     waiting: BTreeMap<Ticket, Waiter>,
     /// The keys that they share.
@@ -123,10 +123,10 @@ impl FairQueue {
                 self.by_lock.entry(lock).or_default().waiting.insert(ticket, waiter);
             }
             Input::Left(lock, ticket) => {
-                let Some(line) = self.by_lock.get_mut(&lock) else {
+                let Some(queue) = self.by_lock.get_mut(&lock) else {
                     return;
                 };
-                if line.waiting.remove(&ticket).is_some() && line.waiting.is_empty() {
+                if queue.waiting.remove(&ticket).is_some() && queue.waiting.is_empty() {
                     io.stop(Timer::Poll(lock));
                 }
             }
@@ -141,8 +141,8 @@ impl FairQueue {
             Input::Answered(lock, call, result) => self.answered(io, lock, call, result, now),
             Input::Told(lock, payload) => self.told(io, lock, &payload, now),
             Input::GhostReleased(lock) => {
-                if let Some(line) = self.by_lock.get_mut(&lock) {
-                    line.last_ghost = Some(now);
+                if let Some(queue) = self.by_lock.get_mut(&lock) {
+                    queue.last_ghost = Some(now);
                 }
             }
             Input::Forget(lock) => {
@@ -171,8 +171,8 @@ impl FairQueue {
         keys: Arc<Keys>,
         now: Instant,
     ) {
-        let line = self.by_lock.entry(lock).or_default();
-        if let Some(waiter) = line.waiting.get_mut(&ticket) {
+        let queue = self.by_lock.entry(lock).or_default();
+        if let Some(waiter) = queue.waiting.get_mut(&ticket) {
             waiter.found(found);
         }
         if io.due(Timer::Poll(lock)).is_none() {
@@ -182,15 +182,15 @@ impl FairQueue {
         let grants = keys.grants(io.config().client);
         io.step(Step::ListenForGrants(lock, keys.node, grants));
         io.step(Step::Listen(lock, keys.node, Arc::clone(&keys.channel), None));
-        line.keys = Some(keys);
+        queue.keys = Some(keys);
     }
 
     fn poll_soon(&mut self, io: &mut Io, lock: LockId, now: Instant) {
-        let line = self.by_lock.get(&lock);
-        let Some(line) = line.filter(|line| !line.waiting.is_empty()) else {
+        let queue = self.by_lock.get(&lock);
+        let Some(queue) = queue.filter(|queue| !queue.waiting.is_empty()) else {
             return;
         };
-        let earliest = line.last_poll.map_or(now, |last| last + MIN_GAP);
+        let earliest = queue.last_poll.map_or(now, |last| last + MIN_GAP);
         if earliest <= now {
             self.poll(io, lock, now);
         } else {
@@ -200,18 +200,18 @@ impl FairQueue {
 
     /// Says that the waiters live, and asks how the queue stands.
     fn poll(&mut self, io: &mut Io, lock: LockId, now: Instant) {
-        let line = self.by_lock.get_mut(&lock);
-        let Some(line) = line.filter(|line| !line.waiting.is_empty()) else {
+        let queue = self.by_lock.get_mut(&lock);
+        let Some(queue) = queue.filter(|queue| !queue.waiting.is_empty()) else {
             return;
         };
-        let Some(keys) = line.keys.clone() else { return };
-        line.last_poll = Some(now);
+        let Some(keys) = queue.keys.clone() else { return };
+        queue.last_poll = Some(now);
         let heartbeat = heartbeat(io);
         io.set(Timer::Poll(lock), now + heartbeat);
         if !io.is_connected(keys.node) {
             return;
         }
-        let queued = line.waiting.iter().filter(|(_, waiter)| waiter.found.is_some());
+        let queued = queue.waiting.iter().filter(|(_, waiter)| waiter.found.is_some());
         let (tickets, waiters): (Vec<Ticket>, Vec<(OwnerId, bool)>) = queued
             .map(|(ticket, waiter)| (*ticket, (waiter.owner.clone(), waiter.fencing)))
             .unzip();
@@ -223,7 +223,7 @@ impl FairQueue {
             if !io.has(Defect::PollsAreNoAttempts) {
                 io.step(Step::Polled(call, tickets.to_vec()));
             }
-            line.polls.insert(call, tickets.to_vec());
+            queue.polls.insert(call, tickets.to_vec());
         }
     }
 
@@ -236,8 +236,8 @@ impl FairQueue {
         now: Instant,
     ) {
         let was_cut = in_flight.was_cut(&result);
-        let line = self.by_lock.get_mut(&lock);
-        let polled = line.and_then(|line| line.polls.remove(&call)).unwrap_or_default();
+        let queue = self.by_lock.get_mut(&lock);
+        let polled = queue.and_then(|queue| queue.polls.remove(&call)).unwrap_or_default();
         // If its connection closed, it may run after the release of one that has left.
         io.step(Step::PollAnswered(call, was_cut, polled.clone()));
         let standing = match result {
@@ -264,12 +264,12 @@ impl FairQueue {
         polled: &[Ticket],
         now: Instant,
     ) {
-        let Some(line) = self.by_lock.get_mut(&lock) else {
+        let Some(queue) = self.by_lock.get_mut(&lock) else {
             return;
         };
-        let granted = line.find(standing.holder.as_bytes());
+        let granted = queue.find(standing.holder.as_bytes());
         for ticket in polled.iter().filter(|ticket| Some(**ticket) != granted) {
-            let waiter = line.waiting.get_mut(ticket);
+            let waiter = queue.waiting.get_mut(ticket);
             // One that has since asked under another owner id is not known to be in the queue.
             if let Some(waiter) = waiter.filter(|waiter| waiter.found.is_some()) {
                 waiter.found((sent, standing.now));
@@ -292,24 +292,25 @@ impl FairQueue {
 
     /// The server tells this client of a grant.
     fn told(&mut self, io: &mut Io, lock: LockId, payload: &[u8], now: Instant) {
-        let Some(news) = News::parse(payload) else {
+        let Some(message) = GrantMessage::parse(payload) else {
             return io.step(Step::Heard(lock));
         };
-        let line = self.by_lock.get(&lock);
-        let granted = line.and_then(|line| Some((line, line.find(news.owner)?)));
-        let Some((line, ticket)) = granted else {
-            return self.told_of_nobody(io, lock, news.owner, now);
+        let queue = self.by_lock.get(&lock);
+        let granted = queue.and_then(|queue| Some((queue, queue.find(message.owner)?)));
+        let Some((queue, ticket)) = granted else {
+            return self.told_of_nobody(io, lock, message.owner, now);
         };
-        let Some(waiter) = line.waiting.get(&ticket) else {
+        let Some(waiter) = queue.waiting.get(&ticket) else {
             return;
         };
         let believes_all = io.has(Defect::NewsIsBelieved);
         match waiter.found {
             None => io.step(Step::StaleAnswer(ticket)),
             Some(found)
-                if news.is_plausible(found, waiter.fencing, now) || (believes_all && news.is_late_enough(found)) =>
+                if message.is_plausible(found, waiter.fencing, now)
+                    || (believes_all && message.is_late_enough(found)) =>
             {
-                self.take_turn(io, (lock, ticket), news.token, (found.0, PROVISIONAL), now);
+                self.take_turn(io, (lock, ticket), message.token, (found.0, PROVISIONAL), now);
             }
             // It comes too late, or from a stranger.
             Some(_) => io.step(Step::Heard(lock)),
@@ -319,7 +320,7 @@ impl FairQueue {
     /// A message tells of a grant to an owner that does not wait here: to nobody, or it was
     /// asked for meanwhile.
     fn told_of_nobody(&mut self, io: &mut Io, lock: LockId, owner: &[u8], now: Instant) {
-        let last_ghost = self.by_lock.get(&lock).and_then(|line| line.last_ghost);
+        let last_ghost = self.by_lock.get(&lock).and_then(|queue| queue.last_ghost);
         if last_ghost.is_some_and(|last| now < last + GHOST_GAP) {
             return;
         }
@@ -337,8 +338,8 @@ impl FairQueue {
         (sent, ttl): (Instant, Duration),
         now: Instant,
     ) {
-        let line = self.by_lock.get(&lock);
-        let Some(waiter) = line.and_then(|line| line.waiting.get(&ticket)) else {
+        let queue = self.by_lock.get(&lock);
+        let Some(waiter) = queue.and_then(|queue| queue.waiting.get(&ticket)) else {
             return;
         };
         // A poll has tokens for those only that it named.
@@ -357,7 +358,7 @@ impl FairQueue {
     }
 }
 
-impl Line {
+impl Queue {
     /// The waiter of this owner id.
     fn find(&self, owner: &[u8]) -> Option<Ticket> {
         let is_it = |(_, waiter): &(&Ticket, &Waiter)| waiter.owner.as_bytes() == owner;

@@ -36,7 +36,7 @@ use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{CallId, LockId, NodeId, ReleaseId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
-use crate::kinds::{Keys, Record, parse_news, parse_record};
+use crate::kinds::{Keys, Record, parse_grant, parse_record};
 use crate::owner::OwnerId;
 use crate::periods::MAX_ATTEMPT;
 use crate::reply::{CallError, Refusal, Reply};
@@ -278,8 +278,8 @@ impl Releases {
         if release.other_lane == Some(call) {
             release.other_lane = None;
         }
-        if let Some(news) = result.as_ref().ok().and_then(parse_news) {
-            io.step(Step::GrantReplied(Arc::clone(&release.keys), news.to_vec()));
+        if let Some(grant) = result.as_ref().ok().and_then(parse_grant) {
+            io.step(Step::GrantReplied(Arc::clone(&release.keys), grant.to_vec()));
         }
         let Some(record) = record_of(result) else {
             self.not_done(io, id, in_flight, result, now);

@@ -11,11 +11,11 @@
 
 mod acquiring;
 mod giving_up;
+mod grant_messages;
 mod holding;
 mod lanes;
 mod lapsing;
 mod losing;
-mod news;
 mod operating;
 mod queueing;
 mod renewing;

@@ -7,7 +7,7 @@ use leasehold_protocol::{
     Ticket,
 };
 
-use crate::world::{LATENCY, World, by_ms, error, fixed, from, granted, ms, wants, watched};
+use crate::world::{LATENCY, World, by_ms, error, fixed, from, granted, ms, renewed, wants, watched};
 
 /// Requests for locks of these names, by one context.
 fn locks<const N: usize>(names: [&str; N]) -> Vec<AcquireRequest> {
@@ -191,6 +191,24 @@ fn what_is_entered_for_renewal_while_several_are_taken_stays_renewed() {
     world.run_for(ms(30_000));
     assert_eq!(world.lost(0), []);
     world.release(1, right.lease);
+}
+
+#[test]
+fn what_is_entered_for_renewal_stays_renewed_though_the_same_answer_ends_the_taking() {
+    let mut world = World::with(1, watched(5_000));
+    world.reply_latency = ms(30);
+    let mut fixed_one = from(1, "left");
+    fixed_one.lease = fixed(10_000);
+    world.hold(0, fixed_one);
+    // One renewal is answered for both: it ends the taking, and then lets the other caller in.
+    let several = world.acquire_all(0, with_lease(locks(["left"]), fixed(20_000)));
+    let mut renewed_one = from(1, "left");
+    renewed_one.lease = renewed(15_000);
+    let inner = world.acquire(0, renewed_one);
+    granted(world.outcome(0, several));
+    granted(world.outcome(0, inner));
+    world.run_for(ms(60_000));
+    assert_eq!(world.lost(0), []);
 }
 
 #[test]

@@ -141,7 +141,7 @@ impl Gathering {
         let least = if self.tries_once() { Duration::ZERO } else { MIN_GAP };
         request.wait = self.until.map(|until| until.saturating_since(now).max(least));
         let plan = LeasePlan {
-            watched: true,
+            renewed: true,
             ..self.plan
         };
         let keys = Keys::new(request.kind, &request.name, NodeId::default());
@@ -265,7 +265,7 @@ impl Gathering {
     /// All locks are held for their full length.
     pub(super) fn finish(self, members: &mut Members, now: Instant) -> Gathered {
         let deadline = members.earliest_deadline(&self.leases);
-        if !self.plan.watched {
+        if !self.plan.renewed {
             self.renew_as_before(members, now);
         }
         Gathered {
@@ -282,7 +282,7 @@ impl Gathering {
     /// caller.
     pub(super) fn stays_renewed(&mut self, id: HoldId, plan: LeasePlan) {
         let before = self.around.get_mut(&id);
-        if let Some(before) = before.filter(|before| plan.watched && !before.renews_for(plan)) {
+        if let Some(before) = before.filter(|before| plan.renewed && !before.renews_for(plan)) {
             *before = plan;
         }
     }

@@ -113,7 +113,7 @@ impl HeldLocks {
             levels: vec![lease],
             context: gathered.context,
             locks: gathered.locks,
-            is_renewed: gathered.plan.watched,
+            is_renewed: gathered.plan.renewed,
             lost: None,
             deadline,
         };
@@ -135,7 +135,7 @@ impl HeldLocks {
             return;
         };
         multi.levels.push(lease);
-        multi.is_renewed |= plan.watched;
+        multi.is_renewed |= plan.renewed;
         self.levels.insert(lease, first);
         for member in &multi.members {
             members.hold(holds::Input::Watch(*member, plan), now);

@@ -94,5 +94,5 @@ fn who_comes_to_a_channel_that_was_confirmed_before_has_missed_news() {
     let mut alone = Alone::confirmed();
     let name = Arc::clone(&alone.name);
     alone.input(Input::Listen(alone.lock.next(), NODE, name, None));
-    assert!(matches!(alone.bench.io.steps(), [Step::MissedNews(_, None)]));
+    assert!(matches!(alone.bench.io.steps(), [Step::MissedMessages(_, None)]));
 }

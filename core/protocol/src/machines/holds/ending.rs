@@ -22,7 +22,7 @@ impl Holds {
         }
         let lock = hold.lock();
         // A client that closes releases what it holds.
-        let is_forgotten = !hold.plan().watched && reason != LostReason::Closed;
+        let is_forgotten = !hold.plan().renewed && reason != LostReason::Closed;
         for lease in hold.levels() {
             io.step(Step::Tell(Event::Lost { lease: *lease, reason }));
         }

@@ -82,7 +82,7 @@ impl Holds {
             }
             Input::DeadlinePassed(id) => self.deadline_passed(io, id, now),
             Input::Return(id) => {
-                let is_over = |hold: &Hold| !hold.plan().watched && now >= hold.deadline();
+                let is_over = |hold: &Hold| !hold.plan().renewed && now >= hold.deadline();
                 if self.get(id).is_some_and(is_over) {
                     self.deadline_passed(io, id, now);
                 }
@@ -204,7 +204,7 @@ impl Holds {
 
 /// A mistake: what a re-entry asks for, as if it were no longer than what there is.
 fn misread_reentry(io: &Io, hold: &Hold, plan: LeasePlan) -> LeasePlan {
-    if io.has(Defect::ReentryKeepsLength) && hold.plan().watched && plan.watched {
+    if io.has(Defect::ReentryKeepsLength) && hold.plan().renewed && plan.renewed {
         return LeasePlan {
             length: hold.plan().length,
             ..plan

@@ -31,7 +31,7 @@ impl Alone {
             context: Some(Context::from_u64(1)),
             plan: LeasePlan {
                 length: LEASE,
-                watched: is_renewed,
+                renewed: is_renewed,
             },
             max_hold: None,
             token: None,

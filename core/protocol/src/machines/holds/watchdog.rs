@@ -143,7 +143,7 @@ impl Watchdog {
     /// Renews it as `plan` says, if it is not renewed yet or for less; says whether that is
     /// new. Until the last level is released the longest of its auto-renewed leases counts.
     pub(super) fn watch(&mut self, plan: LeasePlan) -> bool {
-        let is_new = plan.watched && !self.plan.renews_for(plan);
+        let is_new = plan.renewed && !self.plan.renews_for(plan);
         if is_new {
             self.plan = plan;
         }
@@ -164,7 +164,7 @@ impl Watchdog {
     /// before the first renewal. An auto-renewed lease may be the shorter one.
     pub(super) fn schedule_first(&self, io: &mut Io, id: HoldId, new: (Instant, Duration)) {
         let (sent, ttl) = new;
-        let watched_for = self.plan.watched.then_some(self.plan.length);
+        let watched_for = self.plan.renewed.then_some(self.plan.length);
         let first = ttl.min(watched_for.unwrap_or(ttl));
         io.set(Timer::Deadline(id), self.deadline);
         io.set(Timer::Renew(id), sent + first.checked_div(3).unwrap_or_default());
@@ -176,7 +176,7 @@ impl Watchdog {
         io.set(Timer::Deadline(id), self.deadline);
         if !self.reaches(self.wanted_until) {
             self.renew(io, record, None, now);
-        } else if self.plan.watched {
+        } else if self.plan.renewed {
             // Also when the record lasts to the end of `max_hold`: it may be taken away before.
             // What was taken or lost together is not renewed together for ever.
             let third = self.plan.length.checked_div(3).unwrap_or_default();
@@ -189,7 +189,7 @@ impl Watchdog {
 
     /// A fixed hold that lasts as long as it is wanted is not renewed, though it was.
     pub(super) fn renew_no_more(&self, io: &mut Io, id: HoldId) {
-        if !self.plan.watched && self.renewal.is_none() && self.reaches(self.wanted_until) {
+        if !self.plan.renewed && self.renewal.is_none() && self.reaches(self.wanted_until) {
             io.stop(Timer::Renew(id));
         }
     }
@@ -211,7 +211,7 @@ impl Watchdog {
             io.stop(Timer::Renew(id));
             return;
         };
-        let lease = if self.plan.watched {
+        let lease = if self.plan.renewed {
             self.plan.length
         } else {
             Duration::ZERO
@@ -237,7 +237,7 @@ impl Watchdog {
     pub(super) fn connected(&mut self, io: &mut Io, record: &Record<'_>, lane: Lane, now: Instant) {
         // A lane that has just failed may fail again, and there may be no time for a third renewal.
         let has_failed = self.failures > 0 && self.renewed_by == lane;
-        if !self.reaches(self.wanted_until) || self.plan.watched {
+        if !self.reaches(self.wanted_until) || self.plan.renewed {
             self.renew(io, record, Some(lane).filter(|_| !has_failed), now);
         }
     }

@@ -22,6 +22,7 @@ impl Drawn for Releases {
         (WAITING, "connected", SENT),
         (WAITING, "due", SENT),
         (WAITING, "client closes", SENT),
+        (WAITING, "client closes", GONE),
         // An attempt of the same owner was cut off.
         (SENT, "answered", WAITING),
         (SENT, "answered", GONE),

@@ -124,6 +124,17 @@ fn a_late_release_is_sent_when_its_time_has_come_or_the_client_closes() {
 }
 
 #[test]
+fn a_late_release_whose_ttl_has_passed_is_not_sent_when_the_client_closes() {
+    let mut alone = Alone::new(Bench::new());
+    let at = alone.bench.now + Duration::from_secs(1_000_000);
+    alone.owe_with(|owed| owed.hold.as_mut().unwrap().not_before = Some(at));
+    alone.bench.pass(999_000_000);
+    alone.input(Input::Closed);
+    assert!(alone.releases.is_empty());
+    assert!(alone.bench.calls().is_empty());
+}
+
+#[test]
 fn an_attempt_that_was_cut_off_makes_it_repeat_itself() {
     let mut alone = Alone::new(Bench::new());
     let id = alone.owe_with(|owed| owed.unresolved.answered(CallId::from_u64(7), true));

@@ -118,7 +118,7 @@ impl Labelled for Input {
             Self::Refused(..) => "refused",
             Self::Sleep(..) => "sleep",
             Self::Ask(_) => "ask",
-            Self::MissedNews(_) => "missed news",
+            Self::MissedMessages(_) => "missed messages",
             Self::Advance(_) => "advance",
             Self::Held(..) => "held here",
             Self::Freed(..) => "freed here",

@@ -59,7 +59,7 @@ pub(crate) enum Input {
     /// It asks now, once the release of what it renounced is on its way.
     Ask(Ticket),
     /// What was published before the client listened is lost: the refusal may be stale.
-    MissedNews(Ticket),
+    MissedMessages(Ticket),
     /// Nobody here holds the lock, perhaps.
     Advance(LockId),
     /// The lock is held here, by one at a time.

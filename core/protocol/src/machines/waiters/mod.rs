@@ -60,7 +60,7 @@ impl Waiters {
             }
             Input::Sleep(ticket, remaining) => self.sleep(io, ticket, remaining, now),
             Input::Ask(ticket) => self.with(ticket, |request| request.attempt(io, ticket, now)),
-            Input::MissedNews(ticket) => self.with(ticket, Request::ask_again),
+            Input::MissedMessages(ticket) => self.with(ticket, Request::ask_again),
             Input::Advance(lock) => self.advance(io, lock, now),
             Input::Held(lock, hold) => self.with_queue(lock, |queue| queue.held_by(hold)),
             Input::Freed(lock, hold) => {

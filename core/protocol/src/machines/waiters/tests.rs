@@ -123,7 +123,7 @@ impl Alone {
         };
         let plan = LeasePlan {
             length: LEASE,
-            watched: true,
+            renewed: true,
         };
         self.input(Input::Wanted(Wanted {
             ticket: self.ticket,
@@ -327,12 +327,12 @@ fn a_refused_one_asks_again_when_it_wakes_or_the_lock_may_be_free() {
 fn a_refusal_that_may_be_stale_makes_it_ask_at_once() {
     let mut alone = Alone::sleeping();
     alone.bench.pass(2);
-    alone.input(Input::MissedNews(alone.ticket));
+    alone.input(Input::MissedMessages(alone.ticket));
     alone.input(Input::Sleep(alone.ticket, None));
     assert_eq!(alone.state(), Some(TRYING));
     let mut alone = Alone::trying_of(Kind::Fair, LONG);
     alone.bench.pass(2);
-    alone.input(Input::MissedNews(alone.ticket));
+    alone.input(Input::MissedMessages(alone.ticket));
     alone.refuse();
     assert_eq!(alone.state(), Some(TRYING));
     alone.bench.call();

@@ -16,9 +16,9 @@ use crate::token::Token;
 /// of the time since it was read.
 const MARGIN: Duration = Duration::from_millis(20);
 
-/// The news of a grant.
+/// A message of a grant.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct News<'a> {
+pub(super) struct GrantMessage<'a> {
     /// Whom the lock is granted to.
     pub(super) owner: &'a [u8],
     /// When the server last heard of it, in µs of its own clock.
@@ -31,19 +31,19 @@ pub(super) struct News<'a> {
 /// in µs.
 pub(super) type ClockSeen = (Instant, u64);
 
-impl<'a> News<'a> {
-    /// Reads it; `None` if it is no news.
+impl<'a> GrantMessage<'a> {
+    /// Reads it; `None` if it is no such message.
     pub(super) fn parse(payload: &'a [u8]) -> Option<Self> {
         let mut words = payload.split(|byte| *byte == b' ');
         let (owner, seen, token) = (words.next()?, words.next()?, words.next()?);
         let is_all = words.next().is_none() && !owner.is_empty();
-        let news = Self {
+        let message = Self {
             owner,
             seen: parse_number(seen)?,
             token: Token::parse(token),
         };
-        let is_read = news.token.is_some() || token.is_empty();
-        (is_all && is_read).then_some(news)
+        let is_read = message.token.is_some() || token.is_empty();
+        (is_all && is_read).then_some(message)
     }
 
     /// Whether its owner was last seen no earlier than when a call found it.
@@ -81,11 +81,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn news_has_three_words() {
-        let news = News::parse(b"a:1 17 18").unwrap();
-        assert_eq!((news.owner, news.seen), (&b"a:1"[..], 17));
-        assert_eq!(news.token.map(Token::get), Some(18));
-        assert_eq!(News::parse(b"a:1 17 ").unwrap().token, None);
+    fn a_message_has_three_words() {
+        let message = GrantMessage::parse(b"a:1 17 18").unwrap();
+        assert_eq!((message.owner, message.seen), (&b"a:1"[..], 17));
+        assert_eq!(message.token.map(Token::get), Some(18));
+        assert_eq!(GrantMessage::parse(b"a:1 17 ").unwrap().token, None);
         for wrong in [
             "",
             " ",
@@ -102,19 +102,19 @@ mod tests {
             "a:1 17 9007199254740992",
             "a:1 18446744073709551616 18",
         ] {
-            assert_eq!(News::parse(wrong.as_bytes()), None, "{wrong:?}");
+            assert_eq!(GrantMessage::parse(wrong.as_bytes()), None, "{wrong:?}");
         }
     }
 
     #[test]
-    fn news_is_of_the_time_since_the_waiter_was_found() {
+    fn a_message_is_of_the_time_since_the_waiter_was_found() {
         const FOUND: u64 = 1_795_000_000_000_000;
         let sent = Instant::ZERO + Duration::from_secs(50);
         // Half a second later: 5 ms of drift, and the margin.
         let (now, latest) = (sent + Duration::from_millis(500), FOUND + 525_000);
         let is_plausible = |seen: u64, token: &str, wants_token| {
             let text = format!("a:1 {seen} {token}");
-            News::parse(text.as_bytes())
+            GrantMessage::parse(text.as_bytes())
                 .unwrap()
                 .is_plausible((sent, FOUND), wants_token, now)
         };

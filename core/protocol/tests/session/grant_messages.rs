@@ -141,8 +141,8 @@ fn a_grant_that_cannot_be_true_is_asked_about_and_not_believed() {
 fn a_grant_that_is_told_in_time_is_believed_without_a_question() {
     let mut session = connected();
     let (_, owner, grants, _) = waiting(&mut session);
-    let news = format!("{owner} {} {}", shown(2), shown(299));
-    session.on_message(NODE, &grants, news.as_bytes(), at(300));
+    let message = format!("{owner} {} {}", shown(2), shown(299));
+    session.on_message(NODE, &grants, message.as_bytes(), at(300));
     let told = events(&mut session);
     let [
         Event::Completed {
@@ -283,15 +283,15 @@ fn what_is_granted_to_one_who_has_left_is_released_at_once() {
     session.cancel(ticket, at(10));
     settle(&mut session, "other:1", 10);
     // A late call has put it back, and it was granted the lock.
-    let news = format!("{name} {} {}", shown(500), shown(600));
-    session.on_message(NODE, &grants, news.as_bytes(), at(601));
+    let message = format!("{name} {} {}", shown(500), shown(600));
+    session.on_message(NODE, &grants, message.as_bytes(), at(601));
     let (calls, _) = sent(&mut session, at(601));
     assert_eq!(
         (calls.len(), calls[0].script, released(&calls[0])),
         (1, Script::FairRelease, name)
     );
-    // While that is under way, news of it causes no other.
-    session.on_message(NODE, &grants, news.as_bytes(), at(800));
+    // While that is under way, a message of it causes no other.
+    session.on_message(NODE, &grants, message.as_bytes(), at(800));
     assert_eq!(sent(&mut session, at(800)).0, []);
 }
 
@@ -319,8 +319,8 @@ fn what_is_granted_to_an_owner_that_was_never_here_is_left_alone() {
     let mut session = connected();
     let (_, name, grants, _) = waiting(&mut session);
     let others = format!("{}:4711", name.split(':').next().unwrap());
-    let news = format!("{others} {} {}", shown(500), shown(600));
-    session.on_message(NODE, &grants, news.as_bytes(), at(601));
+    let message = format!("{others} {} {}", shown(500), shown(600));
+    session.on_message(NODE, &grants, message.as_bytes(), at(601));
     session.on_timeout(at(800));
     for poll in sent(&mut session, at(800)).0 {
         assert_eq!(poll.script, Script::FairPoll);
@@ -493,8 +493,8 @@ fn a_turn_that_is_told_of_was_waited_for_though_it_lasts_about_as_long_as_the_le
     }
     settle(&mut session, "other:1", 1);
 
-    let news = format!("{} {} {}", owner(&calls[0]), shown(2), shown(200));
-    session.on_message(NODE, &channels[0], news.as_bytes(), at(201));
+    let message = format!("{} {} {}", owner(&calls[0]), shown(2), shown(200));
+    session.on_message(NODE, &channels[0], message.as_bytes(), at(201));
     assert_eq!(events(&mut session), [], "what was held for 200 ms may be gone");
     let (calls, _) = sent(&mut session, at(201));
     let scripts: Vec<Script> = calls.iter().map(|call| call.script).collect();
