@@ -177,6 +177,8 @@ impl Locks {
         self.holds.of_lease(lease).is_some()
     }
 
+    // Each of these gives one machine an input and hands on what follows; within `perform` that goes on by itself.
+
     pub(crate) fn hold(&mut self, input: holds::Input, now: Instant) {
         self.holds.input(&mut self.io, input, now);
         self.route(now);

@@ -101,7 +101,7 @@ struct Queue {
 struct Waiter {
     owner: OwnerId,
     fencing: bool,
-    /// The last call that found it in the server's queue.
+    /// The last call that found it in the server's queue; its request knows that one did.
     found: Option<ClockSeen>,
 }
 

@@ -223,6 +223,7 @@ impl Waiters {
         if Refusal::of(code) != Refusal::BeforeWrite {
             return;
         }
+        // Each has been found in the queue, so the client listens, and the lock is not forgotten before all are out.
         for ticket in polled {
             let request = self.request(*ticket).filter(|request| request.is_queued());
             if let Some(why) = request.map(|request| explain(request.keys(), code, message)) {

@@ -58,7 +58,8 @@ pub(crate) enum Input {
     Sleep(Ticket, Option<Duration>),
     /// It asks now, once the release of what it renounced is on its way.
     Ask(Ticket),
-    /// What was published before the client listened is lost: the refusal may be stale.
+    /// What was published before the client listened is lost, or a message spoke of it while it asked: the answer may
+    /// be stale.
     MissedMessages(Ticket),
     /// Nobody here holds the lock, perhaps.
     Advance(LockId),

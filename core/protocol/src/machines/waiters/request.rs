@@ -73,7 +73,7 @@ pub(super) struct Request {
     inside: Option<OwnerId>,
     /// A refusal left its mark on the server.
     marked: bool,
-    /// A call was answered that it is in the server's queue.
+    /// A call was answered that it is in the server's queue: the fair queue knows since when.
     queued: bool,
     started: Instant,
     state: State,
