@@ -177,7 +177,15 @@ impl Record {
     /// Owners that a server knows of beside those that hold: who waits there.
     pub(crate) fn waiters(self, store: &mut Store, name: &str, now: ServerTime) -> Vec<Vec<u8>> {
         match self {
-            Self::Writer => texts(store.execute(&["HGET", &self.key(name), "mark"], now)),
+            Self::Writer => {
+                let mut read = |field| texts(store.execute(&["HGET", &self.key(name), field], now)).pop();
+                let (mark, until) = (read("mark"), read("mark_until"));
+                // One whose time is over counts for nobody, however long the key lasts.
+                let millis = i64::try_from(now.as_micros() / 1_000).unwrap_or(i64::MAX);
+                mark.filter(|_| until.is_some_and(|until| number(&until) > millis))
+                    .into_iter()
+                    .collect()
+            }
             Self::Hash => {
                 let queue = texts(store.execute(&["ZRANGE", &own("fair", name), "0", "-1"], now));
                 [queue, texts(store.execute(&["HKEYS", &own("alive", name)], now))].concat()

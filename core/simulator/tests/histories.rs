@@ -26,6 +26,15 @@ fn no_history_breaks_a_promise_and_everything_happens() {
     }
 }
 
+/// A waiting writer's attempt that was cut off ran after its release, and the server was demoted before the next
+/// release came: its mark stays in a key that others keep alive, and its time is over.
+#[test]
+fn a_mark_whose_time_is_over_is_nobodys() {
+    let report = run(138_357, None, false);
+    let violation = report.violation.map(|violation| violation.report(138_357));
+    assert_eq!(violation, None);
+}
+
 #[test]
 fn a_seed_gives_one_history() {
     for seed in 0..50 {
