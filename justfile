@@ -256,7 +256,12 @@ format: (install "rust-lints python-lint node-lint")
 
 # Side by side with other lock libraries: pairs per second and ratios
 [group('measure')]
-bench *options: (install "python-test python-demo redis-server") build
+bench *options: (install "python-test python-demo redis-server") build-bench
+    {{ python }} ci/bench/run.py "$@"
+
+# The programs of the benchmark: for `bench --before` in the other checkout
+[group('build')]
+build-bench: (install "python-test") build
+    cargo build --release --locked --package leasehold --example contender
     npm ci --prefix ci/bench/node --no-audit --no-fund --loglevel=error
     {{ maven }} --quiet --file ci/bench/jvm/pom.xml package
-    {{ python }} ci/bench/run.py "$@"

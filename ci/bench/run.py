@@ -11,10 +11,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "support"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "ci" / "support"))
 
 from redis_server import redis_server  # noqa: E402  (found by the line above)
+
+OURS = "leasehold"
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -23,45 +26,65 @@ class Row:
 
     name: str
     peer: str
-    program: list[str]
     tasks: int
 
 
-def rows() -> list[Row]:
-    java_home = os.environ.get("JAVA_HOME")
-    java = str(Path(java_home) / "bin" / "java") if java_home else "java"
-    target = HERE / "jvm" / "target"
-    python_threads = [sys.executable, str(HERE / "contenders" / "threads.py")]
-    python_tasks = [sys.executable, str(HERE / "contenders" / "tasks.py")]
-    node = ["node", str(HERE / "node" / "tasks.mjs")]
-    jvm = [java, "-cp", f"{target / 'classes'}{os.pathsep}{target / 'lib'}{os.sep}*", "Threads"]
-    return [
-        Row("python threads", "redis-py", python_threads, 1),
-        Row("python threads", "redis-py", python_threads, 64),
-        Row("python asyncio", "redis-py", python_tasks, 64),
-        Row("node", "redis-semaphore", node, 1),
-        Row("node", "redis-semaphore", node, 64),
-        Row("jvm threads", "redisson", jvm, 1),
-        Row("jvm threads", "redisson", jvm, 64),
-    ]
+ROWS = [
+    Row("rust tasks", "raw scripts", 1),
+    Row("rust tasks", "raw scripts", 64),
+    Row("rust threads", "raw scripts", 1),
+    Row("rust threads", "raw scripts", 8),
+    Row("python threads", "redis-py", 1),
+    Row("python threads", "redis-py", 64),
+    Row("python asyncio", "redis-py", 64),
+    Row("node", "redis-semaphore", 1),
+    Row("node", "redis-semaphore", 64),
+    Row("jvm threads", "redisson", 1),
+    Row("jvm threads", "redisson", 64),
+]
+
+
+def program(name: str, checkout: Path) -> list[str]:
+    """The contender of a language, as it was built in a checkout."""
+    here = checkout / "ci" / "bench"
+    if name.startswith("rust "):
+        return [str(checkout / "target" / "release" / "examples" / "contender"), name.removeprefix("rust ")]
+    if name == "node":
+        return ["node", str(here / "node" / "tasks.mjs")]
+    if name == "jvm threads":
+        java_home = os.environ.get("JAVA_HOME")
+        java = str(Path(java_home) / "bin" / "java") if java_home else "java"
+        target = here / "jvm" / "target"
+        return [java, "-cp", f"{target / 'classes'}{os.pathsep}{target / 'lib'}{os.sep}*", "Threads"]
+    python = str(checkout / ".tools" / "venv" / "bin" / "python")
+    return [python, str(here / "contenders" / {"python threads": "threads.py", "python asyncio": "tasks.py"}[name])]
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What one measurement gave."""
+
+    pairs_per_second: float
+    cpu_micros_per_pair: float
 
 
 class Contender:
     """One library in a process of its own, connected and waiting for its turn."""
 
-    def __init__(self, row: Row, library: str, url: str) -> None:
+    def __init__(self, command: list[str], library: str, url: str, tasks: int) -> None:
         self.process = subprocess.Popen(
-            [*row.program, library, url, str(row.tasks)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*command, library, url, str(tasks)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         if self._read() != "ready":
-            raise RuntimeError(f"{row.name}: {library} did not start")
+            raise RuntimeError(f"{command[-1]}: {library} did not start")
 
-    def pairs_per_second(self, seconds: float) -> float:
+    def run(self, seconds: float) -> Speed:
         assert self.process.stdin
+        before = self._cpu_seconds()
         self.process.stdin.write(f"{seconds}\n")
         self.process.stdin.flush()
         pairs, took = self._read().split()
-        return int(pairs) / float(took)
+        return Speed(int(pairs) / float(took), (self._cpu_seconds() - before) * 1e6 / int(pairs))
 
     def stop(self) -> None:
         self.process.kill()
@@ -71,44 +94,88 @@ class Contender:
         assert self.process.stdout
         return self.process.stdout.readline().strip()
 
+    def _cpu_seconds(self) -> float:
+        """What the process has used, itself and in the kernel; zero where there is no /proc."""
+        stat = Path(f"/proc/{self.process.pid}/stat")
+        if not stat.exists():
+            return 0.0
+        fields = stat.read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
 
-def measure(row: Row, url: str, rounds: int, seconds: float) -> tuple[float, float, float]:
-    """The medians of ours, of theirs, and of the ratio of neighbouring runs."""
-    ours = theirs = None
+
+@dataclass(frozen=True)
+class Comparison:
+    """The medians of ours, of the other's, and of the ratios of neighbouring runs."""
+
+    ours: Speed
+    other: Speed
+    speed_ratio: float
+    cpu_ratio: float
+
+
+def measure(row: Row, before: Path | None, url: str, rounds: int, seconds: float) -> Comparison:
+    ours = other = None
     try:
-        ours, theirs = Contender(row, "leasehold", url), Contender(row, row.peer, url)
-        for contender in (ours, theirs):
-            contender.pairs_per_second(max(seconds, 2.0))
-        results = [(ours.pairs_per_second(seconds), theirs.pairs_per_second(seconds)) for _ in range(rounds)]
+        ours = Contender(program(row.name, ROOT), OURS, url, row.tasks)
+        other = (
+            Contender(program(row.name, before), OURS, url, row.tasks)
+            if before
+            else Contender(program(row.name, ROOT), row.peer, url, row.tasks)
+        )
+        for contender in (ours, other):
+            contender.run(max(seconds, 2.0))
+        results = [(ours.run(seconds), other.run(seconds)) for _ in range(rounds)]
     finally:
-        for contender in (ours, theirs):
+        for contender in (ours, other):
             if contender:
                 contender.stop()
-    return (
-        statistics.median(mine for mine, _ in results),
-        statistics.median(other for _, other in results),
-        statistics.median(mine / other for mine, other in results),
+    return Comparison(
+        median([mine for mine, _ in results]),
+        median([theirs for _, theirs in results]),
+        statistics.median(mine.pairs_per_second / theirs.pairs_per_second for mine, theirs in results),
+        statistics.median(mine.cpu_micros_per_pair / (theirs.cpu_micros_per_pair or 1.0) for mine, theirs in results),
+    )
+
+
+def median(speeds: list[Speed]) -> Speed:
+    return Speed(
+        statistics.median(speed.pairs_per_second for speed in speeds),
+        statistics.median(speed.cpu_micros_per_pair for speed in speeds),
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="rows whose name contains this")
+    parser.add_argument("--tasks", type=int, help="rows with so many threads or tasks")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0, help="how long one measurement lasts")
+    parser.add_argument(
+        "--before", type=Path, metavar="CHECKOUT", help="another checkout of this project, instead of other libraries"
+    )
     options = parser.parse_args()
 
-    console = Console(highlight=False)
-    table = Table(title="lock + unlock pairs per second, each task on a lock of its own")
-    for column in ("language", "tasks", "leasehold", "other", "", "ratio"):
+    console = Console(highlight=False, width=110)
+    table = Table(title="lock + unlock pairs per second, each task on a lock of its own; CPU of the client per pair")
+    for column in ("language", "tasks", "leasehold", "CPU", "other", "CPU", "", "speed", "CPU"):
         table.add_column(column, justify="left" if column in ("language", "") else "right")
     with redis_server() as url:
-        for row in rows():
-            if options.only not in row.name:
+        for row in ROWS:
+            if options.only not in row.name or options.tasks not in (None, row.tasks):
                 continue
             console.print(f"{row.name}, {row.tasks} …")
-            ours, theirs, ratio = measure(row, url, options.rounds, options.seconds)
-            table.add_row(row.name, str(row.tasks), f"{ours:,.0f}", f"{theirs:,.0f}", row.peer, f"{ratio:.2f} x")
+            result = measure(row, options.before, url, options.rounds, options.seconds)
+            table.add_row(
+                row.name,
+                str(row.tasks),
+                f"{result.ours.pairs_per_second:,.0f}",
+                f"{result.ours.cpu_micros_per_pair:.1f} µs",
+                f"{result.other.pairs_per_second:,.0f}",
+                f"{result.other.cpu_micros_per_pair:.1f} µs",
+                "before" if options.before else row.peer,
+                f"{result.speed_ratio:.2f} x",
+                f"{result.cpu_ratio:.2f} x",
+            )
     console.print(table)
 
 

@@ -1,0 +1,140 @@
+//! The Rust client in the benchmark, and the same scripts sent raw:
+//! `contender tasks|threads "leasehold"|"raw scripts" URL NUMBER`. See ci/bench/README.md.
+
+use std::error::Error;
+use std::io::{self, BufRead, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, blocking};
+use leasehold_protocol::Script;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+/// Runs for so long, and says how many pairs it did.
+type Contender = Box<dyn FnMut(Duration) -> Outcome<u32>>;
+
+fn main() -> Outcome<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [face, library, url, number] = args.as_slice() else {
+        return Err("contender tasks|threads LIBRARY URL NUMBER".into());
+    };
+    let number = number.parse()?;
+    let mut contender = match (face.as_str(), library.as_str()) {
+        ("tasks", "leasehold") => tasks(url, number)?,
+        ("threads", "leasehold") => threads(url, number)?,
+        (_, "raw scripts") => raw(url, number)?,
+        _ => return Err(format!("there is no {face} of {library}").into()),
+    };
+    println!("ready");
+    for line in io::stdin().lock().lines() {
+        let length = Duration::from_secs_f64(line?.trim().parse()?);
+        let start = Instant::now();
+        let pairs = contender(length)?;
+        println!("{pairs} {}", start.elapsed().as_secs_f64());
+    }
+    Ok(())
+}
+
+/// Tasks on one thread, as in an asynchronous service.
+fn tasks(url: &str, number: usize) -> Outcome<Contender> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let client = runtime.block_on(Client::connect(url))?;
+    Ok(Box::new(move |length| {
+        runtime.block_on(async {
+            let until = Instant::now() + length;
+            let workers: Vec<_> = (0..number)
+                .map(|task| {
+                    let lock = client.lock(format!("ours-tasks-{task}"));
+                    tokio::spawn(async move {
+                        let mut pairs = 0_u32;
+                        while Instant::now() < until {
+                            lock.acquire().await?.release().await?;
+                            pairs += 1;
+                        }
+                        Ok::<_, leasehold::Error>(pairs)
+                    })
+                })
+                .collect();
+            let mut pairs = 0;
+            for worker in workers {
+                pairs += worker.await??;
+            }
+            Ok(pairs)
+        })
+    }))
+}
+
+fn threads(url: &str, number: usize) -> Outcome<Contender> {
+    let client = blocking::Client::connect(url)?;
+    Ok(Box::new(move |length| {
+        let until = Instant::now() + length;
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..number)
+                .map(|thread| {
+                    let lock = client.lock(format!("ours-threads-{thread}"));
+                    scope.spawn(move || {
+                        let mut pairs = 0_u32;
+                        while Instant::now() < until {
+                            lock.acquire()?.release()?;
+                            pairs += 1;
+                        }
+                        Ok::<_, leasehold::Error>(pairs)
+                    })
+                })
+                .collect();
+            let mut pairs = 0;
+            for worker in workers {
+                pairs += worker.join().map_err(|_| "a worker panicked")??;
+            }
+            Ok(pairs)
+        })
+    }))
+}
+
+/// The scripts without the client: `width` acquires in one write, then as many
+/// releases, from a thread that does nothing else. Nothing can be faster.
+fn raw(url: &str, width: usize) -> Outcome<Contender> {
+    let address = url.strip_prefix("redis://").ok_or("raw scripts need a redis:// URL")?;
+    let mut socket = TcpStream::connect(address.trim_end_matches('/'))?;
+    socket.set_nodelay(true)?;
+    for script in [Script::LockAcquire, Script::LockRelease] {
+        socket.write_all(&encode(&["SCRIPT", "LOAD", script.text()]))?;
+        // `$40`, the SHA-1, and their line ends.
+        socket.read_exact(&mut [0; 5 + 42])?;
+    }
+    let (mut acquires, mut releases) = (Vec::new(), Vec::new());
+    for number in 0..width {
+        let (name, owner) = (
+            format!("raw:{number}"),
+            format!("01234567-89ab-cdef-0123-456789abcdef:{number}"),
+        );
+        let token = format!("leasehold:{{{name}}}:token");
+        let channel = format!("redisson_lock__channel:{{{name}}}");
+        let (acquire, release) = (Script::LockAcquire.sha1(), Script::LockRelease.sha1());
+        acquires.extend(encode(&["EVALSHA", acquire, "2", &name, &token, "30000", &owner]));
+        releases.extend(encode(&["EVALSHA", release, "1", &name, &owner, &channel]));
+    }
+    // `*2`, `:1`, `$16`, a token of 16 digits; and `*2`, `:1`, `:0`.
+    let mut granted = vec![0; width * (4 + 4 + 5 + 18)];
+    let mut released = vec![0; width * (4 + 4 + 4)];
+    Ok(Box::new(move |length| {
+        let start = Instant::now();
+        let mut pairs = 0_u32;
+        while start.elapsed() < length {
+            socket.write_all(&acquires)?;
+            socket.read_exact(&mut granted)?;
+            socket.write_all(&releases)?;
+            socket.read_exact(&mut released)?;
+            pairs += u32::try_from(width)?;
+        }
+        Ok(pairs)
+    }))
+}
+
+fn encode(args: &[&str]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
+    for arg in args {
+        bytes.extend(format!("${}\r\n{arg}\r\n", arg.len()).into_bytes());
+    }
+    bytes
+}
