@@ -114,21 +114,19 @@ class Comparison:
 
 
 def measure(row: Row, before: Path | None, url: str, rounds: int, seconds: float) -> Comparison:
-    ours = other = None
+    commands = program(row.name, ROOT), program(row.name, before or ROOT)
+    libraries = OURS, OURS if before else row.peer
+    contenders: list[Contender] = []
     try:
-        ours = Contender(program(row.name, ROOT), OURS, url, row.tasks)
-        other = (
-            Contender(program(row.name, before), OURS, url, row.tasks)
-            if before
-            else Contender(program(row.name, ROOT), row.peer, url, row.tasks)
-        )
-        for contender in (ours, other):
+        for command, library in zip(commands, libraries, strict=True):
+            contenders.append(Contender(command, library, url, row.tasks))
+        for contender in contenders:
             contender.run(max(seconds, 2.0))
+        ours, other = contenders
         results = [(ours.run(seconds), other.run(seconds)) for _ in range(rounds)]
     finally:
-        for contender in (ours, other):
-            if contender:
-                contender.stop()
+        for contender in contenders:
+            contender.stop()
     return Comparison(
         median([mine for mine, _ in results]),
         median([theirs for _, theirs in results]),
