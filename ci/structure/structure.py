@@ -13,7 +13,7 @@ from pathlib import Path
 from rust import Import, Module, NotUnderstoodError, crates
 
 HERE = Path(__file__).resolve().parent
-SOURCES = {".rs", ".py", ".ts", ".mts", ".js", ".mjs", ".java"}
+SOURCES = {".rs", ".py", ".ts", ".mts", ".js", ".mjs", ".java", ".kt"}
 
 Edges = Mapping[Module, Mapping[Module, Import]]
 

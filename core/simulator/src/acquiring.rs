@@ -10,9 +10,9 @@ use crate::kinds;
 use crate::ledger::Lock;
 use crate::operation::Operation;
 use crate::plan::micros;
+use crate::task::Wish;
 use crate::time::{MS, SECOND};
 use crate::trace::Line;
-use crate::workload::Wish;
 use crate::world::World;
 
 impl World {

@@ -10,8 +10,8 @@ use std::hash::Hasher;
 
 use leasehold_protocol::{Call, Transmit};
 
-use crate::client::Line;
 use crate::fnv::Fnv;
+use crate::route::Line;
 use crate::time::Micros;
 use crate::trace::At;
 

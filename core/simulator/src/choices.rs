@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
-use crate::client::{Line, Route};
 use crate::fault::Fault;
 use crate::fnv::Fnv;
 use crate::random::Random;
+use crate::route::{Line, Route};
 
 /// Somebody or something that chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

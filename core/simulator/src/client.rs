@@ -3,13 +3,17 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use leasehold_protocol::{Call, CallId, ClientId, Config, Lane, Limits, Session};
+use leasehold_protocol::{Call, CallId, ClientId, Config, Limits, Session};
 
+use crate::event::Event;
 use crate::plan::{ClientPlan, Plan, micros};
 use crate::random::Random;
-use crate::time::{Clock, MS, Micros};
-use crate::workload::Task;
-use crate::world::Event;
+use crate::route::Route;
+use crate::task::Task;
+use crate::time::{Clock, MS, Micros, SECOND};
+
+/// How often a client that has something on a server looks whether it is a primary.
+pub(crate) const LOOK: Micros = 5 * SECOND;
 
 /// A client.
 pub(crate) struct Client {
@@ -41,33 +45,6 @@ pub(crate) struct Wires {
     pub(crate) channels: BTreeSet<Arc<[u8]>>,
 }
 
-/// Which of the connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Line {
-    Commands = 0,
-    Renewals = 1,
-    Messages = 2,
-}
-
-impl Line {
-    pub(crate) const ALL: [Self; 3] = [Self::Commands, Self::Renewals, Self::Messages];
-
-    pub(crate) const fn of(lane: Lane) -> Self {
-        match lane {
-            Lane::Command => Self::Commands,
-            Lane::Renewal => Self::Renewals,
-        }
-    }
-
-    pub(crate) const fn lane(self) -> Option<Lane> {
-        match self {
-            Self::Commands => Some(Lane::Command),
-            Self::Renewals => Some(Lane::Renewal),
-            Self::Messages => None,
-        }
-    }
-}
-
 /// A connection, or the wish for one. What is sent on it arrives in order.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
@@ -90,15 +67,6 @@ pub(crate) struct Link {
     pub(crate) in_flight: Vec<CallId>,
     /// How long the client bears a call without answer before it gives up the connection.
     pub(crate) silence: Micros,
-}
-
-/// Where something travels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Route {
-    pub(crate) client: usize,
-    pub(crate) node: usize,
-    pub(crate) line: Line,
-    pub(crate) epoch: u64,
 }
 
 impl Client {

@@ -122,9 +122,7 @@ fn play(world: &mut World) -> Checked {
     let latest = world.now + 2 * LONGEST_LEASE + 10 * SECOND;
     world.run_until(latest, |world| {
         let alive = world.clients.iter().filter(|client| client.session.is_some());
-        alive
-            .flat_map(|client| &client.tasks)
-            .all(crate::workload::Task::is_idle)
+        alive.flat_map(|client| &client.tasks).all(crate::task::Task::is_idle)
     })?;
     world.signals.all_completed()?;
 

@@ -5,7 +5,6 @@
 
 use leasehold_protocol::{Call, Kind, Permits, Reply, Script, Token};
 
-use crate::plan::Crowd;
 use crate::random::Random;
 use crate::records::{Group, Record};
 use crate::time::{MS, Micros};
@@ -43,6 +42,13 @@ pub(crate) const FAMILIES: &[Family] = &[
     Family::Several,
     Family::OneName,
 ];
+
+/// One that wants one side of a lock, and many that want the other all the time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crowd {
+    pub(crate) one: Kind,
+    pub(crate) others: Kind,
+}
 
 impl Family {
     /// How the table calls it.

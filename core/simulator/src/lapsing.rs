@@ -5,8 +5,8 @@ use leasehold_protocol::{ErrorKind, LeaseId, LostReason, Ticket};
 
 use crate::checks::{Checked, broken};
 use crate::kinds::Family;
+use crate::task::Wish;
 use crate::trace::Line;
-use crate::workload::Wish;
 use crate::world::World;
 
 /// So many leases that lapsed a task remembers.

@@ -8,19 +8,19 @@
 use leasehold_protocol::{Call, CallError, CallId, Lane};
 
 use crate::checks::Checked;
-use crate::client::{Line, Route};
+use crate::client::LOOK;
+use crate::event::Event;
 use crate::fault::Fault;
 use crate::kinds::{self, Role, is_fair, role};
 use crate::random::Random;
 use crate::records::Record;
+use crate::route::{Line, Route};
 use crate::time::{MS, Micros, SECOND};
 use crate::trace;
-use crate::world::{Event, World};
+use crate::world::World;
 
 /// What a replica says to a write.
 pub(crate) const READONLY: &str = "READONLY";
-/// How often a client that has something on a server looks whether it is a primary.
-pub(crate) const LOOK: Micros = 5 * SECOND;
 /// How soon a client that had nothing is seen to have something.
 const IDLE: Micros = 100 * MS;
 

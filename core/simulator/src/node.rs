@@ -8,11 +8,11 @@ use leasehold_protocol::{Call, CallError, Reply, Script};
 use leasehold_store::{Delivery, Reply as StoreReply, ServerTime, Store, SubscriberId};
 
 use crate::defect::Defect;
+use crate::event::Event;
 use crate::plan::Most;
 use crate::records::texts;
 use crate::stores::Lent;
 use crate::time::{Clock, Micros};
-use crate::world::Event;
 
 /// A full server's error.
 pub(crate) const FULL: &str = "OOM";

@@ -7,12 +7,13 @@ use leasehold_protocol::{Kind, Ticket};
 
 use crate::checks::{Broken, Checked, Following, Sight, broken, is_believed};
 use crate::client::Client;
+use crate::event::Event;
 use crate::kinds::{Family, admits};
 use crate::ledger::{Lease, Lock};
 use crate::records::{Group, Record};
+use crate::task::Task;
 use crate::time::{MS, Micros};
-use crate::workload::Task;
-use crate::world::{Event, World};
+use crate::world::World;
 
 /// How often the observer looks.
 const LOOK: Micros = 50 * MS;

@@ -11,8 +11,8 @@ use crate::kinds::{self, Family, Role, role};
 use crate::ledger::{Lease, Lock};
 use crate::operation::Operation;
 use crate::records::{Group, OnRecord, Record};
+use crate::task::{Task, Wish};
 use crate::trace::Line;
-use crate::workload::{Task, Wish};
 use crate::world::World;
 
 /// What a server had before a script ran, where operators or several kinds of one name come

@@ -10,9 +10,9 @@ use crate::kinds::Family;
 use crate::ledger::Lock;
 use crate::plan::micros;
 use crate::records::Record;
+use crate::task::{Task, Wish};
 use crate::time::MS;
 use crate::trace::Line;
-use crate::workload::{Task, Wish};
 use crate::world::World;
 
 impl World {

@@ -7,7 +7,7 @@ use leasehold_protocol::{Kind, LeaseDuration};
 
 use crate::checks::Starvation;
 use crate::fault::Fault;
-use crate::kinds::{FAMILIES, Family};
+use crate::kinds::{Crowd, FAMILIES, Family};
 use crate::random::Random;
 use crate::time::{Clock, MS, Micros, Rates, SECOND};
 
@@ -121,13 +121,6 @@ fn add_waiters(clients: &mut [ClientPlan], family: Family, random: &mut Random) 
             client.tasks.extend((0..more).map(|_| random.chance(600)));
         }
     }
-}
-
-/// One that wants one side of a lock, and many that want the other all the time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Crowd {
-    pub(crate) one: Kind,
-    pub(crate) others: Kind,
 }
 
 /// A history before it begins.

@@ -1,7 +1,6 @@
 //! Somebody who may publish and read, and means no good: it invents messages, repeats what it
 //! has overheard, and says what cannot be true of those who wait.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use leasehold_protocol::Kind;
@@ -12,23 +11,15 @@ use crate::random::Random;
 use crate::time::{Micros, SECOND};
 use crate::world::World;
 
-/// So many messages are remembered, to be said again.
-const OVERHEARD: usize = 32;
 /// Further from any clock than a history is long, and than clocks are set.
 const FAR: Micros = 3_600 * SECOND;
 /// The largest token that can be read.
 const LARGEST_TOKEN: u64 = (1 << 53) - 2;
 
-/// What was published: the channel, and what was said.
-pub(crate) type Overheard = VecDeque<(Arc<[u8]>, Arc<[u8]>)>;
-
 impl World {
     /// A message is published, and overheard.
     pub(crate) fn overhears(&mut self, channel: &Arc<[u8]>, payload: &Arc<[u8]>) {
-        if self.overheard.len() == OVERHEARD {
-            self.overheard.pop_front();
-        }
-        self.overheard.push_back((Arc::clone(channel), Arc::clone(payload)));
+        self.overheard.push(channel, payload);
     }
 
     /// A stranger publishes a few messages.
@@ -52,8 +43,9 @@ impl World {
         let client = random.index(self.clients.len());
         let grants = format!("leasehold:{{{lock}}}:grants:{}", self.clients[client].id).into_bytes();
         let draw = random.between(0, 9);
-        if draw == 0 && !self.overheard.is_empty() {
-            let (channel, payload) = &self.overheard[random.index(self.overheard.len())];
+        if draw == 0
+            && let Some((channel, payload)) = self.overheard.pick(random)
+        {
             return (channel.to_vec(), payload.to_vec());
         }
         if draw <= 3 {

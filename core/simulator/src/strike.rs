@@ -2,13 +2,14 @@
 
 use crate::checks::Checked;
 use crate::choices::Chooser;
-use crate::client::{Line, Route};
+use crate::event::Event;
 use crate::fault::Fault;
 use crate::node::FULL;
 use crate::records::Record;
+use crate::route::{Line, Route};
 use crate::time::{MS, Micros, SECOND};
 use crate::trace;
-use crate::world::{Event, World};
+use crate::world::World;
 
 impl World {
     /// A fault strikes, and will again.

@@ -9,9 +9,9 @@ use crate::checks::Checked;
 use crate::ledger::Lock;
 use crate::plan::micros;
 use crate::records::Record;
+use crate::task::Wish;
 use crate::time::{MS, SECOND};
 use crate::trace::Line;
-use crate::workload::Wish;
 use crate::world::World;
 
 impl World {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use leasehold_protocol::{Call, CallError, CallId, NodeId, Reply};
+use leasehold_protocol::NodeId;
 
 use crate::calls::Calls;
 use crate::checks::{
@@ -11,110 +11,23 @@ use crate::checks::{
     Starvation, Wakes, broken, check_is_told,
 };
 use crate::choices::{Choices, Chooser};
-use crate::client::{Client, Route};
+use crate::client::{Client, LOOK};
 use crate::defect::Defect;
+use crate::event::Event;
 use crate::fault::{Fault, FaultCounts};
 use crate::kinds::Family;
 use crate::ledger::Ledger;
-use crate::links::LOOK;
 use crate::node::Node;
 use crate::operation::{Operation, OperationCounts};
+use crate::overheard::Overheard;
 use crate::plan::{Plan, micros};
 use crate::random::Random;
-use crate::stranger::Overheard;
+use crate::route::{self, Route};
 use crate::time::{Clock, MS, Micros};
 use crate::trace::{self, Trace};
 
 /// A history that goes on for longer does not come to rest.
 const MOST_STEPS: u64 = 300_000;
-
-/// Something that is to happen.
-#[derive(Debug)]
-pub(crate) enum Event {
-    /// A call reaches its server. `survives` says that it does so though its connection was cut.
-    Call {
-        route: Route,
-        call: Box<Call>,
-        survives: bool,
-    },
-    /// A wish to listen, or not to, reaches its server.
-    Listen { route: Route, channel: Arc<[u8]>, on: bool },
-    /// A reply reaches its client.
-    Reply {
-        route: Route,
-        call: CallId,
-        result: Result<Reply, CallError>,
-    },
-    /// A confirmation reaches its client.
-    Listening { route: Route, channel: Arc<[u8]> },
-    /// A message reaches its client.
-    Message {
-        route: Route,
-        channel: Arc<[u8]>,
-        payload: Arc<[u8]>,
-    },
-    /// A connection is there.
-    Opened { route: Route },
-    /// A connection is seen to be gone.
-    Closed { route: Route },
-    /// A call has waited long for a connection.
-    Overdue { route: Route, call: CallId },
-    /// A call has waited long for its answer.
-    Silent { route: Route, call: CallId },
-    /// A client looks whether a server is still a primary.
-    Look { client: usize, node: usize },
-    /// A task does the next thing.
-    Task { client: usize, task: usize },
-    /// A task's patience is over.
-    Impatient {
-        client: usize,
-        task: usize,
-        ticket: leasehold_protocol::Ticket,
-    },
-    /// What a task wrote reaches the guarded resource.
-    Write {
-        client: usize,
-        name: usize,
-        hold: u64,
-        token: leasehold_protocol::Token,
-    },
-    /// A fault strikes.
-    Strike { fault: Fault, every: Micros },
-    /// A fault is over.
-    Over { fault: Fault, whom: usize },
-    /// Somebody looks at the locks.
-    Observe,
-}
-
-impl Event {
-    /// The client that it happens to.
-    fn client(&self) -> Option<usize> {
-        match self {
-            Self::Reply { route, .. }
-            | Self::Listening { route, .. }
-            | Self::Message { route, .. }
-            | Self::Opened { route }
-            | Self::Closed { route }
-            | Self::Overdue { route, .. }
-            | Self::Silent { route, .. } => Some(route.client),
-            Self::Task { client, .. } | Self::Look { client, .. } | Self::Impatient { client, .. } => Some(*client),
-            Self::Call { .. }
-            | Self::Listen { .. }
-            | Self::Write { .. }
-            | Self::Strike { .. }
-            | Self::Over { .. }
-            | Self::Observe => None,
-        }
-    }
-
-    /// The server that it happens to.
-    fn node(&self) -> Option<usize> {
-        match self {
-            Self::Call { route, .. } | Self::Listen { route, .. } => Some(route.node),
-            _ => None,
-        }
-    }
-}
 
 /// Everything in one history.
 pub(crate) struct World {
@@ -204,7 +117,7 @@ impl World {
             line: Line::default(),
             following: Following::default(),
             wakes: Wakes::default(),
-            overheard: Overheard::new(),
+            overheard: Overheard::default(),
             operators: Operators::default(),
             is_rough: true,
             calm_since: 0,
@@ -240,7 +153,7 @@ impl World {
     fn begin(&mut self) {
         for client in 0..self.clients.len() {
             for node in 0..self.nodes.len() {
-                for line in crate::client::Line::ALL {
+                for line in route::Line::ALL {
                     let route = Route {
                         client,
                         node,

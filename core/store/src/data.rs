@@ -2,33 +2,33 @@
 
 use std::time::Duration;
 
-use crate::commands::{self, Command, Effect, Run};
+use crate::counts::Counts;
 use crate::glob::Pattern;
 use crate::keyspace::Keyspace;
 use crate::limits::{HALF_DONE_BYTES, Limits};
 use crate::pubsub::PubSub;
-use crate::reply::{Reply, Room, StoreError};
+use crate::random::Random;
+use crate::reply::{Room, StoreError};
 use crate::time::ServerTime;
 
 /// The keys, the subscriptions and the counters: all but the script engine.
 #[derive(Debug)]
 pub(crate) struct Data {
-    pub(crate) keys: Keyspace,
-    pub(crate) pubsub: PubSub,
-    pub(crate) now: ServerTime,
-    pub(crate) started: Option<ServerTime>,
-    pub(crate) run_id: String,
-    /// How often each command of the table was called and refused.
-    pub(crate) stats: Vec<CommandStats>,
+    keys: Keyspace,
+    pubsub: PubSub,
+    now: ServerTime,
+    started: Option<ServerTime>,
+    run_id: String,
+    counts: Counts,
     /// For `HRANDFIELD` and `math.random`; seeded alike in every store.
-    pub(crate) random: Random,
+    random: Random,
     /// What the server in front of the store adds to `INFO`.
-    pub(crate) front: Front,
-    pub(crate) limits: Limits,
+    front: Front,
+    limits: Limits,
     /// The script that runs has written: it may finish although the store is full.
-    pub(crate) has_written: bool,
+    has_written: bool,
     /// Commands that add are refused, whatever the store holds.
-    pub(crate) is_full: bool,
+    is_full: bool,
 }
 
 /// What `INFO` says of the port in front of the store.
@@ -38,28 +38,60 @@ pub(crate) struct Front {
     pub(crate) clients: usize,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CommandStats {
-    pub(crate) calls: u64,
-    pub(crate) failed: u64,
-    pub(crate) rejected: u64,
-}
-
 impl Data {
-    pub(crate) fn new(limits: Limits) -> Self {
+    /// Nothing yet; `commands` are the names of the commands whose calls it counts.
+    pub(crate) fn new(limits: Limits, commands: impl Iterator<Item = &'static str>) -> Self {
         Self {
             keys: Keyspace::default(),
             pubsub: PubSub::default(),
             now: ServerTime::default(),
             started: None,
             run_id: "0".repeat(40),
-            stats: vec![CommandStats::default(); commands::TABLE.len()],
+            counts: Counts::new(commands),
             random: Random::default(),
             front: Front::default(),
             limits,
             has_written: false,
             is_full: false,
         }
+    }
+
+    pub(crate) const fn keys(&mut self) -> &mut Keyspace {
+        &mut self.keys
+    }
+
+    /// How many keys there are, and how many of them have a TTL.
+    pub(crate) fn key_counts(&self) -> (usize, usize) {
+        self.keys.counts()
+    }
+
+    pub(crate) const fn pubsub(&mut self) -> &mut PubSub {
+        &mut self.pubsub
+    }
+
+    pub(crate) const fn random(&mut self) -> &mut Random {
+        &mut self.random
+    }
+
+    /// For a command that draws from what a key holds.
+    pub(crate) const fn keys_and_random(&mut self) -> (&mut Keyspace, &mut Random) {
+        (&mut self.keys, &mut self.random)
+    }
+
+    pub(crate) const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    pub(crate) const fn counts_mut(&mut self) -> &mut Counts {
+        &mut self.counts
+    }
+
+    pub(crate) const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub(crate) const fn now(&self) -> ServerTime {
+        self.now
     }
 
     pub(crate) fn set_now(&mut self, now: ServerTime) {
@@ -73,6 +105,42 @@ impl Data {
         Duration::from_micros(self.now.as_micros().saturating_sub(started.as_micros()))
     }
 
+    pub(crate) fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    pub(crate) fn set_run_id(&mut self, run_id: String) {
+        self.run_id = run_id;
+    }
+
+    pub(crate) const fn front(&self) -> &Front {
+        &self.front
+    }
+
+    #[cfg(feature = "server")]
+    pub(crate) const fn set_front(&mut self, front: Front) {
+        self.front = front;
+    }
+
+    pub(crate) const fn set_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
+    }
+
+    /// A script begins.
+    pub(crate) const fn begin_script(&mut self) {
+        self.has_written = false;
+    }
+
+    /// The script that runs has written.
+    pub(crate) const fn mark_written(&mut self) {
+        self.has_written = true;
+    }
+
+    /// Whether the script that runs has written, and would be left half done.
+    pub(crate) const fn has_written(&self) -> bool {
+        self.has_written
+    }
+
     /// Room for a reply.
     pub(crate) const fn room(&self) -> Room {
         Room::new(&self.limits)
@@ -83,11 +151,8 @@ impl Data {
         Pattern::new(bytes, self.limits.glob_steps)
     }
 
-    /// Refuses a command that adds to a full store.
-    fn has_room(&self, command: &Command, args: &[&[u8]], is_half_done: bool) -> Result<(), StoreError> {
-        if command.effect != Effect::Adds {
-            return Ok(());
-        }
+    /// Refuses what adds to a full store.
+    pub(crate) fn check_room(&self, args: &[&[u8]], is_half_done: bool) -> Result<(), StoreError> {
         if self.is_full && !is_half_done {
             return Err(StoreError::out_of_memory());
         }
@@ -105,85 +170,7 @@ impl Data {
         }
         Ok(())
     }
-
-    /// Executes a command of a script.
-    pub(crate) fn execute_in_script(&mut self, args: &[&[u8]]) -> Reply {
-        let Some(command) = args.first().and_then(|name| commands::find(name)) else {
-            return Reply::Error(StoreError::err("Unknown Redis command called from script"));
-        };
-        if !command.accepts(args.len()) {
-            self.stats[command.index()].rejected += 1;
-            return Reply::Error(StoreError::err(
-                "Wrong number of args calling Redis command from script",
-            ));
-        }
-        match command.run {
-            Run::Data(run) => {
-                let reply = self.run_bounded(command, run, args, self.has_written);
-                self.has_written |= command.effect != Effect::None && !matches!(reply, Reply::Error(_));
-                reply
-            }
-            Run::Script(_) | Run::Connection => {
-                self.stats[command.index()].rejected += 1;
-                Reply::Error(StoreError::err("This Redis command is not allowed from script"))
-            }
-        }
-    }
-
-    pub(crate) fn run(&mut self, command: &'static Command, run: commands::RunData, args: &[&[u8]]) -> Reply {
-        self.run_bounded(command, run, args, false)
-    }
-
-    fn run_bounded(
-        &mut self,
-        command: &'static Command,
-        run: commands::RunData,
-        args: &[&[u8]],
-        is_half_done: bool,
-    ) -> Reply {
-        let room = self.has_room(command, args, is_half_done);
-        let reply = room.and_then(|()| run(self, args)).unwrap_or_else(Reply::Error);
-        self.count(command, &reply);
-        reply
-    }
-
-    pub(crate) fn count(&mut self, command: &'static Command, reply: &Reply) {
-        let stats = &mut self.stats[command.index()];
-        stats.calls += 1;
-        stats.failed += u64::from(matches!(reply, Reply::Error(_)));
-    }
 }
 
 /// Bytes that an argument may add beside its content.
 const ADDED_BYTES: usize = 512;
-
-/// The generator of POSIX `lrand48`, with which Redis replaces Lua's own.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Random(u64);
-
-impl Default for Random {
-    fn default() -> Self {
-        Self(0x1234_ABCD_330E)
-    }
-}
-
-impl Random {
-    /// The largest number that `next` gives.
-    pub(crate) const MAX: u32 = 0x7FFF_FFFF;
-
-    pub(crate) fn seed(&mut self, seed: i32) {
-        self.0 = (u64::from(seed.cast_unsigned()) << 16) | 0x330E;
-    }
-
-    /// 0 to 2^31 - 1.
-    pub(crate) fn next(&mut self) -> u32 {
-        self.0 = (self.0.wrapping_mul(0x5_DEEC_E66D).wrapping_add(0xB)) & 0xFFFF_FFFF_FFFF;
-        u32::try_from(self.0 >> 17).unwrap_or(Self::MAX)
-    }
-
-    /// A number below `bound`, which must not be zero.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        let drawn = (u64::from(self.next()) << 31) | u64::from(self.next());
-        usize::try_from(drawn).unwrap_or(0) % bound
-    }
-}

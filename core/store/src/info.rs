@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use crate::commands::TABLE;
 use crate::data::Data;
 
 /// The version that clients see; what the store offers is a part of that version.
@@ -62,9 +61,9 @@ fn server(data: &Data, text: &mut String) {
             ("os", std::env::consts::OS.into()),
             ("arch_bits", usize::BITS.to_string()),
             ("process_id", std::process::id().to_string()),
-            ("run_id", data.run_id.clone()),
-            ("tcp_port", data.front.port.to_string()),
-            ("server_time_usec", data.now.as_micros().to_string()),
+            ("run_id", data.run_id().into()),
+            ("tcp_port", data.front().port.to_string()),
+            ("server_time_usec", data.now().as_micros().to_string()),
             ("uptime_in_seconds", data.uptime().as_secs().to_string()),
         ],
     );
@@ -74,7 +73,7 @@ fn clients(data: &Data, text: &mut String) {
     lines(
         text,
         "Clients",
-        &[("connected_clients", data.front.clients.to_string())],
+        &[("connected_clients", data.front().clients.to_string())],
     );
 }
 
@@ -83,7 +82,7 @@ fn persistence(_data: &Data, text: &mut String) {
 }
 
 fn stats(data: &Data, text: &mut String) {
-    let total: u64 = data.stats.iter().map(|stats| stats.calls).sum();
+    let total: u64 = data.counts().iter().map(|(_, count)| count.calls).sum();
     lines(text, "Stats", &[("total_commands_processed", total.to_string())]);
 }
 
@@ -94,7 +93,7 @@ fn replication(data: &Data, text: &mut String) {
         &[
             ("role", "master".into()),
             ("connected_slaves", "0".into()),
-            ("master_replid", data.run_id.clone()),
+            ("master_replid", data.run_id().into()),
             ("master_repl_offset", "0".into()),
         ],
     );
@@ -102,13 +101,13 @@ fn replication(data: &Data, text: &mut String) {
 
 fn commandstats(data: &Data, text: &mut String) {
     lines(text, "Commandstats", &[]);
-    for (command, stats) in TABLE.iter().zip(&data.stats) {
-        if stats.calls > 0 || stats.rejected > 0 {
+    for (command, count) in data.counts().iter() {
+        if count.calls > 0 || count.rejected > 0 {
             // Durations are not measured: the store reads no clock.
             let _ = write!(
                 text,
-                "cmdstat_{}:calls={},usec=0,usec_per_call=0.00,rejected_calls={},failed_calls={}\r\n",
-                command.name, stats.calls, stats.rejected, stats.failed
+                "cmdstat_{command}:calls={},usec=0,usec_per_call=0.00,rejected_calls={},failed_calls={}\r\n",
+                count.calls, count.rejected, count.failed
             );
         }
     }
@@ -120,7 +119,7 @@ fn cluster(_data: &Data, text: &mut String) {
 
 fn keyspace(data: &Data, text: &mut String) {
     lines(text, "Keyspace", &[]);
-    let (keys, expiring) = data.keys.counts();
+    let (keys, expiring) = data.key_counts();
     if keys > 0 {
         let _ = write!(text, "db0:keys={keys},expires={expiring},avg_ttl=0\r\n");
     }

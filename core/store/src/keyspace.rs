@@ -2,9 +2,10 @@
 
 use indexmap::IndexMap;
 
+use crate::capacity::shrunk;
 use crate::glob::Pattern;
 use crate::reply::StoreError;
-use crate::value::{Kind, Value, shrunk};
+use crate::value::{Kind, Value};
 
 /// Every key. Keys past their time are gone for every reader, and removed when
 /// touched or swept.

@@ -17,9 +17,13 @@
 //! on Redis or Valkey.
 
 #![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
 
+mod capacity;
 mod commands;
+mod counts;
 mod data;
+mod dispatch;
 mod embedded;
 mod float;
 mod glob;
@@ -28,6 +32,7 @@ mod keyspace;
 mod limits;
 mod lua;
 mod pubsub;
+mod random;
 mod reply;
 #[cfg(feature = "server")]
 pub mod server;

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold_protocol::Script;
 
-use crate::commands::{self, Run};
+use crate::commands::{self, Run, scripting};
 use crate::data::Data;
 #[cfg(feature = "server")]
 use crate::data::Front;
+use crate::dispatch;
 use crate::limits::Limits;
 use crate::lua::{Engine, Watch};
 use crate::pubsub::{Delivery, SubscriberId};
@@ -53,7 +54,7 @@ impl Store {
 
     /// The same, with somebody who can tell that a script takes too long.
     pub(crate) fn watched(limits: Limits, watch: Option<Arc<dyn Watch>>) -> Self {
-        let data = Arc::new(Mutex::new(Data::new(limits)));
+        let data = Arc::new(Mutex::new(Data::new(limits, commands::names())));
         let engine = Engine::new(&data, limits, watch);
         Self { data, engine }
     }
@@ -72,16 +73,16 @@ impl Store {
         let mut data = self.data();
         data.set_now(now);
         if !command.accepts(args.len()) {
-            data.stats[command.index()].rejected += 1;
+            data.counts_mut().rejected(command.index());
             return Reply::Error(StoreError::arity(command.name));
         }
         match command.run {
-            Run::Data(run) => data.run(command, run, &args),
-            Run::Script(run) => {
-                data.has_written = false;
+            Run::Data(run) => dispatch::run(&mut data, command, run, &args),
+            Run::Script(which) => {
+                data.begin_script();
                 drop(data);
-                let reply = run(&mut self.engine, &args).unwrap_or_else(Reply::Error);
-                self.data().count(command, &reply);
+                let reply = scripting::run(which, &mut self.engine, &args).unwrap_or_else(Reply::Error);
+                dispatch::count(&mut self.data(), command, &reply);
                 reply
             }
             Run::Connection => Reply::Error(StoreError::err(format!(
@@ -95,14 +96,14 @@ impl Store {
     /// new one, which would compile them again.
     pub fn start_over(&mut self) {
         let mut data = self.data();
-        let limits = data.limits;
-        *data = Data::new(limits);
+        let limits = *data.limits();
+        *data = Data::new(limits, commands::names());
     }
 
     /// Makes the store refuse what adds to it (OOM), as a server that has reached its
     /// `maxmemory`; or takes that back. A script that has written may finish.
     pub fn set_full(&mut self, is_full: bool) {
-        self.data().is_full = is_full;
+        self.data().set_full(is_full);
     }
 
     /// Runs one of Leasehold's scripts, which is compiled once.
@@ -113,45 +114,45 @@ impl Store {
     {
         let mut data = self.data();
         data.set_now(now);
-        data.has_written = false;
+        data.begin_script();
         drop(data);
         let reply = self.engine.run_known(script, keys, args);
         if let Some(command) = commands::find(b"evalsha") {
-            self.data().count(command, &reply);
+            dispatch::count(&mut self.data(), command, &reply);
         }
         reply
     }
 
     /// Lets a subscriber hear a channel. Says whether it did not before.
     pub fn subscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
-        self.data().pubsub.subscribe(subscriber, channel)
+        self.data().pubsub().subscribe(subscriber, channel)
     }
 
     /// Ends a subscription. Says whether there was one.
     pub fn unsubscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
-        self.data().pubsub.unsubscribe(subscriber, channel)
+        self.data().pubsub().unsubscribe(subscriber, channel)
     }
 
     /// Takes what was published for subscribers since the last call, in order.
     pub fn take_deliveries(&mut self) -> Vec<Delivery> {
-        self.data().pubsub.take_deliveries()
+        self.data().pubsub().take_deliveries()
     }
 
     /// Sets the `run_id` of `INFO`, by which clients tell two servers apart: 40
     /// hex digits, all zero unless set.
     pub fn set_run_id(&mut self, run_id: String) {
-        self.data().run_id = run_id;
+        self.data().set_run_id(run_id);
     }
 
     /// Says in `INFO` what stands before the store.
     #[cfg(feature = "server")]
     pub(crate) fn set_front(&mut self, front: Front) {
-        self.data().front = front;
+        self.data().set_front(front);
     }
 
     #[cfg(feature = "server")]
     pub(crate) fn limits(&self) -> Limits {
-        self.data().limits
+        *self.data().limits()
     }
 
     /// Whether the piece of work at hand has taken too long.
@@ -163,7 +164,7 @@ impl Store {
     /// Counts a command that the server in front carried out.
     #[cfg(feature = "server")]
     pub(crate) fn count(&self, command: &'static commands::Command, reply: Option<&Reply>) {
-        self.data().count(command, reply.unwrap_or(&Reply::OK));
+        dispatch::count(&mut self.data(), command, reply.unwrap_or(&Reply::OK));
     }
 
     /// Commands are finished or not begun, so what a panic left is whole.

@@ -5,6 +5,7 @@ use std::ops::Deref;
 
 use indexmap::{IndexMap, IndexSet};
 
+use crate::capacity::shrunk;
 use crate::zset::SortedSet;
 
 /// A hash's fields, oldest first.
@@ -36,11 +37,6 @@ const ITEM_BYTES: usize = 64;
 
 /// Up to this size a hash keeps its order when a field goes, as Redis does; beyond, it would take too long.
 const ORDERED_FIELDS: usize = 128;
-
-/// The capacity that a table of this length is shrunk to, if it keeps far more.
-pub(crate) fn shrunk(length: usize, capacity: usize) -> Option<usize> {
-    (capacity > 64 && length * 4 < capacity).then_some(length * 2)
-}
 
 impl Hash {
     /// Sets a field and gives what it was.

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::value::shrunk;
+use crate::capacity::shrunk;
 
 /// A sorted set.
 #[derive(Clone, Debug, Default)]

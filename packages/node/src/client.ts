@@ -1,10 +1,11 @@
 import { count, lockName, object, oneServer, severalPrimaries } from './arguments.js';
+import type { CallOptions, UsingOptions } from './call-options.js';
 import { Engine } from './engine.js';
 import { InvalidArgumentError, type Operation } from './errors.js';
 import { addressOf, multiAddress, type NamedKind, permitsAddress } from './kinds.js';
 import type { Lease } from './lease.js';
 import { Lock } from './lock.js';
-import type { AcquireOptions, CallOptions, ConnectOptions, LockOptions, UsingOptions } from './options.js';
+import type { AcquireOptions, ConnectOptions, LockOptions } from './options.js';
 import { ReadWriteLock } from './read-write-lock.js';
 import { Semaphore } from './semaphore.js';
 

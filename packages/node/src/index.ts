@@ -2,6 +2,7 @@
 
 /** A distributed lock on Redis or Valkey, shared with Python, Kotlin, Java and Rust. */
 
+export type { CallOptions, UsingOptions } from './call-options.js';
 export { type Body, type Client, connect, redlock } from './client.js';
 export type { ReleaseOutcome } from './engine.js';
 export {
@@ -24,11 +25,9 @@ export type { Lease } from './lease.js';
 export type { Lock } from './lock.js';
 export type {
   AcquireOptions,
-  CallOptions,
   ConnectOptions,
   LockOptions,
   PermitOptions,
-  UsingOptions,
 } from './options.js';
 export type { ReadWriteLock } from './read-write-lock.js';
 export type { Semaphore } from './semaphore.js';

@@ -1,10 +1,11 @@
 import { acquireOptions, boolean, signal } from './arguments.js';
+import type { CallOptions } from './call-options.js';
 import type { Acquisition, Engine } from './engine.js';
 import { type Holder, InvalidArgumentError, NotOwnerError } from './errors.js';
 import { Failure } from './inbox.js';
 import { Lease, type Origin, type Released } from './lease.js';
 import { Named } from './named.js';
-import type { CallOptions, LockOptions } from './options.js';
+import type { LockOptions } from './options.js';
 
 /**
  * A lock by its kind and name, from a client. Cheap to make, and never changes.

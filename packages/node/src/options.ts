@@ -1,5 +1,3 @@
-import type { Lease } from './lease.js';
-
 /** How a client works. What is left out has the default. */
 export interface ConnectOptions {
   /**
@@ -69,18 +67,4 @@ export interface PermitOptions extends AcquireOptions {
    * and what was granted meanwhile is released.
    */
   readonly signal?: AbortSignal | undefined;
-}
-
-/** One call of `lock()` or `tryLock()`. What is left out is the lock object's. */
-export interface CallOptions extends PermitOptions {
-  /** A lease on the same lock that the caller holds and enters again, without asking the server. */
-  readonly within?: Lease | undefined;
-}
-
-/** One call of `using()`. */
-export interface UsingOptions extends LockOptions {
-  /** Gives up waiting for the lock when it aborts. It does not end the body. */
-  readonly signal?: AbortSignal | undefined;
-  /** A lease on the same lock that the caller holds and enters again, without asking the server. */
-  readonly within?: Lease | undefined;
 }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use leasehold_protocol::LeaseId;
 
 use super::{Checked, broken};
-use crate::client::{Client, Line, Route};
-use crate::links::LOOK;
+use crate::client::{Client, LOOK};
 use crate::node::Node;
+use crate::route::{Line, Route};
 use crate::time::{MS, Micros};
 
 /// The check of I15.

@@ -24,27 +24,27 @@ pub(super) fn expiry_after(base_ms: i64, amount: i64, unit: Unit) -> Option<i64>
 
 pub(super) fn del(data: &mut Data, args: &[&[u8]]) -> Outcome {
     Ok(Reply::count(
-        args[1..].iter().filter(|key| data.keys.remove(key)).count(),
+        args[1..].iter().filter(|key| data.keys().remove(key)).count(),
     ))
 }
 
 pub(super) fn exists(data: &mut Data, args: &[&[u8]]) -> Outcome {
     Ok(Reply::count(
-        args[1..].iter().filter(|key| data.keys.contains(key)).count(),
+        args[1..].iter().filter(|key| data.keys().contains(key)).count(),
     ))
 }
 
 pub(super) fn type_of(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    Ok(Reply::Status(data.keys.type_name(args[1]).unwrap_or("none").into()))
+    Ok(Reply::Status(data.keys().type_name(args[1]).unwrap_or("none").into()))
 }
 
 pub(super) fn expire(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let now_ms = data.keys.now_ms();
+    let now_ms = data.keys().now_ms();
     set_expiry(data, args, now_ms, Unit::Seconds, "expire")
 }
 
 pub(super) fn pexpire(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let now_ms = data.keys.now_ms();
+    let now_ms = data.keys().now_ms();
     set_expiry(data, args, now_ms, Unit::Milliseconds, "pexpire")
 }
 
@@ -107,20 +107,20 @@ fn set_expiry(data: &mut Data, args: &[&[u8]], base_ms: i64, unit: Unit, command
     let rule = ExpiryRule::parse(&args[3..])?;
     let at = expiry_after(base_ms, int(args[2])?, unit)
         .ok_or_else(|| StoreError::err(format!("invalid expire time in '{command}' command")))?;
-    let Some(before) = data.keys.expires_at(args[1]) else {
+    let Some(before) = data.keys().expires_at(args[1]) else {
         return Ok(Reply::Int(0));
     };
     if !rule.allows(before, at) {
         return Ok(Reply::Int(0));
     }
-    data.keys.set_expiry(args[1], Some(at));
+    data.keys().set_expiry(args[1], Some(at));
     Ok(Reply::Int(1))
 }
 
 pub(super) fn persist(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let has_ttl = data.keys.expires_at(args[1]).flatten().is_some();
+    let has_ttl = data.keys().expires_at(args[1]).flatten().is_some();
     if has_ttl {
-        data.keys.set_expiry(args[1], None);
+        data.keys().set_expiry(args[1], None);
     }
     Ok(Reply::flag(has_ttl))
 }
@@ -140,17 +140,17 @@ pub(super) fn ttl(data: &mut Data, args: &[&[u8]]) -> Outcome {
 
 /// -2 without a key, -1 without a TTL.
 fn remaining_ms(data: &mut Data, key: &[u8]) -> i64 {
-    match data.keys.expires_at(key) {
+    match data.keys().expires_at(key) {
         None => -2,
         Some(None) => -1,
-        Some(Some(at)) => at.saturating_sub(data.keys.now_ms()).max(0),
+        Some(Some(at)) => at.saturating_sub(data.keys().now_ms()).max(0),
     }
 }
 
 pub(super) fn keys(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let mut room = data.room();
     let pattern = data.pattern(args[1]);
-    let keys = data.keys.matching(&pattern).map(|(key, _)| room.bytes(key));
+    let keys = data.keys().matching(&pattern).map(|(key, _)| room.bytes(key));
     let keys = Reply::Array(keys.collect::<Result<_, _>>()?);
     pattern.finish()?;
     Ok(keys)
@@ -177,7 +177,7 @@ pub(super) fn scan(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let mut room = data.room();
     let pattern = data.pattern(pattern);
     let keys = data
-        .keys
+        .keys()
         .matching(&pattern)
         .filter(|(_, name)| wanted.is_none_or(|wanted| is(wanted, name)))
         .map(|(key, _)| room.bytes(key));
@@ -187,7 +187,7 @@ pub(super) fn scan(data: &mut Data, args: &[&[u8]]) -> Outcome {
 }
 
 pub(super) fn dbsize(data: &mut Data, _args: &[&[u8]]) -> Outcome {
-    Ok(Reply::count(data.keys.counts().0))
+    Ok(Reply::count(data.keys().counts().0))
 }
 
 pub(super) fn flushall(data: &mut Data, args: &[&[u8]]) -> Outcome {
@@ -196,6 +196,6 @@ pub(super) fn flushall(data: &mut Data, args: &[&[u8]]) -> Outcome {
         [mode] if is(mode, "sync") || is(mode, "async") => {}
         _ => return Err(StoreError::syntax()),
     }
-    data.keys.clear();
+    data.keys().clear();
     Ok(Reply::OK)
 }

@@ -9,7 +9,7 @@ type Outcome = Result<Reply, StoreError>;
 
 pub(super) fn hset(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let pairs = pairs(args, "hset")?;
-    data.keys.change_or_create(args[1], |hash: &mut Hash| {
+    data.keys().change_or_create(args[1], |hash: &mut Hash| {
         let added = pairs.filter(|(field, value)| hash.insert(field, value).is_none());
         Reply::count(added.count())
     })
@@ -17,7 +17,7 @@ pub(super) fn hset(data: &mut Data, args: &[&[u8]]) -> Outcome {
 
 pub(super) fn hmset(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let pairs = pairs(args, "hmset")?;
-    data.keys.change_or_create(args[1], |hash: &mut Hash| {
+    data.keys().change_or_create(args[1], |hash: &mut Hash| {
         for (field, value) in pairs {
             hash.insert(field, value);
         }
@@ -36,7 +36,7 @@ fn pairs<'a>(
 }
 
 pub(super) fn hsetnx(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    data.keys.change_or_create(args[1], |hash: &mut Hash| {
+    data.keys().change_or_create(args[1], |hash: &mut Hash| {
         let is_new = !hash.contains_key(args[2]);
         if is_new {
             hash.insert(args[2], args[3]);
@@ -46,13 +46,13 @@ pub(super) fn hsetnx(data: &mut Data, args: &[&[u8]]) -> Outcome {
 }
 
 pub(super) fn hget(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let hash = data.keys.read::<Hash>(args[1])?;
+    let hash = data.keys().read::<Hash>(args[1])?;
     Ok(Reply::bytes_or_nil(hash.and_then(|hash| hash.get(args[2])).cloned()))
 }
 
 pub(super) fn hmget(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let mut room = data.room();
-    let hash = data.keys.read::<Hash>(args[1])?;
+    let hash = data.keys().read::<Hash>(args[1])?;
     let values = args[2..]
         .iter()
         .map(|field| room.bytes_or_nil(hash.and_then(|hash| hash.get(*field))));
@@ -60,18 +60,18 @@ pub(super) fn hmget(data: &mut Data, args: &[&[u8]]) -> Outcome {
 }
 
 pub(super) fn hexists(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let hash = data.keys.read::<Hash>(args[1])?;
+    let hash = data.keys().read::<Hash>(args[1])?;
     Ok(Reply::flag(hash.is_some_and(|hash| hash.contains_key(args[2]))))
 }
 
 pub(super) fn hlen(data: &mut Data, args: &[&[u8]]) -> Outcome {
     Ok(Reply::count(
-        data.keys.read::<Hash>(args[1])?.map_or(0, |hash| hash.len()),
+        data.keys().read::<Hash>(args[1])?.map_or(0, |hash| hash.len()),
     ))
 }
 
 pub(super) fn hdel(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let removed = data.keys.change(args[1], |hash: &mut Hash| {
+    let removed = data.keys().change(args[1], |hash: &mut Hash| {
         args[2..].iter().filter(|field| hash.remove(field)).count()
     })?;
     Ok(Reply::count(removed.unwrap_or(0)))
@@ -79,7 +79,7 @@ pub(super) fn hdel(data: &mut Data, args: &[&[u8]]) -> Outcome {
 
 pub(super) fn hgetall(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let mut room = data.room();
-    let hash = data.keys.read::<Hash>(args[1])?;
+    let hash = data.keys().read::<Hash>(args[1])?;
     let pairs = hash
         .into_iter()
         .flat_map(|hash| hash.iter())
@@ -89,7 +89,7 @@ pub(super) fn hgetall(data: &mut Data, args: &[&[u8]]) -> Outcome {
 
 pub(super) fn hkeys(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let mut room = data.room();
-    let hash = data.keys.read::<Hash>(args[1])?;
+    let hash = data.keys().read::<Hash>(args[1])?;
     let fields = hash.into_iter().flat_map(|hash| hash.keys());
     let fields = fields.map(|field| room.bytes(field));
     Ok(Reply::Array(fields.collect::<Result<_, _>>()?))
@@ -97,7 +97,7 @@ pub(super) fn hkeys(data: &mut Data, args: &[&[u8]]) -> Outcome {
 
 pub(super) fn hvals(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let mut room = data.room();
-    let hash = data.keys.read::<Hash>(args[1])?;
+    let hash = data.keys().read::<Hash>(args[1])?;
     let values = hash.into_iter().flat_map(|hash| hash.values());
     let values = values.map(|value| room.bytes(value));
     Ok(Reply::Array(values.collect::<Result<_, _>>()?))
@@ -105,14 +105,14 @@ pub(super) fn hvals(data: &mut Data, args: &[&[u8]]) -> Outcome {
 
 pub(super) fn hincrby(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let by = int(args[3])?;
-    let number = match data.keys.read::<Hash>(args[1])?.and_then(|hash| hash.get(args[2])) {
+    let number = match data.keys().read::<Hash>(args[1])?.and_then(|hash| hash.get(args[2])) {
         None => 0,
         Some(text) => strict_int(text).ok_or_else(|| StoreError::err("hash value is not an integer"))?,
     };
     let sum = number
         .checked_add(by)
         .ok_or_else(|| StoreError::err("increment or decrement would overflow"))?;
-    data.keys.change_or_create(args[1], |hash: &mut Hash| {
+    data.keys().change_or_create(args[1], |hash: &mut Hash| {
         hash.insert(args[2], sum.to_string().as_bytes());
     })?;
     Ok(Reply::Int(sum))
@@ -121,8 +121,9 @@ pub(super) fn hincrby(data: &mut Data, args: &[&[u8]]) -> Outcome {
 /// Fields drawn at random: one, up to so many different ones, or, if negative, so many with repeats.
 pub(super) fn hrandfield(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let Some(count) = args.get(2) else {
-        let hash = data.keys.read::<Hash>(args[1])?;
-        let field = hash.and_then(|hash| hash.get_index(data.random.below(hash.len())));
+        let (keys, random) = data.keys_and_random();
+        let hash = keys.read::<Hash>(args[1])?;
+        let field = hash.and_then(|hash| hash.get_index(random.below(hash.len())));
         return Ok(Reply::bytes_or_nil(field.map(|(field, _)| field.clone())));
     };
     let count = int(count)?;
@@ -135,16 +136,17 @@ pub(super) fn hrandfield(data: &mut Data, args: &[&[u8]]) -> Outcome {
         return Err(StoreError::err("value is out of range"));
     }
     let mut room = data.room();
-    let Some(hash) = data.keys.read::<Hash>(args[1])? else {
+    let (keys, random) = data.keys_and_random();
+    let Some(hash) = keys.read::<Hash>(args[1])? else {
         return Ok(Reply::Array(Vec::new()));
     };
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     let places: Vec<usize> = if count < 0 {
-        (0..wanted).map(|_| data.random.below(hash.len())).collect()
+        (0..wanted).map(|_| random.below(hash.len())).collect()
     } else {
         let mut places: Vec<usize> = (0..hash.len()).collect();
         for place in 0..wanted.min(hash.len()) {
-            places.swap(place, place + data.random.below(hash.len() - place));
+            places.swap(place, place + random.below(hash.len() - place));
         }
         places.truncate(wanted);
         places

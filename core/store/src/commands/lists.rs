@@ -16,7 +16,7 @@ pub(super) fn rpush(data: &mut Data, args: &[&[u8]]) -> Outcome {
 }
 
 fn push(data: &mut Data, args: &[&[u8]], push: fn(&mut List, Vec<u8>)) -> Outcome {
-    data.keys.change_or_create(args[1], |list: &mut List| {
+    data.keys().change_or_create(args[1], |list: &mut List| {
         for item in &args[2..] {
             push(list, item.to_vec());
         }
@@ -34,15 +34,15 @@ pub(super) fn rpop(data: &mut Data, args: &[&[u8]]) -> Outcome {
 
 fn pop(data: &mut Data, args: &[&[u8]], command: &str, pop: fn(&mut List) -> Option<Vec<u8>>) -> Outcome {
     match args[2..] {
-        [] => Ok(Reply::bytes_or_nil(data.keys.change(args[1], pop)?.flatten())),
+        [] => Ok(Reply::bytes_or_nil(data.keys().change(args[1], pop)?.flatten())),
         [count] => {
             let count = positive(count)?;
             let mut room = data.room();
-            if let Some(list) = data.keys.read::<List>(args[1])? {
+            if let Some(list) = data.keys().read::<List>(args[1])? {
                 // Whichever end they come from, these many can be no more than all.
                 room.take_all(list.iter().take(count).map(Vec::len))?;
             }
-            let items = data.keys.change(args[1], |list: &mut List| {
+            let items = data.keys().change(args[1], |list: &mut List| {
                 let items = (0..count).map_while(|_| pop(list)).map(Reply::Bytes);
                 items.collect()
             })?;
@@ -54,12 +54,12 @@ fn pop(data: &mut Data, args: &[&[u8]], command: &str, pop: fn(&mut List) -> Opt
 
 pub(super) fn llen(data: &mut Data, args: &[&[u8]]) -> Outcome {
     Ok(Reply::count(
-        data.keys.read::<List>(args[1])?.map_or(0, |list| list.len()),
+        data.keys().read::<List>(args[1])?.map_or(0, |list| list.len()),
     ))
 }
 
 pub(super) fn lindex(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let list = data.keys.read::<List>(args[1])?;
+    let list = data.keys().read::<List>(args[1])?;
     let Some(list) = list else {
         return Ok(Reply::Nil);
     };
@@ -72,7 +72,7 @@ pub(super) fn lindex(data: &mut Data, args: &[&[u8]]) -> Outcome {
 pub(super) fn lrange(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let (start, stop) = (int(args[2])?, int(args[3])?);
     let mut room = data.room();
-    let Some(list) = data.keys.read::<List>(args[1])? else {
+    let Some(list) = data.keys().read::<List>(args[1])? else {
         return Ok(Reply::Array(Vec::new()));
     };
     let items = list.range(range(start, stop, list.len())).map(|item| room.bytes(item));
@@ -81,7 +81,7 @@ pub(super) fn lrange(data: &mut Data, args: &[&[u8]]) -> Outcome {
 
 pub(super) fn ltrim(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let (start, stop) = (int(args[2])?, int(args[3])?);
-    data.keys.change(args[1], |list: &mut List| {
+    data.keys().change(args[1], |list: &mut List| {
         let kept = range(start, stop, list.len());
         list.reduce(|items| {
             items.truncate(kept.end);
@@ -98,7 +98,7 @@ pub(super) fn lrem(data: &mut Data, args: &[&[u8]]) -> Outcome {
         Ok(0) | Err(_) => usize::MAX,
         Ok(most) => most,
     };
-    let removed = data.keys.change(args[1], |list: &mut List| {
+    let removed = data.keys().change(args[1], |list: &mut List| {
         let before = list.len();
         let mut left = most;
         let mut keeps = |item: &Vec<u8>| {

@@ -4,7 +4,7 @@ mod args;
 mod generic;
 mod hashes;
 mod lists;
-mod scripting;
+pub(crate) mod scripting;
 mod server;
 mod sets;
 mod sorted_sets;
@@ -17,23 +17,28 @@ use std::sync::OnceLock;
 pub(crate) use server::unknown_subcommand;
 
 use crate::data::Data;
-use crate::lua::Engine;
 use crate::reply::{Reply, StoreError};
 
 /// What a command does; its arguments begin with its name.
 pub(crate) type RunData = fn(&mut Data, &[&[u8]]) -> Result<Reply, StoreError>;
-/// What a scripting command does.
-pub(crate) type RunScript = fn(&mut Engine, &[&[u8]]) -> Result<Reply, StoreError>;
 
 /// Who carries a command out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Run {
     /// The data; scripts may call it.
     Data(RunData),
-    /// The script engine.
-    Script(RunScript),
+    /// The script engine; see `scripting`.
+    Script(Scripting),
     /// The server, for it changes the connection it came on.
     Connection,
+}
+
+/// The commands on scripts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scripting {
+    Eval,
+    EvalSha,
+    Script,
 }
 
 /// What a command does to the store.
@@ -102,6 +107,11 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
     by_name.get(&*lower).copied()
 }
 
+/// The names of all commands, as the table has them.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|command| command.name)
+}
+
 /// Longer than any name in the table.
 const MAX_NAME: usize = 24;
 
@@ -115,7 +125,7 @@ const fn data(name: &'static str, arity: i32, run: RunData) -> Command {
     }
 }
 
-const fn script(name: &'static str, arity: i32, run: RunScript) -> Command {
+const fn script(name: &'static str, arity: i32, run: Scripting) -> Command {
     Command {
         name,
         arity,
@@ -136,7 +146,7 @@ const fn connection(name: &'static str, arity: i32) -> Command {
 }
 
 /// Every command, with the arity that Redis 7 has for it.
-pub(crate) static TABLE: &[Command] = &[
+static TABLE: &[Command] = &[
     // Strings
     data("append", 3, strings::append).adds(),
     data("decr", 2, strings::decr).adds(),
@@ -215,9 +225,9 @@ pub(crate) static TABLE: &[Command] = &[
     data("type", 2, generic::type_of),
     data("unlink", -2, generic::del).writes(),
     // Scripts
-    script("eval", -3, scripting::eval),
-    script("evalsha", -3, scripting::evalsha),
-    script("script", -2, scripting::script),
+    script("eval", -3, Scripting::Eval),
+    script("evalsha", -3, Scripting::EvalSha),
+    script("script", -2, Scripting::Script),
     // Messages
     data("publish", 3, server::publish).slow(),
     data("pubsub", -2, server::pubsub).slow(),

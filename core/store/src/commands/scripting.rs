@@ -1,5 +1,6 @@
-//! Commands on scripts.
+//! Commands on scripts, which the engine carries out: it runs others by the table, so the table does not know it.
 
+use super::Scripting;
 use super::args::{int, is};
 use crate::lua::{Engine, Origin};
 use crate::reply::{Reply, StoreError};
@@ -7,13 +8,21 @@ use crate::reply::{Reply, StoreError};
 type Outcome = Result<Reply, StoreError>;
 type Words<'a> = &'a [&'a [u8]];
 
-pub(super) fn eval(engine: &mut Engine, args: &[&[u8]]) -> Outcome {
+pub(crate) fn run(command: Scripting, engine: &mut Engine, args: &[&[u8]]) -> Outcome {
+    match command {
+        Scripting::Eval => eval(engine, args),
+        Scripting::EvalSha => evalsha(engine, args),
+        Scripting::Script => script(engine, args),
+    }
+}
+
+fn eval(engine: &mut Engine, args: &[&[u8]]) -> Outcome {
     let (keys, argv) = keys_and_args(args)?;
     let sha1 = engine.load(args[1], Origin::Eval)?;
     engine.run(sha1.as_bytes(), keys, argv)
 }
 
-pub(super) fn evalsha(engine: &mut Engine, args: &[&[u8]]) -> Outcome {
+fn evalsha(engine: &mut Engine, args: &[&[u8]]) -> Outcome {
     if args[1].len() != SHA1_DIGITS {
         return Err(StoreError::no_script());
     }
@@ -36,7 +45,7 @@ fn keys_and_args<'a>(args: &'a [&'a [u8]]) -> Result<(Words<'a>, Words<'a>), Sto
     }
 }
 
-pub(super) fn script(engine: &mut Engine, args: &[&[u8]]) -> Outcome {
+fn script(engine: &mut Engine, args: &[&[u8]]) -> Outcome {
     let (subcommand, rest) = (args[1], &args[2..]);
     if is(subcommand, "load") {
         let [text] = rest else {

@@ -1,8 +1,7 @@
 //! Commands on the server itself, and messages.
 
 use super::args::{int, is};
-use crate::commands::TABLE;
-use crate::data::{CommandStats, Data};
+use crate::data::Data;
 use crate::info;
 use crate::reply::{Reply, SHOWN_BYTES, StoreError, shown};
 
@@ -21,7 +20,7 @@ pub(super) fn echo(_data: &mut Data, args: &[&[u8]]) -> Outcome {
 }
 
 pub(super) fn time(data: &mut Data, _args: &[&[u8]]) -> Outcome {
-    let micros = data.now.as_micros();
+    let micros = data.now().as_micros();
     Ok(Reply::Array(vec![
         Reply::bytes((micros / 1_000_000).to_string()),
         Reply::bytes((micros % 1_000_000).to_string()),
@@ -49,12 +48,12 @@ pub(super) fn info(data: &mut Data, args: &[&[u8]]) -> Outcome {
 }
 
 /// Says little, but so that interactive clients start.
-pub(super) fn command(_data: &mut Data, args: &[&[u8]]) -> Outcome {
+pub(super) fn command(data: &mut Data, args: &[&[u8]]) -> Outcome {
     match args[1..] {
         [] => Ok(Reply::Array(Vec::new())),
         [subcommand, ..] if is(subcommand, "docs") => Ok(Reply::Map(Vec::new())),
         [subcommand, ..] if is(subcommand, "info") || is(subcommand, "list") => Ok(Reply::Array(Vec::new())),
-        [subcommand] if is(subcommand, "count") => Ok(Reply::count(TABLE.len())),
+        [subcommand] if is(subcommand, "count") => Ok(Reply::count(data.counts().commands())),
         [subcommand, ..] => Err(unknown_subcommand("COMMAND", subcommand)),
     }
 }
@@ -69,7 +68,7 @@ pub(super) fn config(data: &mut Data, args: &[&[u8]]) -> Outcome {
         return Ok(Reply::Map(Vec::new()));
     }
     if is(subcommand, "resetstat") {
-        data.stats.fill(CommandStats::default());
+        data.counts_mut().reset();
         return Ok(Reply::OK);
     }
     if is(subcommand, "set") {
@@ -82,8 +81,8 @@ pub(super) fn config(data: &mut Data, args: &[&[u8]]) -> Outcome {
 }
 
 pub(super) fn publish(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let most = data.limits.published_bytes;
-    let reached = data.pubsub.publish(args[1], args[2], most);
+    let most = data.limits().published_bytes;
+    let reached = data.pubsub().publish(args[1], args[2], most);
     reached.map(Reply::count).ok_or_else(StoreError::out_of_memory)
 }
 
@@ -93,7 +92,7 @@ pub(super) fn pubsub(data: &mut Data, args: &[&[u8]]) -> Outcome {
         let mut room = data.room();
         room.take_all(rest.iter().map(|channel| channel.len()))?;
         let counts = rest.iter().flat_map(|channel| {
-            let count = data.pubsub.subscriber_count(channel);
+            let count = data.pubsub().subscriber_count(channel);
             [Reply::bytes(*channel), Reply::count(count)]
         });
         return Ok(Reply::Array(counts.collect()));
@@ -106,7 +105,7 @@ pub(super) fn pubsub(data: &mut Data, args: &[&[u8]]) -> Outcome {
         };
         let mut room = data.room();
         let pattern = data.pattern(pattern);
-        let channels = data.pubsub.channels().into_iter();
+        let channels = data.pubsub().channels().into_iter();
         let channels = channels.filter(|channel| pattern.matches(channel));
         let channels = channels.map(|channel| room.bytes(&channel));
         let channels = Reply::Array(channels.collect::<Result<_, _>>()?);

@@ -83,7 +83,7 @@ pub(super) fn zadd(data: &mut Data, args: &[&[u8]]) -> Outcome {
     for pair in rest.chunks_exact(2) {
         pairs.push((float(pair[0])?, pair[1]));
     }
-    data.keys.change_or_create(args[1], |set: &mut SortedSet| {
+    data.keys().change_or_create(args[1], |set: &mut SortedSet| {
         let (mut added, mut changed, mut last) = (0, 0, None);
         for (given, member) in pairs {
             let before = set.score(member);
@@ -112,7 +112,7 @@ pub(super) fn zincrby(data: &mut Data, args: &[&[u8]]) -> Outcome {
         increment: true,
         ..AddRule::default()
     };
-    data.keys.change_or_create(args[1], |set: &mut SortedSet| {
+    data.keys().change_or_create(args[1], |set: &mut SortedSet| {
         let score = rule.score(set.score(args[3]), by)?.unwrap_or(by);
         set.insert(args[3], score);
         Ok(Reply::Double(score))
@@ -120,25 +120,25 @@ pub(super) fn zincrby(data: &mut Data, args: &[&[u8]]) -> Outcome {
 }
 
 pub(super) fn zscore(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let set = data.keys.read::<SortedSet>(args[1])?;
+    let set = data.keys().read::<SortedSet>(args[1])?;
     let score = set.and_then(|set| set.score(args[2]));
     Ok(score.map_or(Reply::Nil, Reply::Double))
 }
 
 pub(super) fn zrank(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let set = data.keys.read::<SortedSet>(args[1])?;
+    let set = data.keys().read::<SortedSet>(args[1])?;
     let rank = set.and_then(|set| set.iter().position(|(member, _)| member == args[2]));
     Ok(rank.map_or(Reply::Nil, Reply::count))
 }
 
 pub(super) fn zcard(data: &mut Data, args: &[&[u8]]) -> Outcome {
     Ok(Reply::count(
-        data.keys.read::<SortedSet>(args[1])?.map_or(0, SortedSet::len),
+        data.keys().read::<SortedSet>(args[1])?.map_or(0, SortedSet::len),
     ))
 }
 
 pub(super) fn zrem(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let removed = data.keys.change(args[1], |set: &mut SortedSet| {
+    let removed = data.keys().change(args[1], |set: &mut SortedSet| {
         args[2..].iter().filter(|member| set.remove(member).is_some()).count()
     })?;
     Ok(Reply::count(removed.unwrap_or(0)))
@@ -179,13 +179,13 @@ fn between(set: &SortedSet, low: Bound, high: Bound) -> impl Iterator<Item = (&[
 
 pub(super) fn zcount(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let (low, high) = (Bound::parse(args[2])?, Bound::parse(args[3])?);
-    let set = data.keys.read::<SortedSet>(args[1])?;
+    let set = data.keys().read::<SortedSet>(args[1])?;
     Ok(Reply::count(set.map_or(0, |set| between(set, low, high).count())))
 }
 
 pub(super) fn zremrangebyscore(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let (low, high) = (Bound::parse(args[2])?, Bound::parse(args[3])?);
-    let removed = data.keys.change(args[1], |set: &mut SortedSet| {
+    let removed = data.keys().change(args[1], |set: &mut SortedSet| {
         let members: Vec<Vec<u8>> = between(set, low, high).map(|(member, _)| member.to_vec()).collect();
         members.iter().filter(|member| set.remove(member).is_some()).count()
     })?;
@@ -237,7 +237,7 @@ pub(super) fn zrange(data: &mut Data, args: &[&[u8]]) -> Outcome {
     }
     let (start, stop) = (int(args[2])?, int(args[3])?);
     let mut room = data.room();
-    let Some(set) = data.keys.read::<SortedSet>(args[1])? else {
+    let Some(set) = data.keys().read::<SortedSet>(args[1])? else {
         return Ok(Reply::Array(Vec::new()));
     };
     let places = range(start, stop, set.len());
@@ -257,7 +257,7 @@ pub(super) fn zrangebyscore(data: &mut Data, args: &[&[u8]]) -> Outcome {
 fn range_by_score(data: &mut Data, key: &[u8], low: &[u8], high: &[u8], options: &RangeOptions) -> Outcome {
     let (low, high) = (Bound::parse(low)?, Bound::parse(high)?);
     let mut room = data.room();
-    let Some(set) = data.keys.read::<SortedSet>(key)? else {
+    let Some(set) = data.keys().read::<SortedSet>(key)? else {
         return Ok(Reply::Array(Vec::new()));
     };
     let mut found: Vec<(&[u8], f64)> = between(set, low, high).collect();
@@ -291,10 +291,10 @@ pub(super) fn zpopmin(data: &mut Data, args: &[&[u8]]) -> Outcome {
         _ => return Err(StoreError::syntax()),
     };
     let mut room = data.room();
-    if let Some(set) = data.keys.read::<SortedSet>(args[1])? {
+    if let Some(set) = data.keys().read::<SortedSet>(args[1])? {
         room.take_all(set.iter().take(count).map(|(member, _)| member.len()))?;
     }
-    let popped = data.keys.change(args[1], |set: &mut SortedSet| {
+    let popped = data.keys().change(args[1], |set: &mut SortedSet| {
         let lowest: Vec<(Vec<u8>, f64)> = set.iter().take(count).map(|(m, s)| (m.to_vec(), s)).collect();
         for (member, _) in &lowest {
             set.remove(member);

@@ -9,7 +9,7 @@ use crate::value::Value;
 type Outcome = Result<Reply, StoreError>;
 
 pub(super) fn get(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    Ok(Reply::bytes_or_nil(data.keys.read::<Vec<u8>>(args[1])?.cloned()))
+    Ok(Reply::bytes_or_nil(data.keys().read::<Vec<u8>>(args[1])?.cloned()))
 }
 
 /// What `SET` was asked for beside the value.
@@ -69,13 +69,13 @@ fn ttl_option(option: &[u8]) -> Option<(Unit, bool)> {
 
 pub(super) fn set(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let (key, value) = (args[1], args[2]);
-    let options = SetOptions::parse(&args[3..], data.keys.now_ms())?;
+    let options = SetOptions::parse(&args[3..], data.keys().now_ms())?;
     let old = if options.give_old {
-        Reply::bytes_or_nil(data.keys.read::<Vec<u8>>(key)?.cloned())
+        Reply::bytes_or_nil(data.keys().read::<Vec<u8>>(key)?.cloned())
     } else {
         Reply::Nil
     };
-    let before = data.keys.expires_at(key);
+    let before = data.keys().expires_at(key);
     if (options.only_new && before.is_some()) || (options.only_existing && before.is_none()) {
         return Ok(old);
     }
@@ -84,15 +84,15 @@ pub(super) fn set(data: &mut Data, args: &[&[u8]]) -> Outcome {
     } else {
         options.expires_at_ms
     };
-    data.keys.set(key, Value::String(value.to_vec()), expires_at_ms);
+    data.keys().set(key, Value::String(value.to_vec()), expires_at_ms);
     Ok(if options.give_old { old } else { Reply::OK })
 }
 
 pub(super) fn setnx(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    if data.keys.contains(args[1]) {
+    if data.keys().contains(args[1]) {
         return Ok(Reply::Int(0));
     }
-    data.keys.set(args[1], Value::String(args[2].to_vec()), None);
+    data.keys().set(args[1], Value::String(args[2].to_vec()), None);
     Ok(Reply::Int(1))
 }
 
@@ -106,45 +106,45 @@ pub(super) fn psetex(data: &mut Data, args: &[&[u8]]) -> Outcome {
 
 fn set_with_ttl(data: &mut Data, args: &[&[u8]], unit: Unit, command: &str) -> Outcome {
     let amount = int(args[2])?;
-    let at = expiry_after(data.keys.now_ms(), amount, unit)
+    let at = expiry_after(data.keys().now_ms(), amount, unit)
         .filter(|_| amount > 0)
         .ok_or_else(|| invalid_expiry(command))?;
-    data.keys.set(args[1], Value::String(args[3].to_vec()), Some(at));
+    data.keys().set(args[1], Value::String(args[3].to_vec()), Some(at));
     Ok(Reply::OK)
 }
 
 pub(super) fn getset(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let old = data.keys.read::<Vec<u8>>(args[1])?.cloned();
-    data.keys.set(args[1], Value::String(args[2].to_vec()), None);
+    let old = data.keys().read::<Vec<u8>>(args[1])?.cloned();
+    data.keys().set(args[1], Value::String(args[2].to_vec()), None);
     Ok(Reply::bytes_or_nil(old))
 }
 
 pub(super) fn getdel(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let old = data.keys.read::<Vec<u8>>(args[1])?.cloned();
-    data.keys.remove(args[1]);
+    let old = data.keys().read::<Vec<u8>>(args[1])?.cloned();
+    data.keys().remove(args[1]);
     Ok(Reply::bytes_or_nil(old))
 }
 
 pub(super) fn append(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    let length = data.keys.read::<Vec<u8>>(args[1])?.map_or(0, Vec::len);
-    if length.saturating_add(args[2].len()) > data.limits.value_bytes {
+    let length = data.keys().read::<Vec<u8>>(args[1])?.map_or(0, Vec::len);
+    if length.saturating_add(args[2].len()) > data.limits().value_bytes {
         return Err(StoreError::value_too_large());
     }
-    data.keys.change_or_create(args[1], |value: &mut Vec<u8>| {
+    data.keys().change_or_create(args[1], |value: &mut Vec<u8>| {
         value.extend_from_slice(args[2]);
         Reply::count(value.len())
     })
 }
 
 pub(super) fn strlen(data: &mut Data, args: &[&[u8]]) -> Outcome {
-    Ok(Reply::count(data.keys.read::<Vec<u8>>(args[1])?.map_or(0, Vec::len)))
+    Ok(Reply::count(data.keys().read::<Vec<u8>>(args[1])?.map_or(0, Vec::len)))
 }
 
 pub(super) fn mget(data: &mut Data, args: &[&[u8]]) -> Outcome {
     let mut room = data.room();
     let values = args[1..].iter().map(|key| {
         // A key of another type counts as absent here.
-        room.bytes_or_nil(data.keys.read::<Vec<u8>>(key).ok().flatten())
+        room.bytes_or_nil(data.keys().read::<Vec<u8>>(key).ok().flatten())
     });
     Ok(Reply::Array(values.collect::<Result<_, _>>()?))
 }
@@ -154,7 +154,7 @@ pub(super) fn mset(data: &mut Data, args: &[&[u8]]) -> Outcome {
         return Err(StoreError::arity("mset"));
     }
     for pair in args[1..].chunks_exact(2) {
-        data.keys.set(pair[0], Value::String(pair[1].to_vec()), None);
+        data.keys().set(pair[0], Value::String(pair[1].to_vec()), None);
     }
     Ok(Reply::OK)
 }
@@ -179,7 +179,7 @@ pub(super) fn decrby(data: &mut Data, args: &[&[u8]]) -> Outcome {
 }
 
 fn add(data: &mut Data, key: &[u8], by: i64) -> Outcome {
-    let number = match data.keys.read::<Vec<u8>>(key)? {
+    let number = match data.keys().read::<Vec<u8>>(key)? {
         None => 0,
         Some(text) => strict_int(text).ok_or_else(StoreError::not_an_integer)?,
     };
@@ -187,7 +187,7 @@ fn add(data: &mut Data, key: &[u8], by: i64) -> Outcome {
         .checked_add(by)
         .ok_or_else(|| StoreError::err("increment or decrement would overflow"))?;
     // In place, so that the TTL stays.
-    data.keys
+    data.keys()
         .change_or_create(key, |value: &mut Vec<u8>| *value = sum.to_string().into_bytes())?;
     Ok(Reply::Int(sum))
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use mlua::{BorrowedBytes, Lua, Table, Value};
 
 use super::guard::Guard;
-use super::raise;
+use super::problem::raise;
 use crate::float;
 use crate::limits::{Limits, REPLY_DEPTH};
 use crate::reply::{Reply, Room, StoreError};

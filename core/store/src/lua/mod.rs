@@ -3,28 +3,29 @@
 mod convert;
 mod guard;
 mod kept;
+mod native;
 mod pattern;
+mod problem;
 mod random;
 mod strings;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use leasehold_protocol::Script;
 use mlua::chunk::ChunkMode;
-use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
+use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 
 use self::convert::Written;
+use self::guard::Guard;
 pub(crate) use self::guard::Watch;
-use self::guard::{Guard, Over};
 use self::kept::Kept;
 pub(crate) use self::kept::Origin;
+use self::native::{native, sha1_hex};
+use self::problem::{CHUNK_NAME, failure};
 use crate::data::Data;
-use crate::limits::{Limits, STEPS_PER_COMMAND};
+use crate::limits::Limits;
 use crate::reply::{Reply, StoreError};
-
-/// The name under which scripts appear in error messages.
-const CHUNK_NAME: &str = "@user_script";
 
 /// Compiled scripts and the world they run in.
 pub(crate) struct Engine {
@@ -249,207 +250,6 @@ impl Engine {
 /// Bytes that may be sent to one of Leasehold's scripts for it to run with Lua's memory unbounded.
 const TRUSTED_BYTES: usize = 64 * 1024;
 
-/// What working through so many bytes or items costs.
-fn steps_of(size: f64) -> u64 {
-    u64::try_from(convert::truncate(size / 10.0)).unwrap_or(0)
-}
-
-/// Longer than any number that somebody means.
-const SHORT_TEXT: usize = 64;
-
-/// A refusal on its way through Lua.
-#[derive(Debug)]
-struct Refusal(StoreError);
-
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for Refusal {}
-
-/// An error as one of Lua's own functions would raise it: with the script's line.
-#[derive(Debug)]
-struct LuaProblem(String);
-
-impl LuaProblem {
-    fn here(lua: &Lua, what: &str) -> mlua::Error {
-        let place = script_line(lua).map_or_else(String::new, |line| format!("user_script:{line}: "));
-        mlua::Error::external(Self(format!("{place}{what}")))
-    }
-}
-
-impl std::fmt::Display for LuaProblem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for LuaProblem {}
-
-/// What a client is told when a script's end itself failed.
-fn failure(sha1: &str, error: &mlua::Error) -> StoreError {
-    if error.downcast_ref::<Over>().is_some() {
-        return StoreError::too_slow();
-    }
-    if let Some(Refusal(refusal)) = error.downcast_ref() {
-        return refusal.clone();
-    }
-    match error {
-        mlua::Error::MemoryError(_) => StoreError::err("not enough memory"),
-        other => StoreError::err(format!("Error running script {sha1}: {other}")),
-    }
-}
-
-fn raise(error: StoreError) -> mlua::Error {
-    mlua::Error::external(Refusal(error))
-}
-
-/// The store's functions that the sandbox builds on.
-fn native(lua: &Lua, data: &Arc<Mutex<Data>>, guard: &Arc<Guard>, limits: &Limits) -> mlua::Result<Table> {
-    let native = lua.create_table()?;
-
-    let (call_data, call_guard) = (Arc::clone(data), Arc::clone(guard));
-    let call = lua.create_function(move |lua, args: MultiValue| {
-        call_guard.charge(STEPS_PER_COMMAND)?;
-        match execute(&call_data, &args) {
-            Reply::Error(error) => Err(raise(error)),
-            reply => convert::value_of(lua, reply),
-        }
-    })?;
-    native.set("call", call)?;
-
-    let (pcall_data, pcall_guard) = (Arc::clone(data), Arc::clone(guard));
-    let pcall = lua.create_function(move |lua, args: MultiValue| {
-        pcall_guard.charge(STEPS_PER_COMMAND)?;
-        convert::value_of(lua, execute(&pcall_data, &args))
-    })?;
-    native.set("pcall", pcall)?;
-
-    let over = Arc::clone(guard);
-    native.set("is_over", lua.create_function(move |_, ()| Ok(over.is_over()))?)?;
-    native.set("is_bounded", guard.is_on())?;
-    let own = Arc::clone(guard);
-    // A step is some ten bytes.
-    let charge = lua.create_function(move |_, size: f64| own.charge(steps_of(size)))?;
-    native.set("charge", charge)?;
-    let own = Arc::clone(guard);
-    let weigh = lua.create_function(move |_, args: MultiValue| {
-        let bytes = args.iter().map(|arg| match arg {
-            Value::String(text) => text.as_bytes().len(),
-            _ => 0,
-        });
-        let bytes: usize = bytes.filter(|length| *length > SHORT_TEXT).sum();
-        own.charge(u64::try_from(bytes / 10).unwrap_or(u64::MAX))
-    })?;
-    native.set("weigh", weigh)?;
-    native.set("most_moves", crate::limits::INSERT_MOVES)?;
-    let most_bytes = if limits.lua_bytes == 0 {
-        usize::MAX
-    } else {
-        limits.lua_bytes
-    };
-    strings::install(lua, &native, guard, most_bytes)?;
-
-    let sha1_guard = Arc::clone(guard);
-    let sha1hex = lua.create_function(move |lua, args: MultiValue| {
-        if args.len() != 1 {
-            return Err(raise(StoreError::err("wrong number of arguments")));
-        }
-        let text = lua.coerce_string(args[0].clone())?;
-        let length = text.as_ref().map_or(0, |text| text.as_bytes().len());
-        sha1_guard.charge(u64::try_from(length / 4).unwrap_or(u64::MAX))?;
-        Ok(text.map_or_else(|| sha1_hex(b""), |text| sha1_hex(&text.as_bytes())))
-    })?;
-    native.set("sha1hex", sha1hex)?;
-
-    random::install(lua, &native, data)?;
-
-    // Nobody reads what scripts log; wrong calls still fail as in Redis.
-    let log = lua.create_function(|_, args: MultiValue| {
-        let level = match args.front() {
-            Some(Value::Integer(level)) => Some(*level),
-            Some(Value::Number(level)) => Some(convert::truncate(*level)),
-            _ => None,
-        };
-        let why = match level {
-            _ if args.len() < 2 => "redis.log() requires two arguments or more.",
-            None => "First argument must be a number (log level).",
-            Some(0..=3) => return Ok(()),
-            Some(_) => "Invalid debug level.",
-        };
-        Err(raise(StoreError::err(why)))
-    })?;
-    native.set("log", log)?;
-
-    let setresp = lua.create_function(|_, version: Value| match version {
-        Value::Integer(2) => Ok(()),
-        _ => Err(raise(StoreError::err("RESP version must be 2."))),
-    })?;
-    native.set("setresp", setresp)?;
-
-    // What a script sees of an error: its text, and whether it comes in a table.
-    let describe = lua.create_function(|_, error: Value| {
-        let Value::Error(error) = &error else {
-            return Ok((error.type_name().to_owned(), false));
-        };
-        Ok(match error.downcast_ref::<Refusal>() {
-            Some(refusal) => (refusal.to_string(), true),
-            None if error.downcast_ref::<Over>().is_some() => (StoreError::too_slow().to_string(), true),
-            None if matches!(**error, mlua::Error::MemoryError(_)) => ("not enough memory".into(), false),
-            None => match error.downcast_ref::<LuaProblem>() {
-                Some(problem) => (problem.to_string(), false),
-                None => (error.to_string().lines().next().unwrap_or_default().to_owned(), false),
-            },
-        })
-    })?;
-    native.set("describe", describe)?;
-
-    native.set("line", lua.create_function(|lua, ()| Ok(script_line(lua)))?)?;
-    Ok(native)
-}
-
-/// Executes a command of a script.
-fn execute(data: &Mutex<Data>, args: &MultiValue) -> Reply {
-    if args.is_empty() {
-        return Reply::Error(StoreError::err(
-            "Please specify at least one argument for this redis lib call",
-        ));
-    }
-    let mut words = Vec::with_capacity(args.len());
-    for arg in args {
-        let Some(word) = convert::argument(arg) else {
-            return Reply::Error(StoreError::err(
-                "Lua redis lib command arguments must be strings or integers",
-            ));
-        };
-        words.push(word);
-    }
-    let args: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
-    data.lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .execute_in_script(&args)
-}
-
-/// The line of the innermost function of a script that is on the stack.
-fn script_line(lua: &Lua) -> Option<usize> {
-    for level in 0..MAX_FRAMES {
-        let line = lua.inspect_stack(level, |frame| {
-            (frame.source().source.as_deref() == Some(CHUNK_NAME))
-                .then(|| frame.current_line())
-                .flatten()
-        })?;
-        if line.is_some() {
-            return line;
-        }
-    }
-    None
-}
-
-/// How deep the innermost script function is looked for.
-const MAX_FRAMES: usize = 50;
-
 /// The body of a script that may begin with `#!lua`, its lines still numbered as they were.
 fn without_shebang(text: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, StoreError> {
     if !text.starts_with(b"#!") {
@@ -470,8 +270,4 @@ fn without_shebang(text: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, StoreError
         return Err(StoreError::err(format!("Unknown lua shebang option: {unknown}")));
     }
     Ok(text[end..].into())
-}
-
-pub(crate) fn sha1_hex(text: &[u8]) -> String {
-    sha1_smol::Sha1::from(text).digest().to_string()
 }

@@ -143,21 +143,13 @@ impl<'a> Matcher<'a> {
                     }
                     None => break None,
                 },
-                b'%' if self.at(p + 1) == Some(b'f') => {
-                    p += 2;
-                    if self.at(p) != Some(b'[') {
-                        return Err(malformed("missing '[' after '%f' in pattern"));
+                b'%' if self.at(p + 1) == Some(b'f') => match self.frontier(s, p + 2)? {
+                    Some(after) => {
+                        p = after;
+                        continue;
                     }
-                    let after = self.class_end(p)?;
-                    self.read(p, after);
-                    let before = if s == 0 { 0 } else { self.text[s - 1] };
-                    let next = self.text.get(s).copied().unwrap_or(0);
-                    if self.in_set(before, p, after - 1) || !self.in_set(next, p, after - 1) {
-                        break None;
-                    }
-                    p = after;
-                    continue;
-                }
+                    None => break None,
+                },
                 b'%' if self.at(p + 1).is_some_and(|byte| byte.is_ascii_digit()) => {
                     match self.back_reference(s, p + 1)? {
                         Some(after) => {
@@ -189,6 +181,19 @@ impl<'a> Matcher<'a> {
         };
         self.depth -= 1;
         Ok(end)
+    }
+
+    /// Where the set at `p` ends, if the byte before `s` is not in it and the one at `s` is.
+    fn frontier(&mut self, s: usize, p: usize) -> Outcome<Option<usize>> {
+        if self.at(p) != Some(b'[') {
+            return Err(malformed("missing '[' after '%f' in pattern"));
+        }
+        let after = self.class_end(p)?;
+        self.read(p, after);
+        let before = if s == 0 { 0 } else { self.text[s - 1] };
+        let next = self.text.get(s).copied().unwrap_or(0);
+        let is_there = !self.in_set(before, p, after - 1) && self.in_set(next, p, after - 1);
+        Ok(is_there.then_some(after))
     }
 
     fn open(&mut self, s: usize, p: usize, length: Length) -> Outcome<Option<usize>> {

@@ -7,14 +7,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use super::{LuaProblem, convert};
-use crate::data::{Data, Random};
+use super::convert;
+use super::problem::LuaProblem;
+use crate::data::Data;
+use crate::random::Random;
 
 /// Adds both to the functions that the sandbox builds on.
 pub(super) fn install(lua: &Lua, native: &Table, data: &Arc<Mutex<Data>>) -> mlua::Result<()> {
     let random_data = Arc::clone(data);
     let random = lua.create_function(move |lua, args: MultiValue| {
-        let drawn = random_data.lock().unwrap_or_else(PoisonError::into_inner).random.next();
+        let drawn = random_data
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .random()
+            .next();
         let drawn = f64::from(drawn % Random::MAX) / f64::from(Random::MAX);
         let (low, high, checked) = match args.len() {
             0 => return Ok(drawn),
@@ -37,7 +43,7 @@ pub(super) fn install(lua: &Lua, native: &Table, data: &Arc<Mutex<Data>>) -> mlu
         seed_data
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .random
+            .random()
             .seed(seed);
         Ok(())
     })?;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
 
+use super::convert;
 use super::guard::Guard;
 use super::pattern::{Capture, Matcher, Problem};
-use super::{LuaProblem, convert};
+use super::problem::{LuaProblem, not_enough_memory};
 use crate::limits::UNPACKED;
 
 /// Bytes of a pattern that make it more than plain text.
@@ -369,11 +370,6 @@ fn raised(lua: &Lua, problem: Problem) -> mlua::Error {
         Problem::Malformed(why) => LuaProblem::here(lua, &why),
         Problem::Over(error) => error,
     }
-}
-
-/// As Lua itself says it: without a place.
-fn not_enough_memory() -> mlua::Error {
-    mlua::Error::external(LuaProblem("not enough memory".into()))
 }
 
 /// C's idea of a pattern: up to its first NUL.

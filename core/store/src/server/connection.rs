@@ -5,55 +5,34 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
-use tokio::sync::Notify;
-
-use super::Shared;
-use super::connections::Held;
 use super::encode::{self, Protocol};
-use super::handshake;
+use super::handshake::Client;
 use super::mailbox::{Mailbox, Message};
-use super::request::{Decoder, Request};
+use super::request::Request;
+use super::shared::Shared;
 use super::transaction::Transaction;
 use crate::commands::{self, Run};
 use crate::embedded::Subscriber;
-use crate::limits::server::{CHANNEL_BYTES, CHANNEL_EXTRA};
+use crate::limits::server::{CHANNEL_BYTES, CHANNEL_EXTRA, WRITE_AT};
 use crate::reply::{Reply, StoreError};
 
 /// What a connection is and has.
 pub(super) struct Connection {
-    pub(super) id: u64,
-    pub(super) protocol: Protocol,
-    /// Empty if the client gave none.
-    pub(super) name: Vec<u8>,
-    pub(super) shared: Arc<Shared>,
-    peer: SocketAddr,
-    pub(super) since: Instant,
-    is_authenticated: bool,
+    client: Client,
+    shared: Arc<Shared>,
+    since: Instant,
     /// It has not completed a command.
-    pub(super) is_stranger: bool,
-    /// So many requests are taken for slow ones, as the last was.
-    pub(super) slow_requests: u32,
+    is_stranger: bool,
     /// The client asked to end, or cannot go on.
-    pub(super) is_ending: bool,
-    pub(super) decoder: Decoder,
-    pub(super) out: Vec<u8>,
-    /// How much of `out` is on its way.
-    pub(super) written: usize,
-    /// Since when the client has read nothing of it.
-    pub(super) stalled_since: Option<Instant>,
-    /// When the request began of which a part has come.
-    pub(super) request_began: Option<Instant>,
-    pub(super) transaction: Option<Transaction>,
+    is_ending: bool,
+    /// What is to be written to the client.
+    out: Vec<u8>,
+    transaction: Option<Transaction>,
     subscriber: Subscriber,
     /// What the client believes it is subscribed to.
     channels: BTreeSet<Vec<u8>>,
-    pub(super) channel_bytes: usize,
-    pub(super) mailbox: Arc<Mailbox>,
-    pub(super) held: Held,
-    /// Somebody else needs the room.
-    pub(super) go: Arc<Notify>,
+    channel_bytes: usize,
+    mailbox: Arc<Mailbox>,
 }
 
 impl Connection {
@@ -63,42 +42,81 @@ impl Connection {
         let subscriber = shared.store.connect(Box::new(move |channel, payload| {
             to.push(&of.connections, channel, payload);
         }));
-        let is_authenticated = shared.password.is_none();
-        let mut decoder = Decoder::default();
-        if is_authenticated {
-            decoder.trust();
-        }
         Self {
-            id,
-            protocol: Protocol::Resp2,
-            name: Vec::new(),
-            peer,
+            client: Client::new(id, peer, shared.password.is_some()),
             since: Instant::now(),
-            is_authenticated,
             is_stranger: true,
-            slow_requests: 0,
             is_ending: false,
-            decoder,
             out: Vec::new(),
-            written: 0,
-            stalled_since: None,
-            request_began: None,
             transaction: None,
             subscriber,
             channels: BTreeSet::new(),
             channel_bytes: 0,
             mailbox,
-            held: Held::of(shared.connections.held()),
-            go: shared.connections.add(id),
             shared,
         }
     }
 
+    pub(super) const fn id(&self) -> u64 {
+        self.client.id()
+    }
+
+    /// When it was new, or as good as that.
+    pub(super) const fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// Whether the client has given the password, or needs none.
+    pub(super) const fn is_authenticated(&self) -> bool {
+        self.client.is_authenticated()
+    }
+
+    /// Whether it has not completed a command.
+    pub(super) const fn is_stranger(&self) -> bool {
+        self.is_stranger
+    }
+
+    pub(super) const fn is_ending(&self) -> bool {
+        self.is_ending
+    }
+
+    /// The client cannot go on.
+    pub(super) const fn end(&mut self) {
+        self.is_ending = true;
+    }
+
+    pub(super) const fn is_in_transaction(&self) -> bool {
+        self.transaction.is_some()
+    }
+
+    /// What is to be written to the client.
+    pub(super) const fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    pub(super) fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
+    }
+
+    /// Bytes of what it is to write, of requests that are kept and of channels.
+    pub(super) fn bytes(&self) -> usize {
+        let queued = self.transaction.as_ref().map_or(0, Transaction::bytes);
+        self.out.capacity() + queued + self.channel_bytes
+    }
+
     /// A command was completed.
     pub(super) fn mark_known(&mut self) {
-        if self.is_stranger && self.is_authenticated {
+        if self.is_stranger && self.is_authenticated() {
             self.is_stranger = false;
-            self.shared.connections.mark_known(self.id);
+            self.shared.connections.mark_known(self.id());
+        }
+    }
+
+    /// Moves messages to what is written, as long as that is little; the mailbox is bounded.
+    pub(super) fn take_messages(&mut self) {
+        while self.out.len() < WRITE_AT {
+            let Some(message) = self.mailbox.pop() else { return };
+            self.pass_on(message);
         }
     }
 
@@ -148,7 +166,7 @@ impl Connection {
 
     /// Whether the client may call this now.
     fn permits(&self, name: &[u8]) -> Result<(), StoreError> {
-        if !self.is_authenticated && !matches!(name, b"auth" | b"hello" | b"quit" | b"reset") {
+        if !self.is_authenticated() && !matches!(name, b"auth" | b"hello" | b"quit" | b"reset") {
             return Err(StoreError::parse("NOAUTH Authentication required."));
         }
         let works_subscribed = matches!(name, b"subscribe" | b"unsubscribe" | b"ping" | b"quit" | b"reset");
@@ -172,9 +190,9 @@ impl Connection {
             return Ok(refused);
         }
         let reply = match name {
-            "auth" => handshake::auth(self, words)?,
-            "client" => handshake::client(self, words)?,
-            "hello" => handshake::hello(self, words)?,
+            "auth" => self.client.auth(words, self.shared.password.as_deref())?,
+            "client" => self.client.client(words, self.channels.len())?,
+            "hello" => self.client.hello(words, self.shared.password.as_deref())?,
             "quit" => {
                 self.is_ending = true;
                 Reply::OK
@@ -246,7 +264,7 @@ impl Connection {
 
     fn confirm(&mut self, what: &str, channel: Reply) {
         let items = [Reply::bytes(what), channel, Reply::count(self.channels.len())];
-        encode::push(&items, self.protocol, &mut self.out);
+        encode::push(&items, self.client.protocol(), &mut self.out);
     }
 
     /// Makes the connection as it was when it was new.
@@ -256,75 +274,39 @@ impl Connection {
         }
         self.channel_bytes = 0;
         self.transaction = None;
-        self.name.clear();
-        self.protocol = Protocol::Resp2;
-        if self.shared.password.is_some() {
+        let needs_password = self.shared.password.is_some();
+        self.client.reset(needs_password);
+        if needs_password {
             // A stranger again, with as much time as a new one.
-            self.is_authenticated = false;
             self.since = Instant::now();
-            self.decoder.distrust();
         }
         Reply::Status("RESET".into())
     }
 
-    pub(super) fn pass_on(&mut self, (channel, payload): Message) {
+    fn pass_on(&mut self, (channel, payload): Message) {
         // One that was under way when the client unsubscribed.
         if self.channels.contains(&channel) {
-            encode::message(&channel, &payload, self.protocol, &mut self.out);
+            encode::message(&channel, &payload, self.client.protocol(), &mut self.out);
         }
     }
 
     pub(super) fn reply(&mut self, reply: &Reply) {
-        encode::reply(reply, self.protocol, &mut self.out);
+        encode::reply(reply, self.client.protocol(), &mut self.out);
     }
 
     /// In RESP2 a subscribed connection can do little else, for nothing tells messages from replies.
     fn is_subscribed_mode(&self) -> bool {
-        self.protocol == Protocol::Resp2 && !self.channels.is_empty()
-    }
-
-    pub(super) fn is_authenticated(&self) -> bool {
-        self.is_authenticated
-    }
-
-    pub(super) fn password(&self) -> Option<&[u8]> {
-        self.shared.password.as_deref()
-    }
-
-    /// The client has given the password, or needs none.
-    pub(super) fn trust(&mut self) {
-        self.is_authenticated = true;
-        self.decoder.trust();
-    }
-
-    /// The line of `CLIENT LIST`.
-    pub(super) fn description(&self) -> String {
-        let version = match self.protocol {
-            Protocol::Resp2 => 2,
-            Protocol::Resp3 => 3,
-        };
-        format!(
-            "id={} addr={} name={} db=0 sub={} psub=0 user=default resp={version}\n",
-            self.id,
-            self.peer,
-            String::from_utf8_lossy(&self.name),
-            self.channels.len(),
-        )
+        self.client.protocol() == Protocol::Resp2 && !self.channels.is_empty()
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.shared.connections.remove(self.id);
+        self.shared.connections.remove(self.id());
     }
 }
 
 /// What a channel takes, in each table that has its name.
 const fn weight(channel: &[u8]) -> usize {
     channel.len() * 3 + CHANNEL_EXTRA
-}
-
-/// Says that there are too many clients.
-pub(super) async fn turn_away(mut stream: TcpStream) {
-    let _ = stream.write_all(b"-ERR max number of clients reached\r\n").await;
 }

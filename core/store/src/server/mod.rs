@@ -10,23 +10,22 @@ mod encode;
 mod handshake;
 mod mailbox;
 mod request;
+mod shared;
 mod stream;
 mod transaction;
 mod watch;
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use self::connections::Connections;
+use self::shared::Shared;
+use self::stream::Stream;
 use self::watch::CpuWatch;
-use crate::data::Front;
 use crate::embedded::Embedded;
 use crate::limits::Limits;
 use crate::limits::server::{CLIENTS, OTHER_FILES};
@@ -47,19 +46,6 @@ pub struct Server {
     shared: Arc<Shared>,
 }
 
-/// What every connection knows.
-struct Shared {
-    store: Embedded,
-    port: u16,
-    password: Option<Vec<u8>>,
-    next_id: AtomicU64,
-    clients: AtomicUsize,
-    most_clients: AtomicUsize,
-    connections: Connections,
-    /// Held by a request that may take long.
-    turn: Semaphore,
-}
-
 impl Server {
     /// Listens on an address; port 0 takes a free one. With a password, clients
     /// must give it, as the user `default`.
@@ -69,16 +55,7 @@ impl Server {
     pub async fn bind(address: impl ToSocketAddrs, password: Option<Vec<u8>>, store: Embedded) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
-            store,
-            port: address.port(),
-            password,
-            next_id: AtomicU64::new(1),
-            clients: AtomicUsize::new(0),
-            most_clients: AtomicUsize::new(CLIENTS),
-            connections: Connections::default(),
-            turn: Semaphore::new(1),
-        });
+        let shared = Arc::new(Shared::new(store, address.port(), password));
         shared.tell_store(0);
         Ok(Self {
             listener,
@@ -127,16 +104,14 @@ async fn welcome(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
     let _place = Place::take(&shared);
     let is_full = shared.clients.load(Ordering::Relaxed) > shared.most_clients.load(Ordering::Relaxed);
     if is_full && shared.connections.send_strangers_away(1) == 0 {
-        connection::turn_away(stream).await;
+        stream::turn_away(stream).await;
         return;
     }
     // Small replies must not wait for more of them.
     let _ = stream.set_nodelay(true);
     let id = shared.next_id.fetch_add(1, Ordering::Relaxed);
     // An error means that the client has gone, which is no news to anybody.
-    let _ = connection::Connection::new(Arc::clone(&shared), id, peer)
-        .run(stream)
-        .await;
+    let _ = Stream::new(&shared, id, peer).run(stream).await;
 }
 
 /// A connection's place in the count of clients.
@@ -152,25 +127,5 @@ impl<'a> Place<'a> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.0.tell_store(self.0.clients.fetch_sub(1, Ordering::Relaxed) - 1);
-    }
-}
-
-impl Shared {
-    /// For `INFO`.
-    fn tell_store(&self, clients: usize) {
-        let front = Front {
-            port: self.port,
-            clients,
-        };
-        self.store.with_store(|store, _| store.set_front(front));
-    }
-}
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the password.
-        f.debug_struct("Shared")
-            .field("port", &self.port)
-            .finish_non_exhaustive()
     }
 }

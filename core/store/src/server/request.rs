@@ -46,14 +46,9 @@ struct Partial {
 }
 
 impl Decoder {
-    /// Lifts the limits for strangers.
-    pub(super) fn trust(&mut self) {
-        self.is_trusted = true;
-    }
-
-    /// Sets them again.
-    pub(super) fn distrust(&mut self) {
-        self.is_trusted = false;
+    /// Whether the client has given its password, or needs none: the limits for strangers are not for it.
+    pub(super) const fn set_trusted(&mut self, is_trusted: bool) {
+        self.is_trusted = is_trusted;
     }
 
     /// Where to append what was read.
@@ -316,7 +311,7 @@ mod tests {
 
     fn trusted() -> Decoder {
         let mut decoder = Decoder::default();
-        decoder.trust();
+        decoder.set_trusted(true);
         decoder
     }
 

@@ -12,14 +12,20 @@
 //! `out`, it is asked no further, and after a while it is cut off.
 
 use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio::time::{Instant as TokioInstant, sleep_until};
 
 use super::connection::Connection;
-use super::request::Request;
+use super::connections::Held;
+use super::request::{Decoder, Request};
+use super::shared::Shared;
 use crate::commands::{self, Run};
 use crate::limits::server::{
     QUICK_AGAIN, QUICK_WORDS, READ_BYTES, REQUEST_TIME, REQUESTS_AT_ONCE, SMALL_BYTES, STALLED_TIME, STRANGER_TIME,
@@ -30,21 +36,56 @@ use crate::reply::{Reply, StoreError};
 /// Rounds that all other connections have after a piece of work that took long: to be accepted, read and answered.
 const ROUNDS: usize = 3;
 
-impl Connection {
+/// The bytes of a connection.
+pub(super) struct Stream {
+    connection: Connection,
+    shared: Arc<Shared>,
+    decoder: Decoder,
+    /// How much of what is to be written is on its way.
+    written: usize,
+    /// Since when the client has read nothing of it.
+    stalled_since: Option<Instant>,
+    /// When the request began of which a part has come.
+    request_began: Option<Instant>,
+    /// So many requests are taken for slow ones, as the last was.
+    slow_requests: u32,
+    held: Held,
+    /// Somebody else needs the room.
+    go: Arc<Notify>,
+}
+
+impl Stream {
+    pub(super) fn new(shared: &Arc<Shared>, id: u64, peer: SocketAddr) -> Self {
+        let connection = Connection::new(Arc::clone(shared), id, peer);
+        let mut decoder = Decoder::default();
+        decoder.set_trusted(connection.is_authenticated());
+        Self {
+            connection,
+            shared: Arc::clone(shared),
+            decoder,
+            written: 0,
+            stalled_since: None,
+            request_began: None,
+            slow_requests: 0,
+            held: Held::of(shared.connections.held()),
+            go: shared.connections.add(id),
+        }
+    }
+
     /// Serves the client until it goes, or has to.
     pub(super) async fn run(mut self, stream: TcpStream) -> io::Result<()> {
         loop {
-            self.take_messages();
+            self.connection.take_messages();
             self.write(&stream)?;
-            if self.mailbox.is_flooded() || !self.may_hold_what_it_does(&stream) {
+            if self.connection.mailbox().is_flooded() || !self.may_hold_what_it_does(&stream) {
                 return Ok(());
             }
-            let has_written = self.out.is_empty();
+            let has_written = self.connection.out().is_empty();
             if has_written {
-                if self.is_ending {
+                if self.connection.is_ending() {
                     return Ok(());
                 }
-                if self.answer(&stream).await? || self.is_ending || !self.out.is_empty() {
+                if self.answer(&stream).await? || self.connection.is_ending() || !self.connection.out().is_empty() {
                     continue;
                 }
             }
@@ -59,7 +100,7 @@ impl Connection {
                     }
                 }
                 ready = stream.writable(), if !has_written => ready?,
-                () = self.mailbox.changed() => {}
+                () = self.connection.mailbox().changed() => {}
             }
         }
     }
@@ -79,18 +120,22 @@ impl Connection {
     }
 
     fn write(&mut self, stream: &TcpStream) -> io::Result<()> {
-        while self.written < self.out.len() {
-            match stream.try_write(&self.out[self.written..]) {
+        while self.written < self.connection.out().len() {
+            match stream.try_write(&self.connection.out()[self.written..]) {
                 Ok(count) => {
                     self.written += count;
                     if self.stalled_since.take().is_some() {
-                        self.shared.connections.mark_reading(self.id, &self.go, true);
+                        self.shared
+                            .connections
+                            .mark_reading(self.connection.id(), &self.go, true);
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     if self.stalled_since.is_none() {
                         self.stalled_since = Some(Instant::now());
-                        self.shared.connections.mark_reading(self.id, &self.go, false);
+                        self.shared
+                            .connections
+                            .mark_reading(self.connection.id(), &self.go, false);
                     }
                     return Ok(());
                 }
@@ -98,18 +143,11 @@ impl Connection {
             }
         }
         self.written = 0;
-        self.out.clear();
+        let out = self.connection.out();
+        out.clear();
         // An idle connection holds nothing.
-        self.out.shrink_to(0);
+        out.shrink_to(0);
         Ok(())
-    }
-
-    /// Moves messages to what is written, as long as that is little; the mailbox is bounded.
-    fn take_messages(&mut self) {
-        while self.out.len() < WRITE_AT {
-            let Some(message) = self.mailbox.pop() else { return };
-            self.pass_on(message);
-        }
     }
 
     /// Answers requests that are complete, some at a time. Says whether there may be more.
@@ -128,15 +166,15 @@ impl Connection {
                 Ok(Some(request)) => {
                     self.request_began = None;
                     self.take_turn(request, stream).await?;
-                    self.mark_known();
+                    self.connection.mark_known();
                 }
                 Err(error) => {
-                    self.reply(&Reply::Error(StoreError::err(error.to_string())));
-                    self.is_ending = true;
+                    self.connection.reply(&Reply::Error(StoreError::err(error.to_string())));
+                    self.connection.end();
                 }
             }
-            if self.is_ending || self.out.len() >= WRITE_AT {
-                return Ok(!self.is_ending);
+            if self.connection.is_ending() || self.connection.out().len() >= WRITE_AT {
+                return Ok(!self.connection.is_ending());
             }
             if began.elapsed() >= TURN {
                 break;
@@ -149,16 +187,16 @@ impl Connection {
 
     /// Executes a request. One that may take long waits for those of others, and lets everybody have a turn after it.
     async fn take_turn(&mut self, request: Request, stream: &TcpStream) -> io::Result<()> {
-        if self.slow_requests == 0 && self.transaction.is_none() && is_quick(&request) {
+        if self.slow_requests == 0 && !self.connection.is_in_transaction() && is_quick(&request) {
             self.execute(request);
             // Not by the time it took: on a busy machine anything may take long.
-            if self.out.len() >= WRITE_AT {
+            if self.connection.out().len() >= WRITE_AT {
                 self.slow_requests = QUICK_AGAIN;
             }
             return Ok(());
         }
         self.slow_requests = self.slow_requests.saturating_sub(1);
-        let shared = std::sync::Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.shared);
         let Ok(_turn) = shared.turn.acquire().await else {
             return Ok(());
         };
@@ -173,16 +211,20 @@ impl Connection {
         Ok(())
     }
 
+    fn execute(&mut self, request: Request) {
+        self.connection.execute(request);
+        self.decoder.set_trusted(self.connection.is_authenticated());
+    }
+
     /// Whether there is memory for what the client sent and is to be sent.
     fn may_hold_what_it_does(&mut self, stream: &TcpStream) -> bool {
-        let queued = self.transaction.as_ref().map_or(0, |transaction| transaction.bytes());
-        let bytes = self.decoder.held() + self.out.capacity() + queued + self.channel_bytes;
+        let bytes = self.decoder.held() + self.connection.bytes();
         let grows = bytes > self.held.bytes();
         self.held.set(bytes);
         if !grows || bytes <= SMALL_BYTES || self.shared.connections.has_room() {
             return true;
         }
-        if self.out.is_empty() {
+        if self.connection.out().is_empty() {
             // Said if it can be; the connection ends all the same.
             let _ = stream.try_write(b"-OOM requests and replies of all clients take too much memory\r\n");
         }
@@ -193,9 +235,9 @@ impl Connection {
     fn end_of_time(&self) -> Option<TokioInstant> {
         let end = if let Some(since) = self.stalled_since {
             Some(since + STALLED_TIME)
-        } else if !self.is_authenticated() {
-            Some(self.since + STRANGER_TIME)
-        } else if self.is_stranger {
+        } else if !self.connection.is_authenticated() {
+            Some(self.connection.since() + STRANGER_TIME)
+        } else if self.connection.is_stranger() {
             self.request_began.map(|began| began + STRANGER_TIME)
         } else {
             self.request_began.map(|began| began + REQUEST_TIME)
@@ -214,4 +256,9 @@ fn is_quick(request: &Request) -> bool {
         Run::Data(_) => request.len() <= QUICK_WORDS && !command.is_slow,
         Run::Connection => command.name != "exec",
     }
+}
+
+/// Says that there are too many clients.
+pub(super) async fn turn_away(mut stream: TcpStream) {
+    let _ = stream.write_all(b"-ERR max number of clients reached\r\n").await;
 }

@@ -3,6 +3,7 @@ package io.leasehold
 import io.leasehold.internal.Callbacks
 import io.leasehold.internal.ClientOptions
 import io.leasehold.internal.Engine
+import io.leasehold.internal.LoadedFace
 import io.leasehold.internal.NativeFace
 import kotlinx.coroutines.asCoroutineDispatcher
 import kotlinx.coroutines.runBlocking
@@ -144,7 +145,7 @@ class CallbackTest {
     }
 
     /** A native part whose event thread runs out of memory when it is told to. */
-    private class BreakingFace(private val face: NativeFace = NativeFace.instance) : NativeFace by face {
+    private class BreakingFace(private val face: NativeFace = LoadedFace.instance) : NativeFace by face {
         @Volatile
         var breaks = false
 

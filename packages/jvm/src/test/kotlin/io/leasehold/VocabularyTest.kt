@@ -2,13 +2,14 @@ package io.leasehold
 
 import io.leasehold.internal.Failure
 import io.leasehold.internal.Kind
-import io.leasehold.internal.NativeFace
+import io.leasehold.internal.LoadedFace
+import io.leasehold.internal.toException
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Test
 
 /** The words of the core and those of this library are the same. */
 class VocabularyTest {
-    private val words = NativeFace.instance.vocabulary()
+    private val words = LoadedFace.instance.vocabulary()
 
     @Test
     fun `every error kind but Cancelled has an exception of its name`() {

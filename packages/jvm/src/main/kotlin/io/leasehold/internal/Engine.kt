@@ -198,7 +198,7 @@ internal class Engine private constructor(
 
     private fun refusal(code: Long, operation: String, name: String?): Failure =
         if (code == NativeFace.DROPPED) {
-            Failure.closed(name, operation)
+            clientClosed(name, operation)
         } else {
             val message = "$operation: a defect in the native part (code $code); please report it"
             Failure("Unavailable", operation, message, name)
@@ -247,9 +247,9 @@ internal class Engine private constructor(
     private fun failAll(cause: Throwable?) {
         val failure = { request: Request ->
             if (cause == null && closing.get()) {
-                Failure.closed(request.name, request.operation)
+                clientClosed(request.name, request.operation)
             } else {
-                Failure.ended(request.name, request.operation, cause)
+                clientFailed(request.name, request.operation, cause)
             }
         }
         // Whoever closes it already does the rest.
@@ -279,7 +279,7 @@ internal class Engine private constructor(
         leases.values.forEach { it.markLost(LostReason.CLOSED) }
         leases.clear()
         face.dropClient(handle)
-        fail { Failure.closed(it.name, it.operation) }
+        fail { clientClosed(it.name, it.operation) }
     }
 
     private fun fail(failure: (Request) -> Failure) {
@@ -291,7 +291,7 @@ internal class Engine private constructor(
 
     companion object {
         /** Connects; waits as long as the connect timeout says. An interrupt is kept for later. */
-        fun connect(options: ClientOptions, callbacks: Callbacks, face: NativeFace = NativeFace.instance): Engine {
+        fun connect(options: ClientOptions, callbacks: Callbacks, face: NativeFace = LoadedFace.instance): Engine {
             val opened = face.open(options)
             opened.failure?.let { throw it.toException() }
             val engine = Engine(face, opened.handle, callbacks, isRedlock = options.primaries != null)

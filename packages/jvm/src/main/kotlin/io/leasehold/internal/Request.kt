@@ -1,18 +1,10 @@
 package io.leasehold.internal
 
-import io.leasehold.ClosedException
-import io.leasehold.ForkedException
 import io.leasehold.Holder
 import io.leasehold.InvalidArgumentException
 import io.leasehold.Lease
-import io.leasehold.LeaseholdException
-import io.leasehold.LockLostException
-import io.leasehold.LockTimeoutException
 import io.leasehold.LostReason
-import io.leasehold.MisconfiguredException
-import io.leasehold.NotOwnerException
 import io.leasehold.ReleaseOutcome
-import io.leasehold.UnavailableException
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.TimeUnit
 import java.util.concurrent.TimeoutException
@@ -113,40 +105,3 @@ internal fun Reply.grantedWithin(within: Lease?): HeldLease =
 
 /** A semaphore's permits on the server. */
 internal class Permits(val held: Int, val limit: Int)
-
-/** An error as plain data; it becomes an exception where it is thrown, so that the stack is the caller's. */
-internal class Failure(
-    val kind: String,
-    val operation: String,
-    val message: String,
-    val lock: String?,
-    val holder: Holder? = null,
-    val reason: LostReason? = null,
-) {
-    fun toException(): LeaseholdException =
-        when (kind) {
-            "Closed" -> ClosedException(message, lock, operation)
-            "Forked" -> ForkedException(message, lock, operation)
-            "InvalidArgument" -> InvalidArgumentException(message, lock, operation)
-            "LockLost" -> LockLostException(message, lock, operation, reason)
-            "LockTimeout" -> LockTimeoutException(message, lock, operation, holder)
-            "Misconfigured" -> MisconfiguredException(message, lock, operation)
-            "NotOwner" -> NotOwnerException(message, lock, operation)
-            "Unavailable" -> UnavailableException(message, lock, operation)
-            else -> error("the native part failed with the unknown kind $kind: $message")
-        }
-
-    companion object {
-        fun closed(lock: String?, operation: String): Failure {
-            val subject = if (lock == null) operation else "$operation of lock \"${shown(lock)}\""
-            return Failure("Closed", operation, "$subject: the client was closed; connect again", lock)
-        }
-
-        /** The event thread ended, by [cause], while the call was on its way. */
-        fun ended(lock: String?, operation: String, cause: Throwable?): Failure {
-            val subject = if (lock == null) operation else "$operation of lock \"${shown(lock)}\""
-            val why = cause ?: "a defect in the native part"
-            return Failure("Unavailable", operation, "$subject: the client failed ($why); connect again", lock)
-        }
-    }
-}

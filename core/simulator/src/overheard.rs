@@ -1,0 +1,35 @@
+//! What a stranger has overheard.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::random::Random;
+
+/// So many messages are remembered, to be said again.
+const MOST: usize = 32;
+
+/// The last messages that were published.
+#[derive(Debug, Default)]
+pub(crate) struct Overheard {
+    messages: VecDeque<Message>,
+}
+
+/// The channel, and what was said.
+type Message = (Arc<[u8]>, Arc<[u8]>);
+
+impl Overheard {
+    pub(crate) fn push(&mut self, channel: &Arc<[u8]>, payload: &Arc<[u8]>) {
+        if self.messages.len() == MOST {
+            self.messages.pop_front();
+        }
+        self.messages.push_back((Arc::clone(channel), Arc::clone(payload)));
+    }
+
+    /// One of them; nothing is drawn if there are none.
+    pub(crate) fn pick(&self, random: &mut Random) -> Option<&Message> {
+        match self.messages.len() {
+            0 => None,
+            count => self.messages.get(random.index(count)),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! A call at its server: whether it is refused, what its script did, and what is on record then.
+
+use std::collections::BTreeSet;
+
+use leasehold_protocol::{Call, CallError, Reply, Script};
+
+use crate::checks::{Broken, Checked, Standing, check_answer, check_full, check_length, check_ttl};
+use crate::event::Event;
+use crate::fault::Fault;
+use crate::kinds::{self, Role, granted_token, role};
+use crate::records::{OnRecord, Record, standing};
+use crate::route::Route;
+use crate::trace;
+use crate::world::World;
+
+impl World {
+    /// A call reaches its server.
+    pub(crate) fn call_arrives(&mut self, route: Route, call: &Call, survives: bool) -> Checked {
+        let Route { client, node, .. } = route;
+        let is_current = self.is_current(route);
+        if !is_current && !survives {
+            self.struck(Fault::LostCall, client);
+            return Ok(());
+        }
+        if is_current && self.is_rough && self.choices.line(route).chance(self.plan.odds.lost_call) {
+            self.struck(Fault::LostCall, client);
+            self.cut(route);
+            return Ok(());
+        }
+        let is_stale = is_current && self.clients[client].link(route).stale_since.is_some();
+        let refused = match is_stale {
+            true => self.refuses_as_replica(node, call),
+            false => self.nodes[node].refuses(),
+        };
+        let result = match refused {
+            Some(code) => {
+                self.note(trace::Line::Refuses {
+                    client,
+                    node,
+                    call: call.id,
+                    code,
+                });
+                let message = "the server cannot serve for now".into();
+                Err(CallError::Server {
+                    code: code.into(),
+                    message,
+                })
+            }
+            None => self.run(route, call)?,
+        };
+        for (listener, delivery) in self.nodes[node].published() {
+            self.publish(listener, node, &delivery.channel, &delivery.payload);
+        }
+        if !is_current || (self.is_rough && self.choices.line(route).chance(self.plan.odds.lost_reply)) {
+            self.struck(Fault::LostReply, client);
+            if is_current {
+                self.cut(route);
+            }
+            return Ok(());
+        }
+        let delay = self.delay(Fault::DelayedReply, self.plan.odds.delayed_reply, route);
+        let at = self.travels(route, 1, delay);
+        self.schedule_at(
+            at,
+            Event::Reply {
+                route,
+                call: call.id,
+                result,
+            },
+        );
+        Ok(())
+    }
+
+    /// Runs a call's script and checks what it did.
+    fn run(&mut self, route: Route, call: &Call) -> Result<Result<Reply, CallError>, Broken> {
+        let Route { client, node, .. } = route;
+        let (id, (role, record)) = (kinds::owner(call), role(call.script));
+        let owner = id.map_or(usize::MAX, |id| self.owner(id));
+        let name = self.name_of(call);
+        let holders = name
+            .filter(|_| id.is_some())
+            .map(|name| self.holders_of(node, name, record));
+        let left = |holders: Vec<OnRecord>| holders.into_iter().find(|(of, _)| Some(of.as_slice()) == id);
+        let had = holders.and_then(left);
+        let had_it = had.is_some() && !self.is_split(node, name, record, id);
+        if had_it && role == Role::Acquire {
+            self.struck(Fault::Resent, client);
+        }
+        let in_line = name.filter(|_| kinds::is_fair(call.script));
+        let before = in_line.map(|name| self.standing(node, name));
+        let there = self.before(node, name, call);
+        let result = self.nodes[node].run(call, self.now);
+        self.script_runs += 1;
+        let is_yes = result.as_ref().is_ok_and(kinds::is_yes);
+        self.note(trace::Line::Runs {
+            client,
+            node,
+            call: call.id,
+            script: call.script,
+            owner,
+            is_yes,
+        });
+        check_ttl(&mut self.nodes[node], &call.keys, self.now)?;
+        if result.is_ok() {
+            check_answer(role, owner, had_it, is_yes)?;
+        }
+        if let (Some(name), Err(error), Role::Acquire) = (name, &result, role) {
+            let holders = record.excludes().iter().map(|of| self.holders_of(node, name, *of));
+            check_full(call, &holders.flatten().collect::<Vec<_>>(), error)?;
+        }
+        if let (Some(name), Some(there)) = (name, there) {
+            self.check_after(node, name, call, (&there, had_it), &result)?;
+        }
+        if let Some(name) = name.filter(|_| role != Role::Inspect) {
+            self.records_outlast(name)?;
+        }
+        if let (Some(name), Some((_, before)), Role::Acquire | Role::Renew) = (name, had.filter(|_| had_it), role) {
+            let after = left(self.holders_of(node, name, record)).map(|(_, after)| after);
+            check_length(role, owner, before, after)?;
+        }
+        if let (Some(name), Some(before)) = (in_line, before) {
+            self.line_moved(node, name, call, &before)?;
+        }
+        let token = result.as_ref().ok().and_then(granted_token);
+        // What the line came to was looked at.
+        let token = token.filter(|_| in_line.is_none() || had_it);
+        if let (Role::Acquire, Some(name), Some(token)) = (role, name, token) {
+            self.fencing.granted(name, owner, token, had_it)?;
+        }
+        Ok(result)
+    }
+
+    /// The owners that a server has on record.
+    pub(crate) fn holders(&mut self, node: usize, name: usize) -> Vec<OnRecord> {
+        let records = self.records(name).into_iter();
+        records.flat_map(|record| self.holders_of(node, name, record)).collect()
+    }
+
+    /// The kinds of records that a name can have.
+    pub(crate) fn records(&self, name: usize) -> BTreeSet<Record> {
+        self.plan.names[name].iter().map(|kind| Record::of(*kind)).collect()
+    }
+
+    /// The owners that a server has on one kind of record.
+    pub(crate) fn holders_of(&mut self, node: usize, name: usize, record: Record) -> Vec<OnRecord> {
+        let node = &mut self.nodes[node];
+        let clock = node.clock(self.now);
+        record.holders(&mut node.store, self.names[name].as_str(), clock)
+    }
+
+    /// Whether an owner lost the first of its permits and has others. That can be if its
+    /// permits ended, some were cleared away, and the clock was put back: it holds none.
+    fn is_split(&mut self, node: usize, name: Option<usize>, record: Record, id: Option<&[u8]>) -> bool {
+        let Some((name, id)) = name.zip(id).filter(|_| record == Record::Permits) else {
+            return false;
+        };
+        let node = &mut self.nodes[node];
+        let clock = node.clock(self.now);
+        !Record::has_first_permit(&mut node.store, self.names[name].as_str(), clock, id)
+    }
+
+    /// How a fair lock stands.
+    pub(crate) fn standing(&mut self, node: usize, name: usize) -> Standing {
+        let node = &mut self.nodes[node];
+        let clock = node.clock(self.now);
+        standing(&mut node.store, self.names[name].as_str(), clock)
+    }
+
+    /// A script of the fair lock ran: whom it granted the lock, and whether in turn.
+    fn line_moved(&mut self, node: usize, name: usize, call: &Call, before: &Standing) -> Checked {
+        let after = self.standing(node, name);
+        let callers = (kinds::callers(call), role(call.script).0 == Role::Release);
+        let now = self.nodes[node].clock(self.now).as_micros();
+        let granted = self.line.ran(name, (before, &after), (&callers.0, callers.1), now)?;
+        self.check_next(node, name, call, (before, &after))?;
+        let token = after.token.filter(|token| Some(*token) != before.token);
+        // A poll draws one for whom it finds granted.
+        let holder = after.holder.map(|(owner, _)| owner);
+        let (owner, is_new) = match granted {
+            Some(owner) => (Some(owner), true),
+            None => (holder.filter(|_| call.script == Script::FairPoll), false),
+        };
+        match (owner, token) {
+            (Some(owner), Some(token)) => {
+                let owner = self.owner(&owner);
+                self.fencing.granted(name, owner, token, !is_new)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The owners that wait on a server.
+    pub(crate) fn waiters(&mut self, node: usize, name: usize) -> Vec<Vec<u8>> {
+        let records = self.records(name).into_iter();
+        let node = &mut self.nodes[node];
+        let clock = node.clock(self.now);
+        records
+            .flat_map(|record| record.waiters(&mut node.store, self.names[name].as_str(), clock))
+            .collect()
+    }
+}

@@ -1,0 +1,145 @@
+//! The store's functions that the sandbox builds on.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mlua::{Lua, MultiValue, Table, Value};
+
+use super::guard::Guard;
+use super::problem::{raise, script_line, seen};
+use super::{convert, random, strings};
+use crate::data::Data;
+use crate::dispatch;
+use crate::limits::{INSERT_MOVES, Limits, STEPS_PER_COMMAND};
+use crate::reply::{Reply, StoreError};
+
+/// All of them, in the table that the sandbox is called with.
+pub(super) fn native(lua: &Lua, data: &Arc<Mutex<Data>>, guard: &Arc<Guard>, limits: &Limits) -> mlua::Result<Table> {
+    let native = lua.create_table()?;
+    install_calls(lua, &native, data, guard)?;
+    install_budget(lua, &native, guard)?;
+    let most_bytes = if limits.lua_bytes == 0 {
+        usize::MAX
+    } else {
+        limits.lua_bytes
+    };
+    strings::install(lua, &native, guard, most_bytes)?;
+    install_sha1hex(lua, &native, guard)?;
+    random::install(lua, &native, data)?;
+    install_log(lua, &native)?;
+    let setresp = lua.create_function(|_, version: Value| match version {
+        Value::Integer(2) => Ok(()),
+        _ => Err(raise(StoreError::err("RESP version must be 2."))),
+    })?;
+    native.set("setresp", setresp)?;
+    native.set("describe", lua.create_function(|_, error: Value| Ok(seen(&error)))?)?;
+    native.set("line", lua.create_function(|lua, ()| Ok(script_line(lua)))?)?;
+    Ok(native)
+}
+
+/// `redis.call` and `redis.pcall`.
+fn install_calls(lua: &Lua, native: &Table, data: &Arc<Mutex<Data>>, guard: &Arc<Guard>) -> mlua::Result<()> {
+    let (call_data, call_guard) = (Arc::clone(data), Arc::clone(guard));
+    let call = lua.create_function(move |lua, args: MultiValue| {
+        call_guard.charge(STEPS_PER_COMMAND)?;
+        match execute(&call_data, &args) {
+            Reply::Error(error) => Err(raise(error)),
+            reply => convert::value_of(lua, reply),
+        }
+    })?;
+    native.set("call", call)?;
+
+    let (pcall_data, pcall_guard) = (Arc::clone(data), Arc::clone(guard));
+    let pcall = lua.create_function(move |lua, args: MultiValue| {
+        pcall_guard.charge(STEPS_PER_COMMAND)?;
+        convert::value_of(lua, execute(&pcall_data, &args))
+    })?;
+    native.set("pcall", pcall)
+}
+
+/// Executes a command of a script.
+fn execute(data: &Mutex<Data>, args: &MultiValue) -> Reply {
+    if args.is_empty() {
+        return Reply::Error(StoreError::err(
+            "Please specify at least one argument for this redis lib call",
+        ));
+    }
+    let mut words = Vec::with_capacity(args.len());
+    for arg in args {
+        let Some(word) = convert::argument(arg) else {
+            return Reply::Error(StoreError::err(
+                "Lua redis lib command arguments must be strings or integers",
+            ));
+        };
+        words.push(word);
+    }
+    let args: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
+    dispatch::run_in_script(&mut data.lock().unwrap_or_else(PoisonError::into_inner), &args)
+}
+
+/// What the sandbox's own functions cost, and whether the script is over.
+fn install_budget(lua: &Lua, native: &Table, guard: &Arc<Guard>) -> mlua::Result<()> {
+    let over = Arc::clone(guard);
+    native.set("is_over", lua.create_function(move |_, ()| Ok(over.is_over()))?)?;
+    native.set("is_bounded", guard.is_on())?;
+    let own = Arc::clone(guard);
+    // A step is some ten bytes.
+    let charge = lua.create_function(move |_, size: f64| own.charge(steps_of(size)))?;
+    native.set("charge", charge)?;
+    let own = Arc::clone(guard);
+    let weigh = lua.create_function(move |_, args: MultiValue| {
+        let bytes = args.iter().map(|arg| match arg {
+            Value::String(text) => text.as_bytes().len(),
+            _ => 0,
+        });
+        let bytes: usize = bytes.filter(|length| *length > SHORT_TEXT).sum();
+        own.charge(u64::try_from(bytes / 10).unwrap_or(u64::MAX))
+    })?;
+    native.set("weigh", weigh)?;
+    native.set("most_moves", INSERT_MOVES)
+}
+
+/// What working through so many bytes or items costs.
+fn steps_of(size: f64) -> u64 {
+    u64::try_from(convert::truncate(size / 10.0)).unwrap_or(0)
+}
+
+/// Longer than any number that somebody means.
+const SHORT_TEXT: usize = 64;
+
+fn install_sha1hex(lua: &Lua, native: &Table, guard: &Arc<Guard>) -> mlua::Result<()> {
+    let guard = Arc::clone(guard);
+    let sha1hex = lua.create_function(move |lua, args: MultiValue| {
+        if args.len() != 1 {
+            return Err(raise(StoreError::err("wrong number of arguments")));
+        }
+        let text = lua.coerce_string(args[0].clone())?;
+        let length = text.as_ref().map_or(0, |text| text.as_bytes().len());
+        guard.charge(u64::try_from(length / 4).unwrap_or(u64::MAX))?;
+        Ok(text.map_or_else(|| sha1_hex(b""), |text| sha1_hex(&text.as_bytes())))
+    })?;
+    native.set("sha1hex", sha1hex)
+}
+
+/// The SHA-1 of a text, as EVALSHA has it.
+pub(super) fn sha1_hex(text: &[u8]) -> String {
+    sha1_smol::Sha1::from(text).digest().to_string()
+}
+
+/// Nobody reads what scripts log; wrong calls still fail as in Redis.
+fn install_log(lua: &Lua, native: &Table) -> mlua::Result<()> {
+    let log = lua.create_function(|_, args: MultiValue| {
+        let level = match args.front() {
+            Some(Value::Integer(level)) => Some(*level),
+            Some(Value::Number(level)) => Some(convert::truncate(*level)),
+            _ => None,
+        };
+        let why = match level {
+            _ if args.len() < 2 => "redis.log() requires two arguments or more.",
+            None => "First argument must be a number (log level).",
+            Some(0..=3) => return Ok(()),
+            Some(_) => "Invalid debug level.",
+        };
+        Err(raise(StoreError::err(why)))
+    })?;
+    native.set("log", log)
+}

@@ -1,0 +1,98 @@
+//! Errors on their way through Lua: what a command refused, and what a library function complains of.
+
+use mlua::{Lua, Value};
+
+use super::guard::Over;
+use crate::reply::StoreError;
+
+/// The name under which scripts appear in error messages.
+pub(super) const CHUNK_NAME: &str = "@user_script";
+
+/// What a client is told when a script's end itself failed.
+pub(super) fn failure(sha1: &str, error: &mlua::Error) -> StoreError {
+    if error.downcast_ref::<Over>().is_some() {
+        return StoreError::too_slow();
+    }
+    if let Some(Refusal(refusal)) = error.downcast_ref() {
+        return refusal.clone();
+    }
+    match error {
+        mlua::Error::MemoryError(_) => StoreError::err("not enough memory"),
+        other => StoreError::err(format!("Error running script {sha1}: {other}")),
+    }
+}
+
+/// What a script sees of an error: its text, and whether it comes in a table.
+pub(super) fn seen(error: &Value) -> (String, bool) {
+    let Value::Error(error) = error else {
+        return (error.type_name().to_owned(), false);
+    };
+    match error.downcast_ref::<Refusal>() {
+        Some(refusal) => (refusal.to_string(), true),
+        None if error.downcast_ref::<Over>().is_some() => (StoreError::too_slow().to_string(), true),
+        None if matches!(**error, mlua::Error::MemoryError(_)) => ("not enough memory".into(), false),
+        None => match error.downcast_ref::<LuaProblem>() {
+            Some(problem) => (problem.to_string(), false),
+            None => (error.to_string().lines().next().unwrap_or_default().to_owned(), false),
+        },
+    }
+}
+
+/// A refusal, for a script to catch.
+pub(super) fn raise(error: StoreError) -> mlua::Error {
+    mlua::Error::external(Refusal(error))
+}
+
+/// A refusal on its way through Lua.
+#[derive(Debug)]
+struct Refusal(StoreError);
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// An error as one of Lua's own functions would raise it: with the script's line.
+#[derive(Debug)]
+pub(super) struct LuaProblem(String);
+
+impl LuaProblem {
+    pub(super) fn here(lua: &Lua, what: &str) -> mlua::Error {
+        let place = script_line(lua).map_or_else(String::new, |line| format!("user_script:{line}: "));
+        mlua::Error::external(Self(format!("{place}{what}")))
+    }
+}
+
+impl std::fmt::Display for LuaProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for LuaProblem {}
+
+/// As Lua itself says it: without a place.
+pub(super) fn not_enough_memory() -> mlua::Error {
+    mlua::Error::external(LuaProblem("not enough memory".into()))
+}
+
+/// The line of the innermost function of a script that is on the stack.
+pub(super) fn script_line(lua: &Lua) -> Option<usize> {
+    for level in 0..MAX_FRAMES {
+        let line = lua.inspect_stack(level, |frame| {
+            (frame.source().source.as_deref() == Some(CHUNK_NAME))
+                .then(|| frame.current_line())
+                .flatten()
+        })?;
+        if line.is_some() {
+            return line;
+        }
+    }
+    None
+}
+
+/// How deep the innermost script function is looked for.
+const MAX_FRAMES: usize = 50;

@@ -1,0 +1,56 @@
+//! What every connection of a server knows.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+
+use tokio::sync::Semaphore;
+
+use super::connections::Connections;
+use crate::data::Front;
+use crate::embedded::Embedded;
+use crate::limits::server::CLIENTS;
+
+pub(super) struct Shared {
+    pub(super) store: Embedded,
+    pub(super) port: u16,
+    pub(super) password: Option<Vec<u8>>,
+    pub(super) next_id: AtomicU64,
+    pub(super) clients: AtomicUsize,
+    pub(super) most_clients: AtomicUsize,
+    pub(super) connections: Connections,
+    /// Held by a request that may take long.
+    pub(super) turn: Semaphore,
+}
+
+impl Shared {
+    pub(super) fn new(store: Embedded, port: u16, password: Option<Vec<u8>>) -> Self {
+        Self {
+            store,
+            port,
+            password,
+            next_id: AtomicU64::new(1),
+            clients: AtomicUsize::new(0),
+            most_clients: AtomicUsize::new(CLIENTS),
+            connections: Connections::default(),
+            turn: Semaphore::new(1),
+        }
+    }
+
+    /// For `INFO`.
+    pub(super) fn tell_store(&self, clients: usize) {
+        let front = Front {
+            port: self.port,
+            clients,
+        };
+        self.store.with_store(|store, _| store.set_front(front));
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the password.
+        f.debug_struct("Shared")
+            .field("port", &self.port)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,14 @@
+package io.leasehold.internal
+
+import io.leasehold.Holder
+import io.leasehold.LostReason
+
+/** An error as plain data; it becomes an exception where it is thrown, so that the stack is the caller's. */
+internal class Failure(
+    val kind: String,
+    val operation: String,
+    val message: String,
+    val lock: String?,
+    val holder: Holder? = null,
+    val reason: LostReason? = null,
+)

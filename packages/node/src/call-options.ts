@@ -1,0 +1,16 @@
+import type { Lease } from './lease.js';
+import type { LockOptions, PermitOptions } from './options.js';
+
+/** One call of `lock()` or `tryLock()`. What is left out is the lock object's. */
+export interface CallOptions extends PermitOptions {
+  /** A lease on the same lock that the caller holds and enters again, without asking the server. */
+  readonly within?: Lease | undefined;
+}
+
+/** One call of `using()`. */
+export interface UsingOptions extends LockOptions {
+  /** Gives up waiting for the lock when it aborts. It does not end the body. */
+  readonly signal?: AbortSignal | undefined;
+  /** A lease on the same lock that the caller holds and enters again, without asking the server. */
+  readonly within?: Lease | undefined;
+}
