@@ -208,6 +208,7 @@ lint-python: (install "python-lint python-test python-demo") build-python
     {{ venv }}/ruff format --quiet --check .
     cd packages/python && {{ venv }}/mypy
     cd ci/api && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
+    cd ci/bench/scripts && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/bare && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/dependencies && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/quiet && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
@@ -254,9 +255,18 @@ format: (install "rust-lints python-lint node-lint")
     ci/node_modules/.bin/biome check --write .
     {{ maven }} --quiet --file packages/jvm/pom.xml spotless:apply
 
-# Side by side with other lock libraries: pairs per second and ratios
-[group('measure')]
-bench *options: (install "python-test python-demo redis-server") build
+# The other lock libraries that ours is measured beside
+[group('build')]
+build-bench: build-jvm
     npm ci --prefix ci/bench/node --no-audit --no-fund --loglevel=error
     {{ maven }} --quiet --file ci/bench/jvm/pom.xml package
+
+# Side by side with other lock libraries: pairs per second and ratios
+[group('measure')]
+bench *options: (install "python-test python-demo redis-server") build build-bench
     {{ python }} ci/bench/run.py "$@"
+
+# A server's time for each script, beside other lock libraries; `--before FOLDER` sets it beside other scripts of ours
+[group('measure')]
+bench-scripts *options: (install "python-test python-demo redis-server") build-bench
+    {{ python }} ci/bench/scripts/run.py "$@"
