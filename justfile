@@ -208,6 +208,7 @@ lint-python: (install "python-lint python-test python-demo") build-python
     {{ venv }}/ruff format --quiet --check .
     cd packages/python && {{ venv }}/mypy
     cd ci/api && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
+    cd ci/bench/scripts && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/bare && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/dependencies && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/quiet && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
@@ -254,14 +255,23 @@ format: (install "rust-lints python-lint node-lint")
     ci/node_modules/.bin/biome check --write .
     {{ maven }} --quiet --file packages/jvm/pom.xml spotless:apply
 
+# The programs of the benchmark; before `bench --before`, in the other checkout
+[group('build')]
+build-bench: (install "python-test") build build-peers
+    cargo build --release --locked --package leasehold --example contender
+
+# The other lock libraries that ours is measured beside
+[group('build')]
+build-peers: build-jvm
+    npm ci --prefix ci/bench/node --no-audit --no-fund --loglevel=error
+    {{ maven }} --quiet --file ci/bench/jvm/pom.xml package
+
 # Side by side with other lock libraries: pairs per second and ratios
 [group('measure')]
 bench *options: (install "python-test python-demo redis-server") build-bench
     {{ python }} ci/bench/run.py "$@"
 
-# The programs of the benchmark: for `bench --before` in the other checkout
-[group('build')]
-build-bench: (install "python-test") build
-    cargo build --release --locked --package leasehold --example contender
-    npm ci --prefix ci/bench/node --no-audit --no-fund --loglevel=error
-    {{ maven }} --quiet --file ci/bench/jvm/pom.xml package
+# A server's time for each script, beside other lock libraries; `--before FOLDER` sets it beside other scripts of ours
+[group('measure')]
+bench-scripts *options: (install "python-test python-demo redis-server") build-peers
+    {{ python }} ci/bench/scripts/run.py "$@"

@@ -15,7 +15,7 @@
 --                               now in µs of the server's clock as text. Without holder (pttl -2):
 --                               so many were dead that the next call has to go on from there
 --
--- Uses parts/lease.lua, parts/keep.lua, parts/token.lua, parts/fair.lua
+-- Uses parts/lease.lua, parts/keep.lua, parts/token.lua, parts/fair.lua, parts/fair_wait.lua
 --
 -- Invariant: granted to the first live waiter, never to a caller out of turn; asking
 -- again with the same owner keeps its place and its hold, and makes none shorter. No two
@@ -37,43 +37,43 @@ if wrong then
   return wrong
 end
 
-if redis.call('HEXISTS', lock, owner) == 1 then
+-- Grants the lock to the caller, at once and for as long as it asks.
+local function take(time)
+  local token = wants_token == '1' and draw_token(KEYS[2], stored, time or redis.call('TIME')) or ''
+  redis.call('HSET', lock, owner, '1')
+  redis.call('PEXPIRE', lock, lease)
+  return {1, token}
+end
+
+if redis.call('EXISTS', lock, KEYS[3]) == 0 then
+  -- Nobody has it, and nobody waits.
+  return take()
+end
+
+local pttl, holder = redis.call('PTTL', lock), redis.call('HRANDFIELD', lock)
+if holder == owner then
   keep(lock, lease)
   -- What is stored may be the token of another kind of this name.
   return {1, wants_token == '1' and draw_token(KEYS[2], stored, redis.call('TIME')) or ''}
 end
 
 local time = redis.call('TIME')
-
--- Grants the lock to the caller, at once and for as long as it asks.
-local function take()
-  local token = wants_token == '1' and draw_token(KEYS[2], stored, time) or ''
-  redis.call('HSET', lock, owner, '1')
-  redis.call('PEXPIRE', lock, lease)
-  return {1, token}
-end
-
-local is_held = redis.call('EXISTS', lock) == 1
-if not is_held and redis.call('ZCARD', KEYS[3]) == 0 then
-  return take()
-end
-
+local now = microseconds(time)
 if waits then
-  -- First, so that a full server cannot refuse the place in the queue, and who waits hears who holds the lock.
-  redis.call('PEXPIRE', KEYS[3], QUEUE_LIFE)
-  wait_in_line(owner, wants_token, microseconds(time))
+  -- First, so that who waits hears who holds the lock also from a full server.
+  wait_in_line({owner, wants_token}, holder, now)
 end
-if not is_held then
+if not holder then
   local granted, news, token = grant_next(stored, time)
   if granted == owner then
     redis.call('PEXPIRE', lock, lease)
     return {1, token}
   elseif granted then
     tell(granted, news)
+    pttl, holder = redis.call('PTTL', lock), granted
   elseif not waits and redis.call('ZCARD', KEYS[3]) == 0 then
     -- All who were before it were dead.
-    return take()
+    return take(time)
   end
 end
-local now = string.format('%.0f', microseconds(time))
-return {0, redis.call('PTTL', lock), redis.call('HRANDFIELD', lock) or '', now}
+return {0, pttl, holder or '', string.format('%.0f', now)}

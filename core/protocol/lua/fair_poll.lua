@@ -12,7 +12,7 @@
 --                               Without holder (pttl -2): so many were dead that the next
 --                               call has to go on from there
 --
--- Uses parts/token.lua, parts/fair.lua
+-- Uses parts/token.lua, parts/fair.lua, parts/fair_wait.lua
 --
 -- Invariant: a waiter keeps its place; one that the server forgot comes last. PEXPIRE
 -- is the first write, so that a full server cannot refuse the call.
@@ -28,22 +28,19 @@ if #ARGV > 256 then
   return redis.error_reply('LEASEHOLD_ARGUMENT at most 128 waiters in one call')
 end
 
+local holder = redis.call('HRANDFIELD', lock)
 local time = redis.call('TIME')
 local now = microseconds(time)
-redis.call('PEXPIRE', KEYS[3], QUEUE_LIFE)
-for i = 1, #ARGV, 2 do
-  if redis.call('HEXISTS', lock, ARGV[i]) == 0 then
-    wait_in_line(ARGV[i], ARGV[i + 1], now)
-  end
-end
+wait_in_line(ARGV, holder, now)
 local granted, news, drawn
-if redis.call('EXISTS', lock) == 0 then
+if not holder then
   granted, news, drawn = grant_next(stored, time)
   if granted then
     tell(granted, news)
+    holder = granted
   end
 end
-local holder, token = redis.call('HRANDFIELD', lock), ''
+local token = ''
 for i = 1, #ARGV, 2 do
   if ARGV[i] == holder and ARGV[i + 1] == '1' then
     -- Who was granted it before gets one of its own: what is stored may be that of another kind of this name.

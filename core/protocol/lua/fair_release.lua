@@ -32,18 +32,20 @@ if type(removed) == 'table' then
   -- The key is another kind's by now. The place is left all the same.
   return removed
 end
-if redis.call('EXISTS', lock) == 1 then
-  if was_held then
-    return {1, 0}
-  end
-  return {2}
-end
-
-local stored = redis.call('GET', KEYS[2])
 local granted, news
--- A stored token that is none stops the grant, not the release.
-if not token_error(stored) then
-  granted, news = grant_next(stored, redis.call('TIME'))
+-- As a rule nobody holds the lock by now, and nobody waits: one question for both.
+if redis.call('EXISTS', lock, KEYS[3]) > 0 then
+  if redis.call('EXISTS', lock) == 1 then
+    if was_held then
+      return {1, 0}
+    end
+    return {2}
+  end
+  local stored = redis.call('GET', KEYS[2])
+  -- A stored token that is none stops the grant, not the release.
+  if not token_error(stored) then
+    granted, news = grant_next(stored, redis.call('TIME'))
+  end
 end
 local listeners = 0
 if not granted then

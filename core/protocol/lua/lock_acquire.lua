@@ -29,9 +29,11 @@ end
 local mine = false
 local pttl = redis.call('PTTL', lock)
 if pttl ~= -2 then
-  mine = redis.call('HEXISTS', lock, owner) == 1
+  -- A record of ours or of Redisson's has one field.
+  local holder = redis.call('HRANDFIELD', lock) or ''
+  mine = holder == owner
   if not mine then
-    return {0, pttl, redis.call('HRANDFIELD', lock) or ''}
+    return {0, pttl, holder}
   end
 end
 

@@ -10,7 +10,7 @@
 -- Reply    {1, ''}              granted
 --          {0, left, holder}    a writer writes, or waits; `left` in milliseconds
 --
--- Uses parts/lease.lua, parts/keep.lua, parts/time.lua, parts/read_write.lua
+-- Uses parts/lease.lua, parts/time.lua, parts/read_write.lua
 --
 -- Invariant: no reader beside another's write; every key written here has a TTL.
 
@@ -23,7 +23,8 @@ if wrong then
 end
 
 local now = milliseconds(redis.call('TIME'))
-if left(redis.call('ZSCORE', readers, owner), now) <= 0 then
+local pttl = redis.call('PTTL', readers)
+if pttl == -2 or left(redis.call('ZSCORE', readers, owner), now) <= 0 then
   local s = redis.call('HMGET', state, 'writer', 'writer_until', 'mark', 'mark_until', 'blocked_since', 'readers_until')
   local writing = left(s[2], now)
   if writing > 0 and s[1] ~= writer_around then
@@ -44,10 +45,17 @@ if left(redis.call('ZSCORE', readers, owner), now) <= 0 then
   end
 end
 
-local ended = redis.call('ZRANGEBYSCORE', readers, '-inf', now, 'LIMIT', 0, 64)
-if #ended > 0 then
-  redis.call('ZREM', readers, unpack(ended))
+if pttl ~= -2 then
+  local ended = redis.call('ZRANGEBYSCORE', readers, '-inf', now, 'LIMIT', 0, 64)
+  if #ended > 0 then
+    redis.call('ZREM', readers, unpack(ended))
+    -- Where all had ended the key is gone, and its TTL with it.
+    pttl = redis.call('PTTL', readers)
+  end
 end
 redis.call('ZADD', readers, 'GT', now + lease, owner)
-keep(readers, lease)
+-- Never shorter: others read, and this call may run late.
+if pttl < tonumber(lease) then
+  redis.call('PEXPIRE', readers, lease)
+end
 return {1, ''}

@@ -11,7 +11,7 @@
 --          {0, left, holder}    so many are not free; the next chance is in `left` ms,
 --                               when the permit of `holder` ends unless it is renewed
 --
--- Uses parts/lease.lua, parts/keep.lua, parts/time.lua
+-- Uses parts/lease.lua, parts/time.lua
 --
 -- Invariant: none is granted beyond the limit, which is agreed while any is held;
 -- asking again with the same owner gives the same permits, whatever the limit is by now.
@@ -32,7 +32,7 @@ end
 local now = milliseconds(redis.call('TIME'))
 -- A deadline is above any limit, so the member `limit` is never taken for a permit.
 local held = redis.call('ZCOUNT', permits, '(' .. now, '+inf')
-local mine = tonumber(redis.call('ZSCORE', permits, owner .. '/1') or 0) > now
+local mine = held > 0 and tonumber(redis.call('ZSCORE', permits, owner .. '/1') or 0) > now
 if held > 0 and not mine then
   for i = 2, wanted do
     local left = owner .. '/' .. i
@@ -41,12 +41,14 @@ if held > 0 and not mine then
     end
   end
 end
+local agreed
 if held > 0 then
-  local agreed = redis.call('ZSCORE', permits, 'limit')
+  local text = redis.call('ZSCORE', permits, 'limit')
+  agreed = tonumber(text)
   if mine then
-    limit = tonumber(agreed) or limit
-  elseif tonumber(agreed) ~= limit then
-    return redis.error_reply('LEASEHOLD_LIMIT the permits that are held agreed on a limit of ' .. tostring(agreed))
+    limit = agreed or limit
+  elseif agreed ~= limit then
+    return redis.error_reply('LEASEHOLD_LIMIT the permits that are held agreed on a limit of ' .. tostring(text))
   end
 end
 if not mine and held + wanted > limit then
@@ -55,13 +57,27 @@ if not mine and held + wanted > limit then
   return {0, last_needed[2] - now, (string.gsub(last_needed[1], '/%d+$', ''))}
 end
 
-local ended = redis.call('ZRANGEBYSCORE', permits, '(1000000', now, 'LIMIT', 0, 64)
-if #ended > 0 then
-  redis.call('ZREM', permits, unpack(ended))
+local pttl = redis.call('PTTL', permits)
+if pttl ~= -2 then
+  local ended = redis.call('ZRANGEBYSCORE', permits, '(1000000', now, 'LIMIT', 0, 64)
+  if #ended > 0 then
+    redis.call('ZREM', permits, unpack(ended))
+    pttl = redis.call('PTTL', permits)
+  end
 end
+local granted = {}
 for i = 1, wanted do
-  redis.call('ZADD', permits, 'GT', now + lease, owner .. '/' .. i)
+  granted[2 * i - 1], granted[2 * i] = now + lease, owner .. '/' .. i
 end
-redis.call('ZADD', permits, limit, 'limit')
-keep(permits, lease)
+if pttl == -2 then
+  granted[2 * wanted + 1], granted[2 * wanted + 2] = limit, 'limit'
+elseif agreed ~= limit then
+  -- By itself, since it may fall.
+  redis.call('ZADD', permits, limit, 'limit')
+end
+redis.call('ZADD', permits, 'GT', unpack(granted))
+-- Never shorter: others hold permits, and this call may run late.
+if pttl < tonumber(lease) then
+  redis.call('PEXPIRE', permits, lease)
+end
 return {1, ''}

@@ -18,10 +18,11 @@ local owner, count, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local now = milliseconds(redis.call('TIME'))
 local held = tonumber(redis.call('ZSCORE', permits, owner .. '/1') or 0) > now
-local removed = 0
+local mine = {}
 for i = 1, count do
-  removed = removed + redis.call('ZREM', permits, owner .. '/' .. i)
+  mine[i] = owner .. '/' .. i
 end
+local removed = redis.call('ZREM', permits, unpack(mine))
 if redis.call('ZCARD', permits) == 1 then
   -- What is left is the limit, which is agreed only while a permit is held.
   redis.call('ZREM', permits, 'limit')

@@ -22,13 +22,14 @@ if wrong then
 end
 
 local now = milliseconds(redis.call('TIME'))
+local renewed = {}
 for i = 1, tonumber(ARGV[3]) do
-  if tonumber(redis.call('ZSCORE', permits, owner .. '/' .. i) or 0) <= now then
+  local permit = owner .. '/' .. i
+  if tonumber(redis.call('ZSCORE', permits, permit) or 0) <= now then
     return {0}
   end
+  renewed[2 * i - 1], renewed[2 * i] = now + lease, permit
 end
 redis.call('PEXPIRE', permits, math.max(redis.call('PTTL', permits), tonumber(lease)))
-for i = 1, tonumber(ARGV[3]) do
-  redis.call('ZADD', permits, 'XX', 'GT', now + lease, owner .. '/' .. i)
-end
+redis.call('ZADD', permits, 'XX', 'GT', unpack(renewed))
 return {1}

@@ -30,12 +30,13 @@ local s = redis.call('HMGET', state, 'writer', 'writer_until', 'mark', 'blocked_
 local writing = left(s[2], now)
 local mine = writing > 0 and s[1] == owner
 
+local last
 if not mine then
   local refusal
   if writing > 0 then
     refusal = {0, writing, s[1]}
   else
-    local last = redis.call('ZRANGE', readers, -1, -1, 'WITHSCORES')
+    last = redis.call('ZRANGE', readers, -1, -1, 'WITHSCORES')
     if left(last[2], now) > 0 then
       refusal = {0, left(last[2], now), last[1]}
     elseif short_left(s[5], now, READERS_FIRST) > 0 then
@@ -75,9 +76,13 @@ end
 redis.call('HSET', state, 'writer', owner, 'writer_until', now + math.max(tonumber(lease), mine and writing or 0))
 keep(state, math.max(tonumber(lease), 2 * PHASE))
 if not mine then
-  redis.call('HDEL', state, 'blocked_since', 'readers_until')
-  -- Their holds have ended; a read inside this write comes later.
-  redis.call('DEL', readers)
+  if s[4] or s[5] then
+    redis.call('HDEL', state, 'blocked_since', 'readers_until')
+  end
+  if last[1] then
+    -- Their holds have ended; a read inside this write comes later.
+    redis.call('DEL', readers)
+  end
 end
 if s[3] == owner then
   redis.call('HDEL', state, 'mark', 'mark_until')

@@ -78,15 +78,15 @@ scripts! {
     /// Takes it from whoever holds it.
     MutexForce => "mutex_force";
     /// Takes the fair lock, or a place in its queue.
-    FairAcquire => "fair_acquire" uses "lease", "keep", "token", "fair";
+    FairAcquire => "fair_acquire" uses "lease", "keep", "token", "fair", "fair_wait";
     /// Says that its waiters live.
-    FairPoll => "fair_poll" uses "token", "fair";
+    FairPoll => "fair_poll" uses "token", "fair", "fair_wait";
     /// Gives it back, or the place.
     FairRelease => "fair_release" uses "token", "fair";
     /// Takes it from whoever holds it.
     FairForce => "fair_force" uses "token", "fair";
     /// Takes the read side of a read-write lock.
-    ReadAcquire => "read_acquire" uses "lease", "keep", "time", "read_write";
+    ReadAcquire => "read_acquire" uses "lease", "time", "read_write";
     /// Renews it.
     ReadRenew => "read_renew" uses "lease", "time";
     /// Gives it back.
@@ -102,7 +102,7 @@ scripts! {
     /// Takes one side from whoever holds it.
     ReadWriteForce => "read_write_force";
     /// Takes permits of a semaphore.
-    SemaphoreAcquire => "semaphore_acquire" uses "lease", "keep", "time";
+    SemaphoreAcquire => "semaphore_acquire" uses "lease", "time";
     /// Renews them.
     SemaphoreRenew => "semaphore_renew" uses "lease", "time";
     /// Gives them back.

@@ -182,11 +182,7 @@ impl Defect {
             ),
             Self::AcquireForEver => (Script::LockAcquire, "redis.pcall('PEXPIRE', lock, lease)", "1"),
             Self::ResendShortens => (Script::LockAcquire, "if pttl < tonumber(lease) then", "if true then"),
-            Self::ResendIsRefused => (
-                Script::LockAcquire,
-                "mine = redis.call('HEXISTS', lock, owner) == 1",
-                "mine = false",
-            ),
+            Self::ResendIsRefused => (Script::LockAcquire, "mine = holder == owner", "mine = false"),
             Self::TokenForgets => (
                 Script::LockAcquire,
                 "local stored = redis.call('GET', token_key)",
@@ -237,8 +233,8 @@ impl Defect {
             ),
             Self::PermitsNeverReturn => (
                 Script::SemaphoreRelease,
-                "removed = removed + redis.call('ZREM', permits, owner .. '/' .. i)",
-                "removed = removed + (redis.call('ZSCORE', permits, owner .. '/' .. i) and 1 or 0)",
+                "redis.call('ZREM', permits, unpack(mine))",
+                "redis.call('ZSCORE', permits, mine[1]) and 1 or 0",
             ),
             Self::PermitsBeyondLimit => (
                 Script::SemaphoreAcquire,
@@ -247,7 +243,7 @@ impl Defect {
             ),
             Self::ResendTakesMorePermits => (
                 Script::SemaphoreAcquire,
-                "local mine = tonumber(redis.call('ZSCORE', permits, owner .. '/1') or 0) > now",
+                "local mine = held > 0 and tonumber(redis.call('ZSCORE', permits, owner .. '/1') or 0) > now",
                 "local mine = false",
             ),
             Self::WriterBesideReaders => (Script::WriteAcquire, "if left(last[2], now) > 0 then", "if false then"),
@@ -284,8 +280,8 @@ impl Defect {
             ),
             Self::TryOvertakes => (
                 Script::FairAcquire,
-                "if not is_held and redis.call('ZCARD', KEYS[3]) == 0 then",
-                "if not is_held then",
+                "if redis.call('EXISTS', lock, KEYS[3]) == 0 then",
+                "if redis.call('EXISTS', lock) == 0 then",
             ),
             Self::FullHidesFromWriter => (
                 Script::WriteAcquire,
@@ -299,8 +295,8 @@ impl Defect {
             ),
             Self::FullHidesFromFair => (
                 Script::FairAcquire,
-                "  redis.call('PEXPIRE', KEYS[3], QUEUE_LIFE)\n  wait_in_line(",
-                "  wait_in_line(",
+                "local has_queue = redis.call('PEXPIRE', KEYS[3], QUEUE_LIFE) == 1",
+                "local has_queue = redis.call('EXISTS', KEYS[3]) == 1",
             ),
             Self::DeadAreGranted => (
                 Script::FairPoll,
@@ -330,8 +326,8 @@ impl Defect {
             ),
             Self::LimitIsIgnored => (
                 Script::SemaphoreAcquire,
-                "elseif tonumber(agreed) ~= limit then",
-                "elseif false then",
+                "elseif agreed ~= limit then\n    return",
+                "elseif false then\n    return",
             ),
             Self::WriteHasTokensOfItsOwn => (
                 Script::WriteAcquire,

@@ -203,3 +203,35 @@ fn a_lease_out_of_range_is_refused_and_nothing_is_written() {
         assert_eq!(store.execute(&["PTTL", "lock"], now), ttl);
     }
 }
+
+#[test]
+fn one_call_is_for_as_many_permits_and_waiters_as_are_allowed() {
+    let mut store = Store::new();
+    let now = ServerTime::from_micros(NOW);
+    let reply = |parts: &[i64]| Reply::Array(parts.iter().copied().map(Reply::Int).collect());
+    for (script, args, expected) in [
+        (Script::SemaphoreRenew, &["40000", "me", "1000"][..], reply(&[1])),
+        (Script::SemaphoreRelease, &["me", "1000", "channel"], reply(&[1, 0])),
+    ] {
+        store.run_script(
+            Script::SemaphoreAcquire,
+            &["permits"],
+            &["30000", "me", "1000", "1000"],
+            now,
+        );
+        assert_eq!(store.execute(&["ZCARD", "permits"], now), Reply::Int(1_001));
+        assert_eq!(store.run_script(script, &["permits"], args, now), expected);
+    }
+    assert_eq!(store.execute(&["EXISTS", "permits"], now), Reply::Int(0));
+
+    let keys = ["lock", "token", "queue:fair", "alive"];
+    store.run_script(Script::FairAcquire, &keys, &["30000", "holder", "0", "0"], now);
+    let waiters: Vec<String> = (0..128).map(|number| format!("waiter:{number}")).collect();
+    let named: Vec<&str> = waiters.iter().flat_map(|waiter| [waiter.as_str(), "1"]).collect();
+    for _ in 0..2 {
+        store.run_script(Script::FairPoll, &keys, &named, now);
+        let queue = store.execute(&["ZRANGE", "queue:fair", "0", "-1"], now);
+        let in_order = waiters.iter().map(|waiter| Reply::Bytes(waiter.as_str().into()));
+        assert_eq!(queue, Reply::Array(in_order.collect()));
+    }
+}

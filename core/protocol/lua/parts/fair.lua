@@ -23,17 +23,6 @@ local function microseconds(time)
   return time[1] * 1000000 + time[2]
 end
 
--- Puts an owner at the end of the queue, if it is not in it, and notes that it lives.
-local function wait_in_line(owner, wants_token, now)
-  if not redis.call('ZSCORE', KEYS[3], owner) then
-    local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
-    redis.call('ZADD', KEYS[3], math.max((tonumber(last[2]) or 0) + 1, now), owner)
-  end
-  redis.call('HSET', KEYS[4], owner, string.format('%.0f %s', now, wants_token))
-  redis.call('PEXPIRE', KEYS[3], QUEUE_LIFE)
-  redis.call('PEXPIRE', KEYS[4], QUEUE_LIFE)
-end
-
 -- Grants the lock, which nobody holds, to the first live waiter. Gives its owner, if there is one, and what its
 -- client is to hear: owner, when it was last seen, token.
 local function grant_next(stored, time)
@@ -61,6 +50,6 @@ end
 
 -- Tells the client of an owner that it was granted the lock.
 local function tell(owner, news)
-  local channel = string.gsub(KEYS[3], 'fair$', 'grants:') .. client_of(owner)
+  local channel = string.sub(KEYS[3], 1, -#'fair' - 1) .. 'grants:' .. client_of(owner)
   redis.pcall('PUBLISH', channel, news)
 end

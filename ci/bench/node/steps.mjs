@@ -1,0 +1,27 @@
+// One lock of redis-semaphore, step by step: `steps.mjs mutex|semaphore URL NAME`. See ../scripts/libraries.py.
+
+import { createInterface } from 'node:readline';
+import Redis from 'ioredis';
+import { Mutex, Semaphore } from 'redis-semaphore';
+
+const OPTIONS = { lockTimeout: 30_000, acquireAttemptsLimit: 1, retryInterval: 1, refreshInterval: 0 };
+
+const [kind, url, name] = process.argv.slice(2);
+const redis = new Redis(url);
+const create = () => (kind === 'mutex' ? new Mutex(redis, name, OPTIONS) : new Semaphore(redis, name, 1, OPTIONS));
+const [mine, anothers] = [create(), create()];
+
+const steps = {
+  acquire: () => mine.tryAcquire(),
+  // What its timer calls.
+  renew: () => mine._processRefresh(),
+  refused: () => anothers.tryAcquire(),
+  release: () => mine.release(),
+};
+
+console.log('ready');
+for await (const line of createInterface({ input: process.stdin })) {
+  await steps[line]();
+  console.log('done');
+}
+process.exit(0);

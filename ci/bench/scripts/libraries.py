@@ -1,0 +1,112 @@
+"""What other lock libraries send, step by step: they run once under MONITOR, and their commands are sent again."""
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import redis
+from meter import Words
+from monitor import Command, Monitor
+from redis.lock import Lock
+from scenario import Scenario, Step
+
+BENCH = Path(__file__).resolve().parents[1]
+# As long as the names of scenario.py, which take its place.
+NAME = "bench:999999"
+# Redisson's, so that it renews soon; and what takes its place.
+WATCHDOG, LEASE = "3001", "30000"
+STEPS = ("acquire", "renew", "refused", "release")
+
+Do = Callable[[str], None]
+
+
+def scenario(port: int, name: str) -> Scenario:
+    """Of a library and its kind of lock, as in `Redisson fair`."""
+    library, kind = name.split()
+    url = f"redis://127.0.0.1:{port}"
+    if library == "redis-py":
+        return _recorded(port, _redis_py(port), ("acquire", "renew", "extend", "refused", "release"))
+    if library == "redis-semaphore":
+        return _of_program(port, ["node", str(BENCH / "node" / "steps.mjs"), kind, url, NAME], STEPS)
+    java_home = os.environ.get("JAVA_HOME")
+    java = str(Path(java_home) / "bin" / "java") if java_home else "java"
+    target = BENCH / "jvm" / "target"
+    program = [java, "-cp", f"{target / 'classes'}{os.pathsep}{target / 'lib'}{os.sep}*", "Steps", kind, url, NAME]
+    # Readers are refused by a writer only.
+    return _of_program(port, program, ("acquire", "renew", "release") if kind == "read" else STEPS)
+
+
+def _redis_py(port: int) -> Do:
+    store = redis.Redis(port=port)
+    mine, another = (Lock(store, NAME, timeout=int(LEASE) // 1000) for _ in range(2))
+    steps: Mapping[str, Callable[[], object]] = {
+        "acquire": lambda: mine.acquire(blocking=False),
+        "renew": mine.reacquire,
+        "extend": lambda: mine.extend(1),
+        "refused": lambda: another.acquire(blocking=False),
+        "release": mine.release,
+    }
+    return lambda step: (steps[step](), None)[1]
+
+
+def _of_program(port: int, program: Sequence[str], steps: Sequence[str]) -> Scenario:
+    """That of a program that takes the names of steps, and answers each line when it is done."""
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        sent, received = process.stdin, process.stdout
+        assert sent
+        assert received
+
+        def expect(word: str) -> None:
+            if received.readline().strip() != word:
+                raise RuntimeError(f"{' '.join(program)} did not say {word}")
+
+        def do(step: str) -> None:
+            sent.write(f"{step}\n")
+            sent.flush()
+            expect("done")
+
+        expect("ready")
+        found = _recorded(port, do, steps)
+        sent.close()
+    return found
+
+
+def _recorded(port: int, do: Do, steps: Sequence[str]) -> Scenario:
+    # The first time a library loads its scripts.
+    for step in steps:
+        do(step)
+    found = []
+    renewals: list[tuple[str, ...]] = []
+    with Monitor(port) as monitor:
+        for step in steps:
+            before = len(monitor.commands())
+            do(step)
+            sent = [_words(command) for command in monitor.commands()[before:] if _is_of_lock(command)]
+            # A timer may have been due twice, or again in a later step.
+            sent = [words for words in dict.fromkeys(sent) if words not in renewals]
+            if not sent:
+                raise RuntimeError(f"{step}: nothing was sent")
+            if step == "renew":
+                renewals = sent
+            found.append(Step(step, _for_name(sent)))
+    return Scenario(found, _record(found[0]))
+
+
+def _record(acquire: Step) -> Callable[[str], str]:
+    """The lock's record is the first of the words that name it."""
+    return lambda name: next(str(word) for word in acquire.commands(name)[0] if name in str(word))
+
+
+def _is_of_lock(command: Command) -> bool:
+    return not command.by_script and any(NAME in word for word in command.words)
+
+
+def _words(command: Command) -> tuple[str, ...]:
+    # MONITOR escapes as C does.
+    plain = [word.encode().decode("unicode_escape") for word in command.words]
+    return tuple(LEASE if word == WATCHDOG else word for word in plain)
+
+
+def _for_name(sent: Sequence[Sequence[str]]) -> Callable[[str], Sequence[Words]]:
+    return lambda name: [[word.replace(NAME, name) for word in words] for words in sent]

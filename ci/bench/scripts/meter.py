@@ -1,0 +1,59 @@
+"""Counts a server's time for commands that are sent in one pipeline."""
+
+import socket
+from collections.abc import Sequence
+
+import redis
+
+Words = Sequence[str | bytes]
+
+
+class Meter:
+    """A connection that sends many commands at once, and a look at what they cost the server."""
+
+    def __init__(self, port: int) -> None:
+        self._store = redis.Redis(port=port)
+        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._replies = self._socket.makefile("rb")
+
+    @property
+    def version(self) -> str:
+        info = self._store.info("server")
+        return f"{info.get('server_name', 'redis')} {info.get('valkey_version', info['redis_version'])}"
+
+    def load(self, script: str) -> str:
+        return str(self._store.script_load(script))
+
+    def count(self, keys: Sequence[str]) -> int:
+        return int(self._store.exists(*keys))
+
+    def microseconds(self, commands: Sequence[Words]) -> tuple[float, list[object]]:
+        """The server's time for one of these, which all have one name, and their replies.
+
+        A script's row in INFO counts what it calls; those calls have rows of their own, which are not added.
+        """
+        name = str(commands[0][0]).lower()
+        before = self._spent(name)
+        self._socket.sendall(b"".join(map(_encoded, commands)))
+        replies = [self._reply() for _ in commands]
+        return (self._spent(name) - before) / len(commands), replies
+
+    def _spent(self, name: str) -> int:
+        return int(self._store.info("commandstats").get(f"cmdstat_{name}", {"usec": 0})["usec"])
+
+    def _reply(self) -> object:
+        line = self._replies.readline()
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"-":
+            raise RuntimeError(rest.decode())
+        if kind == b"*":
+            return [self._reply() for _ in range(int(rest))]
+        if kind == b"$":
+            return None if rest == b"-1" else self._replies.read(int(rest) + 2)[:-2].decode()
+        return int(rest) if kind == b":" else rest.decode()
+
+
+def _encoded(words: Words) -> bytes:
+    plain = [word.encode() if isinstance(word, str) else word for word in words]
+    return b"*%d\r\n" % len(plain) + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in plain)

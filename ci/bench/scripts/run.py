@@ -1,0 +1,130 @@
+"""Microseconds of a server's time for each script, beside those of other lock libraries. See ../README.md."""
+
+import argparse
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.box import HEAVY_HEAD, MARKDOWN
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "support"))
+
+import libraries  # noqa: E402
+import ours  # noqa: E402
+from meter import Meter  # noqa: E402
+from scenario import Scenario  # noqa: E402
+
+from redis_server import redis_process  # noqa: E402  (found by the line above)
+
+Rounds = list[dict[str, float]]
+# Kinds of ours and of other libraries that do the same work, and the steps that have other names there.
+PAIRS = [
+    ("lock", "Redisson lock"),
+    ("fair_lock", "Redisson fair"),
+    ("write", "Redisson write"),
+    ("read", "Redisson read"),
+    ("mutex", "redis-py Lock"),
+    ("mutex", "redis-semaphore mutex"),
+    ("semaphore", "redis-semaphore semaphore"),
+]
+SAME = {"extend": "renew"}
+
+
+def measure(meter: Meter, scenarios: Mapping[str, Scenario], rounds: int) -> dict[str, Rounds]:
+    """What each step cost in each round. The scenarios take turns, so that a busy moment hurts all of them."""
+    spent: dict[str, Rounds] = {name: [] for name in scenarios}
+    for number in range(rounds + 1):
+        # Back and forth: who comes first would find the caches colder than its neighbour.
+        for name in list(scenarios)[:: 1 if number % 2 else -1]:
+            one = scenarios[name].run(meter)
+            # The first warms the server up, and leaves the fencing tokens of earlier grants.
+            if number > 0:
+                spent[name].append(one)
+    return spent
+
+
+def median(rounds: Rounds, step: str) -> float:
+    return statistics.median(one[step] for one in rounds)
+
+
+def ratio(mine: Rounds, others: Rounds, step: str, their_step: str) -> float:
+    """The median of the ratios of one round each."""
+    return statistics.median(one[step] / other[their_step] for one, other in zip(mine, others, strict=True))
+
+
+def steps(scenario: Scenario) -> list[str]:
+    return [name for name in dict.fromkeys(step.name for step in scenario.steps) if name]
+
+
+def beside_others(meter: Meter, port: int, only: str, rounds: int) -> list[Table]:
+    """Our scripts beside other libraries, and then what the others have nothing like."""
+    of_ours = {name: scenario for name, scenario in ours.scenarios(meter).items() if only in name}
+    pairs = [(kind, other) for kind, other in PAIRS if kind in of_ours]
+    of_others = {other: libraries.scenario(port, other) for _, other in pairs}
+    spent = measure(meter, {**of_ours, **of_others}, rounds)
+    title = f"server time of a call in µs, {meter.version}, {rounds} rounds"
+    table = Table("kind", "step", title=title)
+    for column in ("ours", "no fencing", "other", "", "ratio", "no fencing"):
+        table.add_column(column, justify="right" if column else "left")
+    alone = Table("kind", "step", "ours", title=title)
+    for kind, other in pairs:
+        mine, plain, theirs = spent[kind], spent.get(f"{kind}, no fencing"), spent[other]
+        for step in steps(of_others[other]):
+            same = SAME.get(step, step)
+            figures = [median(of, same) if of else None for of in (mine, plain)] + [median(theirs, step)]
+            ratios = [ratio(of, theirs, same, step) if of else None for of in (mine, plain)]
+            table.add_row(kind, step, *_shown(figures, 1), other, *_shown(ratios, 2))
+    beside = {name for kind, _ in pairs for name in (kind, f"{kind}, no fencing")}
+    for kind, scenario in of_ours.items():
+        for step in steps(scenario):
+            if kind not in beside or step not in libraries.STEPS:
+                alone.add_row(kind, step, *_shown([median(spent[kind], step)], 1))
+    return [table, alone]
+
+
+def _shown(figures: Sequence[float | None], digits: int) -> list[str]:
+    return ["" if figure is None else f"{figure:.{digits}f}" for figure in figures]
+
+
+def beside_before(meter: Meter, before: Path, only: str, rounds: int) -> list[Table]:
+    """Our scripts beside those of another folder."""
+    new = {name: scenario for name, scenario in ours.scenarios(meter).items() if only in name}
+    old = {f"{name} before": scenario for name, scenario in ours.scenarios(meter, before).items() if only in name}
+    # Side by side, not all of the one and then all of the other.
+    mixed = {key: of[key] for name in new for key, of in ((name, new), (f"{name} before", old))}
+    spent = measure(meter, mixed, rounds)
+    table = Table("kind", "step", title=f"server time of a call in µs, {meter.version}, {rounds} rounds")
+    for column in ("before", "now", "ratio"):
+        table.add_column(column, justify="right")
+    for name, scenario in new.items():
+        mine, theirs = spent[name], spent[f"{name} before"]
+        for step in steps(scenario):
+            figures = [median(theirs, step), median(mine, step), ratio(mine, theirs, step, step)]
+            table.add_row(name, step, *_shown(figures, 2))
+    return [table]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="kinds whose name contains this")
+    parser.add_argument("--rounds", type=int, default=101)
+    parser.add_argument("--before", type=Path, help="another core/protocol/lua, in place of other libraries")
+    parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
+    options = parser.parse_args()
+    with redis_process() as server:
+        meter = Meter(server.port)
+        if options.before:
+            tables = beside_before(meter, options.before, options.only, options.rounds)
+        else:
+            tables = beside_others(meter, server.port, options.only, options.rounds)
+    for table in tables:
+        table.box = MARKDOWN if options.markdown else HEAVY_HEAD
+        Console(highlight=False, width=160 if options.markdown else None).print(table)
+
+
+if __name__ == "__main__":
+    main()

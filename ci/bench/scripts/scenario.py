@@ -1,0 +1,60 @@
+"""What is measured: steps that follow one another, each with the commands it sends for one lock."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from meter import Meter, Words
+
+# So many locks take each step at once, each with a name of its own.
+LOCKS = 50
+
+
+@dataclass(frozen=True)
+class Step:
+    """One verb: its commands for a lock's name. Some libraries send several."""
+
+    name: str
+    commands: Callable[[str], Sequence[Words]]
+    # What the first word of the reply to the first command has to be, if it is known.
+    reply: object = None
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Steps on locks that are free before the first and after the last."""
+
+    steps: Sequence[Step]
+    # The lock's record for its name: it has to be there after the first step, and to be gone after the last.
+    record: Callable[[str], str] | None = None
+
+    def run(self, meter: Meter) -> dict[str, float]:
+        """Microseconds of each step for one lock."""
+        spent: dict[str, float] = {}
+        names = [f"bench:{number:06}" for number in range(LOCKS)]
+        for step in self.steps:
+            if self.record and step is self.steps[1]:
+                self._expect(meter, names, len(names))
+            of_names = [step.commands(name) for name in names]
+            spent[step.name] = 0.0
+            # The same command of all locks goes in one pipeline, so that its row in INFO has nothing else.
+            for number, commands in enumerate(zip(*of_names, strict=True)):
+                microseconds, replies = meter.microseconds(commands)
+                spent[step.name] += microseconds
+                if number == 0 and step.reply is not None:
+                    _check(step, replies)
+        if self.record:
+            self._expect(meter, names, 0)
+        return spent
+
+    def _expect(self, meter: Meter, names: Sequence[str], records: int) -> None:
+        assert self.record
+        found = meter.count([self.record(name) for name in names])
+        if found != records:
+            raise RuntimeError(f"{found} records in place of {records}: what was sent does not lock, or not release")
+
+
+def _check(step: Step, replies: Sequence[object]) -> None:
+    for reply in replies:
+        first = reply[0] if isinstance(reply, list) else reply
+        if first != step.reply:
+            raise RuntimeError(f"{step.name}: the server said {reply}")
