@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leasehold._context import this_task
-from leasehold._semaphore import free
+from leasehold._lock import SemaphoreBase
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
-from leasehold.aio._lease import Lease
+from leasehold.aio._connection import Connection
+from leasehold.aio._lease import Lease, acquire
 from leasehold.aio._lock import BaseLock, Hold, Lock
 
-if TYPE_CHECKING:
-    from leasehold.aio._client import Client
 
-
-class Semaphore(BaseLock):
+class Semaphore(BaseLock, SemaphoreBase[Connection[Lease], Lease, Hold, Lock]):
     """So many permits, by name. Made by `Client.semaphore`; cheap, shared as you like.
 
     A lease holds one permit or several. Nobody enters again: every acquire takes new
@@ -28,16 +26,7 @@ class Semaphore(BaseLock):
             await print_on_two()
     """
 
-    __slots__ = ("_limit",)
-
-    def __init__(self, client: Client, settings: LockSettings, limit: int) -> None:
-        super().__init__(client, settings)
-        self._limit = limit
-
-    @property
-    def limit(self) -> int:
-        """How many permits there are."""
-        return self._limit
+    __slots__ = ()
 
     def acquire(
         self,
@@ -57,7 +46,8 @@ class Semaphore(BaseLock):
         held that agreed on another limit, `InvalidArgumentError`, `UnavailableError`,
         `ClosedError`.
         """
-        return self._client._enter(self._asking(permits, wait, lease, max_hold, renew), this_task())
+        settings = self._settings.but(wait, lease, max_hold, renew).asking(permits)
+        return acquire(self._connection, settings, this_task())
 
     def try_acquire(
         self,
@@ -71,39 +61,13 @@ class Semaphore(BaseLock):
 
         Raises what `acquire` raises, but no `LockTimeoutError`.
         """
-        return self._client._take(self._asking(permits, wait, lease, max_hold, renew), this_task())
-
-    def hold(
-        self,
-        permits: int = 1,
-        wait: Duration | Inherited | None = INHERIT,
-        lease: Duration | Inherited | None = INHERIT,
-        max_hold: Duration | Inherited | None = INHERIT,
-        renew: bool | Inherited = INHERIT,
-    ) -> Hold:
-        """A context manager: `async with semaphore.hold(permits=2, wait=5) as lease:`.
-        Raises what `acquire` raises."""
-        return Hold(self._client, self._asking(permits, wait, lease, max_hold, renew))
-
-    def permits(self, permits: int) -> Lock:
-        """`permits` permits as a lock, as `multi_lock` takes it: 1 to 1,000, and no more than
-        the limit, checked when it is used. It has the semaphore's settings, is not
-        reentrant, and is `locked()` if anybody holds any permit.
-        """
-        return Lock(self._client, self._settings.asking(permits, self._limit))
+        return self._tried(self._settings.but(wait, lease, max_hold, renew).asking(permits), this_task())
 
     async def available(self) -> int:
         """How many permits are free now. Asks the server."""
-        client = self._client
-        _, permits = await client._mailbox.outcome("inspect", client._native.submit_inspect, self._settings.address)
-        return free(permits, self._limit)
+        connection = self._connection
+        submit = connection.native.submit_inspect
+        return self._free(await connection.mailbox.outcome("inspect", submit, self._settings.address))
 
-    def _asking(
-        self,
-        permits: int,
-        wait: Duration | Inherited | None,
-        lease: Duration | Inherited | None,
-        max_hold: Duration | Inherited | None,
-        renew: bool | Inherited,
-    ) -> LockSettings:
-        return self._settings.but(wait, lease, max_hold, renew).asking(permits, self._limit)
+    def _lock_with(self, settings: LockSettings) -> Lock:
+        return Lock(self._connection, settings)

@@ -1,0 +1,73 @@
+"""The semaphore of threads."""
+
+from __future__ import annotations
+
+from leasehold._lock import SemaphoreBase
+from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
+from leasehold._threads.connection import Connection
+from leasehold._threads.lease import Lease, acquire
+from leasehold._threads.lock import BaseLock, Hold, Lock
+from leasehold.errors import LockTimeoutError
+
+
+class Semaphore(BaseLock, SemaphoreBase[Connection[Lease], Lease, Hold, Lock]):
+    """So many permits, by name. Made by `Client.semaphore`; cheap, shared as you like.
+
+    A lease holds one permit or several. Nobody enters again: every acquire takes new
+    permits, also by a thread that has some. Those of a process that died come back when
+    their lease ends. Leases have no token. `with semaphore as lease:` takes one permit.
+
+        printers = client.semaphore("printers", 3)
+        with printers.hold(permits=2):
+            print_on_two()
+    """
+
+    __slots__ = ()
+
+    def acquire(
+        self,
+        permits: int = 1,
+        wait: Duration | Inherited | None = INHERIT,
+        lease: Duration | Inherited | None = INHERIT,
+        max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
+    ) -> Lease:
+        """Takes `permits` permits, all or none, and gives their lease: 1 to 1,000, and no
+        more than the limit.
+
+        `wait` is the semaphore's unless given; `None` waits as long as the server
+        answers. Ctrl-C ends every wait within 100 ms, and leaves nothing behind.
+
+        Raises `LockTimeoutError` after `wait`, `MisconfiguredError` while permits are
+        held that agreed on another limit, `InvalidArgumentError`, `UnavailableError`,
+        `ClosedError`.
+        """
+        settings = self._settings.but(wait, lease, max_hold, renew).asking(permits)
+        return acquire(self._connection, settings, [])
+
+    def try_acquire(
+        self,
+        permits: int = 1,
+        wait: Duration | None = 0,
+        lease: Duration | Inherited | None = INHERIT,
+        max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
+    ) -> Lease | None:
+        """Takes `permits` permits within `wait` and gives their lease; `None` if too few are free.
+
+        Raises what `acquire` raises, but no `LockTimeoutError`.
+        """
+        settings = self._settings.but(wait, lease, max_hold, renew).asking(permits)
+        try:
+            return acquire(self._connection, settings, [])
+        except LockTimeoutError:
+            return None
+
+    def available(self) -> int:
+        """How many permits are free now. Asks the server."""
+        connection = self._connection
+        native = connection.native
+        return self._free(connection.ask(native.inspect, native.submit_inspect, self._settings.address))
+
+    def _lock_with(self, settings: LockSettings) -> Lock:
+        return Lock(self._connection, settings)
