@@ -3,6 +3,7 @@
 # Times are milliseconds. Every operation of `Client` comes twice: `name()` blocks
 # without the GIL, `submit_name()` gives a request number whose result `drain()` brings.
 
+from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias, final
 
 from leasehold._endings import LostReason, ReleaseOutcome
@@ -13,6 +14,11 @@ __version__: Final[str]
 
 # A lock's name as messages show it.
 def shown(name: str) -> str: ...
+
+# From now on `make(kind, text, lock_name, operation, holder, reason)` gives the exception for an error.
+def make_errors_by(
+    make: Callable[[str, str, str | None, str, tuple[str, float | None] | None, LostReason | None], Exception],
+) -> None: ...
 
 # One grant or re-entry. Every method is local and cheap.
 @final
