@@ -13,10 +13,10 @@ from leasehold._settings import Duration, LockSettings, checked_name
 from leasehold._shown import shown, type_of
 from leasehold.errors import InvalidArgumentError
 
-LockT = TypeVar("LockT", bound=NamedLock[Any, Any, Any])
+LockT = TypeVar("LockT", bound=NamedLock[Any, Any])
 ReadWriteT = TypeVar("ReadWriteT")
 SemaphoreT = TypeVar("SemaphoreT")
-MemberT = TypeVar("MemberT", bound=NamedLock[Any, Any, Any])
+MemberT = TypeVar("MemberT", bound=NamedLock[Any, Any])
 """What locks and semaphores have in common."""
 
 

@@ -137,7 +137,11 @@ def this_caller() -> Caller:
     """Who calls a blocking client."""
     thread = this_thread.thread
     loop = running_loop()
-    turn = _running_greenlet() if loop is None else asyncio.current_task(loop)
+    turn: object = None
+    if loop is not None:
+        turn = asyncio.current_task(loop)
+    elif "greenlet" in sys.modules:
+        turn = _running_greenlet()
     if turn is not None:
         caller = _turns.get(turn)
         if caller is None or caller.thread is not thread:
@@ -175,8 +179,20 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 def hub_of_thread() -> Any:
     """gevent's hub in the calling thread, if there is one."""
-    hubs = sys.modules.get("gevent._hub_local")
+    hubs = sys.modules.get(_HUBS)
     return None if hubs is None else hubs.get_hub_if_exists()
+
+
+def running_hub() -> Any:
+    """The hub that must go on while the caller waits; `None` in a thread without one."""
+    if _HUBS not in sys.modules:
+        return None
+    hub = hub_of_thread()
+    if hub is None or hub is sys.modules["greenlet"].getcurrent():
+        # What the hub itself calls back cannot leave the wait to it.
+        return None
+    # The other tasks of an event loop would stand still, whatever the hub does.
+    return hub if running_loop() is None else None
 
 
 def refuse_eventlet(operation: str) -> None:
@@ -205,10 +221,7 @@ def this_task() -> TaskOwner | None:
 
 def _running_greenlet() -> object:
     """The greenlet that runs, unless it is the thread's own."""
-    greenlets = sys.modules.get("greenlet")
-    if greenlets is None:
-        return None
-    current: Any = greenlets.getcurrent()
+    current: Any = sys.modules["greenlet"].getcurrent()
     return current if current.parent is not None else None
 
 
@@ -276,6 +289,8 @@ def _tell_nobody(numbers: Iterable[int]) -> None: ...
 
 
 _have_ended: Callable[[Iterable[int]], None] = _tell_nobody
+_HUBS = "gevent._hub_local"
+"""The module that knows gevent's hubs, once a program has imported it."""
 _RUN_FOREVER = asyncio.BaseEventLoop.run_forever.__code__
 _numbers = _new_numbers()
 this_thread: Final = _ThisThread()

@@ -71,17 +71,13 @@ class Holds(Generic[L]):
             self._let_go()
         return sweeps
 
-    def remove(self, lease: L) -> None:
-        """Forgets a lease. Twice is harmless."""
-        self.discard(lease.id, lease._key, lease.context)
-
     def discard(self, number: int, key: str, owner: int | None) -> None:
         """Forgets a lease by its number. Twice is harmless."""
         with self._mutex:
             self._left.pop(number, None)
             leases = self._leases.get(owner, {}).get(key)
             if leases is not None:
-                self._keep(owner, key, [lease for lease in leases if lease.id != number])
+                self._keep(owner, key, [lease for lease in leases if lease._native.id != number])
         if self._ended:
             self._let_go()
 
@@ -155,7 +151,8 @@ class Holds(Generic[L]):
         """The leases of an owner and a lock that the core knows."""
         leases = self._leases.get(owner, {}).get(key, [])
         known = [lease for lease in leases if not lease._native.is_forgotten]
-        self._keep(owner, key, known)
+        if len(known) < len(leases):
+            self._keep(owner, key, known)
         return known
 
     def _keep(self, owner: int | None, key: str, leases: list[L]) -> None:

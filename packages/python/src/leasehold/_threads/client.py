@@ -12,11 +12,12 @@ from typing import ParamSpec, Self, TypeVar
 
 from leasehold import _native
 from leasehold._client import ClientBase
+from leasehold._context import running_hub
 from leasehold._options import open_native, url_list
 from leasehold._settings import Duration, LockSettings
 from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold._threads.connection import Connection
-from leasehold._threads.greenlets import READABLE, running_hub
+from leasehold._threads.greenlets import READABLE
 from leasehold._threads.lease import Lease
 from leasehold._threads.lock import BaseLock, Lock, ReadWriteLock
 from leasehold._threads.semaphore import Semaphore

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from leasehold._connection import ConnectionBase
-from leasehold._context import this_thread
+from leasehold._context import running_hub, this_thread
 from leasehold._holds import Held
 from leasehold._threads.events import Events
-from leasehold._threads.greenlets import running_hub
 
 L = TypeVar("L", bound=Held)
 R = TypeVar("R")

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from leasehold import _native
-from leasehold._context import Caller, refuse_eventlet, this_caller
+from leasehold._context import Caller, refuse_eventlet, running_hub
 from leasehold._endings import ReleaseOutcome, outcome_of, reason_of
 from leasehold._lease import LeaseBase, lost_error
 from leasehold._settings import Duration, LockSettings, optional_milliseconds
 from leasehold._threads.connection import Connection
-from leasehold._threads.greenlets import running_hub
 from leasehold.errors import LeaseholdError, NotOwnerError
 
 
@@ -103,16 +102,18 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
         threading.excepthook(threading.ExceptHookArgs(args))
 
 
-def acquire(connection: Connection[Lease], settings: LockSettings, entered: list[Lease]) -> Lease:
+def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller, entered: list[Lease]) -> Lease:
     """Takes a lock for the caller and appends its lease to `entered`, or raises `LockTimeoutError`."""
     refuse_eventlet("acquire")
-    owner = this_caller()
     granted: list[_native.Lease] = []
     native = connection.native
     hub = running_hub()
     try:
         if hub is None:
-            blocked = [lease._owner.number for lease in held_beside(connection, owner)]
+            # Who cannot go on while the thread waits, and so cannot release what is waited for.
+            blocked: list[int] = []
+            if owner.takes_turns or connection.had_turns:
+                blocked = [lease._owner.number for lease in held_beside(connection, owner)]
             native.acquire(granted, settings, owner.number, blocked, owner.thread.interruptible)
         else:
             wait = connection.events.waits.wait
@@ -139,7 +140,7 @@ def held_by(connection: Connection[Lease], key: str, caller: Caller) -> Lease | 
     """What the caller took last of a lock. What an ended task of its thread has left held
     counts too: in a notebook each cell is a task."""
     lease = connection.holds.innermost(key, caller.number)
-    if lease is not None:
+    if lease is not None or not (caller.takes_turns or connection.had_turns):
         return lease
     left = [lease for lease in held_beside(connection, caller) if lease._key == key and lease._owner.is_over()]
     return connection.holds.innermost(key, left[-1]._owner.number) if left else None
@@ -148,8 +149,6 @@ def held_by(connection: Connection[Lease], key: str, caller: Caller) -> Lease | 
 def held_beside(connection: Connection[Lease], caller: Caller) -> list[Lease]:
     """What others hold that take turns with the caller in its thread, and stand still while
     it waits: other tasks of its event loop, other greenlets, the thread around them."""
-    if not (caller.takes_turns or connection.had_turns):
-        return []
     thread = caller.thread
 
     def is_beside(other: Caller) -> bool:

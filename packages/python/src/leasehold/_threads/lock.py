@@ -7,7 +7,7 @@ from types import TracebackType
 from leasehold._context import this_caller
 from leasehold._endings import ReleaseOutcome
 from leasehold._lease import refuse_lost
-from leasehold._lock import LockBase, NamedLock, ReadWriteLockBase, holder_of
+from leasehold._lock import NamedLock, ReadWriteLockBase, holder_of
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
 from leasehold._shown import shown
 from leasehold._threads.connection import Connection
@@ -15,7 +15,7 @@ from leasehold._threads.lease import Lease, acquire, held_by
 from leasehold.errors import Holder, LockTimeoutError
 
 
-class BaseLock(NamedLock[Connection[Lease], Lease, "Hold"]):
+class BaseLock(NamedLock[Connection[Lease], Lease]):
     """What a lock and a semaphore have in common."""
 
     __slots__ = ("_entered",)
@@ -56,13 +56,13 @@ class BaseLock(NamedLock[Connection[Lease], Lease, "Hold"]):
         return held_by(self._connection, self._settings.key, this_caller())
 
     def __enter__(self) -> Lease:
-        number = this_caller().number
-        entered = self._entered.setdefault(number, [])
+        caller = this_caller()
+        entered = self._entered.setdefault(caller.number, [])
         try:
-            return acquire(self._connection, self._settings, entered)
+            return acquire(self._connection, self._settings, caller, entered)
         except BaseException:
             if not entered:
-                self._entered.pop(number, None)
+                self._entered.pop(caller.number, None)
             raise
 
     def __exit__(
@@ -92,15 +92,12 @@ class BaseLock(NamedLock[Connection[Lease], Lease, "Hold"]):
                 return None
             number = others[0]
 
-    def _hold_with(self, settings: LockSettings) -> Hold:
-        return Hold(self._connection, settings)
-
     def __repr__(self) -> str:
         state = "locked" if self._is_held() else "unlocked"
         return f"<{state} leasehold.{type(self).__name__} object {shown(self.name)!r} at {id(self):#x}>"
 
 
-class Lock(BaseLock, LockBase[Connection[Lease], Lease, "Hold"]):
+class Lock(BaseLock):
     """A lock by name. Made by a `Client`; cheap, and shared by threads as they like.
 
     The thread that took it may take it again without asking the server, unless it is a
@@ -128,7 +125,7 @@ class Lock(BaseLock, LockBase[Connection[Lease], Lease, "Hold"]):
         left it yet), `ClosedError`.
         """
         try:
-            acquire(self._connection, self._settings.blocking(blocking, timeout), [])
+            acquire(self._connection, self._settings.blocking(blocking, timeout), this_caller(), [])
         except LockTimeoutError:
             return False
         return True
@@ -145,9 +142,24 @@ class Lock(BaseLock, LockBase[Connection[Lease], Lease, "Hold"]):
         `wait=None` waits as long as the server answers. Raises what `acquire` raises.
         """
         try:
-            return acquire(self._connection, self._settings.but(wait, lease, max_hold, renew), [])
+            return acquire(self._connection, self._settings.but(wait, lease, max_hold, renew), this_caller(), [])
         except LockTimeoutError:
             return None
+
+    def hold(
+        self,
+        wait: Duration | Inherited | None = INHERIT,
+        lease: Duration | Inherited | None = INHERIT,
+        max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
+    ) -> Hold:
+        """A context manager like the lock itself, with other settings:
+        `with lock.hold(wait=5) as lease:`. Raises `LockTimeoutError` after `wait`."""
+        return Hold(self._connection, self._settings.but(wait, lease, max_hold, renew))
+
+    def owned(self) -> bool:
+        """Whether the caller holds the lock now, by a lease that is valid. Asks nobody."""
+        return self._is_held()
 
     def locked(self) -> bool:
         """Whether anybody holds the lock. Asks the server."""
@@ -183,11 +195,7 @@ class ReadWriteLock(ReadWriteLockBase[Lock]):
 
 
 class Hold:
-    """One `with` of a lock or semaphore. Made by their `hold`; used once.
-
-    with lock.hold(wait=5) as lease:
-        write_report(fencing_token=lease.token)
-    """
+    """One `with` of a lock or semaphore. Made by their `hold`; used once."""
 
     __slots__ = ("_connection", "_entered", "_settings")
 
@@ -199,7 +207,7 @@ class Hold:
     def __enter__(self) -> Lease:
         if self._entered:
             raise RuntimeError("a hold is entered once; call lock.hold() for each `with`")
-        return acquire(self._connection, self._settings, self._entered)
+        return acquire(self._connection, self._settings, this_caller(), self._entered)
 
     def __exit__(
         self,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from leasehold._lock import SemaphoreBase
-from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
-from leasehold._threads.connection import Connection
+from leasehold._context import this_caller
+from leasehold._lock import free_of
+from leasehold._settings import INHERIT, Duration, Inherited
 from leasehold._threads.lease import Lease, acquire
 from leasehold._threads.lock import BaseLock, Hold, Lock
 from leasehold.errors import LockTimeoutError
 
 
-class Semaphore(BaseLock, SemaphoreBase[Connection[Lease], Lease, Hold, Lock]):
+class Semaphore(BaseLock):
     """So many permits, by name. Made by `Client.semaphore`; cheap, shared as you like.
 
     A lease holds one permit or several. Nobody enters again: every acquire takes new
@@ -23,6 +23,11 @@ class Semaphore(BaseLock, SemaphoreBase[Connection[Lease], Lease, Hold, Lock]):
     """
 
     __slots__ = ()
+
+    @property
+    def limit(self) -> int:
+        """How many permits there are."""
+        return self._settings.limit
 
     def acquire(
         self,
@@ -43,7 +48,7 @@ class Semaphore(BaseLock, SemaphoreBase[Connection[Lease], Lease, Hold, Lock]):
         `ClosedError`.
         """
         settings = self._settings.but(wait, lease, max_hold, renew).asking(permits)
-        return acquire(self._connection, settings, [])
+        return acquire(self._connection, settings, this_caller(), [])
 
     def try_acquire(
         self,
@@ -59,15 +64,31 @@ class Semaphore(BaseLock, SemaphoreBase[Connection[Lease], Lease, Hold, Lock]):
         """
         settings = self._settings.but(wait, lease, max_hold, renew).asking(permits)
         try:
-            return acquire(self._connection, settings, [])
+            return acquire(self._connection, settings, this_caller(), [])
         except LockTimeoutError:
             return None
+
+    def hold(
+        self,
+        permits: int = 1,
+        wait: Duration | Inherited | None = INHERIT,
+        lease: Duration | Inherited | None = INHERIT,
+        max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
+    ) -> Hold:
+        """A context manager: `with semaphore.hold(permits=2, wait=5) as lease:`.
+        Raises what `acquire` raises."""
+        return Hold(self._connection, self._settings.but(wait, lease, max_hold, renew).asking(permits))
+
+    def permits(self, permits: int) -> Lock:
+        """`permits` permits as a lock, as `multi_lock` takes it: 1 to 1,000, and no more than
+        the limit, checked when it is used. It has the semaphore's settings, is not
+        reentrant, and is `locked()` if anybody holds any permit.
+        """
+        return Lock(self._connection, self._settings.asking(permits))
 
     def available(self) -> int:
         """How many permits are free now. Asks the server."""
         connection = self._connection
         native = connection.native
-        return self._free(connection.ask(native.inspect, native.submit_inspect, self._settings.address))
-
-    def _lock_with(self, settings: LockSettings) -> Lock:
-        return Lock(self._connection, settings)
+        return free_of(connection.ask(native.inspect, native.submit_inspect, self._settings.address), self.limit)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from leasehold._context import TaskOwner, this_task
 from leasehold._endings import ReleaseOutcome
 from leasehold._lease import lost_error, refuse_lost
-from leasehold._lock import LockBase, NamedLock, ReadWriteLockBase, holder_of
+from leasehold._lock import NamedLock, ReadWriteLockBase, holder_of
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
 from leasehold._shown import shown
 from leasehold.aio._connection import Connection
@@ -19,7 +19,7 @@ from leasehold.aio._mailbox import Request
 from leasehold.errors import Holder, LockTimeoutError
 
 
-class BaseLock(NamedLock[Connection[Lease], Lease, "Hold"]):
+class BaseLock(NamedLock[Connection[Lease], Lease]):
     """What a lock and a semaphore have in common."""
 
     __slots__ = ("_entered",)
@@ -87,9 +87,6 @@ class BaseLock(NamedLock[Connection[Lease], Lease, "Hold"]):
         refuse_lost(self.name, outcome, None)
         return outcome
 
-    def _hold_with(self, settings: LockSettings) -> Hold:
-        return Hold(self._connection, settings)
-
     async def _tried(self, settings: LockSettings, owner: TaskOwner | None) -> Lease | None:
         """Takes it; `None` if it is another's."""
         try:
@@ -98,7 +95,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease, "Hold"]):
             return None
 
 
-class Lock(BaseLock, LockBase[Connection[Lease], Lease, "Hold"]):
+class Lock(BaseLock):
     """A lock by name. Made by a `Client`; cheap, and shared by tasks as they like.
 
     The task that took it may take it again without asking the server, unless it is a
@@ -137,6 +134,21 @@ class Lock(BaseLock, LockBase[Connection[Lease], Lease, "Hold"]):
         `wait=None` waits as long as the server answers. Raises what `acquire` raises.
         """
         return self._tried(self._settings.but(wait, lease, max_hold, renew), this_task())
+
+    def hold(
+        self,
+        wait: Duration | Inherited | None = INHERIT,
+        lease: Duration | Inherited | None = INHERIT,
+        max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
+    ) -> Hold:
+        """A context manager like the lock itself, with other settings:
+        `async with lock.hold(wait=5) as lease:`. Raises `LockTimeoutError` after `wait`."""
+        return Hold(self._connection, self._settings.but(wait, lease, max_hold, renew))
+
+    def owned(self) -> bool:
+        """Whether the calling task holds the lock now, by a lease that is valid."""
+        return self._is_held()
 
     async def locked(self) -> bool:
         """Whether anybody holds the lock. Asks the server."""
@@ -179,11 +191,7 @@ class ReadWriteLock(ReadWriteLockBase[Lock]):
 
 
 class Hold:
-    """One `async with` of a lock or semaphore. Made by their `hold`; used once.
-
-    async with lock.hold(wait=5) as lease:
-        await write_report(fencing_token=lease.token)
-    """
+    """One `async with` of a lock or semaphore. Made by their `hold`; used once."""
 
     __slots__ = ("_cancelled", "_cancelling", "_connection", "_lease", "_settings", "_task")
 

@@ -126,8 +126,9 @@ class Mailbox(Generic[L]):
                 future.set_result(value)
             else:
                 future.set_exception(error)
-        for lease in self._watched.take(lost):
-            lease._on_lost()
+        if lost:
+            for lease in self._watched.take(lost):
+                lease._on_lost()
         if self._is_leaving and not self._futures and not self._outgoing:
             self.detach()
 

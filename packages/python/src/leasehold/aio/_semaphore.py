@@ -6,14 +6,13 @@ from collections.abc import Coroutine
 from typing import Any
 
 from leasehold._context import this_task
-from leasehold._lock import SemaphoreBase
-from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
-from leasehold.aio._connection import Connection
+from leasehold._lock import free_of
+from leasehold._settings import INHERIT, Duration, Inherited
 from leasehold.aio._lease import Lease, acquire
 from leasehold.aio._lock import BaseLock, Hold, Lock
 
 
-class Semaphore(BaseLock, SemaphoreBase[Connection[Lease], Lease, Hold, Lock]):
+class Semaphore(BaseLock):
     """So many permits, by name. Made by `Client.semaphore`; cheap, shared as you like.
 
     A lease holds one permit or several. Nobody enters again: every acquire takes new
@@ -27,6 +26,11 @@ class Semaphore(BaseLock, SemaphoreBase[Connection[Lease], Lease, Hold, Lock]):
     """
 
     __slots__ = ()
+
+    @property
+    def limit(self) -> int:
+        """How many permits there are."""
+        return self._settings.limit
 
     def acquire(
         self,
@@ -63,11 +67,27 @@ class Semaphore(BaseLock, SemaphoreBase[Connection[Lease], Lease, Hold, Lock]):
         """
         return self._tried(self._settings.but(wait, lease, max_hold, renew).asking(permits), this_task())
 
+    def hold(
+        self,
+        permits: int = 1,
+        wait: Duration | Inherited | None = INHERIT,
+        lease: Duration | Inherited | None = INHERIT,
+        max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
+    ) -> Hold:
+        """A context manager: `async with semaphore.hold(permits=2, wait=5) as lease:`.
+        Raises what `acquire` raises."""
+        return Hold(self._connection, self._settings.but(wait, lease, max_hold, renew).asking(permits))
+
+    def permits(self, permits: int) -> Lock:
+        """`permits` permits as a lock, as `multi_lock` takes it: 1 to 1,000, and no more than
+        the limit, checked when it is used. It has the semaphore's settings, is not
+        reentrant, and is `locked()` if anybody holds any permit.
+        """
+        return Lock(self._connection, self._settings.asking(permits))
+
     async def available(self) -> int:
         """How many permits are free now. Asks the server."""
         connection = self._connection
         submit = connection.native.submit_inspect
-        return self._free(await connection.mailbox.outcome("inspect", submit, self._settings.address))
-
-    def _lock_with(self, settings: LockSettings) -> Lock:
-        return Lock(self._connection, settings)
+        return free_of(await connection.mailbox.outcome("inspect", submit, self._settings.address), self.limit)
