@@ -206,6 +206,7 @@ lint-lua: (install "node-lint")
 lint-python: (install "python-lint python-test python-demo") build-python
     {{ venv }}/ruff check --quiet .
     {{ venv }}/ruff format --quiet --check .
+    {{ python }} ci/lint/imports.py packages/python/src
     cd packages/python && {{ venv }}/mypy
     cd ci/api && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/bench/scripts && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
@@ -215,6 +216,7 @@ lint-python: (install "python-lint python-test python-demo") build-python
     cd ci/structure && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/cross && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
     cd ci/interop && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
+    cd ci/lint && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd examples/seckill && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd examples/fencing && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
 

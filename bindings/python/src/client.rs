@@ -120,57 +120,25 @@ impl Client {
     }
 
     /// Appends the lease to `granted`, so that an interrupt after it cannot hide it.
-    #[pyo3(signature = (granted, lock, context, wait_ms, lease_ms, renew, max_hold_ms, fencing, blocked, interruptible))]
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one call per acquire is the cheapest way over the border"
-    )]
+    #[pyo3(signature = (granted, settings, context, blocked, interruptible))]
     fn acquire(
         &self,
         py: Python<'_>,
         granted: &Bound<'_, PyList>,
-        lock: &str,
+        settings: LockSettings,
         context: Option<u64>,
-        wait_ms: Option<f64>,
-        lease_ms: Option<f64>,
-        renew: bool,
-        max_hold_ms: Option<f64>,
-        fencing: bool,
         blocked: Vec<u64>,
         interruptible: bool,
     ) -> PyResult<()> {
-        let op = acquire(lock, context, wait_ms, lease_ms, renew, max_hold_ms, fencing, blocked);
-        match wait(py, &self.host, op, interruptible)? {
+        match wait(py, &self.host, settings.acquire(context, blocked), interruptible)? {
             Completion::NotGranted(error) => Err(convert::error(py, &error)),
             done => granted.append(convert::completion(py, done)?),
         }
     }
 
-    #[pyo3(signature = (lock, context, wait_ms, lease_ms, renew, max_hold_ms, fencing))]
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one call per acquire is the cheapest way over the border"
-    )]
-    fn submit_acquire(
-        &self,
-        lock: &str,
-        context: Option<u64>,
-        wait_ms: Option<f64>,
-        lease_ms: Option<f64>,
-        renew: bool,
-        max_hold_ms: Option<f64>,
-        fencing: bool,
-    ) -> u64 {
-        self.host.submit(acquire(
-            lock,
-            context,
-            wait_ms,
-            lease_ms,
-            renew,
-            max_hold_ms,
-            fencing,
-            Vec::new(),
-        ))
+    #[pyo3(signature = (settings, context))]
+    fn submit_acquire(&self, settings: LockSettings, context: Option<u64>) -> u64 {
+        self.host.submit(settings.acquire(context, Vec::new()))
     }
 
     fn release<'py>(&self, py: Python<'py>, lease: u64, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
@@ -272,26 +240,29 @@ impl Client {
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "what one acquire asks for")]
-fn acquire(
-    lock: &str,
-    context: Option<u64>,
-    wait_ms: Option<f64>,
-    lease_ms: Option<f64>,
+/// What a lock asks for: an object of the package with these attributes, times in milliseconds.
+#[derive(FromPyObject)]
+struct LockSettings {
+    address: String,
+    wait: Option<f64>,
+    lease: Option<f64>,
     renew: bool,
-    max_hold_ms: Option<f64>,
+    max_hold: Option<f64>,
     fencing: bool,
-    blocked: Vec<u64>,
-) -> Op {
-    Op::Acquire(Acquire {
-        lock: lock.to_owned().into(),
-        context,
-        within: None,
-        wait_ms,
-        lease_ms,
-        renew,
-        max_hold_ms,
-        no_fencing: !fencing,
-        blocked,
-    })
+}
+
+impl LockSettings {
+    fn acquire(self, context: Option<u64>, blocked: Vec<u64>) -> Op {
+        Op::Acquire(Acquire {
+            lock: self.address.into(),
+            context,
+            within: None,
+            wait_ms: self.wait,
+            lease_ms: self.lease,
+            renew: self.renew,
+            max_hold_ms: self.max_hold,
+            no_fencing: !self.fencing,
+            blocked,
+        })
+    }
 }

@@ -1,6 +1,7 @@
 //! Results and errors of the core, as Python objects.
 
 use leasehold::host::{Completion, Error, ErrorKind, Kind, LostReason};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyString};
@@ -45,12 +46,22 @@ pub(crate) fn completion(py: Python<'_>, completion: Completion) -> PyResult<Bou
     })
 }
 
+/// Makes the package's exception for an error; the package says how.
+static MAKE_ERROR: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// From now on errors are what `make` gives for them. The first one counts.
+pub(crate) fn make_errors_by(py: Python<'_>, make: Py<PyAny>) {
+    let _ = MAKE_ERROR.set(py, make);
+}
+
 fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
-    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let make = MAKE_ERROR
+        .get(py)
+        .ok_or_else(|| PyRuntimeError::new_err("import leasehold, not its native module"))?;
     let holder = error
         .holder()
         .map(|holder| (holder.owner.as_str(), holder.remaining.map(|left| left.as_secs_f64())));
-    MAKE.import(py, "leasehold.errors", "_from_core")?.call1((
+    make.bind(py).call1((
         error.kind().name(),
         error.to_string(),
         error.lock_name(),

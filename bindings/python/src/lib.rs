@@ -38,6 +38,12 @@ mod _native {
         leasehold::host::shown(name).into_owned()
     }
 
+    /// The package hands over how the exception for an error is made.
+    #[pyfunction]
+    fn make_errors_by(py: Python<'_>, make: Py<PyAny>) {
+        crate::convert::make_errors_by(py, make);
+    }
+
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("ERROR_KINDS", crate::convert::error_kinds())?;

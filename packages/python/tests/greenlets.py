@@ -104,8 +104,8 @@ def ended_waits_leave_nothing() -> None:
     with leasehold.connect(URL) as other:
         # Nobody that is gone waits before it.
         assert other.lock("door").acquire(timeout=5) or URL == "memory://"
-    assert not client._events.waits._requests
-    assert not client._events.waits._listening
+    assert not client._connection.events.waits._requests
+    assert not client._connection.events.waits._listening
 
 
 def every_call_lets_others_go_on() -> None:
@@ -274,11 +274,11 @@ def waiters_of_an_ended_thread() -> None:
         one.join()
     # Nobody goes on there who could release it.
     assert lock.acquire(timeout=10)
-    assert not client._events.waits._requests
+    assert not client._connection.events.waits._requests
 
 
 def an_interrupt_among_results() -> None:
-    waits = client._events.waits
+    waits = client._connection.events.waits
     answer = waits.answer
 
     def interrupted(completed: list[Any]) -> None:

@@ -72,7 +72,7 @@ def test_a_listener_keeps_no_lease(client: leasehold.Client) -> None:
     with pytest.warns(RuntimeWarning, match=ENDED_THREAD):
         in_thread(listen)
     assert lock.acquire(timeout=10)
-    assert not client._events._watched
+    assert not client._connection.watched
 
 
 def test_a_lapsed_lease_of_an_ended_thread_is_no_news(client: leasehold.Client) -> None:
@@ -115,7 +115,7 @@ def test_threads_end_while_others_acquire(client: leasehold.Client) -> None:
         for turn in range(20):
             assert client.lock(f"door:{number}:{turn}").acquire(timeout=10)
             client.lock(f"door:{number}:{turn}").release()
-    assert client._holds.all() == []
+    assert client._connection.holds.all() == []
 
 
 def test_a_child_releases_nothing_of_its_parents_threads(client: leasehold.Client) -> None:

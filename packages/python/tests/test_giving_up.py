@@ -183,7 +183,7 @@ def test_interrupts_at_any_moment_leave_no_key(server: RedisServer, store: Store
             assert struck > 10
             lock.locked()
             assert not store.exists("door")
-            assert client._holds.all() == []
+            assert client._connection.holds.all() == []
     finally:
         signal.signal(signal.SIGALRM, before)
 

@@ -35,13 +35,13 @@ def test_leases_that_lapse_do_not_pile_up(listens: bool) -> None:
                     # Also who asks again, after the loss was told.
                     lease.on_lost(lambda _: None)
             eventually(5, partial(are_lost, leases))
-            assert len(client._holds.all()) <= MOST
+            assert len(client._connection.holds.all()) <= MOST
         for _ in range(MOST):
             with client.lock("window"):
                 pass
-        assert client._holds.all() == []
-        assert len(client._events._watched) == 0
-        assert client._native.drain() == ([], [])
+        assert client._connection.holds.all() == []
+        assert len(client._connection.watched) == 0
+        assert client._connection.native.drain() == ([], [])
 
 
 async def test_leases_that_lapse_do_not_pile_up_in_asyncio() -> None:
@@ -52,13 +52,13 @@ async def test_leases_that_lapse_do_not_pile_up_in_asyncio() -> None:
             for lease in leases:
                 assert lease is not None
                 await asyncio.wait_for(lease.lost.wait(), 5)
-            assert len(client._holds.all()) <= MOST
+            assert len(client._connection.holds.all()) <= MOST
         for _ in range(MOST):
             async with client.lock("window"):
                 pass
-        assert client._holds.all() == []
-        assert len(client._mailbox._watched) == 0
-        assert client._mailbox._futures == {}
+        assert client._connection.holds.all() == []
+        assert len(client._connection.watched) == 0
+        assert client._connection.mailbox._futures == {}
 
 
 def test_a_scope_whose_lease_lapsed_leaves_what_its_thread_took_anew(client: leasehold.Client) -> None:

@@ -107,10 +107,10 @@ class Threads:
 
     def tables(self) -> dict[str, Sized]:
         client = self._client
-        completed, lost = client._native.drain()
+        completed, lost = client._connection.native.drain()
         return {
-            "holds": client._holds.all(),
-            "watched": client._events._watched,
+            "holds": client._connection.holds.all(),
+            "watched": client._connection.watched,
             "completed": completed,
             "lost": lost,
             "turns": _context._turns,
@@ -167,11 +167,11 @@ class Tasks:
         return [lease for lease in leases if lease]
 
     def tables(self) -> dict[str, Sized]:
-        client, mailbox = self._client, self._client._mailbox
-        completed, lost = client._native.drain()
+        client, mailbox = self._client, self._client._connection.mailbox
+        completed, lost = client._connection.native.drain()
         return {
-            "holds": client._holds.all(),
-            "watched": mailbox._watched,
+            "holds": client._connection.holds.all(),
+            "watched": client._connection.watched,
             "futures": mailbox._futures,
             "outgoing": mailbox._outgoing,
             "completed": completed,

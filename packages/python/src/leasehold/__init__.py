@@ -12,12 +12,13 @@ Besides `lock`, a client has `mutex`, `fair_lock`, `read_write_lock`, `semaphore
 """
 
 from leasehold import aio as aio
-from leasehold._client import Client, connect, redlock
-from leasehold._lease import Lease, LostReason, ReleaseOutcome
-from leasehold._lock import Hold, Lock, ReadWriteLock
+from leasehold._endings import LostReason, ReleaseOutcome
 from leasehold._native import __version__ as __version__
-from leasehold._semaphore import Semaphore
 from leasehold._settings import INHERIT, Duration
+from leasehold._threads.client import Client, connect, redlock
+from leasehold._threads.lease import Lease
+from leasehold._threads.lock import Hold, Lock, ReadWriteLock
+from leasehold._threads.semaphore import Semaphore
 from leasehold.errors import (
     ClosedError,
     ForkedError,

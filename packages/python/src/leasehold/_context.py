@@ -16,7 +16,24 @@ import weakref
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from types import FrameType
-from typing import Any, Self
+from typing import Any, Final, Protocol, Self
+
+from leasehold.errors import MisconfiguredError
+
+
+class Owner(Protocol):
+    """Who holds a lock."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def kind(self) -> str:
+        """What it is, for people."""
+        ...
+
+    def can_run_at_exit(self) -> bool:
+        """Whether it may still go on once the main thread has ended."""
+        ...
 
 
 class Caller:
@@ -40,9 +57,8 @@ class Caller:
         thread.callers.add(self)
 
     @property
-    def interruptible(self) -> bool:
-        """Whether signal handlers run in its thread, so that Ctrl-C must interrupt it."""
-        return self.thread.interruptible
+    def kind(self) -> str:
+        return "greenlet" if self.takes_turns else "thread"
 
     def is_over(self) -> bool:
         """Whether the task or greenlet has ended. A thread that calls has not."""
@@ -65,7 +81,6 @@ class Caller:
             turn.rawlink(lambda _: _have_ended([number]))
 
     def can_run_at_exit(self) -> bool:
-        """Whether the thread may still go on once the main thread has ended."""
         return self.thread.can_run_at_exit()
 
 
@@ -80,6 +95,7 @@ class Thread:
         # What greenlets take for a thread may be one greenlet; this tells threads apart.
         self._native_id = threading.get_native_id()
         self.interruptible = thread is threading.main_thread()
+        """Whether signal handlers run in it, so that Ctrl-C must interrupt its waits."""
         self.first: Caller | None = None
         """The thread as a caller, outside of later jobs."""
         self.callers: weakref.WeakSet[Caller] = weakref.WeakSet()
@@ -96,6 +112,7 @@ class TaskOwner:
     """An asyncio task as the owner of what a client of `leasehold.aio` holds."""
 
     __slots__ = ("_is_watched", "_loop", "_task", "number")
+    kind = "task"
 
     def __init__(self, task: asyncio.Task[object]) -> None:
         self._loop = task.get_loop()
@@ -113,15 +130,18 @@ class TaskOwner:
             task.add_done_callback(lambda _: _have_ended([number]))
 
     def can_run_at_exit(self) -> bool:
-        """Whether the task may still go on once the main thread has ended."""
         return self._loop.is_running()
 
 
 def this_caller() -> Caller:
     """Who calls a blocking client."""
-    thread = _this_thread.thread
+    thread = this_thread.thread
     loop = running_loop()
-    turn = _running_greenlet() if loop is None else asyncio.current_task(loop)
+    turn: object = None
+    if loop is not None:
+        turn = asyncio.current_task(loop)
+    elif "greenlet" in sys.modules:
+        turn = _running_greenlet()
     if turn is not None:
         caller = _turns.get(turn)
         if caller is None or caller.thread is not thread:
@@ -159,8 +179,30 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 def hub_of_thread() -> Any:
     """gevent's hub in the calling thread, if there is one."""
-    hubs = sys.modules.get("gevent._hub_local")
+    hubs = sys.modules.get(_HUBS)
     return None if hubs is None else hubs.get_hub_if_exists()
+
+
+def running_hub() -> Any:
+    """The hub that must go on while the caller waits; `None` in a thread without one."""
+    if _HUBS not in sys.modules:
+        return None
+    hub = hub_of_thread()
+    if hub is None or hub is sys.modules["greenlet"].getcurrent():
+        # What the hub itself calls back cannot leave the wait to it.
+        return None
+    # The other tasks of an event loop would stand still, whatever the hub does.
+    return hub if running_loop() is None else None
+
+
+def refuse_eventlet(operation: str) -> None:
+    """Raises `MisconfiguredError` in a thread in which green threads of eventlet run."""
+    hubs = sys.modules.get("eventlet.hubs")
+    if hubs is not None and getattr(hubs._threadlocal, "hub", None) is not None:
+        raise MisconfiguredError(
+            "eventlet is not supported: a wait would stop every green thread; use gevent, threads, or leasehold.aio",
+            operation=operation,
+        )
 
 
 def this_task() -> TaskOwner | None:
@@ -179,10 +221,7 @@ def this_task() -> TaskOwner | None:
 
 def _running_greenlet() -> object:
     """The greenlet that runs, unless it is the thread's own."""
-    greenlets = sys.modules.get("greenlet")
-    if greenlets is None:
-        return None
-    current: Any = greenlets.getcurrent()
+    current: Any = sys.modules["greenlet"].getcurrent()
     return current if current.parent is not None else None
 
 
@@ -238,7 +277,7 @@ def _start_over() -> None:
     global _numbers
     _numbers = _new_numbers()
     # The thread that called fork is the only one now, and so the one that runs signal handlers.
-    _this_thread.thread.interruptible = True
+    this_thread.thread.interruptible = True
 
 
 def _new_numbers() -> itertools.count[int]:
@@ -250,9 +289,12 @@ def _tell_nobody(numbers: Iterable[int]) -> None: ...
 
 
 _have_ended: Callable[[Iterable[int]], None] = _tell_nobody
+_HUBS = "gevent._hub_local"
+"""The module that knows gevent's hubs, once a program has imported it."""
 _RUN_FOREVER = asyncio.BaseEventLoop.run_forever.__code__
 _numbers = _new_numbers()
-_this_thread = _ThisThread()
+this_thread: Final = _ThisThread()
+"""Its `thread` is the calling one."""
 _job: ContextVar[Caller | None] = ContextVar("leasehold_job", default=None)
 """The caller that is the running job of its thread. A job that inherits another thread's is its own."""
 _turns: weakref.WeakKeyDictionary[Any, Caller] = weakref.WeakKeyDictionary()

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable
 from typing import Generic, Protocol, TypeVar
 
 from leasehold import _native
+from leasehold._context import Owner
 from leasehold._shown import shown
+from leasehold._watchlist import Watched
 
 
-class _Lease(Protocol):
-    @property
-    def id(self) -> int: ...
+class Held(Watched, Protocol):
+    """A lease, as far as the books on it go."""
+
     @property
     def context(self) -> int | None: ...
     @property
@@ -24,10 +26,10 @@ class _Lease(Protocol):
     @property
     def _native(self) -> _native.Lease: ...
     @property
-    def _owner_kind(self) -> str: ...
+    def _owner(self) -> Owner | None: ...
 
 
-L = TypeVar("L", bound=_Lease)
+L = TypeVar("L", bound=Held)
 
 
 class Holds(Generic[L]):
@@ -65,12 +67,9 @@ class Holds(Generic[L]):
                 self._added = 0
             self._added += 1
             self._leases.setdefault(lease.context, {}).setdefault(lease._key, []).append(lease)
-        self._let_go()
+        if self._ended:
+            self._let_go()
         return sweeps
-
-    def remove(self, lease: L) -> None:
-        """Forgets a lease. Twice is harmless."""
-        self.discard(lease.id, lease._key, lease.context)
 
     def discard(self, number: int, key: str, owner: int | None) -> None:
         """Forgets a lease by its number. Twice is harmless."""
@@ -78,14 +77,16 @@ class Holds(Generic[L]):
             self._left.pop(number, None)
             leases = self._leases.get(owner, {}).get(key)
             if leases is not None:
-                self._keep(owner, key, [lease for lease in leases if lease.id != number])
-        self._let_go()
+                self._keep(owner, key, [lease for lease in leases if lease._native.id != number])
+        if self._ended:
+            self._let_go()
 
     def innermost(self, key: str, owner: int) -> L | None:
         """What the owner took last of this lock."""
         with self._mutex:
             leases = self._known(owner, key)
-        self._let_go()
+        if self._ended:
+            self._let_go()
         return leases[-1] if leases else None
 
     def all(self) -> list[L]:
@@ -127,7 +128,8 @@ class Holds(Generic[L]):
                 self._on_left(lease)
 
     def _leave(self, lease: L) -> None:
-        native, kind = lease._native, lease._owner_kind
+        native, owner = lease._native, lease._owner
+        kind = "caller" if owner is None else owner.kind
         self._left[native.id] = weakref.ref(lease, lambda _: self._release_left(native, kind))
 
     def _release_left(self, lease: _native.Lease, owner_kind: str) -> None:
@@ -149,7 +151,8 @@ class Holds(Generic[L]):
         """The leases of an owner and a lock that the core knows."""
         leases = self._leases.get(owner, {}).get(key, [])
         known = [lease for lease in leases if not lease._native.is_forgotten]
-        self._keep(owner, key, known)
+        if len(known) < len(leases):
+            self._keep(owner, key, known)
         return known
 
     def _keep(self, owner: int | None, key: str, leases: list[L]) -> None:

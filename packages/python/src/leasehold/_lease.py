@@ -1,55 +1,41 @@
-"""The lease of a thread."""
+"""What a lease of threads and one of tasks have in common."""
 
 from __future__ import annotations
 
-import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from leasehold import _native
-from leasehold._context import Caller
-from leasehold._settings import Duration, optional_milliseconds
+from leasehold._connection import ConnectionT
+from leasehold._context import Owner
+from leasehold._endings import LostReason, ReleaseOutcome, reason_of
 from leasehold._shown import shown
-from leasehold.errors import LeaseholdError, LockLostError, NotOwnerError
-
-if TYPE_CHECKING:
-    from leasehold._client import Client
-
-ReleaseOutcome: TypeAlias = Literal["released", "expired", "stolen", "unknown"]
-"""How a release ended.
-
-- `released`: the record is gone by our hand, or an outer level still holds it
-- `expired`: the record was gone already
-- `stolen`: the record is another owner's, and was left alone
-- `unknown`: the server did not answer in time; the release is tried on
-"""
-
-LostReason: TypeAlias = Literal["expired", "removed", "stolen", "max_hold", "closed"]
-"""Why a lease was lost.
-
-- `expired`: its deadline came without a renewal that the server confirmed
-- `removed`: the server has no record of it
-- `stolen`: the server's record is another owner's
-- `max_hold`: the longest hold that was asked for has passed
-- `closed`: the client was closed
-"""
+from leasehold.errors import LockLostError
 
 
-class Lease:
-    """One grant of a lock, or one re-entry. Given by a lock, never made by hand.
+class _Event(Protocol):
+    def set(self) -> None: ...
 
-    It may be used from any thread.
-    """
 
-    __slots__ = ("__weakref__", "_callbacks", "_client", "_event", "_key", "_native", "_owner")
+OwnerT = TypeVar("OwnerT", bound=Owner | None)
+EventT = TypeVar("EventT", bound=_Event)
 
-    def __init__(self, client: Client, native: _native.Lease, owner: Caller, key: str) -> None:
-        self._client = client
+
+class LeaseBase(ABC, Generic[ConnectionT, OwnerT, EventT]):
+    """One grant of a lock, or one re-entry."""
+
+    __slots__ = ("__weakref__", "_callbacks", "_connection", "_event", "_key", "_native", "_owner")
+    _kind: ClassVar[str]
+    """The class, as programs name it."""
+
+    def __init__(self, connection: ConnectionT, native: _native.Lease, owner: OwnerT, key: str) -> None:
+        self._connection = connection
         self._key = key
         self._native = native
         self._owner = owner
-        self._event: threading.Event | None = None
-        self._callbacks: list[Callable[[Lease], object]] = []
+        self._event: EventT | None = None
+        self._callbacks: list[Callable[[Any], object]] = []
 
     @property
     def id(self) -> int:
@@ -80,100 +66,35 @@ class Lease:
     @property
     def lost_reason(self) -> LostReason | None:
         """Why the lease was lost; `None` if it was not."""
-        return cast("LostReason | None", self._native.lost_reason)
-
-    @property
-    def lost(self) -> threading.Event:
-        """Set once the lease is lost, never after its release.
-
-        The first use in a client starts a daemon thread that waits for losses.
-        """
-        with self._client._mutex:
-            event = self._event
-            if event is None:
-                event = self._event = threading.Event()
-        self._watch()
-        return event
-
-    def on_lost(self, callback: Callable[[Lease], object]) -> None:
-        """Calls `callback(lease)` once the lease is lost: in a thread of the client,
-        or at once if it is lost already. Exceptions go to `threading.excepthook`."""
-        with self._client._mutex:
-            self._callbacks.append(callback)
-        self._watch()
-
-    def extend(self, lease: Duration | None = None) -> None:
-        """Makes the lease last `lease` from now, or its own length; never shortens it.
-
-        Raises `LockLostError` if it is lost, `NotOwnerError` if it was released,
-        `InvalidArgumentError` for a length below 100 ms or above 24 h, `UnavailableError`
-        if the server does not answer.
-        """
-        try:
-            native = self._client._native
-            self._client._ask(native.extend, native.submit_extend, self._native.id, optional_milliseconds(lease))
-        except NotOwnerError:
-            raise_lost(self)
-            raise
-
-    def release(self) -> ReleaseOutcome:
-        """Gives this grant back, from any thread. Twice is harmless.
-
-        Says `expired` or `stolen` for a lost lease, whose record is left alone, and
-        `unknown` if the server does not answer within the command timeout. After an
-        interrupt the release goes on in the background. Raises `MisconfiguredError` if
-        the server's user may not release it; that too is tried on in the background.
-        """
-        native = self._client._native
-        try:
-            self._client._forget(self)
-            outcome = self._client._ask(native.release, native.submit_release, self._native.id)
-        except LeaseholdError:
-            raise
-        except BaseException:
-            # It may have struck before the release had begun.
-            native.release_later(self._native.id)
-            raise
-        return outcome_of(cast(ReleaseOutcome, outcome), self.lost_reason)
-
-    def __repr__(self) -> str:
-        return f"<leasehold.Lease of {shown(self.name)!r}, {describe(self._native)}>"
+        return self._native.lost_reason
 
     @property
     def context(self) -> int | None:
-        """The number of the thread that took it."""
-        return self._owner.number
+        """The number of the thread or task that took it; `None` if it was taken in an event
+        loop outside of a task."""
+        return None if self._owner is None else self._owner.number
 
-    @property
-    def _owner_kind(self) -> str:
-        return "greenlet" if self._owner.takes_turns else "thread"
-
-    def _leave(self, body_raised: bool) -> None:
-        """The end of a `with`: releases, and raises `LockLostError` unless the body raised."""
-        reason = self.lost_reason
-        if reason is not None:
-            # The server has nothing of ours: do not make the program wait for it.
-            self._client._forget(self)
-            self._client._native.release_later(self._native.id)
+    def __repr__(self) -> str:
+        native = self._native
+        if native.lost_reason is not None:
+            state = f"lost: {native.lost_reason}"
+        elif native.is_released:
+            state = "released"
         else:
-            try:
-                reason = reason_of(self.release())
-            except LeaseholdError:
-                if body_raised:
-                    return
-                raise
-        if reason is not None and not body_raised:
-            raise lost_error(self.name, reason)
+            state = f"{native.remaining():.3f} s left"
+        return f"<{self._kind} of {shown(self.name)!r}, {state}>"
 
+    def _call_when_lost(self, callback: Callable[[Self], object]) -> None:
+        with self._connection.mutex:
+            self._callbacks.append(callback)
+        self._watch()
+
+    @abstractmethod
     def _watch(self) -> None:
-        self._client._events.watch(self)
-        if self._native.lost_reason is not None:
-            # Word of it may have come before, and then nobody would take the lease out.
-            self._client._events.unwatch(self)
-            self._on_lost()
+        """Sees to it that `_on_lost` is called once the lease is lost."""
 
     def _on_lost(self) -> None:
-        with self._client._mutex:
+        with self._connection.mutex:
             callbacks, self._callbacks = self._callbacks, []
         if self._event is not None:
             self._event.set()
@@ -181,48 +102,32 @@ class Lease:
             try:
                 callback(self)
             except Exception as error:
-                args = (type(error), error, error.__traceback__, threading.current_thread())
-                threading.excepthook(threading.ExceptHookArgs(args))
+                self._report(error)
 
+    @abstractmethod
+    def _report(self, error: Exception) -> None:
+        """A callback raised it, and nobody called that could catch it."""
 
-def outcome_of(answered: ReleaseOutcome, lost: LostReason | None) -> ReleaseOutcome:
-    """What a release came to that the core answered so. A fixed lease that was lost is
-    forgotten there; its object knows how it was lost."""
-    if answered != "released" or lost is None or lost == "closed":
-        return answered
-    return "stolen" if lost == "stolen" else "expired"
+    def _leave_if_lost(self) -> LostReason | None:
+        """At the end of a scope: gives a lost lease back in the background, and says why it was
+        lost. The server has nothing of ours: the program need not wait for it."""
+        reason = self._native.lost_reason
+        if reason is not None:
+            self._connection.forget(self)
+            self._connection.native.release_later(self._native.id)
+        return reason
 
-
-def raise_lost(lease: _Lost) -> None:
-    """Raises `LockLostError` for a fixed lease that was lost: the core has forgotten it, and
-    takes it for one that was released."""
-    reason = lease.lost_reason
-    if reason is not None:
-        raise LockLostError(
-            f"extend of lock {shown(lease.name)!r}: the lease was lost ({reason}); acquire the lock again",
-            lock_name=lease.name,
-            operation="extend",
-            reason=reason,
-        ) from None
-
-
-class _Lost(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def lost_reason(self) -> LostReason | None: ...
-
-
-def reason_of(outcome: ReleaseOutcome) -> LostReason | None:
-    """Why a lease was lost, by a release that was the first to notice."""
-    return outcome if outcome in ("expired", "stolen") else None
-
-
-def refuse_lost(name: str, outcome: ReleaseOutcome, lost: LostReason | None) -> None:
-    """Raises `LockLostError` for the release of a lost lock."""
-    reason = reason_of(outcome)
-    if reason is not None:
-        raise lost_error(name, lost or reason, "before")
+    def _refuse_to_extend_if_lost(self) -> None:
+        """Raises `LockLostError` for a fixed lease that was lost: the core has forgotten it, and
+        takes it for one that was released."""
+        reason = self._native.lost_reason
+        if reason is not None:
+            raise LockLostError(
+                f"extend of lock {shown(self.name)!r}: the lease was lost ({reason}); acquire the lock again",
+                lock_name=self.name,
+                operation="extend",
+                reason=reason,
+            ) from None
 
 
 def lost_error(name: str, reason: LostReason, when: str = "inside of the scope") -> LockLostError:
@@ -236,10 +141,8 @@ def lost_error(name: str, reason: LostReason, when: str = "inside of the scope")
     )
 
 
-def describe(native: _native.Lease) -> str:
-    """A lease's state in a few words."""
-    if native.lost_reason is not None:
-        return f"lost: {native.lost_reason}"
-    if native.is_released:
-        return "released"
-    return f"{native.remaining():.3f} s left"
+def refuse_lost(name: str, outcome: ReleaseOutcome, lost: LostReason | None) -> None:
+    """Raises `LockLostError` for the release of a lost lock."""
+    reason = reason_of(outcome)
+    if reason is not None:
+        raise lost_error(name, lost or reason, "before")

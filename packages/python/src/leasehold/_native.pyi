@@ -3,9 +3,10 @@
 # Times are milliseconds. Every operation of `Client` comes twice: `name()` blocks
 # without the GIL, `submit_name()` gives a request number whose result `drain()` brings.
 
-from typing import Final, TypeAlias, final
+from collections.abc import Callable
+from typing import Final, Protocol, TypeAlias, final
 
-from leasehold.errors import LeaseholdError, LockTimeoutError
+from leasehold._endings import LostReason, ReleaseOutcome
 
 ERROR_KINDS: Final[list[str]]
 LOCK_KINDS: Final[list[str]]
@@ -13,6 +14,11 @@ __version__: Final[str]
 
 # A lock's name as messages show it.
 def shown(name: str) -> str: ...
+
+# From now on `make(kind, text, lock_name, operation, holder, reason)` gives the exception for an error.
+def make_errors_by(
+    make: Callable[[str, str, str | None, str, tuple[str, float | None] | None, LostReason | None], Exception],
+) -> None: ...
 
 # One grant or re-entry. Every method is local and cheap.
 @final
@@ -24,7 +30,7 @@ class Lease:
     @property
     def token(self) -> int | None: ...
     @property
-    def lost_reason(self) -> str | None: ...
+    def lost_reason(self) -> LostReason | None: ...
     @property
     def is_released(self) -> bool: ...
     @property
@@ -35,10 +41,26 @@ class Lease:
 # Who holds a lock and for how many seconds; a semaphore's permits, held and in all.
 State: TypeAlias = tuple[tuple[str, float | None] | None, tuple[int, int] | None]
 
-Result: TypeAlias = Lease | LockTimeoutError | str | bool | State | None
+# `Exception` is a `LockTimeoutError`: only the caller knows whether to raise it.
+Result: TypeAlias = Lease | Exception | ReleaseOutcome | bool | State | None
 
 # A request that `drain()` brings, with its result or the exception to raise.
-Completed: TypeAlias = tuple[int, Result, LeaseholdError | None]
+Completed: TypeAlias = tuple[int, Result, Exception | None]
+
+# What a lock asks for, as `leasehold._settings` has it.
+class LockSettings(Protocol):
+    @property
+    def address(self) -> str: ...
+    @property
+    def wait(self) -> float | None: ...
+    @property
+    def lease(self) -> float | None: ...
+    @property
+    def renew(self) -> bool: ...
+    @property
+    def max_hold(self) -> float | None: ...
+    @property
+    def fencing(self) -> bool: ...
 
 # One connection to one server, or one to each of several primaries, with its engine thread.
 @final
@@ -65,37 +87,23 @@ class Client:
         self,
     ) -> tuple[
         list[Completed],
-        list[tuple[int, str]],
+        list[tuple[int, LostReason]],
     ]: ...
     def ring(self) -> None: ...
     def cancel(self, request: int) -> None: ...
     def acquire(
         self,
         granted: list[Lease],
-        address: str,
+        settings: LockSettings,
         context: int | None,
-        wait_ms: float | None,
-        lease_ms: float | None,
-        renew: bool,
-        max_hold_ms: float | None,
-        fencing: bool,
         blocked: list[int],
         interruptible: bool,
     ) -> None: ...
-    def submit_acquire(
-        self,
-        address: str,
-        context: int | None,
-        wait_ms: float | None,
-        lease_ms: float | None,
-        renew: bool,
-        max_hold_ms: float | None,
-        fencing: bool,
-    ) -> int: ...
-    def release(self, lease: int, interruptible: bool) -> str: ...
+    def submit_acquire(self, settings: LockSettings, context: int | None) -> int: ...
+    def release(self, lease: int, interruptible: bool) -> ReleaseOutcome: ...
     def submit_release(self, lease: int) -> int: ...
     def release_later(self, lease: int) -> None: ...
-    def release_innermost(self, address: str, context: int, interruptible: bool) -> str: ...
+    def release_innermost(self, address: str, context: int, interruptible: bool) -> ReleaseOutcome: ...
     def submit_release_innermost(self, address: str, context: int) -> int: ...
     def extend(self, lease: int, by_ms: float | None, interruptible: bool) -> None: ...
     def submit_extend(self, lease: int, by_ms: float | None) -> int: ...

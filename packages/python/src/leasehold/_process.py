@@ -15,20 +15,20 @@ EXIT_LIMIT_MS = 500
 """How long the end of the process may be held up, whatever the server does."""
 
 
-class Client(Protocol):
-    """What both faces of the package have to do."""
+class Connection(Protocol):
+    """What a fork and the end ask of the connection of a client."""
 
-    def _after_fork(self) -> None: ...
-    def _stop(self) -> None: ...
-    def _owners_have_ended(self, numbers: Iterable[int]) -> None: ...
-    def _stranded(self) -> tuple[_native.Client, list[int]]:
+    def after_fork(self) -> None: ...
+    def stop(self) -> None: ...
+    def owners_have_ended(self, numbers: Iterable[int]) -> None: ...
+    def stranded(self) -> tuple[_native.Client, list[int]]:
         """The locks that are held by owners that cannot run any more."""
         ...
 
 
-def register(client: Client) -> None:
-    """Takes care of the client until it is collected."""
-    _clients[id(client)] = client
+def register(connection: Connection) -> None:
+    """Takes care of the connection until it is collected."""
+    _connections[id(connection)] = connection
 
 
 def keep_until_exit(native: _native.Client, leases: list[int]) -> None:
@@ -38,27 +38,27 @@ def keep_until_exit(native: _native.Client, leases: list[int]) -> None:
 
 def _after_fork() -> None:
     _abandoned.clear()
-    for client in _living():
-        client._after_fork()
+    for connection in _living():
+        connection.after_fork()
 
 
 def _at_exit() -> None:
     """Gives back the locks whose owner cannot run any more. Other threads have been joined."""
     deadline = time.monotonic() + EXIT_LIMIT_MS / 1000
-    clients = _living()
-    for client in clients:
-        client._stop()
-    _release([*(client._stranded() for client in clients), *_abandoned], deadline)
+    connections = _living()
+    for connection in connections:
+        connection.stop()
+    _release([*(connection.stranded() for connection in connections), *_abandoned], deadline)
 
 
 def _owners_have_ended(numbers: Iterable[int]) -> None:
     """Runs anywhere: in the midst of a garbage collection, at the end of a thread."""
-    for client in _living():
-        client._owners_have_ended(numbers)
+    for connection in _living():
+        connection.owners_have_ended(numbers)
 
 
-def _living() -> list[Client]:
-    return [client for known in _clients.valuerefs() if (client := known()) is not None]
+def _living() -> list[Connection]:
+    return [connection for known in _connections.valuerefs() if (connection := known()) is not None]
 
 
 def _release(stranded: Iterable[tuple[_native.Client, list[int]]], deadline: float) -> None:
@@ -72,7 +72,7 @@ def _release(stranded: Iterable[tuple[_native.Client, list[int]]], deadline: flo
         native.release_all(leases, max(0, int((deadline - time.monotonic()) * 1000)))
 
 
-_clients: weakref.WeakValueDictionary[int, Client] = weakref.WeakValueDictionary()
+_connections: weakref.WeakValueDictionary[int, Connection] = weakref.WeakValueDictionary()
 _abandoned: list[tuple[_native.Client, list[int]]] = []
 
 _context.tell_ended(_owners_have_ended)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import enum
 import threading
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from os import PathLike, fspath
 from typing import Final, Literal, TypeAlias
 
 from leasehold import _kinds
@@ -71,6 +69,8 @@ class LockSettings:
     """Whether that lease is auto-renewed."""
     max_hold: float | None
     fencing: bool
+    limit: int = 0
+    """How many permits there are, if it is a semaphore."""
 
     @classmethod
     def of(
@@ -96,6 +96,7 @@ class LockSettings:
         renew: bool,
         max_hold: Duration | None,
         fencing: bool = True,
+        limit: int = 0,
     ) -> LockSettings:
         """The settings of what has that address."""
         return cls(
@@ -107,6 +108,7 @@ class LockSettings:
             flag(renew, "renew"),
             optional_milliseconds(max_hold),
             flag(fencing, "fencing"),
+            limit,
         )
 
     def but(
@@ -128,11 +130,12 @@ class LockSettings:
             flag(renew, "renew"),
             self.max_hold if max_hold is INHERIT else optional_milliseconds(max_hold),
             self.fencing,
+            self.limit,
         )
 
-    def asking(self, permits: int, limit: int) -> LockSettings:
+    def asking(self, permits: int) -> LockSettings:
         """The same, for so many permits of a semaphore."""
-        return replace(self, address=_kinds.semaphore_address(permits, limit, self.name))
+        return replace(self, address=_kinds.semaphore_address(permits, self.limit, self.name))
 
     def blocking(self, blocking: bool, timeout: Duration) -> LockSettings:
         """The same, with the wait that `acquire(blocking, timeout)` means, as in `threading`."""
@@ -147,45 +150,6 @@ class LockSettings:
         if milliseconds(timeout) > threading.TIMEOUT_MAX * 1000:
             raise OverflowError(f"acquire of lock {shown(self.name)!r}: the timeout is too large; leave it out")
         return self.but(wait=timeout)
-
-
-def url_list(urls: Iterable[str]) -> list[str]:
-    """The URLs, which one text is not. All other rules are the core's."""
-    if isinstance(urls, str | bytes | bytearray | Mapping) or not isinstance(urls, Iterable):
-        raise TypeError(f"the URLs of several primaries are a list of str, not a {type_of(urls)}")
-    return [required_text(url, f"URL {position} of the primaries") for position, url in enumerate(urls, 1)]
-
-
-def retry_bounds(interval: tuple[Duration, Duration] | None) -> tuple[float, float] | None:
-    """The bounds in milliseconds, if there are any."""
-    if interval is None:
-        return None
-    if not isinstance(interval, tuple | list) or len(interval) != 2:
-        raise TypeError(f"retry_interval is two durations, the shortest and the longest, not a {type_of(interval)}")
-    return milliseconds(interval[0]), milliseconds(interval[1])
-
-
-def text(value: str | None, what: str) -> str | None:
-    """The text of an option, if there is any. All other rules are the core's."""
-    return None if value is None else required_text(value, what)
-
-
-def path(value: str | PathLike[str] | None, what: str) -> str | None:
-    """The path of an option, if there is any."""
-    if value is not None and not isinstance(value, str | PathLike):
-        raise TypeError(f"{what} is a str or a path, not a {type_of(value)}")
-    return None if value is None else required_text(fspath(value), what)
-
-
-def required_text(value: str, what: str) -> str:
-    """The text, if it can be sent at all."""
-    if not isinstance(value, str):
-        raise TypeError(f"{what} is a str, not a {type_of(value)}")
-    if not is_unicode(value):
-        raise InvalidArgumentError(
-            f"connect: {what} is not valid Unicode; leave lone surrogates out", operation="connect"
-        )
-    return value
 
 
 def checked_name(name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from leasehold import _native
 from leasehold._shown import shown
 
 
@@ -100,7 +101,7 @@ _BY_KIND: dict[str, type[LeaseholdError]] = {
 }
 
 
-def _from_core(  # pyright: ignore[reportUnusedFunction]
+def _from_core(
     kind: str,
     text: str,
     lock_name: str | None,
@@ -108,7 +109,7 @@ def _from_core(  # pyright: ignore[reportUnusedFunction]
     holder: tuple[str, float | None] | None,
     reason: str | None = None,
 ) -> LeaseholdError:
-    """The exception for an error of the core. The native module calls this."""
+    """The exception for an error of the core."""
     found = _BY_KIND.get(kind, LeaseholdError)
     if found is LockTimeoutError:
         known = None if holder is None else Holder(*holder)
@@ -116,3 +117,6 @@ def _from_core(  # pyright: ignore[reportUnusedFunction]
     if found is LockLostError:
         return LockLostError(text, lock_name=lock_name, operation=operation, reason=reason)
     return found(text, lock_name=lock_name, operation=operation)
+
+
+_native.make_errors_by(_from_core)

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
-import sys
-import warnings
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from os import PathLike
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
-from leasehold import _native, _process
-from leasehold._client import open_native
-from leasehold._context import TaskOwner
-from leasehold._factories import Factories
-from leasehold._holds import Holds
-from leasehold._lease import ReleaseOutcome, outcome_of
-from leasehold._settings import Duration, LockSettings, url_list
+from leasehold import _native
+from leasehold._client import ClientBase
+from leasehold._options import open_native, url_list
+from leasehold._settings import Duration, LockSettings
 from leasehold._synchronized import NameTemplate, refuse_generators
+from leasehold.aio._connection import Connection
 from leasehold.aio._lease import Lease
 from leasehold.aio._lock import BaseLock, Lock, ReadWriteLock
-from leasehold.aio._mailbox import Mailbox, Request
 from leasehold.aio._semaphore import Semaphore
-from leasehold.errors import LockTimeoutError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -112,31 +105,23 @@ class Connecting:
             await self._client.close()
 
     async def _connect(self) -> Client:
-        native = self._start()
-        mailbox = Mailbox(native)
+        connection: Connection[Lease] = Connection(self._start())
         try:
             if not self._lazy:
-                await mailbox.connected()
+                await connection.mailbox.connected()
         except BaseException:
-            mailbox.detach()
+            connection.mailbox.detach()
             raise
-        return Client(native, mailbox)
+        return Client(connection)
 
 
-class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
+class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseLock]):
     """One connection to one server, or to each of several primaries, for the tasks of one
     event loop. Made by `connect` and `redlock`.
 
     As a context manager it closes itself. After a `fork` it works in the child's own
     loop too, which holds none of its parent's locks.
     """
-
-    def __init__(self, native: _native.Client, mailbox: Mailbox) -> None:
-        self._native = native
-        self._mailbox = mailbox
-        self._holds: Holds[Lease] = Holds(native, mailbox.watch_weakly)
-        self._closed = False
-        _process.register(self)
 
     def synchronized(
         self,
@@ -166,10 +151,8 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
 
             @functools.wraps(function)
             async def synchronized(*args: P.args, **kwargs: P.kwargs) -> R:
-                settings = LockSettings.of(
-                    "lock", template.name_for(args, kwargs), wait, lease, renew, max_hold, fencing
-                )
-                async with Lock(self, settings):
+                key = template.name_for(args, kwargs)
+                async with self.lock(key, wait=wait, lease=lease, renew=renew, max_hold=max_hold, fencing=fencing):
                     return await function(*args, **kwargs)
 
             return synchronized
@@ -187,8 +170,8 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         still held; `MisconfiguredError`, `ClosedError`. It goes on when its caller is
         cancelled.
         """
-        settings = self._settings_of(lock, "release")
-        was_held: bool = await self._mailbox.outcome("release", self._native.submit_force_release, settings.address)
+        connection, address = self._connection, self._settings_of(lock, "release").address
+        was_held: bool = await connection.mailbox.outcome("release", connection.native.submit_force_release, address)
         return was_held
 
     async def set_limit(self, name: str, limit: int) -> bool:
@@ -203,14 +186,9 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         the answer did not come: then ask again, twice is harmless; `MisconfiguredError`,
         `ClosedError`. It goes on when its caller is cancelled.
         """
-        address = self._permit_address(name, limit)
-        was_held: bool = await self._mailbox.outcome("set_limit", self._native.submit_set_limit, address)
+        connection, address = self._connection, self._permit_address(name, limit)
+        was_held: bool = await connection.mailbox.outcome("set_limit", connection.native.submit_set_limit, address)
         return was_held
-
-    @property
-    def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._closed
 
     async def close(self) -> None:
         """Closes the connection, within 0.5 s. Twice is harmless.
@@ -218,13 +196,7 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
         Waiting tasks get `ClosedError`; what is held is lost with reason `closed`, and
         then released. A close whose caller is cancelled goes on.
         """
-        if self._closed:
-            return
-        self._closed = True
-        try:
-            await self._mailbox.outcome("release", self._native.submit_close)
-        finally:
-            self._mailbox.leave()
+        await self._connection.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -237,100 +209,11 @@ class Client(Factories[Lock, ReadWriteLock, Semaphore, BaseLock]):
     ) -> None:
         await self.close()
 
-    def __del__(self) -> None:
-        if sys.is_finalizing() or getattr(self, "_closed", True):
-            return
-        self._mailbox.detach_soon()
-        held = [lease.id for lease in self._holds.all() if lease.is_valid()]
-        if held:
-            _process.keep_until_exit(self._native, held)
-            warnings.warn(
-                f"a Leasehold client was dropped while it held {len(held)} lock(s), "
-                "which stay held; release them, or close the client",
-                ResourceWarning,
-                stacklevel=2,
-            )
-
-    async def _enter(self, settings: LockSettings, owner: TaskOwner | None) -> Lease:
-        """Takes a lock, or raises `LockTimeoutError`."""
-        request = self._mailbox.post(
-            "acquire",
-            self._native.submit_acquire,
-            settings.address,
-            None if owner is None else owner.number,
-            settings.wait,
-            settings.lease,
-            settings.renew,
-            settings.max_hold,
-            settings.fencing,
-            goes_on=False,
-        )
-        try:
-            got = await request.future
-        except BaseException:
-            # Cancelled, or dropped with its loop.
-            self._mailbox.abandon(request)
-            raise
-        if isinstance(got, LockTimeoutError):
-            raise got
-        lease = Lease(self, got, owner, settings.key)
-        self._holds.add(lease)
-        if owner is not None:
-            owner.watch_end()
-        return lease
-
-    async def _take(self, settings: LockSettings, owner: TaskOwner | None) -> Lease | None:
-        """Takes a lock; `None` if it is another's."""
-        try:
-            return await self._enter(settings, owner)
-        except LockTimeoutError:
-            return None
-
-    def _release(self, lease: Lease) -> Coroutine[Any, Any, ReleaseOutcome]:
-        """Gives one grant back. In a loop that begins with the call: a task that is cancelled
-        before its first step has released too."""
-        if asyncio._get_running_loop() is None:
-            return self._released(lease, None)
-        return self._released(lease, self._post_release(lease))
-
-    def _post_release(self, lease: Lease) -> Request:
-        request = self._mailbox.post("release", self._native.submit_release, lease.id)
-        self._forget(lease)
-        return request
-
-    async def _released(self, lease: Lease, request: Request | None) -> ReleaseOutcome:
-        outcome: ReleaseOutcome = await self._mailbox.result(request or self._post_release(lease))
-        return outcome_of(outcome, lease.lost_reason)
-
-    def _forget(self, lease: Lease) -> None:
-        """The lease is being given back."""
-        self._holds.remove(lease)
-        self._mailbox.unwatch(lease.id)
-
     def _lock_of(self, settings: LockSettings) -> Lock:
-        return Lock(self, settings)
+        return Lock(self._connection, settings)
 
     def _read_write_of(self, read: Lock, write: Lock) -> ReadWriteLock:
         return ReadWriteLock(read, write)
 
-    def _semaphore_of(self, settings: LockSettings, limit: int) -> Semaphore:
-        return Semaphore(self, settings, limit)
-
-    # What `_process` asks for.
-
-    def _after_fork(self) -> None:
-        self._mailbox = Mailbox(self._native)
-        self._holds = Holds(self._native, self._mailbox.watch_weakly)
-
-    def _stop(self) -> None:
-        self._mailbox.end_last_loop()
-
-    def _owners_have_ended(self, numbers: Iterable[int]) -> None:
-        self._holds.owners_have_ended(numbers)
-
-    def _stranded(self) -> tuple[_native.Client, list[int]]:
-        return self._native, [
-            lease.id
-            for lease in self._holds.all()
-            if lease.is_valid() and not (lease._owner and lease._owner.can_run_at_exit())
-        ]
+    def _semaphore_of(self, settings: LockSettings) -> Semaphore:
+        return Semaphore(self._connection, settings)

@@ -1,69 +1,33 @@
-"""The lease of a task."""
+"""The lease of a task: how it is acquired, and given back."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, ClassVar
 
 from leasehold import _native
 from leasehold._context import TaskOwner
-from leasehold._lease import LostReason, ReleaseOutcome, describe, raise_lost, reason_of
-from leasehold._settings import Duration, optional_milliseconds
-from leasehold._shown import shown
-from leasehold.errors import LeaseholdError, NotOwnerError
+from leasehold._endings import LostReason, ReleaseOutcome, outcome_of, reason_of
+from leasehold._lease import LeaseBase
+from leasehold._settings import Duration, LockSettings, optional_milliseconds
+from leasehold.aio._connection import Connection
+from leasehold.aio._mailbox import Request
+from leasehold.errors import LeaseholdError, LockTimeoutError, NotOwnerError
 
-if TYPE_CHECKING:
-    from leasehold.aio._client import Client
 
-
-class Lease:
+class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
     """One grant of a lock, or one re-entry. Given by a lock, never made by hand.
 
     It may be used by any task of its loop.
     """
 
-    __slots__ = ("__weakref__", "_callbacks", "_client", "_event", "_key", "_native", "_owner", "_scope")
+    __slots__ = ("_scope",)
+    _kind: ClassVar = "leasehold.aio.Lease"
 
-    def __init__(self, client: Client, native: _native.Lease, owner: TaskOwner | None, key: str) -> None:
-        self._client = client
-        self._key = key
-        self._native = native
-        self._owner = owner
-        self._event: asyncio.Event | None = None
-        self._callbacks: list[Callable[[Lease], object]] = []
+    def __init__(self, connection: Connection[Lease], native: _native.Lease, owner: TaskOwner | None, key: str) -> None:
+        super().__init__(connection, native, owner, key)
         self._scope: Callable[[], None] | None = None
-
-    @property
-    def id(self) -> int:
-        """The number of this grant, which no other of the process has."""
-        return self._native.id
-
-    @property
-    def name(self) -> str:
-        """The lock's name."""
-        return self._native.name
-
-    @property
-    def token(self) -> int | None:
-        """The fencing token: each grant's is higher than all before.
-
-        `None` if none was drawn, and for readers, semaphores and several locks as one.
-        """
-        return self._native.token
-
-    def remaining(self) -> float:
-        """For how many seconds the lease may be relied on if nothing renews it; 0 if it may not."""
-        return self._native.remaining()
-
-    def is_valid(self) -> bool:
-        """Whether the lease may be relied on now. Reads the clock, never the server."""
-        return self._native.is_valid()
-
-    @property
-    def lost_reason(self) -> LostReason | None:
-        """Why the lease was lost; `None` if it was not."""
-        return cast("LostReason | None", self._native.lost_reason)
 
     @property
     def lost(self) -> asyncio.Event:
@@ -76,8 +40,7 @@ class Lease:
     def on_lost(self, callback: Callable[[Lease], object]) -> None:
         """Calls `callback(lease)` in the loop once the lease is lost, or at once if it is
         lost already. Exceptions go to the loop's exception handler."""
-        self._callbacks.append(callback)
-        self._watch()
+        self._call_when_lost(callback)
 
     async def extend(self, lease: Duration | None = None) -> None:
         """Makes the lease last `lease` from now, or its own length; never shortens it.
@@ -86,11 +49,12 @@ class Lease:
         `InvalidArgumentError` for a length below 100 ms or above 24 h, `UnavailableError`
         if the server does not answer.
         """
-        submit = self._client._native.submit_extend
+        connection = self._connection
+        submit = connection.native.submit_extend
         try:
-            await self._client._mailbox.outcome("extend", submit, self.id, optional_milliseconds(lease))
+            await connection.mailbox.outcome("extend", submit, self.id, optional_milliseconds(lease))
         except NotOwnerError:
-            raise_lost(self)
+            self._refuse_to_extend_if_lost()
             raise
 
     def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:
@@ -100,30 +64,28 @@ class Lease:
         `unknown` if the server does not answer within the command timeout. A release
         whose caller is cancelled goes on.
         """
-        return self._client._release(self)
+        # In a loop it begins with the call: a task that is cancelled before its first step has
+        # released too.
+        return self._released(None if asyncio._get_running_loop() is None else self._post_release())
 
-    def __repr__(self) -> str:
-        return f"<leasehold.aio.Lease of {shown(self.name)!r}, {describe(self._native)}>"
+    def _post_release(self) -> Request:
+        connection = self._connection
+        request = connection.mailbox.post("release", connection.native.submit_release, self._native.id)
+        connection.forget(self)
+        return request
 
-    @property
-    def context(self) -> int | None:
-        """The number of the task that took it; `None` if it was taken outside of a task."""
-        return None if self._owner is None else self._owner.number
-
-    @property
-    def _owner_kind(self) -> str:
-        return "task"
+    async def _released(self, request: Request | None) -> ReleaseOutcome:
+        answered: ReleaseOutcome = await self._connection.mailbox.result(request or self._post_release())
+        return outcome_of(answered, self._native.lost_reason)
 
     async def _leave(self, body_raised: bool) -> LostReason | None:
         """The end of an `async with`: releases, and says why the lease was lost, if it was."""
         self._scope = None
-        if self.lost_reason is not None:
-            # The server has nothing of ours: do not make the program wait for it.
-            self._client._forget(self)
-            self._client._native.release_later(self.id)
-            return self.lost_reason
+        reason = self._leave_if_lost()
+        if reason is not None:
+            return reason
         try:
-            return reason_of(await self._client._release(self))
+            return reason_of(await self.release())
         except LeaseholdError:
             if body_raised:
                 return None
@@ -133,7 +95,7 @@ class Lease:
         """Calls `cancel` if the lease is lost inside of the scope that begins now."""
         self._scope = cancel
         if self._native.lost_reason is None:
-            self._client._mailbox.watch(self)
+            self._connection.watched.add(self)
         else:
             # Later: a task that cancels itself would meet that after the scope.
             asyncio.get_running_loop().call_soon(cancel)
@@ -142,18 +104,34 @@ class Lease:
         if self._native.lost_reason is not None:
             self._on_lost()
         elif not self._native.is_released:
-            self._client._mailbox.watch(self)
+            self._connection.watched.add(self)
 
     def _on_lost(self) -> None:
         if self._scope is not None:
             self._scope()
-        callbacks, self._callbacks = self._callbacks, []
-        if self._event is not None:
-            self._event.set()
-        for callback in callbacks:
-            try:
-                callback(self)
-            except Exception as error:
-                asyncio.get_running_loop().call_exception_handler(
-                    {"message": f"on_lost of {self!r} raised", "exception": error}
-                )
+        super()._on_lost()
+
+    def _report(self, error: Exception) -> None:
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": f"on_lost of {self!r} raised", "exception": error}
+        )
+
+
+async def acquire(connection: Connection[Lease], settings: LockSettings, owner: TaskOwner | None) -> Lease:
+    """Takes a lock for the task, or raises `LockTimeoutError`."""
+    mailbox = connection.mailbox
+    number = None if owner is None else owner.number
+    request = mailbox.post("acquire", connection.native.submit_acquire, settings, number, goes_on=False)
+    try:
+        got = await request.future
+    except BaseException:
+        # Cancelled, or dropped with its loop.
+        mailbox.abandon(request)
+        raise
+    if isinstance(got, LockTimeoutError):
+        raise got
+    lease = Lease(connection, got, owner, settings.key)
+    connection.holds.add(lease)
+    if owner is not None:
+        owner.watch_end()
+    return lease

@@ -1,40 +1,32 @@
-"""The lock of a task."""
+"""The locks of tasks."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
-from leasehold._context import this_task
-from leasehold._lease import ReleaseOutcome, lost_error, refuse_lost
+from leasehold._context import TaskOwner, this_task
+from leasehold._endings import ReleaseOutcome
+from leasehold._lease import lost_error, refuse_lost
+from leasehold._lock import NamedLock, ReadWriteLockBase, holder_of
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
 from leasehold._shown import shown
-from leasehold.aio._lease import Lease
-from leasehold.errors import Holder, NotOwnerError
-
-if TYPE_CHECKING:
-    from leasehold._context import TaskOwner
-    from leasehold.aio._client import Client
-    from leasehold.aio._mailbox import Request
+from leasehold.aio._connection import Connection
+from leasehold.aio._lease import Lease, acquire
+from leasehold.aio._mailbox import Request
+from leasehold.errors import Holder, LockTimeoutError
 
 
-class BaseLock:
+class BaseLock(NamedLock[Connection[Lease], Lease]):
     """What a lock and a semaphore have in common."""
 
-    __slots__ = ("__weakref__", "_client", "_entered", "_settings")
+    __slots__ = ("_entered",)
 
-    def __init__(self, client: Client, settings: LockSettings) -> None:
-        self._client = client
-        self._settings = settings
+    def __init__(self, connection: Connection[Lease], settings: LockSettings) -> None:
+        super().__init__(connection, settings)
         self._entered: Entered = {}
-
-    @property
-    def name(self) -> str:
-        """Its name; of several locks as one, all names."""
-        return self._settings.name
 
     def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:
         """Gives back what the calling task took last of this name. Says `released`, or `unknown`
@@ -45,19 +37,19 @@ class BaseLock:
         lapsed. See `Lease.release`.
         """
         owner = this_task()
-        lease = None if owner is None else self._client._holds.innermost(self._settings.key, owner.number)
+        lease = None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
         if lease is None:
             return self._release_unknown(owner)
-        return self._released(lease, self._client._post_release(lease))
+        return self._released(lease, lease._post_release())
 
     @property
     def lease(self) -> Lease | None:
         """What the calling task took last of this name; `None` if it holds nothing of it."""
         owner = this_task()
-        return None if owner is None else self._client._holds.innermost(self._settings.key, owner.number)
+        return None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
 
     def __aenter__(self) -> Coroutine[Any, Any, Lease]:
-        return Hold(self._client, self._settings)._enter(self._entered)
+        return Hold(self._connection, self._settings)._enter(self._entered)
 
     def __aexit__(
         self,
@@ -75,32 +67,32 @@ class BaseLock:
 
     async def _refuse_to_leave(self, body_raised: bool) -> None:
         if not body_raised:
-            raise NotOwnerError(
-                f"release of lock {shown(self.name)!r}: another task entered this scope; leave it there",
-                lock_name=self.name,
-                operation="release",
-            )
+            raise self._not_owner("another task entered this scope; leave it there")
 
     async def _released(self, lease: Lease, request: Request) -> ReleaseOutcome:
-        outcome = await self._client._released(lease, request)
+        outcome = await lease._released(request)
         refuse_lost(self.name, outcome, lease.lost_reason)
         return outcome
 
     async def _release_unknown(self, owner: TaskOwner | None) -> ReleaseOutcome:
         """Of what the core may know of, if it is held under another name of the same lock."""
         if owner is None:
-            raise NotOwnerError(
-                f"release of lock {shown(self.name)!r}: no task is running here; use lease.release()",
-                lock_name=self.name,
-                operation="release",
-            )
-        submit = self._client._native.submit_release_innermost
-        answered = await self._client._mailbox.outcome("release", submit, self._settings.address, owner.number)
-        for released in self._client._holds.released():
-            self._client._forget(released)
-        outcome = cast(ReleaseOutcome, answered)
+            raise self._not_owner("no task is running here; use lease.release()")
+        connection = self._connection
+        submit = connection.native.submit_release_innermost
+        outcome: ReleaseOutcome = await connection.mailbox.outcome(
+            "release", submit, self._settings.address, owner.number
+        )
+        connection.forget_released()
         refuse_lost(self.name, outcome, None)
         return outcome
+
+    async def _tried(self, settings: LockSettings, owner: TaskOwner | None) -> Lease | None:
+        """Takes it; `None` if it is another's."""
+        try:
+            return await acquire(self._connection, settings, owner)
+        except LockTimeoutError:
+            return None
 
 
 class Lock(BaseLock):
@@ -128,7 +120,7 @@ class Lock(BaseLock):
         `LockLostError` (this task has lost a lease of it that was renewed, and has not
         left it yet), `ClosedError`.
         """
-        return self._acquire(self._settings.blocking(blocking, timeout), this_task())
+        return self._acquired(self._settings.blocking(blocking, timeout), this_task())
 
     def try_acquire(
         self,
@@ -141,7 +133,7 @@ class Lock(BaseLock):
 
         `wait=None` waits as long as the server answers. Raises what `acquire` raises.
         """
-        return self._client._take(self._settings.but(wait, lease, max_hold, renew), this_task())
+        return self._tried(self._settings.but(wait, lease, max_hold, renew), this_task())
 
     def hold(
         self,
@@ -152,12 +144,11 @@ class Lock(BaseLock):
     ) -> Hold:
         """A context manager like the lock itself, with other settings:
         `async with lock.hold(wait=5) as lease:`. Raises `LockTimeoutError` after `wait`."""
-        return Hold(self._client, self._settings.but(wait, lease, max_hold, renew))
+        return Hold(self._connection, self._settings.but(wait, lease, max_hold, renew))
 
     def owned(self) -> bool:
         """Whether the calling task holds the lock now, by a lease that is valid."""
-        lease = self.lease
-        return lease is not None and lease.is_valid()
+        return self._is_held()
 
     async def locked(self) -> bool:
         """Whether anybody holds the lock. Asks the server."""
@@ -171,16 +162,19 @@ class Lock(BaseLock):
         Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError` (a bad name,
         or several locks as one: ask each of them), `ClosedError`.
         """
-        client = self._client
-        holder, _ = await client._mailbox.outcome("inspect", client._native.submit_inspect, self._settings.address)
-        return None if holder is None else Holder(*holder)
+        connection = self._connection
+        submit = connection.native.submit_inspect
+        return holder_of(await connection.mailbox.outcome("inspect", submit, self._settings.address))
 
-    async def _acquire(self, settings: LockSettings, owner: TaskOwner | None) -> bool:
-        return await self._client._take(settings, owner) is not None
+    async def _acquired(self, settings: LockSettings, owner: TaskOwner | None) -> bool:
+        try:
+            await acquire(self._connection, settings, owner)
+        except LockTimeoutError:
+            return False
+        return True
 
 
-@dataclass(frozen=True, slots=True)
-class ReadWriteLock:
+class ReadWriteLock(ReadWriteLockBase[Lock]):
     """A lock with two sides, of which many may hold `read`, or one `write`. Made by a `Client`.
 
     A waiting writer keeps new readers out, for two seconds at a time, so that neither
@@ -193,24 +187,16 @@ class ReadWriteLock:
             await look_up()
     """
 
-    read: Lock
-    """The side that many may hold. Its leases have no token."""
-    write: Lock
-    """The side that one holds alone."""
-
-    @property
-    def name(self) -> str:
-        """The lock's name."""
-        return self.write.name
+    __slots__ = ()
 
 
 class Hold:
     """One `async with` of a lock or semaphore. Made by their `hold`; used once."""
 
-    __slots__ = ("_cancelled", "_cancelling", "_client", "_lease", "_settings", "_task")
+    __slots__ = ("_cancelled", "_cancelling", "_connection", "_lease", "_settings", "_task")
 
-    def __init__(self, client: Client, settings: LockSettings) -> None:
-        self._client = client
+    def __init__(self, connection: Connection[Lease], settings: LockSettings) -> None:
+        self._connection = connection
         self._settings = settings
         self._lease: Lease | None = None
         # The task inside of the scope, and what asyncio needs to tell cancellations apart.
@@ -233,7 +219,7 @@ class Hold:
         """Takes the lock, and appends this scope to those that its task has `entered`."""
         if self._lease is not None:
             raise RuntimeError("a hold is entered once; call lock.hold() for each `async with`")
-        self._lease = lease = await self._client._enter(self._settings, this_task())
+        self._lease = lease = await acquire(self._connection, self._settings, this_task())
         self._task = task = asyncio.current_task()
         if entered is not None:
             entered.setdefault(task, []).append(self)

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from leasehold import _native
-from leasehold._losses import Watched, Watchlist
+from leasehold._watchlist import Watched, Watchlist
 from leasehold.errors import MisconfiguredError
 
+L = TypeVar("L", bound=Watched)
 
-class Mailbox:
+
+class Mailbox(Generic[L]):
     """Futures for requests, completed in batches.
 
     The engine makes a file descriptor readable once for a batch, without the GIL; the
-    loop then takes all results that have come. It refers to no `Client`, so that a
+    loop then takes all results that have come. It refers to no connection, so that a
     client can be collected while its mailbox is known to a loop.
     """
 
-    def __init__(self, native: _native.Client) -> None:
+    def __init__(self, native: _native.Client, watched: Watchlist[L]) -> None:
         self._native = native
+        self._watched = watched
         self._fd = native.fd
         self._loop: asyncio.AbstractEventLoop | None = None
         self._outgoing: list[Request] = []
@@ -30,7 +33,6 @@ class Mailbox:
         self._futures: dict[int, asyncio.Future[Any]] = {}
         # Whether the loop is left once nobody waits for anything.
         self._is_leaving = False
-        self._watched: Watchlist[Watched] = Watchlist()
 
     def post(self, operation: str, submit: Callable[..., int], *args: Any, goes_on: bool = True) -> Request:
         """Asks the engine for something; its result comes in the request's future. A request
@@ -90,17 +92,6 @@ class Mailbox:
             self.flush()
             raise
 
-    def watch(self, lease: Watched) -> None:
-        """Tells the lease in the loop when it is lost."""
-        self._watched.add(lease)
-
-    def watch_weakly(self, lease: Watched) -> None:
-        """From now on does so only while somebody refers to the lease, if it does."""
-        self._watched.weaken(lease)
-
-    def unwatch(self, lease: int) -> None:
-        self._watched.discard(lease)
-
     def connected(self) -> asyncio.Future[Any]:
         """Done once the first connection was made, or failed."""
         return self.post("connect", lambda: _native.Client.CONNECT).future
@@ -135,8 +126,9 @@ class Mailbox:
                 future.set_result(value)
             else:
                 future.set_exception(error)
-        for lease in self._watched.take(lost):
-            lease._on_lost()
+        if lost:
+            for lease in self._watched.take(lost):
+                lease._on_lost()
         if self._is_leaving and not self._futures and not self._outgoing:
             self.detach()
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leasehold._context import this_task
-from leasehold._semaphore import free
-from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
-from leasehold.aio._lease import Lease
+from leasehold._lock import free_of
+from leasehold._settings import INHERIT, Duration, Inherited
+from leasehold.aio._lease import Lease, acquire
 from leasehold.aio._lock import BaseLock, Hold, Lock
-
-if TYPE_CHECKING:
-    from leasehold.aio._client import Client
 
 
 class Semaphore(BaseLock):
@@ -28,16 +25,12 @@ class Semaphore(BaseLock):
             await print_on_two()
     """
 
-    __slots__ = ("_limit",)
-
-    def __init__(self, client: Client, settings: LockSettings, limit: int) -> None:
-        super().__init__(client, settings)
-        self._limit = limit
+    __slots__ = ()
 
     @property
     def limit(self) -> int:
         """How many permits there are."""
-        return self._limit
+        return self._settings.limit
 
     def acquire(
         self,
@@ -57,7 +50,8 @@ class Semaphore(BaseLock):
         held that agreed on another limit, `InvalidArgumentError`, `UnavailableError`,
         `ClosedError`.
         """
-        return self._client._enter(self._asking(permits, wait, lease, max_hold, renew), this_task())
+        settings = self._settings.but(wait, lease, max_hold, renew).asking(permits)
+        return acquire(self._connection, settings, this_task())
 
     def try_acquire(
         self,
@@ -71,7 +65,7 @@ class Semaphore(BaseLock):
 
         Raises what `acquire` raises, but no `LockTimeoutError`.
         """
-        return self._client._take(self._asking(permits, wait, lease, max_hold, renew), this_task())
+        return self._tried(self._settings.but(wait, lease, max_hold, renew).asking(permits), this_task())
 
     def hold(
         self,
@@ -83,27 +77,17 @@ class Semaphore(BaseLock):
     ) -> Hold:
         """A context manager: `async with semaphore.hold(permits=2, wait=5) as lease:`.
         Raises what `acquire` raises."""
-        return Hold(self._client, self._asking(permits, wait, lease, max_hold, renew))
+        return Hold(self._connection, self._settings.but(wait, lease, max_hold, renew).asking(permits))
 
     def permits(self, permits: int) -> Lock:
         """`permits` permits as a lock, as `multi_lock` takes it: 1 to 1,000, and no more than
         the limit, checked when it is used. It has the semaphore's settings, is not
         reentrant, and is `locked()` if anybody holds any permit.
         """
-        return Lock(self._client, self._settings.asking(permits, self._limit))
+        return Lock(self._connection, self._settings.asking(permits))
 
     async def available(self) -> int:
         """How many permits are free now. Asks the server."""
-        client = self._client
-        _, permits = await client._mailbox.outcome("inspect", client._native.submit_inspect, self._settings.address)
-        return free(permits, self._limit)
-
-    def _asking(
-        self,
-        permits: int,
-        wait: Duration | Inherited | None,
-        lease: Duration | Inherited | None,
-        max_hold: Duration | Inherited | None,
-        renew: bool | Inherited,
-    ) -> LockSettings:
-        return self._settings.but(wait, lease, max_hold, renew).asking(permits, self._limit)
+        connection = self._connection
+        submit = connection.native.submit_inspect
+        return free_of(await connection.mailbox.outcome("inspect", submit, self._settings.address), self.limit)

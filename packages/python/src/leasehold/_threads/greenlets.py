@@ -13,34 +13,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from leasehold import _native
-from leasehold._context import hub_of_thread, running_loop
-from leasehold.errors import MisconfiguredError
 
 Hub: TypeAlias = Any
 """A `gevent.hub.Hub`."""
 
 READABLE = 1
 """What a watcher of gevent's loop waits for."""
-
-
-def running_hub() -> Hub | None:
-    """The hub that must go on while the caller waits; `None` in a thread without one."""
-    hub = hub_of_thread()
-    if hub is None or hub is sys.modules["greenlet"].getcurrent():
-        # What the hub itself calls back cannot leave the wait to it.
-        return None
-    # The other tasks of an event loop would stand still, whatever the hub does.
-    return hub if running_loop() is None else None
-
-
-def refuse_eventlet(operation: str) -> None:
-    """Raises `MisconfiguredError` in a thread in which green threads of eventlet run."""
-    hubs = sys.modules.get("eventlet.hubs")
-    if hubs is not None and getattr(hubs._threadlocal, "hub", None) is not None:
-        raise MisconfiguredError(
-            "eventlet is not supported: a wait would stop every green thread; use gevent, threads, or leasehold.aio",
-            operation=operation,
-        )
 
 
 class Waits:

@@ -1,10 +1,12 @@
-"""Who is to be told of a lost lease."""
+"""Which leases are told when they are lost."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
+
+from leasehold._endings import LostReason
 
 
 class Watched(Protocol):
@@ -39,7 +41,7 @@ class Watchlist(Generic[L]):
     def discard(self, number: int) -> None:
         self._leases.pop(number, None)
 
-    def take(self, lost: list[tuple[int, str]]) -> list[L]:
+    def take(self, lost: list[tuple[int, LostReason]]) -> list[L]:
         """Those of the lost leases that are here; they are here no longer."""
         known = [self._leases.pop(number, None) for number, _ in lost]
         return [lease for find in known if find is not None and (lease := find()) is not None]

@@ -7,50 +7,41 @@ import sys
 import threading
 from collections import deque
 from itertools import starmap
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
 from leasehold import _native
-from leasehold._greenlets import Waits
-from leasehold._losses import Watchlist
+from leasehold._endings import LostReason
+from leasehold._threads.greenlets import Waits
+from leasehold._watchlist import Watched, Watchlist
 
-if TYPE_CHECKING:
-    from leasehold._lease import Lease
+L = TypeVar("L", bound=Watched)
 
 
-class Events:
+class Events(Generic[L]):
     """Passes a client's losses on, in a daemon thread that starts when somebody listens.
 
     The thread waits in `poll` on a file descriptor: it holds no lock and no native
     frame there, so that it may be cut off at the end of the process.
     """
 
-    def __init__(self, native: _native.Client) -> None:
+    def __init__(self, native: _native.Client, watched: Watchlist[L]) -> None:
         self._native = native
-        self._watched: Watchlist[Lease] = Watchlist()
+        self._watched = watched
         self._thread: threading.Thread | None = None
         self._stopped = False
         self._mutex = threading.Lock()
-        self._taken: deque[tuple[list[_native.Completed], list[tuple[int, str]]]] = deque()
+        self._taken: deque[tuple[list[_native.Completed], list[tuple[int, LostReason]]]] = deque()
         self._is_inherited = False
         self.waits = Waits(native, self._hear)
         """Those of greenlets, whose results come with the losses."""
 
-    def watch(self, lease: Lease) -> None:
+    def watch(self, lease: L) -> None:
         """Tells the lease when it is lost."""
-        if lease._native.is_released:
-            return
         with self._mutex:
             self._watched.add(lease)
             if self._thread is None and not self._stopped:
                 self._thread = threading.Thread(target=self._run, name="leasehold-events", daemon=True)
                 self._thread.start()
-
-    def watch_weakly(self, lease: Lease) -> None:
-        """From now on tells the lease only while somebody refers to it, if it does."""
-        self._watched.weaken(lease)
-
-    def unwatch(self, lease: Lease) -> None:
-        self._watched.discard(lease.id)
 
     def drop_unheard(self) -> None:
         """Drops what nobody listens to, so that it does not pile up."""
@@ -76,11 +67,11 @@ class Events:
         self._is_inherited = True
         self.waits.stop_listening()
 
-    def _take(self) -> list[Lease]:
+    def _take(self) -> list[L]:
         """Takes what has happened. Gives the lost leases, which nobody was told of yet."""
         if self._is_inherited:
             return []
-        leases: list[Lease] = []
+        leases: list[L] = []
         try:
             # Ctrl-C may strike between any two steps, but not within this one: nothing that was taken may be lost.
             self._taken.extend(starmap(self._native.drain, [()]))

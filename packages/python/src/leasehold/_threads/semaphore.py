@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from leasehold._lease import Lease
-from leasehold._lock import BaseLock, Hold, Lock
-from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
-
-if TYPE_CHECKING:
-    from leasehold._client import Client
+from leasehold._context import this_caller
+from leasehold._lock import free_of
+from leasehold._settings import INHERIT, Duration, Inherited
+from leasehold._threads.lease import Lease, acquire
+from leasehold._threads.lock import BaseLock, Hold, Lock
+from leasehold.errors import LockTimeoutError
 
 
 class Semaphore(BaseLock):
@@ -24,16 +22,12 @@ class Semaphore(BaseLock):
             print_on_two()
     """
 
-    __slots__ = ("_limit",)
-
-    def __init__(self, client: Client, settings: LockSettings, limit: int) -> None:
-        super().__init__(client, settings)
-        self._limit = limit
+    __slots__ = ()
 
     @property
     def limit(self) -> int:
         """How many permits there are."""
-        return self._limit
+        return self._settings.limit
 
     def acquire(
         self,
@@ -53,7 +47,8 @@ class Semaphore(BaseLock):
         held that agreed on another limit, `InvalidArgumentError`, `UnavailableError`,
         `ClosedError`.
         """
-        return self._client._enter(self._asking(permits, wait, lease, max_hold, renew), [])
+        settings = self._settings.but(wait, lease, max_hold, renew).asking(permits)
+        return acquire(self._connection, settings, this_caller(), [])
 
     def try_acquire(
         self,
@@ -67,7 +62,11 @@ class Semaphore(BaseLock):
 
         Raises what `acquire` raises, but no `LockTimeoutError`.
         """
-        return self._client._acquire(self._asking(permits, wait, lease, max_hold, renew))
+        settings = self._settings.but(wait, lease, max_hold, renew).asking(permits)
+        try:
+            return acquire(self._connection, settings, this_caller(), [])
+        except LockTimeoutError:
+            return None
 
     def hold(
         self,
@@ -79,34 +78,17 @@ class Semaphore(BaseLock):
     ) -> Hold:
         """A context manager: `with semaphore.hold(permits=2, wait=5) as lease:`.
         Raises what `acquire` raises."""
-        return Hold(self._client, self._asking(permits, wait, lease, max_hold, renew))
+        return Hold(self._connection, self._settings.but(wait, lease, max_hold, renew).asking(permits))
 
     def permits(self, permits: int) -> Lock:
         """`permits` permits as a lock, as `multi_lock` takes it: 1 to 1,000, and no more than
         the limit, checked when it is used. It has the semaphore's settings, is not
         reentrant, and is `locked()` if anybody holds any permit.
         """
-        return Lock(self._client, self._settings.asking(permits, self._limit))
+        return Lock(self._connection, self._settings.asking(permits))
 
     def available(self) -> int:
         """How many permits are free now. Asks the server."""
-        _, permits = self._client._inspect(self._settings)
-        return free(permits, self._limit)
-
-    def _asking(
-        self,
-        permits: int,
-        wait: Duration | Inherited | None,
-        lease: Duration | Inherited | None,
-        max_hold: Duration | Inherited | None,
-        renew: bool | Inherited,
-    ) -> LockSettings:
-        return self._settings.but(wait, lease, max_hold, renew).asking(permits, self._limit)
-
-
-def free(permits: tuple[int, int] | None, limit: int) -> int:
-    """How many permits are free, as the server says how many are held of how many."""
-    if permits is None:
-        return limit
-    held, agreed = permits
-    return max(0, agreed - held)
+        connection = self._connection
+        native = connection.native
+        return free_of(connection.ask(native.inspect, native.submit_inspect, self._settings.address), self.limit)

@@ -1,0 +1,84 @@
+"""What a client, its locks and its leases work with, for threads and for asyncio."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+from leasehold import _native, _process
+from leasehold._holds import Held, Holds
+from leasehold._watchlist import Watchlist
+
+L = TypeVar("L", bound=Held)
+
+
+class ConnectionBase(ABC, Generic[L]):
+    """The core's client, and the leases that are held by it.
+
+    It lives as long as the client, or a lock or a lease of it.
+    """
+
+    def __init__(self, native: _native.Client) -> None:
+        self.native = native
+        self.is_closed = False
+        self._begin()
+        _process.register(self)
+
+    def _begin(self) -> None:
+        """With nothing held: at first, and in the child of a fork."""
+        self.mutex = threading.Lock()
+        self.watched: Watchlist[L] = Watchlist()
+        self.holds: Holds[L] = Holds(self.native, self.watched.weaken)
+
+    def forget(self, lease: L) -> None:
+        """The lease is being given back."""
+        self.holds.discard(lease._native.id, lease._key, lease.context)
+        self.watched.discard(lease._native.id)
+
+    def forget_released(self) -> None:
+        """Forgets what the core gave back by itself."""
+        for lease in self.holds.released():
+            self.forget(lease)
+
+    def __del__(self) -> None:
+        if sys.is_finalizing() or getattr(self, "is_closed", True):
+            return
+        self._leave()
+        held = [lease.id for lease in self.holds.all() if lease._native.is_valid()]
+        if held:
+            _process.keep_until_exit(self.native, held)
+            warnings.warn(
+                f"a Leasehold client was dropped while it held {len(held)} lock(s), "
+                "which stay held; release them, or close the client",
+                ResourceWarning,
+                stacklevel=2,
+            )
+
+    @abstractmethod
+    def _leave(self) -> None:
+        """Listens to the core no longer, as nobody uses it any more."""
+
+    # What `_process` asks for.
+
+    def after_fork(self) -> None:
+        self._begin()
+
+    @abstractmethod
+    def stop(self) -> None: ...
+
+    def owners_have_ended(self, numbers: Iterable[int]) -> None:
+        self.holds.owners_have_ended(numbers)
+
+    def stranded(self) -> tuple[_native.Client, list[int]]:
+        return self.native, [
+            lease.id
+            for lease in self.holds.all()
+            if lease._native.is_valid() and not (lease._owner and lease._owner.can_run_at_exit())
+        ]
+
+
+ConnectionT = TypeVar("ConnectionT", bound=ConnectionBase[Any])

@@ -1,0 +1,84 @@
+"""What a client is told when it is made, and the core's client made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from os import PathLike, fspath
+from typing import TypeAlias
+
+from leasehold import _native
+from leasehold._context import refuse_eventlet
+from leasehold._settings import Duration, flag, milliseconds, optional_milliseconds
+from leasehold._shown import is_unicode, type_of
+from leasehold.errors import InvalidArgumentError
+
+TlsFiles: TypeAlias = tuple[str | PathLike[str] | None, str | PathLike[str] | None, str | PathLike[str] | None]
+"""The files of the authorities, of the certificate and of its key."""
+
+
+def open_native(
+    url: str | None,
+    primaries: list[str] | None,
+    lease: Duration | None,
+    command_timeout: Duration | None,
+    connect_timeout: Duration | None,
+    retry_interval: tuple[Duration, Duration] | None,
+    key_prefix: str | None,
+    files: TlsFiles,
+    lazy: bool,
+) -> _native.Client:
+    """Starts to connect: to one server, or to several primaries."""
+    refuse_eventlet("connect")
+    ca, cert, key = files
+    return _native.Client(
+        url=_text(url, "the URL"),
+        primaries=primaries,
+        lease_ms=optional_milliseconds(lease),
+        command_timeout_ms=optional_milliseconds(command_timeout),
+        connect_timeout_ms=optional_milliseconds(connect_timeout),
+        retry_interval_ms=_retry_bounds(retry_interval),
+        key_prefix=_text(key_prefix, "key_prefix"),
+        tls_ca_file=_path(ca, "tls_ca_file"),
+        tls_cert_file=_path(cert, "tls_cert_file"),
+        tls_key_file=_path(key, "tls_key_file"),
+        lazy=flag(lazy, "lazy"),
+    )
+
+
+def url_list(urls: Iterable[str]) -> list[str]:
+    """The URLs, which one text is not. All other rules are the core's."""
+    if isinstance(urls, str | bytes | bytearray | Mapping) or not isinstance(urls, Iterable):
+        raise TypeError(f"the URLs of several primaries are a list of str, not a {type_of(urls)}")
+    return [_required_text(url, f"URL {position} of the primaries") for position, url in enumerate(urls, 1)]
+
+
+def _retry_bounds(interval: tuple[Duration, Duration] | None) -> tuple[float, float] | None:
+    """The bounds in milliseconds, if there are any."""
+    if interval is None:
+        return None
+    if not isinstance(interval, tuple | list) or len(interval) != 2:
+        raise TypeError(f"retry_interval is two durations, the shortest and the longest, not a {type_of(interval)}")
+    return milliseconds(interval[0]), milliseconds(interval[1])
+
+
+def _text(value: str | None, what: str) -> str | None:
+    """The text of an option, if there is any. All other rules are the core's."""
+    return None if value is None else _required_text(value, what)
+
+
+def _path(value: str | PathLike[str] | None, what: str) -> str | None:
+    """The path of an option, if there is any."""
+    if value is not None and not isinstance(value, str | PathLike):
+        raise TypeError(f"{what} is a str or a path, not a {type_of(value)}")
+    return None if value is None else _required_text(fspath(value), what)
+
+
+def _required_text(value: str, what: str) -> str:
+    """The text, if it can be sent at all."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is a str, not a {type_of(value)}")
+    if not is_unicode(value):
+        raise InvalidArgumentError(
+            f"connect: {what} is not valid Unicode; leave lone surrogates out", operation="connect"
+        )
+    return value

@@ -1,0 +1,240 @@
+"""The client of a program with threads."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import select
+from collections.abc import Callable, Iterable
+from os import PathLike
+from types import TracebackType
+from typing import ParamSpec, Self, TypeVar
+
+from leasehold import _native
+from leasehold._client import ClientBase
+from leasehold._context import running_hub
+from leasehold._options import open_native, url_list
+from leasehold._settings import Duration, LockSettings
+from leasehold._synchronized import NameTemplate, refuse_generators
+from leasehold._threads.connection import Connection
+from leasehold._threads.greenlets import READABLE
+from leasehold._threads.lease import Lease
+from leasehold._threads.lock import BaseLock, Lock, ReadWriteLock
+from leasehold._threads.semaphore import Semaphore
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def connect(
+    url: str | None = None,
+    *,
+    lease: Duration | None = None,
+    command_timeout: Duration | None = None,
+    connect_timeout: Duration | None = None,
+    retry_interval: tuple[Duration, Duration] | None = None,
+    key_prefix: str | None = None,
+    tls_ca_file: str | PathLike[str] | None = None,
+    tls_cert_file: str | PathLike[str] | None = None,
+    tls_key_file: str | PathLike[str] | None = None,
+    lazy: bool = False,
+) -> Client:
+    """Connects to a server and gives the client.
+
+    `url` is `redis://[user:password@]host[:port][/db]`, `rediss://` for TLS,
+    `redis+unix:///path`, or `memory://`, which excludes nobody outside of the process.
+    Without it the environment variable `LEASEHOLD_URL` counts.
+
+    `lease` is how long a lock outlives its holder's process: the watchdog renews each
+    lock that was given no lease of its own, every third of it. Default 30 s.
+    `command_timeout` bounds the wait for an answer (3 s), `connect_timeout` that for a
+    connection (5 s). A waiter that nothing wakes asks again after a time between the two of
+    `retry_interval` (0.5 s, 0.75 s). `key_prefix` is put before every lock's name. Durations are seconds or
+    `timedelta`.
+
+    For `rediss://`, `tls_ca_file` is a PEM file of the authorities to trust instead of the
+    system's. To a server that demands a client certificate, `tls_cert_file` is the PEM file
+    of yours, and `tls_key_file` that of its private key, not encrypted. The files are read
+    again for later connections, so that they can be replaced while the program runs.
+
+    With `lazy` nothing is asked before the first use, which connects: a module may make a
+    client before its server is up. A use then waits for the connection as it does in an
+    outage, within its own `wait`; `MisconfiguredError` comes at the first use and each later one.
+
+    Raises `UnavailableError` if the server cannot be reached, `MisconfiguredError` if it
+    refuses the password or is not one that locks can work with, if one side does not accept
+    the other's certificate, and for no URL at all;
+    `InvalidArgumentError` for a malformed URL or an option out of its range.
+    """
+    files = (tls_ca_file, tls_cert_file, tls_key_file)
+    native = open_native(url, None, lease, command_timeout, connect_timeout, retry_interval, key_prefix, files, lazy)
+    return _client_of(native, lazy)
+
+
+def redlock(
+    urls: Iterable[str],
+    *,
+    lease: Duration | None = None,
+    command_timeout: Duration | None = None,
+    connect_timeout: Duration | None = None,
+    retry_interval: tuple[Duration, Duration] | None = None,
+    key_prefix: str | None = None,
+    tls_ca_file: str | PathLike[str] | None = None,
+    tls_cert_file: str | PathLike[str] | None = None,
+    tls_key_file: str | PathLike[str] | None = None,
+    lazy: bool = False,
+) -> Client:
+    """Connects to several independent primaries, and gives a client whose locks are RedLocks:
+    each is held by a majority of the primaries, and goes on while a minority fails.
+
+        with leasehold.redlock(["redis://one", "redis://two", "redis://three"]) as client:
+            with client.lock("stock"):
+                sell()
+
+    `urls` is an odd number of them, 3 to 15, each as for `connect` and each another server
+    that replicates from none of the others; `memory://` needs a name. `LEASEHOLD_URL` does
+    not count. The other arguments and their defaults are those of `connect`, for each
+    primary; but a waiter asks again after 10 to 200 ms, whatever `retry_interval` says.
+
+    `lock(name)` and `mutex(name)` are the same lock here, in the records of other RedLock
+    libraries. It is not reentrant: a thread that holds it and would wait for it again
+    gets `InvalidArgumentError` at once. Its leases have no token. Other kinds are refused by
+    `acquire` as `InvalidArgumentError`. If no majority can be
+    reached, `acquire` raises `UnavailableError` after `wait`, which without a bound is one
+    `lease`, and at once for a single try.
+
+    The promise holds while a primary that restarts without its data stays away for as long
+    as the longest lease.
+
+    Raises `UnavailableError` if no majority can be reached, `MisconfiguredError` if a
+    primary is listed twice, `InvalidArgumentError` for an even number of URLs; and otherwise
+    what `connect` raises.
+    """
+    files = (tls_ca_file, tls_cert_file, tls_key_file)
+    native = open_native(
+        None, url_list(urls), lease, command_timeout, connect_timeout, retry_interval, key_prefix, files, lazy
+    )
+    return _client_of(native, lazy)
+
+
+class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseLock]):
+    """One connection to one server, or to each of several primaries. Made by `connect` and
+    `redlock`; used by any number of threads.
+
+    As a context manager it closes itself. After a `fork` it works in the child too,
+    which holds none of its parent's locks.
+    """
+
+    def synchronized(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        renew: bool = False,
+        max_hold: Duration | None = None,
+        fencing: bool = True,
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """Decorates a function so that it runs under a lock named after its arguments.
+
+            @client.synchronized("user:{user_id}")
+            def pay(user_id: int) -> None: ...
+
+        Raises `LockTimeoutError` after `wait`. The other arguments are those of `lock`.
+        """
+
+        def decorate(function: Callable[P, R]) -> Callable[P, R]:
+            refuse_generators(function)
+            if inspect.iscoroutinefunction(function):
+                raise TypeError("a coroutine function needs a client of leasehold.aio")
+            template = NameTemplate(name, function)
+
+            @functools.wraps(function)
+            def synchronized(*args: P.args, **kwargs: P.kwargs) -> R:
+                key = template.name_for(args, kwargs)
+                with self.lock(key, wait=wait, lease=lease, renew=renew, max_hold=max_hold, fencing=fencing):
+                    return function(*args, **kwargs)
+
+            return synchronized
+
+        return decorate
+
+    def force_release(self, lock: BaseLock) -> bool:
+        """Takes a lock from whoever holds it; says whether anybody did. For operators.
+
+        The holder goes on until its next renewal tells it of the loss. From a semaphore
+        all permits are taken, from the read side of a lock all readers.
+
+        Raises `InvalidArgumentError` for several locks as one and for a lock of another
+        client, `UnavailableError` if the answer did not come: then look whether it is
+        still held; `MisconfiguredError`, `ClosedError`. After an interrupt it goes on.
+        """
+        native, address = self._connection.native, self._settings_of(lock, "release").address
+        return self._connection.ask(native.force_release, native.submit_force_release, address)
+
+    def set_limit(self, name: str, limit: int) -> bool:
+        """Changes the limit of the semaphore of that name: 1 to 1,000,000. For operators.
+
+        Who holds permits keeps them; while more are held than the new limit allows, none
+        is granted. From then on who asks with the old limit gets `MisconfiguredError`.
+        Says whether it was changed: while nobody holds a permit there is no limit to
+        change, and the next one to take some brings its own.
+
+        Raises `InvalidArgumentError` for a limit out of its range, `UnavailableError` if
+        the answer did not come: then ask again, twice is harmless; `MisconfiguredError`,
+        `ClosedError`. After an interrupt it goes on.
+        """
+        native, address = self._connection.native, self._permit_address(name, limit)
+        return self._connection.ask(native.set_limit, native.submit_set_limit, address)
+
+    def close(self) -> None:
+        """Closes the connection, within 0.5 s. Twice is harmless.
+
+        Waiting threads get `ClosedError`; what is held is lost with reason `closed`, and
+        then released.
+        """
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _lock_of(self, settings: LockSettings) -> Lock:
+        return Lock(self._connection, settings)
+
+    def _read_write_of(self, read: Lock, write: Lock) -> ReadWriteLock:
+        return ReadWriteLock(read, write)
+
+    def _semaphore_of(self, settings: LockSettings) -> Semaphore:
+        return Semaphore(self._connection, settings)
+
+
+def _client_of(native: _native.Client, lazy: bool) -> Client:
+    if not lazy:
+        _wait_connected(native)
+    return Client(Connection(native))
+
+
+def _wait_connected(native: _native.Client) -> None:
+    hub = running_hub()
+    # Waiting in `poll` lets Ctrl-C through.
+    poller = select.poll()
+    poller.register(native.fd, select.POLLIN)
+    while True:
+        if hub is None:
+            poller.poll()
+        else:
+            hub.wait(hub.loop.io(native.fd, READABLE))
+        completed, _ = native.drain()
+        for request, _, error in completed:
+            if request == _native.Client.CONNECT:
+                if error is not None:
+                    raise error
+                return

@@ -1,0 +1,219 @@
+"""The locks of threads."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from leasehold._context import this_caller
+from leasehold._endings import ReleaseOutcome
+from leasehold._lease import refuse_lost
+from leasehold._lock import NamedLock, ReadWriteLockBase, holder_of
+from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
+from leasehold._shown import shown
+from leasehold._threads.connection import Connection
+from leasehold._threads.lease import Lease, acquire, held_by
+from leasehold.errors import Holder, LockTimeoutError
+
+
+class BaseLock(NamedLock[Connection[Lease], Lease]):
+    """What a lock and a semaphore have in common."""
+
+    __slots__ = ("_entered",)
+
+    def __init__(self, connection: Connection[Lease], settings: LockSettings) -> None:
+        super().__init__(connection, settings)
+        self._entered: dict[int, list[Lease]] = {}
+
+    def release(self) -> ReleaseOutcome:
+        """Gives back what the caller took last of this name: the calling thread, or the task or
+        greenlet that runs in it. What an ended task has left held, others of its thread release.
+
+        Says `released`, or `unknown` if the server does not answer within the command timeout;
+        then the release goes on in the background.
+
+        Raises `LockLostError` if the lock was lost, also if the release itself finds that out;
+        `NotOwnerError` if the caller holds nothing of it, also because a fixed lease has
+        lapsed. See `Lease.release`.
+        """
+        caller = this_caller()
+        connection, settings = self._connection, self._settings
+        lease = held_by(connection, settings.key, caller)
+        if lease is not None:
+            outcome = lease.release()
+            reason = lease.lost_reason
+        else:
+            native, reason = connection.native, None
+            outcome = connection.ask(
+                native.release_innermost, native.submit_release_innermost, settings.address, caller.number
+            )
+            connection.forget_released()
+        refuse_lost(settings.name, outcome, reason)
+        return outcome
+
+    @property
+    def lease(self) -> Lease | None:
+        """What the caller took last of this name, as `release` finds it; `None` if it holds nothing of it."""
+        return held_by(self._connection, self._settings.key, this_caller())
+
+    def __enter__(self) -> Lease:
+        caller = this_caller()
+        entered = self._entered.setdefault(caller.number, [])
+        try:
+            return acquire(self._connection, self._settings, caller, entered)
+        except BaseException:
+            if not entered:
+                self._entered.pop(caller.number, None)
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        lease = self._left_scope(this_caller().number)
+        if lease is not None:
+            lease._leave(kind is not None)
+        elif kind is None:
+            raise self._not_owner("nobody is inside of a scope of it; enter it first")
+
+    def _left_scope(self, number: int) -> Lease | None:
+        """The lease of the scope that is left: the caller's innermost, or that of somebody who
+        entered it elsewhere: frameworks end in one thread what they began in another."""
+        while True:
+            entered = self._entered.get(number)
+            if entered:
+                lease = entered.pop()
+                if not entered:
+                    del self._entered[number]
+                return lease
+            others = [other for other, entered in list(self._entered.items()) if entered]
+            if not others:
+                return None
+            number = others[0]
+
+    def __repr__(self) -> str:
+        state = "locked" if self._is_held() else "unlocked"
+        return f"<{state} leasehold.{type(self).__name__} object {shown(self.name)!r} at {id(self):#x}>"
+
+
+class Lock(BaseLock):
+    """A lock by name. Made by a `Client`; cheap, and shared by threads as they like.
+
+    The thread that took it may take it again without asking the server, unless it is a
+    mutex; every other thread waits, first come, first served. In an event loop the running
+    task is who takes it, and one that would wait for another task of its loop gets
+    `InvalidArgumentError` at once: such programs use `leasehold.aio`. Use it as a context
+    manager, which gives the `Lease`, or like a `threading.RLock`:
+
+        with client.lock("report") as lease:
+            write_report(fencing_token=lease.token)
+    """
+
+    __slots__ = ()
+
+    def acquire(self, blocking: bool = True, timeout: Duration = -1) -> bool:
+        """Takes the lock; says whether it did. Use `lease` for the grant.
+
+        `timeout` bounds the wait; -1 means the lock's own `wait`. Not `blocking` tries
+        once. A wait without bound ends with `UnavailableError` once the server has not
+        answered for the client's lease; Ctrl-C ends every wait within 100 ms, and leaves
+        nothing behind.
+
+        Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError`,
+        `LockLostError` (this thread has lost a lease of it that was renewed, and has not
+        left it yet), `ClosedError`.
+        """
+        try:
+            acquire(self._connection, self._settings.blocking(blocking, timeout), this_caller(), [])
+        except LockTimeoutError:
+            return False
+        return True
+
+    def try_acquire(
+        self,
+        wait: Duration | None = 0,
+        lease: Duration | Inherited | None = INHERIT,
+        max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
+    ) -> Lease | None:
+        """Takes the lock within `wait` and gives the lease; `None` if it is another's.
+
+        `wait=None` waits as long as the server answers. Raises what `acquire` raises.
+        """
+        try:
+            return acquire(self._connection, self._settings.but(wait, lease, max_hold, renew), this_caller(), [])
+        except LockTimeoutError:
+            return None
+
+    def hold(
+        self,
+        wait: Duration | Inherited | None = INHERIT,
+        lease: Duration | Inherited | None = INHERIT,
+        max_hold: Duration | Inherited | None = INHERIT,
+        renew: bool | Inherited = INHERIT,
+    ) -> Hold:
+        """A context manager like the lock itself, with other settings:
+        `with lock.hold(wait=5) as lease:`. Raises `LockTimeoutError` after `wait`."""
+        return Hold(self._connection, self._settings.but(wait, lease, max_hold, renew))
+
+    def owned(self) -> bool:
+        """Whether the caller holds the lock now, by a lease that is valid. Asks nobody."""
+        return self._is_held()
+
+    def locked(self) -> bool:
+        """Whether anybody holds the lock. Asks the server."""
+        return self.holder() is not None
+
+    def holder(self) -> Holder | None:
+        """Who holds the lock, and for how long if nothing renews it; `None` if it is free.
+        Asks the server.
+
+        Of several readers, or of holders of permits, it is the one whose record ends last.
+        Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError` (a bad name,
+        or several locks as one: ask each of them), `ClosedError`.
+        """
+        connection = self._connection
+        native = connection.native
+        return holder_of(connection.ask(native.inspect, native.submit_inspect, self._settings.address))
+
+
+class ReadWriteLock(ReadWriteLockBase[Lock]):
+    """A lock with two sides, of which many may hold `read`, or one `write`. Made by a `Client`.
+
+    A waiting writer keeps new readers out, for two seconds at a time, so that neither
+    side starves. The thread that holds the write side may take the read side too, and
+    keeps it when it releases the write side. The other way round is refused as
+    `InvalidArgumentError`, since it would wait for itself.
+
+        catalogue = client.read_write_lock("catalogue")
+        with catalogue.read:
+            look_up()
+    """
+
+    __slots__ = ()
+
+
+class Hold:
+    """One `with` of a lock or semaphore. Made by their `hold`; used once."""
+
+    __slots__ = ("_connection", "_entered", "_settings")
+
+    def __init__(self, connection: Connection[Lease], settings: LockSettings) -> None:
+        self._connection = connection
+        self._settings = settings
+        self._entered: list[Lease] = []
+
+    def __enter__(self) -> Lease:
+        if self._entered:
+            raise RuntimeError("a hold is entered once; call lock.hold() for each `with`")
+        return acquire(self._connection, self._settings, this_caller(), self._entered)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        raised: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for lease in self._entered:
+            lease._leave(kind is not None)
