@@ -20,7 +20,8 @@ use std::time::Duration;
 
 use leasehold_protocol::{Error, Holder, LostReason, ReleaseOutcome};
 
-use crate::host::{Completion, Host, Kind, Op, park_on};
+use crate::host::{Completion, Host, Kind, Op};
+use crate::park::park_on;
 use crate::{Builder, kinds, lease, lock};
 
 /// A connection to the server that keeps the locks; see [`crate::Client`].

@@ -43,14 +43,17 @@
 pub mod blocking;
 mod client;
 mod clock;
-mod driver;
 mod engine;
 mod entropy;
+mod errors;
 pub mod host;
 mod kinds;
 mod lease;
 mod lock;
+mod park;
+mod port;
 mod process;
+mod settings;
 mod target;
 mod tls;
 mod transport;
