@@ -34,7 +34,7 @@ pub enum Op {
     /// Take a lock. Completes with `Granted` or `NotGranted`.
     Acquire(Acquire),
     /// Give one lease back. Completes with `Released`; twice is harmless. Of a lease that
-    /// was forgotten the object says what it came to: [`Lease::outcome`].
+    /// was forgotten the object says what it came to: [`Lease::outcome`](crate::host::Lease::outcome).
     Release {
         /// Its id.
         lease: u64,
@@ -47,7 +47,7 @@ pub enum Op {
         context: u64,
     },
     /// Make a lease last longer from now. Completes with `Extended`; fails with `NotOwner`
-    /// for one that was released, or forgotten: then [`Lease::explain`] says why.
+    /// for one that was released, or forgotten: then [`Lease::explain`](crate::host::Lease::explain) says why.
     Extend {
         /// Its id.
         lease: u64,
