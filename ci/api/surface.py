@@ -16,7 +16,7 @@ from typing import Any
 import leasehold
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-RUST = ROOT / "core" / "client" / "src"
+RUST = ROOT / "core" / "client" / "src" / "api"
 NODE = ROOT / "packages" / "node" / "dist"
 JVM = ROOT / "packages" / "jvm" / "target" / "classes"
 
@@ -28,9 +28,11 @@ Surface = dict[str, set[str]]
 
 def rust() -> Surface:
     """The async API of the crate `leasehold`."""
-    error = RUST.parent.parent / "protocol" / "src" / "error.rs"
+    error = ROOT / "core" / "protocol" / "src" / "error.rs"
     surface = _rust("client.rs", "kinds.rs", "lease.rs", "lock.rs", str(error))
-    return surface | {"Error": {name for name in surface["Error"] if name != "new" and not name.startswith("with_")}}
+    surface["Error"] = {name for name in surface["Error"] if name != "new" and not name.startswith("with_")}
+    surface["Builder"] |= _rust("blocking.rs")["Builder"]
+    return surface
 
 
 def rust_blocking() -> Surface:

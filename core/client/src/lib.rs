@@ -39,28 +39,25 @@
 //! a call.
 
 #![forbid(unsafe_code)]
+#![warn(clippy::too_many_lines)]
 
-pub mod blocking;
-mod client;
+mod api;
 mod clock;
-mod driver;
 mod engine;
 mod entropy;
+mod errors;
 pub mod host;
-mod kinds;
-mod lease;
-mod lock;
+mod park;
+mod port;
 mod process;
+mod settings;
 mod target;
 mod tls;
 mod transport;
 
 pub use leasehold_protocol::{Error, ErrorKind, Holder, LockState, LostReason, Operation, ReleaseOutcome};
 
-pub use client::{Builder, Client};
-pub use kinds::{ReadWriteLock, Semaphore};
-pub use lease::Lease;
-pub use lock::Lock;
+pub use api::{Builder, Client, Lease, Lock, ReadWriteLock, Semaphore, blocking};
 
 /// Compiles the README's Rust.
 #[cfg(doctest)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold_protocol::{CallId, Error, ErrorKind, Instant, Lane, NodeId, Operation, Transmit};
 
-use super::{Seen, Transport};
+use super::interface::{Seen, Transport};
 
 /// The nodes, in the order in which they were given.
 pub(super) struct Fleet {

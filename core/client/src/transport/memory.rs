@@ -4,11 +4,11 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use leasehold_protocol::{Call, CallError, CallId, Instant, Lane, NodeId, Reply, Transmit};
+use leasehold_protocol::{Call, CallError, CallId, Instant, Lane, Reply, Transmit};
 use leasehold_store::{Embedded, Subscriber};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::{Seen, Transport};
+use super::interface::{NODE, Seen, Transport};
 use crate::process::Process;
 
 pub(super) struct Memory {
@@ -20,8 +20,6 @@ pub(super) struct Memory {
     /// What the store answered at the last flush.
     seen: Vec<Seen>,
 }
-
-const NODE: NodeId = NodeId(0);
 
 impl Memory {
     pub(super) fn open(name: Option<&str>) -> Self {

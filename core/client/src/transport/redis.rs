@@ -27,10 +27,10 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
-use leasehold_protocol::{CallId, Error, Instant, Lane, NodeId, Transmit};
+use leasehold_protocol::{CallId, Error, Instant, Lane, Transmit};
 
-use super::{Seen, Transport};
-use crate::host::Settings;
+use super::interface::{NODE, Seen, Transport};
+use crate::settings::Settings;
 use crate::target::Target;
 
 use self::connect::{Connector, Failure, Peers};
@@ -71,8 +71,6 @@ enum State {
     /// Connecting failed at first; nothing is tried again.
     Failed,
 }
-
-const NODE: NodeId = NodeId(0);
 
 impl Redis {
     /// `first` is what a failure of the first try means; with `peers`, the server

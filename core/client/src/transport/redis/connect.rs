@@ -20,7 +20,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::outage::{self, Limits, Outage};
 use super::role::{self, Greeting, text};
 use super::tls::{TlsDialer, TlsOutcome};
-use crate::host::Settings;
+use crate::settings::Settings;
 use crate::target::{Scheme, Target};
 
 /// Something that is on its way.

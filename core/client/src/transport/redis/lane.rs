@@ -9,12 +9,11 @@ use std::time::Duration;
 use leasehold_protocol::{Call, CallError, CallId, Instant, Lane, Reply, Script};
 use redis::{Cmd, Pipeline, PushKind, RedisResult, ServerError, ServerErrorKind, Value};
 
-use super::super::Seen;
-use super::NODE;
 use super::connect::{Boxed, Calls, Connector, Failure, plain};
 use super::outage::{Outage, up_to};
 use super::{permission, role};
-use crate::host::Settings;
+use crate::settings::Settings;
+use crate::transport::interface::{NODE, Seen};
 
 /// A lane's connection and the calls on their way.
 ///

@@ -12,11 +12,10 @@ use futures_util::Stream;
 use leasehold_protocol::Instant;
 use redis::RedisResult;
 
-use super::super::Seen;
-use super::NODE;
 use super::connect::{Boxed, Connector, Failure, Listening, plain};
 use super::outage::Outage;
-use crate::host::Settings;
+use crate::settings::Settings;
+use crate::transport::interface::{NODE, Seen};
 
 /// The subscriptions' connection. On a new one it subscribes again to every
 /// channel that is still wanted.

@@ -35,7 +35,7 @@ pub struct Options {
     pub tls_cert_file: Option<String>,
     /// A PEM file of that certificate's private key, not encrypted.
     pub tls_key_file: Option<String>,
-    /// Connect at the first use, not before: see [`Host::open`](super::Host::open).
+    /// Connect at the first use, not before: see [`Host::open`](crate::host::Host::open).
     pub lazy: bool,
 }
 

@@ -20,8 +20,10 @@ use std::time::Duration;
 
 use leasehold_protocol::{Error, Holder, LostReason, ReleaseOutcome};
 
-use crate::host::{Completion, Host, Kind, Op, park_on};
-use crate::{Builder, kinds, lease, lock};
+use super::client::Builder;
+use super::{kinds, lease, lock};
+use crate::host::{Completion, Host, Kind, Op};
+use crate::park::park_on;
 
 /// A connection to the server that keeps the locks; see [`crate::Client`].
 #[derive(Clone, Debug)]
@@ -29,11 +31,22 @@ pub struct Client {
     host: Host,
 }
 
-impl Client {
-    pub(crate) const fn new(host: Host) -> Self {
-        Self { host }
+impl Builder {
+    /// Connects, blocking the calling thread.
+    ///
+    /// # Errors
+    /// As [`Builder::connect`].
+    pub fn connect_blocking(self) -> Result<Client, Error> {
+        let is_lazy = self.is_lazy();
+        let host = self.open()?;
+        if !is_lazy {
+            host.wait_connected()?;
+        }
+        Ok(Client { host })
     }
+}
 
+impl Client {
     /// Connects with the defaults.
     ///
     /// # Errors

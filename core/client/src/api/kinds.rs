@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use leasehold_protocol::{Error, Operation};
 
-use crate::client::unexpected;
+use super::convert::unexpected;
+use super::lease::Lease;
+use super::lock::Lock;
 use crate::host::{Completion, Host, Kind, LockRef, Op};
-use crate::lease::Lease;
-use crate::lock::Lock;
 
 /// A read-write lock: many may hold its read side, or one its write side.
 ///

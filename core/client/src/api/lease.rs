@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold_protocol::{Error, LostReason, Operation, ReleaseOutcome};
 
-use crate::client::{millis, unexpected};
+use super::convert::{millis, unexpected};
 use crate::host::{self, Completion, Host, Op};
 
 /// A held lock, until it is released, lost or dropped.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use leasehold_protocol::{Error, Holder, LockState, Operation, shown};
 
-use crate::client::{millis, unexpected};
+use super::convert::{millis, unexpected};
+use super::lease::Lease;
 use crate::host::{self, Acquire, Completion, Host, Kind, LockRef, Op};
-use crate::lease::Lease;
 
 /// A lock. It is immutable and cheap: all state is in the client and on the
 /// server, and two objects of one name are the same lock.

@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use leasehold_protocol::{Error, ErrorKind, Operation};
+use leasehold_protocol::Error;
 
-use crate::host::{Completion, Host, Kind, Op, Options};
-use crate::{Lock, ReadWriteLock, Semaphore, blocking, kinds, lock};
+use super::convert::millis;
+use super::kinds::{self, ReadWriteLock, Semaphore};
+use super::lock::{self, Lock};
+use crate::host::{Host, Kind, Op, Options};
 
 /// A connection to the server that keeps the locks. Cheap to clone; the last
 /// clone to go closes it in the background, once its leases are gone too.
@@ -29,7 +31,7 @@ use crate::{Lock, ReadWriteLock, Semaphore, blocking, kinds, lock};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Client {
-    pub(crate) host: Host,
+    host: Host,
 }
 
 impl Client {
@@ -244,38 +246,21 @@ impl Builder {
     /// # Errors
     /// As [`Client::connect`], and `InvalidArgument` for an option out of its range.
     pub async fn connect(self) -> Result<Client, Error> {
-        let is_lazy = self.options.lazy;
-        let host = Host::open_quiet(self.options)?;
+        let is_lazy = self.is_lazy();
+        let host = self.open()?;
         if !is_lazy {
             host.connecting().await?;
         }
         Ok(Client { host })
     }
 
-    /// Connects, blocking the calling thread.
-    ///
-    /// # Errors
-    /// As [`Builder::connect`].
-    pub fn connect_blocking(self) -> Result<blocking::Client, Error> {
-        let is_lazy = self.options.lazy;
-        let host = Host::open_quiet(self.options)?;
-        if !is_lazy {
-            host.wait_connected()?;
-        }
-        Ok(blocking::Client::new(host))
+    /// Whether to connect at the first use.
+    pub(super) const fn is_lazy(&self) -> bool {
+        self.options.lazy
     }
-}
 
-/// A duration as hosts give it.
-pub(crate) fn millis(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1_000.0
-}
-
-/// The error for a completion that belongs to another operation.
-pub(crate) fn unexpected(operation: Operation, completion: &Completion) -> Error {
-    Error::new(
-        ErrorKind::Misconfigured,
-        operation,
-        format!("the engine answered something else: {completion:?}; please report this"),
-    )
+    /// The client's host, which has begun to connect unless it is lazy.
+    pub(super) fn open(self) -> Result<Host, Error> {
+        Host::open_quiet(self.options)
+    }
 }

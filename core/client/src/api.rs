@@ -1,0 +1,16 @@
+//! The public Rust API, on the same [`Host`](crate::host::Host) that language bindings use.
+//!
+//! A call makes an operation of its arguments, and a lease, an answer or an error of the
+//! completion. The blocking twins wrap the others, and differ in how they wait.
+
+pub mod blocking;
+mod client;
+mod convert;
+mod kinds;
+mod lease;
+mod lock;
+
+pub use self::client::{Builder, Client};
+pub use self::kinds::{ReadWriteLock, Semaphore};
+pub use self::lease::Lease;
+pub use self::lock::Lock;

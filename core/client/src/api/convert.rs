@@ -1,0 +1,21 @@
+//! Between Rust's types and those of a host.
+
+use std::time::Duration;
+
+use leasehold_protocol::{Error, ErrorKind, Operation};
+
+use crate::host::Completion;
+
+/// A duration as hosts give it.
+pub(crate) fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1_000.0
+}
+
+/// The error for a completion that belongs to another operation.
+pub(crate) fn unexpected(operation: Operation, completion: &Completion) -> Error {
+    Error::new(
+        ErrorKind::Misconfigured,
+        operation,
+        format!("the engine answered something else: {completion:?}; please report this"),
+    )
+}

@@ -1,0 +1,139 @@
+//! How a host starts its engine and reaches it.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use leasehold_protocol::{Error, ErrorKind, Operation};
+use tokio::runtime;
+
+use super::driver::{Caller, Driver};
+use super::turn::Engine;
+use crate::errors::closed;
+use crate::port::{Command, Commands, Port, Sink, Wake};
+use crate::settings::Settings;
+use crate::transport::{self, First};
+
+/// One engine of one process, which starts when it is first needed.
+pub(crate) struct Handle {
+    settings: Arc<Settings>,
+    port: Arc<Port>,
+    driver: Arc<Driver>,
+    /// Taken by the engine when it starts.
+    commands: Mutex<Option<Commands>>,
+    started: OnceLock<Result<(), Error>>,
+}
+
+impl Handle {
+    pub(crate) fn new(generation: u64, settings: Arc<Settings>, wake: Option<Wake>) -> Self {
+        let (port, commands) = Port::open(generation, wake);
+        Self {
+            settings,
+            port: Arc::new(port),
+            driver: Arc::default(),
+            commands: Mutex::new(Some(commands)),
+            started: OnceLock::new(),
+        }
+    }
+
+    /// That of a forked child, whose parent's is `self`.
+    pub(crate) fn for_child(&self) -> Self {
+        let (settings, wake) = (Arc::clone(&self.settings), self.port.wake());
+        Self::new(self.port.generation() + 1, settings, wake)
+    }
+
+    pub(crate) fn port(&self) -> &Port {
+        &self.port
+    }
+
+    /// Nobody uses the client any more.
+    pub(crate) fn shut_down(&self) {
+        if self.started.get().is_some() {
+            self.send(Command::Shutdown);
+        }
+    }
+
+    /// What was never used connects to nothing for its end.
+    pub(crate) fn close_unstarted(&self) {
+        let _ = self.started.get_or_init(|| Err(closed()));
+    }
+
+    /// Starts the engine, if nobody did yet.
+    pub(crate) fn ensure_started(&self) -> Result<(), Error> {
+        self.started
+            .get_or_init(|| {
+                let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner).take();
+                match commands {
+                    Some(commands) => self.start(commands),
+                    None => Ok(()),
+                }
+            })
+            .clone()
+    }
+
+    /// Hands a command to the engine, which is started first if need be.
+    pub(crate) fn send(&self, command: Command) {
+        // A thread that waits for its answer drives the engine if need be.
+        let is_waited_for = matches!(
+            &command,
+            Command::Run {
+                sink: Sink::Slot(_),
+                ..
+            }
+        );
+        let (command, error) = match self.ensure_started() {
+            Ok(()) => match self.port.send(command) {
+                Ok(()) if is_waited_for => return,
+                Ok(()) => return self.driver.needs_engine(),
+                Err(refused) => *refused,
+            },
+            Err(error) => (command, error),
+        };
+        self.port.answer_ended(command, &error);
+    }
+
+    /// Something needs the engine that no waiting thread drives.
+    pub(crate) fn is_needed(&self) {
+        self.driver.needs_engine();
+    }
+
+    /// A thread begins to wait for a result, and may drive the engine meanwhile.
+    pub(crate) fn enter(&self) -> Caller<'_> {
+        self.driver.enter()
+    }
+
+    /// Starts the engine's thread.
+    fn start(&self, commands: Commands) -> Result<(), Error> {
+        let unavailable = |error: std::io::Error| {
+            Error::new(
+                ErrorKind::Unavailable,
+                Operation::Connect,
+                format!("the client's engine cannot start: {error}"),
+            )
+        };
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(unavailable)?;
+        let first = self.first();
+        let transport = transport::open(&self.settings, first)?;
+        let driver = Arc::clone(&self.driver);
+        let engine = Engine::new(&self.settings, &self.port, &driver, commands, transport, first);
+        std::thread::Builder::new()
+            .name("leasehold-engine".into())
+            .spawn(move || {
+                let task = runtime.spawn(tokio::task::unconstrained(engine.run()));
+                // However it ends, its drop tells everybody.
+                let _ = driver.run(runtime, task);
+            })
+            .map_err(unavailable)?;
+        Ok(())
+    }
+
+    /// What its first connection is to the callers.
+    fn first(&self) -> First {
+        match self.port.generation() {
+            0 if self.settings.lazy => First::IsAtUse,
+            0 => First::IsAwaited,
+            _ => First::WasMade,
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What a turn brought the callers, until it is handed out.
+
+use std::sync::Arc;
+
+use leasehold_protocol::Error;
+
+use crate::port::{Completion, Event, Lease, Port, Sink, Slot};
+
+pub(super) struct Outbox {
+    port: Arc<Port>,
+    /// The host's next events.
+    events: Vec<Event>,
+    /// Completions for callers of their own.
+    answers: Vec<(Arc<Slot>, Result<Completion, Error>)>,
+}
+
+impl Outbox {
+    pub(super) const fn new(port: Arc<Port>) -> Self {
+        Self {
+            port,
+            events: Vec::new(),
+            answers: Vec::new(),
+        }
+    }
+
+    pub(super) fn answer(&mut self, sink: Sink, result: Result<Completion, Error>) {
+        match sink {
+            Sink::Queue(request) => self.events.push(Event::Completed { request, result }),
+            Sink::Slot(slot) => self.answers.push((slot, result)),
+            Sink::Discard => {}
+        }
+    }
+
+    pub(super) fn tell(&mut self, events: impl IntoIterator<Item = Event>) {
+        self.events.extend(events);
+    }
+
+    /// Hands everything out: grants first, since a lock stands idle until its new holder
+    /// runs, and nothing waits for the one that gave it back. Gives the leases whose
+    /// callers went away between the grant and now.
+    pub(super) fn deliver(&mut self) -> Vec<Arc<Lease>> {
+        let is_late = |result: &Result<Completion, Error>| !matches!(result, Ok(Completion::Granted(_)));
+        self.events
+            .sort_by_key(|event| !matches!(event, Event::Completed { result, .. } if !is_late(result)));
+        self.port.publish(&mut self.events);
+        self.answers.sort_by_key(|(_, result)| is_late(result));
+        let mut unwanted = Vec::new();
+        for (slot, result) in self.answers.drain(..) {
+            if let Err(Ok(Completion::Granted(lease))) = slot.complete(result) {
+                unwanted.push(lease);
+            }
+        }
+        unwanted
+    }
+
+    /// Hands everything out at the engine's end, as it came. A grant that nobody takes any
+    /// more lapses.
+    pub(super) fn deliver_last(&mut self) {
+        self.port.publish(&mut self.events);
+        for (slot, result) in self.answers.drain(..) {
+            drop(slot.complete(result));
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! The engine's loop: what came goes into the session, and what the session says goes out.
+
+mod commands;
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use leasehold_protocol::{
+    ClientId, Config, Error, ErrorKind, Event as Told, Grant, Instant, LostReason, NodeId, Operation, Outcome,
+    ReleaseOutcome, Session, Ticket,
+};
+
+use super::connecting::Connecting;
+use super::driver::Driver;
+use super::inbox::{Arrived, Awaited, Inbox};
+use super::leases::Leases;
+use super::outbox::Outbox;
+use super::requests::Requests;
+use super::spin::News;
+use crate::clock;
+use crate::entropy::OsEntropy;
+use crate::errors::{closed, retold};
+use crate::port::{CONNECT, Checked, Commands, Completion, Lease, Port, Sink, host_id};
+use crate::settings::Settings;
+use crate::transport::{First, Seen, Transport};
+
+/// How long a closed client goes on to release what it held.
+const CLOSE_LIMIT: Duration = Duration::from_millis(400);
+
+/// One client's session and connections, and who waits for them.
+pub(super) struct Engine {
+    settings: Arc<Settings>,
+    port: Arc<Port>,
+    driver: Arc<Driver>,
+    transport: Box<dyn Transport>,
+    session: Session,
+    inbox: Inbox,
+    arrived: Arrived,
+    outbox: Outbox,
+    requests: Requests,
+    leases: Leases,
+    connecting: Connecting,
+    closing: Option<Closing>,
+}
+
+struct Closing {
+    until: Instant,
+    waiting: Vec<Sink>,
+}
+
+impl Engine {
+    pub(super) fn new(
+        settings: &Arc<Settings>,
+        port: &Arc<Port>,
+        driver: &Arc<Driver>,
+        commands: Commands,
+        transport: Box<dyn Transport>,
+        first: First,
+    ) -> Self {
+        let config = Config {
+            client: ClientId::random(&mut OsEntropy),
+            lease: settings.lease,
+            primaries: u16::try_from(settings.targets.len()).unwrap_or(u16::MAX),
+            command_timeout: settings.command_timeout,
+            retry_interval: settings.retry_interval,
+        };
+        // A host hears how its first connection went; that of a lazy client and that of a forked
+        // child wait for none.
+        let connecting = match first {
+            First::IsAwaited => vec![Sink::Queue(CONNECT)],
+            First::IsAtUse | First::WasMade => Vec::new(),
+        };
+        Self {
+            settings: Arc::clone(settings),
+            port: Arc::clone(port),
+            driver: Arc::clone(driver),
+            transport,
+            session: Session::new(config, Box::new(OsEntropy)),
+            inbox: Inbox::new(commands),
+            arrived: Arrived::default(),
+            outbox: Outbox::new(Arc::clone(port)),
+            requests: Requests::default(),
+            leases: Leases::default(),
+            connecting: Connecting::Tried(connecting),
+            closing: None,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        loop {
+            self.wait().await;
+            self.feed();
+            self.pump();
+            let (lanes, renewal) = (self.transport.every_lane_is_open(), self.session.next_renewal());
+            self.driver.allow_callers(lanes, renewal);
+            self.deliver();
+            if self.is_over() {
+                return;
+            }
+            let_connections_run().await;
+        }
+    }
+
+    /// Waits until there is something to do.
+    async fn wait(&mut self) {
+        let due = [
+            self.session.poll_timeout(),
+            self.closing.as_ref().map(|closing| closing.until),
+        ];
+        let awaited = Awaited {
+            transport: &mut *self.transport,
+            news: if self.session.awaits_answers() {
+                News::Answer
+            } else {
+                News::Command
+            },
+            due: due.into_iter().flatten().min(),
+            arrived: &mut self.arrived,
+        };
+        self.inbox.wait(awaited).await;
+    }
+
+    /// Gives the session everything that came.
+    fn feed(&mut self) {
+        let now = clock::now();
+        let mut arrived = std::mem::take(&mut self.arrived);
+        for item in arrived.seen.drain(..) {
+            self.saw(item, now);
+        }
+        for command in arrived.commands.drain(..) {
+            self.obey(command, now);
+        }
+        self.arrived = arrived;
+        if self.session.poll_timeout().is_some_and(|due| now >= due) {
+            self.session.on_timeout(now);
+        }
+    }
+
+    fn saw(&mut self, seen: Seen, now: Instant) {
+        match seen {
+            Seen::Opened(node, lane) => self.session.on_lane_opened(node, lane, now),
+            Seen::Closed(node, lane, cause) => self.session.on_lane_closed(node, lane, &cause, now),
+            Seen::Deaf(node) => self.session.on_subscriptions_lost(node),
+            Seen::Ready => self.tell_connected(Ok(())),
+            Seen::Unreachable(error) => {
+                self.session.on_disconnected(NodeId::default(), error.message(), now);
+                self.tell_connected(Err(error));
+            }
+            Seen::Reply(call, result) => self.session.on_reply(call, result, now),
+            Seen::Subscribed(node, channel) => self.session.on_subscribed(node, &channel, now),
+            Seen::Message(node, channel, payload) => self.session.on_message(node, &channel, &payload, now),
+        }
+    }
+
+    fn tell_connected(&mut self, result: Result<(), Error>) {
+        for sink in self.connecting.settle(&result) {
+            self.outbox.answer(sink, result.clone().map(|()| Completion::Connected));
+        }
+    }
+
+    /// Drains the session until nothing comes out of it any more.
+    fn pump(&mut self) {
+        // Calls that waited for a connection go out though nothing new is sent.
+        let mut sends = true;
+        loop {
+            while let Some(item) = self.session.poll_transmit() {
+                sends = true;
+                self.transport.transmit(item);
+            }
+            if std::mem::take(&mut sends) {
+                let now = clock::now();
+                let session = &mut self.session;
+                self.transport.set_in_use(!session.is_empty());
+                self.transport.flush(now, &mut |call| session.on_sent(call, now));
+            }
+            let mut tells = false;
+            while let Some(event) = self.session.poll_event() {
+                tells = true;
+                self.told(event);
+            }
+            // What was told may have something sent.
+            if !tells {
+                return;
+            }
+        }
+    }
+
+    fn told(&mut self, event: Told) {
+        match event {
+            Told::Completed { ticket, outcome } => self.completed(ticket, outcome),
+            Told::Renewed { lease, deadline } => self.leases.renewed(lease, deadline),
+            Told::Lost { lease, reason } => {
+                let is_forgotten = !self.session.has_lease(lease);
+                self.outbox.tell(self.leases.lose(lease, reason, is_forgotten));
+            }
+        }
+    }
+
+    fn completed(&mut self, ticket: Ticket, outcome: Outcome) {
+        let Some(request) = self.requests.complete(ticket) else {
+            // Its caller went away in the very burst that granted it.
+            if let Outcome::Granted(grant) = outcome {
+                self.start(0, Checked::Release(grant.lease), Sink::Discard, clock::now());
+            }
+            return;
+        };
+        let released = request.lease.filter(|_| request.operation == Operation::Release);
+        if let Some(lease) = released.filter(|lease| !self.session.has_lease(*lease)) {
+            self.leases.forget(lease);
+        }
+        let result = match outcome {
+            Outcome::Granted(grant) => Ok(Completion::Granted(self.granted(grant, request.name))),
+            Outcome::NotGranted(error) => Ok(Completion::NotGranted(self.explain(error))),
+            Outcome::Released(outcome) => Ok(Completion::Released(outcome)),
+            Outcome::Extended(deadline) => {
+                if let Some(lease) = request.lease {
+                    self.leases.renewed(lease, deadline);
+                }
+                Ok(Completion::Extended)
+            }
+            Outcome::State(state) => Ok(Completion::State(state)),
+            Outcome::Forced(was_held) => Ok(Completion::Forced(was_held)),
+            // It was released before, or is lost and forgotten: its object says which.
+            Outcome::Failed(error) if released.is_some() && error.kind() == ErrorKind::NotOwner => {
+                Ok(Completion::Released(ReleaseOutcome::Released))
+            }
+            Outcome::Failed(error) => Err(self.explain(error)),
+        };
+        self.outbox.answer(request.sink, result);
+    }
+
+    fn granted(&mut self, grant: Grant, name: Option<Arc<str>>) -> Arc<Lease> {
+        let lease = Arc::new(Lease::new(
+            host_id(self.port.generation(), grant.lease.get()),
+            self.port.process(),
+            name.unwrap_or_else(|| "".into()),
+            grant.token,
+            grant.deadline,
+        ));
+        self.leases.add(grant.lease, Arc::clone(&lease));
+        lease
+    }
+
+    /// The session does not know how the caller calls the lock, nor what its
+    /// server is called, nor why the engine never reached it.
+    fn explain(&self, error: Error) -> Error {
+        let name = error
+            .lock_name()
+            .map(|name| self.settings.without_prefix(name).to_owned());
+        let error = match name {
+            Some(name) => error.with_lock(name),
+            None => error,
+        };
+        if error.kind() != ErrorKind::Unavailable {
+            return error;
+        }
+        if let Some(cause) = self.connecting.failure() {
+            return retold(cause, error.operation(), cause.message());
+        }
+        let node = self.settings.server();
+        if error.message().contains(&node) {
+            return error;
+        }
+        retold(
+            &error,
+            error.operation(),
+            &format!("{} (server {node})", error.message()),
+        )
+    }
+
+    /// Hands the results of this turn out.
+    fn deliver(&mut self) {
+        let unwanted = self.outbox.deliver();
+        if !unwanted.is_empty() {
+            for lease in unwanted {
+                self.discard(&lease, clock::now());
+            }
+            self.pump();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        if self.connecting.failure().is_some() && self.closing.is_none() {
+            return true;
+        }
+        self.closing
+            .as_ref()
+            .is_some_and(|closing| self.session.is_drained() || clock::now() >= closing.until)
+    }
+}
+
+/// The engine ends when it is dropped: in the end of its loop, or by a panic.
+impl Drop for Engine {
+    /// Answers everybody who still waits, and everybody who comes later.
+    fn drop(&mut self) {
+        let error = match (self.connecting.failure(), &self.closing) {
+            (Some(error), None) => error.clone(),
+            (_, Some(_)) => closed(),
+            (None, None) => Error::new(
+                ErrorKind::Unavailable,
+                Operation::Acquire,
+                "the client's engine failed; make a new client, and please report this",
+            ),
+        };
+        self.port.end(error.clone());
+        self.inbox.close();
+        self.tell_connected(Err(error.clone()));
+        // Closing has told those that it knew of.
+        self.outbox.tell(self.leases.lose_all(LostReason::Closed));
+        for request in self.requests.take_all() {
+            let told = retold(&error, request.operation, error.message());
+            self.outbox.answer(request.sink, Err(told));
+        }
+        if let Some(closing) = self.closing.take() {
+            for sink in closing.waiting {
+                self.outbox.answer(sink, Ok(Completion::Closed));
+            }
+        }
+        self.outbox.deliver_last();
+        while let Some(command) = self.inbox.take_left() {
+            self.port.answer_ended(command, &error);
+        }
+    }
+}
+
+/// Lets every other task that is ready run once. Without it, callers that keep
+/// the engine busy would keep it from sending.
+async fn let_connections_run() {
+    let mut has_run = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_run, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,0 +1,156 @@
+//! What a host asks for, checked: everything that can be refused without the engine is.
+
+use std::time::Duration;
+
+use leasehold_protocol::{
+    AcquireRequest, Context, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LeaseTerms, Operation,
+};
+
+use super::address::{LockRef, Locks};
+use super::operation::{Acquire, Op};
+use crate::errors::retold;
+use crate::port::{Checked, Named, generation_of, session_id};
+use crate::settings::{Settings, duration};
+
+/// Checks the operations of one client in one process.
+pub(super) struct Check<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) generation: u64,
+}
+
+impl Check<'_> {
+    pub(super) fn operation(&self, op: Op) -> Result<Checked, Error> {
+        if self.generation > 0 && self.settings.is_private() && !matches!(op, Op::Close) {
+            return Err(forked(self.settings, Operation::Acquire));
+        }
+        Ok(match op {
+            Op::Acquire(acquire) => self.check_acquire(acquire)?,
+            Op::Release { lease } => Checked::Release(self.check_lease(lease, Operation::Release)?),
+            Op::ReleaseInnermost { lock, context } => {
+                Checked::ReleaseInnermost(self.check_lock(lock)?, Context::from_u64(context))
+            }
+            Op::Extend { lease, by_ms } => Checked::Extend(
+                self.check_lease(lease, Operation::Extend)?,
+                by_ms
+                    .map(|ms| LeaseDuration::fixed(duration("the extension", ms, Operation::Extend)?))
+                    .transpose()?,
+            ),
+            Op::Inspect { lock } => match self.check_lock(lock)? {
+                Named::One(kind, name) => Checked::Inspect(kind, name),
+                Named::All(_) => return Err(several(Operation::Inspect)),
+            },
+            Op::ForceRelease { lock } => match self.check_lock(lock)? {
+                Named::One(kind, name) => Checked::ForceRelease(kind, name),
+                Named::All(_) => return Err(several(Operation::Release)),
+            },
+            Op::SetLimit { lock } => self
+                .check_limit(lock)
+                .map_err(|error| retold(&error, Operation::SetLimit, error.message()))?,
+            Op::Held { lock, context } => Checked::Held(self.check_lock(lock)?, Context::from_u64(context)),
+            Op::Close => Checked::Close,
+        })
+    }
+
+    fn check_limit(&self, lock: LockRef) -> Result<Checked, Error> {
+        match self.check_lock(lock)? {
+            Named::One(Kind::Semaphore(permits), name) => Ok(Checked::SetLimit(permits, name)),
+            _ => Err(Error::new(
+                ErrorKind::InvalidArgument,
+                Operation::SetLimit,
+                "only a semaphore has a limit",
+            )),
+        }
+    }
+
+    fn check_lock(&self, lock: LockRef) -> Result<Named, Error> {
+        Ok(match lock.parse()? {
+            Locks::One(kind, name) => Named::One(kind, self.settings.lock_name(&name)?),
+            Locks::All(locks) => {
+                let checked = locks
+                    .into_iter()
+                    .map(|(kind, name)| Ok((kind, self.settings.lock_name(&name)?)));
+                Named::All(checked.collect::<Result<_, Error>>()?)
+            }
+        })
+    }
+
+    fn check_acquire(&self, acquire: Acquire) -> Result<Checked, Error> {
+        let lock = self.check_lock(acquire.lock)?;
+        let first = match &lock {
+            Named::One(_, name) => Some(name),
+            Named::All(locks) => locks.first().map(|(_, name)| name),
+        };
+        let first = first
+            .map_or("", |name| self.settings.without_prefix(name.as_str()))
+            .to_owned();
+        let named = |error: Error| error.with_lock(first.as_str());
+        let bound = |what, ms: Option<f64>| -> Result<Option<Duration>, Error> {
+            ms.map(|ms| duration(what, ms, Operation::Acquire))
+                .transpose()
+                .map_err(named)
+        };
+        let max_hold = bound("max_hold", acquire.max_hold_ms)?;
+        if max_hold.is_some_and(|max_hold| max_hold < LeaseDuration::MIN.get()) {
+            return Err(named(Error::new(
+                ErrorKind::InvalidArgument,
+                Operation::Acquire,
+                "max_hold is below 100 ms, the shortest lease; give more",
+            )));
+        }
+        let context = acquire.context.map(Context::from_u64);
+        let blocked: Vec<Context> = acquire.blocked.into_iter().map(Context::from_u64).collect();
+        let within = acquire
+            .within
+            .map(|lease| self.check_lease(lease, Operation::Acquire))
+            .transpose()
+            .map_err(named)?;
+        let wait = bound("the wait", acquire.wait_ms)?;
+        let lease = match bound("the lease", acquire.lease_ms)? {
+            None => Ok(LeaseTerms::CLIENT),
+            Some(length) if acquire.renew => LeaseTerms::renewed(length),
+            Some(length) => LeaseTerms::fixed(length),
+        };
+        let lease = lease.map_err(named)?;
+        let request = |(kind, name)| AcquireRequest {
+            kind,
+            name,
+            context,
+            within,
+            wait,
+            lease,
+            max_hold,
+            fencing: !acquire.no_fencing,
+            blocked: blocked.clone(),
+        };
+        Ok(match lock {
+            Named::One(kind, name) => Checked::Acquire(request((kind, name))),
+            Named::All(locks) => Checked::AcquireAll(locks.into_iter().map(request).collect()),
+        })
+    }
+
+    fn check_lease(&self, lease: u64, operation: Operation) -> Result<LeaseId, Error> {
+        if generation_of(lease) != self.generation {
+            return Err(forked(self.settings, operation));
+        }
+        Ok(LeaseId::from_u64(session_id(lease)))
+    }
+}
+
+/// What a call gets that is another process's.
+pub(super) fn forked(settings: &Settings, operation: Operation) -> Error {
+    let message = if settings.is_private() {
+        "this process is a fork, and a private memory:// client stays with its parent; make a client of its own here"
+    } else {
+        "this process is a fork, and the lease or call is its parent's; take the lock again here"
+    };
+    Error::new(ErrorKind::Forked, operation, message)
+}
+
+/// Several locks are named where one is needed.
+fn several(operation: Operation) -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        operation,
+        "several locks are no lock of their own; ask for each of them",
+    )
+}

@@ -1,0 +1,82 @@
+//! What a host may ask for.
+
+use super::address::LockRef;
+
+/// What a caller wants of a lock.
+#[derive(Clone, Debug, Default)]
+pub struct Acquire {
+    /// Which lock, its name without the client's `key_prefix`.
+    pub lock: LockRef,
+    /// Who may re-enter without naming a lease; a number that is never used for another.
+    pub context: Option<u64>,
+    /// The id of the held lease to re-enter explicitly.
+    pub within: Option<u64>,
+    /// How long to wait; `None` waits as long as the server answers, 0 tries once.
+    pub wait_ms: Option<f64>,
+    /// A fixed lease, 100 ms to 24 h; `None` for the client's, renewed by the watchdog.
+    pub lease_ms: Option<f64>,
+    /// The watchdog renews the lease of `lease_ms` too, which is then 300 ms to 24 h.
+    /// Says nothing new without `lease_ms`.
+    pub renew: bool,
+    /// The longest the hold may last, counted from its first grant; `None` for no bound.
+    pub max_hold_ms: Option<f64>,
+    /// Draw no fencing token.
+    pub no_fencing: bool,
+    /// The contexts that cannot go on until this is answered, as the caller's thread is
+    /// blocked: other tasks of its event loop. A wait that only they could end fails at once with
+    /// `InvalidArgument`.
+    pub blocked: Vec<u64>,
+}
+
+/// An operation.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// Take a lock. Completes with `Granted` or `NotGranted`.
+    Acquire(Acquire),
+    /// Give one lease back. Completes with `Released`; twice is harmless. Of a lease that
+    /// was forgotten the object says what it came to: [`Lease::outcome`](crate::host::Lease::outcome).
+    Release {
+        /// Its id.
+        lease: u64,
+    },
+    /// Give back the innermost lease of a context. Fails with `NotOwner` if it has none.
+    ReleaseInnermost {
+        /// Which lock.
+        lock: LockRef,
+        /// Who holds it.
+        context: u64,
+    },
+    /// Make a lease last longer from now. Completes with `Extended`; fails with `NotOwner`
+    /// for one that was released, or forgotten: then [`Lease::explain`](crate::host::Lease::explain) says why.
+    Extend {
+        /// Its id.
+        lease: u64,
+        /// How long; `None` for its own length.
+        by_ms: Option<f64>,
+    },
+    /// Ask the server who holds a lock. Completes with `State`.
+    Inspect {
+        /// Which lock; not several.
+        lock: LockRef,
+    },
+    /// Take a lock from whoever holds it. Completes with `Forced`.
+    ForceRelease {
+        /// Which lock; not several.
+        lock: LockRef,
+    },
+    /// Change the limit on which held permits of a semaphore agreed. Completes with
+    /// `Forced`, false if none is held.
+    SetLimit {
+        /// The semaphore, with the new limit.
+        lock: LockRef,
+    },
+    /// Look up, without the server, what a context holds. Completes with `Held`.
+    Held {
+        /// Which lock.
+        lock: LockRef,
+        /// Whose holds.
+        context: u64,
+    },
+    /// Close the client. Completes with `Closed`, also the second time.
+    Close,
+}

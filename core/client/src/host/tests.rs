@@ -1,0 +1,182 @@
+use super::*;
+use crate::clock::tests::{in_a_process_of_its_own, step_wall_clock};
+use crate::process::tests::{as_child, as_child_of_the_same_id};
+
+fn open(url: &str) -> Host {
+    Host::open_quiet(Options {
+        url: Some(url.into()),
+        ..Options::default()
+    })
+    .unwrap()
+}
+
+fn a() -> LockRef {
+    LockRef::One(Kind::Lock, "a".into())
+}
+
+fn acquire(host: &Host) -> Result<Completion, Error> {
+    run(
+        host,
+        Op::Acquire(Acquire {
+            lock: a(),
+            wait_ms: Some(0.0),
+            ..Acquire::default()
+        }),
+    )
+}
+
+fn run(host: &Host, op: Op) -> Result<Completion, Error> {
+    host.start(op).wait(Duration::from_secs(10)).expect("a result")
+}
+
+fn granted(result: Result<Completion, Error>) -> Arc<Lease> {
+    match result {
+        Ok(Completion::Granted(lease)) => lease,
+        other => panic!("not granted: {other:?}"),
+    }
+}
+
+/// Waits for what the engine does on its own.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = std::time::Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_machine_that_was_paused_and_resumed_has_lost_its_leases() {
+    const TEST: &str = "host::tests::a_machine_that_was_paused_and_resumed_has_lost_its_leases";
+    in_a_process_of_its_own(TEST, || {
+        let (host, other) = (open("memory://paused"), open("memory://paused"));
+        let lease = granted(acquire(&host));
+        // A short one: the watchdog makes up for it.
+        step_wall_clock(Duration::from_secs(15));
+        assert!(lease.is_valid());
+        until("the renewal", || lease.remaining() > Duration::from_secs(25));
+        // A longer one than the lease: told at the first look, and by the engine.
+        step_wall_clock(Duration::from_secs(60));
+        assert!(!lease.is_valid());
+        until("the loss", || lease.lost_reason() == Some(LostReason::Expired));
+        // The store's own clock went on as ever: its record would stand for long.
+        assert!(matches!(acquire(&other), Ok(Completion::NotGranted(_))));
+        run(&host, Op::Release { lease: lease.id() }).unwrap();
+        until("the release", || matches!(acquire(&other), Ok(Completion::Granted(_))));
+    });
+}
+
+#[test]
+fn the_child_of_a_fork_owns_nothing() {
+    let host = open("memory://the_child_owns_nothing");
+    let lease = granted(acquire(&host));
+    as_child(1, || {
+        assert!(!lease.is_valid() && lease.remaining().is_zero());
+        for op in [
+            Op::Release { lease: lease.id() },
+            Op::Extend {
+                lease: lease.id(),
+                by_ms: None,
+            },
+            Op::Acquire(Acquire {
+                lock: a(),
+                within: Some(lease.id()),
+                ..Acquire::default()
+            }),
+        ] {
+            assert_eq!(run(&host, op).unwrap_err().kind(), ErrorKind::Forked);
+        }
+    });
+    assert!(lease.is_valid(), "the parent is undisturbed");
+}
+
+#[test]
+fn the_child_of_a_fork_owns_nothing_though_its_id_is_its_parents() {
+    let host = open("memory://the_same_id");
+    let lease = granted(acquire(&host));
+    let childs = as_child_of_the_same_id(1, || {
+        assert!(!lease.is_valid() && lease.remaining().is_zero());
+        let release = Op::Release { lease: lease.id() };
+        assert_eq!(run(&host, release).unwrap_err().kind(), ErrorKind::Forked);
+        granted(acquire(&host))
+    });
+    assert!(lease.is_valid() && !childs.is_valid());
+    as_child_of_the_same_id(1, || {
+        assert!(childs.is_valid());
+        host.close_blocking();
+    });
+}
+
+#[test]
+fn an_inherited_host_works_in_the_child_and_its_child() {
+    let host = open("memory://an_inherited_host_works");
+    let parents = granted(acquire(&host));
+    let childs = as_child(1, || {
+        let lease = granted(acquire(&host));
+        assert!(lease.is_valid());
+        lease
+    });
+    let grandchilds = as_child(2, || granted(acquire(&host)));
+    assert!(parents.id() != childs.id() && childs.id() != grandchilds.id());
+    as_child(2, || {
+        assert!(!childs.is_valid() && grandchilds.is_valid());
+        host.close_blocking();
+    });
+    as_child(1, || {
+        assert!(childs.is_valid());
+        host.close_blocking();
+    });
+    assert!(parents.is_valid());
+}
+
+#[test]
+fn a_pending_call_of_the_parent_is_forked_in_the_child() {
+    let host = open("memory://a_pending_call");
+    let _held = granted(acquire(&host));
+    let mut pending = host.start(Op::Acquire(Acquire {
+        lock: a(),
+        ..Acquire::default()
+    }));
+    as_child(1, || {
+        let result = pending.wait(Duration::ZERO).expect("an answer at once");
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::Forked);
+    });
+}
+
+#[test]
+fn a_private_memory_client_stays_with_its_parent() {
+    let host = open("memory://");
+    let lease = granted(acquire(&host));
+    as_child(1, || {
+        assert_eq!(acquire(&host).unwrap_err().kind(), ErrorKind::Forked);
+    });
+    assert!(lease.is_valid());
+    granted_again(&host, &lease);
+}
+
+fn granted_again(host: &Host, lease: &Lease) {
+    run(host, Op::Release { lease: lease.id() }).unwrap();
+    granted(acquire(host));
+}
+
+#[test]
+fn what_the_parent_closed_is_closed_in_the_child_and_its_child() {
+    let host = open("memory://what_the_parent_closed");
+    drop(host.start(Op::Close));
+    for child in [1, 2] {
+        as_child(child, || {
+            assert_eq!(acquire(&host).unwrap_err().kind(), ErrorKind::Closed);
+            assert!(matches!(run(&host, Op::Close), Ok(Completion::Closed)));
+        });
+    }
+}
+
+#[test]
+fn an_inherited_host_is_dropped_without_touching_the_parents_engine() {
+    let host = open("memory://an_inherited_host_is_dropped");
+    let lease = granted(acquire(&host));
+    // In a real child this is the child's own copy of the memory.
+    let state = Arc::clone(&lease);
+    as_child(1, move || drop((host, state)));
+    assert!(lease.is_valid(), "no shutdown was sent");
+}

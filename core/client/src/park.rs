@@ -1,0 +1,54 @@
+//! A thread that sleeps until a result is there.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::task::{Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+/// Polls, parking the calling thread in between, at most for `timeout`.
+pub(crate) fn park_on<T>(timeout: Duration, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {
+    let waker = thread_waker();
+    let mut deadline = None;
+    loop {
+        if let Poll::Ready(result) = poll(&waker) {
+            return Some(result);
+        }
+        let now = Instant::now();
+        // A timeout that no clock can reach is none.
+        match *deadline.get_or_insert_with(|| now.checked_add(timeout)) {
+            None => std::thread::park(),
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(now);
+                if left.is_zero() {
+                    return None;
+                }
+                std::thread::park_timeout(left);
+            }
+        }
+    }
+}
+
+struct ThreadWaker(Thread);
+
+impl Wake for ThreadWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// A waker that unparks the calling thread; made once for each thread.
+fn thread_waker() -> Waker {
+    thread_local! {
+        static WAKER: RefCell<Option<Waker>> = const { RefCell::new(None) };
+    }
+    let make = || Waker::from(Arc::new(ThreadWaker(std::thread::current())));
+    WAKER
+        .try_with(|cached| cached.borrow_mut().get_or_insert_with(make).clone())
+        // The thread is ending and its locals are gone.
+        .unwrap_or_else(|_| make())
+}

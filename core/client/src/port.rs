@@ -1,0 +1,170 @@
+//! Where a host and its engine meet: commands go in, results and events come out. Neither
+//! reaches into the other.
+//!
+//! ```text
+//!   host ── Command ──► channel ──► engine
+//!     ▲                               │
+//!     ├── Slot, for one caller ◄──────┤  Sink says which
+//!     └── queue of events, wake ◄─────┘
+//! ```
+
+mod command;
+mod completion;
+mod ids;
+mod lease;
+mod slot;
+
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use leasehold_protocol::Error;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+pub(crate) use self::command::{Checked, Command, Named, Sink};
+pub use self::completion::{Completion, Event};
+pub(crate) use self::ids::{generation_of, host_id, session_id};
+pub use self::lease::Lease;
+pub(crate) use self::slot::Slot;
+
+use crate::errors::{closed, retold};
+use crate::process::Process;
+
+/// The request number of the event that says how connecting went.
+pub(crate) const CONNECT: u64 = 0;
+
+/// Tells a host that its queue has turned from empty to non-empty.
+pub(crate) type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// What an engine takes its commands from.
+pub(crate) type Commands = UnboundedReceiver<Command>;
+
+/// What a host and its engine share, one such thing for each process id.
+pub(crate) struct Port {
+    process: Process,
+    generation: u64,
+    commands: UnboundedSender<Command>,
+    wake: Option<Wake>,
+    queue: Mutex<Vec<Event>>,
+    /// What every operation gets once the engine has ended.
+    ended: OnceLock<Error>,
+}
+
+impl Port {
+    /// A port of this process, and what its engine takes the commands from. Without `wake`
+    /// nobody drains the queue.
+    pub(crate) fn open(generation: u64, wake: Option<Wake>) -> (Self, Commands) {
+        let (commands, receiver) = unbounded_channel();
+        let port = Self {
+            process: Process::current(),
+            generation,
+            commands,
+            wake,
+            queue: Mutex::new(Vec::new()),
+            ended: OnceLock::new(),
+        };
+        (port, receiver)
+    }
+
+    /// The process that it belongs to.
+    pub(crate) const fn process(&self) -> Process {
+        self.process
+    }
+
+    /// How many forks lie between the process that made the client and its own.
+    pub(crate) const fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Whether it is a parent's, of which this process is a fork.
+    pub(crate) fn is_inherited(&self) -> bool {
+        !self.process.is_current()
+    }
+
+    pub(crate) fn wake(&self) -> Option<Wake> {
+        self.wake.clone()
+    }
+
+    /// Hands a command to the engine. Gives it back, and what to answer, if that has ended.
+    pub(crate) fn send(&self, command: Command) -> Result<(), Box<(Command, Error)>> {
+        self.commands.send(command).map_err(|returned| {
+            let error = self.ended.get().cloned().unwrap_or_else(closed);
+            Box::new((returned.0, error))
+        })
+    }
+
+    /// The engine says what operations get from now on.
+    pub(crate) fn end(&self, error: Error) {
+        let _ = self.ended.set(error);
+    }
+
+    /// Answers a command that comes after the engine's end.
+    pub(crate) fn answer_ended(&self, command: Command, error: &Error) {
+        let (sink, result) = match command {
+            Command::Run {
+                op: Checked::Close,
+                sink,
+                ..
+            } => (sink, Ok(Completion::Closed)),
+            Command::Run {
+                op: Checked::Refused(error),
+                sink,
+                ..
+            } => (sink, Err(error)),
+            Command::Run { op, sink, .. } => (sink, Err(retold(error, op.operation(), error.message()))),
+            Command::AwaitConnected(sink) => (sink, Err(error.clone())),
+            Command::Cancel { .. } | Command::Shutdown => return,
+        };
+        match sink {
+            Sink::Queue(request) => self.publish(&mut vec![Event::Completed { request, result }]),
+            Sink::Slot(slot) => drop(slot.complete(result)),
+            Sink::Discard => {}
+        }
+    }
+
+    /// Queues a batch of events, with at most one wake-up.
+    pub(crate) fn publish(&self, events: &mut Vec<Event>) {
+        if events.is_empty() {
+            return;
+        }
+        let Some(wake) = &self.wake else {
+            events.clear();
+            return;
+        };
+        let was_empty = {
+            let mut queue = self.queue();
+            let was_empty = queue.is_empty();
+            queue.append(events);
+            was_empty
+        };
+        if was_empty {
+            wake();
+        }
+    }
+
+    /// Takes all queued events, in order.
+    pub(crate) fn drain(&self, into: &mut Vec<Event>) {
+        let mut queue = self.queue();
+        if into.is_empty() {
+            mem::swap(&mut *queue, into);
+        } else {
+            into.append(&mut queue);
+        }
+    }
+
+    /// Takes a request's event out of the queue.
+    pub(crate) fn take_event(&self, wanted: u64) -> Option<Result<Completion, Error>> {
+        let mut queue = self.queue();
+        let position = queue
+            .iter()
+            .position(|event| matches!(event, Event::Completed { request, .. } if *request == wanted))?;
+        match queue.remove(position) {
+            Event::Completed { result, .. } => Some(result),
+            Event::Lost { .. } => None,
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Vec<Event>> {
+        // Nothing panics while holding it; if something did, the queue is whole.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,73 @@
+//! What an engine is told.
+
+use std::sync::Arc;
+
+use leasehold_protocol::{AcquireRequest, Context, Error, Kind, LeaseDuration, LeaseId, LockName, Operation, Permits};
+
+use super::slot::Slot;
+
+/// What an engine is told.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Run {
+        request: u64,
+        op: Checked,
+        sink: Sink,
+    },
+    /// Answered when it is known whether the server can be reached.
+    AwaitConnected(Sink),
+    /// The caller of a request went away.
+    Cancel {
+        request: u64,
+    },
+    /// Nobody uses the client any more.
+    Shutdown,
+}
+
+/// An operation whose arguments are known to be good.
+#[derive(Debug)]
+pub(crate) enum Checked {
+    Acquire(AcquireRequest),
+    AcquireAll(Vec<AcquireRequest>),
+    Release(LeaseId),
+    ReleaseInnermost(Named, Context),
+    Extend(LeaseId, Option<LeaseDuration>),
+    Inspect(Kind, LockName),
+    ForceRelease(Kind, LockName),
+    SetLimit(Permits, LockName),
+    Held(Named, Context),
+    Close,
+    /// The arguments were refused.
+    Refused(Error),
+}
+
+/// A lock whose name was checked, or several.
+#[derive(Debug)]
+pub(crate) enum Named {
+    One(Kind, LockName),
+    All(Vec<(Kind, LockName)>),
+}
+
+impl Checked {
+    pub(crate) const fn operation(&self) -> Operation {
+        match self {
+            Self::Acquire(_) | Self::AcquireAll(_) => Operation::Acquire,
+            Self::Release(_) | Self::ReleaseInnermost(..) | Self::ForceRelease(..) | Self::Close => Operation::Release,
+            Self::Extend(..) => Operation::Extend,
+            Self::Inspect(..) | Self::Held(..) => Operation::Inspect,
+            Self::SetLimit(..) => Operation::SetLimit,
+            Self::Refused(error) => error.operation(),
+        }
+    }
+}
+
+/// Where a result goes.
+#[derive(Debug)]
+pub(crate) enum Sink {
+    /// The event queue, under this request number.
+    Queue(u64),
+    /// A caller of its own.
+    Slot(Arc<Slot>),
+    /// Nobody waits for it.
+    Discard,
+}

@@ -1,0 +1,77 @@
+//! Where one result goes, for a caller of its own.
+
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use leasehold_protocol::{Error, ErrorKind, Operation};
+
+use super::completion::Completion;
+
+/// Where one result goes, once.
+#[derive(Debug, Default)]
+pub(crate) struct Slot(Mutex<State>);
+
+#[derive(Debug, Default)]
+enum State {
+    /// Nobody looked yet.
+    #[default]
+    Empty,
+    /// Somebody is to be told.
+    Waiting(Waker),
+    Done(Result<Completion, Error>),
+    Taken,
+    /// The caller went away.
+    Abandoned,
+}
+
+impl Slot {
+    /// Puts the result in. Gives it back if the caller went away.
+    pub(crate) fn complete(&self, result: Result<Completion, Error>) -> Result<(), Result<Completion, Error>> {
+        let mut state = self.lock();
+        match &*state {
+            State::Empty | State::Waiting(_) => {}
+            State::Done(_) | State::Taken | State::Abandoned => return Err(result),
+        }
+        let before = mem::replace(&mut *state, State::Done(result));
+        drop(state);
+        if let State::Waiting(waker) = before {
+            waker.wake();
+        }
+        Ok(())
+    }
+
+    /// The result, once; until it is there, `waker` is told of it.
+    pub(crate) fn poll(&self, waker: &Waker) -> Poll<Result<Completion, Error>> {
+        let mut state = self.lock();
+        match mem::replace(&mut *state, State::Taken) {
+            State::Done(result) => Poll::Ready(result),
+            State::Waiting(known) if known.will_wake(waker) => {
+                *state = State::Waiting(known);
+                Poll::Pending
+            }
+            State::Empty | State::Waiting(_) => {
+                *state = State::Waiting(waker.clone());
+                Poll::Pending
+            }
+            State::Taken | State::Abandoned => Poll::Ready(Err(Error::new(
+                ErrorKind::InvalidArgument,
+                Operation::Acquire,
+                "the result was taken already; wait for it once",
+            ))),
+        }
+    }
+
+    /// The caller goes away; what has come already is given back.
+    pub(crate) fn abandon(&self) -> Option<Result<Completion, Error>> {
+        match mem::replace(&mut *self.lock(), State::Abandoned) {
+            State::Done(result) => Some(result),
+            State::Empty | State::Waiting(_) | State::Taken | State::Abandoned => None,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while holding it; if something did, the state is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
