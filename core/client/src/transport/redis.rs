@@ -83,12 +83,7 @@ const NODE: NodeId = NodeId(0);
 impl Redis {
     /// `first` is what a failure of the first try means; with `peers`, the server
     /// must be none of theirs.
-    pub(super) fn open(
-        settings: &Arc<Settings>,
-        target: &Target,
-        first: Failing,
-        peers: Option<Peers>,
-    ) -> Self {
+    pub(super) fn open(settings: &Arc<Settings>, target: &Target, first: Failing, peers: Option<Peers>) -> Self {
         let connector = Arc::new(Connector::new(settings, target, peers));
         Self {
             commands: LaneLink::new(&connector, settings, Lane::Command),

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leasehold_protocol::{Error, Instant, Reply, Script};
+use leasehold_protocol::{Instant, Reply, Script};
 
 use super::dial::{self, Tcp};
 use super::failure::Failure;
@@ -269,7 +269,7 @@ fn dialer(settings: &Settings, target: &Target) -> Dialer {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_protocol::ErrorKind;
+    use leasehold_protocol::{Error, ErrorKind};
 
     use super::*;
 

@@ -35,7 +35,10 @@ struct Entry {
 enum What {
     /// `is_repeated` says that its script was loaded just before it, so that it is not
     /// repeated once more.
-    Call { call: Call, is_repeated: bool },
+    Call {
+        call: Call,
+        is_repeated: bool,
+    },
     Load(Script),
     /// The question whether the server is a primary.
     Look,

@@ -233,7 +233,9 @@ impl LaneLink {
         match &self.state {
             State::Open { .. } => {
                 let silence = self.in_flight.since().map(|since| since + self.silence);
-                let look = self.look_due.filter(|_| self.is_in_use && !self.in_flight.is_repeating());
+                let look = self
+                    .look_due
+                    .filter(|_| self.is_in_use && !self.in_flight.is_repeating());
                 silence.into_iter().chain(look).min()
             }
             State::Connecting(_) => self.waiting.front().map(|waiting| waiting.since + self.patience),

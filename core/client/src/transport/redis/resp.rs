@@ -326,7 +326,11 @@ mod tests {
         ]) {
             assert_eq!(reply(sent.as_bytes()), Ok(expected), "{sent}");
         }
-        assert_eq!(reply(EVERY_KIND[18].as_bytes()), Ok(Reply::Int(5)), "what is said about it is passed over");
+        assert_eq!(
+            reply(EVERY_KIND[18].as_bytes()),
+            Ok(Reply::Int(5)),
+            "what is said about it is passed over"
+        );
         assert_eq!(
             decode(EVERY_KIND[19].as_bytes()),
             Ok(Some((
