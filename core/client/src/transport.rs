@@ -57,6 +57,6 @@ fn open_one(
 ) -> Result<Box<dyn Transport>, Error> {
     match &target.scheme {
         Scheme::Memory { name } => Ok(Box::new(memory::Memory::open(name.as_deref()))),
-        Scheme::Tcp { .. } | Scheme::Unix { .. } => Ok(Box::new(redis::Redis::open(settings, target, first, peers)?)),
+        Scheme::Tcp { .. } | Scheme::Unix { .. } => Ok(Box::new(redis::Redis::open(settings, target, first, peers))),
     }
 }

@@ -16,24 +16,30 @@
 //! it is one still is asked now and then while the client has something there.
 
 pub(super) mod connect;
+mod dial;
+mod failure;
+mod in_flight;
 mod lane;
 mod outage;
 mod permission;
+mod resp;
 mod role;
 mod subscriptions;
 mod tls;
+mod wire;
 
 use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
-use leasehold_protocol::{CallId, Error, Instant, Lane, Transmit};
+use leasehold_protocol::{CallId, Instant, Lane, Transmit};
 
 use super::interface::{NODE, Seen, Transport};
 use crate::settings::Settings;
 use crate::target::Target;
 
-use self::connect::{Connector, Failure, Peers};
+use self::connect::{Connector, Peers};
+use self::failure::Failure;
 use self::lane::LaneLink;
 use self::subscriptions::SubscriptionLink;
 
@@ -75,14 +81,9 @@ enum State {
 impl Redis {
     /// `first` is what a failure of the first try means; with `peers`, the server
     /// must be none of theirs.
-    pub(super) fn open(
-        settings: &Arc<Settings>,
-        target: &Target,
-        first: Failing,
-        peers: Option<Peers>,
-    ) -> Result<Self, Error> {
-        let connector = Arc::new(Connector::new(settings, target, peers)?);
-        Ok(Self {
+    pub(super) fn open(settings: &Arc<Settings>, target: &Target, first: Failing, peers: Option<Peers>) -> Self {
+        let connector = Arc::new(Connector::new(settings, target, peers));
+        Self {
             commands: LaneLink::new(&connector, settings, Lane::Command),
             renewals: LaneLink::new(&connector, settings, Lane::Renewal),
             subscriptions: SubscriptionLink::new(&connector, settings),
@@ -94,7 +95,7 @@ impl Redis {
             first,
             is_ready: false,
             hears: false,
-        })
+        }
     }
 
     /// Moves a lane on. Says why it has no connection any more, or still none.

@@ -1,26 +1,28 @@
 //! The connection of one lane: script calls out, replies in, in order.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use leasehold_protocol::{Call, CallError, CallId, Instant, Lane, Reply, Script};
-use redis::{Cmd, Pipeline, PushKind, RedisResult, ServerError, ServerErrorKind, Value};
+use leasehold_protocol::{Call, CallError, CallId, Instant, Lane};
 
-use super::connect::{Boxed, Calls, Connector, Failure, plain};
+use super::connect::{Boxed, Connector, Purpose};
+use super::failure::Failure;
+use super::in_flight::InFlight;
 use super::outage::{Outage, up_to};
-use super::{permission, role};
+use super::resp::Frame;
+use super::wire::Wire;
 use crate::settings::Settings;
 use crate::transport::interface::{NODE, Seen};
 
 /// A lane's connection and the calls on their way.
 ///
-/// Batches follow one another without waiting for replies. The first call of each
+/// Calls follow one another without waiting for replies. The first call of each
 /// script takes its text along. When the server does not know a script later
-/// (NOSCRIPT), nothing new is sent until all replies are in; then one batch loads
-/// what was missing and repeats the calls, so that the order of calls stands.
+/// (NOSCRIPT), nothing new is sent until all replies are in; then what was missing is
+/// loaded and the calls are repeated, so that the order of calls stands.
 pub(super) struct LaneLink {
     connector: Arc<Connector>,
     lane: Lane,
@@ -29,12 +31,8 @@ pub(super) struct LaneLink {
     is_told: bool,
     /// Calls that were not handed to a connection.
     waiting: VecDeque<Waiting>,
-    /// Batches on the connection, oldest first.
-    in_flight: VecDeque<Batch>,
-    /// Calls that were answered NOSCRIPT.
-    unknown: Vec<Call>,
-    /// Scripts whose text was sent to some server.
-    loaded: BTreeSet<Script>,
+    /// What is on the connection.
+    in_flight: InFlight,
     /// Since when there is no connection, and how often one was tried.
     outage: Outage,
     /// Something is held or waited for: the server has to be a primary.
@@ -44,36 +42,18 @@ pub(super) struct LaneLink {
     look_due: Option<Instant>,
     /// A call that could not be sent for so long is answered "disconnected".
     patience: Duration,
-    /// A connection that leaves a batch unanswered for so long is given up.
+    /// A connection that leaves a call unanswered for so long is given up.
     silence: Duration,
 }
 
 enum State {
-    Connecting(Boxed<Result<Calls, Failure>>),
-    Open { calls: Calls, since: Instant },
+    Connecting(Boxed<Result<Wire, Failure>>),
+    Open { wire: Wire, since: Instant },
 }
 
 struct Waiting {
     call: Call,
     since: Instant,
-}
-
-struct Batch {
-    calls: Vec<Call>,
-    replies: Replies,
-    sent: Instant,
-    /// The scripts that it loads; those replies come first. A call of one of them is
-    /// not repeated once more.
-    loads: Vec<Script>,
-    /// It asks the server what it is, and nothing else.
-    is_look: bool,
-}
-
-enum Replies {
-    /// Not handed to the connection: its first poll does that.
-    Unsent(Boxed<RedisResult<Vec<Value>>>),
-    Due(Boxed<RedisResult<Vec<Value>>>),
-    Here(RedisResult<Vec<Value>>),
 }
 
 /// How often a server in use is asked whether it is still a primary. Who only waits
@@ -97,12 +77,10 @@ impl LaneLink {
         Self {
             connector: Arc::clone(connector),
             lane,
-            state: State::Connecting(connector.calls(&outage, Instant::ZERO)),
+            state: State::Connecting(connector.open(Purpose::FirstCalls, &outage, Instant::ZERO)),
             is_told: false,
             waiting: VecDeque::new(),
-            in_flight: VecDeque::new(),
-            unknown: Vec::new(),
-            loaded: BTreeSet::new(),
+            in_flight: InFlight::default(),
             outage,
             is_in_use: false,
             look_due: None,
@@ -123,7 +101,7 @@ impl LaneLink {
         });
     }
 
-    /// Hands everything that waits to the connection as one batch.
+    /// Hands everything that waits to the connection in one write.
     pub(super) fn flush(&mut self, now: Instant, sent: &mut dyn FnMut(CallId)) {
         for waiting in self.waiting.iter_mut().rev() {
             if waiting.since != Instant::ZERO {
@@ -131,19 +109,24 @@ impl LaneLink {
             }
             waiting.since = now;
         }
-        if !self.unknown.is_empty() || !self.is_open() {
+        if self.in_flight.is_repeating() {
             return;
         }
+        let State::Open { wire, .. } = &mut self.state else {
+            return;
+        };
         if !self.waiting.is_empty() {
-            let calls: Vec<Call> = self.waiting.drain(..).map(|waiting| waiting.call).collect();
-            for call in &calls {
+            for waiting in self.waiting.drain(..) {
+                let call = waiting.call;
                 sent(call.id);
+                self.in_flight.call(call, now, wire.out());
             }
-            let new = scripts(&calls).filter(|script| !self.loaded.contains(script)).collect();
-            self.send(calls, new, now);
+            wire.write();
         }
         if self.is_in_use && self.look_due.is_some_and(|due| now >= due) {
-            self.look(now);
+            self.look_due = Some(now + LOOK).filter(|_| self.lane == Lane::Command);
+            self.in_flight.look(now, wire.out());
+            wire.write();
         }
     }
 
@@ -162,53 +145,6 @@ impl LaneLink {
         self.look_due = Some(self.look_due.map_or(now, |due| due.min(now)));
     }
 
-    fn send(&mut self, calls: Vec<Call>, loads: BTreeSet<Script>, now: Instant) {
-        let mut pipeline = Pipeline::with_capacity(loads.len() + calls.len());
-        for script in &loads {
-            pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text());
-        }
-        for call in &calls {
-            pipeline.add_command(evalsha(call));
-        }
-        self.loaded.extend(&loads);
-        let loads = loads.into_iter().collect();
-        self.dispatch(pipeline, calls, loads, false, now);
-    }
-
-    fn look(&mut self, now: Instant) {
-        let mut pipeline = Pipeline::with_capacity(1);
-        pipeline.add_command(role::question());
-        self.look_due = Some(now + LOOK).filter(|_| self.lane == Lane::Command);
-        self.dispatch(pipeline, Vec::new(), Vec::new(), true, now);
-    }
-
-    fn dispatch(&mut self, pipeline: Pipeline, calls: Vec<Call>, loads: Vec<Script>, is_look: bool, now: Instant) {
-        let State::Open { calls: open, .. } = &self.state else {
-            return;
-        };
-        let mut connection = open.connection.clone();
-        let count = pipeline.len();
-        self.in_flight.push_back(Batch {
-            calls,
-            replies: Replies::Unsent(Box::pin(async move {
-                connection.send_packed_commands(&pipeline, 0, count).await
-            })),
-            sent: now,
-            loads,
-            is_look,
-        });
-    }
-
-    /// Loads the scripts and repeats the calls that found none, once all replies are in.
-    fn repeat_unknown(&mut self, now: Instant) {
-        if self.unknown.is_empty() || !self.in_flight.is_empty() {
-            return;
-        }
-        let calls = mem::take(&mut self.unknown);
-        let missing = scripts(&calls).collect();
-        self.send(calls, missing, now);
-    }
-
     /// Moves the connection on. Says why, if there is none any more or still none.
     ///
     /// A connection's end is told before its calls are answered.
@@ -218,17 +154,20 @@ impl LaneLink {
             let cause = match &mut self.state {
                 State::Connecting(connecting) => match connecting.as_mut().poll(context) {
                     Poll::Pending => break,
-                    Poll::Ready(Ok(calls)) => {
-                        self.state = State::Open { calls, since: now };
+                    Poll::Ready(Ok(wire)) => {
+                        self.state = State::Open { wire, since: now };
                         // Those that were connected together do not look together.
                         self.look_due = Some(now + up_to(LOOK)).filter(|_| self.lane == Lane::Command);
                         continue;
                     }
                     Poll::Ready(Err(cause)) => cause,
                 },
-                State::Open { .. } => match self.poll_open(context, now, seen) {
-                    Ok(()) => break,
+                State::Open { wire, .. } => match poll_open(wire, &mut self.in_flight, context, now, seen) {
                     Err(cause) => cause,
+                    Ok(()) if self.in_flight.since().is_some_and(|since| now >= since + self.silence) => {
+                        Failure::unavailable(format!("no answer for {:?}", self.silence))
+                    }
+                    Ok(()) => break,
                 },
             };
             self.close(&cause, now, seen);
@@ -254,92 +193,6 @@ impl LaneLink {
         self.is_told
     }
 
-    fn poll_open(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) -> Result<(), Failure> {
-        loop {
-            self.poll_batches(context);
-            let Some(Replies::Here(_)) = self.in_flight.front().map(|batch| &batch.replies) else {
-                break;
-            };
-            if let Some(batch) = self.in_flight.pop_front() {
-                self.answered(batch, seen)?;
-                self.repeat_unknown(now);
-            }
-        }
-        if let Some(front) = self.in_flight.front()
-            && now >= front.sent + self.silence
-        {
-            return Err(Failure::unavailable(format!("no answer for {:?}", self.silence)));
-        }
-        if let State::Open { calls, .. } = &mut self.state {
-            while let Poll::Ready(news) = calls.news.poll_recv(context) {
-                if news.is_none_or(|push| push.kind == PushKind::Disconnection) {
-                    return Err(Failure::unavailable("the connection closed"));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Hands unsent batches to the connection and looks for the replies of the
-    /// oldest one; the others cannot be answered before it.
-    fn poll_batches(&mut self, context: &mut Context<'_>) {
-        for (position, batch) in self.in_flight.iter_mut().enumerate() {
-            let future = match mem::replace(&mut batch.replies, Replies::Here(Ok(Vec::new()))) {
-                Replies::Due(future) if position > 0 => {
-                    batch.replies = Replies::Due(future);
-                    continue;
-                }
-                Replies::Here(result) => {
-                    batch.replies = Replies::Here(result);
-                    continue;
-                }
-                Replies::Unsent(future) | Replies::Due(future) => future,
-            };
-            batch.poll(future, context);
-        }
-    }
-
-    fn answered(&mut self, batch: Batch, seen: &mut Vec<Seen>) -> Result<(), Failure> {
-        let values = match batch.replies {
-            Replies::Here(Ok(values)) if batch.is_look => return values.first().map_or(Ok(()), role::still_primary),
-            Replies::Here(Ok(values)) if values.len() == batch.loads.len() + batch.calls.len() => values,
-            replies => {
-                let cause = match replies {
-                    Replies::Here(Err(error)) => plain(&error),
-                    _ => "the server's replies do not match the calls".into(),
-                };
-                answer_disconnected(batch.calls, &cause, seen);
-                return Err(Failure::unavailable(cause));
-            }
-        };
-        let mut values = values.into_iter();
-        let mut refused_loads = BTreeMap::new();
-        for (script, load) in batch.loads.iter().zip(values.by_ref()) {
-            if let Value::ServerError(error) = load {
-                refused_loads.insert(*script, error);
-            }
-        }
-        let mut demotion = None;
-        for (call, value) in batch.calls.into_iter().zip(values) {
-            match value {
-                Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript) => {
-                    if batch.loads.contains(&call.script) {
-                        let error = refused_loads.get(&call.script).unwrap_or(&error);
-                        seen.push(Seen::Reply(call.id, Err(refusal(error, &call))));
-                    } else {
-                        self.unknown.push(call);
-                    }
-                }
-                Value::ServerError(error) => {
-                    demotion = role::no_primary(&error).map(Failure::demoted).or(demotion);
-                    seen.push(Seen::Reply(call.id, Err(refusal(&error, &call))));
-                }
-                value => seen.push(Seen::Reply(call.id, read(value))),
-            }
-        }
-        demotion.map_or(Ok(()), Err)
-    }
-
     /// Gives the connection up, if it is open.
     pub(super) fn give_up(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
         if self.is_open() {
@@ -354,14 +207,13 @@ impl LaneLink {
         } else {
             self.outage.failed(now);
         }
-        self.state = State::Connecting(self.connector.calls(&self.outage, now));
+        self.state = State::Connecting(self.connector.open(Purpose::Calls, &self.outage, now));
         if mem::take(&mut self.is_told) {
             seen.push(Seen::Closed(NODE, self.lane, self.connector.cause(failure)));
         }
-        for batch in mem::take(&mut self.in_flight) {
-            answer_disconnected(batch.calls, failure.cause(), seen);
+        for call in self.in_flight.take() {
+            seen.push(disconnected(&call, failure.cause()));
         }
-        answer_disconnected(mem::take(&mut self.unknown), failure.cause(), seen);
     }
 
     /// Answers what has waited too long for a connection.
@@ -372,15 +224,17 @@ impl LaneLink {
             && now >= front.since + self.patience
             && let Some(waiting) = self.waiting.pop_front()
         {
-            answer_disconnected(vec![waiting.call], cause, seen);
+            seen.push(disconnected(&waiting.call, cause));
         }
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         match &self.state {
             State::Open { .. } => {
-                let silence = self.in_flight.front().map(|batch| batch.sent + self.silence);
-                let look = self.look_due.filter(|_| self.is_in_use && self.unknown.is_empty());
+                let silence = self.in_flight.since().map(|since| since + self.silence);
+                let look = self
+                    .look_due
+                    .filter(|_| self.is_in_use && !self.in_flight.is_repeating());
                 silence.into_iter().chain(look).min()
             }
             State::Connecting(_) => self.waiting.front().map(|waiting| waiting.since + self.patience),
@@ -388,64 +242,29 @@ impl LaneLink {
     }
 }
 
-impl Batch {
-    fn poll(&mut self, mut future: Boxed<RedisResult<Vec<Value>>>, context: &mut Context<'_>) {
-        self.replies = match future.as_mut().poll(context) {
-            Poll::Ready(result) => Replies::Here(result),
-            Poll::Pending => Replies::Due(future),
-        };
+/// Takes what has come, and repeats what found no script.
+fn poll_open(
+    wire: &mut Wire,
+    in_flight: &mut InFlight,
+    context: &mut Context<'_>,
+    now: Instant,
+    seen: &mut Vec<Seen>,
+) -> Result<(), Failure> {
+    let mut demotion = Ok(());
+    while let Poll::Ready(frame) = wire.poll(context) {
+        // Nothing is listened to on this connection; a server may still tell something.
+        let Frame::Reply(reply) = frame? else { continue };
+        // The replies behind this one are as good as it is.
+        if let Err(failure) = in_flight.answered(reply, seen) {
+            demotion = demotion.and(Err(failure));
+        }
+        if in_flight.repeat(now, wire.out()) {
+            wire.write();
+        }
     }
+    demotion
 }
 
-fn answer_disconnected(calls: Vec<Call>, cause: &str, seen: &mut Vec<Seen>) {
-    seen.extend(
-        calls
-            .into_iter()
-            .map(|call| Seen::Reply(call.id, Err(CallError::Disconnected(cause.to_owned())))),
-    );
-}
-
-fn scripts(calls: &[Call]) -> impl Iterator<Item = Script> {
-    calls.iter().map(|call| call.script)
-}
-
-fn evalsha(call: &Call) -> Cmd {
-    let mut command = Cmd::with_capacity(3 + call.keys.len() + call.args.len(), 256);
-    command.arg("EVALSHA").arg(call.script.sha1()).arg(call.keys.len());
-    for part in call.keys.iter().chain(&call.args) {
-        command.arg(&**part);
-    }
-    command
-}
-
-/// A value as the session knows it.
-fn read(value: Value) -> Result<Reply, CallError> {
-    Ok(match value {
-        Value::ServerError(error) => return Err(server_error(&error)),
-        Value::Int(number) => Reply::Int(number),
-        Value::Boolean(flag) => Reply::Int(flag.into()),
-        Value::BulkString(bytes) => Reply::Bytes(bytes),
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Reply::Bytes(text.into_bytes()),
-        Value::Okay => Reply::Bytes(b"OK".to_vec()),
-        Value::Double(number) => Reply::Bytes(number.to_string().into_bytes()),
-        Value::Array(items) | Value::Set(items) => Reply::Array(items.into_iter().map(read).collect::<Result<_, _>>()?),
-        Value::Map(pairs) => Reply::Array(
-            pairs
-                .into_iter()
-                .flat_map(|(key, value)| [read(key), read(value)])
-                .collect::<Result<_, _>>()?,
-        ),
-        Value::Attribute { data, .. } => return read(*data),
-        _ => Reply::Nil,
-    })
-}
-
-/// The server's answer to a call that is an error.
-fn refusal(error: &ServerError, call: &Call) -> CallError {
-    let missing = permission::missing(error.code(), error.details().unwrap_or_default(), call);
-    missing.unwrap_or_else(|| server_error(error))
-}
-
-fn server_error(error: &ServerError) -> CallError {
-    CallError::server(error.code(), error.details().unwrap_or_default())
+fn disconnected(call: &Call, cause: &str) -> Seen {
+    Seen::Reply(call.id, Err(CallError::Disconnected(cause.to_owned())))
 }

@@ -50,11 +50,6 @@ impl Outage {
         self.since.get_or_insert(now);
     }
 
-    /// Whether there never was one, nor a try.
-    pub(super) const fn is_first_try(&self) -> bool {
-        self.failures == 0
-    }
-
     /// How long to wait before the next try. At random, from the first one on: many
     /// clients that lost one server do not come back in step.
     pub(super) fn pause(&self) -> Duration {

@@ -6,8 +6,15 @@
 
 use leasehold_protocol::{Call, CallError, Script};
 
-/// The server's answer to a call, if it is that a right is missing.
-pub(super) fn missing(code: &str, message: &str, call: &Call) -> Option<CallError> {
+use super::resp::ServerError;
+
+/// The server's answer to a call that is an error.
+pub(super) fn explained(error: &ServerError, call: &Call) -> CallError {
+    missing(&error.code, &error.message, call).unwrap_or_else(|| error.to_call_error())
+}
+
+/// The same, if it is that a right is missing.
+fn missing(code: &str, message: &str, call: &Call) -> Option<CallError> {
     // Texts are compared here because Redis 6.2 and 7.0 give these errors no code of their own.
     let in_script =
         message.contains("The user executing the script can't") || message.contains("ACL failure in script");

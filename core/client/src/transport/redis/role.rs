@@ -5,10 +5,10 @@
 //! keeps its connections. Then every connection to it is given up, and the address and
 //! the next greeting decide again.
 
-use leasehold_protocol::CallError;
-use redis::{Cmd, ServerError, Value};
+use leasehold_protocol::{CallError, Reply};
 
-use super::connect::Failure;
+use super::failure::Failure;
+use super::resp::{ServerError, text};
 
 /// What a server's greeting says of it.
 #[derive(Debug, Default)]
@@ -19,23 +19,19 @@ pub(super) struct Greeting<'a> {
 }
 
 /// The question that a greeting answers. Every user may ask it, whatever its rights.
-pub(super) fn question() -> Cmd {
-    redis::cmd("HELLO")
-}
+pub(super) const QUESTION: &[u8] = b"HELLO";
 
 impl<'a> Greeting<'a> {
-    pub(super) fn read(hello: &'a Value) -> Self {
-        let pairs: Vec<(&Value, &Value)> = match hello {
-            Value::Map(pairs) => pairs.iter().map(|(key, value)| (key, value)).collect(),
-            Value::Array(items) => items.chunks_exact(2).map(|pair| (&pair[0], &pair[1])).collect(),
-            _ => Vec::new(),
-        };
+    pub(super) fn read(hello: &'a Reply) -> Self {
         let mut greeting = Self::default();
-        for (key, value) in pairs {
-            match text(key) {
-                Some("version") => greeting.version = text(value),
-                Some("mode") => greeting.mode = text(value),
-                Some("role") => greeting.role = text(value),
+        let Reply::Array(items) = hello else {
+            return greeting;
+        };
+        for pair in items.chunks_exact(2) {
+            match text(&pair[0]) {
+                Some("version") => greeting.version = text(&pair[1]),
+                Some("mode") => greeting.mode = text(&pair[1]),
+                Some("role") => greeting.role = text(&pair[1]),
                 _ => {}
             }
         }
@@ -48,11 +44,11 @@ impl<'a> Greeting<'a> {
 }
 
 /// Looks at the answer of a server that was a primary when it was connected to.
-pub(super) fn still_primary(answer: &Value) -> Result<(), Failure> {
+pub(super) fn still_primary(answer: &Result<Reply, ServerError>) -> Result<(), Failure> {
     match answer {
-        Value::ServerError(error) => no_primary(error).map_or(Ok(()), |code| Err(Failure::demoted(code))),
-        hello if Greeting::read(hello).is_replica() => Err(Failure::demoted("its role is that of a replica")),
-        _ => Ok(()),
+        Err(error) => no_primary(error).map_or(Ok(()), |code| Err(Failure::demoted(code))),
+        Ok(hello) if Greeting::read(hello).is_replica() => Err(Failure::demoted("its role is that of a replica")),
+        Ok(_) => Ok(()),
     }
 }
 
@@ -60,17 +56,9 @@ pub(super) fn still_primary(answer: &Value) -> Result<(), Failure> {
 pub(super) fn no_primary(error: &ServerError) -> Option<&'static str> {
     const CODES: [&str; 2] = ["READONLY", "MASTERDOWN"];
     // Redis 6.2 gives the error of a command in a script no code of its own: it stands in the text.
-    match CallError::server(error.code(), error.details().unwrap_or_default()) {
+    match error.to_call_error() {
         CallError::Server { code, .. } => CODES.into_iter().find(|known| *known == code),
         CallError::Disconnected(_) => None,
-    }
-}
-
-pub(super) fn text(value: &Value) -> Option<&str> {
-    match value {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text),
-        _ => None,
     }
 }
 
@@ -79,9 +67,10 @@ mod tests {
     use super::*;
 
     fn error(line: &str) -> ServerError {
-        match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()) {
-            Ok(Value::ServerError(error)) => error,
-            other => panic!("{other:?}"),
+        let (code, message) = line.split_once(' ').unwrap();
+        ServerError {
+            code: code.into(),
+            message: message.into(),
         }
     }
 

@@ -3,17 +3,17 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::mem;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::Stream;
-use leasehold_protocol::Instant;
-use redis::RedisResult;
+use leasehold_protocol::{Instant, Reply};
 
-use super::connect::{Boxed, Connector, Failure, Listening, plain};
+use super::connect::{Boxed, Connector, Purpose};
+use super::failure::Failure;
 use super::outage::Outage;
+use super::resp::{self, Frame};
+use super::wire::Wire;
 use crate::settings::Settings;
 use crate::transport::interface::{NODE, Seen};
 
@@ -34,30 +34,23 @@ enum State {
     /// There is none, and none is tried while the server cannot be asked either: where
     /// the next one leads, the greeting of a lane has decided then.
     Waiting,
-    Connecting(Boxed<Result<Listening, Failure>>),
+    Connecting(Boxed<Result<Wire, Failure>>),
     Open(Box<Open>),
 }
 
 struct Open {
-    listening: Listening,
+    wire: Wire,
     since: Instant,
-    /// Requests whose confirmation is due, oldest first.
-    requests: VecDeque<Request>,
+    /// Commands whose answer is due, oldest first.
+    asked: VecDeque<Asked>,
     ping_due: Instant,
     ping_unanswered_since: Option<Instant>,
 }
 
-struct Request {
-    what: Asked,
-    confirmation: Boxed<RedisResult<()>>,
-    /// It was polled once, which hands it to the connection.
-    is_sent: bool,
-    result: Option<RedisResult<()>>,
-}
-
+/// A command on the connection.
 enum Asked {
-    Subscribe(Vec<Arc<[u8]>>),
-    Unsubscribe,
+    /// So many channels of it are not confirmed yet.
+    Channels(usize),
     Ping,
 }
 
@@ -68,22 +61,24 @@ enum Change {
 }
 
 impl Change {
-    fn channel(&self) -> Arc<[u8]> {
+    fn channel(&self) -> &Arc<[u8]> {
         match self {
-            Self::Subscribe(channel) | Self::Unsubscribe(channel) => Arc::clone(channel),
+            Self::Subscribe(channel) | Self::Unsubscribe(channel) => channel,
         }
     }
 }
 
 /// Channels in one command; the server is not to be busy with one for long.
 const CHANNELS: usize = 512;
+/// What is taken in one poll: others publish as fast as they like.
+const FRAMES: usize = 512;
 
 impl SubscriptionLink {
     pub(super) fn new(connector: &Arc<Connector>, settings: &Settings) -> Self {
         let outage = Outage::default();
         Self {
             connector: Arc::clone(connector),
-            state: State::Connecting(connector.listening(&outage, Instant::ZERO)),
+            state: State::Connecting(connector.open(Purpose::Subscriptions, &outage, Instant::ZERO)),
             wanted: BTreeSet::new(),
             changes: Vec::new(),
             outage,
@@ -114,12 +109,13 @@ impl SubscriptionLink {
             for some in run.chunks(CHANNELS) {
                 let channels = some.iter().map(Change::channel);
                 match some.first() {
-                    Some(Change::Subscribe(_)) => open.subscribe(channels.collect()),
-                    Some(Change::Unsubscribe(_)) => open.unsubscribe(channels.collect()),
+                    Some(Change::Subscribe(_)) => open.ask(b"SUBSCRIBE", channels),
+                    Some(Change::Unsubscribe(_)) => open.ask(b"UNSUBSCRIBE", channels),
                     None => {}
                 }
             }
         }
+        open.wire.write();
     }
 
     pub(super) const fn is_open(&self) -> bool {
@@ -131,12 +127,12 @@ impl SubscriptionLink {
         loop {
             match &mut self.state {
                 State::Waiting if is_reachable => {
-                    self.state = State::Connecting(self.connector.listening(&self.outage, now));
+                    self.state = State::Connecting(self.connector.open(Purpose::Subscriptions, &self.outage, now));
                 }
                 State::Waiting => return,
                 State::Connecting(connecting) => match connecting.as_mut().poll(context) {
                     Poll::Pending => return,
-                    Poll::Ready(Ok(listening)) => self.opened(listening, now),
+                    Poll::Ready(Ok(wire)) => self.opened(wire, now),
                     Poll::Ready(Err(_)) => {
                         self.outage.failed(now);
                         self.state = State::Waiting;
@@ -158,11 +154,11 @@ impl SubscriptionLink {
         }
     }
 
-    fn opened(&mut self, listening: Listening, now: Instant) {
+    fn opened(&mut self, wire: Wire, now: Instant) {
         let mut open = Box::new(Open {
-            listening,
+            wire,
             since: now,
-            requests: VecDeque::new(),
+            asked: VecDeque::new(),
             ping_due: now + self.ping,
             ping_unanswered_since: None,
         });
@@ -170,8 +166,9 @@ impl SubscriptionLink {
         self.changes.clear();
         let wanted: Vec<Arc<[u8]>> = self.wanted.iter().cloned().collect();
         for channels in wanted.chunks(CHANNELS) {
-            open.subscribe(channels.to_vec());
+            open.ask(b"SUBSCRIBE", channels.iter());
         }
+        open.wire.write();
         self.state = State::Open(open);
     }
 
@@ -187,31 +184,15 @@ impl SubscriptionLink {
 }
 
 impl Open {
-    fn subscribe(&mut self, channels: Vec<Arc<[u8]>>) {
-        let mut sink = self.listening.sink.clone();
-        let names: Vec<Vec<u8>> = channels.iter().map(|channel| channel.to_vec()).collect();
-        self.request(
-            Asked::Subscribe(channels),
-            Box::pin(async move { sink.subscribe(names).await }),
-        );
-    }
-
-    fn unsubscribe(&mut self, channels: Vec<Arc<[u8]>>) {
-        let mut sink = self.listening.sink.clone();
-        let names: Vec<Vec<u8>> = channels.iter().map(|channel| channel.to_vec()).collect();
-        self.request(
-            Asked::Unsubscribe,
-            Box::pin(async move { sink.unsubscribe(names).await }),
-        );
-    }
-
-    fn request(&mut self, what: Asked, confirmation: Boxed<RedisResult<()>>) {
-        self.requests.push_back(Request {
-            what,
-            confirmation,
-            is_sent: false,
-            result: None,
-        });
+    fn ask<'a>(&mut self, command: &[u8], channels: impl ExactSizeIterator<Item = &'a Arc<[u8]>>) {
+        let out = self.wire.out();
+        let count = channels.len();
+        resp::begin(out, 1 + count);
+        resp::bulk(out, command);
+        for channel in channels {
+            resp::bulk(out, channel);
+        }
+        self.asked.push_back(Asked::Channels(count));
     }
 
     fn poll(
@@ -227,72 +208,60 @@ impl Open {
             }
             None if now >= self.ping_due => {
                 self.ping_unanswered_since = Some(now);
-                let mut sink = self.listening.sink.clone();
-                let confirmation = Box::pin(async move { sink.ping::<redis::Value>().await.map(|_| ()) });
-                self.request(Asked::Ping, confirmation);
+                resp::command(self.wire.out(), [b"PING".as_slice()].into_iter());
+                self.asked.push_back(Asked::Ping);
             }
             _ => {}
         }
-        for (position, request) in self.requests.iter_mut().enumerate() {
-            // Behind the first one it is polled once only, to be sent in order.
-            if request.result.is_none() && (position == 0 || !request.is_sent) {
-                request.poll(context);
-            }
-        }
-        while let Some(front) = self.requests.front_mut() {
-            if front.result.is_none() {
-                front.poll(context);
-            }
-            let Some(result) = front.result.take() else { break };
-            let Some(request) = self.requests.pop_front() else {
-                break;
-            };
-            self.confirmed(request.what, result, now, ping, seen)?;
-        }
-        loop {
-            match Pin::new(&mut self.listening.messages).poll_next(context) {
-                Poll::Ready(Some(message)) => seen.push(Seen::Message(
-                    NODE,
-                    message.get_channel_name().as_bytes().into(),
-                    message.get_payload_bytes().to_vec(),
-                )),
-                Poll::Ready(None) => return Err(Failure::unavailable("the subscriptions' connection closed")),
+        for _ in 0..FRAMES {
+            match self.wire.poll(context) {
+                Poll::Ready(Ok(Frame::Push(parts))) => self.pushed(parts, seen),
+                Poll::Ready(Ok(Frame::Reply(_))) => self.answered(now, ping)?,
+                Poll::Ready(Err(failure)) => return Err(failure),
                 Poll::Pending => return Ok(()),
             }
         }
-    }
-
-    fn confirmed(
-        &mut self,
-        what: Asked,
-        result: RedisResult<()>,
-        now: Instant,
-        ping: Duration,
-        seen: &mut Vec<Seen>,
-    ) -> Result<(), Failure> {
-        match (what, result) {
-            (_, Err(error)) if error.is_unrecoverable_error() || error.is_io_error() => {
-                return Err(Failure::unavailable(plain(&error)));
-            }
-            (Asked::Subscribe(channels), Ok(())) => {
-                seen.extend(channels.into_iter().map(|channel| Seen::Subscribed(NODE, channel)));
-            }
-            // Refused, by an ACL perhaps: the waiters poll.
-            (Asked::Subscribe(_), Err(_)) | (Asked::Unsubscribe, _) => {}
-            (Asked::Ping, _) => {
-                self.ping_unanswered_since = None;
-                self.ping_due = now + ping;
-            }
-        }
+        context.waker().wake_by_ref();
         Ok(())
     }
-}
 
-impl Request {
-    fn poll(&mut self, context: &mut Context<'_>) {
-        self.is_sent = true;
-        if let Poll::Ready(result) = self.confirmation.as_mut().poll(context) {
-            self.result = Some(result);
+    /// A message, or the confirmation of one channel.
+    fn pushed(&mut self, parts: Vec<Reply>, seen: &mut Vec<Seen>) {
+        let mut parts = parts.into_iter();
+        let (Some(Reply::Bytes(kind)), Some(Reply::Bytes(channel))) = (parts.next(), parts.next()) else {
+            return;
+        };
+        match (kind.as_slice(), parts.next()) {
+            (b"message", Some(Reply::Bytes(payload))) => seen.push(Seen::Message(NODE, channel.into(), payload)),
+            (b"subscribe", _) => {
+                self.confirmed();
+                seen.push(Seen::Subscribed(NODE, channel.into()));
+            }
+            (b"unsubscribe", _) => self.confirmed(),
+            _ => {}
+        }
+    }
+
+    fn confirmed(&mut self) {
+        if let Some(Asked::Channels(left)) = self.asked.front_mut() {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                self.asked.pop_front();
+            }
+        }
+    }
+
+    /// A ping's answer; or an error: the channels were refused, by an ACL perhaps, and their
+    /// waiters poll.
+    fn answered(&mut self, now: Instant, ping: Duration) -> Result<(), Failure> {
+        match self.asked.pop_front() {
+            Some(Asked::Ping) => {
+                self.ping_unanswered_since = None;
+                self.ping_due = now + ping;
+                Ok(())
+            }
+            Some(Asked::Channels(_)) => Ok(()),
+            None => Err(Failure::unavailable("the server answers what was not asked")),
         }
     }
 }

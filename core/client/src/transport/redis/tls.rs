@@ -11,28 +11,22 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::future::select_ok;
-use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use rustls::client::ResolvesClientCert;
 use rustls::pki_types::{ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 use rustls::{AlertDescription, CertificateError, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::connect::Failure;
+use super::dial::Tcp;
+use super::failure::Failure;
 use crate::tls::{CA, CERT, KEY, Tls, TlsFiles};
 
 /// Opens TLS connections to one server.
 pub(super) struct TlsDialer {
-    host: String,
-    port: u16,
-    keepalive: TcpKeepalive,
-    /// How long sent bytes may stay unconfirmed.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux has it"))]
-    silence: Duration,
+    tcp: Tcp,
     tls: Mutex<Arc<Tls>>,
 }
 
@@ -57,31 +51,25 @@ pub(super) struct TlsOutcome {
 const FRESH: Duration = Duration::from_secs(10);
 
 impl TlsDialer {
-    pub(super) fn new(host: &str, port: u16, tls: &Tls, keepalive: TcpKeepalive, silence: Duration) -> Self {
+    pub(super) fn new(tcp: Tcp, tls: &Tls) -> Self {
         Self {
-            host: host.to_owned(),
-            port,
-            keepalive,
-            silence,
+            tcp,
             tls: Mutex::new(Arc::new(tls.clone())),
         }
     }
 
     pub(super) async fn connect(&self) -> Result<(Stream, Arc<TlsOutcome>), Failure> {
-        let name = ServerName::try_from(self.host.clone()).map_err(|_| {
+        let name = ServerName::try_from(self.tcp.host.clone()).map_err(|_| {
             Failure::misconfigured("no certificate can be for this host's name; use another name of it")
         })?;
         let outcome = Arc::new(TlsOutcome {
             tls: self.tls().await,
-            host: self.host.clone(),
+            host: self.tcp.host.clone(),
             was_asked: AtomicBool::new(false),
             end: OnceLock::new(),
         });
         let config = outcome.tls.config(Arc::clone(&outcome) as Arc<dyn ResolvesClientCert>);
-        let tcp = self
-            .dial()
-            .await
-            .map_err(|error| Failure::unavailable(error.to_string()))?;
+        let tcp = self.tcp.connect().await?;
         match TlsConnector::from(config).connect(name, tcp).await {
             Ok(inner) => {
                 let stream = Stream {
@@ -112,23 +100,6 @@ impl TlsDialer {
             }
             _ => known,
         }
-    }
-
-    async fn dial(&self) -> io::Result<TcpStream> {
-        let tries: Vec<_> = lookup_host((self.host.as_str(), self.port))
-            .await?
-            .map(|address| Box::pin(TcpStream::connect(address)))
-            .collect();
-        if tries.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
-        }
-        let (tcp, _) = select_ok(tries).await?;
-        tcp.set_nodelay(true)?;
-        let socket = SockRef::from(&tcp);
-        socket.set_tcp_keepalive(&self.keepalive)?;
-        #[cfg(target_os = "linux")]
-        socket.set_tcp_user_timeout(Some(self.silence))?;
-        Ok(tcp)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Arc<Tls>> {

@@ -1,0 +1,184 @@
+//! Why there is no connection.
+
+use std::fmt;
+use std::io;
+
+use leasehold_protocol::{Error, ErrorKind, Operation};
+
+use super::resp::ServerError;
+
+/// Why there is no connection.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    kind: ErrorKind,
+    cause: String,
+    /// The cause has words that the server chose.
+    quotes: bool,
+    /// The server was a primary and is none any more.
+    is_demotion: bool,
+}
+
+/// Letters of a secret by which its repetition is noticed.
+const SHOWN_START: usize = 8;
+
+impl Failure {
+    pub(super) fn unavailable(cause: impl Into<String>) -> Self {
+        Self {
+            kind: ErrorKind::Unavailable,
+            cause: cause.into(),
+            quotes: false,
+            is_demotion: false,
+        }
+    }
+
+    pub(super) fn misconfigured(cause: impl Into<String>) -> Self {
+        Self {
+            kind: ErrorKind::Misconfigured,
+            ..Self::unavailable(cause)
+        }
+    }
+
+    /// The server is a replica.
+    pub(super) fn replica() -> Self {
+        Self::misconfigured("the server is a replica, which cannot grant locks (READONLY); connect to its primary")
+    }
+
+    pub(super) fn too_old(version: &str) -> Self {
+        Self::misconfigured(format!(
+            "the server's version is {version}; Redis 6.2 or Valkey 7.2 is the oldest that works"
+        ))
+    }
+
+    /// The server was a primary when it was connected to, and says that it is none any more.
+    pub(super) fn demoted(said: &str) -> Self {
+        Self {
+            is_demotion: true,
+            ..Self::unavailable(format!("the server is a replica now, and no primary any more ({said})"))
+        }
+    }
+
+    /// Whether the server is no primary any more.
+    pub(super) const fn is_demotion(&self) -> bool {
+        self.is_demotion
+    }
+
+    /// The same with words that the server chose.
+    fn quoting(mut self) -> Self {
+        self.quotes = true;
+        self
+    }
+
+    /// The same without the server's words, if they repeat one of the secrets: a server
+    /// that does not know a command may answer with its arguments, cut off somewhere.
+    pub(super) fn without(mut self, secrets: &[String]) -> Self {
+        if !self.quotes {
+            return self;
+        }
+        for user in secrets {
+            // In this place there is always the user's name.
+            self.cause = self.cause.replace(&format!("User {user} has"), "it has");
+        }
+        let repeats = |secret: &String| {
+            let start: String = secret.chars().take(SHOWN_START).collect();
+            !start.is_empty() && self.cause.contains(&start)
+        };
+        if secrets.iter().any(repeats) {
+            self.cause = "the server's answer is an error that repeats the user name or password, and is not shown; \
+                          is it Redis or Valkey?"
+                .into();
+        }
+        self
+    }
+
+    /// Whether the server said nothing at all, and another time may.
+    pub(super) fn is_without_answer(&self) -> bool {
+        !self.is_lasting() && !self.quotes
+    }
+
+    /// Whether another try would fail the same way.
+    pub(super) fn is_lasting(&self) -> bool {
+        self.kind != ErrorKind::Unavailable
+    }
+
+    pub(super) fn cause(&self) -> &str {
+        &self.cause
+    }
+
+    pub(super) fn into_error(self, node: &str) -> Error {
+        let advice = match self.kind {
+            ErrorKind::Unavailable => "; is the server running, and the address right?",
+            _ => "",
+        };
+        Error::new(self.kind, Operation::Connect, format!("{node}: {}{advice}", self.cause))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.cause)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::unavailable(error.to_string())
+    }
+}
+
+/// What a server answered while a connection was made.
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Self {
+        match error.code.as_str() {
+            "WRONGPASS" => Self::misconfigured("the server refused the user name or password; correct the URL"),
+            "NOAUTH" => Self::misconfigured("the server wants a password; put one into the URL"),
+            "NOPERM" => Self::misconfigured(format!(
+                "the server's user lacks a permission ({}); see the documentation for the ACL",
+                error.message
+            ))
+            .quoting(),
+            // Texts are compared because these errors have no code. This one passes when others leave.
+            "ERR" if error.message.starts_with("max number of clients") => {
+                Self::unavailable("max number of clients reached")
+            }
+            "ERR" if error.message.starts_with("unknown command `HELLO`") => Self::too_old("below 6"),
+            "ERR" => Self::misconfigured(format!("the server refused the connection: {error}")).quoting(),
+            _ => Self::unavailable(error.to_string()).quoting(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(code: &str, message: &str) -> Failure {
+        Failure::from(ServerError {
+            code: code.into(),
+            message: message.into(),
+        })
+    }
+
+    #[test]
+    fn a_servers_words_are_withheld_if_they_repeat_the_password() {
+        let secrets = ["sesame-open-and-more".to_owned()];
+        let echo = said("ERR", "wrong arguments: '3' 'AUTH' 'default' 'sesame-op").without(&secrets);
+        assert!(!echo.cause().contains("sesame"), "{echo}");
+        let loading = said("LOADING", "come back later").without(&secrets);
+        assert_eq!(loading.cause(), "LOADING come back later");
+        let ours = Failure::unavailable("no answer within 1s").without(&["no answer".into()]);
+        assert_eq!(ours.cause(), "no answer within 1s");
+    }
+
+    #[test]
+    fn a_server_that_takes_no_more_connections_may_take_one_later() {
+        let failure = said("ERR", "max number of clients reached");
+        assert!(!failure.is_lasting(), "{failure}");
+        assert_eq!(failure.cause(), "max number of clients reached");
+    }
+
+    #[test]
+    fn a_server_that_does_not_know_the_greeting_is_too_old() {
+        let failure = said("ERR", "unknown command `HELLO`, with args beginning with: `3`, ");
+        assert!(failure.is_lasting() && failure.cause().contains("below 6"), "{failure}");
+    }
+}

@@ -1,0 +1,167 @@
+//! What was sent on a lane's connection and has no reply yet, oldest first.
+//!
+//! ```text
+//!   call ─► Call ── reply ─► told ── NOSCRIPT ─► unknown ── all others are answered ─► Load, Call
+//!   load ─► Load ── OK / refused: the calls behind it that find no script are told why
+//!   look ─► Look ── a replica: the connection is of no use any more
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem;
+
+use leasehold_protocol::{Call, Instant, Reply, Script};
+
+use super::failure::Failure;
+use super::resp::{self, ServerError};
+use super::{permission, role};
+use crate::transport::interface::Seen;
+
+#[derive(Default)]
+pub(super) struct InFlight {
+    entries: VecDeque<Entry>,
+    /// Calls that were answered NOSCRIPT.
+    unknown: Vec<Call>,
+    /// Scripts whose text was sent to some server.
+    loaded: BTreeSet<Script>,
+    /// Scripts that the server did not take when they were sent last.
+    refused: BTreeMap<Script, ServerError>,
+}
+
+struct Entry {
+    what: What,
+    sent: Instant,
+}
+
+enum What {
+    /// `is_repeated` says that its script was loaded just before it, so that it is not
+    /// repeated once more.
+    Call {
+        call: Call,
+        is_repeated: bool,
+    },
+    Load(Script),
+    /// The question whether the server is a primary.
+    Look,
+}
+
+impl InFlight {
+    /// Since when the oldest waits.
+    pub(super) fn since(&self) -> Option<Instant> {
+        self.entries.front().map(|entry| entry.sent)
+    }
+
+    /// Whether calls wait for their script: no others may go before them.
+    pub(super) fn is_repeating(&self) -> bool {
+        !self.unknown.is_empty()
+    }
+
+    /// Writes a call; before the first one of a script its text.
+    pub(super) fn call(&mut self, call: Call, now: Instant, out: &mut Vec<u8>) {
+        if !self.loaded.contains(&call.script) {
+            self.load(call.script, now, out);
+        }
+        self.push_call(call, false, now, out);
+    }
+
+    fn push_call(&mut self, call: Call, is_repeated: bool, now: Instant, out: &mut Vec<u8>) {
+        resp::begin(out, 3 + call.keys.len() + call.args.len());
+        resp::bulk(out, b"EVALSHA");
+        resp::bulk(out, call.script.sha1().as_bytes());
+        resp::bulk_number(out, call.keys.len());
+        for part in call.keys.iter().chain(&call.args) {
+            resp::bulk(out, part);
+        }
+        self.push(What::Call { call, is_repeated }, now);
+    }
+
+    fn load(&mut self, script: Script, now: Instant, out: &mut Vec<u8>) {
+        self.loaded.insert(script);
+        let parts: [&[u8]; 3] = [b"SCRIPT", b"LOAD", script.text().as_bytes()];
+        resp::command(out, parts.into_iter());
+        self.push(What::Load(script), now);
+    }
+
+    /// Writes the question what the server is.
+    pub(super) fn look(&mut self, now: Instant, out: &mut Vec<u8>) {
+        resp::command(out, [role::QUESTION].into_iter());
+        self.push(What::Look, now);
+    }
+
+    fn push(&mut self, what: What, now: Instant) {
+        self.entries.push_back(Entry { what, sent: now });
+    }
+
+    /// Takes the reply to the oldest.
+    ///
+    /// # Errors
+    /// The server is no primary any more, or answers what was not asked.
+    pub(super) fn answered(&mut self, reply: Result<Reply, ServerError>, seen: &mut Vec<Seen>) -> Result<(), Failure> {
+        let Some(entry) = self.entries.pop_front() else {
+            return Err(Failure::unavailable("the server's replies do not match the calls"));
+        };
+        let (call, is_repeated) = match entry.what {
+            What::Look => return role::still_primary(&reply),
+            What::Load(script) => {
+                if let Err(error) = reply {
+                    self.loaded.remove(&script);
+                    self.refused.insert(script, error);
+                } else {
+                    self.refused.remove(&script);
+                }
+                return Ok(());
+            }
+            What::Call { call, is_repeated } => (call, is_repeated),
+        };
+        let error = match reply {
+            Ok(reply) => {
+                seen.push(Seen::Reply(call.id, Ok(reply)));
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        if error.code == NO_SCRIPT {
+            let refusal = self.refused.get(&call.script);
+            if refusal.is_none() && !is_repeated {
+                self.unknown.push(call);
+                return Ok(());
+            }
+            let error = refusal.unwrap_or(&error);
+            seen.push(Seen::Reply(call.id, Err(permission::explained(error, &call))));
+            return Ok(());
+        }
+        seen.push(Seen::Reply(call.id, Err(permission::explained(&error, &call))));
+        role::no_primary(&error).map_or(Ok(()), |code| Err(Failure::demoted(code)))
+    }
+
+    /// Loads the scripts and repeats the calls that found none, once all replies are in.
+    /// True if anything was written.
+    pub(super) fn repeat(&mut self, now: Instant, out: &mut Vec<u8>) -> bool {
+        if self.unknown.is_empty() || !self.entries.is_empty() {
+            return false;
+        }
+        let calls = mem::take(&mut self.unknown);
+        let missing: BTreeSet<Script> = calls.iter().map(|call| call.script).collect();
+        for script in missing {
+            self.load(script, now, out);
+        }
+        for call in calls {
+            self.push_call(call, true, now, out);
+        }
+        true
+    }
+
+    /// Takes the calls that will have no reply, oldest first.
+    pub(super) fn take(&mut self) -> Vec<Call> {
+        self.refused.clear();
+        let mut calls = mem::take(&mut self.unknown);
+        let sent = mem::take(&mut self.entries).into_iter();
+        calls.extend(sent.filter_map(|entry| match entry.what {
+            What::Call { call, .. } => Some(call),
+            What::Load(_) | What::Look => None,
+        }));
+        calls
+    }
+}
+
+/// The server does not know the script (any more).
+const NO_SCRIPT: &str = "NOSCRIPT";

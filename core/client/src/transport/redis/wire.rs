@@ -1,0 +1,137 @@
+//! One connection: commands go out through one buffer, replies are taken one by one
+//! out of another.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::dial::Stream;
+use super::failure::Failure;
+use super::resp::{self, Frame};
+
+/// A connection. Both buffers are used again and again.
+pub(super) struct Wire {
+    stream: Box<dyn Stream>,
+    out: Vec<u8>,
+    /// How much of `out` is written.
+    written: usize,
+    /// Why nothing can be written any more. Told when all that the server sent is read: it may
+    /// have said why.
+    broken: Option<Failure>,
+    /// All of it is there to be read into; `begin..end` has come and is not taken yet.
+    input: Vec<u8>,
+    begin: usize,
+    end: usize,
+}
+
+/// What one read takes at the most, but for a frame that is longer.
+const READ: usize = 16 * 1_024;
+/// A buffer that grew beyond this in a busy moment is given back.
+const KEPT: usize = 256 * 1_024;
+
+impl Wire {
+    pub(super) fn new(stream: impl Stream + 'static) -> Self {
+        Self {
+            stream: Box::new(stream),
+            out: Vec::new(),
+            written: 0,
+            broken: None,
+            input: vec![0; READ],
+            begin: 0,
+            end: 0,
+        }
+    }
+
+    /// Where the next commands are written to; `write` or the next poll sends them.
+    pub(super) const fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    /// Sends what the socket takes now. The rest goes with the next poll, which also says
+    /// whether this failed.
+    pub(super) fn write(&mut self) {
+        let _ = self.poll_write(&mut Context::from_waker(Waker::noop()));
+    }
+
+    /// Sends all that is written.
+    fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        while self.broken.is_none() && self.written < self.out.len() {
+            let rest = &self.out[self.written..];
+            match ready!(Pin::new(&mut self.stream).poll_write(context, rest)) {
+                Ok(0) => self.broken = Some(io::Error::from(io::ErrorKind::WriteZero).into()),
+                Ok(some) => self.written += some,
+                Err(error) => self.broken = Some(error.into()),
+            }
+        }
+        self.written = 0;
+        self.out.clear();
+        self.out.shrink_to(KEPT);
+        if self.broken.is_none()
+            && let Err(error) = ready!(Pin::new(&mut self.stream).poll_flush(context))
+        {
+            self.broken = Some(error.into());
+        }
+        Poll::Ready(())
+    }
+
+    /// Takes the next frame that the server sent; sends meanwhile what is left.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Frame, Failure>> {
+        loop {
+            match resp::decode(&self.input[self.begin..self.end]) {
+                Ok(Some((frame, length))) => {
+                    self.begin += length;
+                    return Poll::Ready(Ok(frame));
+                }
+                Ok(None) => {}
+                Err(resp::Malformed) => {
+                    return Poll::Ready(Err(Failure::unavailable(
+                        "the server's answer is not what Redis or Valkey would say",
+                    )));
+                }
+            }
+            let _ = self.poll_write(context);
+            match ready!(self.poll_read(context)) {
+                Ok(0) => {
+                    let closed = || Failure::unavailable("the connection closed");
+                    return Poll::Ready(Err(self.broken.clone().unwrap_or_else(closed)));
+                }
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(Err(self.broken.clone().unwrap_or_else(|| error.into()))),
+            }
+        }
+    }
+
+    /// Reads what has come, behind what is not taken yet.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.begin == self.end {
+            (self.begin, self.end) = (0, 0);
+            if self.input.len() > KEPT {
+                self.input = vec![0; READ];
+            }
+        } else if self.end == self.input.len() {
+            self.input.copy_within(self.begin..self.end, 0);
+            (self.begin, self.end) = (0, self.end - self.begin);
+            if self.end > self.input.len() / 2 {
+                self.input.resize(self.input.len() * 2, 0);
+            }
+        }
+        let mut buffer = ReadBuf::new(&mut self.input[self.end..]);
+        ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer))?;
+        let some = buffer.filled().len();
+        self.end += some;
+        Poll::Ready(Ok(some))
+    }
+
+    /// Waits for the reply of a command, while only that and others of the same caller
+    /// are open.
+    pub(super) async fn reply(&mut self) -> Result<Result<leasehold_protocol::Reply, resp::ServerError>, Failure> {
+        loop {
+            if let Frame::Reply(reply) = poll_fn(|context| self.poll(context)).await? {
+                return Ok(reply);
+            }
+        }
+    }
+}
