@@ -86,10 +86,13 @@ impl Port {
 
     /// Hands a command to the engine. Gives it back, and what to answer, if that has ended.
     pub(crate) fn send(&self, command: Command) -> Result<(), Box<(Command, Error)>> {
-        self.commands.send(command).map_err(|returned| {
-            let error = self.ended.get().cloned().unwrap_or_else(closed);
-            Box::new((returned, error))
-        })
+        match self.commands.send(command) {
+            None => Ok(()),
+            Some(returned) => {
+                let error = self.ended.get().cloned().unwrap_or_else(closed);
+                Err(Box::new((returned, error)))
+            }
+        }
     }
 
     /// The engine says what operations get from now on.

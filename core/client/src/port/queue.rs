@@ -35,10 +35,10 @@ pub(super) fn queue() -> (Sender, Commands) {
 
 impl Sender {
     /// Gives the command back if nobody takes it any more.
-    pub(super) fn send(&self, command: Command) -> Result<(), Command> {
+    pub(super) fn send(&self, command: Command) -> Option<Command> {
         let mut state = self.0.lock();
         if state.is_closed {
-            return Err(command);
+            return Some(command);
         }
         state.commands.push_back(command);
         let waker = state.waker.take();
@@ -47,7 +47,7 @@ impl Sender {
         if let Some(waker) = waker {
             waker.wake();
         }
-        Ok(())
+        None
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
 
     fn send(sender: &Sender, requests: std::ops::Range<u64>) {
         for request in requests {
-            sender.send(Command::Cancel { request }).unwrap();
+            assert!(sender.send(Command::Cancel { request }).is_none());
         }
     }
 
@@ -171,10 +171,10 @@ mod tests {
         let (sender, commands) = queue();
         send(&sender, 0..1);
         commands.close();
-        assert!(sender.send(Command::Cancel { request: 1 }).is_err());
+        assert!(sender.send(Command::Cancel { request: 1 }).is_some());
         assert!(matches!(commands.take_left(), Some(Command::Cancel { request: 0 })));
         assert!(commands.take_left().is_none());
         drop(commands);
-        assert!(sender.send(Command::Cancel { request: 2 }).is_err());
+        assert!(sender.send(Command::Cancel { request: 2 }).is_some());
     }
 }
