@@ -105,11 +105,17 @@ test-long *options: (install "python-test redis-server") build-cli build-python 
 simulate *options:
     cargo run --release --locked --quiet --package leasehold-simulator -- "$@"
 
-# The protocol as WebAssembly, driven from Node
+# What WebAssembly needs: the protocol driven from Node, and the client without tokio
 [group('test')]
-test-wasm: (install "wasm-target node-demo redis-server")
+test-wasm: (install "wasm-target node-demo redis-server") test-driven
     cargo build --release --locked --package leasehold-wasm-check --target wasm32-unknown-unknown
     node --test ci/wasm/
+
+# The client without its feature `native`: for WebAssembly, without tokio, and turned by a test
+[group('test')]
+test-driven: (install "wasm-target")
+    ci/wasm/check
+    cargo test --locked --package leasehold --no-default-features --test driven
 
 # The Python package
 [group('test')]
@@ -230,7 +236,7 @@ lint-jvm:
 
 [group('lint')]
 lint-shell: (install "python-lint")
-    {{ venv }}/shellcheck ci/just ci/install ci/bare/enter ci/bare/root ci/support/server ci/support/certificates.sh ci/dependencies/advisories ci/transitions/check .ci/run packages/jvm/build-native.sh packages/jvm/newer-jdk.sh
+    {{ venv }}/shellcheck ci/just ci/install ci/bare/enter ci/bare/root ci/support/server ci/support/certificates.sh ci/dependencies/advisories ci/transitions/check ci/wasm/check .ci/run packages/jvm/build-native.sh packages/jvm/newer-jdk.sh
 
 # Licences, sources and exact versions of the dependencies, and the licence texts in what we ship
 [group('lint')]

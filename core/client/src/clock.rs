@@ -199,7 +199,13 @@ impl Sources for System {
     }
 }
 
-#[cfg(any(test, not(any(target_os = "linux", target_os = "android"))))]
+#[cfg(target_family = "wasm")]
+use crate::given as portable;
+
+#[cfg(all(
+    any(test, not(any(target_os = "linux", target_os = "android"))),
+    not(target_family = "wasm")
+))]
 mod portable {
     use std::sync::OnceLock;
     use std::time::{Instant, SystemTime};

@@ -1,5 +1,6 @@
 //! The engine: one thread for each client, which owns the session and the
-//! connections. No code of the program runs on it.
+//! connections. No code of the program runs on it. Without the feature `native` there
+//! is no thread: the program turns the engine itself.
 //!
 //! One turn of its loop:
 //!
@@ -9,15 +10,26 @@
 //!   the clock ─────────┘                       └─► completions: one wake-up for a batch
 //! ```
 
+mod arrived;
 mod connecting;
+#[cfg(not(feature = "native"))]
+mod driven;
+#[cfg(feature = "native")]
 mod driver;
 mod handle;
+#[cfg(feature = "native")]
 mod inbox;
 mod leases;
 mod outbox;
 mod requests;
+#[cfg(feature = "native")]
 mod spin;
+#[cfg(feature = "native")]
+mod thread;
+#[cfg(feature = "native")]
 mod timer;
 mod turn;
 
+#[cfg(not(feature = "native"))]
+pub use self::driven::{Driven, Place, Server};
 pub(crate) use self::handle::Handle;

@@ -21,6 +21,7 @@ mod operation;
 mod pending;
 
 use std::sync::Arc;
+#[cfg(feature = "native")]
 use std::time::Duration;
 
 pub use leasehold_protocol::{
@@ -31,6 +32,10 @@ pub use self::address::LockRef;
 pub use self::operation::{Acquire, Op};
 pub use self::pending::Pending;
 
+#[cfg(not(feature = "native"))]
+pub use crate::engine::{Driven, Place, Server};
+#[cfg(target_family = "wasm")]
+pub use crate::given::{Given, give};
 pub use crate::port::{Completion, Event, Lease};
 pub use crate::process::Process;
 pub use crate::settings::Options;
@@ -41,6 +46,7 @@ use crate::port::{CONNECT, Command, Sink, Slot, Wake};
 use crate::settings::Settings;
 
 /// How long a close may take, whatever the server does.
+#[cfg(feature = "native")]
 const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 
 /// One client. Cheap to clone; dropping the last clone closes it without waiting.
@@ -73,6 +79,7 @@ impl Host {
     /// `InvalidArgument` for an option out of its range or a malformed URL;
     /// `Misconfigured` for no URL at all, a scheme that this version does not
     /// know, or a file of the TLS options that is not what it should be.
+    #[cfg(feature = "native")]
     pub fn open(options: Options, wake: Box<dyn Fn() + Send + Sync>) -> Result<Self, Error> {
         let settings = Settings::check(options)?;
         Self::start_generation(settings, Some(Arc::from(wake)))
@@ -80,10 +87,28 @@ impl Host {
 
     /// A client whose owner never drains: only `start` is used, and a lost lease
     /// shows in the lease alone.
+    #[cfg(feature = "native")]
     pub(crate) fn open_quiet(options: Options) -> Result<Self, Error> {
         Self::start_generation(Settings::check(options)?, None)
     }
 
+    /// Checks the options, and makes a client whose engine the program turns. It starts to
+    /// connect at once; `wake` is as for a client with a thread of its own, and is called in a
+    /// turn or in one of this client's methods.
+    ///
+    /// # Errors
+    /// As of the options; `Misconfigured` for `memory://`, and for files of the TLS options.
+    #[cfg(not(feature = "native"))]
+    pub fn open_driven(options: Options, wake: Box<dyn Fn() + Send + Sync>) -> Result<(Self, Driven), Error> {
+        let wake: Wake = Arc::from(wake);
+        let first = Generation::first(Arc::new(Settings::check(options)?), Some(wake));
+        let engine = first.current().engine();
+        engine.ensure_started()?;
+        let driven = engine.take_driven().ok_or_else(crate::errors::closed)?;
+        Ok((Self(Arc::new(first)), driven))
+    }
+
+    #[cfg(feature = "native")]
     fn start_generation(settings: Settings, wake: Option<Wake>) -> Result<Self, Error> {
         let is_lazy = settings.lazy;
         let first = Generation::first(Arc::new(settings), wake);
@@ -127,6 +152,7 @@ impl Host {
     ///
     /// # Errors
     /// What connecting failed with.
+    #[cfg(feature = "native")]
     pub fn wait_connected(&self) -> Result<(), Error> {
         let mut pending = self.connecting();
         loop {
@@ -137,7 +163,7 @@ impl Host {
     }
 
     /// Completes with `Connected` once connected.
-    pub(crate) fn connecting(&self) -> Pending {
+    pub fn connecting(&self) -> Pending {
         let core = self.0.current();
         let request = core.next_request();
         let slot = Arc::new(Slot::default());
@@ -147,6 +173,7 @@ impl Host {
     }
 
     /// Releases a lease without anybody waiting for it.
+    #[cfg(feature = "native")]
     pub(crate) fn release_unattended(&self, lease: u64) {
         let core = self.0.current();
         core.run(core.next_request(), Op::Release { lease }, Sink::Discard);
@@ -161,6 +188,7 @@ impl Host {
     /// Closes: waiters get `Closed`, holds fire `Lost` with reason `Closed` and
     /// are released. Returns when that is done, after 500 ms at the most.
     /// The second time it does nothing.
+    #[cfg(feature = "native")]
     pub fn close_blocking(&self) {
         let mut pending = self.start(Op::Close);
         pending.wait(CLOSE_LIMIT);
@@ -169,6 +197,7 @@ impl Host {
 
     /// Releases these leases, for the end of a process whose other threads may
     /// go on. Returns when the server has answered, after `timeout` at the most.
+    #[cfg(feature = "native")]
     pub fn release_blocking(&self, leases: &[u64], timeout: Duration) {
         let start = std::time::Instant::now();
         let pending: Vec<Pending> = leases
@@ -197,5 +226,5 @@ impl std::fmt::Debug for Host {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "native"))]
 mod tests;

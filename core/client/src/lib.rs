@@ -37,16 +37,26 @@
 //! [`blocking`] need none; a thread that calls them in quick succession, alone,
 //! drives the connections itself while it waits, which saves two thread switches
 //! a call.
+//!
+//! # Without threads and sockets
+//!
+//! All of this is the feature `native`, which is on by default. Without it there is [`host`]
+//! alone, also on `wasm32-unknown-unknown`: the program turns the engine, opens the connections
+//! and gives the time (`Host::open_driven`).
 
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
+#[cfg(feature = "native")]
 mod api;
 mod clock;
 mod engine;
 mod entropy;
 mod errors;
+#[cfg(target_family = "wasm")]
+mod given;
 pub mod host;
+#[cfg(feature = "native")]
 mod park;
 mod port;
 mod process;
@@ -57,9 +67,10 @@ mod transport;
 
 pub use leasehold_protocol::{Error, ErrorKind, Holder, LockState, LostReason, Operation, ReleaseOutcome};
 
+#[cfg(feature = "native")]
 pub use api::{Builder, Client, Lease, Lock, ReadWriteLock, Semaphore, blocking};
 
 /// Compiles the README's Rust.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "native"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -12,20 +12,23 @@ mod command;
 mod completion;
 mod ids;
 mod lease;
+mod listeners;
+mod queue;
 mod slot;
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use leasehold_protocol::Error;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub(crate) use self::command::{Checked, Command, Named, Sink};
 pub use self::completion::{Completion, Event};
 pub(crate) use self::ids::{generation_of, host_id, session_id};
 pub use self::lease::Lease;
+pub(crate) use self::queue::Commands;
 pub(crate) use self::slot::Slot;
 
+use self::queue::{Sender, queue};
 use crate::errors::{closed, retold};
 use crate::process::Process;
 
@@ -35,14 +38,11 @@ pub(crate) const CONNECT: u64 = 0;
 /// Tells a host that its queue has turned from empty to non-empty.
 pub(crate) type Wake = Arc<dyn Fn() + Send + Sync>;
 
-/// What an engine takes its commands from.
-pub(crate) type Commands = UnboundedReceiver<Command>;
-
 /// What a host and its engine share, one such thing for each process id.
 pub(crate) struct Port {
     process: Process,
     generation: u64,
-    commands: UnboundedSender<Command>,
+    commands: Sender,
     wake: Option<Wake>,
     queue: Mutex<Vec<Event>>,
     /// What every operation gets once the engine has ended.
@@ -53,7 +53,7 @@ impl Port {
     /// A port of this process, and what its engine takes the commands from. Without `wake`
     /// nobody drains the queue.
     pub(crate) fn open(generation: u64, wake: Option<Wake>) -> (Self, Commands) {
-        let (commands, receiver) = unbounded_channel();
+        let (commands, receiver) = queue();
         let port = Self {
             process: Process::current(),
             generation,
@@ -86,10 +86,13 @@ impl Port {
 
     /// Hands a command to the engine. Gives it back, and what to answer, if that has ended.
     pub(crate) fn send(&self, command: Command) -> Result<(), Box<(Command, Error)>> {
-        self.commands.send(command).map_err(|returned| {
-            let error = self.ended.get().cloned().unwrap_or_else(closed);
-            Box::new((returned.0, error))
-        })
+        match self.commands.send(command) {
+            None => Ok(()),
+            Some(returned) => {
+                let error = self.ended.get().cloned().unwrap_or_else(closed);
+                Err(Box::new((returned, error)))
+            }
+        }
     }
 
     /// The engine says what operations get from now on.

@@ -73,6 +73,7 @@ impl Known {
 struct Mark {
     id: u32,
     /// `None` if the C library had no memory for another handler; then the id has to do.
+    #[cfg(feature = "native")]
     guard: Option<forkguard::Guard>,
     #[cfg(test)]
     pretended_forks: u64,
@@ -82,6 +83,7 @@ impl Mark {
     fn of_this_process() -> Self {
         Self {
             id: id(),
+            #[cfg(feature = "native")]
             guard: forkguard::Guard::try_new().ok(),
             #[cfg(test)]
             pretended_forks: tests::pretended_forks(),
@@ -94,8 +96,11 @@ impl Mark {
             return false;
         }
         // A guard notes what it detects; this one is to say the same again.
-        let was_forked = self.guard.clone().is_some_and(|mut guard| guard.detected_fork());
-        !was_forked && self.id == id()
+        #[cfg(feature = "native")]
+        if self.guard.clone().is_some_and(|mut guard| guard.detected_fork()) {
+            return false;
+        }
+        self.id == id()
     }
 }
 
@@ -104,7 +109,12 @@ fn id() -> u32 {
     if let Some(pretended) = tests::pretended_id() {
         return pretended;
     }
-    std::process::id()
+    // WebAssembly has no processes, and what it runs in has no forks.
+    if cfg!(target_family = "wasm") {
+        0
+    } else {
+        std::process::id()
+    }
 }
 
 #[cfg(test)]

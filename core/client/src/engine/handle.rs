@@ -2,15 +2,18 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use leasehold_protocol::{Error, ErrorKind, Operation};
-use tokio::runtime;
+use leasehold_protocol::Error;
 
+#[cfg(not(feature = "native"))]
+use super::driven::{Driven, Driver, start};
+#[cfg(feature = "native")]
 use super::driver::{Caller, Driver};
-use super::turn::Engine;
+#[cfg(feature = "native")]
+use super::thread::start;
 use crate::errors::closed;
 use crate::port::{Command, Commands, Port, Sink, Wake};
 use crate::settings::Settings;
-use crate::transport::{self, First};
+use crate::transport::First;
 
 /// One engine of one process, which starts when it is first needed.
 pub(crate) struct Handle {
@@ -62,7 +65,7 @@ impl Handle {
             .get_or_init(|| {
                 let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner).take();
                 match commands {
-                    Some(commands) => self.start(commands),
+                    Some(commands) => start(&self.driver, &self.settings, &self.port, commands, self.first()),
                     None => Ok(()),
                 }
             })
@@ -95,37 +98,16 @@ impl Handle {
         self.driver.needs_engine();
     }
 
-    /// A thread begins to wait for a result, and may drive the engine meanwhile.
-    pub(crate) fn enter(&self) -> Caller<'_> {
-        self.driver.enter()
+    /// The engine, for whoever drives it; once.
+    #[cfg(not(feature = "native"))]
+    pub(crate) fn take_driven(&self) -> Option<Driven> {
+        self.driver.take()
     }
 
-    /// Starts the engine's thread.
-    fn start(&self, commands: Commands) -> Result<(), Error> {
-        let unavailable = |error: std::io::Error| {
-            Error::new(
-                ErrorKind::Unavailable,
-                Operation::Connect,
-                format!("the client's engine cannot start: {error}"),
-            )
-        };
-        let runtime = runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(unavailable)?;
-        let first = self.first();
-        let transport = transport::open(&self.settings, first)?;
-        let driver = Arc::clone(&self.driver);
-        let engine = Engine::new(&self.settings, &self.port, &driver, commands, transport, first);
-        std::thread::Builder::new()
-            .name("leasehold-engine".into())
-            .spawn(move || {
-                let task = runtime.spawn(tokio::task::unconstrained(engine.run()));
-                // However it ends, its drop tells everybody.
-                let _ = driver.run(runtime, task);
-            })
-            .map_err(unavailable)?;
-        Ok(())
+    /// A thread begins to wait for a result, and may drive the engine meanwhile.
+    #[cfg(feature = "native")]
+    pub(crate) fn enter(&self) -> Caller<'_> {
+        self.driver.enter()
     }
 
     /// What its first connection is to the callers.

@@ -5,52 +5,27 @@ use std::task::{Context, Poll};
 
 use leasehold_protocol::Instant;
 
+use super::arrived::Awaited;
 use super::spin::{News, Spin};
 use super::timer::Timer;
 use crate::clock;
-use crate::port::{Command, Commands};
-use crate::transport::{Seen, Transport};
-
-/// How many commands are taken at once. With more, callers, engine and server
-/// would all wait for one another: each works on a burst of its own.
-const BURST: usize = 16;
 
 /// Takes what comes, and sleeps until it does.
 pub(super) struct Inbox {
-    commands: Commands,
     timer: Timer,
     spin: Spin,
 }
 
-/// What came.
-#[derive(Default)]
-pub(super) struct Arrived {
-    pub(super) seen: Vec<Seen>,
-    pub(super) commands: Vec<Command>,
-}
-
-/// What one wait is for.
-pub(super) struct Awaited<'a> {
-    pub(super) transport: &'a mut dyn Transport,
-    /// What comes first, an answer or a command.
-    pub(super) news: News,
-    /// When to do something though nothing came.
-    pub(super) due: Option<Instant>,
-    pub(super) arrived: &'a mut Arrived,
-}
-
 impl Inbox {
-    pub(super) fn new(commands: Commands) -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            commands,
             timer: Timer::default(),
             spin: Spin::on(std::thread::available_parallelism().map_or(1, Into::into)),
         }
     }
 
-    /// Waits until there is something to do.
-    pub(super) async fn wait(&mut self, mut awaited: Awaited<'_>) {
-        let news = awaited.news;
+    /// Waits until there is something to do. `news` is what comes first, an answer or a command.
+    pub(super) async fn wait(&mut self, news: News, mut awaited: Awaited<'_>) {
         let began = clock::now();
         match self.spin.until(news, began) {
             Some(until) => {
@@ -65,19 +40,9 @@ impl Inbox {
                 self.spin.slept(news, began, clock::now());
             }
         }
-        if !awaited.arrived.commands.is_empty() {
+        if awaited.has_commands() {
             self.spin.command_came(clock::now());
         }
-    }
-
-    /// Nothing is taken any more; what was sent before can be taken still.
-    pub(super) fn close(&mut self) {
-        self.commands.close();
-    }
-
-    /// A command that was left.
-    pub(super) fn take_left(&mut self) -> Option<Command> {
-        self.commands.try_recv().ok()
     }
 
     /// Looks again and again. Returns whether something came.
@@ -105,16 +70,9 @@ impl Inbox {
     /// Takes what is there. Ready if that is anything, or if it is time to do something.
     fn gather(&mut self, awaited: &mut Awaited<'_>, context: &mut Context<'_>) -> Poll<()> {
         let now = clock::now();
-        let Awaited { transport, arrived, .. } = awaited;
-        transport.poll(context, now, &mut arrived.seen);
-        let commands = self.commands.poll_recv_many(context, &mut arrived.commands, BURST);
-        if !arrived.seen.is_empty() || commands.is_ready() {
+        if awaited.take(context, now) {
             return Poll::Ready(());
         }
-        let due = [awaited.due, awaited.transport.poll_timeout()]
-            .into_iter()
-            .flatten()
-            .min();
-        self.timer.poll(due, now, context)
+        self.timer.poll(awaited.due(), now, context)
     }
 }

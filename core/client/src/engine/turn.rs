@@ -2,9 +2,7 @@
 
 mod commands;
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_protocol::{
@@ -12,13 +10,11 @@ use leasehold_protocol::{
     ReleaseOutcome, Session, Ticket,
 };
 
+use super::arrived::{Arrived, Awaited};
 use super::connecting::Connecting;
-use super::driver::Driver;
-use super::inbox::{Arrived, Awaited, Inbox};
 use super::leases::Leases;
 use super::outbox::Outbox;
 use super::requests::Requests;
-use super::spin::News;
 use crate::clock;
 use crate::entropy::OsEntropy;
 use crate::errors::{closed, retold};
@@ -33,10 +29,9 @@ const CLOSE_LIMIT: Duration = Duration::from_millis(400);
 pub(super) struct Engine {
     settings: Arc<Settings>,
     port: Arc<Port>,
-    driver: Arc<Driver>,
+    commands: Commands,
     transport: Box<dyn Transport>,
     session: Session,
-    inbox: Inbox,
     arrived: Arrived,
     outbox: Outbox,
     requests: Requests,
@@ -54,7 +49,6 @@ impl Engine {
     pub(super) fn new(
         settings: &Arc<Settings>,
         port: &Arc<Port>,
-        driver: &Arc<Driver>,
         commands: Commands,
         transport: Box<dyn Transport>,
         first: First,
@@ -75,10 +69,9 @@ impl Engine {
         Self {
             settings: Arc::clone(settings),
             port: Arc::clone(port),
-            driver: Arc::clone(driver),
+            commands,
             transport,
             session: Session::new(config, Box::new(OsEntropy)),
-            inbox: Inbox::new(commands),
             arrived: Arrived::default(),
             outbox: Outbox::new(Arc::clone(port)),
             requests: Requests::default(),
@@ -88,38 +81,33 @@ impl Engine {
         }
     }
 
-    pub(super) async fn run(mut self) {
-        loop {
-            self.wait().await;
-            self.feed();
-            self.pump();
-            let (lanes, renewal) = (self.transport.every_lane_is_open(), self.session.next_renewal());
-            self.driver.allow_callers(lanes, renewal);
-            self.deliver();
-            if self.is_over() {
-                return;
-            }
-            let_connections_run().await;
-        }
-    }
-
-    /// Waits until there is something to do.
-    async fn wait(&mut self) {
+    /// What it waits for.
+    pub(super) fn awaited(&mut self) -> Awaited<'_> {
         let due = [
             self.session.poll_timeout(),
             self.closing.as_ref().map(|closing| closing.until),
         ];
-        let awaited = Awaited {
-            transport: &mut *self.transport,
-            news: if self.session.awaits_answers() {
-                News::Answer
-            } else {
-                News::Command
-            },
-            due: due.into_iter().flatten().min(),
-            arrived: &mut self.arrived,
-        };
-        self.inbox.wait(awaited).await;
+        let due = due.into_iter().flatten().min();
+        Awaited::new(&mut *self.transport, &self.commands, due, &mut self.arrived)
+    }
+
+    /// Whether what comes next is an answer, and not a command.
+    #[cfg(feature = "native")]
+    pub(super) fn awaits_answers(&self) -> bool {
+        self.session.awaits_answers()
+    }
+
+    /// Does what came: the session hears of it, and what it says goes out. What callers are
+    /// told waits for `deliver`.
+    pub(super) fn work(&mut self) {
+        self.feed();
+        self.pump();
+    }
+
+    /// Whether nothing is to be connected before calls and renewals can go out, and when
+    /// the next renewal is due.
+    pub(super) fn outlook(&self) -> (bool, Option<Instant>) {
+        (self.transport.every_lane_is_open(), self.session.next_renewal())
     }
 
     /// Gives the session everything that came.
@@ -271,7 +259,7 @@ impl Engine {
     }
 
     /// Hands the results of this turn out.
-    fn deliver(&mut self) {
+    pub(super) fn deliver(&mut self) {
         let unwanted = self.outbox.deliver();
         if !unwanted.is_empty() {
             for lease in unwanted {
@@ -281,7 +269,8 @@ impl Engine {
         }
     }
 
-    fn is_over(&self) -> bool {
+    /// Whether it has nothing to do any more. Its drop tells everybody.
+    pub(super) fn is_over(&self) -> bool {
         if self.connecting.failure().is_some() && self.closing.is_none() {
             return true;
         }
@@ -305,7 +294,7 @@ impl Drop for Engine {
             ),
         };
         self.port.end(error.clone());
-        self.inbox.close();
+        self.commands.close();
         self.tell_connected(Err(error.clone()));
         // Closing has told those that it knew of.
         self.outbox.tell(self.leases.lose_all(LostReason::Closed));
@@ -319,22 +308,8 @@ impl Drop for Engine {
             }
         }
         self.outbox.deliver_last();
-        while let Some(command) = self.inbox.take_left() {
+        while let Some(command) = self.commands.take_left() {
             self.port.answer_ended(command, &error);
         }
     }
-}
-
-/// Lets every other task that is ready run once. Without it, callers that keep
-/// the engine busy would keep it from sending.
-async fn let_connections_run() {
-    let mut has_run = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut has_run, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

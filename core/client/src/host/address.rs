@@ -75,6 +75,7 @@ impl LockRef {
     }
 
     /// A semaphore's permits; the numbers are checked when it is used.
+    #[cfg(feature = "native")]
     pub(crate) fn semaphore(wanted: u32, limit: u32, name: &str) -> Self {
         Self::Address(format!("semaphore{NUL}{wanted}{NUL}{limit}{NUL}{name}"))
     }

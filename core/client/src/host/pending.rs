@@ -5,11 +5,13 @@ use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+#[cfg(feature = "native")]
 use std::time::Duration;
 
 use leasehold_protocol::{Error, Operation};
 
 use super::core::Core;
+#[cfg(feature = "native")]
 use crate::park::park_on;
 use crate::port::{Completion, Slot};
 
@@ -41,6 +43,7 @@ impl Pending {
 
     /// Parks the calling thread until the result is there, at most for `timeout`.
     /// `None` means not yet: call again, perhaps after looking for signals.
+    #[cfg(feature = "native")]
     pub fn wait(&mut self, timeout: Duration) -> Option<Result<Completion, Error>> {
         let Some(core) = self.inner.as_ref().map(|inner| Arc::clone(&inner.core)) else {
             return park_on(timeout, |waker| self.poll_result(waker));
@@ -58,6 +61,7 @@ impl Pending {
     pub fn cancel(self) {}
 
     /// Lets the operation go on without anybody waiting for it.
+    #[cfg(feature = "native")]
     pub(super) fn forget(mut self) {
         if let Some(inner) = self.inner.take() {
             inner.disown();

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use leasehold_protocol::{Error, ErrorKind, Instant, LostReason, ReleaseOutcome, Token, shown};
-use tokio::sync::Notify;
 
+use super::listeners::Listeners;
 use crate::clock;
 use crate::process::Process;
 
-/// One lease. All methods are local, lock-free and cheap.
+/// One lease. All methods are local and cheap, and all but `wait_lost` are lock-free.
 ///
 /// In a forked child the leases of the parent are not valid.
 pub struct Lease {
@@ -24,7 +24,7 @@ pub struct Lease {
     deadline: AtomicU64,
     status: AtomicU8,
     /// Told when the status turns to lost.
-    lost: Notify,
+    lost: Listeners,
 }
 
 const HELD: u8 = 0;
@@ -59,7 +59,7 @@ impl Lease {
             process,
             deadline: AtomicU64::new(deadline.as_micros()),
             status: AtomicU8::new(HELD),
-            lost: Notify::new(),
+            lost: Listeners::default(),
         }
     }
 
@@ -151,17 +151,8 @@ impl Lease {
     }
 
     /// Completes when the lease is lost; never if it is released first.
-    pub(crate) async fn wait_lost(&self) -> LostReason {
-        loop {
-            let told = self.lost.notified();
-            let mut told = std::pin::pin!(told);
-            // Listening before looking: a loss between the two is not missed.
-            told.as_mut().enable();
-            if let Some(reason) = self.lost_reason() {
-                return reason;
-            }
-            told.await;
-        }
+    pub async fn wait_lost(&self) -> LostReason {
+        self.lost.until(|| self.lost_reason()).await
     }
 
     /// The engine learned that it lasts until `deadline`.
@@ -177,7 +168,7 @@ impl Lease {
             .map_or(2, |(code, _)| *code);
         let is_news = self.leave_held(code | if is_forgotten { FORGOTTEN } else { 0 });
         if is_news {
-            self.lost.notify_waiters();
+            self.lost.tell();
         }
         is_news
     }

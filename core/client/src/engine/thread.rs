@@ -1,0 +1,101 @@
+//! An engine on a thread of its own, with its runtime.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::Poll;
+
+use leasehold_protocol::{Error, ErrorKind, Operation};
+use tokio::runtime;
+
+use super::driver::Driver;
+use super::inbox::Inbox;
+use super::spin::News;
+use super::turn::Engine;
+use crate::port::{Commands, Port};
+use crate::settings::Settings;
+use crate::transport::{self, First};
+
+/// Starts an engine's thread.
+pub(super) fn start(
+    driver: &Arc<Driver>,
+    settings: &Arc<Settings>,
+    port: &Arc<Port>,
+    commands: Commands,
+    first: First,
+) -> Result<(), Error> {
+    let unavailable = |error: io::Error| {
+        Error::new(
+            ErrorKind::Unavailable,
+            Operation::Connect,
+            format!("the client's engine cannot start: {error}"),
+        )
+    };
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(unavailable)?;
+    let transport = transport::open(settings, first)?;
+    let running = Running {
+        engine: Engine::new(settings, port, commands, transport, first),
+        inbox: Inbox::new(),
+        driver: Arc::clone(driver),
+    };
+    let driver = Arc::clone(driver);
+    std::thread::Builder::new()
+        .name("leasehold-engine".into())
+        .spawn(move || {
+            let task = runtime.spawn(tokio::task::unconstrained(running.run()));
+            // However it ends, its drop tells everybody.
+            let _ = driver.run(runtime, task);
+        })
+        .map_err(unavailable)?;
+    Ok(())
+}
+
+/// An engine, and how it waits.
+struct Running {
+    engine: Engine,
+    inbox: Inbox,
+    driver: Arc<Driver>,
+}
+
+impl Running {
+    async fn run(mut self) {
+        loop {
+            self.wait().await;
+            self.engine.work();
+            let (lanes, renewal) = self.engine.outlook();
+            self.driver.allow_callers(lanes, renewal);
+            self.engine.deliver();
+            if self.engine.is_over() {
+                return;
+            }
+            let_connections_run().await;
+        }
+    }
+
+    /// Waits until there is something to do.
+    async fn wait(&mut self) {
+        let news = if self.engine.awaits_answers() {
+            News::Answer
+        } else {
+            News::Command
+        };
+        self.inbox.wait(news, self.engine.awaited()).await;
+    }
+}
+
+/// Lets every other task that is ready run once. Without it, callers that keep
+/// the engine busy would keep it from sending.
+async fn let_connections_run() {
+    let mut has_run = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_run, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,0 +1,141 @@
+//! Tasks that wait for something that happens once.
+
+use std::mem;
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// Tasks that are to be told.
+#[derive(Default)]
+pub(super) struct Listeners(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    last: u64,
+    /// Each under the number of its future.
+    wakers: Vec<(u64, Waker)>,
+}
+
+impl Listeners {
+    /// Completes when `look` finds something. It looks at first, and once for each `tell`.
+    pub(super) const fn until<T, L: FnMut() -> Option<T> + Unpin>(&self, look: L) -> Until<'_, L> {
+        Until {
+            listeners: self,
+            number: None,
+            look,
+        }
+    }
+
+    /// It has happened: wakes all.
+    pub(super) fn tell(&self) {
+        let told = mem::take(&mut self.lock().wakers);
+        for (_, waker) in told {
+            waker.wake();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while holding it; if something did, the state is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A task that waits. Dropping it leaves nothing behind.
+pub(super) struct Until<'a, L> {
+    listeners: &'a Listeners,
+    /// Under which it is listed, once it is.
+    number: Option<u64>,
+    look: L,
+}
+
+impl<T, L: FnMut() -> Option<T> + Unpin> Future for Until<'_, L> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let number = self.listen(context.waker());
+        self.number = Some(number);
+        // Listening before looking: what happens between the two is not missed.
+        match (self.look)() {
+            Some(found) => Poll::Ready(found),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<L> Until<'_, L> {
+    fn listen(&self, waker: &Waker) -> u64 {
+        let mut state = self.listeners.lock();
+        let number = self.number.unwrap_or_else(|| {
+            state.last += 1;
+            state.last
+        });
+        match state.wakers.iter_mut().find(|(listed, _)| *listed == number) {
+            Some((_, known)) => known.clone_from(waker),
+            None => state.wakers.push((number, waker.clone())),
+        }
+        number
+    }
+}
+
+impl<L> Drop for Until<'_, L> {
+    fn drop(&mut self) {
+        let Some(number) = self.number else { return };
+        let mut state = self.listeners.lock();
+        let position = state.wakers.iter().position(|(listed, _)| *listed == number);
+        let waker = position.map(|position| state.wakers.swap_remove(position));
+        drop(state);
+        drop(waker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
+
+    impl Wake for Counting {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn everybody_who_waits_is_told_and_nobody_who_comes_later_waits() {
+        let (listeners, happened) = (Listeners::default(), AtomicBool::new(false));
+        let look = || happened.load(Ordering::Relaxed).then_some(7);
+        let count = Arc::new(Counting::default());
+        let waker = Waker::from(Arc::clone(&count));
+        let mut context = Context::from_waker(&waker);
+        let (mut first, mut second) = (pin!(listeners.until(look)), pin!(listeners.until(look)));
+        assert!(first.as_mut().poll(&mut context).is_pending());
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        assert!(first.as_mut().poll(&mut context).is_pending(), "again, and listed once");
+        happened.store(true, Ordering::Relaxed);
+        listeners.tell();
+        assert_eq!(count.0.load(Ordering::Relaxed), 2);
+        assert_eq!(first.poll(&mut context), Poll::Ready(7));
+        assert_eq!(pin!(listeners.until(look)).poll(&mut context), Poll::Ready(7));
+    }
+
+    #[test]
+    fn who_goes_away_leaves_nothing_behind() {
+        let listeners = Listeners::default();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut stays = Box::pin(listeners.until(|| None::<()>));
+        assert!(stays.as_mut().poll(&mut context).is_pending());
+        for _ in 0..100 {
+            let mut goes = Box::pin(listeners.until(|| None::<()>));
+            assert!(goes.as_mut().poll(&mut context).is_pending());
+        }
+        assert_eq!(listeners.lock().wakers.len(), 1);
+        drop(stays);
+        assert!(listeners.lock().wakers.is_empty());
+    }
+}

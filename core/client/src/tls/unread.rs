@@ -1,0 +1,27 @@
+//! TLS where the program opens the connections: it knows whom to trust.
+
+use leasehold_protocol::{Error, ErrorKind, Operation};
+
+use super::files::TlsFiles;
+
+/// That there is to be TLS.
+#[derive(Clone, PartialEq, Eq)]
+#[cfg_attr(test, derive(Debug))]
+pub(crate) struct Tls(());
+
+impl Tls {
+    /// # Errors
+    /// `Misconfigured` if there are files to read.
+    pub(crate) fn load(files: &TlsFiles) -> Result<Self, Error> {
+        match files.first() {
+            None => Ok(Self(())),
+            Some(option) => Err(Error::new(
+                ErrorKind::Misconfigured,
+                Operation::Connect,
+                format!(
+                    "{option} is given, but the program opens the connections here; leave it out, and let the program know whom to trust"
+                ),
+            )),
+        }
+    }
+}

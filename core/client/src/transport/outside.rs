@@ -1,0 +1,239 @@
+//! Servers whose connections the program opens itself: it takes what is to be sent, and says
+//! what it saw.
+//!
+//! ```text
+//!   call ─► waiting ── its lane is open ─► outgoing ─► taken by the program ─► replied
+//!              └── for too long ─► disconnected ◄──────── its lane closes ──┘
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Context;
+use std::time::Duration;
+
+use leasehold_protocol::{
+    Call, CallError, CallId, Error, ErrorKind, Instant, Lane, NodeId, Operation, Reply, Transmit,
+};
+
+use super::fleet::Fleet;
+use super::interface::{NODE, Seen, Transport};
+use crate::settings::Settings;
+use crate::target::Scheme;
+
+/// The transport that the settings ask for, and the program's end of it: a line for each server.
+pub(crate) fn open(settings: &Settings) -> Result<(Box<dyn Transport>, Vec<Line>), Error> {
+    let is_memory = |scheme: &Scheme| matches!(scheme, Scheme::Memory { .. });
+    if settings.targets.iter().any(|target| is_memory(&target.scheme)) {
+        return Err(Error::new(
+            ErrorKind::Misconfigured,
+            Operation::Connect,
+            "memory:// is not part of this build; connect to a server",
+        ));
+    }
+    let nodes = 0..settings.targets.len();
+    let lines: Vec<Line> = nodes.map(|node| Line::new(node, settings.command_timeout)).collect();
+    let mut ends: Vec<Box<dyn Transport>> = lines
+        .iter()
+        .map(|line| Box::new(Outside(Arc::clone(&line.0))) as Box<dyn Transport>)
+        .collect();
+    let transport = match ends.len() {
+        1 => ends.remove(0),
+        _ => Box::new(Fleet::new(ends, settings.server())),
+    };
+    Ok((transport, lines))
+}
+
+/// The engine's end.
+struct Outside(Arc<Mutex<Node>>);
+
+/// The program's end.
+pub(crate) struct Line(Arc<Mutex<Node>>);
+
+/// One server's calls and subscriptions.
+struct Node {
+    id: NodeId,
+    open: BTreeSet<Lane>,
+    /// Both lanes were open once.
+    is_ready: bool,
+    /// Subscriptions have a connection.
+    hears: bool,
+    wanted: BTreeSet<Arc<[u8]>>,
+    /// Calls that no lane was open for, and since when they wait; not known until the next flush.
+    waiting: VecDeque<(Call, Option<Instant>)>,
+    patience: Duration,
+    outgoing: VecDeque<Transmit>,
+    in_flight: BTreeMap<CallId, Lane>,
+    seen: Vec<Seen>,
+}
+
+impl Line {
+    fn new(node: usize, patience: Duration) -> Self {
+        Self(Arc::new(Mutex::new(Node {
+            id: NodeId(u16::try_from(node).unwrap_or(u16::MAX)),
+            open: BTreeSet::new(),
+            is_ready: false,
+            hears: false,
+            wanted: BTreeSet::new(),
+            waiting: VecDeque::new(),
+            patience,
+            outgoing: VecDeque::new(),
+            in_flight: BTreeMap::new(),
+            seen: Vec::new(),
+        })))
+    }
+
+    /// The next thing to send.
+    pub(crate) fn take(&self) -> Option<Transmit> {
+        lock(&self.0).outgoing.pop_front()
+    }
+
+    pub(crate) fn opened(&self, lane: Lane) {
+        let mut node = lock(&self.0);
+        if !node.open.insert(lane) {
+            return;
+        }
+        node.seen.push(Seen::Opened(NODE, lane));
+        if node.open.len() == 2 && !mem::replace(&mut node.is_ready, true) {
+            node.seen.push(Seen::Ready);
+        }
+    }
+
+    /// The lane is closed, or could not be opened. Its calls are answered.
+    pub(crate) fn closed(&self, lane: Lane, cause: &str) {
+        let mut node = lock(&self.0);
+        if node.open.remove(&lane) {
+            // What was not taken yet is not to go out on the next connection: its time ran on this one.
+            node.outgoing.retain(|item| !is_of(item, lane));
+        }
+        node.seen.push(Seen::Closed(NODE, lane, cause.to_owned()));
+        let (gone, left) = mem::take(&mut node.in_flight)
+            .into_iter()
+            .partition(|(_, of)| *of == lane);
+        node.in_flight = left;
+        let gone: BTreeMap<CallId, Lane> = gone;
+        for call in gone.into_keys() {
+            node.seen.push(disconnected(call, cause));
+        }
+    }
+
+    /// Subscriptions have a connection, a new one: every channel goes out again.
+    pub(crate) fn listening(&self) {
+        let mut node = lock(&self.0);
+        node.hears = true;
+        node.forget_subscriptions();
+        let (id, wanted) = (node.id, node.wanted.clone());
+        let subscribe = |channel| Transmit::Subscribe { node: id, channel };
+        node.outgoing.extend(wanted.into_iter().map(subscribe));
+    }
+
+    /// They have none any more.
+    pub(crate) fn deaf(&self) {
+        let mut node = lock(&self.0);
+        node.forget_subscriptions();
+        if mem::take(&mut node.hears) {
+            node.seen.push(Seen::Deaf(NODE));
+        }
+    }
+
+    /// It is of no use to try to connect again.
+    pub(crate) fn give_up(&self, error: Error) {
+        lock(&self.0).seen.push(Seen::Unreachable(error));
+    }
+
+    /// A call is answered. What was answered before is not news.
+    pub(crate) fn replied(&self, call: CallId, reply: Result<Reply, CallError>) {
+        let mut node = lock(&self.0);
+        if node.in_flight.remove(&call).is_some() {
+            node.seen.push(Seen::Reply(call, reply));
+        }
+    }
+
+    pub(crate) fn subscribed(&self, channel: &[u8]) {
+        lock(&self.0).seen.push(Seen::Subscribed(NODE, channel.into()));
+    }
+
+    pub(crate) fn heard(&self, channel: &[u8], message: Vec<u8>) {
+        lock(&self.0).seen.push(Seen::Message(NODE, channel.into(), message));
+    }
+}
+
+impl Node {
+    fn forget_subscriptions(&mut self) {
+        self.outgoing.retain(|item| matches!(item, Transmit::Call(_)));
+    }
+
+    /// Answers what has waited too long for its lane.
+    fn drop_overdue(&mut self, now: Instant) {
+        let patience = self.patience;
+        let is_overdue = |since: Option<Instant>| since.is_some_and(|since| now >= since + patience);
+        let (overdue, left) = mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|(_, since)| is_overdue(*since));
+        self.waiting = left;
+        let overdue: VecDeque<_> = overdue;
+        for (call, _) in overdue {
+            self.seen.push(disconnected(call.id, "not connected"));
+        }
+    }
+}
+
+impl Transport for Outside {
+    fn transmit(&mut self, item: Transmit) {
+        let mut node = lock(&self.0);
+        match item {
+            Transmit::Call(call) => return node.waiting.push_back((call, None)),
+            Transmit::Subscribe { ref channel, .. } => {
+                node.wanted.insert(Arc::clone(channel));
+            }
+            Transmit::Unsubscribe { ref channel, .. } => {
+                node.wanted.remove(channel);
+            }
+        }
+        if node.hears {
+            node.outgoing.push_back(item);
+        }
+    }
+
+    fn flush(&mut self, now: Instant, sent: &mut dyn FnMut(CallId)) {
+        let mut node = lock(&self.0);
+        for (call, since) in mem::take(&mut node.waiting) {
+            if node.open.contains(&call.lane) {
+                sent(call.id);
+                node.in_flight.insert(call.id, call.lane);
+                node.outgoing.push_back(Transmit::Call(call));
+            } else {
+                node.waiting.push_back((call, Some(since.unwrap_or(now))));
+            }
+        }
+    }
+
+    fn poll(&mut self, _context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+        let mut node = lock(&self.0);
+        node.drop_overdue(now);
+        seen.append(&mut node.seen);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let node = lock(&self.0);
+        let since = node.waiting.iter().filter_map(|(_, since)| *since).min()?;
+        Some(since + node.patience)
+    }
+
+    fn every_lane_is_open(&self) -> bool {
+        lock(&self.0).open.len() == 2
+    }
+}
+
+fn is_of(item: &Transmit, lane: Lane) -> bool {
+    matches!(item, Transmit::Call(call) if call.lane == lane)
+}
+
+fn disconnected(call: CallId, cause: &str) -> Seen {
+    Seen::Reply(call, Err(CallError::Disconnected(cause.to_owned())))
+}
+
+fn lock(node: &Mutex<Node>) -> MutexGuard<'_, Node> {
+    // Nothing panics while holding it; if something did, the node is whole.
+    node.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,286 @@
+//! Without the feature `native`: the test turns the engine, and a script engine in its memory
+//! stands for the server. `cargo test --package leasehold --no-default-features --test driven`.
+#![cfg(not(feature = "native"))]
+#![allow(clippy::unwrap_used, missing_docs, reason = "a test states what must hold")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use leasehold::host::{
+    Acquire, Completion, Driven, Error, ErrorKind, Event, Host, Kind, Lease, LockRef, Op, Operation, Options, Place,
+    clock_micros,
+};
+use leasehold_protocol::{CallError, Lane, NodeId, Reply, Transmit};
+use leasehold_store::{Embedded, Subscriber};
+
+const NODE: NodeId = NodeId(0);
+
+#[derive(Default)]
+struct Turns(AtomicUsize);
+
+impl Wake for Turns {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A client, its engine, and the server that this test is in between.
+struct Program {
+    host: Host,
+    engine: Driven,
+    store: Embedded,
+    subscriber: Subscriber,
+    messages: Receiver<(Vec<u8>, Vec<u8>)>,
+    wanted: Arc<Turns>,
+}
+
+fn options(url: &str) -> Options {
+    Options {
+        url: Some(url.into()),
+        // Whoever polls comes too late for these tests.
+        retry_interval_ms: Some((60_000.0, 60_000.0)),
+        ..Options::default()
+    }
+}
+
+impl Program {
+    fn start(store: &Embedded) -> Self {
+        let (host, engine) = Host::open_driven(options("redis://user:secret@example:7000/2"), Box::new(|| {})).unwrap();
+        let (sender, messages) = channel();
+        let subscriber = store.connect(Box::new(move |channel, payload| {
+            sender.send((channel.to_vec(), payload.to_vec())).unwrap();
+        }));
+        Self {
+            host,
+            engine,
+            store: store.clone(),
+            subscriber,
+            messages,
+            wanted: Arc::default(),
+        }
+    }
+
+    fn connected(store: &Embedded) -> Self {
+        let mut program = Self::start(store);
+        program.connect();
+        let events = program.events();
+        let first = events.first().unwrap();
+        assert!(matches!(
+            first,
+            Event::Completed {
+                request: Host::CONNECT,
+                result: Ok(Completion::Connected)
+            }
+        ));
+        program
+    }
+
+    fn connect(&mut self) {
+        self.engine.opened(NODE, Lane::Renewal);
+        self.engine.opened(NODE, Lane::Command);
+        self.engine.listening(NODE);
+    }
+
+    /// Turns the engine until there is nothing to do, and drains what it says.
+    fn events(&mut self) -> Vec<Event> {
+        let waker = Waker::from(Arc::clone(&self.wanted));
+        loop {
+            let _ = self.engine.turn(&waker);
+            let mut is_quiet = true;
+            while let Some(item) = self.engine.poll_transmit() {
+                is_quiet = false;
+                self.send(item);
+            }
+            for (channel, message) in self.messages.try_iter() {
+                is_quiet = false;
+                self.engine.heard(NODE, &channel, message);
+            }
+            if is_quiet {
+                break;
+            }
+        }
+        let mut events = Vec::new();
+        self.host.drain(&mut events);
+        events
+    }
+
+    /// The next events, for which the engine waits for its own time to come.
+    fn later_events(&mut self) -> Vec<Event> {
+        let deadline = clock_micros() + 10_000_000;
+        loop {
+            let events = self.events();
+            if !events.is_empty() {
+                return events;
+            }
+            assert!(clock_micros() < deadline, "nothing comes");
+            let due = self.engine.due().unwrap();
+            std::thread::sleep(Duration::from_micros(due.saturating_sub(clock_micros())));
+        }
+    }
+
+    fn send(&mut self, item: Transmit) {
+        match item {
+            Transmit::Call(call) => {
+                let reply = self.store.run_script(call.script, &call.keys, &call.args);
+                let reply = reply.map(Reply::from).map_err(CallError::from);
+                self.engine.replied(NODE, call.id, reply);
+            }
+            Transmit::Subscribe { channel, .. } => {
+                self.subscriber.subscribe(&channel);
+                self.engine.subscribed(NODE, &channel);
+            }
+            Transmit::Unsubscribe { channel, .. } => self.subscriber.unsubscribe(&channel),
+        }
+    }
+
+    /// The result of an operation that needs nobody else.
+    fn run(&mut self, op: Op) -> Result<Completion, Error> {
+        let request = self.host.submit(op);
+        only_result(self.events(), request).unwrap()
+    }
+
+    fn acquire(&mut self, wait_ms: Option<f64>) -> Op {
+        Op::Acquire(Acquire {
+            lock: LockRef::One(Kind::Lock, "stock:42".into()),
+            wait_ms,
+            ..Acquire::default()
+        })
+    }
+}
+
+fn only_result(events: Vec<Event>, wanted: u64) -> Option<Result<Completion, Error>> {
+    let mut events = events.into_iter();
+    let event = events.next()?;
+    assert!(events.next().is_none());
+    match event {
+        Event::Completed { request, result } => {
+            assert_eq!(request, wanted);
+            Some(result)
+        }
+        lost @ Event::Lost { .. } => panic!("{lost:?}"),
+    }
+}
+
+fn granted(result: Result<Completion, Error>) -> Arc<Lease> {
+    match result {
+        Ok(Completion::Granted(lease)) => lease,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_lock_is_taken_and_given_back() {
+    let mut program = Program::connected(&Embedded::new());
+    let acquire = program.acquire(Some(0.0));
+    let lease = granted(program.run(acquire));
+    assert!(lease.is_valid());
+    assert!(lease.token().is_some());
+    assert!(program.engine.due().is_some(), "it is to be renewed");
+    let released = program.run(Op::Release { lease: lease.id() });
+    assert!(matches!(released, Ok(Completion::Released(_))));
+    assert!(lease.is_released());
+}
+
+#[test]
+fn a_waiter_is_served_by_the_message_of_a_release() {
+    let store = Embedded::new();
+    let (mut holder, mut waiter) = (Program::connected(&store), Program::connected(&store));
+    let acquire = holder.acquire(None);
+    let lease = granted(holder.run(acquire.clone()));
+    let request = waiter.host.submit(acquire);
+    assert!(waiter.events().is_empty());
+    holder.run(Op::Release { lease: lease.id() }).unwrap();
+    granted(only_result(waiter.later_events(), request).unwrap());
+}
+
+#[test]
+fn a_command_asks_for_a_turn() {
+    let mut program = Program::connected(&Embedded::new());
+    let before = program.wanted.0.load(Ordering::Relaxed);
+    let acquire = program.acquire(None);
+    program.host.submit(acquire);
+    assert_eq!(program.wanted.0.load(Ordering::Relaxed), before + 1);
+}
+
+#[test]
+fn the_program_is_told_where_to_connect_and_no_text_shows_the_password() {
+    let program = Program::start(&Embedded::new());
+    let [server] = program.engine.servers() else { panic!() };
+    let place = Place::Tcp {
+        host: "example".into(),
+        port: 7000,
+        tls: false,
+    };
+    assert_eq!((&server.place, server.database), (&place, 2));
+    assert_eq!(
+        (server.username.as_deref(), server.password.as_deref()),
+        (Some("user"), Some("secret"))
+    );
+    assert!(!format!("{:?} {server:?}", program.engine).contains("secret"));
+}
+
+#[test]
+fn calls_on_a_connection_that_closes_are_made_again_on_the_next() {
+    let mut program = Program::connected(&Embedded::new());
+    let acquire = program.acquire(None);
+    let request = program.host.submit(acquire);
+    assert!(program.engine.turn(Waker::noop()).is_pending());
+    assert!(matches!(program.engine.poll_transmit(), Some(Transmit::Call(_))));
+    for lane in [Lane::Command, Lane::Renewal] {
+        program.engine.closed(NODE, lane, "pulled the plug");
+    }
+    program.engine.deaf(NODE);
+    assert!(program.events().is_empty());
+    assert!(!program.engine.is_connected());
+    program.connect();
+    granted(only_result(program.later_events(), request).unwrap());
+}
+
+#[test]
+fn what_cannot_be_connected_fails_every_operation() {
+    let mut program = Program::start(&Embedded::new());
+    let cause = Error::new(ErrorKind::Misconfigured, Operation::Connect, "no such user");
+    program.engine.give_up(NODE, cause);
+    let [
+        Event::Completed {
+            request: Host::CONNECT,
+            result: Err(error),
+        },
+    ] = &program.events()[..]
+    else {
+        panic!()
+    };
+    assert_eq!(error.kind(), ErrorKind::Misconfigured);
+    let acquire = program.acquire(None);
+    assert_eq!(program.run(acquire).unwrap_err().kind(), ErrorKind::Misconfigured);
+}
+
+#[test]
+fn a_client_that_closes_gives_back_what_it_holds_and_its_engine_ends() {
+    let store = Embedded::new();
+    let mut program = Program::connected(&store);
+    let acquire = program.acquire(None);
+    let lease = granted(program.run(acquire.clone()));
+    program.host.submit(Op::Close);
+    let events = program.events();
+    assert!(events.iter().any(|event| matches!(event, Event::Lost { .. })));
+    assert!(program.engine.turn(Waker::noop()).is_ready());
+    assert!(!lease.is_valid());
+    let mut other = Program::connected(&store);
+    granted(other.run(acquire));
+}
+
+#[test]
+fn what_the_program_does_not_need_is_refused() {
+    let files = Options {
+        tls_ca_file: Some("/ca.pem".into()),
+        ..options("rediss://example")
+    };
+    for options in [options("memory://"), options("memory://shop"), files] {
+        let refused = Host::open_driven(options, Box::new(|| {})).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Misconfigured);
+    }
+}
