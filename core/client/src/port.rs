@@ -21,12 +21,12 @@ use leasehold_protocol::Error;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub(crate) use self::command::{Checked, Command, Named, Sink};
-pub use self::completion::{Completion, Event};
+pub use self::completion::{Completion, Event, Released};
 pub(crate) use self::ids::{generation_of, host_id, session_id};
 pub use self::lease::Lease;
 pub(crate) use self::slot::Slot;
 
-use crate::errors::{closed, retold};
+use crate::errors::closed;
 use crate::process::Process;
 
 /// The request number of the event that says how connecting went.
@@ -110,7 +110,7 @@ impl Port {
                 sink,
                 ..
             } => (sink, Err(error)),
-            Command::Run { op, sink, .. } => (sink, Err(retold(error, op.operation(), error.message()))),
+            Command::Run { op, sink, .. } => (sink, Err(error.clone().with_operation(op.operation()))),
             Command::AwaitConnected(sink) => (sink, Err(error.clone())),
             Command::Cancel { .. } | Command::Shutdown => return,
         };

@@ -44,7 +44,8 @@ pub(crate) fn open(settings: &Arc<Settings>, first: First) -> Result<Box<dyn Tra
                 .zip(peers)
                 .map(|(target, peers)| open_one(settings, target, first, Some(peers)))
                 .collect::<Result<_, Error>>()?;
-            Ok(Box::new(fleet::Fleet::new(nodes, settings.server())))
+            let names = settings.targets.iter().map(ToString::to_string).collect();
+            Ok(Box::new(fleet::Fleet::new(nodes, names)))
         }
     }
 }

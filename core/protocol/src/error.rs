@@ -59,6 +59,20 @@ impl ErrorKind {
             Self::Unavailable => "Unavailable",
         }
     }
+
+    /// Whether what went wrong may pass by itself.
+    const fn may_pass(self) -> bool {
+        match self {
+            Self::LockTimeout | Self::Unavailable => true,
+            Self::Cancelled
+            | Self::Closed
+            | Self::Forked
+            | Self::InvalidArgument
+            | Self::LockLost
+            | Self::Misconfigured
+            | Self::NotOwner => false,
+        }
+    }
 }
 
 /// What was being done when the error came up.
@@ -112,6 +126,9 @@ pub struct Error {
     message: String,
     holder: Option<Holder>,
     reason: Option<LostReason>,
+    node: Option<String>,
+    /// No retry helps, whatever the kind says.
+    is_lasting: bool,
 }
 
 impl Error {
@@ -125,7 +142,16 @@ impl Error {
             message: message.into(),
             holder: None,
             reason: None,
+            node: None,
+            is_lasting: false,
         }
+    }
+
+    /// The same error, of another operation.
+    #[must_use]
+    pub const fn with_operation(mut self, operation: Operation) -> Self {
+        self.operation = operation;
+        self
     }
 
     /// The same error, naming the lock as messages show it.
@@ -146,6 +172,20 @@ impl Error {
     #[must_use]
     pub fn with_reason(mut self, reason: Option<LostReason>) -> Self {
         self.reason = reason;
+        self
+    }
+
+    /// The same error, naming the server that it is about as messages show it.
+    #[must_use]
+    pub fn with_node(mut self, node: impl Into<String>) -> Self {
+        self.node = Some(node.into());
+        self
+    }
+
+    /// The same error, which no retry helps: what failed does not come back.
+    #[must_use]
+    pub const fn with_lasting_cause(mut self) -> Self {
+        self.is_lasting = true;
         self
     }
 
@@ -180,7 +220,21 @@ impl Error {
         self.reason
     }
 
-    /// The cause and what to do, without lock and operation.
+    /// The server that did not answer, or that is set up so that locks cannot work: its address
+    /// without user and password, of several primaries all; `None` if no server has to do with it.
+    #[must_use]
+    pub fn node(&self) -> Option<&str> {
+        self.node.as_deref()
+    }
+
+    /// Whether the same call may go well later though nobody changes anything: another holder
+    /// keeps the lock, or the server is away for now.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        self.kind.may_pass() && !self.is_lasting
+    }
+
+    /// The cause and what to do, without lock, operation and server.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
@@ -192,6 +246,10 @@ impl fmt::Display for Error {
         match &self.lock {
             Some(lock) => write!(f, "{} of lock {lock:?}: {}", self.operation, self.message),
             None => write!(f, "{}: {}", self.operation, self.message),
+        }?;
+        match &self.node {
+            Some(node) => write!(f, " (server {node})"),
+            None => Ok(()),
         }
     }
 }

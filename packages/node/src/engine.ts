@@ -81,10 +81,12 @@ export class Engine {
   }
 
   /** Gives a lease back. */
-  async release(lease: number): Promise<ReleaseOutcome> {
-    const answer = await this.#answer(this.#native.release(lease), (outcome, _b, failure) => {
-      this.#inbox.released(lease);
-      return failure ?? (OUTCOMES[outcome] as ReleaseOutcome);
+  async release(hold: Hold): Promise<ReleaseOutcome> {
+    const answer = await this.#answer(this.#native.release(hold.id), (outcome, lost, failure) => {
+      this.#inbox.released(hold.id);
+      if (failure) return failure;
+      hold.onReleased(REASONS[lost]);
+      return OUTCOMES[outcome] as ReleaseOutcome;
     });
     if (answer instanceof Failure) throw answer.error();
     return answer;

@@ -8,7 +8,6 @@ use leasehold_protocol::{
 
 use super::address::{LockRef, Locks};
 use super::operation::{Acquire, Op};
-use crate::errors::retold;
 use crate::port::{Checked, Named, generation_of, session_id};
 use crate::settings::{Settings, duration};
 
@@ -45,7 +44,7 @@ impl Check<'_> {
             },
             Op::SetLimit { lock } => self
                 .check_limit(lock)
-                .map_err(|error| retold(&error, Operation::SetLimit, error.message()))?,
+                .map_err(|error| error.with_operation(Operation::SetLimit))?,
             Op::Held { lock, context } => Checked::Held(self.check_lock(lock)?, Context::from_u64(context)),
             Op::Close => Checked::Close,
         })

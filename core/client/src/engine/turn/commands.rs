@@ -70,7 +70,8 @@ impl Engine {
     fn acquire(&mut self, acquire: AcquireRequest, now: Instant) -> Asked {
         self.note_length(acquire.lease);
         let name = self.settings.without_prefix(acquire.name.as_str()).into();
-        Asked::to_acquire(self.session.acquire(acquire, now), name)
+        let within = acquire.within;
+        Asked::to_acquire(self.session.acquire(acquire, now), name, within)
     }
 
     fn acquire_all(&mut self, all: Vec<AcquireRequest>, now: Instant) -> Asked {
@@ -80,7 +81,8 @@ impl Engine {
             .collect();
         let name = names.join(", ").into();
         all.iter().for_each(|acquire| self.note_length(acquire.lease));
-        Asked::to_acquire(self.session.acquire_all(all, now), name)
+        let within = all.first().and_then(|acquire| acquire.within);
+        Asked::to_acquire(self.session.acquire_all(all, now), name, within)
     }
 
     /// What is to be renewed more often than the client's lease hurries the connections.
@@ -137,7 +139,8 @@ impl Engine {
         match self.requests.cancel(request) {
             Some((ticket, request)) => {
                 self.session.cancel(ticket, now);
-                if let Some(lease) = request.and_then(|request| request.lease) {
+                let release = request.filter(|request| request.operation == Operation::Release);
+                if let Some(lease) = release.and_then(|request| request.lease) {
                     self.leases.forget_released(lease);
                 }
             }
@@ -182,11 +185,11 @@ impl Asked {
         }
     }
 
-    const fn to_acquire(ticket: Ticket, name: Arc<str>) -> Self {
+    const fn to_acquire(ticket: Ticket, name: Arc<str>, within: Option<LeaseId>) -> Self {
         Self {
             ticket,
             name: Some(name),
-            lease: None,
+            lease: within,
         }
     }
 

@@ -139,11 +139,6 @@ impl Connector {
         })
     }
 
-    /// Why there is no connection to it, in words.
-    pub(super) fn cause(&self, failure: &Failure) -> String {
-        format!("{}: {}", self.node, failure.cause())
-    }
-
     async fn connect(&self, purpose: Purpose) -> Result<Wire, Failure> {
         let (mut wire, outcome) = self.dial().await?;
         match self.greet(&mut wire, purpose).await {

@@ -167,10 +167,9 @@ internal class Engine private constructor(
         }
     }
 
-    override fun released(tag: Long, outcome: ReleaseOutcome, lease: Long?) {
-        val released = lease?.let(leases::remove)
-        released?.markReleased(outcome)
-        replied(tag, Reply.Released(outcome, released?.lostReason ?: outcome.lostReason))
+    override fun released(tag: Long, lease: Long, outcome: ReleaseOutcome, lost: LostReason?) {
+        leases.remove(lease)?.markReleased(outcome, lost)
+        replied(tag, Reply.Released(outcome, lost))
     }
 
     override fun held(tag: Long, levels: Int, lease: Long?) {
@@ -182,8 +181,12 @@ internal class Engine private constructor(
     }
 
     override fun lost(lease: Long, reason: LostReason, isForgotten: Boolean) {
-        val lost = if (isForgotten) leases.remove(lease) else leases[lease]
-        lost?.markLost(reason)
+        val lost = (if (isForgotten) leases.remove(lease) else leases[lease]) ?: return
+        if (isForgotten && reason != LostReason.CLOSED) {
+            // The native part answers by its own object as long as the program has this one.
+            cleaner.register(lost, forgetting(face, handle, lease))
+        }
+        lost.markLost(reason)
     }
 
     private inline fun start(operation: String, name: String?, owner: Owner? = null, submit: (Long) -> Long): Request {
@@ -314,6 +317,9 @@ internal class Engine private constructor(
             Exit.add(engine)
             return engine
         }
+
+        /** What is done when a lease is garbage that was lost and is forgotten; it knows of no lease. */
+        private fun forgetting(face: NativeFace, handle: Long, lease: Long) = Runnable { face.forget(handle, lease) }
 
         /** The tag of connecting; others count from here. */
         private const val CONNECT = 0L

@@ -8,6 +8,7 @@ import io.leasehold.internal.uniffi.close as uniffiClose
 import io.leasehold.internal.uniffi.dropClient as uniffiDropClient
 import io.leasehold.internal.uniffi.extend as uniffiExtend
 import io.leasehold.internal.uniffi.forceRelease as uniffiForceRelease
+import io.leasehold.internal.uniffi.forget as uniffiForget
 import io.leasehold.internal.uniffi.inspect as uniffiInspect
 import io.leasehold.internal.uniffi.open as uniffiOpen
 import io.leasehold.internal.uniffi.releaseNow as uniffiReleaseNow
@@ -38,7 +39,10 @@ internal class JnaFace : NativeFace {
                     lazy = options.isLazy,
                 ),
             )
-        val failure = opened.failure?.let { Failure(it.kind, it.operation, it.message, null) }
+        val failure =
+            opened.failure?.let {
+                Failure(it.kind, it.operation, it.message, null, node = it.node, isRetryable = it.isRetryable)
+            }
         return Opened(opened.handle.toLong(), failure)
     }
 
@@ -101,6 +105,8 @@ internal class JnaFace : NativeFace {
 
     override fun releaseNow(client: Long, leases: List<Long>, timeoutMs: Long) =
         uniffiReleaseNow(client.toULong(), leases.map(Long::toULong), timeoutMs.toULong())
+
+    override fun forget(client: Long, lease: Long) = uniffiForget(client.toULong(), lease.toULong())
 
     override fun dropClient(client: Long) = uniffiDropClient(client.toULong())
 
