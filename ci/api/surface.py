@@ -95,11 +95,11 @@ def _parameters(function: Callable[..., Any]) -> set[str]:
 def node() -> Surface:
     """The built package, by its declarations."""
     surface: Surface = {}
-    parents: dict[str, str] = {}
+    parents: dict[str, list[str]] = {}
     for file in sorted(NODE.glob("*.d.ts")):
         text = re.sub(r"/\*.*?\*/", "", file.read_text(), flags=re.DOTALL)
         for name, extends, body in re.findall(
-            r"^export (?:declare class|interface) (\w+)(?: extends (\w+))?[^{]*\{\n(.*?)^\}",
+            r"^export (?:declare class|interface) (\w+)(?: extends (\w+(?:, \w+)*))?[^{]*\{\n(.*?)^\}",
             text,
             re.DOTALL | re.MULTILINE,
         ):
@@ -107,9 +107,12 @@ def node() -> Surface:
             surface[name] = set(members) - {"constructor"}
             if "[Symbol.asyncDispose]" in body:
                 surface[name].add("await using")
-            parents[name] = extends
-    for name, parent in parents.items():
-        surface[name] |= surface.get(parent, set())
+            parents[name] = extends.split(", ") if extends else []
+
+    def all_of(name: str) -> set[str]:
+        return surface.get(name, set()).union(*(all_of(parent) for parent in parents.get(name, ())))
+
+    surface = {name: all_of(name) for name in surface}
     surface["LeaseholdError"] = set().union(*(surface[f"{error}Error"] for error in WITH_DETAILS)) - {"Error"}
     index = (NODE / "index.d.ts").read_text()
     exported = {word for words in re.findall(r"export (?:type )?\{([^}]*)\}", index) for word in _exports(words)}

@@ -12,6 +12,7 @@ mod command;
 mod completion;
 mod ids;
 mod lease;
+mod released;
 mod slot;
 
 use std::mem;
@@ -20,10 +21,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use leasehold_protocol::Error;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-pub(crate) use self::command::{Checked, Command, Named, Sink};
-pub use self::completion::{Completion, Event, Released};
+pub(crate) use self::command::{Checked, Command, Sink};
+pub use self::completion::{Completion, Event};
 pub(crate) use self::ids::{generation_of, host_id, session_id};
 pub use self::lease::Lease;
+pub use self::released::Released;
 pub(crate) use self::slot::Slot;
 
 use crate::errors::closed;

@@ -255,3 +255,33 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_the_lock_and_the_server_once_each() {
+        let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, "no answer");
+        assert_eq!(error.to_string(), "acquire: no answer");
+        let error = error.with_lock("a").with_node("redis://host:1/0");
+        assert_eq!(
+            error.to_string(),
+            "acquire of lock \"a\": no answer (server redis://host:1/0)"
+        );
+        let error = error.with_operation(Operation::Extend).with_node("redis://other:1/0");
+        assert_eq!(
+            error.to_string(),
+            "extend of lock \"a\": no answer (server redis://other:1/0)"
+        );
+    }
+
+    #[test]
+    fn a_retry_may_help_where_nothing_has_to_be_changed() {
+        let retryable = |kind| Error::new(kind, Operation::Acquire, "").is_retryable();
+        let temporary = ErrorKind::ALL.into_iter().filter(|kind| retryable(*kind));
+        assert!(temporary.eq([ErrorKind::LockTimeout, ErrorKind::Unavailable]));
+        let lasting = Error::new(ErrorKind::Unavailable, Operation::Acquire, "").with_lasting_cause();
+        assert!(!lasting.is_retryable());
+    }
+}

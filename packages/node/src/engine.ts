@@ -8,21 +8,19 @@ import type { Holder, LostReason } from './errors.js';
 import type { Hold } from './hold.js';
 import { Failure, Inbox, REASONS, type Settle } from './inbox.js';
 import { type NativeClient, native } from './native.js';
-import type { ConnectOptions } from './options.js';
+import type { ConnectOptions, LockOptions } from './options.js';
 
 /** How a release ended: see `Lease.release`. */
 export type ReleaseOutcome = 'released' | 'expired' | 'stolen' | 'unknown';
 
-/** What an acquisition asks for. */
-export interface Acquisition {
+/** What an acquisition asks for: the options of a lock object, and those of the call over them. */
+export interface Acquisition extends LockOptions {
   /** The lock's address. */
   readonly lock: string;
-  readonly waitMs: number | undefined;
-  readonly leaseMs: number | undefined;
   readonly renew: boolean;
-  readonly maxHoldMs: number | undefined;
-  readonly within: number | undefined;
   readonly fencing: boolean;
+  /** The number of the lease to enter again. */
+  readonly within: number | undefined;
 }
 
 const OUTCOMES = native.vocabulary().outcomes as ReleaseOutcome[];

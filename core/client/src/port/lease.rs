@@ -8,7 +8,7 @@ use std::time::Duration;
 use leasehold_protocol::{Error, ErrorKind, Instant, LostReason, Operation, ReleaseOutcome, Token, shown};
 use tokio::sync::Notify;
 
-use super::completion::Released;
+use super::released::Released;
 
 use crate::clock;
 use crate::process::Process;

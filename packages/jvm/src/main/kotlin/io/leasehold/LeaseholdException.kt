@@ -43,8 +43,10 @@ public class InvalidArgumentException internal constructor(failure: Failure) :
  * @property reason why, or null if that is not known; by a release that was the first to notice, [LostReason.EXPIRED]
  * or [LostReason.STOLEN]
  */
-public class LockLostException internal constructor(failure: Failure, cause: Throwable? = null) :
-    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, cause) {
+public class LockLostException internal constructor(
+    failure: Failure,
+    cause: Throwable? = null,
+) : LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, cause) {
     public val reason: LostReason? = failure.reason
 }
 
@@ -61,8 +63,9 @@ internal fun lostException(name: String, reason: LostReason, cause: Throwable? =
  *
  * @property holder who held it at the server's last answer, or null if that is not known
  */
-public class LockTimeoutException internal constructor(failure: Failure) :
-    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable) {
+public class LockTimeoutException internal constructor(
+    failure: Failure,
+) : LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable) {
     public val holder: Holder? = failure.holder
 }
 

@@ -42,20 +42,7 @@ internal class Engine private constructor(
 
     /** Starts to take a lock; [owner] is who may re-enter implicitly. */
     fun acquire(lock: LockKey, owner: Owner?, options: LockOptions): Request =
-        start("acquire", lock.name, owner) { tag ->
-            face.acquire(
-                client = handle,
-                tag = tag,
-                lock = lock.bytes,
-                context = owner?.context ?: NONE,
-                within = options.within?.held?.id ?: NONE,
-                waitMs = options.waitMs ?: Double.NaN,
-                leaseMs = options.leaseMs ?: Double.NaN,
-                renew = options.renew,
-                maxHoldMs = options.maxHoldMs ?: Double.NaN,
-                fencing = options.fencing,
-            )
-        }
+        start("acquire", lock.name, owner) { face.acquire(handle, it, lock.bytes, owner, options) }
 
     fun release(lease: HeldLease): Request = start("release", lease.name) { face.release(handle, it, lease.id) }
 
@@ -323,7 +310,6 @@ internal class Engine private constructor(
 
         /** The tag of connecting; others count from here. */
         private const val CONNECT = 0L
-        private const val NONE = -1L
         private const val BUFFER_BYTES = 64 * 1024
         private const val IDLE_MS = 3_600_000L
         private const val SWEEP_MS = 1_000L

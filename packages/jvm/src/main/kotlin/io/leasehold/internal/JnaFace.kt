@@ -1,6 +1,7 @@
 package io.leasehold.internal
 
 import com.sun.jna.Native
+import io.leasehold.LockOptions
 import io.leasehold.internal.uniffi.NativeOptions
 import java.nio.ByteBuffer
 import io.leasehold.internal.uniffi.cancel as uniffiCancel
@@ -46,30 +47,19 @@ internal class JnaFace : NativeFace {
         return Opened(opened.handle.toLong(), failure)
     }
 
-    override fun acquire(
-        client: Long,
-        tag: Long,
-        lock: ByteArray,
-        context: Long,
-        within: Long,
-        waitMs: Double,
-        leaseMs: Double,
-        renew: Boolean,
-        maxHoldMs: Double,
-        fencing: Boolean,
-    ): Long =
+    override fun acquire(client: Long, tag: Long, lock: ByteArray, owner: Owner?, options: LockOptions): Long =
         HotFunctions.leasehold_acquire(
             client,
             tag,
             lock,
             lock.size,
-            context,
-            within,
-            waitMs,
-            leaseMs,
-            if (renew) 1 else 0,
-            maxHoldMs,
-            if (fencing) 1 else 0,
+            owner?.context ?: NONE,
+            options.within?.held?.id ?: NONE,
+            options.waitMs ?: Double.NaN,
+            options.leaseMs ?: Double.NaN,
+            if (options.renew) 1 else 0,
+            options.maxHoldMs ?: Double.NaN,
+            if (options.fencing) 1 else 0,
         )
 
     override fun release(client: Long, tag: Long, lease: Long): Long =
@@ -117,6 +107,10 @@ internal class JnaFace : NativeFace {
 
     /** These are not cancelled, so their native number is not needed. */
     private fun started(yes: Boolean): Long = if (yes) 0 else NativeFace.DROPPED
+
+    private companion object {
+        const val NONE = -1L
+    }
 }
 
 /**

@@ -1,6 +1,5 @@
 package io.leasehold.internal
 
-
 /** Where the server is, and who logs in, in parts. It holds a password, and is not to be shown. */
 internal data class ServerParts(
     val host: String? = null,
