@@ -122,11 +122,11 @@ pub struct Holder {
 pub struct Error {
     kind: ErrorKind,
     operation: Operation,
-    lock: Option<String>,
-    message: String,
+    lock: Option<Box<str>>,
+    message: Box<str>,
     holder: Option<Holder>,
     reason: Option<LostReason>,
-    node: Option<String>,
+    node: Option<Box<str>>,
     /// No retry helps, whatever the kind says.
     is_lasting: bool,
 }
@@ -139,7 +139,7 @@ impl Error {
             kind,
             operation,
             lock: None,
-            message: message.into(),
+            message: message.into().into(),
             holder: None,
             reason: None,
             node: None,
@@ -157,7 +157,7 @@ impl Error {
     /// The same error, naming the lock as messages show it.
     #[must_use]
     pub fn with_lock(mut self, lock: impl AsRef<str>) -> Self {
-        self.lock = Some(shown(lock.as_ref()).into_owned());
+        self.lock = Some(shown(lock.as_ref()).into());
         self
     }
 
@@ -178,7 +178,7 @@ impl Error {
     /// The same error, naming the server that it is about as messages show it.
     #[must_use]
     pub fn with_node(mut self, node: impl Into<String>) -> Self {
-        self.node = Some(node.into());
+        self.node = Some(node.into().into());
         self
     }
 
