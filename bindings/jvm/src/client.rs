@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
-use leasehold::host::{Acquire, Completion, Error, Event, Host, Lease, Op, Options};
+use leasehold::host::{Completion, Error, Event, Host, Lease, LostReason, Op, Options};
 
 use crate::wire;
 
@@ -20,36 +20,11 @@ pub(crate) struct Client {
 
 #[derive(Default)]
 struct State {
-    /// The host's number of a request to what the JVM knows it by.
-    requests: HashMap<u64, Request>,
-    /// Leases that the JVM may ask about, and the contexts that took them.
-    leases: HashMap<u64, (Arc<Lease>, Option<u64>)>,
-    /// Leases that a context took and that nobody gives back by number, newest
-    /// last, so that the one which `release_innermost` gave back is found.
-    by_context: HashMap<u64, Vec<Taken>>,
-}
-
-/// A lease, and the address by which it was taken.
-struct Taken {
-    lock: Arc<str>,
-    lease: Arc<Lease>,
-}
-
-/// A lock's address and the context that wants or holds it.
-type Owner = (Arc<str>, u64);
-
-struct Request {
-    /// The JVM's number.
-    tag: u64,
-    subject: Subject,
-}
-
-/// What a request is about, as far as its answer needs it.
-enum Subject {
-    Acquire(Option<Owner>),
-    Release(u64),
-    ReleaseInnermost(Owner),
-    Other,
+    /// The host's number of a request to the JVM's.
+    requests: HashMap<u64, u64>,
+    /// Leases that the JVM may ask about. Those that were lost and are forgotten stay until the JVM
+    /// has forgotten them too, as the engine answers by them.
+    leases: HashMap<u64, Arc<Lease>>,
 }
 
 impl Client {
@@ -59,13 +34,7 @@ impl Client {
         let ring = Arc::clone(&bell);
         let host = Host::open(options, Box::new(move || ring.ring(RUNG)))?;
         let mut requests = HashMap::new();
-        requests.insert(
-            Host::CONNECT,
-            Request {
-                tag: Host::CONNECT,
-                subject: Subject::Other,
-            },
-        );
+        requests.insert(Host::CONNECT, Host::CONNECT);
         let client = Self {
             host,
             bell,
@@ -94,36 +63,13 @@ impl Client {
         }
     }
 
-    /// Starts an acquisition; gives the number that cancels it.
-    pub(crate) fn acquire(&self, tag: u64, acquire: Acquire) -> u64 {
-        let owner = acquire
-            .context
-            .map(|context| (Arc::from(acquire.lock.address().as_str()), context));
-        self.submit(tag, Op::Acquire(acquire), Subject::Acquire(owner))
-    }
-
-    /// Starts to give a lease back.
-    pub(crate) fn release(&self, tag: u64, lease: u64) -> u64 {
-        self.state().leave_context(lease);
-        self.submit(tag, Op::Release { lease }, Subject::Release(lease))
-    }
-
-    /// Starts to give back the innermost lease of a context.
-    pub(crate) fn release_innermost(&self, tag: u64, lock: String, context: u64) -> u64 {
-        let owner = (Arc::from(lock.as_str()), context);
-        self.submit(
-            tag,
-            Op::ReleaseInnermost {
-                lock: lock.into(),
-                context,
-            },
-            Subject::ReleaseInnermost(owner),
-        )
-    }
-
-    /// Starts any other operation.
-    pub(crate) fn other(&self, tag: u64, op: Op) -> u64 {
-        self.submit(tag, op, Subject::Other)
+    /// Starts an operation; gives the number that cancels it. Under the lock, so that no event is
+    /// translated before its request is known.
+    pub(crate) fn start(&self, tag: u64, op: Op) -> u64 {
+        let mut state = self.state();
+        let request = self.host.submit(op);
+        state.requests.insert(request, tag);
+        request
     }
 
     /// The caller of a request went away.
@@ -132,13 +78,18 @@ impl Client {
         self.host.cancel(request);
     }
 
+    /// The JVM has nothing any more of a lease that was lost and that nobody need release.
+    pub(crate) fn forget(&self, lease: u64) {
+        self.state().leases.remove(&lease);
+    }
+
     /// How long a lease may be relied on; zero if the JVM gave it back.
     pub(crate) fn remaining(&self, lease: u64) -> Duration {
         let state = self.state();
         state
             .leases
             .get(&lease)
-            .map_or(Duration::ZERO, |(lease, _)| lease.remaining())
+            .map_or(Duration::ZERO, |lease| lease.remaining())
     }
 
     /// Waits for events, `timeout` at the most, and writes as many as fit into
@@ -156,15 +107,6 @@ impl Client {
                 Ringing::Rung => self.translate(),
             }
         }
-    }
-
-    /// Submits under the lock, so that no event is translated before its
-    /// request is known.
-    fn submit(&self, tag: u64, op: Op, subject: Subject) -> u64 {
-        let mut state = self.state();
-        let request = self.host.submit(op);
-        state.requests.insert(request, Request { tag, subject });
-        request
     }
 
     fn deliver(&self, buffer: &mut [u8]) -> usize {
@@ -193,14 +135,14 @@ impl Client {
                     reason,
                     is_forgotten,
                 } => {
-                    if is_forgotten {
-                        state.leave_context(lease);
+                    // A closed client answers all the same.
+                    if is_forgotten && reason == LostReason::Closed {
                         state.leases.remove(&lease);
                     }
                     undelivered.push_back(wire::lost(lease, reason, is_forgotten));
                 }
                 Event::Completed { request, result } => match state.requests.remove(&request) {
-                    Some(request) => undelivered.push_back(state.completed(request, result)),
+                    Some(tag) => undelivered.push_back(state.completed(tag, &result)),
                     None => self.give_back(result),
                 },
             }
@@ -220,54 +162,17 @@ impl Client {
 }
 
 impl State {
-    fn completed(&mut self, request: Request, result: Result<Completion, Error>) -> Vec<u8> {
-        let mut released = None;
-        match (&result, request.subject) {
-            (Ok(Completion::Granted(lease)), Subject::Acquire(owner)) => {
-                let context = owner.as_ref().map(|(_, context)| *context);
-                self.leases.insert(lease.id(), (Arc::clone(lease), context));
-                if let Some((lock, context)) = owner {
-                    let lease = Arc::clone(lease);
-                    self.by_context.entry(context).or_default().push(Taken { lock, lease });
-                }
+    fn completed(&mut self, tag: u64, result: &Result<Completion, Error>) -> Vec<u8> {
+        match result {
+            Ok(Completion::Granted(lease)) => {
+                self.leases.insert(lease.id(), Arc::clone(lease));
             }
-            (_, Subject::Release(lease)) => {
-                released = Some(lease);
-                if result.is_ok() {
-                    self.leases.remove(&lease);
-                }
+            Ok(Completion::Released(released)) => {
+                self.leases.remove(&released.lease);
             }
-            (Ok(_), Subject::ReleaseInnermost(owner)) => released = self.forget_innermost(&owner),
             _ => {}
         }
-        wire::completed(request.tag, &result, released)
-    }
-
-    /// Forgets the lease that `release_innermost` gave back. It may have been
-    /// taken by another address, as one lock can have several. The core has
-    /// marked it; one that was lost before bears no such mark.
-    fn forget_innermost(&mut self, (lock, context): &Owner) -> Option<u64> {
-        let taken = self.by_context.get(context)?;
-        let released = taken.iter().rev().find(|taken| taken.lease.is_released());
-        let innermost = || taken.iter().rev().find(|taken| taken.lock == *lock);
-        let lease = released.or_else(innermost)?.lease.id();
-        self.leave_context(lease);
-        self.leases.remove(&lease);
-        Some(lease)
-    }
-
-    fn leave_context(&mut self, lease: u64) {
-        let Some((_, Some(context))) = self.leases.get(&lease) else {
-            return;
-        };
-        if let Some(taken) = self.by_context.get_mut(context) {
-            if let Some(newest) = taken.iter().rposition(|taken| taken.lease.id() == lease) {
-                taken.remove(newest);
-            }
-            if taken.is_empty() {
-                self.by_context.remove(context);
-            }
-        }
+        wire::completed(tag, result)
     }
 }
 

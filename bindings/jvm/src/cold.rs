@@ -46,6 +46,10 @@ pub struct NativeFailure {
     pub operation: String,
     /// The whole message.
     pub message: String,
+    /// The server that has to do with it.
+    pub node: Option<String>,
+    /// Whether the same call may go well later.
+    pub is_retryable: bool,
 }
 
 /// A new client: its handle, or why there is none.
@@ -137,6 +141,14 @@ pub fn cancel(client: u64, request: u64) {
     }
 }
 
+/// The JVM has nothing any more of a lease that was lost and that nobody need release.
+#[uniffi::export]
+pub fn forget(client: u64, lease: u64) {
+    if let Some(client) = Client::get(client) {
+        client.forget(lease);
+    }
+}
+
 /// Releases leases of threads that have ended, at the process's end.
 #[uniffi::export]
 pub fn release_now(client: u64, leases: Vec<u64>, timeout_ms: u64) {
@@ -162,8 +174,14 @@ pub fn shown(name: String) -> String {
 pub fn vocabulary() -> NativeVocabulary {
     NativeVocabulary {
         error_kinds: ErrorKind::ALL.iter().map(|kind| kind.name().to_owned()).collect(),
-        release_outcomes: OUTCOMES.iter().map(|outcome| outcome.as_str().to_owned()).collect(),
-        lost_reasons: REASONS.iter().map(|reason| reason.as_str().to_owned()).collect(),
+        release_outcomes: ReleaseOutcome::ALL
+            .iter()
+            .map(|outcome| outcome.as_str().to_owned())
+            .collect(),
+        lost_reasons: LostReason::ALL
+            .iter()
+            .map(|reason| reason.as_str().to_owned())
+            .collect(),
         kinds: Kind::NAMES.map(str::to_owned).to_vec(),
     }
 }
@@ -171,7 +189,7 @@ pub fn vocabulary() -> NativeVocabulary {
 fn start(client: u64, tag: u64, op: Op) -> bool {
     match Client::get(client) {
         Some(client) => {
-            client.other(tag, op);
+            client.start(tag, op);
             true
         }
         None => false,
@@ -183,20 +201,7 @@ fn failure(error: &Error) -> NativeFailure {
         kind: error.kind().name().to_owned(),
         operation: error.operation().to_string(),
         message: error.to_string(),
+        node: error.node().map(str::to_owned),
+        is_retryable: error.is_retryable(),
     }
 }
-
-const OUTCOMES: [ReleaseOutcome; 4] = [
-    ReleaseOutcome::Released,
-    ReleaseOutcome::Expired,
-    ReleaseOutcome::Stolen,
-    ReleaseOutcome::Unknown,
-];
-
-const REASONS: [LostReason; 5] = [
-    LostReason::Expired,
-    LostReason::Removed,
-    LostReason::Stolen,
-    LostReason::MaxHold,
-    LostReason::Closed,
-];

@@ -50,14 +50,14 @@ pub unsafe extern "C" fn leasehold_acquire(
             no_fencing: fencing == 0,
             blocked: Vec::new(),
         };
-        Some(client.acquire(tag, acquire))
+        Some(client.start(tag, Op::Acquire(acquire)))
     })
 }
 
 /// Starts to give a lease back.
 #[unsafe(no_mangle)]
 pub extern "C" fn leasehold_release(client: u64, tag: u64, lease: u64) -> i64 {
-    start(client, |client| Some(client.release(tag, lease)))
+    start(client, |client| Some(client.start(tag, Op::Release { lease })))
 }
 
 /// Starts to give back the innermost lease of a context.
@@ -74,7 +74,10 @@ pub unsafe extern "C" fn leasehold_release_innermost(
 ) -> i64 {
     // SAFETY: the caller keeps the promise above.
     let lock = unsafe { text(lock, length) };
-    start(client, |client| Some(client.release_innermost(tag, lock?, context)))
+    start(client, |client| {
+        let lock = lock?.into();
+        Some(client.start(tag, Op::ReleaseInnermost { lock, context }))
+    })
 }
 
 /// Starts to look up what a context holds, without the server.
@@ -86,7 +89,7 @@ pub unsafe extern "C" fn leasehold_held(client: u64, tag: u64, lock: *const u8, 
     // SAFETY: the caller keeps the promise above.
     let lock = unsafe { text(lock, length) };
     start(client, |client| {
-        Some(client.other(
+        Some(client.start(
             tag,
             Op::Held {
                 lock: lock?.into(),

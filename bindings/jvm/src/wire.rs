@@ -10,7 +10,7 @@
 //! | 2 | granted | lease `u64`, token `i64` (−1: none) |
 //! | 3 | not granted | error |
 //! | 4 | failed | error |
-//! | 5 | released | outcome text, lease `i64` (−1: not known) |
+//! | 5 | released | lease `u64`, outcome text, why the lease was lost if it was expired or stolen as text (else empty) |
 //! | 6 | extended | |
 //! | 7 | state | holder, permits held and limit `i64` each (−1: not a semaphore that is held) |
 //! | 8 | held | levels `u32`, innermost lease `i64` (−1: none) |
@@ -19,8 +19,8 @@
 //! | 11 | forced | `u8`: 1 if it was held |
 //!
 //! An error is kind, operation and message as texts, the lock (`u8` 1 and a
-//! text, or 0), a holder, and why the lease was lost as text (empty: it was not). A holder is 0, or `u8` 1, its owner as text and
-//! what is left of its record in milliseconds as `i64` (−1: no TTL).
+//! text, or 0), a holder, why the lease was lost as text (empty: it was not), the server as text (empty: none), and
+//! `u8` 1 if a retry may help. A holder is 0, or `u8` 1, its owner as text and what is left of its record in milliseconds as `i64` (−1: no TTL).
 
 use std::time::Duration;
 
@@ -46,8 +46,8 @@ pub(crate) fn lost(lease: u64, reason: LostReason, is_forgotten: bool) -> Vec<u8
     out.0
 }
 
-/// Says how a request ended; `released` is the lease that it gave back.
-pub(crate) fn completed(request: u64, result: &Result<Completion, Error>, released: Option<u64>) -> Vec<u8> {
+/// Says how a request ended.
+pub(crate) fn completed(request: u64, result: &Result<Completion, Error>) -> Vec<u8> {
     let event = |tag| Event::new(tag, request);
     let out = match result {
         Ok(Completion::Connected) => event(CONNECTED),
@@ -62,10 +62,11 @@ pub(crate) fn completed(request: u64, result: &Result<Completion, Error>, releas
             out.error(error);
             out
         }
-        Ok(Completion::Released(outcome)) => {
+        Ok(Completion::Released(released)) => {
             let mut out = event(RELEASED);
-            out.text(outcome.as_str());
-            out.optional(released);
+            out.u64(released.lease);
+            out.text(released.outcome.as_str());
+            out.text(released.lost.map_or("", LostReason::as_str));
             out
         }
         Ok(Completion::Extended) => event(EXTENDED),
@@ -164,6 +165,8 @@ impl Event {
         }
         self.holder(error.holder());
         self.text(error.reason().map_or("", LostReason::as_str));
+        self.text(error.node().unwrap_or_default());
+        self.0.push(u8::from(error.is_retryable()));
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leasehold::host::{Acquire, Completion, Error, Event, Holder, Host, Lease, Op, Pending};
+use leasehold::host::{Acquire, Completion, Error, Event, Holder, Host, Lease, LostReason, Op, Pending};
 use napi::bindgen_prelude::{ClassInstance, Either, Env, Float64ArraySlice, Function, JavaScriptClassExt};
 use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi_derive::napi;
@@ -25,8 +25,11 @@ pub struct NativeClient {
     failures: RefCell<VecDeque<Error>>,
     /// The holders of rows, until JavaScript takes them.
     holders: RefCell<VecDeque<Holder>>,
-    /// Leases that JavaScript may ask about: granted, not lost, and not given back.
+    /// Leases that JavaScript may ask about: granted and not given back. Those that were lost and
+    /// are forgotten stay until JavaScript has forgotten them too, as the engine answers by them.
     leases: RefCell<HashMap<u64, Arc<Lease>>>,
+    /// Leases whose release is under way, by its request.
+    releasing: RefCell<HashMap<u64, Arc<Lease>>>,
 }
 
 /// Starts to connect. The answer comes as the row of request 0.
@@ -75,6 +78,7 @@ impl NativeClient {
             failures: RefCell::default(),
             holders: RefCell::default(),
             leases: RefCell::default(),
+            releasing: RefCell::default(),
         }
     }
 
@@ -112,8 +116,17 @@ impl NativeClient {
     #[napi(catch_unwind)]
     pub fn release(&self, lease: f64) -> f64 {
         let lease = lease as u64;
-        self.leases.borrow_mut().remove(&lease);
-        self.submit(Op::Release { lease })
+        let request = self.host.submit(Op::Release { lease });
+        if let Some(held) = self.leases.borrow_mut().remove(&lease) {
+            self.releasing.borrow_mut().insert(request, held);
+        }
+        request as f64
+    }
+
+    /// JavaScript has nothing any more of a lease that was lost and that nobody need release.
+    #[napi(catch_unwind)]
+    pub fn forget(&self, lease: f64) {
+        self.leases.borrow_mut().remove(&(lease as u64));
     }
 
     /// Makes a lease last longer; returns the request's number.
@@ -214,6 +227,9 @@ impl NativeClient {
 
     /// Keeps what a row has no room for.
     fn keep(&self, event: Event) {
+        if let Event::Completed { request, .. } = &event {
+            self.releasing.borrow_mut().remove(request);
+        }
         match event {
             Event::Completed {
                 result: Ok(Completion::Granted(lease)),
@@ -233,9 +249,15 @@ impl NativeClient {
             } => {
                 self.holders.borrow_mut().extend(state.holder);
             }
-            Event::Lost { lease, .. } => {
+            // A closed client answers all the same.
+            Event::Lost {
+                lease,
+                reason,
+                is_forgotten,
+            } if !is_forgotten || reason == LostReason::Closed => {
                 self.leases.borrow_mut().remove(&lease);
             }
+            Event::Lost { .. } => {}
             Event::Completed { .. } => {}
         }
     }

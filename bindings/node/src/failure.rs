@@ -18,6 +18,10 @@ pub struct NativeFailure {
     pub holder: Option<NativeHolder>,
     /// Why the lease was lost.
     pub reason: Option<String>,
+    /// The server that has to do with it.
+    pub node: Option<String>,
+    /// Whether the same call may go well later.
+    pub retryable: bool,
 }
 
 /// Who holds a lock.
@@ -37,6 +41,8 @@ impl From<&Error> for NativeFailure {
             lock_name: error.lock_name().map(str::to_owned),
             holder: error.holder().map(NativeHolder::from),
             reason: error.reason().map(|reason| reason.as_str().to_owned()),
+            node: error.node().map(str::to_owned),
+            retryable: error.is_retryable(),
         }
     }
 }

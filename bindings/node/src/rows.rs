@@ -5,7 +5,7 @@
 //! | connected, extended, closed | request | – | – |
 //! | granted | request | lease | fencing token, −1 if none |
 //! | refused, failed | request | – | – |
-//! | released | request | index of the outcome | – |
+//! | released | request | index of the outcome | index of why the lease was lost if it was expired or stolen, −1 if not |
 //! | state | request | 1 if held, else 0 | permits that are free, −1 if none is held or the lock has none |
 //! | forced | request | 1 if it was held, else 0 | – |
 //! | lost | lease | index of the reason | 1 if nobody need release it, else 0 |
@@ -32,21 +32,6 @@ const CLOSED: u8 = 6;
 const FAILED: u8 = 7;
 const LOST: u8 = 8;
 const FORCED: u8 = 9;
-
-const OUTCOMES: [ReleaseOutcome; 4] = [
-    ReleaseOutcome::Released,
-    ReleaseOutcome::Expired,
-    ReleaseOutcome::Stolen,
-    ReleaseOutcome::Unknown,
-];
-
-const REASONS: [LostReason; 5] = [
-    LostReason::Expired,
-    LostReason::Removed,
-    LostReason::Stolen,
-    LostReason::MaxHold,
-    LostReason::Closed,
-];
 
 /// The words and numbers that rows are made of, told to JavaScript once.
 #[napi(object, object_from_js = false)]
@@ -80,8 +65,14 @@ pub fn vocabulary() -> Vocabulary {
     Vocabulary {
         width: WIDTH as u32,
         codes: codes.map(str::to_owned).to_vec(),
-        outcomes: OUTCOMES.iter().map(|outcome| outcome.as_str().to_owned()).collect(),
-        reasons: REASONS.iter().map(|reason| reason.as_str().to_owned()).collect(),
+        outcomes: ReleaseOutcome::ALL
+            .iter()
+            .map(|outcome| outcome.as_str().to_owned())
+            .collect(),
+        reasons: LostReason::ALL
+            .iter()
+            .map(|reason| reason.as_str().to_owned())
+            .collect(),
         kinds: ErrorKind::ALL.iter().map(|kind| kind.name().to_owned()).collect(),
         lock_kinds: Kind::NAMES.map(str::to_owned).to_vec(),
     }
@@ -113,7 +104,7 @@ pub(crate) fn row(event: &Event) -> Row {
 
 /// The index of a reason in the vocabulary.
 pub(crate) fn reason_index(reason: LostReason) -> f64 {
-    index(&REASONS, &reason)
+    index(&LostReason::ALL, &reason)
 }
 
 fn completed(request: u64, completion: &Completion) -> Row {
@@ -125,7 +116,11 @@ fn completed(request: u64, completion: &Completion) -> Row {
             lease.token().map_or(-1.0, |token| token as f64),
         ),
         Completion::NotGranted(_) => (REFUSED, 0.0, 0.0),
-        Completion::Released(outcome) => (RELEASED, index(&OUTCOMES, outcome), 0.0),
+        Completion::Released(released) => (
+            RELEASED,
+            index(&ReleaseOutcome::ALL, &released.outcome),
+            released.lost.map_or(-1.0, reason_index),
+        ),
         Completion::Extended => (EXTENDED, 0.0, 0.0),
         Completion::State(state) => (STATE, flag(state.holder.is_some()), free_permits(state)),
         Completion::Forced(was_held) => (FORCED, flag(*was_held), 0.0),

@@ -4,7 +4,7 @@ use leasehold::host::{Completion, Error, ErrorKind, Kind, LostReason};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyString};
+use pyo3::types::PyBool;
 
 use crate::lease::Lease;
 
@@ -32,7 +32,12 @@ pub(crate) fn completion(py: Python<'_>, completion: Completion) -> PyResult<Bou
     Ok(match completion {
         Completion::Granted(lease) => Bound::new(py, Lease(lease))?.into_any(),
         Completion::NotGranted(error) => exception(py, &error)?,
-        Completion::Released(outcome) => PyString::intern(py, outcome.as_str()).into_any(),
+        Completion::Released(released) => {
+            let lost = released.lost.map(LostReason::as_str);
+            (released.lease, released.outcome.as_str(), lost)
+                .into_pyobject(py)?
+                .into_any()
+        }
         Completion::State(state) => {
             let holder = state
                 .holder
@@ -68,5 +73,7 @@ fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>>
         error.operation().to_string(),
         holder,
         error.reason().map(LostReason::as_str),
+        error.node(),
+        error.is_retryable(),
     ))
 }

@@ -10,14 +10,3 @@ pub(crate) fn closed() -> Error {
         "the client is closed; connect a new one",
     )
 }
-
-/// The same error, of another operation and in other words.
-pub(crate) fn retold(error: &Error, operation: Operation, message: &str) -> Error {
-    let retold = Error::new(error.kind(), operation, message)
-        .with_holder(error.holder().cloned())
-        .with_reason(error.reason());
-    match error.lock_name() {
-        Some(lock) => retold.with_lock(lock),
-        None => retold,
-    }
-}

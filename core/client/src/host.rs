@@ -36,7 +36,7 @@ pub use self::pending::Pending;
 pub use crate::engine::{Driven, Place, Server};
 #[cfg(target_family = "wasm")]
 pub use crate::given::{Given, give};
-pub use crate::port::{Completion, Event, Lease};
+pub use crate::port::{Completion, Event, Lease, Released};
 pub use crate::process::Process;
 pub use crate::settings::Options;
 

@@ -14,6 +14,7 @@ mod ids;
 mod lease;
 mod listeners;
 mod queue;
+mod released;
 mod slot;
 
 use std::mem;
@@ -21,15 +22,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use leasehold_protocol::Error;
 
-pub(crate) use self::command::{Checked, Command, Named, Sink};
+pub(crate) use self::command::{Checked, Command, Sink};
 pub use self::completion::{Completion, Event};
 pub(crate) use self::ids::{generation_of, host_id, session_id};
 pub use self::lease::Lease;
 pub(crate) use self::queue::Commands;
+pub use self::released::Released;
 pub(crate) use self::slot::Slot;
 
 use self::queue::{Sender, queue};
-use crate::errors::{closed, retold};
+use crate::errors::closed;
 use crate::process::Process;
 
 /// The request number of the event that says how connecting went.
@@ -113,7 +115,7 @@ impl Port {
                 sink,
                 ..
             } => (sink, Err(error)),
-            Command::Run { op, sink, .. } => (sink, Err(retold(error, op.operation(), error.message()))),
+            Command::Run { op, sink, .. } => (sink, Err(error.clone().with_operation(op.operation()))),
             Command::AwaitConnected(sink) => (sink, Err(error.clone())),
             Command::Cancel { .. } | Command::Shutdown => return,
         };

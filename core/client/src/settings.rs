@@ -124,8 +124,12 @@ impl Settings {
 
     /// The server as messages name it; of several, all.
     pub(crate) fn server(&self) -> String {
-        let names: Vec<String> = self.targets.iter().map(ToString::to_string).collect();
-        names.join(", ")
+        self.servers().join(", ")
+    }
+
+    /// Each server as messages name it.
+    pub(crate) fn servers(&self) -> Vec<String> {
+        self.targets.iter().map(ToString::to_string).collect()
     }
 
     /// The lock's full name: the prefix, then the name.

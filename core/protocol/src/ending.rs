@@ -14,6 +14,9 @@ pub enum ReleaseOutcome {
 }
 
 impl ReleaseOutcome {
+    /// All outcomes.
+    pub const ALL: [Self; 4] = [Self::Released, Self::Expired, Self::Stolen, Self::Unknown];
+
     /// The word that hosts see.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -22,6 +25,16 @@ impl ReleaseOutcome {
             Self::Expired => "expired",
             Self::Stolen => "stolen",
             Self::Unknown => "unknown",
+        }
+    }
+
+    /// Why a lease was lost, by a release that was the first to notice; `None` if it was not.
+    #[must_use]
+    pub const fn lost_reason(self) -> Option<LostReason> {
+        match self {
+            Self::Expired => Some(LostReason::Expired),
+            Self::Stolen => Some(LostReason::Stolen),
+            Self::Released | Self::Unknown => None,
         }
     }
 }
@@ -42,6 +55,9 @@ pub enum LostReason {
 }
 
 impl LostReason {
+    /// All reasons.
+    pub const ALL: [Self; 5] = [Self::Expired, Self::Removed, Self::Stolen, Self::MaxHold, Self::Closed];
+
     /// The word that hosts see.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -59,6 +59,20 @@ impl ErrorKind {
             Self::Unavailable => "Unavailable",
         }
     }
+
+    /// Whether what went wrong may pass by itself.
+    const fn may_pass(self) -> bool {
+        match self {
+            Self::LockTimeout | Self::Unavailable => true,
+            Self::Cancelled
+            | Self::Closed
+            | Self::Forked
+            | Self::InvalidArgument
+            | Self::LockLost
+            | Self::Misconfigured
+            | Self::NotOwner => false,
+        }
+    }
 }
 
 /// What was being done when the error came up.
@@ -108,10 +122,13 @@ pub struct Holder {
 pub struct Error {
     kind: ErrorKind,
     operation: Operation,
-    lock: Option<String>,
-    message: String,
+    lock: Option<Box<str>>,
+    message: Box<str>,
     holder: Option<Holder>,
     reason: Option<LostReason>,
+    node: Option<Box<str>>,
+    /// No retry helps, whatever the kind says.
+    is_lasting: bool,
 }
 
 impl Error {
@@ -122,16 +139,25 @@ impl Error {
             kind,
             operation,
             lock: None,
-            message: message.into(),
+            message: message.into().into(),
             holder: None,
             reason: None,
+            node: None,
+            is_lasting: false,
         }
+    }
+
+    /// The same error, of another operation.
+    #[must_use]
+    pub const fn with_operation(mut self, operation: Operation) -> Self {
+        self.operation = operation;
+        self
     }
 
     /// The same error, naming the lock as messages show it.
     #[must_use]
     pub fn with_lock(mut self, lock: impl AsRef<str>) -> Self {
-        self.lock = Some(shown(lock.as_ref()).into_owned());
+        self.lock = Some(shown(lock.as_ref()).into());
         self
     }
 
@@ -146,6 +172,20 @@ impl Error {
     #[must_use]
     pub fn with_reason(mut self, reason: Option<LostReason>) -> Self {
         self.reason = reason;
+        self
+    }
+
+    /// The same error, naming the server that it is about as messages show it.
+    #[must_use]
+    pub fn with_node(mut self, node: impl Into<String>) -> Self {
+        self.node = Some(node.into().into());
+        self
+    }
+
+    /// The same error, which no retry helps: what failed does not come back.
+    #[must_use]
+    pub const fn with_lasting_cause(mut self) -> Self {
+        self.is_lasting = true;
         self
     }
 
@@ -180,7 +220,21 @@ impl Error {
         self.reason
     }
 
-    /// The cause and what to do, without lock and operation.
+    /// The server that did not answer, or that is set up so that locks cannot work: its address
+    /// without user and password, of several primaries all; `None` if no server has to do with it.
+    #[must_use]
+    pub fn node(&self) -> Option<&str> {
+        self.node.as_deref()
+    }
+
+    /// Whether the same call may go well later though nobody changes anything: another holder
+    /// keeps the lock, or the server is away for now.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        self.kind.may_pass() && !self.is_lasting
+    }
+
+    /// The cause and what to do, without lock, operation and server.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
@@ -192,8 +246,42 @@ impl fmt::Display for Error {
         match &self.lock {
             Some(lock) => write!(f, "{} of lock {lock:?}: {}", self.operation, self.message),
             None => write!(f, "{}: {}", self.operation, self.message),
+        }?;
+        match &self.node {
+            Some(node) => write!(f, " (server {node})"),
+            None => Ok(()),
         }
     }
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_the_lock_and_the_server_once_each() {
+        let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, "no answer");
+        assert_eq!(error.to_string(), "acquire: no answer");
+        let error = error.with_lock("a").with_node("redis://host:1/0");
+        assert_eq!(
+            error.to_string(),
+            "acquire of lock \"a\": no answer (server redis://host:1/0)"
+        );
+        let error = error.with_operation(Operation::Extend).with_node("redis://other:1/0");
+        assert_eq!(
+            error.to_string(),
+            "extend of lock \"a\": no answer (server redis://other:1/0)"
+        );
+    }
+
+    #[test]
+    fn a_retry_may_help_where_nothing_has_to_be_changed() {
+        let retryable = |kind| Error::new(kind, Operation::Acquire, "").is_retryable();
+        let temporary = ErrorKind::ALL.into_iter().filter(|kind| retryable(*kind));
+        assert!(temporary.eq([ErrorKind::LockTimeout, ErrorKind::Unavailable]));
+        let lasting = Error::new(ErrorKind::Unavailable, Operation::Acquire, "").with_lasting_cause();
+        assert!(!lasting.is_retryable());
+    }
+}

@@ -23,6 +23,7 @@ use crate::machines::inspections::Question;
 use crate::name::LockName;
 use crate::owner::Entropy;
 use crate::reply::{CallError, Reply};
+use crate::subject::Subject;
 use crate::types::{AcquireRequest, Config, Event, Lane, Limits, Outcome, Transmit};
 
 /// The local state of every lock of one client. See the crate's documentation
@@ -107,19 +108,6 @@ impl Session {
         ticket
     }
 
-    /// Releases the innermost lease of `context` on several locks together.
-    /// Completes as [`Session::release_innermost`].
-    pub fn release_innermost_of_all(&mut self, locks: &[(Kind, LockName)], context: Context, now: Instant) -> Ticket {
-        let ticket = self.members.ticket(Verb::Release);
-        if !self.members.fail_if_closed(ticket, Operation::Release) {
-            match self.innermost_of_all(locks, context) {
-                Some(lease) => self.release_any(ticket, lease, now),
-                None => self.members.complete(ticket, Outcome::Failed(not_owner())),
-            }
-        }
-        ticket
-    }
-
     fn release_any(&mut self, ticket: Ticket, lease: LeaseId, now: Instant) {
         if self.group.has(lease) {
             self.group.release(&mut self.members, ticket, lease, now);
@@ -133,16 +121,14 @@ impl Session {
 
     /// Releases the innermost lease of `context`. Completes with
     /// [`Outcome::Released`], or fails with `NotOwner` if it has none.
-    pub fn release_innermost(&mut self, kind: Kind, name: &LockName, context: Context, now: Instant) -> Ticket {
+    pub fn release_innermost(&mut self, subject: &Subject, context: Context, now: Instant) -> Ticket {
         let ticket = self.members.ticket(Verb::Release);
         if self.members.fail_if_closed(ticket, Operation::Release) {
             return ticket;
         }
-        match self.innermost(kind, name, context) {
+        match self.innermost(subject, context) {
             Some(lease) => self.release_any(ticket, lease, now),
-            None => self
-                .members
-                .complete(ticket, Outcome::Failed(not_owner().with_lock(name.as_str()))),
+            None => self.members.complete(ticket, Outcome::Failed(not_owner(subject))),
         }
         ticket
     }
@@ -272,36 +258,25 @@ impl Session {
         self.members.locks().is_drained()
     }
 
-    /// How often `context` holds the lock.
+    /// How often `context` holds the lock, or several together.
     #[must_use]
-    pub fn levels(&self, kind: Kind, name: &LockName, context: Context) -> u32 {
-        let levels = match &self.group {
-            Group::Quorum(quorum) => quorum.of_context(name, context).count(),
-            Group::Multi(_) => self.leases_of(kind, name, context).count(),
+    pub fn levels(&self, subject: &Subject, context: Context) -> u32 {
+        let levels = match (subject, &self.group) {
+            (Subject::One(_, name), Group::Quorum(quorum)) => quorum.of_context(name, context).count(),
+            (Subject::One(kind, name), Group::Multi(_)) => self.leases_of(*kind, name, context).count(),
+            (Subject::All(locks), _) => self.multi().map_or(0, |multi| multi.of_context(locks, context).len()),
         };
         u32::try_from(levels).unwrap_or(u32::MAX)
     }
 
-    /// The innermost lease of `context` on the lock.
+    /// The innermost lease of `context` on the lock, or on several together.
     #[must_use]
-    pub fn innermost(&self, kind: Kind, name: &LockName, context: Context) -> Option<LeaseId> {
-        match &self.group {
-            Group::Quorum(quorum) => quorum.of_context(name, context).last(),
-            Group::Multi(_) => self.leases_of(kind, name, context).last(),
+    pub fn innermost(&self, subject: &Subject, context: Context) -> Option<LeaseId> {
+        match (subject, &self.group) {
+            (Subject::One(_, name), Group::Quorum(quorum)) => quorum.of_context(name, context).last(),
+            (Subject::One(kind, name), Group::Multi(_)) => self.leases_of(*kind, name, context).last(),
+            (Subject::All(locks), _) => self.multi()?.of_context(locks, context).last().copied(),
         }
-    }
-
-    /// The innermost lease of `context` on these locks together, in any order.
-    #[must_use]
-    pub fn innermost_of_all(&self, locks: &[(Kind, LockName)], context: Context) -> Option<LeaseId> {
-        self.multi()?.of_context(locks, context).last().copied()
-    }
-
-    /// How often `context` holds these locks together.
-    #[must_use]
-    pub fn levels_of_all(&self, locks: &[(Kind, LockName)], context: Context) -> u32 {
-        let levels = self.multi().map_or(0, |multi| multi.of_context(locks, context).len());
-        u32::try_from(levels).unwrap_or(u32::MAX)
     }
 
     const fn multi(&self) -> Option<&Multi> {
@@ -472,10 +447,14 @@ fn unknown_lease() -> Error {
     )
 }
 
-fn not_owner() -> Error {
-    Error::new(
+fn not_owner(subject: &Subject) -> Error {
+    let error = Error::new(
         ErrorKind::NotOwner,
         Operation::Release,
         "the calling thread or task does not hold it; release it where it was acquired, or release its lease",
-    )
+    );
+    match subject {
+        Subject::One(_, name) => error.with_lock(name.as_str()),
+        Subject::All(_) => error,
+    }
 }

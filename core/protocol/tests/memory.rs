@@ -89,5 +89,8 @@ fn a_context_that_holds_nothing_any_more_has_no_levels() {
     client.hold(wants("a", Some(100)));
     client.run_for(Duration::from_millis(110));
     let name = LockName::parse("a").unwrap();
-    assert_eq!(client.session.levels(Kind::Lock, &name, Context::from_u64(1)), 0);
+    assert_eq!(
+        client.session.levels(&(Kind::Lock, name).into(), Context::from_u64(1)),
+        0
+    );
 }

@@ -68,9 +68,11 @@ fn a_cancelled_release_costs_the_same_however_much_is_owed() {
         for number in 0..count {
             let name = leasehold_protocol::LockName::parse(&format!("held-{number}")).unwrap();
             let context = leasehold_protocol::Context::from_u64(1);
-            client
-                .session
-                .release_innermost(leasehold_protocol::Kind::Lock, &name, context, client.now);
+            client.session.release_innermost(
+                &(leasehold_protocol::Kind::Lock, name.clone()).into(),
+                context,
+                client.now,
+            );
         }
         client.drain(None);
         client.calls.clear();

@@ -257,7 +257,7 @@ impl World {
         let Some(session) = &mut self.clients[client].session else {
             return Ok(());
         };
-        let ticket = session.release_innermost(kind, &name, context, now);
+        let ticket = session.release_innermost(&(kind, name).into(), context, now);
         self.did(Operation::ReleasePart);
         self.note(Line::GivesBackAPart { client, task, ticket });
         self.waits(client, task, ticket, Wish::Refusal)

@@ -67,10 +67,7 @@ impl World {
         };
         let (ticket, is_extension) = match (draw, context) {
             (0, _) => (session.extend(lease, None, now), true),
-            (1, Some(context)) if !holds_it => match named.as_slice() {
-                [(kind, name)] => (session.release_innermost(*kind, name, context, now), false),
-                several => (session.release_innermost_of_all(several, context, now), false),
-            },
+            (1, Some(context)) if !holds_it => (session.release_innermost(&named.into(), context, now), false),
             _ => (session.release(lease, now), false),
         };
         let line = if is_extension {

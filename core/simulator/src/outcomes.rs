@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use leasehold_protocol::{ErrorKind, Event as Told, Grant, Kind, LeaseId, LostReason, Outcome, Ticket, Token};
+use leasehold_protocol::{ErrorKind, Event as Told, Grant, Kind, LeaseId, LostReason, Outcome, Subject, Ticket, Token};
 
 use crate::acquiring::check_not_owner;
 use crate::checks::{Checked, broken, check_backing, check_levels, check_refusal, is_believed};
@@ -333,18 +333,14 @@ impl World {
             };
             if locks.len() > 1 {
                 let named = self.named(locks);
-                let said = (
-                    session.levels_of_all(&named, context),
-                    session.innermost_of_all(&named, context),
-                );
+                let all = Subject::All(named);
+                let said = (session.levels(&all, context), session.innermost(&all, context));
                 check_levels(client, task, said, &self.on_side(client, task, locks))?;
             }
             // What is held as a part of several is not held by itself.
             for (name, kind) in locks {
-                let said = (
-                    session.levels(*kind, &self.names[*name], context),
-                    session.innermost(*kind, &self.names[*name], context),
-                );
+                let one = Subject::One(*kind, self.names[*name].clone());
+                let said = (session.levels(&one, context), session.innermost(&one, context));
                 check_levels(client, task, said, &self.on_side(client, task, &[(*name, *kind)]))?;
             }
         }

@@ -119,10 +119,7 @@ impl World {
             return Ok(());
         };
         let (ticket, again) = match context {
-            Some(context) => match locks.as_slice() {
-                [(kind, name)] => (session.release_innermost(*kind, name, context, now), None),
-                several => (session.release_innermost_of_all(several, context, now), None),
-            },
+            Some(context) => (session.release_innermost(&locks.into(), context, now), None),
             // A second release of a lease is harmless.
             None => (
                 session.release(lease, now),

@@ -17,6 +17,8 @@ export declare class NativeClient {
   ): number;
   /** Gives a lease back; returns the request's number. The lease counts as given back at once. */
   release(lease: number): number;
+  /** JavaScript has nothing any more of a lease that was lost and that nobody need release. */
+  forget(lease: number): void;
   /** Makes a lease last longer; returns the request's number. */
   extend(lease: number, byMs?: number | undefined | null): number;
   /** Asks the server who holds a lock; returns the request's number. */
@@ -81,6 +83,10 @@ export interface NativeFailure {
   holder?: NativeHolder;
   /** Why the lease was lost. */
   reason?: string;
+  /** The server that has to do with it. */
+  node?: string;
+  /** Whether the same call may go well later. */
+  retryable: boolean;
 }
 
 /** Who holds a lock. */

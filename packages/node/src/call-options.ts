@@ -7,10 +7,5 @@ export interface CallOptions extends PermitOptions {
   readonly within?: Lease | undefined;
 }
 
-/** One call of `using()`. */
-export interface UsingOptions extends LockOptions {
-  /** Gives up waiting for the lock when it aborts. It does not end the body. */
-  readonly signal?: AbortSignal | undefined;
-  /** A lease on the same lock that the caller holds and enters again, without asking the server. */
-  readonly within?: Lease | undefined;
-}
+/** One call of `using()`. Its `signal` ends the wait for the lock, not the body. */
+export interface UsingOptions extends LockOptions, CallOptions {}

@@ -8,21 +8,19 @@ import type { Holder, LostReason } from './errors.js';
 import type { Hold } from './hold.js';
 import { Failure, Inbox, REASONS, type Settle } from './inbox.js';
 import { type NativeClient, native } from './native.js';
-import type { ConnectOptions } from './options.js';
+import type { ConnectOptions, LockOptions } from './options.js';
 
 /** How a release ended: see `Lease.release`. */
 export type ReleaseOutcome = 'released' | 'expired' | 'stolen' | 'unknown';
 
-/** What an acquisition asks for. */
-export interface Acquisition {
+/** What an acquisition asks for: the options of a lock object, and those of the call over them. */
+export interface Acquisition extends LockOptions {
   /** The lock's address. */
   readonly lock: string;
-  readonly waitMs: number | undefined;
-  readonly leaseMs: number | undefined;
   readonly renew: boolean;
-  readonly maxHoldMs: number | undefined;
-  readonly within: number | undefined;
   readonly fencing: boolean;
+  /** The number of the lease to enter again. */
+  readonly within: number | undefined;
 }
 
 const OUTCOMES = native.vocabulary().outcomes as ReleaseOutcome[];
@@ -81,10 +79,12 @@ export class Engine {
   }
 
   /** Gives a lease back. */
-  async release(lease: number): Promise<ReleaseOutcome> {
-    const answer = await this.#answer(this.#native.release(lease), (outcome, _b, failure) => {
-      this.#inbox.released(lease);
-      return failure ?? (OUTCOMES[outcome] as ReleaseOutcome);
+  async release(hold: Hold): Promise<ReleaseOutcome> {
+    const answer = await this.#answer(this.#native.release(hold.id), (outcome, lost, failure) => {
+      this.#inbox.released(hold.id);
+      if (failure) return failure;
+      hold.onReleased(REASONS[lost]);
+      return OUTCOMES[outcome] as ReleaseOutcome;
     });
     if (answer instanceof Failure) throw answer.error();
     return answer;

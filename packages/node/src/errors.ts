@@ -44,6 +44,10 @@ export interface ErrorDetails {
   readonly holder?: Holder | undefined;
   /** Why the lease was lost. */
   readonly reason?: LostReason | undefined;
+  /** The server that has to do with it. */
+  readonly node?: string | undefined;
+  /** Whether the same call may go well later; false if it is left out. */
+  readonly retryable?: boolean | undefined;
 }
 
 /** The root of all errors that Leasehold raises. Never contains a password. */
@@ -56,6 +60,13 @@ export class LeaseholdError extends Error {
   readonly lockName: string | null;
   /** What was being done. */
   readonly operation: Operation;
+  /**
+   * The server that did not answer, or that is set up so that locks cannot work: its address without user and
+   * password, of several primaries all; `null` if no server has to do with it.
+   */
+  readonly node: string | null;
+  /** Whether the same call may go well later though nobody changes anything. */
+  readonly retryable: boolean;
 
   constructor(kind: ErrorKind, message: string, details: ErrorDetails = {}) {
     super(message);
@@ -64,6 +75,8 @@ export class LeaseholdError extends Error {
     this.code = `LEASEHOLD_${kind.replace(/(?<=[a-z])(?=[A-Z])/g, '_').toUpperCase()}`;
     this.lockName = details.lockName === undefined ? null : native.shown(details.lockName);
     this.operation = details.operation ?? 'acquire';
+    this.node = details.node ?? null;
+    this.retryable = details.retryable ?? false;
   }
 }
 

@@ -9,6 +9,7 @@ import { native } from './native.js';
 export class Hold {
   #lost: LostReason | undefined;
   #isForgotten = false;
+  #notHeldToTheEnd: LostReason | undefined;
   #controller: AbortController | undefined;
 
   constructor(
@@ -29,6 +30,11 @@ export class Hold {
   /** Whether it was lost and nobody need release it. */
   get isForgotten(): boolean {
     return this.#isForgotten;
+  }
+
+  /** Why its release is told to have come too late, if it is. */
+  get lostAtRelease(): LostReason | undefined {
+    return this.#notHeldToTheEnd;
   }
 
   /** Aborts when it is lost. */
@@ -54,6 +60,11 @@ export class Hold {
     this.#lost ??= reason ?? undefined;
     // From the end: what was taken last is released first.
     this.#leave(this.siblings.lastIndexOf(this));
+  }
+
+  /** Its release was answered: it was lost for `reason`, if it was. */
+  onReleased(reason: LostReason | undefined): void {
+    this.#notHeldToTheEnd = reason;
   }
 
   lostError(reason: LostReason, operation: Operation = 'extend'): LockLostError {

@@ -25,12 +25,14 @@ export class Failure {
 
   /** Made where a caller awaits it, so that its stack names the caller. */
   error(): Error {
-    const { kind, message, operation, lockName, holder, reason } = this.native;
+    const { kind, message, operation, lockName, holder, reason, node, retryable } = this.native;
     const details = {
       lockName,
       operation: operation as Operation,
       holder: holder && holderOf(holder),
       reason: reason as LostReason | undefined,
+      node,
+      retryable,
     };
     return errorOf(kind, message, details);
   }
@@ -59,6 +61,8 @@ export class Inbox {
   #waiting = 0;
   /** Every hold from its grant until it is lost, or its release is answered. */
   readonly #holds = new NumberTable<Hold>();
+  /** Tells the native library of holds that were lost, are forgotten, and are garbage now. */
+  readonly #lapsed = new FinalizationRegistry<number>((lease) => this.native.forget(lease));
   #isOpen = true;
   #isDropped = false;
   #hasWarned = false;
@@ -138,7 +142,9 @@ export class Inbox {
     if (code === LOST) {
       const hold = this.#holds.get(id);
       this.#holds.delete(id);
-      hold?.onLost(REASONS[a] as LostReason, b === 1);
+      if (hold === undefined) return;
+      if (b === 1) this.#lapsed.register(hold, id);
+      hold.onLost(REASONS[a] as LostReason, b === 1);
       return;
     }
     const failure = code === FAILED || code === REFUSED ? this.#nextFailure(code === REFUSED) : undefined;

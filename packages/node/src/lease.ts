@@ -1,6 +1,6 @@
 import { number } from './arguments.js';
 import type { Engine, ReleaseOutcome } from './engine.js';
-import { InvalidArgumentError, type LostReason, NotOwnerError } from './errors.js';
+import { type LostReason, NotOwnerError } from './errors.js';
 import { Hold } from './hold.js';
 import { Named } from './named.js';
 
@@ -93,7 +93,7 @@ export class Lease extends Named {
       });
     }
     const failure = await this.#engine.extend(this.#hold.id, byMs);
-    if (failure) throw this.explain(failure.error());
+    if (failure) throw failure.error();
   }
 
   /**
@@ -110,19 +110,11 @@ export class Lease extends Named {
    */
   release(): Promise<ReleaseOutcome> {
     if (this.#released === undefined) {
-      const { id } = this.#hold;
       // Read now: the engine forgets a lease that is released.
-      this.#hold.onRelease(this.#engine.lostReason(id));
-      this.#released = this.#engine.release(id).then((outcome) => this.#outcome(outcome));
+      this.#hold.onRelease(this.#engine.lostReason(this.#hold.id));
+      this.#released = this.#engine.release(this.#hold);
     }
     return this.#released;
-  }
-
-  /** The engine does not know any more how a lease was lost that it has forgotten. */
-  #outcome(answered: ReleaseOutcome): ReleaseOutcome {
-    const { lost } = this.#hold;
-    if (answered !== 'released' || lost === undefined || lost === 'closed') return answered;
-    return lost === 'stolen' ? 'stolen' : 'expired';
   }
 
   /**
@@ -139,13 +131,12 @@ export class Lease extends Named {
 
   /** @internal Releases at the end of a scope, which fails if the lease was lost in it, unless its body failed. */
   async leave(bodyFailed: boolean): Promise<void> {
-    const outcome = await this.release().catch((error: unknown) => {
+    await this.release().catch((error: unknown) => {
       // A closed client answers no release; that the lease is lost says more.
       if (!bodyFailed && this.#hold.lost === undefined) throw error;
-      return undefined;
     });
     if (bodyFailed) return;
-    const reason = this.#lossOf(outcome);
+    const reason = this.#hold.lost ?? this.#hold.lostAtRelease;
     if (reason !== undefined) throw this.#hold.lostError(reason, 'release');
   }
 
@@ -160,20 +151,14 @@ export class Lease extends Named {
       });
     }
     const outcome = await this.release();
-    if (outcome === 'released' || outcome === 'unknown') return outcome;
-    throw this.#hold.lostError(this.#lossOf(outcome) ?? outcome, 'release');
+    const reason = this.#hold.lostAtRelease;
+    if (reason !== undefined) throw this.#hold.lostError(reason, 'release');
+    return outcome as Released;
   }
 
   /** @internal What is known of it until it is lost or released. */
   get hold(): Hold {
     return this.#hold;
-  }
-
-  /** @internal Says of a lost lease that it is lost, where the engine, which forgot it, says that there is none. */
-  explain(failed: Error): Error {
-    const isForgotten = failed instanceof InvalidArgumentError || failed instanceof NotOwnerError;
-    const { lost } = this.#hold;
-    return lost !== undefined && isForgotten ? this.#hold.lostError(lost, failed.operation) : failed;
   }
 
   /** @internal Its number in the engine, if the engine is this one. */
@@ -188,10 +173,5 @@ export class Lease extends Named {
 
   get #isOver(): boolean {
     return this.#released !== undefined || this.#hold.lost !== undefined;
-  }
-
-  /** Why it was lost, by what is known and by the word of its release. */
-  #lossOf(outcome: ReleaseOutcome | undefined): LostReason | undefined {
-    return this.#hold.lost ?? (outcome === 'expired' || outcome === 'stolen' ? outcome : undefined);
   }
 }

@@ -123,8 +123,7 @@ export class Lock extends Named {
     const answer = await origin.engine.acquire(wanted, grant, signal(given?.signal));
     if (!(answer instanceof Failure)) return answer;
     if (answer.refused && orNull) return null;
-    const failed = answer.error();
-    throw given?.within?.explain(failed) ?? failed;
+    throw answer.error();
   }
 
   /** @internal Its address, if the engine is this one. */

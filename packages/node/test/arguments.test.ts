@@ -123,7 +123,9 @@ describe('bad input', () => {
   it('a refused connection is unavailable', async () => {
     const gone = await RedisServer.start();
     await gone[Symbol.asyncDispose]();
-    await assert.rejects(connect(gone.url, { connectTimeoutMs: 500 }), UnavailableError);
+    const error = await connect(gone.url, { connectTimeoutMs: 500 }).catch((error) => error);
+    assert.ok(error instanceof UnavailableError, `${error}`);
+    assert.ok(error.node?.includes(new URL(gone.url).port) && error.retryable, `${error}`);
   });
 
   it('a wrong password is told, and never shown', async () => {

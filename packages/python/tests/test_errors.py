@@ -59,6 +59,8 @@ def test_errors_survive_pickling() -> None:
     error = leasehold.LockTimeoutError("text", lock_name="door", operation="acquire", holder=leasehold.Holder("o", 1.5))
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.lock_name, again.operation, again.holder) == ("text", "door", "acquire", ("o", 1.5))
+    again = pickle.loads(pickle.dumps(leasehold.UnavailableError("text", node="redis://host:1/0", retryable=True)))
+    assert (again.node, again.retryable) == ("redis://host:1/0", True)
 
 
 @pytest.fixture

@@ -16,8 +16,10 @@ def test_a_client_is_made_before_its_server_is_up(own_server: RedisServer) -> No
     own_server.kill()
     with leasehold.connect(own_server.url, lazy=True) as client:
         lock = client.lock("door")
-        with pytest.raises(leasehold.UnavailableError, match=str(own_server.port)):
+        with pytest.raises(leasehold.UnavailableError, match=str(own_server.port)) as caught:
             lock.try_acquire()
+        assert str(own_server.port) in str(caught.value.node)
+        assert caught.value.retryable
         waiter = threading.Thread(target=lambda: held.append(lock.try_acquire(wait=30)))
         held: list[leasehold.Lease | None] = []
         waiter.start()
@@ -31,8 +33,10 @@ async def test_a_client_for_tasks_is_made_before_its_server_is_up(own_server: Re
     own_server.kill()
     async with aio.connect(own_server.url, lazy=True) as client:
         lock = client.lock("door")
-        with pytest.raises(leasehold.UnavailableError, match=str(own_server.port)):
+        with pytest.raises(leasehold.UnavailableError, match=str(own_server.port)) as caught:
             await lock.try_acquire()
+        assert str(own_server.port) in str(caught.value.node)
+        assert caught.value.retryable
         waiter = asyncio.create_task(lock.try_acquire(wait=30))
         own_server.start()
         lease = await waiter

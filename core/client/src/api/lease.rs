@@ -117,7 +117,7 @@ impl Lease {
     }
 
     pub(crate) fn extended(&self, result: Result<Completion, Error>) -> Result<(), Error> {
-        match result.map_err(|error| self.state.explain(error))? {
+        match result? {
             Completion::Extended => Ok(()),
             other => Err(unexpected(Operation::Extend, &other)),
         }
@@ -125,7 +125,7 @@ impl Lease {
 
     pub(crate) fn released(&self, completion: Completion) -> Result<ReleaseOutcome, Error> {
         match completion {
-            Completion::Released(outcome) => Ok(self.state.outcome(outcome)),
+            Completion::Released(released) => Ok(released.outcome),
             other => Err(unexpected(Operation::Release, &other)),
         }
     }

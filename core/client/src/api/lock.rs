@@ -238,11 +238,7 @@ impl Lock {
 
     /// The lease, or the timeout for callers that want one.
     pub(crate) fn granted(&self, result: Result<Completion, Error>) -> Result<Result<Lease, Box<Error>>, Error> {
-        let explain = |error| match &self.within {
-            Some(within) => within.explain(error),
-            None => error,
-        };
-        match result.map_err(explain)? {
+        match result? {
             Completion::Granted(lease) => Ok(Ok(Lease::new(self.host.clone(), lease))),
             Completion::NotGranted(timeout) => Ok(Err(Box::new(timeout))),
             other => Err(unexpected(Operation::Acquire, &other)),

@@ -1,7 +1,7 @@
 //! The leases that the engine keeps the holders informed of.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use leasehold_protocol::{Instant, LeaseId, LostReason};
 
@@ -11,19 +11,30 @@ use crate::port::{Event, Lease};
 /// that was lost is forgotten; what became of it, its object knows as long as the
 /// program keeps it.
 #[derive(Default)]
-pub(super) struct Leases(HashMap<LeaseId, Arc<Lease>>);
+pub(super) struct Leases {
+    known: HashMap<LeaseId, Arc<Lease>>,
+    forgotten: HashMap<LeaseId, Weak<Lease>>,
+    /// How many of those forgotten were left by the last sweep.
+    remained: usize,
+}
 
 impl Leases {
     pub(super) fn add(&mut self, id: LeaseId, lease: Arc<Lease>) {
-        self.0.insert(id, lease);
+        self.known.insert(id, lease);
     }
 
     pub(super) fn get(&self, id: LeaseId) -> Option<&Arc<Lease>> {
-        self.0.get(&id)
+        self.known.get(&id)
+    }
+
+    /// The object of a lease, also of one that is forgotten, if the program still has it.
+    pub(super) fn find(&self, id: LeaseId) -> Option<Arc<Lease>> {
+        let forgotten = || self.forgotten.get(&id).and_then(Weak::upgrade);
+        self.get(id).cloned().or_else(forgotten)
     }
 
     pub(super) fn forget(&mut self, id: LeaseId) {
-        self.0.remove(&id);
+        self.known.remove(&id);
     }
 
     /// Forgets it if its release was asked for.
@@ -51,22 +62,32 @@ impl Leases {
         if self.is_released(id) {
             return None;
         }
-        let lease = if is_forgotten {
-            self.0.remove(&id)
-        } else {
-            self.get(id).cloned()
-        }?;
+        let lease = self.get(id).cloned()?;
         lease.mark_lost(reason, is_forgotten);
+        if is_forgotten {
+            self.forget(id);
+            self.remember(id, &lease);
+        }
         Some(lost(&lease, reason, is_forgotten))
     }
 
     /// Nothing renews any of them any more. Gives what is news of it.
     pub(super) fn lose_all(&mut self, reason: LostReason) -> Vec<Event> {
-        let leases = std::mem::take(&mut self.0).into_values();
+        let leases = std::mem::take(&mut self.known).into_values();
         leases
             .filter(|lease| lease.mark_lost(reason, true))
             .map(|lease| lost(&lease, reason, true))
             .collect()
+    }
+
+    /// Finds a forgotten lease as long as the program has it. A sweep now and then drops the others, so
+    /// that there are never many more than twice as many as the program has.
+    fn remember(&mut self, id: LeaseId, lease: &Arc<Lease>) {
+        if self.forgotten.len() >= 2 * self.remained + 64 {
+            self.forgotten.retain(|_, lease| lease.strong_count() > 0);
+            self.remained = self.forgotten.len();
+        }
+        self.forgotten.insert(id, Arc::downgrade(lease));
     }
 
     fn is_released(&self, id: LeaseId) -> bool {

@@ -14,7 +14,7 @@ pub(super) struct Request {
     pub(super) sink: Sink,
     /// The lock's name as the caller gave it, for a grant.
     pub(super) name: Option<Arc<str>>,
-    /// The lease that a release or an extension is of.
+    /// The lease that a release, an extension or a re-entry is of.
     pub(super) lease: Option<LeaseId>,
 }
 

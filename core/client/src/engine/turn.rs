@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_protocol::{
-    ClientId, Config, Error, ErrorKind, Event as Told, Grant, Instant, LostReason, NodeId, Operation, Outcome,
+    ClientId, Config, Error, ErrorKind, Event as Told, Grant, Instant, LeaseId, LostReason, NodeId, Operation, Outcome,
     ReleaseOutcome, Session, Ticket,
 };
 
@@ -17,8 +17,8 @@ use super::outbox::Outbox;
 use super::requests::Requests;
 use crate::clock;
 use crate::entropy::OsEntropy;
-use crate::errors::{closed, retold};
-use crate::port::{CONNECT, Checked, Commands, Completion, Lease, Port, Sink, host_id};
+use crate::errors::closed;
+use crate::port::{CONNECT, Checked, Commands, Completion, Lease, Port, Released, Sink, host_id};
 use crate::settings::Settings;
 use crate::transport::{First, Seen, Transport};
 
@@ -194,6 +194,7 @@ impl Engine {
             }
             return;
         };
+        let lease = request.lease.and_then(|lease| self.leases.find(lease));
         let released = request.lease.filter(|_| request.operation == Operation::Release);
         if let Some(lease) = released.filter(|lease| !self.session.has_lease(*lease)) {
             self.leases.forget(lease);
@@ -201,7 +202,7 @@ impl Engine {
         let result = match outcome {
             Outcome::Granted(grant) => Ok(Completion::Granted(self.granted(grant, request.name))),
             Outcome::NotGranted(error) => Ok(Completion::NotGranted(self.explain(error))),
-            Outcome::Released(outcome) => Ok(Completion::Released(outcome)),
+            Outcome::Released(outcome) => Ok(self.released(released, lease.as_deref(), outcome)),
             Outcome::Extended(deadline) => {
                 if let Some(lease) = request.lease {
                     self.leases.renewed(lease, deadline);
@@ -212,11 +213,24 @@ impl Engine {
             Outcome::Forced(was_held) => Ok(Completion::Forced(was_held)),
             // It was released before, or is lost and forgotten: its object says which.
             Outcome::Failed(error) if released.is_some() && error.kind() == ErrorKind::NotOwner => {
-                Ok(Completion::Released(ReleaseOutcome::Released))
+                Ok(self.released(released, lease.as_deref(), ReleaseOutcome::Released))
             }
-            Outcome::Failed(error) => Err(self.explain(error)),
+            Outcome::Failed(error) => {
+                Err(lost_instead(lease.as_deref(), &error).unwrap_or_else(|| self.explain(error)))
+            }
         };
         self.outbox.answer(request.sink, result);
+    }
+
+    /// What a release came to that the session answered so.
+    fn released(&self, id: Option<LeaseId>, lease: Option<&Lease>, answered: ReleaseOutcome) -> Completion {
+        Completion::Released(lease.map_or_else(
+            || {
+                let id = id.map_or(0, |id| host_id(self.port.generation(), id.get()));
+                Released::new(id, answered, None)
+            },
+            |lease| lease.released(answered),
+        ))
     }
 
     fn granted(&mut self, grant: Grant, name: Option<Arc<str>>) -> Arc<Lease> {
@@ -241,21 +255,13 @@ impl Engine {
             Some(name) => error.with_lock(name),
             None => error,
         };
-        if error.kind() != ErrorKind::Unavailable {
-            return error;
+        match (error.kind(), self.connecting.failure()) {
+            (ErrorKind::Unavailable, Some(cause)) => {
+                cause.clone().with_operation(error.operation()).with_lasting_cause()
+            }
+            (ErrorKind::Unavailable | ErrorKind::Misconfigured, _) => error.with_node(self.settings.server()),
+            _ => error,
         }
-        if let Some(cause) = self.connecting.failure() {
-            return retold(cause, error.operation(), cause.message());
-        }
-        let node = self.settings.server();
-        if error.message().contains(&node) {
-            return error;
-        }
-        retold(
-            &error,
-            error.operation(),
-            &format!("{} (server {node})", error.message()),
-        )
     }
 
     /// Hands the results of this turn out.
@@ -285,13 +291,14 @@ impl Drop for Engine {
     /// Answers everybody who still waits, and everybody who comes later.
     fn drop(&mut self) {
         let error = match (self.connecting.failure(), &self.closing) {
-            (Some(error), None) => error.clone(),
+            (Some(error), None) => error.clone().with_lasting_cause(),
             (_, Some(_)) => closed(),
             (None, None) => Error::new(
                 ErrorKind::Unavailable,
                 Operation::Acquire,
                 "the client's engine failed; make a new client, and please report this",
-            ),
+            )
+            .with_lasting_cause(),
         };
         self.port.end(error.clone());
         self.commands.close();
@@ -299,7 +306,7 @@ impl Drop for Engine {
         // Closing has told those that it knew of.
         self.outbox.tell(self.leases.lose_all(LostReason::Closed));
         for request in self.requests.take_all() {
-            let told = retold(&error, request.operation, error.message());
+            let told = error.clone().with_operation(request.operation);
             self.outbox.answer(request.sink, Err(told));
         }
         if let Some(closing) = self.closing.take() {
@@ -312,4 +319,11 @@ impl Drop for Engine {
             self.port.answer_ended(command, &error);
         }
     }
+}
+
+/// What is told instead of an error if the lease that the operation relied on was lost and is
+/// forgotten: to the session that is one which was never taken.
+fn lost_instead(lease: Option<&Lease>, failed: &Error) -> Option<Error> {
+    let is_of_lease = matches!(failed.kind(), ErrorKind::NotOwner | ErrorKind::InvalidArgument);
+    lease.filter(|_| is_of_lease)?.forgotten_error(failed.operation())
 }

@@ -11,7 +11,7 @@
 //!
 //! No name holds NUL, so that no name can be taken for another address.
 
-use leasehold_protocol::{Error, ErrorKind, Kind, Operation, shown};
+use leasehold_protocol::{Error, ErrorKind, Kind, LockName, Operation, Subject, shown};
 
 /// A lock: one, or several as one.
 #[derive(Clone, PartialEq, Eq)]
@@ -49,18 +49,24 @@ impl From<String> for LockRef {
 }
 
 impl LockRef {
-    /// The locks, of which several are to be taken as one.
+    /// What it names, with the full names that `full` makes of a caller's.
     ///
     /// # Errors
-    /// `InvalidArgument` for an address that is none, and for a semaphore's
-    /// numbers out of their range.
-    pub(crate) fn parse(self) -> Result<Locks, Error> {
+    /// `InvalidArgument` for an address that is none, for a semaphore's
+    /// numbers out of their range, and for names that are none.
+    pub(crate) fn parse(self, full: impl Fn(&str) -> Result<LockName, Error>) -> Result<Subject, Error> {
         match self {
-            Self::One(kind, name) => Ok(Locks::One(kind, name)),
-            Self::All(locks) => Ok(Locks::All(locks)),
+            Self::One(kind, name) => Ok(Subject::One(kind, full(&name)?)),
+            Self::All(locks) => {
+                let all = locks.into_iter().map(|(kind, name)| Ok((kind, full(&name)?)));
+                all.collect::<Result<_, Error>>().map(Subject::All)
+            }
             Self::Address(address) => match address.split_once(NUL) {
-                Some((SEVERAL, members)) => Ok(Locks::All(parse_members(members)?)),
-                _ => parse_one(&address).map(|(kind, name)| Locks::One(kind, name)),
+                Some((SEVERAL, members)) => parse_members(members, full).map(Subject::All),
+                _ => {
+                    let (kind, name) = parse_one(&address)?;
+                    Ok(Subject::One(kind, full(name)?))
+                }
             },
         }
     }
@@ -97,13 +103,6 @@ impl LockRef {
     }
 }
 
-/// An address that was read.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Locks {
-    One(Kind, String),
-    All(Vec<(Kind, String)>),
-}
-
 fn address_of(kind: Kind, name: &str) -> String {
     match kind {
         Kind::Semaphore(permits) => {
@@ -114,24 +113,28 @@ fn address_of(kind: Kind, name: &str) -> String {
     }
 }
 
-fn parse_one(address: &str) -> Result<(Kind, String), Error> {
+fn parse_one(address: &str) -> Result<(Kind, &str), Error> {
     let (kind, rest) = address.split_once(NUL).ok_or_else(malformed)?;
     if kind != "semaphore" {
-        return Ok((Kind::parse(kind, 0, 0)?, rest.to_owned()));
+        return Ok((Kind::parse(kind, 0, 0)?, rest));
     }
     let mut parts = rest.splitn(3, NUL);
     let mut next = || parts.next().ok_or_else(malformed);
     let (wanted, limit, name) = (number(next()?)?, number(next()?)?, next()?);
-    Ok((Kind::parse(kind, wanted, limit)?, name.to_owned()))
+    Ok((Kind::parse(kind, wanted, limit)?, name))
 }
 
-fn parse_members(mut members: &str) -> Result<Vec<(Kind, String)>, Error> {
+fn parse_members(
+    mut members: &str,
+    full: impl Fn(&str) -> Result<LockName, Error>,
+) -> Result<Vec<(Kind, LockName)>, Error> {
     let mut locks = Vec::new();
     while !members.is_empty() {
         let (length, rest) = members.split_once(NUL).ok_or_else(malformed)?;
         let length: usize = length.parse().map_err(|_| malformed())?;
         let (member, rest) = rest.split_at_checked(length).ok_or_else(malformed)?;
-        locks.push(parse_one(member)?);
+        let (kind, name) = parse_one(member)?;
+        locks.push((kind, full(name)?));
         members = rest;
     }
     Ok(locks)
@@ -165,8 +168,17 @@ mod tests {
     use super::*;
     use leasehold_protocol::Permits;
 
-    fn parse(address: &str) -> Result<Locks, Error> {
-        LockRef::from(address.to_owned()).parse()
+    /// A name with NUL is refused elsewhere; here it shows how it was read.
+    fn full(name: &str) -> Result<LockName, Error> {
+        LockName::parse(&name.replace(NUL, "/NUL/"))
+    }
+
+    fn parse(address: &str) -> Result<Subject, Error> {
+        LockRef::from(address.to_owned()).parse(full)
+    }
+
+    fn one((kind, name): (Kind, String)) -> (Kind, LockName) {
+        (kind, full(&name).unwrap())
     }
 
     #[test]
@@ -183,19 +195,21 @@ mod tests {
         .map(|(kind, name)| (kind, name.to_owned()));
         for (kind, name) in locks.clone() {
             let address = LockRef::One(kind, name.clone()).address();
-            assert_eq!(parse(&address).unwrap(), Locks::One(kind, name), "{address:?}");
+            let wanted = Subject::from(one((kind, name)));
+            assert_eq!(parse(&address).unwrap(), wanted, "{address:?}");
         }
         let all = LockRef::All(locks.to_vec()).address();
-        assert_eq!(parse(&all).unwrap(), Locks::All(locks.to_vec()));
+        assert_eq!(parse(&all).unwrap(), Subject::All(locks.map(one).to_vec()));
     }
 
     #[test]
     fn a_name_is_never_read_as_something_else() {
         let sly = "x\u{0}9\u{0}mutex\u{0}b";
         let address = LockRef::All(vec![(Kind::Lock, sly.into())]).address();
-        assert_eq!(parse(&address).unwrap(), Locks::All(vec![(Kind::Lock, sly.into())]));
+        let wanted = one((Kind::Lock, sly.into()));
+        assert_eq!(parse(&address).unwrap(), Subject::All(vec![wanted.clone()]));
         let address = LockRef::One(Kind::Lock, sly.into()).address();
-        assert_eq!(parse(&address).unwrap(), Locks::One(Kind::Lock, sly.into()));
+        assert_eq!(parse(&address).unwrap(), Subject::from(wanted));
     }
 
     #[test]

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use leasehold_protocol::{
-    AcquireRequest, Context, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LeaseTerms, Operation,
+    AcquireRequest, Context, Error, ErrorKind, Kind, LeaseDuration, LeaseId, LeaseTerms, Operation, Subject,
 };
 
-use super::address::{LockRef, Locks};
+use super::address::LockRef;
 use super::operation::{Acquire, Op};
-use crate::errors::retold;
-use crate::port::{Checked, Named, generation_of, session_id};
+use crate::port::{Checked, generation_of, session_id};
 use crate::settings::{Settings, duration};
 
 /// Checks the operations of one client in one process.
@@ -36,16 +35,16 @@ impl Check<'_> {
                     .transpose()?,
             ),
             Op::Inspect { lock } => match self.check_lock(lock)? {
-                Named::One(kind, name) => Checked::Inspect(kind, name),
-                Named::All(_) => return Err(several(Operation::Inspect)),
+                Subject::One(kind, name) => Checked::Inspect(kind, name),
+                Subject::All(_) => return Err(several(Operation::Inspect)),
             },
             Op::ForceRelease { lock } => match self.check_lock(lock)? {
-                Named::One(kind, name) => Checked::ForceRelease(kind, name),
-                Named::All(_) => return Err(several(Operation::Release)),
+                Subject::One(kind, name) => Checked::ForceRelease(kind, name),
+                Subject::All(_) => return Err(several(Operation::Release)),
             },
             Op::SetLimit { lock } => self
                 .check_limit(lock)
-                .map_err(|error| retold(&error, Operation::SetLimit, error.message()))?,
+                .map_err(|error| error.with_operation(Operation::SetLimit))?,
             Op::Held { lock, context } => Checked::Held(self.check_lock(lock)?, Context::from_u64(context)),
             Op::Close => Checked::Close,
         })
@@ -53,7 +52,7 @@ impl Check<'_> {
 
     fn check_limit(&self, lock: LockRef) -> Result<Checked, Error> {
         match self.check_lock(lock)? {
-            Named::One(Kind::Semaphore(permits), name) => Ok(Checked::SetLimit(permits, name)),
+            Subject::One(Kind::Semaphore(permits), name) => Ok(Checked::SetLimit(permits, name)),
             _ => Err(Error::new(
                 ErrorKind::InvalidArgument,
                 Operation::SetLimit,
@@ -62,23 +61,15 @@ impl Check<'_> {
         }
     }
 
-    fn check_lock(&self, lock: LockRef) -> Result<Named, Error> {
-        Ok(match lock.parse()? {
-            Locks::One(kind, name) => Named::One(kind, self.settings.lock_name(&name)?),
-            Locks::All(locks) => {
-                let checked = locks
-                    .into_iter()
-                    .map(|(kind, name)| Ok((kind, self.settings.lock_name(&name)?)));
-                Named::All(checked.collect::<Result<_, Error>>()?)
-            }
-        })
+    fn check_lock(&self, lock: LockRef) -> Result<Subject, Error> {
+        lock.parse(|name| self.settings.lock_name(name))
     }
 
     fn check_acquire(&self, acquire: Acquire) -> Result<Checked, Error> {
         let lock = self.check_lock(acquire.lock)?;
         let first = match &lock {
-            Named::One(_, name) => Some(name),
-            Named::All(locks) => locks.first().map(|(_, name)| name),
+            Subject::One(_, name) => Some(name),
+            Subject::All(locks) => locks.first().map(|(_, name)| name),
         };
         let first = first
             .map_or("", |name| self.settings.without_prefix(name.as_str()))
@@ -123,8 +114,8 @@ impl Check<'_> {
             blocked: blocked.clone(),
         };
         Ok(match lock {
-            Named::One(kind, name) => Checked::Acquire(request((kind, name))),
-            Named::All(locks) => Checked::AcquireAll(locks.into_iter().map(request).collect()),
+            Subject::One(kind, name) => Checked::Acquire(request((kind, name))),
+            Subject::All(locks) => Checked::AcquireAll(locks.into_iter().map(request).collect()),
         })
     }
 

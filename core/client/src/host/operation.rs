@@ -33,21 +33,22 @@ pub struct Acquire {
 pub enum Op {
     /// Take a lock. Completes with `Granted` or `NotGranted`.
     Acquire(Acquire),
-    /// Give one lease back. Completes with `Released`; twice is harmless. Of a lease that
-    /// was forgotten the object says what it came to: [`Lease::outcome`](crate::host::Lease::outcome).
+    /// Give one lease back. Completes with `Released`; twice is harmless.
     Release {
         /// Its id.
         lease: u64,
     },
-    /// Give back the innermost lease of a context. Fails with `NotOwner` if it has none.
+    /// Give back the innermost lease of a context. Completes with `Released`, which says which
+    /// one that was; fails with `NotOwner` if it has none.
     ReleaseInnermost {
         /// Which lock.
         lock: LockRef,
         /// Who holds it.
         context: u64,
     },
-    /// Make a lease last longer from now. Completes with `Extended`; fails with `NotOwner`
-    /// for one that was released, or forgotten: then [`Lease::explain`](crate::host::Lease::explain) says why.
+    /// Make a lease last longer from now. Completes with `Extended`; fails with `LockLost` for one
+    /// that was lost, as long as anybody has its [`Lease`](crate::host::Lease), and with `NotOwner`
+    /// for one that was released.
     Extend {
         /// Its id.
         lease: u64,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use leasehold_protocol::{AcquireRequest, Context, Error, Kind, LeaseDuration, LeaseId, LockName, Operation, Permits};
+use leasehold_protocol::{
+    AcquireRequest, Context, Error, Kind, LeaseDuration, LeaseId, LockName, Operation, Permits, Subject,
+};
 
 use super::slot::Slot;
 
@@ -30,22 +32,15 @@ pub(crate) enum Checked {
     Acquire(AcquireRequest),
     AcquireAll(Vec<AcquireRequest>),
     Release(LeaseId),
-    ReleaseInnermost(Named, Context),
+    ReleaseInnermost(Subject, Context),
     Extend(LeaseId, Option<LeaseDuration>),
     Inspect(Kind, LockName),
     ForceRelease(Kind, LockName),
     SetLimit(Permits, LockName),
-    Held(Named, Context),
+    Held(Subject, Context),
     Close,
     /// The arguments were refused.
     Refused(Error),
-}
-
-/// A lock whose name was checked, or several.
-#[derive(Debug)]
-pub(crate) enum Named {
-    One(Kind, LockName),
-    All(Vec<(Kind, LockName)>),
 }
 
 impl Checked {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use leasehold_protocol::{Error, LockState, LostReason, ReleaseOutcome};
+use leasehold_protocol::{Error, LockState, LostReason};
 
 use super::lease::Lease;
+use super::released::Released;
 
 /// How an operation ended well.
 #[derive(Clone, Debug)]
@@ -16,7 +17,7 @@ pub enum Completion {
     /// Waited as long as asked. The error is the `LockTimeout` for callers that want one.
     NotGranted(Error),
     /// A release is done.
-    Released(ReleaseOutcome),
+    Released(Released),
     /// The lease lasts longer; its `remaining()` says how long.
     Extended,
     /// The lock's state on the server.

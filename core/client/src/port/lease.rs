@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold_protocol::{Error, ErrorKind, Instant, LostReason, ReleaseOutcome, Token, shown};
+use leasehold_protocol::{Error, ErrorKind, Instant, LostReason, Operation, ReleaseOutcome, Token, shown};
 
 use super::listeners::Listeners;
+use super::released::Released;
 use crate::clock;
 use crate::process::Process;
 
@@ -31,13 +32,8 @@ const HELD: u8 = 0;
 const RELEASED: u8 = 1;
 /// Added to how it was lost.
 const FORGOTTEN: u8 = 16;
-const LOST: [(u8, LostReason); 5] = [
-    (2, LostReason::Expired),
-    (3, LostReason::Removed),
-    (4, LostReason::Stolen),
-    (5, LostReason::MaxHold),
-    (6, LostReason::Closed),
-];
+/// Added to the place of the reason in `LostReason::ALL`.
+const LOST: u8 = 2;
 
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,7 +98,8 @@ impl Lease {
     #[must_use]
     pub fn lost_reason(&self) -> Option<LostReason> {
         let status = self.status.load(Ordering::Acquire) & !FORGOTTEN;
-        LOST.iter().find(|(code, _)| *code == status).map(|(_, reason)| *reason)
+        let place = status.checked_sub(LOST)?;
+        LostReason::ALL.get(usize::from(place)).copied()
     }
 
     /// Whether it was lost and nobody need release it: the engine knows it no more.
@@ -112,31 +109,24 @@ impl Lease {
         self.status.load(Ordering::Acquire) & FORGOTTEN != 0
     }
 
-    /// What its release came to, which was answered so: of a lease that was forgotten
-    /// the engine does not know how it was lost.
-    #[must_use]
-    pub fn outcome(&self, answered: ReleaseOutcome) -> ReleaseOutcome {
-        match self.lost_reason() {
+    /// What its release came to, which the session answered so: that does not know any more
+    /// how a lease was lost that it has forgotten.
+    pub(crate) fn released(&self, answered: ReleaseOutcome) -> Released {
+        let lost = self.lost_reason();
+        let outcome = match lost {
             Some(reason) if answered == ReleaseOutcome::Released => reason.outcome(),
             _ => answered,
-        }
+        };
+        Released::new(self.id, outcome, lost)
     }
 
-    /// Why an operation failed that relied on it: a lease that was forgotten is to the
-    /// engine like one that was never taken, and its holder is told that it was lost.
-    #[must_use]
-    pub fn explain(&self, failed: Error) -> Error {
-        let is_of_it = matches!(failed.kind(), ErrorKind::NotOwner | ErrorKind::InvalidArgument);
-        match self.lost_reason() {
-            Some(reason) if is_of_it && self.is_forgotten() => Error::new(
-                ErrorKind::LockLost,
-                failed.operation(),
-                format!("the lease was lost ({}); acquire the lock again", reason.as_str()),
-            )
-            .with_lock(self.name.as_ref())
-            .with_reason(Some(reason)),
-            _ => failed,
-        }
+    /// What an operation gets that relied on it, if it was lost and is forgotten: to the session
+    /// it is like one that was never taken.
+    pub(crate) fn forgotten_error(&self, operation: Operation) -> Option<Error> {
+        let reason = self.lost_reason().filter(|_| self.is_forgotten())?;
+        let message = format!("the lease was lost ({}); acquire the lock again", reason.as_str());
+        let error = Error::new(ErrorKind::LockLost, operation, message);
+        Some(error.with_lock(self.name.as_ref()).with_reason(Some(reason)))
     }
 
     /// Whether it was given back before it was lost.
@@ -162,10 +152,11 @@ impl Lease {
 
     /// The engine learned that it is lost, and perhaps forgets it. Says whether that is news.
     pub(crate) fn mark_lost(&self, reason: LostReason, is_forgotten: bool) -> bool {
-        let code = LOST
+        let code = LostReason::ALL
             .iter()
-            .find(|(_, known)| *known == reason)
-            .map_or(2, |(code, _)| *code);
+            .zip(LOST..)
+            .find_map(|(known, code)| (*known == reason).then_some(code))
+            .unwrap_or(LOST);
         let is_news = self.leave_held(code | if is_forgotten { FORGOTTEN } else { 0 });
         if is_news {
             self.lost.tell();
@@ -223,13 +214,23 @@ mod tests {
 
     #[test]
     fn every_reason_comes_back_as_it_went_in() {
-        for ((_, reason), is_forgotten) in LOST.iter().flat_map(|lost| [(*lost, false), (*lost, true)]) {
+        for (reason, is_forgotten) in LostReason::ALL
+            .into_iter()
+            .flat_map(|lost| [(lost, false), (lost, true)])
+        {
             let lease = lease(clock::now() + Duration::from_secs(10));
             lease.mark_lost(reason, is_forgotten);
             assert_eq!(lease.lost_reason(), Some(reason));
             assert_eq!(lease.is_forgotten(), is_forgotten);
             assert_eq!(lease.remaining(), Duration::ZERO);
-            assert_eq!(lease.outcome(ReleaseOutcome::Released), reason.outcome());
+            let released = lease.released(ReleaseOutcome::Released);
+            assert_eq!(released.outcome, reason.outcome());
+            assert_eq!(
+                released.lost,
+                Some(reason).filter(|reason| *reason != LostReason::Closed)
+            );
+            let told = lease.forgotten_error(Operation::Extend).map(|error| error.reason());
+            assert_eq!(told, is_forgotten.then_some(Some(reason)));
         }
     }
 }

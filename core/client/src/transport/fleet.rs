@@ -11,7 +11,7 @@ use super::interface::{Seen, Transport};
 /// The nodes, in the order in which they were given.
 pub(super) struct Fleet {
     nodes: Vec<Box<dyn Transport>>,
-    names: String,
+    names: Vec<String>,
     /// Which can be asked.
     up: BTreeSet<usize>,
     /// Which failed, and why, until the client is ready.
@@ -27,7 +27,7 @@ pub(super) struct Fleet {
 const GRACE: Duration = Duration::from_millis(200);
 
 impl Fleet {
-    pub(super) const fn new(nodes: Vec<Box<dyn Transport>>, names: String) -> Self {
+    pub(super) const fn new(nodes: Vec<Box<dyn Transport>>, names: Vec<String>) -> Self {
         Self {
             nodes,
             names,
@@ -50,6 +50,7 @@ impl Fleet {
         seen.push(match item {
             Seen::Opened(_, lane) => Seen::Opened(id, lane),
             Seen::Closed(_, lane, cause) => {
+                let cause = self.of_node(node, &cause);
                 self.up.remove(&node);
                 if !self.is_told && self.failed.insert(node) {
                     self.causes.push(cause.clone());
@@ -66,13 +67,21 @@ impl Fleet {
                 return;
             }
             // Trying again would not help: while there is somebody to tell, the others must not hide it.
-            Seen::Unreachable(error) if self.is_told => Seen::Closed(id, Lane::Command, error.message().to_owned()),
+            Seen::Unreachable(error) if self.is_told => {
+                Seen::Closed(id, Lane::Command, self.of_node(node, error.message()))
+            }
             Seen::Unreachable(error) => {
                 self.is_told = true;
                 Seen::Unreachable(error)
             }
             reply @ Seen::Reply(..) => reply,
         });
+    }
+
+    /// A cause, and which node has it.
+    fn of_node(&self, node: usize, cause: &str) -> String {
+        let name = self.names.get(node).map_or("", String::as_str);
+        format!("{name}: {cause}")
     }
 
     /// Says once whether the client can be used.
@@ -90,15 +99,12 @@ impl Fleet {
         } else if self.nodes.len() - self.failed.len() < majority {
             self.is_told = true;
             let message = format!(
-                "no majority of {} can be reached: {}; are they running, and the addresses right?",
-                self.names,
+                "no majority of {} primaries can be reached: {}; are they running, and the addresses right?",
+                self.nodes.len(),
                 self.causes.join("; ")
             );
-            seen.push(Seen::Unreachable(Error::new(
-                ErrorKind::Unavailable,
-                Operation::Connect,
-                message,
-            )));
+            let error = Error::new(ErrorKind::Unavailable, Operation::Connect, message);
+            seen.push(Seen::Unreachable(error.with_node(self.names.join(", "))));
         }
     }
 }

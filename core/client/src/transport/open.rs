@@ -34,7 +34,7 @@ pub(crate) fn open(settings: &Arc<Settings>, first: First) -> Result<Box<dyn Tra
                 .zip(peers)
                 .map(|(target, peers)| open_one(settings, target, first, Some(peers)))
                 .collect::<Result<_, Error>>()?;
-            Ok(Box::new(Fleet::new(nodes, settings.server())))
+            Ok(Box::new(Fleet::new(nodes, settings.servers())))
         }
     }
 }

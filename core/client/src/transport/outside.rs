@@ -39,7 +39,7 @@ pub(crate) fn open(settings: &Settings) -> Result<(Box<dyn Transport>, Vec<Line>
         .collect();
     let transport = match ends.len() {
         1 => ends.remove(0),
-        _ => Box::new(Fleet::new(ends, settings.server())),
+        _ => Box::new(Fleet::new(ends, settings.servers())),
     };
     Ok((transport, lines))
 }

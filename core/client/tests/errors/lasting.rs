@@ -61,7 +61,10 @@ async fn a_call_that_finds_no_connection_does_not_say_that_nobody_answered() {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert!(!error.message().contains("did not answer"), "{error}");
         assert!(error.message().contains("not connected ("), "{error}");
-        assert!(error.message().contains(&server.port.to_string()), "{error}");
+        let port = server.port.to_string();
+        assert!(error.node().is_some_and(|node| node.contains(&port)), "{error}");
+        assert_eq!(error.to_string().matches(&port).count(), 1, "{error}");
+        assert!(error.is_retryable());
     }
 }
 

@@ -11,7 +11,7 @@ fn unlock(world: &mut World, context: u64, name: &str) -> Outcome {
     let now = world.now;
     let name = LockName::parse(name).unwrap();
     let session = &mut world.clients[0].session;
-    let ticket = session.release_innermost(Kind::Lock, &name, Context::from_u64(context), now);
+    let ticket = session.release_innermost(&(Kind::Lock, name).into(), Context::from_u64(context), now);
     world.drain(0);
     world.outcome(0, ticket)
 }
@@ -247,7 +247,7 @@ fn levels_may_be_released_in_any_order() {
     let name = LockName::parse("a").unwrap();
     let context = Context::from_u64(1);
     assert_eq!(
-        world.clients[0].session.innermost(Kind::Lock, &name, context),
+        world.clients[0].session.innermost(&(Kind::Lock, name).into(), context),
         Some(inner.lease)
     );
     assert!(world.server.records.contains_key("a"));

@@ -26,7 +26,7 @@ fn unlock(world: &mut World, name: &str) -> Outcome {
     let now = world.now;
     let name = LockName::parse(name).unwrap();
     let session = &mut world.clients[0].session;
-    let ticket = session.release_innermost(Kind::Lock, &name, Context::from_u64(1), now);
+    let ticket = session.release_innermost(&(Kind::Lock, name).into(), Context::from_u64(1), now);
     world.drain(0);
     world.outcome(0, ticket)
 }

@@ -39,10 +39,11 @@ class ConnectionBase(ABC, Generic[L]):
         self.holds.discard(lease._native.id, lease._key, lease.context)
         self.watched.discard(lease._native.id)
 
-    def forget_released(self) -> None:
-        """Forgets what the core gave back by itself."""
-        for lease in self.holds.released():
-            self.forget(lease)
+    def forget_number(self, number: int) -> None:
+        """The lease of this number, which the core chose, was given back."""
+        for lease in self.holds.all():
+            if lease.id == number:
+                self.forget(lease)
 
     def __del__(self) -> None:
         if sys.is_finalizing() or getattr(self, "is_closed", True):

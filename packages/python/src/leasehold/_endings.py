@@ -1,8 +1,8 @@
-"""How a lease was lost and what a release came to: the words, and which of them stands for which."""
+"""How a lease was lost and what a release came to, in the core's words."""
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 ReleaseOutcome: TypeAlias = Literal["released", "expired", "stolen", "unknown"]
 """How a release ended.
@@ -23,22 +23,5 @@ LostReason: TypeAlias = Literal["expired", "removed", "stolen", "max_hold", "clo
 - `closed`: the client was closed
 """
 
-_OF_LOST: Final[dict[tuple[ReleaseOutcome, LostReason], ReleaseOutcome]] = {
-    ("released", "expired"): "expired",
-    ("released", "removed"): "expired",
-    ("released", "stolen"): "stolen",
-    ("released", "max_hold"): "expired",
-}
-"""A fixed lease that was lost is forgotten by the core, which answers as if all were well."""
-
-_FOUND_OUT: Final[dict[ReleaseOutcome, LostReason]] = {"expired": "expired", "stolen": "stolen"}
-
-
-def outcome_of(answered: ReleaseOutcome, lost: LostReason | None) -> ReleaseOutcome:
-    """What a release came to that the core answered so, of a lease that was lost so."""
-    return answered if lost is None else _OF_LOST.get((answered, lost), answered)
-
-
-def reason_of(outcome: ReleaseOutcome) -> LostReason | None:
-    """Why a lease was lost, by a release that was the first to notice."""
-    return _FOUND_OUT.get(outcome)
+Released: TypeAlias = tuple[int, ReleaseOutcome, LostReason | None]
+"""Which lease a release gave back, how that ended, and why the lease was lost if it was `expired` or `stolen`."""

@@ -96,11 +96,6 @@ class Holds(Generic[L]):
         self._let_go()
         return held + left
 
-    def released(self) -> list[L]:
-        """What the core gave back by itself: it knows that `lock` and `fair_lock` of a
-        name, or the same locks in another order, have the same holders."""
-        return [lease for lease in self.all() if lease._native.is_released]
-
     def owners_have_ended(self, numbers: Iterable[int]) -> None:
         """What they held lives from now on while somebody refers to it.
 

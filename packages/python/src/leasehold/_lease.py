@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 from leasehold import _native
 from leasehold._connection import ConnectionT
 from leasehold._context import Owner
-from leasehold._endings import LostReason, ReleaseOutcome, reason_of
+from leasehold._endings import LostReason
 from leasehold._shown import shown
 from leasehold.errors import LockLostError
 
@@ -117,18 +117,6 @@ class LeaseBase(ABC, Generic[ConnectionT, OwnerT, EventT]):
             self._connection.native.release_later(self._native.id)
         return reason
 
-    def _refuse_to_extend_if_lost(self) -> None:
-        """Raises `LockLostError` for a fixed lease that was lost: the core has forgotten it, and
-        takes it for one that was released."""
-        reason = self._native.lost_reason
-        if reason is not None:
-            raise LockLostError(
-                f"extend of lock {shown(self.name)!r}: the lease was lost ({reason}); acquire the lock again",
-                lock_name=self.name,
-                operation="extend",
-                reason=reason,
-            ) from None
-
 
 def lost_error(name: str, reason: LostReason, when: str = "inside of the scope") -> LockLostError:
     """What giving a lock back raises if it was lost, by default that of leaving a scope."""
@@ -139,10 +127,3 @@ def lost_error(name: str, reason: LostReason, when: str = "inside of the scope")
         operation="release",
         reason=reason,
     )
-
-
-def refuse_lost(name: str, outcome: ReleaseOutcome, lost: LostReason | None) -> None:
-    """Raises `LockLostError` for the release of a lost lock."""
-    reason = reason_of(outcome)
-    if reason is not None:
-        raise lost_error(name, lost or reason, "before")

@@ -6,7 +6,7 @@
 from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias, final
 
-from leasehold._endings import LostReason, ReleaseOutcome
+from leasehold._endings import LostReason, Released
 
 ERROR_KINDS: Final[list[str]]
 LOCK_KINDS: Final[list[str]]
@@ -15,9 +15,12 @@ __version__: Final[str]
 # A lock's name as messages show it.
 def shown(name: str) -> str: ...
 
-# From now on `make(kind, text, lock_name, operation, holder, reason)` gives the exception for an error.
+# From now on `make(kind, text, lock_name, operation, holder, reason, node, retryable)` gives the exception of an
+# error.
 def make_errors_by(
-    make: Callable[[str, str, str | None, str, tuple[str, float | None] | None, LostReason | None], Exception],
+    make: Callable[
+        [str, str, str | None, str, tuple[str, float | None] | None, LostReason | None, str | None, bool], Exception
+    ],
 ) -> None: ...
 
 # One grant or re-entry. Every method is local and cheap.
@@ -42,7 +45,7 @@ class Lease:
 State: TypeAlias = tuple[tuple[str, float | None] | None, tuple[int, int] | None]
 
 # `Exception` is a `LockTimeoutError`: only the caller knows whether to raise it.
-Result: TypeAlias = Lease | Exception | ReleaseOutcome | bool | State | None
+Result: TypeAlias = Lease | Exception | Released | bool | State | None
 
 # A request that `drain()` brings, with its result or the exception to raise.
 Completed: TypeAlias = tuple[int, Result, Exception | None]
@@ -100,10 +103,10 @@ class Client:
         interruptible: bool,
     ) -> None: ...
     def submit_acquire(self, settings: LockSettings, context: int | None) -> int: ...
-    def release(self, lease: int, interruptible: bool) -> ReleaseOutcome: ...
+    def release(self, lease: int, interruptible: bool) -> Released: ...
     def submit_release(self, lease: int) -> int: ...
     def release_later(self, lease: int) -> None: ...
-    def release_innermost(self, address: str, context: int, interruptible: bool) -> ReleaseOutcome: ...
+    def release_innermost(self, address: str, context: int, interruptible: bool) -> Released: ...
     def submit_release_innermost(self, address: str, context: int) -> int: ...
     def extend(self, lease: int, by_ms: float | None, interruptible: bool) -> None: ...
     def submit_extend(self, lease: int, by_ms: float | None) -> int: ...

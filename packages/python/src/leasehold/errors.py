@@ -6,7 +6,7 @@ the lock, the operation, the cause and what to do. Passwords never appear in it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from leasehold import _native
 from leasehold._shown import shown
@@ -24,12 +24,25 @@ class Holder(NamedTuple):
 class LeaseholdError(Exception):
     """The root of all exceptions of this package."""
 
-    def __init__(self, message: str, *, lock_name: str | None = None, operation: str = "acquire") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        lock_name: str | None = None,
+        operation: str = "acquire",
+        node: str | None = None,
+        retryable: bool = False,
+    ) -> None:
         super().__init__(message)
         self.lock_name = None if lock_name is None else shown(lock_name)
         """The lock's name, if one was involved, without the userinfo of a URL."""
         self.operation = operation
         """What was being done: `connect`, `acquire`, `release`, `extend`, `inspect` or `set_limit`."""
+        self.node = node
+        """The server that did not answer, or that is set up so that locks cannot work: its address without user and
+        password, of several primaries all; `None` if no server has to do with it."""
+        self.retryable = retryable
+        """Whether the same call may go well later though nobody changes anything."""
 
 
 class ClosedError(LeaseholdError, RuntimeError):
@@ -53,9 +66,11 @@ class LockLostError(LeaseholdError, RuntimeError):
         *,
         lock_name: str | None = None,
         operation: str = "acquire",
+        node: str | None = None,
+        retryable: bool = False,
         reason: str | None = None,
     ) -> None:
-        super().__init__(message, lock_name=lock_name, operation=operation)
+        super().__init__(message, lock_name=lock_name, operation=operation, node=node, retryable=retryable)
         self.reason = reason
         """Why: `expired`, `removed`, `stolen`, `max_hold` or `closed`, if it is known; by a
         release that was the first to notice, `expired` or `stolen`."""
@@ -70,9 +85,11 @@ class LockTimeoutError(LeaseholdError, TimeoutError):
         *,
         lock_name: str | None = None,
         operation: str = "acquire",
+        node: str | None = None,
+        retryable: bool = False,
         holder: Holder | None = None,
     ) -> None:
-        super().__init__(message, lock_name=lock_name, operation=operation)
+        super().__init__(message, lock_name=lock_name, operation=operation, node=node, retryable=retryable)
         self.holder = holder
         """Who held the lock at the server's last answer, if that is known."""
 
@@ -87,6 +104,15 @@ class NotOwnerError(LeaseholdError, RuntimeError):
 
 class UnavailableError(LeaseholdError, ConnectionError):
     """The server did not answer in time, could not be reached, or cannot serve for now."""
+
+
+class _Common(TypedDict):
+    """What every exception knows beside its message."""
+
+    lock_name: str | None
+    operation: str
+    node: str | None
+    retryable: bool
 
 
 _BY_KIND: dict[str, type[LeaseholdError]] = {
@@ -107,16 +133,18 @@ def _from_core(
     lock_name: str | None,
     operation: str,
     holder: tuple[str, float | None] | None,
-    reason: str | None = None,
+    reason: str | None,
+    node: str | None,
+    retryable: bool,
 ) -> LeaseholdError:
     """The exception for an error of the core."""
     found = _BY_KIND.get(kind, LeaseholdError)
+    common: _Common = {"lock_name": lock_name, "operation": operation, "node": node, "retryable": retryable}
     if found is LockTimeoutError:
-        known = None if holder is None else Holder(*holder)
-        return LockTimeoutError(text, lock_name=lock_name, operation=operation, holder=known)
+        return LockTimeoutError(text, **common, holder=None if holder is None else Holder(*holder))
     if found is LockLostError:
-        return LockLostError(text, lock_name=lock_name, operation=operation, reason=reason)
-    return found(text, lock_name=lock_name, operation=operation)
+        return LockLostError(text, **common, reason=reason)
+    return found(text, **common)
 
 
 _native.make_errors_by(_from_core)

@@ -1,19 +1,12 @@
 //! What callers ask for, as the session is asked.
 
-use std::sync::Arc;
-
-use leasehold_protocol::{AcquireRequest, Context, Error, ErrorKind, Instant, LeaseId, LeaseTerms, Operation, Ticket};
+use leasehold_protocol::{
+    AcquireRequest, Context, Error, ErrorKind, Instant, LeaseId, LeaseTerms, Operation, Subject, Ticket,
+};
 
 use super::{CLOSE_LIMIT, Closing, Engine};
 use crate::engine::requests::Request;
-use crate::port::{Checked, Command, Completion, Lease, Named, Sink, session_id};
-
-/// What the session was asked for.
-struct Asked {
-    ticket: Ticket,
-    name: Option<Arc<str>>,
-    lease: Option<LeaseId>,
-}
+use crate::port::{Checked, Command, Completion, Lease, Sink, session_id};
 
 impl Engine {
     /// Does what a caller, or the host's end, wants.
@@ -33,54 +26,57 @@ impl Engine {
     /// Starts an operation.
     pub(super) fn start(&mut self, request: u64, op: Checked, sink: Sink, now: Instant) {
         let operation = op.operation();
-        let asked = match op {
-            Checked::Acquire(acquire) => self.acquire(acquire, now),
-            Checked::AcquireAll(all) => self.acquire_all(all, now),
-            Checked::Release(lease) => self.release(lease, now),
-            Checked::ReleaseInnermost(lock, context) => self.release_innermost(&lock, context, now),
-            Checked::Extend(lease, by) => Asked::of_lease(self.session.extend(lease, by, now), Some(lease)),
-            Checked::Inspect(kind, name) => Asked::of_lock(self.session.inspect(kind, &name, now)),
-            Checked::ForceRelease(kind, name) => Asked::of_lock(self.session.force_release(kind, &name, now)),
-            Checked::SetLimit(permits, name) => Asked::of_lock(self.session.set_limit(permits, &name, now)),
+        let mut asked = Request {
+            id: request,
+            operation,
+            sink,
+            name: None,
+            lease: None,
+        };
+        let ticket = match op {
+            Checked::Acquire(acquire) => self.acquire(acquire, &mut asked, now),
+            Checked::AcquireAll(all) => self.acquire_all(all, &mut asked, now),
+            Checked::Release(lease) => self.release(lease, &mut asked, now),
+            Checked::ReleaseInnermost(lock, context) => self.release_innermost(&lock, context, &mut asked, now),
+            Checked::Extend(lease, by) => {
+                asked.lease = Some(lease);
+                self.session.extend(lease, by, now)
+            }
+            Checked::Inspect(kind, name) => self.session.inspect(kind, &name, now),
+            Checked::ForceRelease(kind, name) => self.session.force_release(kind, &name, now),
+            Checked::SetLimit(permits, name) => self.session.set_limit(permits, &name, now),
             Checked::Held(lock, context) => {
                 let held = self.held(&lock, context);
-                return self.outbox.answer(sink, Ok(held));
+                return self.outbox.answer(asked.sink, Ok(held));
             }
             Checked::Close => {
                 self.close(now);
                 if let Some(closing) = &mut self.closing {
-                    closing.waiting.push(sink);
+                    closing.waiting.push(asked.sink);
                 }
                 return;
             }
-            Checked::Refused(error) => return self.outbox.answer(sink, Err(error)),
+            Checked::Refused(error) => return self.outbox.answer(asked.sink, Err(error)),
         };
-        self.requests.add(
-            asked.ticket,
-            Request {
-                id: request,
-                operation,
-                sink,
-                name: asked.name,
-                lease: asked.lease,
-            },
-        );
+        self.requests.add(ticket, asked);
     }
 
-    fn acquire(&mut self, acquire: AcquireRequest, now: Instant) -> Asked {
+    fn acquire(&mut self, acquire: AcquireRequest, asked: &mut Request, now: Instant) -> Ticket {
         self.note_length(acquire.lease);
-        let name = self.settings.without_prefix(acquire.name.as_str()).into();
-        Asked::to_acquire(self.session.acquire(acquire, now), name)
+        asked.name = Some(self.settings.without_prefix(acquire.name.as_str()).into());
+        asked.lease = acquire.within;
+        self.session.acquire(acquire, now)
     }
 
-    fn acquire_all(&mut self, all: Vec<AcquireRequest>, now: Instant) -> Asked {
+    fn acquire_all(&mut self, all: Vec<AcquireRequest>, asked: &mut Request, now: Instant) -> Ticket {
         let names: Vec<&str> = all
             .iter()
             .map(|acquire| self.settings.without_prefix(acquire.name.as_str()))
             .collect();
-        let name = names.join(", ").into();
+        asked.name = Some(names.join(", ").into());
+        asked.lease = all.first().and_then(|acquire| acquire.within);
         all.iter().for_each(|acquire| self.note_length(acquire.lease));
-        Asked::to_acquire(self.session.acquire_all(all, now), name)
+        self.session.acquire_all(all, now)
     }
 
     /// What is to be renewed more often than the client's lease hurries the connections.
@@ -90,38 +86,25 @@ impl Engine {
         }
     }
 
-    fn release(&mut self, lease: LeaseId, now: Instant) -> Asked {
+    fn release(&mut self, lease: LeaseId, asked: &mut Request, now: Instant) -> Ticket {
         self.mark_released(lease);
-        Asked::of_lease(self.session.release(lease, now), Some(lease))
+        asked.lease = Some(lease);
+        self.session.release(lease, now)
     }
 
-    fn release_innermost(&mut self, lock: &Named, context: Context, now: Instant) -> Asked {
-        let lease = self.innermost(lock, context);
-        if let Some(lease) = lease {
+    fn release_innermost(&mut self, lock: &Subject, context: Context, asked: &mut Request, now: Instant) -> Ticket {
+        asked.lease = self.session.innermost(lock, context);
+        if let Some(lease) = asked.lease {
             self.mark_released(lease);
         }
-        let ticket = match lock {
-            Named::One(kind, name) => self.session.release_innermost(*kind, name, context, now),
-            Named::All(locks) => self.session.release_innermost_of_all(locks, context, now),
-        };
-        Asked::of_lease(ticket, lease)
+        self.session.release_innermost(lock, context, now)
     }
 
-    fn held(&self, lock: &Named, context: Context) -> Completion {
-        let levels = match lock {
-            Named::One(kind, name) => self.session.levels(*kind, name, context),
-            Named::All(locks) => self.session.levels_of_all(locks, context),
-        };
-        let innermost = self.innermost(lock, context);
-        let lease = innermost.and_then(|lease| self.leases.get(lease).cloned());
-        Completion::Held { levels, lease }
-    }
-
-    /// What a context took last of a lock.
-    fn innermost(&self, lock: &Named, context: Context) -> Option<LeaseId> {
-        match lock {
-            Named::One(kind, name) => self.session.innermost(*kind, name, context),
-            Named::All(locks) => self.session.innermost_of_all(locks, context),
+    fn held(&self, lock: &Subject, context: Context) -> Completion {
+        let innermost = self.session.innermost(lock, context);
+        Completion::Held {
+            levels: self.session.levels(lock, context),
+            lease: innermost.and_then(|lease| self.leases.get(lease).cloned()),
         }
     }
 
@@ -137,7 +120,8 @@ impl Engine {
         match self.requests.cancel(request) {
             Some((ticket, request)) => {
                 self.session.cancel(ticket, now);
-                if let Some(lease) = request.and_then(|request| request.lease) {
+                let release = request.filter(|request| request.operation == Operation::Release);
+                if let Some(lease) = release.and_then(|request| request.lease) {
                     self.leases.forget_released(lease);
                 }
             }
@@ -170,31 +154,5 @@ impl Engine {
             Operation::Connect,
             "the client was closed before it was connected",
         )));
-    }
-}
-
-impl Asked {
-    const fn of_lock(ticket: Ticket) -> Self {
-        Self {
-            ticket,
-            name: None,
-            lease: None,
-        }
-    }
-
-    const fn to_acquire(ticket: Ticket, name: Arc<str>) -> Self {
-        Self {
-            ticket,
-            name: Some(name),
-            lease: None,
-        }
-    }
-
-    const fn of_lease(ticket: Ticket, lease: Option<LeaseId>) -> Self {
-        Self {
-            ticket,
-            name: None,
-            lease,
-        }
     }
 }

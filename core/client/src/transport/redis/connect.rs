@@ -139,11 +139,6 @@ impl Connector {
         })
     }
 
-    /// Why there is no connection to it, in words.
-    pub(super) fn cause(&self, failure: &Failure) -> String {
-        format!("{}: {}", self.node, failure.cause())
-    }
-
     async fn connect(&self, purpose: Purpose) -> Result<Wire, Failure> {
         let (mut wire, outcome) = self.dial().await?;
         match self.greet(&mut wire, purpose).await {
@@ -305,7 +300,7 @@ mod tests {
             refusal("7.0.15", "cluster", "master"),
         ] {
             assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-            assert!(error.message().starts_with("h:1: "), "{error}");
+            assert_eq!(error.node(), Some("h:1"), "{error}");
         }
     }
 }

@@ -109,7 +109,7 @@ impl Failure {
             ErrorKind::Unavailable => "; is the server running, and the address right?",
             _ => "",
         };
-        Error::new(self.kind, Operation::Connect, format!("{node}: {}{advice}", self.cause))
+        Error::new(self.kind, Operation::Connect, format!("{}{advice}", self.cause)).with_node(node)
     }
 }
 

@@ -209,7 +209,7 @@ impl LaneLink {
         }
         self.state = State::Connecting(self.connector.open(Purpose::Calls, &self.outage, now));
         if mem::take(&mut self.is_told) {
-            seen.push(Seen::Closed(NODE, self.lane, self.connector.cause(failure)));
+            seen.push(Seen::Closed(NODE, self.lane, failure.cause().to_owned()));
         }
         for call in self.in_flight.take() {
             seen.push(disconnected(&call, failure.cause()));

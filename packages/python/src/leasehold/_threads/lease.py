@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from leasehold import _native
 from leasehold._context import Caller, refuse_eventlet, running_hub
-from leasehold._endings import ReleaseOutcome, outcome_of, reason_of
+from leasehold._endings import Released, ReleaseOutcome
 from leasehold._lease import LeaseBase, lost_error
 from leasehold._settings import Duration, LockSettings, optional_milliseconds
 from leasehold._threads.connection import Connection
-from leasehold.errors import LeaseholdError, NotOwnerError
+from leasehold.errors import LeaseholdError
 
 
 class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
@@ -49,12 +49,8 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
         `InvalidArgumentError` for a length below 100 ms or above 24 h, `UnavailableError`
         if the server does not answer.
         """
-        try:
-            native = self._connection.native
-            self._connection.ask(native.extend, native.submit_extend, self._native.id, optional_milliseconds(lease))
-        except NotOwnerError:
-            self._refuse_to_extend_if_lost()
-            raise
+        native = self._connection.native
+        self._connection.ask(native.extend, native.submit_extend, self._native.id, optional_milliseconds(lease))
 
     def release(self) -> ReleaseOutcome:
         """Gives this grant back, from any thread. Twice is harmless.
@@ -64,24 +60,27 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
         interrupt the release goes on in the background. Raises `MisconfiguredError` if
         the server's user may not release it; that too is tried on in the background.
         """
+        _, outcome, _ = self._release()
+        return outcome
+
+    def _release(self) -> Released:
         native = self._connection.native
         try:
             self._connection.forget(self)
-            answered = self._connection.ask(native.release, native.submit_release, self._native.id)
+            return self._connection.ask(native.release, native.submit_release, self._native.id)
         except LeaseholdError:
             raise
         except BaseException:
             # It may have struck before the release had begun.
             native.release_later(self._native.id)
             raise
-        return outcome_of(answered, self._native.lost_reason)
 
     def _leave(self, body_raised: bool) -> None:
         """The end of a `with`: releases, and raises `LockLostError` unless the body raised."""
         reason = self._leave_if_lost()
         if reason is None:
             try:
-                reason = reason_of(self.release())
+                _, _, reason = self._release()
             except LeaseholdError:
                 if body_raised:
                     return

@@ -6,7 +6,7 @@ from types import TracebackType
 
 from leasehold._context import this_caller
 from leasehold._endings import ReleaseOutcome
-from leasehold._lease import refuse_lost
+from leasehold._lease import lost_error
 from leasehold._lock import NamedLock, ReadWriteLockBase, holder_of
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
 from leasehold._shown import shown
@@ -39,15 +39,16 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         connection, settings = self._connection, self._settings
         lease = held_by(connection, settings.key, caller)
         if lease is not None:
-            outcome = lease.release()
-            reason = lease.lost_reason
+            _, outcome, lost = lease._release()
         else:
-            native, reason = connection.native, None
-            outcome = connection.ask(
+            # The core knows what is held under another name of the same lock.
+            native = connection.native
+            number, outcome, lost = connection.ask(
                 native.release_innermost, native.submit_release_innermost, settings.address, caller.number
             )
-            connection.forget_released()
-        refuse_lost(settings.name, outcome, reason)
+            connection.forget_number(number)
+        if lost is not None:
+            raise lost_error(settings.name, lost, "before")
         return outcome
 
     @property

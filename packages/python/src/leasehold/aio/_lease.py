@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 from leasehold import _native
 from leasehold._context import TaskOwner
-from leasehold._endings import LostReason, ReleaseOutcome, outcome_of, reason_of
+from leasehold._endings import LostReason, Released, ReleaseOutcome
 from leasehold._lease import LeaseBase
 from leasehold._settings import Duration, LockSettings, optional_milliseconds
 from leasehold.aio._connection import Connection
 from leasehold.aio._mailbox import Request
-from leasehold.errors import LeaseholdError, LockTimeoutError, NotOwnerError
+from leasehold.errors import LeaseholdError, LockTimeoutError
 
 
 class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
@@ -51,11 +51,7 @@ class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
         """
         connection = self._connection
         submit = connection.native.submit_extend
-        try:
-            await connection.mailbox.outcome("extend", submit, self.id, optional_milliseconds(lease))
-        except NotOwnerError:
-            self._refuse_to_extend_if_lost()
-            raise
+        await connection.mailbox.outcome("extend", submit, self.id, optional_milliseconds(lease))
 
     def release(self) -> Coroutine[Any, Any, ReleaseOutcome]:
         """Gives this grant back, from any task. Twice is harmless.
@@ -66,7 +62,7 @@ class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
         """
         # In a loop it begins with the call: a task that is cancelled before its first step has
         # released too.
-        return self._released(None if asyncio._get_running_loop() is None else self._post_release())
+        return self._outcome(None if asyncio._get_running_loop() is None else self._post_release())
 
     def _post_release(self) -> Request:
         connection = self._connection
@@ -74,9 +70,13 @@ class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
         connection.forget(self)
         return request
 
-    async def _released(self, request: Request | None) -> ReleaseOutcome:
-        answered: ReleaseOutcome = await self._connection.mailbox.result(request or self._post_release())
-        return outcome_of(answered, self._native.lost_reason)
+    async def _outcome(self, request: Request | None) -> ReleaseOutcome:
+        _, outcome, _ = await self._released(request or self._post_release())
+        return outcome
+
+    async def _released(self, request: Request) -> Released:
+        released: Released = await self._connection.mailbox.result(request)
+        return released
 
     async def _leave(self, body_raised: bool) -> LostReason | None:
         """The end of an `async with`: releases, and says why the lease was lost, if it was."""
@@ -85,7 +85,8 @@ class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
         if reason is not None:
             return reason
         try:
-            return reason_of(await self.release())
+            _, _, lost = await self._released(self._post_release())
+            return lost
         except LeaseholdError:
             if body_raised:
                 return None

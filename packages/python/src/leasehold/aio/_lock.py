@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Any, TypeAlias
 
 from leasehold._context import TaskOwner, this_task
-from leasehold._endings import ReleaseOutcome
-from leasehold._lease import lost_error, refuse_lost
+from leasehold._endings import Released, ReleaseOutcome
+from leasehold._lease import lost_error
 from leasehold._lock import NamedLock, ReadWriteLockBase, holder_of
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
 from leasehold._shown import shown
@@ -70,9 +70,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
             raise self._not_owner("another task entered this scope; leave it there")
 
     async def _released(self, lease: Lease, request: Request) -> ReleaseOutcome:
-        outcome = await lease._released(request)
-        refuse_lost(self.name, outcome, lease.lost_reason)
-        return outcome
+        return self._outcome(await lease._released(request))
 
     async def _release_unknown(self, owner: TaskOwner | None) -> ReleaseOutcome:
         """Of what the core may know of, if it is held under another name of the same lock."""
@@ -80,11 +78,14 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
             raise self._not_owner("no task is running here; use lease.release()")
         connection = self._connection
         submit = connection.native.submit_release_innermost
-        outcome: ReleaseOutcome = await connection.mailbox.outcome(
-            "release", submit, self._settings.address, owner.number
-        )
-        connection.forget_released()
-        refuse_lost(self.name, outcome, None)
+        released: Released = await connection.mailbox.outcome("release", submit, self._settings.address, owner.number)
+        connection.forget_number(released[0])
+        return self._outcome(released)
+
+    def _outcome(self, released: Released) -> ReleaseOutcome:
+        _, outcome, lost = released
+        if lost is not None:
+            raise lost_error(self.name, lost, "before")
         return outcome
 
     async def _tried(self, settings: LockSettings, owner: TaskOwner | None) -> Lease | None:

@@ -6,7 +6,7 @@ import io.leasehold.internal.LockKey
 import io.leasehold.internal.Reply
 import io.leasehold.internal.Request
 import io.leasehold.internal.ThreadLock
-import io.leasehold.internal.grantedWithin
+import io.leasehold.internal.invalidArgument
 import io.leasehold.internal.millis
 import io.leasehold.internal.shown
 import kotlinx.coroutines.CancellationException
@@ -110,7 +110,7 @@ private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend 
         val message =
             "acquire of lock \"${shown(name)}\": an enclosing withLock holds it, so this would wait for itself; " +
                 "pass its lease as within to re-enter"
-        throw InvalidArgumentException(message, name, "acquire")
+        throw invalidArgument(message, name, "acquire")
     }
     val held = engine.acquireSuspending(key, options)
     val result =
@@ -124,7 +124,8 @@ private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend 
             }
             throw failure
         }
-    held.checkNotLost(held.releaseSuspending())
+    held.releaseSuspending()
+    held.checkNotLost()
     return result
 }
 
@@ -138,8 +139,8 @@ private suspend fun <T> Lease.cancelling(context: CoroutineContext, block: suspe
 /** What [failure] says goes before what a release may say, or the lease's loss, which ends a block by cancelling it. */
 private suspend fun HeldLease.releaseAfter(failure: Throwable) {
     try {
-        val outcome = releaseSuspending()
-        if (failure !is CancellationException) checkNotLost(outcome)
+        releaseSuspending()
+        if (failure !is CancellationException) checkNotLost()
     } catch (second: LeaseholdException) {
         failure.addSuppressed(second)
     }
@@ -161,7 +162,7 @@ private suspend fun Engine.acquireSuspending(key: LockKey, options: LockOptions)
             if (!cancel(request)) (request.getNow(null) as? Reply.Granted)?.lease?.startRelease()
             throw cancelled
         }
-    return reply.grantedWithin(options.within)
+    return reply.expect<Reply.Granted>().lease
 }
 
 /** Waits for the reply. Dispatchers, and what runs undispatched, are users' code: it does not run where events are fetched. */

@@ -20,16 +20,6 @@ public enum class ReleaseOutcome {
 
     /** The server did not answer in time. The release is tried on in the background. */
     UNKNOWN,
-    ;
-
-    /** Why a lease was lost, by a release that was the first to notice; null if it was not. */
-    internal val lostReason: LostReason?
-        get() =
-            when (this) {
-                EXPIRED -> LostReason.EXPIRED
-                STOLEN -> LostReason.STOLEN
-                RELEASED, UNKNOWN -> null
-            }
 }
 
 /** Why a lease was lost. */
@@ -138,7 +128,10 @@ public class Lease internal constructor(
      *
      * @throws LockLostException if the lease was lost before, so that a block that relied on it does not end well
      */
-    override fun close(): Unit = held.checkNotLost(held.release())
+    override fun close() {
+        held.release()
+        held.checkNotLost()
+    }
 
     override fun toString(): String = "Lease(name=${shown(name)}, token=$token, remaining=$remaining)"
 }

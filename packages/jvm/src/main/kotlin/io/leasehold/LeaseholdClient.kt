@@ -6,9 +6,10 @@ import io.leasehold.internal.LockKey
 import io.leasehold.internal.Reply
 import io.leasehold.internal.ThreadLock
 import io.leasehold.internal.ThreadSemaphore
+import io.leasehold.internal.cleaner
 import io.leasehold.internal.expect
+import io.leasehold.internal.invalidArgument
 import io.leasehold.internal.shown
-import java.lang.ref.Cleaner
 
 /**
  * A connection to one Redis or Valkey, or to several primaries ([Leasehold.redlock]), through which locks are taken.
@@ -150,12 +151,8 @@ public class LeaseholdClient internal constructor(internal val engine: Engine) :
         }
         val name = shown(lock.name)
         val message = "$operation of lock \"$name\": it is not of this client; give one that this client made"
-        throw InvalidArgumentException(message, lock.name, operation)
+        throw invalidArgument(message, lock.name, operation)
     }
 
     private fun lockOf(kind: Kind, name: String, options: LockOptions) = ThreadLock(this, kind.key(name), options)
-
-    private companion object {
-        val cleaner: Cleaner = Cleaner.create()
-    }
 }

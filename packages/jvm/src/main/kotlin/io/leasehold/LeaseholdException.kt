@@ -1,5 +1,6 @@
 package io.leasehold
 
+import io.leasehold.internal.Failure
 import io.leasehold.internal.shown
 import java.time.Duration
 
@@ -9,27 +10,32 @@ import java.time.Duration
  *
  * @property lockName the lock, without the userinfo of a URL, or null if none was involved
  * @property operation what was being done: `connect`, `acquire`, `release`, `extend`, `inspect` or `set_limit`
+ * @property node the server that did not answer, or that is set up so that locks cannot work: its address without user
+ * and password, of several primaries all; null if no server has to do with it
+ * @property isRetryable whether the same call may go well later though nobody changes anything
  */
 public sealed class LeaseholdException(
     message: String,
     lockName: String?,
     public val operation: String,
+    public val node: String?,
+    public val isRetryable: Boolean,
     cause: Throwable? = null,
 ) : RuntimeException(message, cause) {
     public val lockName: String? = lockName?.let(::shown)
 }
 
 /** The client was closed. */
-public class ClosedException internal constructor(message: String, lockName: String?, operation: String) :
-    LeaseholdException(message, lockName, operation)
+public class ClosedException internal constructor(failure: Failure) :
+    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable)
 
 /** The object was made before the process was forked. A JVM does not fork, so this is here for completeness. */
-public class ForkedException internal constructor(message: String, lockName: String?, operation: String) :
-    LeaseholdException(message, lockName, operation)
+public class ForkedException internal constructor(failure: Failure) :
+    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable)
 
 /** An argument is out of its range. Nothing was sent. */
-public class InvalidArgumentException internal constructor(message: String, lockName: String?, operation: String) :
-    LeaseholdException(message, lockName, operation)
+public class InvalidArgumentException internal constructor(failure: Failure) :
+    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable)
 
 /**
  * The lease ended before its holder was done with it.
@@ -38,19 +44,18 @@ public class InvalidArgumentException internal constructor(message: String, lock
  * or [LostReason.STOLEN]
  */
 public class LockLostException internal constructor(
-    message: String,
-    lockName: String?,
-    operation: String,
-    public val reason: LostReason?,
+    failure: Failure,
     cause: Throwable? = null,
-) : LeaseholdException(message, lockName, operation, cause)
+) : LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, cause) {
+    public val reason: LostReason? = failure.reason
+}
 
 /** A lease of [name] that ended before its release, for [reason]. */
 internal fun lostException(name: String, reason: LostReason, cause: Throwable? = null): LockLostException {
     val message =
         "release of lock \"${shown(name)}\": the lease was lost before (${reason.name.lowercase()}); " +
             "what was done since may have met another holder"
-    return LockLostException(message, name, "release", reason, cause)
+    return LockLostException(Failure("LockLost", "release", message, name, reason = reason), cause)
 }
 
 /**
@@ -59,23 +64,22 @@ internal fun lostException(name: String, reason: LostReason, cause: Throwable? =
  * @property holder who held it at the server's last answer, or null if that is not known
  */
 public class LockTimeoutException internal constructor(
-    message: String,
-    lockName: String?,
-    operation: String,
-    public val holder: Holder?,
-) : LeaseholdException(message, lockName, operation)
+    failure: Failure,
+) : LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable) {
+    public val holder: Holder? = failure.holder
+}
 
 /** The server is set up in a way the lock cannot work with, or a key of another type is in the lock's place. */
-public class MisconfiguredException internal constructor(message: String, lockName: String?, operation: String) :
-    LeaseholdException(message, lockName, operation)
+public class MisconfiguredException internal constructor(failure: Failure) :
+    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable)
 
 /** The caller does not hold the lock that it wants to release or extend. */
-public class NotOwnerException internal constructor(message: String, lockName: String?, operation: String) :
-    LeaseholdException(message, lockName, operation)
+public class NotOwnerException internal constructor(failure: Failure) :
+    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable)
 
 /** The server did not answer in time, could not be reached, or cannot serve for now. */
-public class UnavailableException internal constructor(message: String, lockName: String?, operation: String) :
-    LeaseholdException(message, lockName, operation)
+public class UnavailableException internal constructor(failure: Failure) :
+    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable)
 
 /**
  * Who holds a lock.

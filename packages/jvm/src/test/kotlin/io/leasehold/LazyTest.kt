@@ -13,7 +13,8 @@ class LazyTest {
     @Test
     fun `one is made before its server is up, and connects at its first use`() {
         Leasehold.builder().url(nowhere()).lazy().connect().use { client ->
-            assertThrows(UnavailableException::class.java) { client.lock("door").tryLock() }
+            val failed = assertThrows(UnavailableException::class.java) { client.lock("door").tryLock() }
+            assertTrue(failed.node.orEmpty().contains("127.0.0.1") && failed.isRetryable, failed.message)
         }
         RedisServer().use { server ->
             Leasehold.builder().url(server.url).lazy().connect().use { client ->

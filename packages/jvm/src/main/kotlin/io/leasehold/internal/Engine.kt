@@ -42,20 +42,7 @@ internal class Engine private constructor(
 
     /** Starts to take a lock; [owner] is who may re-enter implicitly. */
     fun acquire(lock: LockKey, owner: Owner?, options: LockOptions): Request =
-        start("acquire", lock.name, owner) { tag ->
-            face.acquire(
-                client = handle,
-                tag = tag,
-                lock = lock.bytes,
-                context = owner?.context ?: NONE,
-                within = options.within?.held?.id ?: NONE,
-                waitMs = options.waitMs ?: Double.NaN,
-                leaseMs = options.leaseMs ?: Double.NaN,
-                renew = options.renew,
-                maxHoldMs = options.maxHoldMs ?: Double.NaN,
-                fencing = options.fencing,
-            )
-        }
+        start("acquire", lock.name, owner) { face.acquire(handle, it, lock.bytes, owner, options) }
 
     fun release(lease: HeldLease): Request = start("release", lease.name) { face.release(handle, it, lease.id) }
 
@@ -167,10 +154,9 @@ internal class Engine private constructor(
         }
     }
 
-    override fun released(tag: Long, outcome: ReleaseOutcome, lease: Long?) {
-        val released = lease?.let(leases::remove)
-        released?.markReleased(outcome)
-        replied(tag, Reply.Released(outcome, released?.lostReason ?: outcome.lostReason))
+    override fun released(tag: Long, lease: Long, outcome: ReleaseOutcome, lost: LostReason?) {
+        leases.remove(lease)?.markReleased(outcome, lost)
+        replied(tag, Reply.Released(outcome, lost))
     }
 
     override fun held(tag: Long, levels: Int, lease: Long?) {
@@ -182,8 +168,12 @@ internal class Engine private constructor(
     }
 
     override fun lost(lease: Long, reason: LostReason, isForgotten: Boolean) {
-        val lost = if (isForgotten) leases.remove(lease) else leases[lease]
-        lost?.markLost(reason)
+        val lost = (if (isForgotten) leases.remove(lease) else leases[lease]) ?: return
+        if (isForgotten && reason != LostReason.CLOSED) {
+            // The native part answers by its own object as long as the program has this one.
+            cleaner.register(lost, forgetting(face, handle, lease))
+        }
+        lost.markLost(reason)
     }
 
     private inline fun start(operation: String, name: String?, owner: Owner? = null, submit: (Long) -> Long): Request {
@@ -315,9 +305,11 @@ internal class Engine private constructor(
             return engine
         }
 
+        /** What is done when a lease is garbage that was lost and is forgotten; it knows of no lease. */
+        private fun forgetting(face: NativeFace, handle: Long, lease: Long) = Runnable { face.forget(handle, lease) }
+
         /** The tag of connecting; others count from here. */
         private const val CONNECT = 0L
-        private const val NONE = -1L
         private const val BUFFER_BYTES = 64 * 1024
         private const val IDLE_MS = 3_600_000L
         private const val SWEEP_MS = 1_000L

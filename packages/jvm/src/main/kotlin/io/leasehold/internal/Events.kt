@@ -10,8 +10,8 @@ import java.time.Duration
 internal interface EventSink {
     fun granted(tag: Long, lease: Long, token: Long?)
 
-    /** [lease] is the one given back, or null if that is not known. */
-    fun released(tag: Long, outcome: ReleaseOutcome, lease: Long?)
+    /** [lease] is the one given back; [lost] says why it was lost, if it was expired or stolen. */
+    fun released(tag: Long, lease: Long, outcome: ReleaseOutcome, lost: LostReason?)
 
     fun held(tag: Long, levels: Int, lease: Long?)
 
@@ -37,7 +37,7 @@ internal class EventReader(private val buffer: ByteBuffer) {
             GRANTED -> sink.granted(number, buffer.getLong(), optional())
             NOT_GRANTED -> sink.replied(number, Reply.NotGranted(failure()))
             FAILED -> sink.replied(number, Reply.Failed(failure()))
-            RELEASED -> sink.released(number, ReleaseOutcome.valueOf(text().uppercase()), optional())
+            RELEASED -> sink.released(number, buffer.getLong(), ReleaseOutcome.valueOf(text().uppercase()), reason())
             EXTENDED -> sink.replied(number, Reply.Extended)
             STATE -> sink.replied(number, Reply.State(holder(), permits()))
             HELD -> sink.held(number, buffer.getInt(), optional())
@@ -62,9 +62,19 @@ internal class EventReader(private val buffer: ByteBuffer) {
         val message = text()
         val lock = if (buffer.get().toInt() == 1) text() else null
         val holder = holder()
-        val reason = text().takeIf(String::isNotEmpty)?.let { LostReason.valueOf(it.uppercase()) }
-        return Failure(kind, operation, message, lock, holder, reason)
+        return Failure(
+            kind,
+            operation,
+            message,
+            lock,
+            holder,
+            reason(),
+            node = text().takeIf(String::isNotEmpty),
+            isRetryable = buffer.get().toInt() == 1,
+        )
     }
+
+    private fun reason(): LostReason? = text().takeIf(String::isNotEmpty)?.let { LostReason.valueOf(it.uppercase()) }
 
     private fun holder(): Holder? {
         if (buffer.get().toInt() == 0) {

@@ -11,4 +11,6 @@ internal class Failure(
     val lock: String?,
     val holder: Holder? = null,
     val reason: LostReason? = null,
+    val node: String? = null,
+    val isRetryable: Boolean = false,
 )

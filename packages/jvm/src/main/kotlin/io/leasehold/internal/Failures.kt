@@ -13,14 +13,14 @@ import io.leasehold.UnavailableException
 /** The exception that this is. */
 internal fun Failure.toException(): LeaseholdException =
     when (kind) {
-        "Closed" -> ClosedException(message, lock, operation)
-        "Forked" -> ForkedException(message, lock, operation)
-        "InvalidArgument" -> InvalidArgumentException(message, lock, operation)
-        "LockLost" -> LockLostException(message, lock, operation, reason)
-        "LockTimeout" -> LockTimeoutException(message, lock, operation, holder)
-        "Misconfigured" -> MisconfiguredException(message, lock, operation)
-        "NotOwner" -> NotOwnerException(message, lock, operation)
-        "Unavailable" -> UnavailableException(message, lock, operation)
+        "Closed" -> ClosedException(this)
+        "Forked" -> ForkedException(this)
+        "InvalidArgument" -> InvalidArgumentException(this)
+        "LockLost" -> LockLostException(this)
+        "LockTimeout" -> LockTimeoutException(this)
+        "Misconfigured" -> MisconfiguredException(this)
+        "NotOwner" -> NotOwnerException(this)
+        "Unavailable" -> UnavailableException(this)
         else -> error("the native part failed with the unknown kind $kind: $message")
     }
 
@@ -36,3 +36,7 @@ internal fun clientFailed(lock: String?, operation: String, cause: Throwable?): 
     val why = cause ?: "a defect in the native part"
     return Failure("Unavailable", operation, "$subject: the client failed ($why); connect again", lock)
 }
+
+/** A mistake of the caller that shows without the core. */
+internal fun invalidArgument(message: String, lock: String?, operation: String): InvalidArgumentException =
+    InvalidArgumentException(Failure("InvalidArgument", operation, message, lock))

@@ -1,10 +1,7 @@
 package io.leasehold.internal
 
 import io.leasehold.Lease
-import io.leasehold.LeaseholdException
-import io.leasehold.LockLostException
 import io.leasehold.LostReason
-import io.leasehold.NotOwnerException
 import io.leasehold.ReleaseOutcome
 import io.leasehold.lostException
 import java.lang.ref.WeakReference
@@ -32,6 +29,9 @@ internal class HeldLease(
 
     @Volatile
     private var outcome: ReleaseOutcome? = null
+
+    @Volatile
+    private var lostAtRelease: LostReason? = null
 
     @Volatile
     private var handle: WeakReference<Lease>? = null
@@ -70,11 +70,7 @@ internal class HeldLease(
 
     /** Makes it last [byMs], or its own length, from now. */
     fun extend(byMs: Double?) {
-        try {
-            engine.extend(this, byMs).await().expect<Reply.Extended>()
-        } catch (failed: NotOwnerException) {
-            throw lostInstead(failed)
-        }
+        engine.extend(this, byMs).await().expect<Reply.Extended>()
     }
 
     fun release(): ReleaseOutcome = outcome ?: outcomeOf(startRelease().await())
@@ -94,29 +90,13 @@ internal class HeldLease(
         return result
     }
 
-    /** What a release came to. The engine does not know any more how a lease was lost that it has forgotten. */
-    fun outcomeOf(reply: Reply): ReleaseOutcome {
-        val answered = reply.expect<Reply.Released>().outcome
-        return when (lostReason) {
-            null, LostReason.CLOSED -> answered
-            LostReason.STOLEN -> if (answered == ReleaseOutcome.RELEASED) ReleaseOutcome.STOLEN else answered
-            else -> if (answered == ReleaseOutcome.RELEASED) ReleaseOutcome.EXPIRED else answered
-        }
-    }
+    /** What a release came to. */
+    fun outcomeOf(reply: Reply): ReleaseOutcome = reply.expect<Reply.Released>().outcome
 
-    /** What is thrown for [failed]: a lease that was lost and forgotten is to the engine like one that was released. */
-    fun lostInstead(failed: LeaseholdException): LeaseholdException {
-        val reason = lostReason ?: return failed
-        val message =
-            "${failed.operation} of lock \"${shown(name)}\": the lease was lost (${reason.name.lowercase()}); " +
-                "take the lock again"
-        return LockLostException(message, name, failed.operation, reason)
-    }
-
-    /** Throws if a release had [outcome] because the lease was lost. */
-    fun checkNotLost(outcome: ReleaseOutcome, cause: Throwable? = null) {
-        val reason = lostReason ?: outcome.lostReason ?: return
-        throw lostException(name, reason, cause)
+    /** Throws if the lease, which was released, was lost before or by what its release found out. */
+    fun checkNotLost() {
+        val reason = lostReason ?: lostAtRelease ?: return
+        throw lostException(name, reason)
     }
 
     /** Starts to release, unless that was started before. */
@@ -131,7 +111,9 @@ internal class HeldLease(
         }
     }
 
-    fun markReleased(outcome: ReleaseOutcome) {
+    /** [lost] says why its release came too late, if it did. */
+    fun markReleased(outcome: ReleaseOutcome, lost: LostReason?) {
+        lostAtRelease = lost
         this.outcome = outcome
         listeners.clear()
     }

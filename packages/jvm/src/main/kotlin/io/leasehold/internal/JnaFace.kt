@@ -1,6 +1,7 @@
 package io.leasehold.internal
 
 import com.sun.jna.Native
+import io.leasehold.LockOptions
 import io.leasehold.internal.uniffi.NativeOptions
 import java.nio.ByteBuffer
 import io.leasehold.internal.uniffi.cancel as uniffiCancel
@@ -8,6 +9,7 @@ import io.leasehold.internal.uniffi.close as uniffiClose
 import io.leasehold.internal.uniffi.dropClient as uniffiDropClient
 import io.leasehold.internal.uniffi.extend as uniffiExtend
 import io.leasehold.internal.uniffi.forceRelease as uniffiForceRelease
+import io.leasehold.internal.uniffi.forget as uniffiForget
 import io.leasehold.internal.uniffi.inspect as uniffiInspect
 import io.leasehold.internal.uniffi.open as uniffiOpen
 import io.leasehold.internal.uniffi.releaseNow as uniffiReleaseNow
@@ -38,34 +40,26 @@ internal class JnaFace : NativeFace {
                     lazy = options.isLazy,
                 ),
             )
-        val failure = opened.failure?.let { Failure(it.kind, it.operation, it.message, null) }
+        val failure =
+            opened.failure?.let {
+                Failure(it.kind, it.operation, it.message, null, node = it.node, isRetryable = it.isRetryable)
+            }
         return Opened(opened.handle.toLong(), failure)
     }
 
-    override fun acquire(
-        client: Long,
-        tag: Long,
-        lock: ByteArray,
-        context: Long,
-        within: Long,
-        waitMs: Double,
-        leaseMs: Double,
-        renew: Boolean,
-        maxHoldMs: Double,
-        fencing: Boolean,
-    ): Long =
+    override fun acquire(client: Long, tag: Long, lock: ByteArray, owner: Owner?, options: LockOptions): Long =
         HotFunctions.leasehold_acquire(
             client,
             tag,
             lock,
             lock.size,
-            context,
-            within,
-            waitMs,
-            leaseMs,
-            if (renew) 1 else 0,
-            maxHoldMs,
-            if (fencing) 1 else 0,
+            owner?.context ?: NONE,
+            options.within?.held?.id ?: NONE,
+            options.waitMs ?: Double.NaN,
+            options.leaseMs ?: Double.NaN,
+            if (options.renew) 1 else 0,
+            options.maxHoldMs ?: Double.NaN,
+            if (options.fencing) 1 else 0,
         )
 
     override fun release(client: Long, tag: Long, lease: Long): Long =
@@ -102,6 +96,8 @@ internal class JnaFace : NativeFace {
     override fun releaseNow(client: Long, leases: List<Long>, timeoutMs: Long) =
         uniffiReleaseNow(client.toULong(), leases.map(Long::toULong), timeoutMs.toULong())
 
+    override fun forget(client: Long, lease: Long) = uniffiForget(client.toULong(), lease.toULong())
+
     override fun dropClient(client: Long) = uniffiDropClient(client.toULong())
 
     override fun shown(name: String): String = uniffiShown(name)
@@ -111,6 +107,10 @@ internal class JnaFace : NativeFace {
 
     /** These are not cancelled, so their native number is not needed. */
     private fun started(yes: Boolean): Long = if (yes) 0 else NativeFace.DROPPED
+
+    private companion object {
+        const val NONE = -1L
+    }
 }
 
 /**

@@ -2,7 +2,6 @@ package io.leasehold.internal
 
 import io.leasehold.DistributedReadWriteLock
 import io.leasehold.DistributedSemaphore
-import io.leasehold.InvalidArgumentException
 import io.leasehold.LeaseholdClient
 import java.nio.CharBuffer
 import java.nio.charset.CharacterCodingException
@@ -78,7 +77,7 @@ internal class LockKey(val name: String, val address: String, private val parts:
                     Charsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text))
                 } catch (_: CharacterCodingException) {
                     val message = "acquire: the name holds half a surrogate pair and has no UTF-8 form"
-                    throw InvalidArgumentException(message, null, "acquire")
+                    throw invalidArgument(message, null, "acquire")
                 }
             return ByteArray(encoded.remaining()).also(encoded::get)
         }

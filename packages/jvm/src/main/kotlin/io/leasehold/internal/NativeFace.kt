@@ -1,5 +1,6 @@
 package io.leasehold.internal
 
+import io.leasehold.LockOptions
 import java.nio.ByteBuffer
 
 /**
@@ -13,20 +14,8 @@ internal interface NativeFace {
     /** Checks the options and starts to connect; the first event, of tag 0, says how that went. */
     fun open(options: ClientOptions): Opened
 
-    /** [lock] is the address of a [LockKey], here and below. -1 and NaN stand for "none". */
-    @Suppress("LongParameterList")
-    fun acquire(
-        client: Long,
-        tag: Long,
-        lock: ByteArray,
-        context: Long,
-        within: Long,
-        waitMs: Double,
-        leaseMs: Double,
-        renew: Boolean,
-        maxHoldMs: Double,
-        fencing: Boolean,
-    ): Long
+    /** [lock] is the address of a [LockKey], here and below. */
+    fun acquire(client: Long, tag: Long, lock: ByteArray, owner: Owner?, options: LockOptions): Long
 
     fun release(client: Long, tag: Long, lease: Long): Long
 
@@ -58,6 +47,9 @@ internal interface NativeFace {
 
     /** Blocks until the leases are released, [timeoutMs] at the most. */
     fun releaseNow(client: Long, leases: List<Long>, timeoutMs: Long)
+
+    /** The program has nothing any more of a lease that was lost and that nobody need release. */
+    fun forget(client: Long, lease: Long)
 
     fun dropClient(client: Long)
 

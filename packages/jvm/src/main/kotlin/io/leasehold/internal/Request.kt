@@ -1,8 +1,6 @@
 package io.leasehold.internal
 
 import io.leasehold.Holder
-import io.leasehold.InvalidArgumentException
-import io.leasehold.Lease
 import io.leasehold.LostReason
 import io.leasehold.ReleaseOutcome
 import java.util.concurrent.CompletableFuture
@@ -66,7 +64,7 @@ internal sealed interface Reply {
 
     class Failed(val failure: Failure) : Reply
 
-    /** [lostReason] is why the lease was lost, if it was. */
+    /** [lostReason] is why the lease was lost, if it was expired or stolen. */
     class Released(val outcome: ReleaseOutcome, val lostReason: LostReason?) : Reply
 
     data object Extended : Reply
@@ -94,14 +92,6 @@ internal inline fun <reified T : Reply> Reply.expect(): T {
     val reply = orThrow()
     return reply as? T ?: error("the native part answered ${reply::class.simpleName}, not ${T::class.simpleName}")
 }
-
-/** The lease that was granted inside of [within], or thrown why not: one that was lost may be forgotten by the core. */
-internal fun Reply.grantedWithin(within: Lease?): HeldLease =
-    try {
-        expect<Reply.Granted>().lease
-    } catch (failed: InvalidArgumentException) {
-        throw within?.held?.lostInstead(failed) ?: failed
-    }
 
 /** A semaphore's permits on the server. */
 internal class Permits(val held: Int, val limit: Int)

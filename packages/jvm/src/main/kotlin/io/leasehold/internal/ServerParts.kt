@@ -1,7 +1,5 @@
 package io.leasehold.internal
 
-import io.leasehold.InvalidArgumentException
-
 /** Where the server is, and who logs in, in parts. It holds a password, and is not to be shown. */
 internal data class ServerParts(
     val host: String? = null,
@@ -49,5 +47,5 @@ private fun escaped(part: String): String =
     }
 
 private inline fun refuse(isWrong: Boolean, why: () -> String) {
-    if (isWrong) throw InvalidArgumentException("connect: ${why()}", null, "connect")
+    if (isWrong) throw invalidArgument("connect: ${why()}", null, "connect")
 }

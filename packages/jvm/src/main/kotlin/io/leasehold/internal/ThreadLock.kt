@@ -69,12 +69,11 @@ internal class ThreadLock(
 
     override fun lockAsync(options: LockOptions): CompletionStage<Lease> {
         val result = CompletableFuture<Lease>()
-        val wanted = options.over(this.options)
-        val request = engine.acquire(key, null, wanted)
+        val request = engine.acquire(key, null, options.over(this.options))
         request.thenAccept { reply ->
             engine.callbacks.run {
                 try {
-                    val lease = reply.grantedWithin(wanted.within)
+                    val lease = leaseOf(reply)
                     if (!result.complete(lease.lease())) {
                         lease.startRelease()
                     }
