@@ -39,6 +39,8 @@ use self::generation::Generation;
 use crate::clock;
 use crate::port::{CONNECT, Command, Sink, Slot, Wake};
 use crate::settings::Settings;
+#[cfg(feature = "simulation")]
+use crate::world::World;
 
 /// How long a close may take, whatever the server does.
 const CLOSE_LIMIT: Duration = Duration::from_millis(500);
@@ -82,6 +84,14 @@ impl Host {
     /// shows in the lease alone.
     pub(crate) fn open_quiet(options: Options) -> Result<Self, Error> {
         Self::start_generation(Settings::check(options)?, None)
+    }
+
+    /// The same, in a world that is not the machine's.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn open_in(options: Options, world: World) -> Result<Self, Error> {
+        let mut settings = Settings::check(options)?;
+        settings.world = world;
+        Self::start_generation(settings, None)
     }
 
     fn start_generation(settings: Settings, wake: Option<Wake>) -> Result<Self, Error> {

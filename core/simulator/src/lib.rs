@@ -22,6 +22,7 @@ mod client;
 mod counted;
 mod defect;
 mod driver;
+mod engine;
 mod event;
 mod fault;
 mod fnv;
@@ -55,6 +56,7 @@ mod world;
 pub use calls::Fingerprint;
 pub use checks::Broken;
 pub use defect::Defect;
+pub use engine::{EngineDefect, EngineFault, EngineReport, EngineSummary, run_engine, run_many_engines_on};
 pub use fault::{Fault, FaultCounts};
 #[cfg(feature = "defects")]
 pub use history::run_mistaken;

@@ -109,6 +109,15 @@ impl Handle {
                 format!("the client's engine cannot start: {error}"),
             )
         };
+        // There, time stands still while a thread waits: nobody but the simulator drives.
+        #[cfg(feature = "simulation")]
+        if let Some(world) = self.settings.world.given() {
+            let first = self.first();
+            let transport = transport::open(&self.settings, first)?;
+            let engine = Engine::new(&self.settings, &self.port, &self.driver, commands, transport, first);
+            world.spawn(Box::pin(tokio::task::unconstrained(engine.run())));
+            return Ok(());
+        }
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .build()

@@ -7,9 +7,9 @@ use leasehold_protocol::Instant;
 
 use super::spin::{News, Spin};
 use super::timer::Timer;
-use crate::clock;
 use crate::port::{Command, Commands};
 use crate::transport::{Seen, Transport};
+use crate::world::World;
 
 /// How many commands are taken at once. With more, callers, engine and server
 /// would all wait for one another: each works on a burst of its own.
@@ -20,6 +20,7 @@ pub(super) struct Inbox {
     commands: Commands,
     timer: Timer,
     spin: Spin,
+    world: World,
 }
 
 /// What came.
@@ -40,18 +41,24 @@ pub(super) struct Awaited<'a> {
 }
 
 impl Inbox {
-    pub(super) fn new(commands: Commands) -> Self {
+    pub(super) fn new(commands: Commands, world: World) -> Self {
+        // To look again in virtual time would be to look at the same moment for ever.
+        let processors = match world.is_virtual() {
+            true => 1,
+            false => std::thread::available_parallelism().map_or(1, Into::into),
+        };
         Self {
             commands,
             timer: Timer::default(),
-            spin: Spin::on(std::thread::available_parallelism().map_or(1, Into::into)),
+            spin: Spin::on(processors),
+            world,
         }
     }
 
     /// Waits until there is something to do.
     pub(super) async fn wait(&mut self, mut awaited: Awaited<'_>) {
         let news = awaited.news;
-        let began = clock::now();
+        let began = self.world.now();
         match self.spin.until(news, began) {
             Some(until) => {
                 let came = self.look_until(until, &mut awaited).await;
@@ -62,11 +69,11 @@ impl Inbox {
             }
             None => {
                 poll_fn(|context| self.gather(&mut awaited, context)).await;
-                self.spin.slept(news, began, clock::now());
+                self.spin.slept(news, began, self.world.now());
             }
         }
         if !awaited.arrived.commands.is_empty() {
-            self.spin.command_came(clock::now());
+            self.spin.command_came(self.world.now());
         }
     }
 
@@ -88,7 +95,7 @@ impl Inbox {
         // What is to be sent is sent now, before others get the processor.
         tokio::task::yield_now().await;
         while !self.is_there_anything(awaited).await {
-            if clock::now() >= until {
+            if self.world.now() >= until {
                 return false;
             }
             std::thread::yield_now();
@@ -104,7 +111,7 @@ impl Inbox {
 
     /// Takes what is there. Ready if that is anything, or if it is time to do something.
     fn gather(&mut self, awaited: &mut Awaited<'_>, context: &mut Context<'_>) -> Poll<()> {
-        let now = clock::now();
+        let now = self.world.now();
         let Awaited { transport, arrived, .. } = awaited;
         transport.poll(context, now, &mut arrived.seen);
         let commands = self.commands.poll_recv_many(context, &mut arrived.commands, BURST);

@@ -19,8 +19,6 @@ use super::leases::Leases;
 use super::outbox::Outbox;
 use super::requests::Requests;
 use super::spin::News;
-use crate::clock;
-use crate::entropy::OsEntropy;
 use crate::errors::{closed, retold};
 use crate::port::{CONNECT, Checked, Commands, Completion, Lease, Port, Sink, host_id};
 use crate::settings::Settings;
@@ -60,7 +58,7 @@ impl Engine {
         first: First,
     ) -> Self {
         let config = Config {
-            client: ClientId::random(&mut OsEntropy),
+            client: ClientId::random(&mut *settings.world.entropy()),
             lease: settings.lease,
             primaries: u16::try_from(settings.targets.len()).unwrap_or(u16::MAX),
             command_timeout: settings.command_timeout,
@@ -77,8 +75,8 @@ impl Engine {
             port: Arc::clone(port),
             driver: Arc::clone(driver),
             transport,
-            session: Session::new(config, Box::new(OsEntropy)),
-            inbox: Inbox::new(commands),
+            session: Session::new(config, settings.world.entropy()),
+            inbox: Inbox::new(commands, settings.world.clone()),
             arrived: Arrived::default(),
             outbox: Outbox::new(Arc::clone(port)),
             requests: Requests::default(),
@@ -93,8 +91,11 @@ impl Engine {
             self.wait().await;
             self.feed();
             self.pump();
-            let (lanes, renewal) = (self.transport.every_lane_is_open(), self.session.next_renewal());
-            self.driver.allow_callers(lanes, renewal);
+            // Callers that wait in virtual time are tasks, and drive nothing.
+            if !self.settings.world.is_virtual() {
+                let (lanes, renewal) = (self.transport.every_lane_is_open(), self.session.next_renewal());
+                self.driver.allow_callers(lanes, renewal);
+            }
             self.deliver();
             if self.is_over() {
                 return;
@@ -124,7 +125,7 @@ impl Engine {
 
     /// Gives the session everything that came.
     fn feed(&mut self) {
-        let now = clock::now();
+        let now = self.settings.world.now();
         let mut arrived = std::mem::take(&mut self.arrived);
         for item in arrived.seen.drain(..) {
             self.saw(item, now);
@@ -170,7 +171,7 @@ impl Engine {
                 self.transport.transmit(item);
             }
             if std::mem::take(&mut sends) {
-                let now = clock::now();
+                let now = self.settings.world.now();
                 let session = &mut self.session;
                 self.transport.set_in_use(!session.is_empty());
                 self.transport.flush(now, &mut |call| session.on_sent(call, now));
@@ -202,7 +203,12 @@ impl Engine {
         let Some(request) = self.requests.complete(ticket) else {
             // Its caller went away in the very burst that granted it.
             if let Outcome::Granted(grant) = outcome {
-                self.start(0, Checked::Release(grant.lease), Sink::Discard, clock::now());
+                self.start(
+                    0,
+                    Checked::Release(grant.lease),
+                    Sink::Discard,
+                    self.settings.world.now(),
+                );
             }
             return;
         };
@@ -238,6 +244,7 @@ impl Engine {
             name.unwrap_or_else(|| "".into()),
             grant.token,
             grant.deadline,
+            self.settings.world.clone(),
         ));
         self.leases.add(grant.lease, Arc::clone(&lease));
         lease
@@ -275,7 +282,7 @@ impl Engine {
         let unwanted = self.outbox.deliver();
         if !unwanted.is_empty() {
             for lease in unwanted {
-                self.discard(&lease, clock::now());
+                self.discard(&lease, self.settings.world.now());
             }
             self.pump();
         }
@@ -287,7 +294,7 @@ impl Engine {
         }
         self.closing
             .as_ref()
-            .is_some_and(|closing| self.session.is_drained() || clock::now() >= closing.until)
+            .is_some_and(|closing| self.session.is_drained() || self.settings.world.now() >= closing.until)
     }
 }
 

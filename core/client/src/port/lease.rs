@@ -8,8 +8,8 @@ use std::time::Duration;
 use leasehold_protocol::{Error, ErrorKind, Instant, LostReason, ReleaseOutcome, Token, shown};
 use tokio::sync::Notify;
 
-use crate::clock;
 use crate::process::Process;
+use crate::world::World;
 
 /// One lease. All methods are local, lock-free and cheap.
 ///
@@ -25,6 +25,8 @@ pub struct Lease {
     status: AtomicU8,
     /// Told when the status turns to lost.
     lost: Notify,
+    /// Whose time it is measured by.
+    world: World,
 }
 
 const HELD: u8 = 0;
@@ -51,7 +53,14 @@ impl fmt::Debug for Lease {
 }
 
 impl Lease {
-    pub(crate) fn new(id: u64, process: Process, name: Arc<str>, token: Option<Token>, deadline: Instant) -> Self {
+    pub(crate) fn new(
+        id: u64,
+        process: Process,
+        name: Arc<str>,
+        token: Option<Token>,
+        deadline: Instant,
+        world: World,
+    ) -> Self {
         Self {
             id,
             name,
@@ -60,6 +69,7 @@ impl Lease {
             deadline: AtomicU64::new(deadline.as_micros()),
             status: AtomicU8::new(HELD),
             lost: Notify::new(),
+            world,
         }
     }
 
@@ -88,7 +98,7 @@ impl Lease {
         if self.status.load(Ordering::Acquire) != HELD || self.is_inherited() {
             return Duration::ZERO;
         }
-        Instant::from_micros(self.deadline.load(Ordering::Acquire)).saturating_since(clock::now())
+        Instant::from_micros(self.deadline.load(Ordering::Acquire)).saturating_since(self.world.now())
     }
 
     /// Whether it may be relied on at this moment. Reads the clock, so that it
@@ -198,10 +208,11 @@ impl Lease {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
     use crate::clock::tests::with_wall_clock;
 
     fn lease(deadline: Instant) -> Lease {
-        Lease::new(1, Process::current(), "name".into(), None, deadline)
+        Lease::new(1, Process::current(), "name".into(), None, deadline, World::default())
     }
 
     #[test]

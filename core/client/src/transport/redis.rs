@@ -37,6 +37,7 @@ use leasehold_protocol::{CallId, Instant, Lane, Transmit};
 use super::interface::{NODE, Seen, Transport};
 use crate::settings::Settings;
 use crate::target::Target;
+use crate::world::Defect;
 
 use self::connect::{Connector, Peers};
 use self::failure::Failure;
@@ -178,7 +179,9 @@ impl Transport for Redis {
             return;
         }
         self.commands.flush(now, sent);
-        self.renewals.flush(now, sent);
+        if self.commands.is_open() || !self.connector.world.has(Defect::WatchdogStopsWithCommands) {
+            self.renewals.flush(now, sent);
+        }
         self.subscriptions.flush();
     }
 
