@@ -14,12 +14,13 @@ use crate::entropy::OsEntropy;
 use crate::{clock, entropy};
 
 /// What bytes go through.
+#[cfg_attr(not(feature = "simulation"), allow(unreachable_pub))]
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// What a connection is for.
-#[cfg_attr(not(feature = "simulation"), allow(unreachable_pub))]
+#[cfg(feature = "simulation")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Path {
     /// Script calls.
@@ -37,7 +38,7 @@ pub enum Path {
 pub enum Defect {
     /// A server in use is not asked whether it is still a primary.
     DemotedServerStays,
-    /// No renewal goes out while the connection for commands is not open.
+    /// Renewals go out on the connection for commands, and wait while it is not open.
     WatchdogStopsWithCommands,
 }
 
@@ -114,11 +115,15 @@ impl World {
     }
 
     /// Whether the engine makes this mistake.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn has(&self, defect: Defect) -> bool {
+        self.0.as_ref().is_some_and(|given| given.has(defect))
+    }
+
+    /// Whether the engine makes this mistake: it makes none.
+    #[cfg(not(feature = "simulation"))]
     #[inline(always)]
-    pub(crate) fn has(&self, _defect: Defect) -> bool {
-        #[cfg(feature = "simulation")]
-        return self.0.as_ref().is_some_and(|given| given.has(_defect));
-        #[cfg(not(feature = "simulation"))]
+    pub(crate) const fn has(&self, _defect: Defect) -> bool {
         false
     }
 }

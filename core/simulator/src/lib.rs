@@ -43,6 +43,7 @@ mod random;
 mod records;
 mod route;
 mod serving;
+mod snapshot;
 mod stores;
 mod stranger;
 mod strike;

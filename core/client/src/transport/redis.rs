@@ -167,6 +167,9 @@ impl Transport for Redis {
         match item {
             Transmit::Call(call) => match call.lane {
                 Lane::Command => self.commands.push(call),
+                Lane::Renewal if self.connector.world.has(Defect::WatchdogStopsWithCommands) => {
+                    self.commands.push(call)
+                }
                 Lane::Renewal => self.renewals.push(call),
             },
             Transmit::Subscribe { channel, .. } => self.subscriptions.subscribe(channel),
@@ -179,9 +182,7 @@ impl Transport for Redis {
             return;
         }
         self.commands.flush(now, sent);
-        if self.commands.is_open() || !self.connector.world.has(Defect::WatchdogStopsWithCommands) {
-            self.renewals.flush(now, sent);
-        }
+        self.renewals.flush(now, sent);
         self.subscriptions.flush();
     }
 

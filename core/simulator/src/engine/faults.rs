@@ -7,16 +7,21 @@ use std::time::Duration;
 use leasehold::simulation::Path;
 use tokio::time::{Instant, sleep};
 
+use super::clock::Clock;
 use super::ledger::Ledger;
 use super::network::{Door, Network, Way};
 use super::plan::Plan;
 use super::trace::Trace;
 use crate::random::Random;
+use crate::snapshot::Snapshot;
 
 /// How often a server in use is asked what it is.
 const LOOK: Duration = Duration::from_secs(5);
 /// What the question and its answer take.
 const ANSWER: Duration = Duration::from_millis(300);
+
+/// An outage that no lease is too short for.
+const SHORT: Duration = Duration::from_millis(500);
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,11 +38,15 @@ pub enum EngineFault {
     Restart,
     /// A server becomes a replica in place, and its address leads to another one.
     Demotion,
+    /// The same, and the other one has not heard the last of what the first one had.
+    LossyDemotion,
+    /// A server crashes, and another one takes over that has not heard the last of it.
+    Failover,
 }
 
 impl EngineFault {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Cut(Path::Commands),
         Self::Cut(Path::Renewals),
         Self::Cut(Path::Subscriptions),
@@ -48,6 +57,8 @@ impl EngineFault {
         Self::ScriptsGone,
         Self::Restart,
         Self::Demotion,
+        Self::LossyDemotion,
+        Self::Failover,
     ];
 }
 
@@ -60,10 +71,11 @@ struct Demoted {
 }
 
 pub(super) struct Faults {
-    pub(super) plan: Plan,
-    pub(super) network: Arc<Network>,
-    pub(super) ledger: Arc<Ledger>,
-    pub(super) trace: Arc<Trace>,
+    plan: Plan,
+    clock: Clock,
+    network: Arc<Network>,
+    ledger: Arc<Ledger>,
+    trace: Arc<Trace>,
     state: Mutex<State>,
 }
 
@@ -77,9 +89,16 @@ struct State {
 }
 
 impl Faults {
-    pub(super) fn new(plan: &Plan, network: &Arc<Network>, ledger: &Arc<Ledger>, trace: &Arc<Trace>) -> Arc<Self> {
+    pub(super) fn new(
+        plan: &Plan,
+        clock: Clock,
+        network: &Arc<Network>,
+        ledger: &Arc<Ledger>,
+        trace: &Arc<Trace>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             plan: plan.clone(),
+            clock,
             network: Arc::clone(network),
             ledger: Arc::clone(ledger),
             trace: Arc::clone(trace),
@@ -96,7 +115,7 @@ impl Faults {
 
     /// Strikes until then.
     pub(super) async fn run(self: Arc<Self>, mut random: Random, until: Instant) {
-        if self.plan.is_rough {
+        if self.plan.is_rough || self.plan.is_lossy {
             self.ledger.excuse();
         }
         let mut under_way = Vec::new();
@@ -106,14 +125,16 @@ impl Faults {
                 true => random.between(0, 2_000),
                 false => {
                     let longest = self.plan.lease + 2 * self.plan.command_timeout;
-                    u64::try_from(longest.as_millis()).unwrap_or(0) + random.between(500, 5_000)
+                    u64::try_from(longest.as_millis()).unwrap_or(0) + random.between(200, 3_000)
                 }
             };
             sleep(Duration::from_millis(rest)).await;
             if Instant::now() >= until {
                 break;
             }
-            let fault = random.pick(&EngineFault::ALL);
+            // The last two of them lose data.
+            let kinds = EngineFault::ALL.len() - if self.plan.is_lossy { 0 } else { 2 };
+            let fault = random.pick(&EngineFault::ALL[..kinds]);
             *self.lock().counts.entry(fault).or_default() += 1;
             let strike = Arc::clone(&self).strike(fault, random.fork());
             if self.plan.is_rough {
@@ -154,7 +175,20 @@ impl Faults {
                 machine.forget_scripts();
                 self.network.cut_machine(machine.id());
             }
-            EngineFault::Demotion => self.demote(address, random).await,
+            EngineFault::Demotion => self.demote(address, None, random).await,
+            EngineFault::LossyDemotion => {
+                let heard = self.lag(address, &mut random).await;
+                self.demote(address, Some(heard), random).await;
+            }
+            EngineFault::Failover => {
+                let heard = self.lag(address, &mut random).await;
+                self.trace
+                    .note(format_args!("server {address} crashes, and a replica takes over"));
+                let machine = self.network.machine(address);
+                machine.forget_scripts();
+                self.network.cut_machine(machine.id());
+                machine.data().restore(heard, self.clock.server_time());
+            }
         }
     }
 
@@ -184,16 +218,23 @@ impl Faults {
         let machine = self.network.machine(address);
         self.trace
             .note(format_args!("server {address} stands still for {lasts:?}"));
-        self.begin_excuse();
+        let is_excuse = self.excuse(lasts);
         machine.set_paused(true);
         sleep(lasts).await;
         self.trace.note(format_args!("server {address} goes on"));
         machine.set_paused(false);
         sleep(self.plan.lease + self.plan.command_timeout).await;
-        self.end_excuse();
+        self.excuse_no_more(is_excuse);
     }
 
-    async fn demote(&self, address: usize, mut random: Random) {
+    /// What a replica has heard, some time ago.
+    async fn lag(&self, address: usize, random: &mut Random) -> Snapshot {
+        let heard = self.network.machine(address).data().snapshot(self.clock.server_time());
+        sleep(Duration::from_millis(random.between(0, 2_000))).await;
+        heard
+    }
+
+    async fn demote(&self, address: usize, heard: Option<Snapshot>, mut random: Random) {
         let old = self.network.machine(address);
         let id = {
             let mut state = self.lock();
@@ -204,14 +245,18 @@ impl Faults {
             "server {address} is demoted, machine {} to {id}",
             old.id()
         ));
-        self.begin_excuse();
+        let longest = random.pick(&[0, 2_000]);
+        let lasts = Duration::from_millis(random.between(0, longest));
+        let is_excuse = self.excuse(lasts);
         let at = Instant::now();
         old.demote();
+        if let Some(heard) = heard {
+            old.data().restore(heard, self.clock.server_time());
+        }
         if random.chance(500) {
             old.data().deafen(&old);
         }
-        let longest = random.pick(&[0, 2_000]);
-        sleep(Duration::from_millis(random.between(0, longest))).await;
+        sleep(lasts).await;
         self.trace.note(format_args!("server {address} is machine {id}"));
         self.network.lead(address, old.successor(id));
         self.lock().demoted.push(Demoted {
@@ -220,7 +265,7 @@ impl Faults {
             led_away: Instant::now(),
         });
         sleep(2 * LOOK).await;
-        self.end_excuse();
+        self.excuse_no_more(is_excuse);
     }
 
     /// Who has something there leaves a demoted server in time.
@@ -243,18 +288,24 @@ impl Faults {
         }
     }
 
-    fn begin_excuse(&self) {
-        self.lock().excusing += 1;
-        self.ledger.excuse();
+    /// For so long, a server cannot be asked. What is renewed may be lost, if that is too long
+    /// for the shortest lease: of several servers a lock may have no more than a majority.
+    fn excuse(&self, outage: Duration) -> bool {
+        let is_one = outage >= SHORT;
+        if is_one {
+            self.lock().excusing += 1;
+            self.ledger.excuse();
+        }
+        is_one
     }
 
-    fn end_excuse(&self) {
+    fn excuse_no_more(&self, was_one: bool) {
         let left = {
             let mut state = self.lock();
-            state.excusing -= 1;
+            state.excusing -= usize::from(was_one);
             state.excusing
         };
-        if left == 0 && !self.plan.is_rough {
+        if left == 0 && was_one && !self.plan.is_rough && !self.plan.is_lossy {
             self.ledger.excuse_no_more();
         }
     }

@@ -95,10 +95,10 @@ impl History {
         let data: Vec<Arc<Data>> = (0..plan.servers).map(|_| Data::new()).collect();
         let machines = (0..).zip(&data).map(|(id, data)| Machine::new(id, clock, &trace, data));
         let network = Network::new(random.fork(), plan.slowest, &trace, machines.collect());
-        let ledger = Ledger::new(&trace);
-        let faults = Faults::new(&plan, &network, &ledger, &trace);
+        let ledger = Ledger::new(&trace, plan.is_lossy);
+        let faults = Faults::new(&plan, clock, &network, &ledger, &trace);
         let worlds = (0..plan.clients)
-            .map(|client| ClientWorld::new(client, clock, random.fork(), &network, defect))
+            .map(|client| ClientWorld::new(client, clock, random.fork(), &network, &ledger, defect))
             .collect();
         Self {
             plan,
@@ -139,6 +139,11 @@ impl History {
             }
         }
         self.watch(&work, until + LAST_CALLS).await;
+        for part in work.into_iter().filter(JoinHandle::is_finished) {
+            if let Err(error) = part.await {
+                self.ledger.break_promise("every call ends", error.to_string());
+            }
+        }
         if self.ledger.broken().is_none() {
             self.end(clients).await;
         }
@@ -161,7 +166,10 @@ impl History {
         while !work.iter().all(JoinHandle::is_finished) && self.ledger.broken().is_none() {
             sleep(LOOK).await;
             self.ledger.check();
-            self.check_backing();
+            if !(self.plan.is_lossy && self.plan.is_rough) {
+                self.ledger
+                    .check_backing(|name| self.records(name) > self.plan.servers / 2);
+            }
             self.faults.check_demoted();
             looks += 1;
             if looks.is_multiple_of(20) {
@@ -212,17 +220,6 @@ impl History {
         let now = self.clock.server_time();
         let has_it = |data: &&Arc<Data>| data.look(&["EXISTS", &key], now) == Reply::Int(1);
         self.data.iter().filter(has_it).count()
-    }
-
-    /// What is valid is on record.
-    fn check_backing(&self) {
-        for (name, client) in self.ledger.valid() {
-            let records = self.records(name);
-            if records <= self.plan.servers / 2 {
-                let what = format!("client {client} relies on lock {name}, which {records} servers have on record");
-                self.ledger.break_promise("a valid lease has its record", what);
-            }
-        }
     }
 
     /// Every key goes by itself.

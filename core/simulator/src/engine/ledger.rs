@@ -15,6 +15,8 @@ const TOLD: Duration = Duration::from_millis(1_500);
 
 pub(super) struct Ledger {
     trace: Arc<Trace>,
+    /// Servers lose data: a second holder is let in.
+    is_lossy: bool,
     state: Mutex<State>,
 }
 
@@ -38,6 +40,8 @@ struct Held {
     /// How long it is, if it is renewed.
     renewed: Option<Duration>,
     invalid_since: Option<Instant>,
+    /// Since when no server has it on record, as far as was seen.
+    unbacked_since: Option<Instant>,
     is_told: bool,
 }
 
@@ -48,8 +52,9 @@ struct Busy {
 }
 
 impl Ledger {
-    pub(super) fn new(trace: &Arc<Trace>) -> Arc<Self> {
+    pub(super) fn new(trace: &Arc<Trace>, is_lossy: bool) -> Arc<Self> {
         Arc::new(Self {
+            is_lossy,
             trace: Arc::clone(trace),
             state: Mutex::default(),
         })
@@ -90,6 +95,7 @@ impl Ledger {
             lease: Arc::clone(lease),
             renewed,
             invalid_since: None,
+            unbacked_since: None,
             is_told: false,
         };
         state.held.insert(id, held);
@@ -145,7 +151,7 @@ impl Ledger {
     }
 
     /// The names of which a lease is valid now, and who has it.
-    pub(super) fn valid(&self) -> Vec<(usize, usize)> {
+    fn valid(&self) -> Vec<(usize, usize)> {
         let state = self.lock();
         let valid = state.held.values().filter(|held| held.lease.is_valid());
         valid.map(|held| (held.name, held.client)).collect()
@@ -157,8 +163,38 @@ impl Ledger {
         self.check_losses();
     }
 
+    /// What is valid is on record; or, where servers lose data, its holder is told by the next renewal.
+    pub(super) fn check_backing(&self, has_record: impl Fn(usize) -> bool) {
+        let now = Instant::now();
+        let mut broken = Vec::new();
+        for held in self.lock().held.values_mut().filter(|held| held.lease.is_valid()) {
+            if has_record(held.name) {
+                held.unbacked_since = None;
+                continue;
+            }
+            let since = *held.unbacked_since.get_or_insert(now);
+            let may_last = match held.renewed {
+                _ if !self.is_lossy => Duration::ZERO,
+                Some(length) => length * 2 / 3 + TOLD,
+                None => continue,
+            };
+            if now >= since + may_last {
+                broken.push(format!(
+                    "client {} relies on lock {}, which is gone",
+                    held.client, held.name
+                ));
+            }
+        }
+        for what in broken {
+            self.break_promise("a valid lease has its record", what);
+        }
+    }
+
     /// At most one lease of a name is valid at a moment.
     fn check_exclusion(&self) {
+        if self.is_lossy {
+            return;
+        }
         let mut holders: BTreeMap<usize, usize> = BTreeMap::new();
         for (name, client) in self.valid() {
             if let Some(other) = holders.insert(name, client) {

@@ -26,8 +26,12 @@ pub(super) struct Plan {
     pub(super) slowest: u64,
     /// How long tasks begin something new.
     pub(super) work: Duration,
+    /// Callers hold locks for a long time, and ask the server for nothing meanwhile.
+    pub(super) is_quiet: bool,
     /// Faults come before the last one is over. Then no lease need survive.
     pub(super) is_rough: bool,
+    /// Replicas take over that have not heard the last of it. Then two may hold a lock.
+    pub(super) is_lossy: bool,
 }
 
 impl Plan {
@@ -38,16 +42,19 @@ impl Plan {
             _ => &[Kind::Lock],
         };
         let clients = random.index(3) + 1;
+        let is_quiet = random.chance(300);
         Self {
             clients,
-            tasks: random.index(3) + 1,
+            tasks: if is_quiet { 1 } else { random.index(3) + 1 },
             servers,
             names: (0..=random.index(2)).map(|_| random.pick(kinds)).collect(),
             lease: Duration::from_millis(random.between(3_000, 9_000)),
             command_timeout: Duration::from_millis(random.between(500, 3_000)),
             slowest: random.pick(&[500, 2_000, 10_000]),
-            work: Duration::from_secs(random.between(20, 60)),
-            is_rough: random.chance(300),
+            work: Duration::from_secs(random.between(40, 120)),
+            is_quiet,
+            is_rough: random.chance(200),
+            is_lossy: random.chance(150),
         }
     }
 

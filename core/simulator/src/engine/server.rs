@@ -16,6 +16,7 @@ use super::resp;
 use super::trace::Trace;
 use crate::kinds::{Role, is_fair, role};
 use crate::records::Record;
+use crate::snapshot::Snapshot;
 use crate::stores::Lent;
 
 /// What the machines of one address keep.
@@ -63,6 +64,16 @@ impl Data {
     /// Executes a command, for the checks.
     pub(super) fn look<A: AsRef<[u8]>>(&self, words: &[A], now: ServerTime) -> Reply {
         self.lock().store.execute(words, now)
+    }
+
+    /// What a replica has heard now.
+    pub(super) fn snapshot(&self, now: ServerTime) -> Snapshot {
+        Snapshot::take(&mut self.lock().store, now)
+    }
+
+    /// A replica takes over that has heard no more than this.
+    pub(super) fn restore(&self, snapshot: Snapshot, now: ServerTime) {
+        snapshot.restore(&mut self.lock().store, now);
     }
 
     /// What is published reaches those no more who listen at this machine.

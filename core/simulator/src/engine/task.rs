@@ -86,9 +86,10 @@ impl Task {
             _ => Some(Duration::from_millis(random.between(20, 12_000))),
         };
         let length = Duration::from_millis(random.between(3_000, 9_000));
-        let (lock, renewed) = match random.index(4) {
-            0 => (lock.lease(length), None),
-            1 => (lock.lease(length).renewed(), Some(length)),
+        let is_fixed = random.chance(if self.plan.is_quiet { 600 } else { 250 });
+        let (lock, renewed) = match random.index(3) {
+            _ if is_fixed => (lock.lease(2 * length), None),
+            0 => (lock.lease(length).renewed(), Some(length)),
             _ => (lock, Some(self.plan.lease)),
         };
         let patience = random
@@ -129,8 +130,11 @@ impl Task {
 
     /// Holds it for a while, and lets it go early if it is lost.
     async fn hold(&mut self, lease: &Lease) {
-        let longest = self.random.pick(&[50, 500, 4_000, 15_000]);
-        let until = Instant::now() + Duration::from_millis(self.random.between(1, longest));
+        let (shortest, longest) = match self.plan.is_quiet {
+            true => (5_000, 20_000),
+            false => (1, self.random.pick(&[50, 500, 4_000, 15_000])),
+        };
+        let until = Instant::now() + Duration::from_millis(self.random.between(shortest, longest));
         if self.random.chance(200) {
             sleep(Duration::from_millis(self.random.between(0, 1_000))).await;
             let limit = self.plan.command_timeout + SLACK;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use leasehold::simulation::{Defect, Later, Path, Simulated, Stream};
 
 use super::clock::Clock;
+use super::ledger::Ledger;
 use super::network::Network;
 use crate::random::Random;
 
@@ -18,6 +19,7 @@ pub(super) struct ClientWorld {
     clock: Clock,
     random: Mutex<Random>,
     network: Arc<Network>,
+    ledger: Arc<Ledger>,
     defect: Option<Defect>,
     last_look: AtomicU64,
     looks: AtomicU64,
@@ -29,6 +31,7 @@ impl ClientWorld {
         clock: Clock,
         random: Random,
         network: &Arc<Network>,
+        ledger: &Arc<Ledger>,
         defect: Option<Defect>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -36,6 +39,7 @@ impl ClientWorld {
             clock,
             random: Mutex::new(random),
             network: Arc::clone(network),
+            ledger: Arc::clone(ledger),
             defect,
             last_look: AtomicU64::new(0),
             looks: AtomicU64::new(0),
@@ -63,7 +67,13 @@ impl Simulated for ClientWorld {
     }
 
     fn spawn(&self, engine: Later<()>) {
-        tokio::spawn(engine);
+        let (client, ledger) = (self.client, Arc::clone(&self.ledger));
+        let engine = tokio::spawn(engine);
+        tokio::spawn(async move {
+            if let Err(error) = engine.await {
+                ledger.break_promise("an engine never fails", format!("that of client {client}: {error}"));
+            }
+        });
     }
 
     fn has(&self, defect: Defect) -> bool {
