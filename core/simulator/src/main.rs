@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use leasehold_simulator::{
-    EngineDefect, EngineSummary, Fingerprint, Summary, Violation, fingerprints_on, run, run_engine,
-    run_many_engines_on, run_many_on, run_printing_calls,
+    EngineSummary, Fingerprint, Summary, Violation, fingerprints_on, run, run_engine, run_many_engines_on, run_many_on,
+    run_printing_calls,
 };
 
 /// Simulates clients and servers of Leasehold in virtual time, with faults, and
@@ -28,9 +28,6 @@ struct Arguments {
     /// Histories of the whole engine: clients as users have them, with their connections
     #[arg(long, conflicts_with = "calls")]
     engine: bool,
-    /// Lets the engine make a mistake: `demoted` or `watchdog`
-    #[arg(long, hide = true, requires = "engine")]
-    defect: Option<String>,
     /// How many histories to run
     #[arg(long, default_value_t = 10_000)]
     histories: u64,
@@ -43,14 +40,6 @@ struct Arguments {
 }
 
 impl Arguments {
-    fn defect(&self) -> Option<EngineDefect> {
-        match self.defect.as_deref()? {
-            "demoted" => Some(EngineDefect::DemotedServerStays),
-            "watchdog" => Some(EngineDefect::WatchdogStopsWithCommands),
-            other => panic!("there is no defect {other}"),
-        }
-    }
-
     fn threads(&self) -> usize {
         let all = || std::thread::available_parallelism().ok();
         self.threads.or_else(all).map_or(1, usize::from)
@@ -60,7 +49,7 @@ impl Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let is_good = match arguments.seed {
-        Some(seed) if arguments.engine => one_of_the_engine(seed, &arguments),
+        Some(seed) if arguments.engine => one_of_the_engine(seed, arguments.trace),
         None if arguments.engine => many_of_the_engine(&arguments),
         Some(seed) if arguments.calls => calls_of_one(seed, arguments.trace),
         Some(seed) => one(seed, arguments.trace),
@@ -82,8 +71,8 @@ fn one(seed: u64, trace: bool) -> bool {
     report.violation.is_none()
 }
 
-fn one_of_the_engine(seed: u64, arguments: &Arguments) -> bool {
-    let report = run_engine(seed, arguments.defect(), arguments.trace);
+fn one_of_the_engine(seed: u64, trace: bool) -> bool {
+    let report = run_engine(seed, None, trace);
     match report.violation() {
         Some(violation) => println!("{violation}"),
         None => println!(
@@ -95,12 +84,7 @@ fn one_of_the_engine(seed: u64, arguments: &Arguments) -> bool {
 }
 
 fn many_of_the_engine(arguments: &Arguments) -> bool {
-    let summary: EngineSummary = run_many_engines_on(
-        arguments.threads(),
-        arguments.start,
-        arguments.histories,
-        arguments.defect(),
-    );
+    let summary: EngineSummary = run_many_engines_on(arguments.threads(), arguments.start, arguments.histories, None);
     for report in &summary.first {
         println!("{}\n", report.violation().unwrap_or_default());
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::simulation::{Defect, connect};
+use leasehold::simulation::connect;
 use leasehold::{Client, Error};
 use leasehold_store::Reply;
 use tokio::runtime::Builder;
@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::clock::Clock;
+use super::defect::EngineDefect;
 use super::faults::{EngineFault, Faults};
 use super::ledger::Ledger;
 use super::network::Network;
@@ -58,7 +59,7 @@ pub struct EngineReport {
 /// # Panics
 /// If there is no memory for a runtime.
 #[must_use]
-pub fn run_engine(seed: u64, defect: Option<Defect>, print: bool) -> EngineReport {
+pub fn run_engine(seed: u64, defect: Option<EngineDefect>, print: bool) -> EngineReport {
     let runtime = Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -87,18 +88,21 @@ struct History {
 }
 
 impl History {
-    fn begin(seed: u64, defect: Option<Defect>, print: bool) -> Self {
+    fn begin(seed: u64, defect: Option<EngineDefect>, print: bool) -> Self {
         let mut random = Random::new(seed);
         let plan = Plan::draw(&mut random.fork());
         let clock = Clock::start();
         let trace = Trace::new(clock, print);
-        let data: Vec<Arc<Data>> = (0..plan.servers).map(|_| Data::new()).collect();
+        let data: Vec<Arc<Data>> = (0..plan.servers)
+            .map(|_| Data::new(defect.and_then(EngineDefect::of_scripts)))
+            .collect();
         let machines = (0..).zip(&data).map(|(id, data)| Machine::new(id, clock, &trace, data));
         let network = Network::new(random.fork(), plan.slowest, &trace, machines.collect());
         let ledger = Ledger::new(&trace, plan.is_lossy);
         let faults = Faults::new(&plan, clock, &network, &ledger, &trace);
+        let mistake = defect.and_then(EngineDefect::of_client);
         let worlds = (0..plan.clients)
-            .map(|client| ClientWorld::new(client, clock, random.fork(), &network, &ledger, defect))
+            .map(|client| ClientWorld::new(client, clock, random.fork(), &network, &ledger, mistake))
             .collect();
         Self {
             plan,

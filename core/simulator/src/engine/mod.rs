@@ -12,6 +12,7 @@
 
 mod cable;
 mod clock;
+mod defect;
 mod faults;
 mod history;
 mod ledger;
@@ -24,7 +25,7 @@ mod task;
 mod trace;
 mod world;
 
+pub use defect::EngineDefect;
 pub use faults::EngineFault;
 pub use history::{EngineReport, run_engine};
-pub use leasehold::simulation::Defect as EngineDefect;
 pub use summary::{EngineSummary, run_many_engines_on};

@@ -14,6 +14,7 @@ use super::cable::Cable;
 use super::clock::Clock;
 use super::resp;
 use super::trace::Trace;
+use crate::defect::Defect;
 use crate::kinds::{Role, is_fair, role};
 use crate::records::Record;
 use crate::snapshot::Snapshot;
@@ -24,6 +25,8 @@ pub(super) struct Data(Mutex<Kept>);
 
 struct Kept {
     store: Lent,
+    /// A script that is defective, and its text.
+    patched: Option<(Script, String)>,
     listeners: BTreeMap<u64, Listener>,
 }
 
@@ -54,9 +57,10 @@ struct State {
 type Words = [Vec<u8>];
 
 impl Data {
-    pub(super) fn new() -> Arc<Self> {
+    pub(super) fn new(defect: Option<Defect>) -> Arc<Self> {
         Arc::new(Self(Mutex::new(Kept {
             store: Lent::new(),
+            patched: defect.and_then(Defect::patch),
             listeners: BTreeMap::new(),
         })))
     }
@@ -79,7 +83,7 @@ impl Data {
     /// What is published reaches those no more who listen at this machine.
     pub(super) fn deafen(&self, machine: &Machine) {
         let mut kept = self.lock();
-        let Kept { store, listeners } = &mut *kept;
+        let Kept { store, listeners, .. } = &mut *kept;
         for (id, listener) in listeners.iter().filter(|(_, of)| of.machine == machine.id) {
             for channel in &listener.channels {
                 store.unsubscribe(SubscriberId(*id), channel);
@@ -90,6 +94,33 @@ impl Data {
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Kept {
+    /// Runs a script with the number of its keys, its keys and its arguments.
+    fn run(&mut self, script: Script, words: &Words, now: ServerTime) -> Reply {
+        let text = match &self.patched {
+            Some((of, text)) if *of == script => text,
+            _ => {
+                let (keys, args) = split(words);
+                return self.store.run_script(script, keys, args, now);
+            }
+        };
+        let Reply::Bytes(sha1) = self.store.execute(&["SCRIPT", "LOAD", text], now) else {
+            unreachable!("a script is not loaded");
+        };
+        let call: Vec<&[u8]> = [b"EVALSHA".as_slice(), &sha1]
+            .into_iter()
+            .chain(words.iter().map(Vec::as_slice))
+            .collect();
+        self.store.execute(&call, now)
+    }
+}
+
+/// Keys and arguments of a call that begins with the number of keys.
+fn split(words: &Words) -> (&Words, &Words) {
+    let count = std::str::from_utf8(&words[0]).ok().and_then(|count| count.parse().ok());
+    words[1..].split_at(count.unwrap_or(0))
 }
 
 impl Machine {
@@ -216,8 +247,7 @@ impl Machine {
             self.trace.note(format_args!("machine {} has no script", self.id));
             return error("NOSCRIPT No matching script. Please use EVAL.");
         };
-        let count: usize = std::str::from_utf8(&words[2]).unwrap_or_default().parse().unwrap_or(0);
-        let (keys, args) = words[3..].split_at(count);
+        let (keys, args) = split(&words[2..]);
         let now = self.clock.server_time();
         let mut kept = self.data.lock();
         if is_replica && writes(script, keys, args, &mut kept.store, now) {
@@ -225,7 +255,7 @@ impl Machine {
                 .note(format_args!("machine {} refuses {}", self.id, script.file()));
             return error("READONLY You can't write against a read only replica.");
         }
-        let reply = kept.store.run_script(script, keys, args, now);
+        let reply = kept.run(script, &words[2..], now);
         self.trace
             .note(format_args!("machine {} runs {}: {reply:?}", self.id, script.file()));
         reply
@@ -233,7 +263,7 @@ impl Machine {
 
     fn listen(&self, id: u64, cable: &Arc<Cable>, channels: &Words, out: &mut Vec<u8>) {
         let mut kept = self.data.lock();
-        let Kept { store, listeners } = &mut *kept;
+        let Kept { store, listeners, .. } = &mut *kept;
         let listener = listeners.entry(id).or_insert_with(|| Listener {
             cable: Arc::clone(cable),
             machine: self.id,
@@ -248,7 +278,7 @@ impl Machine {
 
     fn listen_no_more(&self, id: u64, channels: &Words, out: &mut Vec<u8>) {
         let mut kept = self.data.lock();
-        let Kept { store, listeners } = &mut *kept;
+        let Kept { store, listeners, .. } = &mut *kept;
         for channel in channels {
             store.unsubscribe(SubscriberId(id), channel);
             let left = listeners.get_mut(&id).map_or(0, |listener| {
