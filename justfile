@@ -100,7 +100,7 @@ test-long *options: (install "python-test redis-server") build-cli build-python 
     npm run --silent --prefix packages/node test:long
     LEASEHOLD_LONG=1 {{ maven }} --file packages/jvm/pom.xml verify -Dtest=MemoryTest
 
-# Many simulated histories, with a table; `--seed N --trace` shows one of them
+# Many simulated histories, with a table; `--engine` for whole clients; `--seed N --trace` shows one of them
 [group('test')]
 simulate *options:
     cargo run --release --locked --quiet --package leasehold-simulator -- "$@"

@@ -44,6 +44,8 @@ use self::generation::Generation;
 use crate::clock;
 use crate::port::{CONNECT, Command, Sink, Slot, Wake};
 use crate::settings::Settings;
+#[cfg(feature = "simulation")]
+use crate::world::World;
 
 /// How long a close may take, whatever the server does.
 #[cfg(feature = "native")]
@@ -106,6 +108,14 @@ impl Host {
         engine.ensure_started()?;
         let driven = engine.take_driven().ok_or_else(crate::errors::closed)?;
         Ok((Self(Arc::new(first)), driven))
+    }
+
+    /// The same, in a world that is not the machine's.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn open_in(options: Options, world: World) -> Result<Self, Error> {
+        let mut settings = Settings::check(options)?;
+        settings.world = world;
+        Self::start_generation(settings, None)
     }
 
     #[cfg(feature = "native")]

@@ -61,9 +61,13 @@ mod park;
 mod port;
 mod process;
 mod settings;
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub mod simulation;
 mod target;
 mod tls;
 mod transport;
+mod world;
 
 pub use leasehold_protocol::{Error, ErrorKind, Holder, LockState, LostReason, Operation, ReleaseOutcome};
 

@@ -6,6 +6,7 @@ use leasehold_protocol::{Error, ErrorKind, KeyPrefix, LeaseDuration, LockName, O
 
 use crate::target::{Scheme, Target};
 use crate::tls::{TlsFiles, shown_path};
+use crate::world::World;
 
 /// What a client is configured with. `None` stands for the default.
 #[derive(Clone, Default)]
@@ -68,6 +69,8 @@ pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
     pub(crate) retry_interval: (Duration, Duration),
     pub(crate) lazy: bool,
+    /// What is around the client.
+    pub(crate) world: World,
     key_prefix: KeyPrefix,
 }
 
@@ -113,6 +116,7 @@ impl Settings {
             },
             retry_interval,
             lazy: options.lazy,
+            world: World::default(),
             key_prefix: KeyPrefix::parse(&options.key_prefix.unwrap_or_default())?,
         })
     }

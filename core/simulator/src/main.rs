@@ -6,7 +6,10 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::Parser;
-use leasehold_simulator::{Fingerprint, Summary, Violation, fingerprints_on, run, run_many_on, run_printing_calls};
+use leasehold_simulator::{
+    EngineSummary, Fingerprint, Summary, Violation, fingerprints_on, run, run_engine, run_many_engines_on, run_many_on,
+    run_printing_calls,
+};
 
 /// Simulates clients and servers of Leasehold in virtual time, with faults, and
 /// checks what is promised after every step.
@@ -22,6 +25,9 @@ struct Arguments {
     /// with --trace each call. What two builds print is compared by diff
     #[arg(long)]
     calls: bool,
+    /// Histories of the whole engine: clients as users have them, with their connections
+    #[arg(long, conflicts_with = "calls")]
+    engine: bool,
     /// How many histories to run
     #[arg(long, default_value_t = 10_000)]
     histories: u64,
@@ -43,6 +49,8 @@ impl Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let is_good = match arguments.seed {
+        Some(seed) if arguments.engine => one_of_the_engine(seed, arguments.trace),
+        None if arguments.engine => many_of_the_engine(&arguments),
         Some(seed) if arguments.calls => calls_of_one(seed, arguments.trace),
         Some(seed) => one(seed, arguments.trace),
         None if arguments.calls => calls_of_many(&arguments),
@@ -61,6 +69,27 @@ fn one(seed: u64, trace: bool) -> bool {
         ),
     }
     report.violation.is_none()
+}
+
+fn one_of_the_engine(seed: u64, trace: bool) -> bool {
+    let report = run_engine(seed, None, trace);
+    match report.violation() {
+        Some(violation) => println!("{violation}"),
+        None => println!(
+            "seed {seed} of the engine: nothing is broken; {} steps, {} grants, trace {:016x}",
+            report.steps, report.grants, report.trace_hash
+        ),
+    }
+    report.broken.is_none()
+}
+
+fn many_of_the_engine(arguments: &Arguments) -> bool {
+    let summary: EngineSummary = run_many_engines_on(arguments.threads(), arguments.start, arguments.histories, None);
+    for report in &summary.first {
+        println!("{}\n", report.violation().unwrap_or_default());
+    }
+    println!("{summary}");
+    summary.violations == 0
 }
 
 fn calls_of_one(seed: u64, trace: bool) -> bool {

@@ -11,6 +11,7 @@ use crate::defect::Defect;
 use crate::event::Event;
 use crate::plan::Most;
 use crate::records::texts;
+use crate::snapshot::Snapshot;
 use crate::stores::Lent;
 use crate::time::{Clock, Micros};
 
@@ -50,9 +51,6 @@ struct Changed {
     /// By which it is called, once it was loaded.
     sha1: Option<Vec<u8>>,
 }
-
-/// The state of a server at one time, as commands that bring it back.
-pub(crate) struct Snapshot(Vec<Vec<Vec<u8>>>);
 
 impl Node {
     pub(crate) fn new(most: &Most, defect: Option<Defect>) -> Self {
@@ -167,42 +165,14 @@ impl Node {
     /// Lets the replica hear everything up to now.
     pub(crate) fn replicate(&mut self, now: Micros) {
         let clock = self.clock(now);
-        let mut commands = vec![vec![b"FLUSHALL".to_vec()]];
-        for key in self.keys(now) {
-            let kind = self.store.execute(&[b"TYPE", key.as_slice()], clock);
-            let (read, write): (&[&[u8]], &str) = match &kind {
-                StoreReply::Status(kind) if kind == "string" => (&[b"GET", &key], "SET"),
-                StoreReply::Status(kind) if kind == "hash" => (&[b"HGETALL", &key], "HSET"),
-                StoreReply::Status(kind) if kind == "set" => (&[b"SMEMBERS", &key], "SADD"),
-                StoreReply::Status(kind) if kind == "list" => (&[b"LRANGE", &key, b"0", b"-1"], "RPUSH"),
-                StoreReply::Status(kind) if kind == "zset" => (&[b"ZRANGE", &key, b"0", b"-1", b"WITHSCORES"], "ZADD"),
-                other => unreachable!("a key is {other:?}"),
-            };
-            let mut values = texts(self.store.execute(read, clock));
-            if write == "ZADD" {
-                for pair in values.chunks_mut(2) {
-                    pair.reverse();
-                }
-            }
-            commands.push([vec![write.into(), key.clone()], values].concat());
-            let left = self.pttl(&key, now);
-            if left >= 0 {
-                let until = i64::try_from(clock.as_micros() / 1_000).unwrap_or(i64::MAX) + left;
-                commands.push(vec![b"PEXPIREAT".to_vec(), key, until.to_string().into_bytes()]);
-            }
-        }
-        self.snapshot = Some(Snapshot(commands));
+        self.snapshot = Some(Snapshot::take(&mut self.store, clock));
     }
 
     /// The replica takes over with what it has heard.
     pub(crate) fn fail_over(&mut self, now: Micros) {
         let clock = self.clock(now);
-        let Some(Snapshot(commands)) = self.snapshot.take() else {
-            return;
-        };
-        for command in commands {
-            let reply = self.store.execute(&command, clock);
-            assert!(!matches!(reply, StoreReply::Error(_)), "{reply:?}");
+        if let Some(snapshot) = self.snapshot.take() {
+            snapshot.restore(&mut self.store, clock);
         }
     }
 }

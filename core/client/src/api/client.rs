@@ -1,6 +1,8 @@
 //! The client: options, connecting, closing.
 
 use std::path::Path;
+#[cfg(feature = "simulation")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_protocol::Error;
@@ -9,6 +11,8 @@ use super::convert::millis;
 use super::kinds::{self, ReadWriteLock, Semaphore};
 use super::lock::{self, Lock};
 use crate::host::{Host, Kind, Op, Options};
+#[cfg(feature = "simulation")]
+use crate::world::{Simulated, World};
 
 /// A connection to the server that keeps the locks. Cheap to clone; the last
 /// clone to go closes it in the background, once its leases are gone too.
@@ -248,6 +252,17 @@ impl Builder {
     pub async fn connect(self) -> Result<Client, Error> {
         let is_lazy = self.is_lazy();
         let host = self.open()?;
+        if !is_lazy {
+            host.connecting().await?;
+        }
+        Ok(Client { host })
+    }
+
+    /// Connects in a simulator's world.
+    #[cfg(feature = "simulation")]
+    pub(crate) async fn connect_in(self, world: Arc<dyn Simulated>) -> Result<Client, Error> {
+        let is_lazy = self.is_lazy();
+        let host = Host::open_in(self.options, World::simulated(world))?;
         if !is_lazy {
             host.connecting().await?;
         }

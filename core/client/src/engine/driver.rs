@@ -18,6 +18,9 @@
 //! code runs meanwhile. But a caller comes and goes as it likes, and may be stopped
 //! at any time; so what keeps locks, connecting and renewing, is left to the
 //! engine's thread.
+//!
+//! In a simulator's virtual time nobody drives but the simulator: the engine never
+//! allows it (`turn.rs`), so this reads the machine's clock only.
 
 use std::future::poll_fn;
 use std::pin::pin;

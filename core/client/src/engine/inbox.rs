@@ -8,25 +8,32 @@ use leasehold_protocol::Instant;
 use super::arrived::Awaited;
 use super::spin::{News, Spin};
 use super::timer::Timer;
-use crate::clock;
+use crate::world::World;
 
 /// Takes what comes, and sleeps until it does.
 pub(super) struct Inbox {
     timer: Timer,
     spin: Spin,
+    world: World,
 }
 
 impl Inbox {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(world: World) -> Self {
+        // To look again in virtual time would be to look at the same moment for ever.
+        let processors = match world.is_virtual() {
+            true => 1,
+            false => std::thread::available_parallelism().map_or(1, Into::into),
+        };
         Self {
             timer: Timer::default(),
-            spin: Spin::on(std::thread::available_parallelism().map_or(1, Into::into)),
+            spin: Spin::on(processors),
+            world,
         }
     }
 
     /// Waits until there is something to do. `news` is what comes first, an answer or a command.
     pub(super) async fn wait(&mut self, news: News, mut awaited: Awaited<'_>) {
-        let began = clock::now();
+        let began = self.world.now();
         match self.spin.until(news, began) {
             Some(until) => {
                 let came = self.look_until(until, &mut awaited).await;
@@ -37,11 +44,11 @@ impl Inbox {
             }
             None => {
                 poll_fn(|context| self.gather(&mut awaited, context)).await;
-                self.spin.slept(news, began, clock::now());
+                self.spin.slept(news, began, self.world.now());
             }
         }
         if awaited.has_commands() {
-            self.spin.command_came(clock::now());
+            self.spin.command_came(self.world.now());
         }
     }
 
@@ -53,7 +60,7 @@ impl Inbox {
         // What is to be sent is sent now, before others get the processor.
         tokio::task::yield_now().await;
         while !self.is_there_anything(awaited).await {
-            if clock::now() >= until {
+            if self.world.now() >= until {
                 return false;
             }
             std::thread::yield_now();
@@ -69,7 +76,7 @@ impl Inbox {
 
     /// Takes what is there. Ready if that is anything, or if it is time to do something.
     fn gather(&mut self, awaited: &mut Awaited<'_>, context: &mut Context<'_>) -> Poll<()> {
-        let now = clock::now();
+        let now = self.world.now();
         if awaited.take(context, now) {
             return Poll::Ready(());
         }

@@ -15,6 +15,7 @@ use super::turn::Engine;
 use crate::port::{Commands, Port};
 use crate::settings::Settings;
 use crate::transport::{self, First};
+use crate::world::World;
 
 /// Starts an engine's thread.
 pub(super) fn start(
@@ -31,16 +32,18 @@ pub(super) fn start(
             format!("the client's engine cannot start: {error}"),
         )
     };
+    // There, time stands still while a thread waits: nobody but the simulator drives.
+    #[cfg(feature = "simulation")]
+    if let Some(world) = settings.world.given() {
+        let running = Running::new(driver, settings, port, commands, first)?;
+        world.spawn(Box::pin(tokio::task::unconstrained(running.run())));
+        return Ok(());
+    }
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(unavailable)?;
-    let transport = transport::open(settings, first)?;
-    let running = Running {
-        engine: Engine::new(settings, port, commands, transport, first),
-        inbox: Inbox::new(),
-        driver: Arc::clone(driver),
-    };
+    let running = Running::new(driver, settings, port, commands, first)?;
     let driver = Arc::clone(driver);
     std::thread::Builder::new()
         .name("leasehold-engine".into())
@@ -58,15 +61,35 @@ struct Running {
     engine: Engine,
     inbox: Inbox,
     driver: Arc<Driver>,
+    world: World,
 }
 
 impl Running {
+    fn new(
+        driver: &Arc<Driver>,
+        settings: &Arc<Settings>,
+        port: &Arc<Port>,
+        commands: Commands,
+        first: First,
+    ) -> Result<Self, Error> {
+        let transport = transport::open(settings, first)?;
+        Ok(Self {
+            engine: Engine::new(settings, port, commands, transport, first),
+            inbox: Inbox::new(settings.world.clone()),
+            driver: Arc::clone(driver),
+            world: settings.world.clone(),
+        })
+    }
+
     async fn run(mut self) {
         loop {
             self.wait().await;
             self.engine.work();
-            let (lanes, renewal) = self.engine.outlook();
-            self.driver.allow_callers(lanes, renewal);
+            // Callers that wait in virtual time are tasks, and drive nothing.
+            if !self.world.is_virtual() {
+                let (lanes, renewal) = self.engine.outlook();
+                self.driver.allow_callers(lanes, renewal);
+            }
             self.engine.deliver();
             if self.engine.is_over() {
                 return;

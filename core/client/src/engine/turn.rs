@@ -15,8 +15,6 @@ use super::connecting::Connecting;
 use super::leases::Leases;
 use super::outbox::Outbox;
 use super::requests::Requests;
-use crate::clock;
-use crate::entropy::OsEntropy;
 use crate::errors::closed;
 use crate::port::{CONNECT, Checked, Commands, Completion, Lease, Port, Released, Sink, host_id};
 use crate::settings::Settings;
@@ -54,7 +52,7 @@ impl Engine {
         first: First,
     ) -> Self {
         let config = Config {
-            client: ClientId::random(&mut OsEntropy),
+            client: ClientId::random(&mut *settings.world.entropy()),
             lease: settings.lease,
             primaries: u16::try_from(settings.targets.len()).unwrap_or(u16::MAX),
             command_timeout: settings.command_timeout,
@@ -71,7 +69,7 @@ impl Engine {
             port: Arc::clone(port),
             commands,
             transport,
-            session: Session::new(config, Box::new(OsEntropy)),
+            session: Session::new(config, settings.world.entropy()),
             arrived: Arrived::default(),
             outbox: Outbox::new(Arc::clone(port)),
             requests: Requests::default(),
@@ -112,7 +110,7 @@ impl Engine {
 
     /// Gives the session everything that came.
     fn feed(&mut self) {
-        let now = clock::now();
+        let now = self.settings.world.now();
         let mut arrived = std::mem::take(&mut self.arrived);
         for item in arrived.seen.drain(..) {
             self.saw(item, now);
@@ -158,7 +156,7 @@ impl Engine {
                 self.transport.transmit(item);
             }
             if std::mem::take(&mut sends) {
-                let now = clock::now();
+                let now = self.settings.world.now();
                 let session = &mut self.session;
                 self.transport.set_in_use(!session.is_empty());
                 self.transport.flush(now, &mut |call| session.on_sent(call, now));
@@ -190,7 +188,12 @@ impl Engine {
         let Some(request) = self.requests.complete(ticket) else {
             // Its caller went away in the very burst that granted it.
             if let Outcome::Granted(grant) = outcome {
-                self.start(0, Checked::Release(grant.lease), Sink::Discard, clock::now());
+                self.start(
+                    0,
+                    Checked::Release(grant.lease),
+                    Sink::Discard,
+                    self.settings.world.now(),
+                );
             }
             return;
         };
@@ -240,6 +243,7 @@ impl Engine {
             name.unwrap_or_else(|| "".into()),
             grant.token,
             grant.deadline,
+            self.settings.world.clone(),
         ));
         self.leases.add(grant.lease, Arc::clone(&lease));
         lease
@@ -269,7 +273,7 @@ impl Engine {
         let unwanted = self.outbox.deliver();
         if !unwanted.is_empty() {
             for lease in unwanted {
-                self.discard(&lease, clock::now());
+                self.discard(&lease, self.settings.world.now());
             }
             self.pump();
         }
@@ -282,7 +286,7 @@ impl Engine {
         }
         self.closing
             .as_ref()
-            .is_some_and(|closing| self.session.is_drained() || clock::now() >= closing.until)
+            .is_some_and(|closing| self.session.is_drained() || self.settings.world.now() >= closing.until)
     }
 }
 

@@ -9,8 +9,8 @@ use leasehold_protocol::{Error, ErrorKind, Instant, LostReason, Operation, Relea
 
 use super::listeners::Listeners;
 use super::released::Released;
-use crate::clock;
 use crate::process::Process;
+use crate::world::World;
 
 /// One lease. All methods are local and cheap, and all but `wait_lost` are lock-free.
 ///
@@ -26,6 +26,8 @@ pub struct Lease {
     status: AtomicU8,
     /// Told when the status turns to lost.
     lost: Listeners,
+    /// Whose time it is measured by.
+    world: World,
 }
 
 const HELD: u8 = 0;
@@ -47,7 +49,14 @@ impl fmt::Debug for Lease {
 }
 
 impl Lease {
-    pub(crate) fn new(id: u64, process: Process, name: Arc<str>, token: Option<Token>, deadline: Instant) -> Self {
+    pub(crate) fn new(
+        id: u64,
+        process: Process,
+        name: Arc<str>,
+        token: Option<Token>,
+        deadline: Instant,
+        world: World,
+    ) -> Self {
         Self {
             id,
             name,
@@ -56,6 +65,7 @@ impl Lease {
             deadline: AtomicU64::new(deadline.as_micros()),
             status: AtomicU8::new(HELD),
             lost: Listeners::default(),
+            world,
         }
     }
 
@@ -84,7 +94,7 @@ impl Lease {
         if self.status.load(Ordering::Acquire) != HELD || self.is_inherited() {
             return Duration::ZERO;
         }
-        Instant::from_micros(self.deadline.load(Ordering::Acquire)).saturating_since(clock::now())
+        Instant::from_micros(self.deadline.load(Ordering::Acquire)).saturating_since(self.world.now())
     }
 
     /// Whether it may be relied on at this moment. Reads the clock, so that it
@@ -180,10 +190,11 @@ impl Lease {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
     use crate::clock::tests::with_wall_clock;
 
     fn lease(deadline: Instant) -> Lease {
-        Lease::new(1, Process::current(), "name".into(), None, deadline)
+        Lease::new(1, Process::current(), "name".into(), None, deadline, World::default())
     }
 
     #[test]

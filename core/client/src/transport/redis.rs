@@ -37,6 +37,7 @@ use leasehold_protocol::{CallId, Instant, Lane, Transmit};
 use super::interface::{NODE, Seen, Transport};
 use crate::settings::Settings;
 use crate::target::Target;
+use crate::world::Defect;
 
 use self::connect::{Connector, Peers};
 use self::failure::Failure;
@@ -166,6 +167,9 @@ impl Transport for Redis {
         match item {
             Transmit::Call(call) => match call.lane {
                 Lane::Command => self.commands.push(call),
+                Lane::Renewal if self.connector.world.has(Defect::WatchdogStopsWithCommands) => {
+                    self.commands.push(call)
+                }
                 Lane::Renewal => self.renewals.push(call),
             },
             Transmit::Subscribe { channel, .. } => self.subscriptions.subscribe(channel),

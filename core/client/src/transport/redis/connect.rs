@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leasehold_protocol::{Instant, Reply, Script};
+use leasehold_protocol::{Instant, Lane, Reply, Script};
 
 use super::dial::{self, Tcp};
 use super::failure::Failure;
@@ -18,6 +18,9 @@ use super::tls::{TlsDialer, TlsOutcome};
 use super::wire::Wire;
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
+#[cfg(feature = "simulation")]
+use crate::world::Path;
+use crate::world::World;
 
 /// Something that is on its way.
 pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -32,6 +35,7 @@ pub(super) struct Connector {
     pub(super) node: String,
     pub(super) limits: Limits,
     peers: Option<Peers>,
+    pub(super) world: World,
 }
 
 /// How connections begin.
@@ -45,9 +49,20 @@ enum Dialer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// Script calls, before any other connection for them was tried.
-    FirstCalls,
-    Calls,
+    FirstCalls(Lane),
+    Calls(Lane),
     Subscriptions,
+}
+
+#[cfg(feature = "simulation")]
+impl Purpose {
+    const fn path(self) -> Path {
+        match self {
+            Self::FirstCalls(Lane::Command) | Self::Calls(Lane::Command) => Path::Commands,
+            Self::FirstCalls(Lane::Renewal) | Self::Calls(Lane::Renewal) => Path::Renewals,
+            Self::Subscriptions => Path::Subscriptions,
+        }
+    }
 }
 
 /// What makes sure that several primaries are several servers.
@@ -118,6 +133,7 @@ impl Connector {
             node: target.to_string(),
             limits: Limits::new(settings.connect_timeout, settings.lease.get()),
             peers,
+            world: settings.world.clone(),
         }
     }
 
@@ -129,7 +145,7 @@ impl Connector {
         now: Instant,
     ) -> Boxed<Result<Wire, Failure>> {
         let this = Arc::clone(self);
-        let (pause, limit) = (outage.pause(), self.limits.of(outage, now));
+        let (pause, limit) = (outage.pause(&self.world), self.limits.of(outage, now));
         Box::pin(async move {
             outage::wait(pause).await;
             match tokio::time::timeout(limit, this.connect(purpose)).await {
@@ -140,7 +156,7 @@ impl Connector {
     }
 
     async fn connect(&self, purpose: Purpose) -> Result<Wire, Failure> {
-        let (mut wire, outcome) = self.dial().await?;
+        let (mut wire, outcome) = self.dial(purpose).await?;
         match self.greet(&mut wire, purpose).await {
             Ok(()) => Ok(wire),
             Err(failure) => Err(match outcome {
@@ -150,7 +166,11 @@ impl Connector {
         }
     }
 
-    async fn dial(&self) -> Result<(Wire, Option<Arc<TlsOutcome>>), Failure> {
+    async fn dial(&self, _purpose: Purpose) -> Result<(Wire, Option<Arc<TlsOutcome>>), Failure> {
+        #[cfg(feature = "simulation")]
+        if let Some(world) = self.world.given() {
+            return Ok((Wire::new(world.dial(&self.node, _purpose.path()).await?), None));
+        }
         Ok(match &self.dialer {
             Dialer::Tcp(tcp) => (Wire::new(tcp.connect().await?), None),
             Dialer::Unix(path) => (Wire::new(dial::unix(path).await?), None),
@@ -171,7 +191,7 @@ impl Connector {
             command(wire.out(), &[b"INFO", b"server"]);
         }
         let shortest = Script::ALL.iter().min_by_key(|script| script.text().len());
-        let script = shortest.filter(|_| purpose == Purpose::FirstCalls);
+        let script = shortest.filter(|_| matches!(purpose, Purpose::FirstCalls(_)));
         if let Some(script) = script {
             command(wire.out(), &[b"SCRIPT", b"LOAD", script.text().as_bytes()]);
         }

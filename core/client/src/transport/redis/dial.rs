@@ -6,13 +6,9 @@ use std::time::Duration;
 
 use futures_util::future::select_ok;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 
-/// What bytes go through.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+use crate::world::Stream;
 
 /// A host and a port.
 pub(super) struct Tcp {

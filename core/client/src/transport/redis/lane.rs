@@ -16,6 +16,7 @@ use super::resp::Frame;
 use super::wire::Wire;
 use crate::settings::Settings;
 use crate::transport::interface::{NODE, Seen};
+use crate::world::Defect;
 
 /// A lane's connection and the calls on their way.
 ///
@@ -77,7 +78,7 @@ impl LaneLink {
         Self {
             connector: Arc::clone(connector),
             lane,
-            state: State::Connecting(connector.open(Purpose::FirstCalls, &outage, Instant::ZERO)),
+            state: State::Connecting(connector.open(Purpose::FirstCalls(lane), &outage, Instant::ZERO)),
             is_told: false,
             waiting: VecDeque::new(),
             in_flight: InFlight::default(),
@@ -136,8 +137,8 @@ impl LaneLink {
     }
 
     /// Something is held or waited for, or no longer.
-    pub(super) const fn set_in_use(&mut self, is_in_use: bool) {
-        self.is_in_use = is_in_use;
+    pub(super) fn set_in_use(&mut self, is_in_use: bool) {
+        self.is_in_use = is_in_use && !self.connector.world.has(Defect::DemotedServerStays);
     }
 
     /// Has the server asked what it is with the next flush.
@@ -157,7 +158,8 @@ impl LaneLink {
                     Poll::Ready(Ok(wire)) => {
                         self.state = State::Open { wire, since: now };
                         // Those that were connected together do not look together.
-                        self.look_due = Some(now + up_to(LOOK)).filter(|_| self.lane == Lane::Command);
+                        self.look_due =
+                            Some(now + up_to(&self.connector.world, LOOK)).filter(|_| self.lane == Lane::Command);
                         continue;
                     }
                     Poll::Ready(Err(cause)) => cause,
@@ -207,7 +209,7 @@ impl LaneLink {
         } else {
             self.outage.failed(now);
         }
-        self.state = State::Connecting(self.connector.open(Purpose::Calls, &self.outage, now));
+        self.state = State::Connecting(self.connector.open(Purpose::Calls(self.lane), &self.outage, now));
         if mem::take(&mut self.is_told) {
             seen.push(Seen::Closed(NODE, self.lane, failure.cause().to_owned()));
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold_protocol::Instant;
 
-use crate::entropy;
+use crate::world::World;
 
 /// A connection that lived so long was good.
 const GOOD: Duration = Duration::from_secs(1);
@@ -52,15 +52,15 @@ impl Outage {
 
     /// How long to wait before the next try. At random, from the first one on: many
     /// clients that lost one server do not come back in step.
-    pub(super) fn pause(&self) -> Duration {
+    pub(super) fn pause(&self, world: &World) -> Duration {
         let Some(failures) = self.failures.checked_sub(1) else {
             return Duration::ZERO;
         };
         let Some(doublings) = failures.checked_sub(1) else {
-            return up_to(BACK_OFF.0);
+            return up_to(world, BACK_OFF.0);
         };
         let longest = BACK_OFF.0.saturating_mul(1 << doublings.min(10)).min(BACK_OFF.1);
-        longest / 2 + up_to(longest / 2)
+        longest / 2 + up_to(world, longest / 2)
     }
 }
 
@@ -95,9 +95,9 @@ impl Limits {
 }
 
 /// A time of at most so long, at random.
-pub(super) fn up_to(longest: Duration) -> Duration {
+pub(super) fn up_to(world: &World, longest: Duration) -> Duration {
     let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
-    Duration::from_micros(entropy::below(micros.saturating_add(1)))
+    Duration::from_micros(world.below(micros.saturating_add(1)))
 }
 
 pub(super) async fn wait(pause: Duration) {
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn many_that_lost_one_server_do_not_come_back_in_step() {
         assert_eq!(
-            Outage::default().pause(),
+            Outage::default().pause(&World::default()),
             Duration::ZERO,
             "nobody has lost anything yet"
         );
@@ -126,7 +126,7 @@ mod tests {
             .map(|_| {
                 let mut outage = Outage::default();
                 outage.began(at(0), at(60_000));
-                outage.pause()
+                outage.pause(&World::default())
             })
             .collect();
         let (least, most) = (pauses.iter().min().unwrap(), pauses.iter().max().unwrap());
@@ -148,15 +148,15 @@ mod tests {
             (500, 1_000),
         ] {
             outage.failed(at(60_000));
-            let pause = outage.pause();
+            let pause = outage.pause(&World::default());
             let range = Duration::from_millis(least)..=Duration::from_millis(most);
             assert!(range.contains(&pause), "{pause:?} is not in {range:?}");
         }
         // What closes at once was not good.
         outage.began(at(61_000), at(61_900));
-        assert!(outage.pause() >= Duration::from_millis(500));
+        assert!(outage.pause(&World::default()) >= Duration::from_millis(500));
         outage.began(at(70_000), at(71_000));
-        assert!(outage.pause() <= BACK_OFF.0);
+        assert!(outage.pause(&World::default()) <= BACK_OFF.0);
     }
 
     #[test]

@@ -8,9 +8,9 @@ use std::task::{Context, Poll, Waker, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::dial::Stream;
 use super::failure::Failure;
 use super::resp::{self, Frame};
+use crate::world::Stream;
 
 /// A connection. Both buffers are used again and again.
 pub(super) struct Wire {

@@ -1,0 +1,277 @@
+//! One history of the engine, from its seed to its end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::simulation::connect;
+use leasehold::{Client, Error};
+use leasehold_store::Reply;
+use tokio::runtime::Builder;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use super::clock::Clock;
+use super::defect::EngineDefect;
+use super::faults::{EngineFault, Faults};
+use super::ledger::Ledger;
+use super::network::Network;
+use super::plan::Plan;
+use super::server::{Data, Machine};
+use super::task::Task;
+use super::trace::Trace;
+use super::world::ClientWorld;
+use crate::checks::Broken;
+use crate::random::Random;
+
+/// How often everything is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// After the work, the last waits and holds end so soon.
+const LAST_CALLS: Duration = Duration::from_secs(200);
+/// The longest lease that an attempt asks for, and how long a token is kept.
+const LAPSED: Duration = Duration::from_secs(32 + 61);
+
+/// What became of a history of the engine.
+#[derive(Clone, Debug)]
+pub struct EngineReport {
+    /// Its seed.
+    pub seed: u64,
+    /// The promise that was broken, if one was.
+    pub broken: Option<Broken>,
+    /// The last lines of its trace.
+    pub trace: Vec<String>,
+    /// The hash of everything that happened in it; the same in every run.
+    pub trace_hash: u64,
+    /// How many things happened.
+    pub steps: u64,
+    /// How many leases were granted.
+    pub grants: u64,
+    /// How many were lost that are renewed.
+    pub lost: u64,
+    /// How often each fault has struck.
+    pub faults: BTreeMap<EngineFault, u64>,
+    /// How much time passed in it.
+    pub virtual_time: Duration,
+}
+
+/// Runs the history of a seed with the engine that users have, or with one that makes a mistake.
+///
+/// # Panics
+/// If there is no memory for a runtime.
+#[must_use]
+pub fn run_engine(seed: u64, defect: Option<EngineDefect>, print: bool) -> EngineReport {
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap_or_else(|error| panic!("there is no runtime: {error}"));
+    runtime.block_on(async {
+        let history = History::begin(seed, defect, print);
+        if print {
+            println!("{:#?}", history.plan);
+        }
+        history.play().await;
+        history.report(seed)
+    })
+}
+
+struct History {
+    plan: Plan,
+    clock: Clock,
+    trace: Arc<Trace>,
+    network: Arc<Network>,
+    data: Vec<Arc<Data>>,
+    ledger: Arc<Ledger>,
+    faults: Arc<Faults>,
+    worlds: Vec<Arc<ClientWorld>>,
+    random: Random,
+}
+
+impl History {
+    fn begin(seed: u64, defect: Option<EngineDefect>, print: bool) -> Self {
+        let mut random = Random::new(seed);
+        let plan = Plan::draw(&mut random.fork());
+        let clock = Clock::start();
+        let trace = Trace::new(clock, print);
+        let data: Vec<Arc<Data>> = (0..plan.servers)
+            .map(|_| Data::new(defect.and_then(EngineDefect::of_scripts)))
+            .collect();
+        let machines = (0..).zip(&data).map(|(id, data)| Machine::new(id, clock, &trace, data));
+        let network = Network::new(random.fork(), plan.slowest, &trace, machines.collect());
+        let ledger = Ledger::new(&trace, plan.is_lossy);
+        let faults = Faults::new(&plan, clock, &network, &ledger, &trace);
+        let mistake = defect.and_then(EngineDefect::of_client);
+        let worlds = (0..plan.clients)
+            .map(|client| ClientWorld::new(client, clock, random.fork(), &network, &ledger, mistake))
+            .collect();
+        Self {
+            plan,
+            clock,
+            trace,
+            network,
+            data,
+            ledger,
+            faults,
+            worlds,
+            random,
+        }
+    }
+
+    async fn play(&self) {
+        let mut random = self.random.clone();
+        let mut clients = Vec::new();
+        for world in &self.worlds {
+            match self.connect(world).await {
+                Ok(client) => clients.push(client),
+                Err(error) => return self.ledger.break_promise("clients connect", error.to_string()),
+            }
+        }
+        let until = Instant::now() + self.plan.work;
+        let mut work = vec![tokio::spawn(Arc::clone(&self.faults).run(random.fork(), until))];
+        for (client, handle) in clients.iter().enumerate() {
+            for number in 0..self.plan.tasks {
+                let task = Task {
+                    client,
+                    number,
+                    handle: handle.clone(),
+                    plan: self.plan.clone(),
+                    random: random.fork(),
+                    ledger: Arc::clone(&self.ledger),
+                    trace: Arc::clone(&self.trace),
+                };
+                work.push(tokio::spawn(task.run(until)));
+            }
+        }
+        self.watch(&work, until + LAST_CALLS).await;
+        for part in work.into_iter().filter(JoinHandle::is_finished) {
+            if let Err(error) = part.await {
+                self.ledger.break_promise("every call ends", error.to_string());
+            }
+        }
+        if self.ledger.broken().is_none() {
+            self.end(clients).await;
+        }
+    }
+
+    async fn connect(&self, world: &Arc<ClientWorld>) -> Result<Client, Error> {
+        let builder = Client::builder()
+            .lease(self.plan.lease)
+            .command_timeout(self.plan.command_timeout);
+        let builder = match self.plan.servers {
+            1 => builder.url(Network::url(0)),
+            servers => builder.primaries((0..servers).map(Network::url)),
+        };
+        connect(builder, Arc::clone(world) as _).await
+    }
+
+    /// Looks at everything again and again, until all have ended.
+    async fn watch(&self, work: &[JoinHandle<()>], latest: Instant) {
+        let mut looks = 0_u32;
+        while !work.iter().all(JoinHandle::is_finished) && self.ledger.broken().is_none() {
+            sleep(LOOK).await;
+            self.ledger.check();
+            if !(self.plan.is_lossy && self.plan.is_rough) {
+                self.ledger
+                    .check_backing(|name| self.records(name) > self.plan.servers / 2);
+            }
+            self.faults.check_demoted();
+            looks += 1;
+            if looks.is_multiple_of(20) {
+                self.check_ttl();
+            }
+            if Instant::now() > latest {
+                self.ledger
+                    .break_promise("every call ends", "some task does not end".into());
+            }
+        }
+    }
+
+    /// Everything is given back, closed, and gone.
+    async fn end(&self, clients: Vec<Client>) {
+        // What is still owed is sent again a timeout later, and once more.
+        sleep(4 * self.plan.command_timeout + Duration::from_secs(1)).await;
+        for name in 0..self.plan.names.len() {
+            let holders = self.records(name);
+            if holders > 0 {
+                let what = format!("{holders} servers have lock {name} on record, and nobody holds it");
+                self.ledger.break_promise("nothing is left", what);
+            }
+        }
+        for client in clients {
+            client.close().await;
+        }
+        self.trace.note(format_args!("all are closed"));
+        sleep(Duration::from_secs(1)).await;
+        let connections = self.network.connections();
+        if connections > 0 {
+            let what = format!("{connections} connections of closed clients");
+            self.ledger.break_promise("nothing is left", what);
+        }
+        sleep(LAPSED).await;
+        for (server, data) in self.data.iter().enumerate() {
+            if let Reply::Array(keys) = data.look(&["KEYS", "*"], self.clock.server_time())
+                && !keys.is_empty()
+            {
+                let what = format!("server {server} keeps {keys:?}");
+                self.ledger.break_promise("nothing is left", what);
+            }
+        }
+    }
+
+    /// How many servers have a lock on record.
+    fn records(&self, name: usize) -> usize {
+        let key = Plan::name(name);
+        let now = self.clock.server_time();
+        let has_it = |data: &&Arc<Data>| data.look(&["EXISTS", &key], now) == Reply::Int(1);
+        self.data.iter().filter(has_it).count()
+    }
+
+    /// Every key goes by itself.
+    fn check_ttl(&self) {
+        let now = self.clock.server_time();
+        for data in &self.data {
+            let Reply::Array(keys) = data.look(&["KEYS", "*"], now) else {
+                continue;
+            };
+            for key in keys {
+                if let Reply::Bytes(key) = key
+                    && data.look(&[b"PTTL".as_slice(), &key], now) == Reply::Int(-1)
+                {
+                    let what = format!("{} has none", String::from_utf8_lossy(&key));
+                    self.ledger.break_promise("every key has a TTL", what);
+                }
+            }
+        }
+    }
+
+    fn report(&self, seed: u64) -> EngineReport {
+        EngineReport {
+            seed,
+            broken: self.ledger.broken(),
+            trace: self.trace.last(),
+            trace_hash: self.trace.hash(),
+            steps: self.trace.steps(),
+            grants: self.ledger.grants(),
+            lost: self.ledger.lost(),
+            faults: self.faults.counts(),
+            virtual_time: Duration::from_micros(self.clock.micros()),
+        }
+    }
+}
+
+impl EngineReport {
+    /// A broken promise as text, with the command that shows it again.
+    #[must_use]
+    pub fn violation(&self) -> Option<String> {
+        let broken = self.broken.as_ref()?;
+        Some(format!(
+            "seed {} of the engine: {} is broken: {}\n{}\nagain: cargo run --release --package \
+             leasehold-simulator -- --engine --seed {} --trace",
+            self.seed,
+            broken.invariant,
+            broken.what,
+            self.trace.join("\n"),
+            self.seed
+        ))
+    }
+}

@@ -1,0 +1,31 @@
+//! Histories of the whole engine: the clients that users have, with their lanes, timers and
+//! hosts, in virtual time.
+//!
+//! ```text
+//!   task.rs ──► leasehold::Client ──► engine ──► lanes ──► cable.rs ──► server.rs ──► the store
+//!                 world.rs gives it its clock, its randomness and network.rs
+//!   faults.rs: connections, machines          ledger.rs: who holds what, and what is promised
+//! ```
+//!
+//! All of a history runs on one thread, in a tokio runtime whose time stands still until
+//! everybody sleeps. A seed decides everything, so it gives one history, line by line.
+
+mod cable;
+mod clock;
+mod defect;
+mod faults;
+mod history;
+mod ledger;
+mod network;
+mod plan;
+mod resp;
+mod server;
+mod summary;
+mod task;
+mod trace;
+mod world;
+
+pub use defect::EngineDefect;
+pub use faults::EngineFault;
+pub use history::{EngineReport, run_engine};
+pub use summary::{EngineSummary, run_many_engines_on};

@@ -1,0 +1,350 @@
+//! A server behind RESP: the embedded store, which runs the shipped scripts.
+//!
+//! What a server keeps ([`Data`]) is apart from the machine that serves it: a server that was
+//! demoted goes on to answer from what its new primary has, as one that follows it without a lag.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use leasehold_protocol::Script;
+use leasehold_store::{Reply, ServerTime, StoreError, SubscriberId};
+use tokio::sync::Notify;
+
+use super::cable::Cable;
+use super::clock::Clock;
+use super::resp;
+use super::trace::Trace;
+use crate::defect::Defect;
+use crate::kinds::{Role, is_fair, role};
+use crate::records::Record;
+use crate::snapshot::Snapshot;
+use crate::stores::Lent;
+
+/// What the machines of one address keep.
+pub(super) struct Data(Mutex<Kept>);
+
+struct Kept {
+    store: Lent,
+    /// A script that is defective, and its text.
+    patched: Option<(Script, String)>,
+    listeners: BTreeMap<u64, Listener>,
+}
+
+struct Listener {
+    cable: Arc<Cable>,
+    machine: u64,
+    channels: BTreeSet<Vec<u8>>,
+}
+
+/// One machine.
+pub(super) struct Machine {
+    id: u64,
+    clock: Clock,
+    trace: Arc<Trace>,
+    data: Arc<Data>,
+    state: Mutex<State>,
+    goes_on: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    is_replica: bool,
+    is_paused: bool,
+    /// Scripts that were loaded since it started.
+    loaded: BTreeSet<&'static str>,
+}
+
+type Words = [Vec<u8>];
+
+impl Data {
+    pub(super) fn new(defect: Option<Defect>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Kept {
+            store: Lent::new(),
+            patched: defect.and_then(Defect::patch),
+            listeners: BTreeMap::new(),
+        })))
+    }
+
+    /// Executes a command, for the checks.
+    pub(super) fn look<A: AsRef<[u8]>>(&self, words: &[A], now: ServerTime) -> Reply {
+        self.lock().store.execute(words, now)
+    }
+
+    /// What a replica has heard now.
+    pub(super) fn snapshot(&self, now: ServerTime) -> Snapshot {
+        Snapshot::take(&mut self.lock().store, now)
+    }
+
+    /// A replica takes over that has heard no more than this.
+    pub(super) fn restore(&self, snapshot: Snapshot, now: ServerTime) {
+        snapshot.restore(&mut self.lock().store, now);
+    }
+
+    /// What is published reaches those no more who listen at this machine.
+    pub(super) fn deafen(&self, machine: &Machine) {
+        let mut kept = self.lock();
+        let Kept { store, listeners, .. } = &mut *kept;
+        for (id, listener) in listeners.iter().filter(|(_, of)| of.machine == machine.id) {
+            for channel in &listener.channels {
+                store.unsubscribe(SubscriberId(*id), channel);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    /// Runs a script with the number of its keys, its keys and its arguments.
+    fn run(&mut self, script: Script, words: &Words, now: ServerTime) -> Reply {
+        let text = match &self.patched {
+            Some((of, text)) if *of == script => text,
+            _ => {
+                let (keys, args) = split(words);
+                return self.store.run_script(script, keys, args, now);
+            }
+        };
+        let Reply::Bytes(sha1) = self.store.execute(&["SCRIPT", "LOAD", text], now) else {
+            unreachable!("a script is not loaded");
+        };
+        let call: Vec<&[u8]> = [b"EVALSHA".as_slice(), &sha1]
+            .into_iter()
+            .chain(words.iter().map(Vec::as_slice))
+            .collect();
+        self.store.execute(&call, now)
+    }
+}
+
+/// Keys and arguments of a call that begins with the number of keys.
+fn split(words: &Words) -> (&Words, &Words) {
+    let count = std::str::from_utf8(&words[0]).ok().and_then(|count| count.parse().ok());
+    words[1..].split_at(count.unwrap_or(0))
+}
+
+impl Machine {
+    pub(super) fn new(id: u64, clock: Clock, trace: &Arc<Trace>, data: &Arc<Data>) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            clock,
+            trace: Arc::clone(trace),
+            data: Arc::clone(data),
+            state: Mutex::default(),
+            goes_on: Notify::new(),
+        })
+    }
+
+    pub(super) const fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Another one in its place, that has all it has, and no script.
+    pub(super) fn successor(&self, id: u64) -> Arc<Self> {
+        Self::new(id, self.clock, &self.trace, &self.data)
+    }
+
+    pub(super) const fn data(&self) -> &Arc<Data> {
+        &self.data
+    }
+
+    pub(super) fn is_replica(&self) -> bool {
+        self.lock().is_replica
+    }
+
+    /// It is a replica from now on.
+    pub(super) fn demote(&self) {
+        self.lock().is_replica = true;
+    }
+
+    pub(super) fn forget_scripts(&self) {
+        self.lock().loaded.clear();
+    }
+
+    /// It stands still, or goes on.
+    pub(super) fn set_paused(&self, is_paused: bool) {
+        self.lock().is_paused = is_paused;
+        self.goes_on.notify_waiters();
+    }
+
+    /// Serves a connection until it ends.
+    pub(super) async fn serve(self: Arc<Self>, id: u64, cable: Arc<Cable>) {
+        let mut came = Vec::new();
+        while let Some(bytes) = cable.receive().await {
+            came.extend(bytes);
+            self.unpaused().await;
+            let (mut done, mut out) = (0, Vec::new());
+            while let Some((words, length)) = resp::command(&came[done..]) {
+                done += length;
+                self.execute(id, &cable, &words, &mut out);
+            }
+            came.drain(..done);
+            cable.send(out);
+        }
+        let mut kept = self.data.lock();
+        let listener = kept.listeners.remove(&id);
+        for channel in listener.iter().flat_map(|of| &of.channels) {
+            kept.store.unsubscribe(SubscriberId(id), channel);
+        }
+    }
+
+    async fn unpaused(&self) {
+        loop {
+            let goes_on = self.goes_on.notified();
+            if !self.lock().is_paused {
+                return;
+            }
+            goes_on.await;
+        }
+    }
+
+    fn execute(&self, id: u64, cable: &Arc<Cable>, words: &Words, out: &mut Vec<u8>) {
+        let name = words[0].to_ascii_uppercase();
+        let answer = match name.as_slice() {
+            b"HELLO" => self.greeting(),
+            b"CLIENT" => Reply::OK,
+            b"INFO" => Reply::Bytes(format!("# Server\r\nrun_id:{:040}\r\n", self.id).into_bytes()),
+            b"PING" => Reply::Status("PONG".into()),
+            b"SCRIPT" => self.load(&words[2]),
+            b"EVALSHA" => self.run(words),
+            b"SUBSCRIBE" => return self.listen(id, cable, &words[1..], out),
+            b"UNSUBSCRIBE" => return self.listen_no_more(id, &words[1..], out),
+            other => unreachable!("{} is not simulated", String::from_utf8_lossy(other)),
+        };
+        resp::reply(&answer, out);
+        self.publish(id);
+    }
+
+    fn greeting(&self) -> Reply {
+        let text = |text: &str| Reply::Bytes(text.into());
+        let role = if self.is_replica() { "replica" } else { "master" };
+        let entries = [
+            ("server", "redis"),
+            ("version", "7.0.15"),
+            ("mode", "standalone"),
+            ("role", role),
+        ];
+        Reply::Map(entries.map(|(key, value)| (text(key), text(value))).into())
+    }
+
+    fn load(&self, text: &[u8]) -> Reply {
+        let script = Script::ALL.iter().find(|script| script.text().as_bytes() == text);
+        let script = script.unwrap_or_else(|| unreachable!("a script that is not shipped"));
+        self.lock().loaded.insert(script.sha1());
+        Reply::Bytes(script.sha1().into())
+    }
+
+    fn run(&self, words: &Words) -> Reply {
+        let (is_replica, script) = {
+            let state = self.lock();
+            let known = |script: &&Script| script.sha1().as_bytes() == words[1] && state.loaded.contains(script.sha1());
+            (
+                state.is_replica,
+                Script::ALL.iter().copied().find(|script| known(&script)),
+            )
+        };
+        let Some(script) = script else {
+            self.trace.note(format_args!("machine {} has no script", self.id));
+            return error("NOSCRIPT No matching script. Please use EVAL.");
+        };
+        let (keys, args) = split(&words[2..]);
+        let now = self.clock.server_time();
+        let mut kept = self.data.lock();
+        if is_replica && writes(script, keys, args, &mut kept.store, now) {
+            self.trace
+                .note(format_args!("machine {} refuses {}", self.id, script.file()));
+            return error("READONLY You can't write against a read only replica.");
+        }
+        let reply = kept.run(script, &words[2..], now);
+        self.trace
+            .note(format_args!("machine {} runs {}: {reply:?}", self.id, script.file()));
+        reply
+    }
+
+    fn listen(&self, id: u64, cable: &Arc<Cable>, channels: &Words, out: &mut Vec<u8>) {
+        let mut kept = self.data.lock();
+        let Kept { store, listeners, .. } = &mut *kept;
+        let listener = listeners.entry(id).or_insert_with(|| Listener {
+            cable: Arc::clone(cable),
+            machine: self.id,
+            channels: BTreeSet::new(),
+        });
+        for channel in channels {
+            store.subscribe(SubscriberId(id), channel);
+            listener.channels.insert(channel.clone());
+            confirm("subscribe", channel, listener.channels.len(), out);
+        }
+    }
+
+    fn listen_no_more(&self, id: u64, channels: &Words, out: &mut Vec<u8>) {
+        let mut kept = self.data.lock();
+        let Kept { store, listeners, .. } = &mut *kept;
+        for channel in channels {
+            store.unsubscribe(SubscriberId(id), channel);
+            let left = listeners.get_mut(&id).map_or(0, |listener| {
+                listener.channels.remove(channel);
+                listener.channels.len()
+            });
+            confirm("unsubscribe", channel, left, out);
+        }
+    }
+
+    /// Sends what was published to who listens.
+    fn publish(&self, publisher: u64) {
+        let mut kept = self.data.lock();
+        for delivery in kept.store.take_deliveries() {
+            let Some(listener) = kept.listeners.get(&delivery.subscriber.0) else {
+                continue;
+            };
+            self.trace.note(format_args!(
+                "connection {publisher} wakes connection {}",
+                delivery.subscriber.0
+            ));
+            let mut out = Vec::new();
+            let bytes = |bytes: &[u8]| Reply::Bytes(bytes.into());
+            let items = [bytes(b"message"), bytes(&delivery.channel), bytes(&delivery.payload)];
+            resp::push(&items, &mut out);
+            listener.cable.send(out);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn confirm(what: &str, channel: &[u8], count: usize, out: &mut Vec<u8>) {
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    let items = [
+        Reply::Bytes(what.into()),
+        Reply::Bytes(channel.into()),
+        Reply::Int(count),
+    ];
+    resp::push(&items, out);
+}
+
+fn error(line: &str) -> Reply {
+    Reply::Error(StoreError::parse(line))
+}
+
+/// Whether a script would write: one that finds the lock held only reads.
+fn writes(script: Script, keys: &Words, args: &Words, store: &mut Lent, now: ServerTime) -> bool {
+    match role(script) {
+        (Role::Inspect, _) => false,
+        (Role::Acquire, Record::Hash) if !is_fair(script) => {
+            let owner = args[1].as_slice();
+            let (Reply::Int(levels), Reply::Int(own)) = (
+                store.execute(&[b"HLEN".as_slice(), &keys[0]], now),
+                store.execute(&[b"HEXISTS".as_slice(), &keys[0], owner], now),
+            ) else {
+                return true;
+            };
+            levels == 0 || own == 1
+        }
+        (Role::Acquire, Record::Text) => match store.execute(&[b"GET".as_slice(), &keys[0]], now) {
+            Reply::Bytes(owner) => owner == args[1],
+            _ => true,
+        },
+        _ => true,
+    }
+}

@@ -1,0 +1,165 @@
+//! A caller: takes locks in many ways, holds them for a while, and gives them back or goes away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::{Client, ErrorKind, Lease, Lock};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::ledger::Ledger;
+use super::plan::{Kind, Plan};
+use super::trace::Trace;
+use crate::random::Random;
+
+/// What answers may be late by.
+const SLACK: Duration = Duration::from_millis(150);
+/// A wait without a bound ends when all others have ended, at the latest.
+const UNBOUNDED: Duration = Duration::from_secs(150);
+
+pub(super) struct Task {
+    pub(super) client: usize,
+    pub(super) number: usize,
+    pub(super) handle: Client,
+    pub(super) plan: Plan,
+    pub(super) random: Random,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) trace: Arc<Trace>,
+}
+
+/// How a lock is asked for.
+struct Asked {
+    lock: Lock,
+    wait: Option<Duration>,
+    renewed: Option<Duration>,
+    /// The caller goes away after so long.
+    patience: Option<Duration>,
+}
+
+impl Task {
+    /// Works until then.
+    pub(super) async fn run(mut self, until: Instant) {
+        while Instant::now() < until {
+            let pause = self.random.between(0, 600);
+            sleep(Duration::from_millis(pause)).await;
+            self.ledger.busy(self.client);
+            self.take_and_give_back().await;
+            self.ledger.idle(self.client);
+        }
+        self.note("ends");
+    }
+
+    async fn take_and_give_back(&mut self) {
+        let name = self.random.index(self.plan.names.len());
+        let asked = self.ask(name);
+        let Some(lease) = self.acquire(name, &asked).await else {
+            return;
+        };
+        let lease = Arc::new(lease);
+        let id = self.ledger.granted(self.client, name, &lease, asked.renewed);
+        self.hold(&lease).await;
+        self.ledger.given_back(id);
+        let Some(lease) = Arc::into_inner(lease) else { return };
+        if self.random.chance(100) {
+            self.note("drops its lease");
+            return;
+        }
+        let limit = self.plan.command_timeout + SLACK;
+        self.note("releases");
+        match timeout(limit, lease.release()).await {
+            Ok(Ok(outcome)) => self.note(&format!("has released: {outcome:?}")),
+            Ok(Err(error)) => self.note(&format!("has not released: {error}")),
+            Err(_) => self.hangs("release", limit),
+        }
+    }
+
+    fn ask(&mut self, name: usize) -> Asked {
+        let full = Plan::name(name);
+        let lock = match self.plan.names[name] {
+            Kind::Lock => self.handle.lock(full),
+            Kind::Mutex => self.handle.mutex(full),
+            Kind::Fair => self.handle.fair_lock(full),
+        };
+        let random = &mut self.random;
+        let wait = match random.index(4) {
+            0 => None,
+            1 => Some(Duration::ZERO),
+            _ => Some(Duration::from_millis(random.between(20, 12_000))),
+        };
+        let length = Duration::from_millis(random.between(3_000, 9_000));
+        let is_fixed = random.chance(if self.plan.is_quiet { 600 } else { 250 });
+        let (lock, renewed) = match random.index(3) {
+            _ if is_fixed => (lock.lease(2 * length), None),
+            0 => (lock.lease(length).renewed(), Some(length)),
+            _ => (lock, Some(self.plan.lease)),
+        };
+        let patience = random
+            .chance(150)
+            .then(|| Duration::from_millis(random.between(0, 3_000)));
+        Asked {
+            lock: wait.map_or_else(|| lock.clone(), |wait| lock.clone().wait(wait)),
+            wait,
+            renewed,
+            patience,
+        }
+    }
+
+    async fn acquire(&self, name: usize, asked: &Asked) -> Option<Lease> {
+        let limit = match asked.wait {
+            None => UNBOUNDED,
+            Some(Duration::ZERO) => self.plan.command_timeout + SLACK,
+            Some(wait) => wait + SLACK,
+        };
+        self.note(&format!(
+            "asks for lock {name}, waits {:?}, renewed {:?}, goes away after {:?}",
+            asked.wait, asked.renewed, asked.patience
+        ));
+        match timeout(asked.patience.unwrap_or(limit).min(limit), asked.lock.acquire()).await {
+            Ok(Ok(lease)) => return Some(lease),
+            Ok(Err(error)) => {
+                self.note(&format!("got no lock {name}: {error}"));
+                if !matches!(error.kind(), ErrorKind::LockTimeout | ErrorKind::Unavailable) {
+                    self.ledger
+                        .break_promise("errors have a reason", format!("lock {name}: {error}"));
+                }
+            }
+            Err(_) if asked.patience.is_some_and(|patience| patience < limit) => self.note("went away"),
+            Err(_) => self.hangs("acquire", limit),
+        }
+        None
+    }
+
+    /// Holds it for a while, and lets it go early if it is lost.
+    async fn hold(&mut self, lease: &Lease) {
+        let (shortest, longest) = match self.plan.is_quiet {
+            true => (5_000, 20_000),
+            false => (1, self.random.pick(&[50, 500, 4_000, 15_000])),
+        };
+        let until = Instant::now() + Duration::from_millis(self.random.between(shortest, longest));
+        if self.random.chance(200) {
+            sleep(Duration::from_millis(self.random.between(0, 1_000))).await;
+            let limit = self.plan.command_timeout + SLACK;
+            match timeout(limit, lease.extend(None)).await {
+                Ok(Ok(())) => self.note("has extended"),
+                Ok(Err(error)) => self.note(&format!("has not extended: {error}")),
+                Err(_) => self.hangs("extend", limit),
+            }
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if let Ok(reason) = timeout(left, lease.lost()).await {
+            self.note(&format!("lost its lease: {reason:?}"));
+        }
+    }
+
+    fn hangs(&self, what: &str, limit: Duration) {
+        let what = format!(
+            "{what} of client {}, task {}, did not end within {limit:?}",
+            self.client, self.number
+        );
+        self.ledger.break_promise("every call ends", what);
+    }
+
+    fn note(&self, what: &str) {
+        self.trace
+            .note(format_args!("client {}, task {} {what}", self.client, self.number));
+    }
+}

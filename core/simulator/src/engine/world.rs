@@ -1,0 +1,82 @@
+//! The world of one client: virtual time, seeded randomness, connections of the simulated network.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use leasehold::simulation::{Defect, Later, Path, Simulated, Stream};
+
+use super::clock::Clock;
+use super::ledger::Ledger;
+use super::network::Network;
+use crate::random::Random;
+
+/// A client that looks at the clock so often at one moment will never do anything else.
+const MOST_LOOKS: u64 = 1_000_000;
+
+pub(super) struct ClientWorld {
+    client: usize,
+    clock: Clock,
+    random: Mutex<Random>,
+    network: Arc<Network>,
+    ledger: Arc<Ledger>,
+    defect: Option<Defect>,
+    last_look: AtomicU64,
+    looks: AtomicU64,
+}
+
+impl ClientWorld {
+    pub(super) fn new(
+        client: usize,
+        clock: Clock,
+        random: Random,
+        network: &Arc<Network>,
+        ledger: &Arc<Ledger>,
+        defect: Option<Defect>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            client,
+            clock,
+            random: Mutex::new(random),
+            network: Arc::clone(network),
+            ledger: Arc::clone(ledger),
+            defect,
+            last_look: AtomicU64::new(0),
+            looks: AtomicU64::new(0),
+        })
+    }
+}
+
+impl Simulated for ClientWorld {
+    fn now(&self) -> u64 {
+        let now = self.clock.client_time();
+        if self.last_look.swap(now, Ordering::Relaxed) != now {
+            self.looks.store(0, Ordering::Relaxed);
+        }
+        let looks = self.looks.fetch_add(1, Ordering::Relaxed);
+        assert!(looks < MOST_LOOKS, "client {} never sleeps", self.client);
+        now
+    }
+
+    fn draw(&self) -> u64 {
+        self.random.lock().unwrap_or_else(PoisonError::into_inner).next()
+    }
+
+    fn dial(&self, address: &str, path: Path) -> Later<io::Result<Box<dyn Stream>>> {
+        Box::pin(Arc::clone(&self.network).dial(self.client, address.to_owned(), path))
+    }
+
+    fn spawn(&self, engine: Later<()>) {
+        let (client, ledger) = (self.client, Arc::clone(&self.ledger));
+        let engine = tokio::spawn(engine);
+        tokio::spawn(async move {
+            if let Err(error) = engine.await {
+                ledger.break_promise("an engine never fails", format!("that of client {client}: {error}"));
+            }
+        });
+    }
+
+    fn has(&self, defect: Defect) -> bool {
+        self.defect == Some(defect)
+    }
+}

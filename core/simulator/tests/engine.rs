@@ -1,0 +1,93 @@
+//! Histories of the whole engine, in virtual time: none breaks a promise, and known defects of
+//! the engine are found.
+//!
+//! `LEASEHOLD_ENGINE_HISTORIES` says how many, `LEASEHOLD_SEED` which seed is the first.
+
+use std::env;
+use std::thread::available_parallelism;
+
+use leasehold_simulator::{Defect, EngineDefect, run_engine, run_many_engines_on};
+
+/// A number from the environment.
+fn number(name: &str, otherwise: u64) -> u64 {
+    match env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text:?}")),
+        Err(_) => otherwise,
+    }
+}
+
+#[test]
+fn no_history_of_the_engine_breaks_a_promise() {
+    let (start, count) = (number("LEASEHOLD_SEED", 0), number("LEASEHOLD_ENGINE_HISTORIES", 300));
+    let threads = available_parallelism().map_or(1, usize::from);
+    let summary = run_many_engines_on(threads, start, count, None);
+    println!("{summary}");
+    let violations: Vec<String> = summary.first.iter().filter_map(|of| of.violation()).collect();
+    assert_eq!(summary.violations, 0, "{}", violations.join("\n\n"));
+    if count >= 300 {
+        assert_eq!(summary.missing(), [], "no history had these");
+    }
+}
+
+#[test]
+fn a_seed_gives_one_history_of_the_engine() {
+    for seed in 0..40 {
+        let first = run_engine(seed, None, false);
+        // On a thread of its own: with script engines that no other history has used.
+        let second = std::thread::spawn(move || run_engine(seed, None, false))
+            .join()
+            .unwrap();
+        assert_eq!(first.trace_hash, second.trace_hash, "seed {seed}");
+        assert_eq!(first.steps, second.steps, "seed {seed}");
+    }
+    assert_ne!(
+        run_engine(1, None, false).trace_hash,
+        run_engine(2, None, false).trace_hash
+    );
+}
+
+/// The first seed that finds a defect, within so many; it is sound without it.
+fn found(defect: EngineDefect, promises: &[&str], seeds: u64) {
+    let broken = (0..seeds).find_map(|seed| Some((seed, run_engine(seed, Some(defect), false).broken?)));
+    let Some((seed, broken)) = broken else {
+        panic!("{defect:?} is not found within {seeds} seeds");
+    };
+    println!("{defect:?}: seed {seed}: {}: {}", broken.invariant, broken.what);
+    let is_it = promises.contains(&broken.invariant);
+    assert!(is_it, "{defect:?}, seed {seed}: {}: {}", broken.invariant, broken.what);
+    assert_eq!(run_engine(seed, None, false).violation(), None);
+}
+
+#[test]
+fn a_demoted_server_that_a_client_stays_with_is_found() {
+    found(EngineDefect::DemotedServerStays, &["a demoted server is left"], 100);
+}
+
+#[test]
+fn a_watchdog_that_stops_with_the_command_lane_is_found() {
+    found(
+        EngineDefect::WatchdogStopsWithCommands,
+        &["a renewed lease is kept"],
+        100,
+    );
+}
+
+/// The checks of the engine's histories see what scripts do wrong.
+#[test]
+fn defects_of_scripts_are_found_through_whole_clients() {
+    for (defect, promises) in [
+        (
+            Defect::AcquireBesideHolder,
+            ["at most one holder", "a valid lease has its record"],
+        ),
+        (Defect::AcquireForEver, ["every key has a TTL", "nothing is left"]),
+        (Defect::TokenCounts, ["tokens rise", "tokens rise"]),
+        (
+            Defect::RenewalForgets,
+            ["a valid lease has its record", "at most one holder"],
+        ),
+        (Defect::ReleaseForgets, ["nothing is left", "nothing is left"]),
+    ] {
+        found(EngineDefect::Script(defect), &promises, 300);
+    }
+}
