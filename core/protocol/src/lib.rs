@@ -41,6 +41,7 @@
 
 mod calls;
 mod defects;
+mod digits;
 mod ending;
 mod error;
 mod groups;
@@ -60,6 +61,7 @@ mod script;
 mod session;
 mod shown;
 mod step;
+mod table;
 mod timers;
 mod token;
 mod transitions;

@@ -1,11 +1,11 @@
 //! When something must happen if nothing else does.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::BinaryHeap;
 
 use crate::ids::{CallId, HoldId, LeaseId, LockId, ReleaseId, Ticket};
 use crate::instant::Instant;
+use crate::table::Table;
 
 /// A reason to wake up. Each is set at most once at a time. Of those that are due at one
 /// instant, the one that stands first here comes first.
@@ -68,40 +68,10 @@ pub(crate) struct Timers {
     due: Due,
     /// Those of them that are renewals, once more.
     renewals: Due,
-    set: HashMap<Timer, Instant, Hashing>,
+    set: Table<Timer, Instant>,
 }
 
 type Due = BinaryHeap<Reverse<(Instant, Timer)>>;
-
-/// Without the random seed of the standard library: this crate draws no randomness of its own.
-type Hashing = BuildHasherDefault<OfNumbers>;
-
-/// Timers are named by numbers that we count up ourselves, so nobody can choose any that
-/// collide: multiplying is enough, and much cheaper than what the standard library does.
-#[derive(Default)]
-struct OfNumbers(u64);
-
-impl Hasher for OfNumbers {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // Knuth's constant: 2^64 by the golden ratio.
-        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    }
-
-    fn write_isize(&mut self, number: isize) {
-        self.write_u64(number.unsigned_abs() as u64);
-    }
-
-    fn finish(&self) -> u64 {
-        // A table looks at the low bits first, and products are best in the high ones.
-        self.0.rotate_left(32)
-    }
-}
 
 impl Timers {
     /// So much that is stale is always worth keeping.

@@ -60,7 +60,7 @@ impl Engine {
         first: First,
     ) -> Self {
         let config = Config {
-            client: ClientId::random(&mut OsEntropy),
+            client: ClientId::random(&mut OsEntropy::default()),
             lease: settings.lease,
             primaries: u16::try_from(settings.targets.len()).unwrap_or(u16::MAX),
             command_timeout: settings.command_timeout,
@@ -77,7 +77,7 @@ impl Engine {
             port: Arc::clone(port),
             driver: Arc::clone(driver),
             transport,
-            session: Session::new(config, Box::new(OsEntropy)),
+            session: Session::new(config, Box::<OsEntropy>::default()),
             inbox: Inbox::new(commands),
             arrived: Arrived::default(),
             outbox: Outbox::new(Arc::clone(port)),
@@ -111,11 +111,7 @@ impl Engine {
         ];
         let awaited = Awaited {
             transport: &mut *self.transport,
-            news: if self.session.awaits_answers() {
-                News::Answer
-            } else {
-                News::Command
-            },
+            news: News::of(self.session.calls_in_flight()),
             due: due.into_iter().flatten().min(),
             arrived: &mut self.arrived,
         };

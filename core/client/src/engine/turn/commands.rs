@@ -69,7 +69,7 @@ impl Engine {
 
     fn acquire(&mut self, acquire: AcquireRequest, now: Instant) -> Asked {
         self.note_length(acquire.lease);
-        let name = self.settings.without_prefix(acquire.name.as_str()).into();
+        let name = self.settings.given_name(&acquire.name);
         Asked::to_acquire(self.session.acquire(acquire, now), name)
     }
 
