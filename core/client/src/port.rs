@@ -82,6 +82,11 @@ impl Port {
         !self.process.is_current()
     }
 
+    /// As `is_inherited`, as far as forks are counted: no system call.
+    pub(crate) fn is_forked(&self) -> bool {
+        !self.process.is_unforked()
+    }
+
     pub(crate) fn wake(&self) -> Option<Wake> {
         self.wake.clone()
     }

@@ -41,6 +41,12 @@ impl Process {
     pub fn is_current(self) -> bool {
         self.0.mark.is_current()
     }
+
+    /// As `is_current`, by the counted forks alone: takes no system call. For what goes on
+    /// with something that `is_current` let begin.
+    pub(crate) fn is_unforked(self) -> bool {
+        self.0.mark.is_unforked()
+    }
 }
 
 /// Another text in a child than in its parent.
@@ -91,14 +97,18 @@ impl Mark {
     }
 
     fn is_current(&self) -> bool {
+        self.is_unforked() && self.id == id()
+    }
+
+    fn is_unforked(&self) -> bool {
         #[cfg(test)]
-        if self.pretended_forks != tests::pretended_forks() {
+        if self.pretended_forks != tests::pretended_forks() || tests::pretended_id().is_some_and(|id| id != self.id) {
             return false;
         }
-        // A guard notes what it detects; this one is to say the same again.
         #[cfg(feature = "native")]
-        if self.guard.clone().is_some_and(|mut guard| guard.detected_fork()) {
-            return false;
+        if let Some(mut guard) = self.guard.clone() {
+            // A guard notes what it detects; this one is to say the same again.
+            return !guard.detected_fork();
         }
         self.id == id()
     }

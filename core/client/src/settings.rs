@@ -1,5 +1,6 @@
 //! Options as a host gives them, and as the engine uses them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_protocol::{Error, ErrorKind, KeyPrefix, LeaseDuration, LockName, Operation, shown};
@@ -142,6 +143,11 @@ impl Settings {
     }
 
     /// A full lock name as the caller gave it.
+    pub(crate) fn given_name(&self, name: &LockName) -> Arc<str> {
+        self.key_prefix.given(name)
+    }
+
+    /// As `given_name`, of a name in an error.
     pub(crate) fn without_prefix<'a>(&self, name: &'a str) -> &'a str {
         self.key_prefix.strip(name)
     }

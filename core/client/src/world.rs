@@ -118,7 +118,7 @@ impl World {
         if let Some(given) = &self.0 {
             return Box::new(Drawn(Arc::clone(given)));
         }
-        Box::new(OsEntropy)
+        Box::<OsEntropy>::default()
     }
 
     /// Whether the engine makes this mistake.

@@ -1,11 +1,11 @@
 //! Script calls in flight: what each is for, when it was sent, and what it may have done if nobody knows.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::ids::{CallId, HoldId, LockId, ReleaseId, Ticket};
 use crate::instant::Instant;
 use crate::reply::{CallError, Reply};
+use crate::table::Table;
 
 /// Attempts of one owner id whose outcome is not known.
 #[derive(Clone, Debug, Default)]
@@ -108,8 +108,8 @@ impl InFlight {
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     last: u64,
-    in_flight: BTreeMap<CallId, InFlight>,
-    heirs: BTreeMap<CallId, Vec<Heir>>,
+    in_flight: Table<CallId, InFlight>,
+    heirs: Table<CallId, Vec<Heir>>,
 }
 
 impl Calls {
@@ -137,7 +137,7 @@ impl Calls {
     pub(crate) fn leave_to(&mut self, attempts: &[CallId], heir: Heir) {
         for id in attempts {
             if self.in_flight.contains_key(id) {
-                self.heirs.entry(*id).or_default().push(heir);
+                self.heirs.get_or_default(*id).push(heir);
             }
         }
     }
@@ -151,7 +151,7 @@ impl Calls {
 
     /// What is in flight.
     pub(crate) fn purposes(&self) -> impl Iterator<Item = Purpose> {
-        self.in_flight.values().map(|call| call.purpose)
+        self.in_flight.iter().map(|(_, call)| call.purpose)
     }
 
     /// How many are in flight.

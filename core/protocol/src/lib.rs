@@ -41,6 +41,7 @@
 
 mod calls;
 mod defects;
+mod digits;
 mod ending;
 mod error;
 mod groups;
@@ -61,6 +62,7 @@ mod session;
 mod shown;
 mod step;
 mod subject;
+mod table;
 mod timers;
 mod token;
 mod transitions;

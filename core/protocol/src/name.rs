@@ -51,7 +51,8 @@ impl LockName {
         if let Some(prefix) = RESERVED_PREFIXES.iter().find(|prefix| name.starts_with(**prefix)) {
             return refuse(format!("names that start with {prefix:?} are reserved; choose another"));
         }
-        if hash_tag(name.as_bytes()) != hash_tag(&derived("p", name)) {
+        // Without braces its keys have the name for their tag.
+        if name.contains(['{', '}']) && hash_tag(name.as_bytes()) != hash_tag(&derived("p", name)) {
             return refuse(
                 "its braces would put its keys into different slots of a cluster; \
                  use one non-empty {tag} or no braces"
@@ -69,7 +70,7 @@ impl LockName {
 
     /// The key that carries the name itself.
     pub(crate) fn key(&self) -> Arc<[u8]> {
-        self.0.as_bytes().into()
+        Arc::clone(&self.0).into()
     }
 
     /// The channel on which Redisson tells of a release of this name. Its rule for
@@ -90,13 +91,12 @@ impl LockName {
     }
 
     fn with_word(&self, word: &str) -> Arc<[u8]> {
-        let name = &self.0;
-        let text = if name.contains('{') {
-            format!("leasehold::{name}:{word}")
+        let name = &*self.0;
+        if name.contains('{') {
+            ["leasehold::", name, ":", word].concat().into_bytes().into()
         } else {
-            format!("leasehold:{{{name}}}:{word}")
-        };
-        text.into_bytes().into()
+            ["leasehold:{", name, "}:", word].concat().into_bytes().into()
+        }
     }
 }
 
@@ -181,6 +181,17 @@ impl KeyPrefix {
             return LockName::parse(name);
         }
         LockName::parse(&format!("{}{name}", self.0))
+    }
+
+    /// The name that the caller gave, of a whole one: without this prefix. Nothing is copied if
+    /// there is none.
+    #[must_use]
+    pub fn given(&self, name: &LockName) -> Arc<str> {
+        if self.0.is_empty() {
+            Arc::clone(&name.0)
+        } else {
+            self.strip(&name.0).into()
+        }
     }
 
     /// A full name as its caller gave it.

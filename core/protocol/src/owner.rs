@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::digits::Digits;
+
 /// Where randomness comes from. The driver supplies it; the operating system's
 /// generator in production, a seeded one in tests.
 pub trait Entropy: Send {
@@ -57,7 +59,7 @@ pub struct OwnerId(Arc<[u8]>);
 impl OwnerId {
     /// A new owner id of `client`.
     pub fn random(client: ClientId, entropy: &mut dyn Entropy) -> Self {
-        let number = (entropy.next_u64() >> 1).to_string();
+        let number = Digits::of(entropy.next_u64() >> 1);
         Self([&client.0, b":".as_slice(), number.as_bytes()].concat().into())
     }
 

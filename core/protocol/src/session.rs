@@ -397,10 +397,10 @@ impl Session {
         self.members.io().next_due()
     }
 
-    /// Whether a script call was sent, or is to be, and its answer has not come.
+    /// How many script calls were sent, or are to be, whose answers have not come.
     #[must_use]
-    pub fn awaits_answers(&self) -> bool {
-        self.members.io().calls() > 0
+    pub fn calls_in_flight(&self) -> usize {
+        self.members.io().calls()
     }
 
     /// How many entries of any kind the session keeps. Zero when nothing is

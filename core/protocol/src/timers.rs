@@ -1,11 +1,11 @@
 //! When something must happen if nothing else does.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::{BinaryHeap, VecDeque};
 
 use crate::ids::{CallId, HoldId, LeaseId, LockId, ReleaseId, Ticket};
 use crate::instant::Instant;
+use crate::table::Table;
 
 /// A reason to wake up. Each is set at most once at a time. Of those that are due at one
 /// instant, the one that stands first here comes first.
@@ -61,45 +61,65 @@ impl Timer {
 /// The timer table.
 ///
 /// Nearly every timer is stopped before it is due, so stopping one only forgets
-/// it: what `due` still has of it is stale, and goes when it comes to the top or
-/// when there is more that is stale than not. The top is never stale.
+/// it: what its line still has of it is stale, and goes when it comes to the front or
+/// when there is more that is stale than not. The front is never stale.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    due: Due,
-    /// Those of them that are renewals, once more.
-    renewals: Due,
-    set: HashMap<Timer, Instant, Hashing>,
+    /// Apart from the others: calls come and go by the thousand while many leases only stand.
+    calls: Line,
+    renewals: Line,
+    deadlines: Line,
+    others: Line,
+    set: Table<Timer, Instant>,
 }
 
-type Due = BinaryHeap<Reverse<(Instant, Timer)>>;
+type Entry = (Instant, Timer);
 
-/// Without the random seed of the standard library: this crate draws no randomness of its own.
-type Hashing = BuildHasherDefault<OfNumbers>;
+/// Entries, of which the first is at hand. Most come in the order in which they are due: the
+/// same delay from an ever later instant.
+#[derive(Debug, Default)]
+struct Line {
+    in_order: VecDeque<Entry>,
+    /// Those that came when a later one was there already.
+    early: BinaryHeap<Reverse<Entry>>,
+}
 
-/// Timers are named by numbers that we count up ourselves, so nobody can choose any that
-/// collide: multiplying is enough, and much cheaper than what the standard library does.
-#[derive(Default)]
-struct OfNumbers(u64);
-
-impl Hasher for OfNumbers {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
+impl Line {
+    fn push(&mut self, entry: Entry) {
+        if self.in_order.back().is_none_or(|last| *last <= entry) {
+            self.in_order.push_back(entry);
+        } else {
+            self.early.push(Reverse(entry));
         }
     }
 
-    fn write_u64(&mut self, number: u64) {
-        // Knuth's constant: 2^64 by the golden ratio.
-        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    fn first(&self) -> Option<&Entry> {
+        let early = self.early.peek().map(|Reverse(entry)| entry);
+        match (self.in_order.front(), early) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
     }
 
-    fn write_isize(&mut self, number: isize) {
-        self.write_u64(number.unsigned_abs() as u64);
+    fn drop_first(&mut self) {
+        let is_early = match (self.in_order.front(), self.early.peek()) {
+            (Some(in_order), Some(Reverse(early))) => early < in_order,
+            (in_order, _) => in_order.is_none(),
+        };
+        if is_early {
+            self.early.pop();
+        } else {
+            self.in_order.pop_front();
+        }
     }
 
-    fn finish(&self) -> u64 {
-        // A table looks at the low bits first, and products are best in the high ones.
-        self.0.rotate_left(32)
+    fn len(&self) -> usize {
+        self.in_order.len().saturating_add(self.early.len())
+    }
+
+    fn retain(&mut self, is_wanted: impl Fn(&Entry) -> bool) {
+        self.in_order.retain(&is_wanted);
+        self.early.retain(|Reverse(entry)| is_wanted(entry));
     }
 }
 
@@ -113,37 +133,33 @@ impl Timers {
         if before == Some(at) {
             return;
         }
-        self.due.push(Reverse((at, timer)));
-        if matches!(timer, Timer::Renew(_)) {
-            self.renewals.push(Reverse((at, timer)));
-        }
-        if before.is_some() {
-            self.settle();
-        }
         let enough = self.set.len().saturating_mul(2).saturating_add(Self::SLACK);
-        let set = &self.set;
-        for due in [&mut self.due, &mut self.renewals] {
-            if due.len() > enough {
-                due.retain(|Reverse((at, timer))| set.get(timer) == Some(at));
-            }
+        let (line, set) = self.line(timer);
+        line.push((at, timer));
+        if before.is_some() {
+            settle(line, set);
+        }
+        if line.len() > enough {
+            line.retain(|(at, timer)| set.get(timer) == Some(at));
         }
     }
 
     /// Unsets `timer`.
     pub(crate) fn stop(&mut self, timer: Timer) {
         if self.set.remove(&timer).is_some() {
-            self.settle();
+            let (line, set) = self.line(timer);
+            settle(line, set);
         }
     }
 
     /// The next instant at which one is due.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.due.peek().map(|Reverse((at, _))| *at)
+        self.first().map(|(at, _)| at)
     }
 
     /// The next instant at which a renewal is due.
     pub(crate) fn next_renewal(&self) -> Option<Instant> {
-        self.renewals.peek().map(|Reverse((at, _))| *at)
+        self.renewals.first().map(|(at, _)| *at)
     }
 
     /// When `timer` is due, if it is set.
@@ -153,10 +169,7 @@ impl Timers {
 
     /// Takes one timer that is due at `now`.
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<Timer> {
-        let Reverse((at, timer)) = *self.due.peek()?;
-        if at > now {
-            return None;
-        }
+        let (_, timer) = self.first().filter(|(at, _)| *at <= now)?;
         self.stop(timer);
         Some(timer)
     }
@@ -166,15 +179,29 @@ impl Timers {
         self.set.len()
     }
 
-    /// Drops what is stale from the top.
-    fn settle(&mut self) {
-        for due in [&mut self.due, &mut self.renewals] {
-            while let Some(Reverse((at, timer))) = due.peek()
-                && self.set.get(timer) != Some(at)
-            {
-                due.pop();
-            }
-        }
+    fn first(&self) -> Option<Entry> {
+        let lines = [&self.calls, &self.renewals, &self.deadlines, &self.others];
+        lines.into_iter().filter_map(Line::first).min().copied()
+    }
+
+    /// Where a timer stands, and what is set.
+    const fn line(&mut self, timer: Timer) -> (&mut Line, &Table<Timer, Instant>) {
+        let line = match timer {
+            Timer::CallTimeout(_) => &mut self.calls,
+            Timer::Renew(_) => &mut self.renewals,
+            Timer::Deadline(_) => &mut self.deadlines,
+            _ => &mut self.others,
+        };
+        (line, &self.set)
+    }
+}
+
+/// Drops what is stale from the front.
+fn settle(line: &mut Line, set: &Table<Timer, Instant>) {
+    while let Some((at, timer)) = line.first()
+        && set.get(timer) != Some(at)
+    {
+        line.drop_first();
     }
 }
 
@@ -277,6 +304,12 @@ mod tests {
 
     #[test]
     fn timers_do_what_a_sorted_list_would() {
+        let timer = |number| match number % 4 {
+            0 => Timer::CallTimeout(CallId::from_u64(number)),
+            1 => renewal(number),
+            2 => Timer::Deadline((0..number).fold(HoldId::default(), |id, _| id.next())),
+            _ => timer(number),
+        };
         let mut timers = Timers::default();
         let mut sorted = std::collections::BTreeMap::new();
         let mut random = 1_u64;
@@ -310,7 +343,7 @@ mod tests {
         for _ in 0..1_000 {
             timers.set(timer(1), at(1));
         }
-        assert_eq!(timers.due.len(), 1);
+        assert_eq!(timers.others.len(), 1);
     }
 
     #[test]
@@ -323,6 +356,6 @@ mod tests {
             timers.stop(timer(number));
         }
         assert_eq!(timers.len(), 1);
-        assert!(timers.due.len() <= 2 + Timers::SLACK, "{}", timers.due.len());
+        assert!(timers.others.len() <= 2 + Timers::SLACK, "{}", timers.others.len());
     }
 }

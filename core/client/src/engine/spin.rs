@@ -26,6 +26,22 @@ pub(super) enum News {
     Command,
     /// An answer for a caller.
     Answer,
+    /// Answers for so many callers that being woken, which they share, costs less than looking.
+    Answers,
+}
+
+/// So many callers at the most have the engine look for their answers.
+const FEW: usize = 4;
+
+impl News {
+    /// What comes first while so many calls are in flight.
+    pub(super) const fn of(calls_in_flight: usize) -> Self {
+        match calls_in_flight {
+            0 => Self::Command,
+            1..=FEW => Self::Answer,
+            _ => Self::Answers,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -62,6 +78,7 @@ impl Spin {
         let is_quick = match news {
             News::Command => self.commands_are_quick,
             News::Answer => self.answers_are_quick,
+            News::Answers => false,
         };
         (self.is_worth_it && is_busy && is_quick).then(|| now + LONGEST)
     }
@@ -80,6 +97,7 @@ impl Spin {
         match news {
             News::Command => self.commands_are_quick = is_quick,
             News::Answer => self.answers_are_quick = is_quick,
+            News::Answers => {}
         }
     }
 }
@@ -137,6 +155,20 @@ mod tests {
             assert_eq!(spin.until(News::Command, at(start + 90)), None);
             spin.slept(News::Command, at(start + 90), at(start + 900));
         }
+    }
+
+    #[test]
+    fn nobody_looks_for_the_answers_of_many() {
+        let mut spin = Spin::on(2);
+        spin.command_came(at(0));
+        spin.slept(News::of(FEW), at(0), at(90));
+        assert!(spin.until(News::of(FEW), at(90)).is_some());
+        assert_eq!(spin.until(News::of(FEW + 1), at(90)), None);
+        spin.slept(News::of(FEW + 1), at(90), at(800));
+        assert!(
+            spin.until(News::of(1), at(800)).is_some(),
+            "that says nothing of one answer"
+        );
     }
 
     #[test]

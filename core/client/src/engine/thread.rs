@@ -100,11 +100,7 @@ impl Running {
 
     /// Waits until there is something to do.
     async fn wait(&mut self) {
-        let news = if self.engine.awaits_answers() {
-            News::Answer
-        } else {
-            News::Command
-        };
+        let news = News::of(self.engine.calls_in_flight());
         self.inbox.wait(news, self.engine.awaited()).await;
     }
 }

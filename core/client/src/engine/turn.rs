@@ -89,10 +89,10 @@ impl Engine {
         Awaited::new(&mut *self.transport, &self.commands, due, &mut self.arrived)
     }
 
-    /// Whether what comes next is an answer, and not a command.
+    /// How many calls are sent, or to be sent, and not answered.
     #[cfg(feature = "native")]
-    pub(super) fn awaits_answers(&self) -> bool {
-        self.session.awaits_answers()
+    pub(super) fn calls_in_flight(&self) -> usize {
+        self.session.calls_in_flight()
     }
 
     /// Does what came: the session hears of it, and what it says goes out. What callers are

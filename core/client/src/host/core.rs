@@ -54,6 +54,11 @@ impl Core {
         self.engine.port().is_inherited()
     }
 
+    /// As `is_inherited`, for an operation under way: no system call.
+    pub(super) fn is_forked(&self) -> bool {
+        self.engine.port().is_forked()
+    }
+
     pub(super) const fn engine(&self) -> &Handle {
         &self.engine
     }

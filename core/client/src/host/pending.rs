@@ -48,7 +48,7 @@ impl Pending {
         let Some(core) = self.inner.as_ref().map(|inner| Arc::clone(&inner.core)) else {
             return park_on(timeout, |waker| self.poll_result(waker));
         };
-        if core.is_inherited() {
+        if core.is_forked() {
             return park_on(timeout, |waker| self.poll_result(waker));
         }
         let caller = core.engine().enter();
@@ -72,7 +72,7 @@ impl Pending {
         let Some(inner) = &self.inner else {
             return Poll::Pending;
         };
-        let result = if inner.core.is_inherited() {
+        let result = if inner.core.is_forked() {
             // Another thread of the parent may have held the slot's mutex.
             Poll::Ready(Err(inner.core.forked(Operation::Acquire)))
         } else {
@@ -92,7 +92,7 @@ impl Future for Pending {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let result = self.poll_result(context.waker());
-        if let Some(inner) = self.inner.as_ref().filter(|inner| !inner.core.is_inherited()) {
+        if let Some(inner) = self.inner.as_ref().filter(|inner| !inner.core.is_forked()) {
             inner.core.engine().is_needed();
         }
         result
@@ -102,7 +102,7 @@ impl Future for Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         let Some(inner) = self.inner.take() else { return };
-        if !inner.core.is_inherited() {
+        if !inner.core.is_forked() {
             match inner.slot.abandon() {
                 Some(result) => inner.core.give_back(result),
                 None => inner.core.cancel(inner.request),
@@ -114,7 +114,7 @@ impl Drop for Pending {
 
 impl Inner {
     fn disown(self) {
-        if self.core.is_inherited() {
+        if self.core.is_forked() {
             // The engine's state of another process is leaked, never dropped.
             mem::forget(self);
         }

@@ -8,6 +8,7 @@ use super::permits::Permits;
 use super::replies::{self, Answer};
 use super::semaphore;
 use super::spec::{Arg, Channel, Form, Key, Waiters};
+use crate::digits::Digits;
 use crate::ids::NodeId;
 use crate::name::{LockName, Word};
 use crate::owner::{ClientId, OwnerId};
@@ -44,26 +45,27 @@ pub(crate) struct Keys {
     pub(crate) name: LockName,
     /// Where the holder's record is.
     pub(crate) record: Arc<[u8]>,
-    /// Where releases are published.
-    pub(crate) channel: Arc<[u8]>,
-    /// The kind's own keys, made once for all calls.
-    all: Vec<(Key, Arc<[u8]>)>,
 }
 
 impl Keys {
     pub(crate) fn new(kind: Kind, name: &LockName, node: NodeId) -> Self {
-        let spec = kind.spec();
-        let all: Vec<(Key, Arc<[u8]>)> = spec.keys.iter().map(|key| (*key, written(*key, name))).collect();
         Self {
             node,
             kind,
             name: name.clone(),
-            record: all.first().map_or_else(|| name.key(), |(_, record)| Arc::clone(record)),
-            channel: match spec.channel {
-                Channel::Redisson => name.redisson_channel(),
-                Channel::Own(word) => name.own(word),
-            },
-            all,
+            record: kind
+                .spec()
+                .keys
+                .first()
+                .map_or_else(|| name.key(), |key| written(*key, name)),
+        }
+    }
+
+    /// Where releases are published.
+    pub(crate) fn channel(&self) -> Arc<[u8]> {
+        match self.kind.spec().channel {
+            Channel::Redisson => self.name.redisson_channel(),
+            Channel::Own(word) => self.name.own(word),
         }
     }
 
@@ -150,18 +152,23 @@ impl Keys {
         let keys = form.keys.iter().filter_map(|key| self.key(*key, values.fencing));
         Invocation {
             script: form.script,
-            keys: keys.map(Arc::clone).collect(),
+            keys: keys.collect(),
             args: self.args(form.args, values).collect(),
         }
     }
 
-    fn key(&self, key: Key, is_token_drawn: bool) -> Option<&Arc<[u8]>> {
+    /// Made when it is needed: a renewal names the record alone, and a client may hold many locks.
+    fn key(&self, key: Key, is_token_drawn: bool) -> Option<Arc<[u8]>> {
         let key = match key {
             Key::TokenIfDrawn if !is_token_drawn => return None,
             Key::TokenIfDrawn => Key::Own(Word::TOKEN),
             Key::Name | Key::Own(_) => key,
         };
-        self.all.iter().find(|(known, _)| *known == key).map(|(_, key)| key)
+        let position = self.kind.spec().keys.iter().position(|known| *known == key)?;
+        Some(match position {
+            0 => Arc::clone(&self.record),
+            _ => written(key, &self.name),
+        })
     }
 
     fn args(&self, args: &[Arg], values: &Values<'_>) -> impl Iterator<Item = Arc<[u8]>> {
@@ -173,7 +180,7 @@ impl Keys {
             Arg::Around => Some(values.around.map_or_else(|| Arc::from(&b""[..]), OwnerId::wire)),
             Arg::Wanted => values.wanted.map(decimal),
             Arg::Limit => values.limit.map(decimal),
-            Arg::Channel => Some(Arc::clone(&self.channel)),
+            Arg::Channel => Some(self.channel()),
             Arg::Text(text) => Some(text.as_bytes().into()),
         })
     }
@@ -213,11 +220,13 @@ fn written(key: Key, name: &LockName) -> Arc<[u8]> {
 
 /// A TTL as decimal milliseconds.
 fn millis(ttl: Duration) -> Arc<[u8]> {
-    ttl.as_millis().to_string().into_bytes().into()
+    Digits::of(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX))
+        .as_bytes()
+        .into()
 }
 
 fn decimal(number: u32) -> Arc<[u8]> {
-    number.to_string().into_bytes().into()
+    Digits::of(number.into()).as_bytes().into()
 }
 
 fn flag(is_set: bool) -> Arc<[u8]> {

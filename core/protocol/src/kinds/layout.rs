@@ -135,7 +135,7 @@ fn keys_and_channels(name: &LockName) -> (BTreeSet<String>, BTreeSet<String>) {
     let keys = calls.iter().flat_map(|(_, call)| &call.keys).map(|key| text(key));
     let channels = Kind::each().into_iter().map(|kind| {
         let keys = Keys::new(kind, name, NodeId::default());
-        text(&keys.channel)
+        text(&keys.channel())
     });
     (
         keys.collect(),

@@ -181,7 +181,7 @@ impl FairQueue {
         }
         let grants = keys.grants(io.config().client);
         io.step(Step::ListenForGrants(lock, keys.node, grants));
-        io.step(Step::Listen(lock, keys.node, Arc::clone(&keys.channel), None));
+        io.step(Step::Listen(lock, keys.node, keys.channel(), None));
         queue.keys = Some(keys);
     }
 

@@ -24,7 +24,6 @@ mod drawing;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +40,7 @@ use crate::owner::OwnerId;
 use crate::periods::MAX_ATTEMPT;
 use crate::reply::{CallError, Refusal, Reply};
 use crate::step::{Owed, Step};
+use crate::table::Table;
 use crate::timers::Timer;
 use crate::transitions;
 use crate::types::{Lane, Outcome};
@@ -83,9 +83,9 @@ pub(crate) enum Input {
 #[derive(Debug, Default)]
 pub(crate) struct Releases {
     last: ReleaseId,
-    by_id: BTreeMap<ReleaseId, Release>,
+    by_id: Table<ReleaseId, Release>,
     /// The releases that callers wait for.
-    by_ticket: BTreeMap<Ticket, ReleaseId>,
+    by_ticket: Table<Ticket, ReleaseId>,
     ghosts: Ghosts,
 }
 
@@ -235,7 +235,7 @@ impl Releases {
         let late: Vec<ReleaseId> = late
             .map(|(id, release)| {
                 release.not_before = None;
-                *id
+                id
             })
             .collect();
         for id in late {
@@ -247,8 +247,7 @@ impl Releases {
     /// while that of commands was closed may have gone to a connection that is dead: it is
     /// sent again.
     fn connected(&mut self, io: &mut Io, node: NodeId, opened: &[Lane], now: Instant) {
-        let waiting: Vec<ReleaseId> = self.by_id.keys().copied().collect();
-        for id in waiting {
+        for id in self.by_id.keys() {
             let release = self.by_id.get_mut(&id);
             if let Some(release) = release.filter(|release| release.keys.node == node)
                 && release.lane == Lane::Renewal
@@ -380,7 +379,7 @@ impl Releases {
             return;
         }
         // One whose release is on its way needs no other.
-        let is_owed = |releases: &BTreeMap<ReleaseId, Release>| releases.values().any(|one| one.owner == owner);
+        let is_owed = |releases: &Table<ReleaseId, Release>| releases.any(|one| one.owner == owner);
         if !self.ghosts.has(&owner, now) || is_owed(&self.by_id) {
             return;
         }

@@ -63,7 +63,7 @@ impl Engine {
 
     fn acquire(&mut self, acquire: AcquireRequest, asked: &mut Request, now: Instant) -> Ticket {
         self.note_length(acquire.lease);
-        asked.name = Some(self.settings.without_prefix(acquire.name.as_str()).into());
+        asked.name = Some(self.settings.given_name(&acquire.name));
         asked.lease = acquire.within;
         self.session.acquire(acquire, now)
     }

@@ -19,7 +19,7 @@ impl Alone {
             bench: Bench::new(),
             channels: Channels::default(),
             lock: LockId::default(),
-            name: Arc::clone(&keys(Kind::Fair).channel),
+            name: keys(Kind::Fair).channel(),
         };
         let name = Arc::clone(&alone.name);
         let lock = alone.lock;

@@ -1,12 +1,11 @@
 //! Callers that wait for a hold to last longer, and what each is told.
 
-use std::collections::BTreeMap;
-
 use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{HoldId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::lease::LeasePlan;
+use crate::table::Table;
 use crate::timers::Timer;
 use crate::types::Outcome;
 
@@ -54,7 +53,7 @@ impl Extension {
 /// The extensions of a client.
 #[derive(Debug, Default)]
 pub(super) struct Extensions {
-    by_ticket: BTreeMap<Ticket, Extension>,
+    by_ticket: Table<Ticket, Extension>,
 }
 
 impl Extensions {

@@ -1,20 +1,19 @@
 //! Which holds there are, whose, and of which leases.
 
-use std::collections::BTreeMap;
-
 use super::extensions::Extensions;
 use super::hold::Hold;
 use super::reentry::Reentry;
 use crate::ids::{Context, HoldId, LeaseId, LockId, NodeId};
 use crate::instant::Instant;
 use crate::step::NewHold;
+use crate::table::Table;
 
 /// The holds of a client and their leases.
 #[derive(Debug, Default)]
 pub(crate) struct Holds {
     last: HoldId,
-    by_id: BTreeMap<HoldId, Hold>,
-    by_lease: BTreeMap<LeaseId, HoldId>,
+    by_id: Table<HoldId, Hold>,
+    by_lease: Table<LeaseId, HoldId>,
     extensions: Extensions,
     reentry: Reentry,
 }
@@ -31,7 +30,7 @@ impl Holds {
 
     /// All holds, oldest first.
     pub(crate) fn ids(&self) -> Vec<HoldId> {
-        self.by_id.keys().copied().collect()
+        self.by_id.keys()
     }
 
     /// The newest hold of a context on a lock, if it has one.
@@ -58,8 +57,7 @@ impl Holds {
 
     /// The holds of a node, oldest first.
     pub(super) fn of_node(&mut self, node: NodeId) -> impl Iterator<Item = (HoldId, &mut Hold)> {
-        let holds = self.by_id.iter_mut().map(|(id, hold)| (*id, hold));
-        holds.filter(move |(_, hold)| hold.keys().node == node)
+        self.by_id.iter_mut().filter(move |(_, hold)| hold.keys().node == node)
     }
 
     pub(super) fn hold_mut(&mut self, id: HoldId) -> Option<&mut Hold> {

@@ -45,7 +45,7 @@ impl Drawn for Releases {
         let state = |call: Option<crate::ids::CallId>| call.map_or((WAITING, 0), |call| (SENT, call.get()));
         self.by_id
             .iter()
-            .map(|(id, release)| (*id, state(release.call)))
+            .map(|(id, release)| (id, state(release.call)))
             .collect()
     }
 }

@@ -134,7 +134,7 @@ impl Waiters {
             }
             return;
         }
-        let lock = request.lock();
+        let (lock, keys) = (request.lock(), Arc::clone(request.keys()));
         request.sleep();
         if is_of_server_queue {
             if request.is_stale() {
@@ -144,10 +144,7 @@ impl Waiters {
             }
             return;
         }
-        if let Some(queue) = self.queue(lock) {
-            let channel = Arc::clone(queue.channel());
-            io.step(Step::Listen(lock, queue.node(), channel, Some(ticket)));
-        }
+        io.step(Step::Listen(lock, keys.node, keys.channel(), Some(ticket)));
         io.step(Step::Sleep(ticket, remaining));
     }
 

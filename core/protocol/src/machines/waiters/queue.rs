@@ -16,6 +16,7 @@ use crate::error::Holder;
 use crate::ids::{HoldId, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Holders, Keys, Kind};
+use crate::table::Table;
 
 /// The longest gap between questions about what several hold at a time.
 const SHARED_GAP: Duration = Duration::from_millis(16);
@@ -54,8 +55,6 @@ pub(super) struct Queue {
     at: (NodeId, Gate, Arc<[u8]>),
     /// How many of them may hold it at a time.
     holders: Holders,
-    /// Where its releases are published.
-    channel: Arc<[u8]>,
     /// In order of arrival; the first one contends on the server.
     waiting: VecDeque<Ticket>,
     /// The waiters that stand in the server's queue.
@@ -68,7 +67,7 @@ pub(super) struct Queue {
     /// Whose turn it is, this client's or another's.
     turn: Turn,
     /// The last thing the server said of this lock, and when.
-    last_answer: Option<(Instant, LastAnswer)>,
+    last_answer: Option<Box<(Instant, LastAnswer)>>,
     /// When the server last answered an attempt, or the lock was last held here, so
     /// that nobody had to ask.
     heard: Option<Instant>,
@@ -81,7 +80,6 @@ impl Queue {
         Self {
             at,
             holders: keys.kind.spec().holders,
-            channel: Arc::clone(&keys.channel),
             waiting: VecDeque::new(),
             on_server: BTreeSet::new(),
             alone: BTreeSet::new(),
@@ -96,11 +94,6 @@ impl Queue {
     /// The server that the lock lives on.
     pub(super) const fn node(&self) -> NodeId {
         self.at.0
-    }
-
-    /// Where its releases are published.
-    pub(super) const fn channel(&self) -> &Arc<[u8]> {
-        &self.channel
     }
 
     /// A caller comes.
@@ -179,21 +172,20 @@ impl Queue {
 
     /// The server said who holds the lock, in the answer to a call of `sent`.
     pub(super) fn note_held(&mut self, holder: Holder, sent: Instant, now: Instant) {
-        let is_the_same =
-            matches!(&self.last_answer, Some((at, LastAnswer::Held(last))) if is_same(last, *at, &holder, sent));
+        let is_the_same = matches!(self.last_answer.as_deref(), Some((at, LastAnswer::Held(last))) if is_same(last, *at, &holder, sent));
         self.wakes.answered(is_the_same);
-        self.last_answer = Some((now, LastAnswer::Held(holder)));
+        self.last_answer = Some(Box::new((now, LastAnswer::Held(holder))));
         self.turn.passed_on();
     }
 
     /// The server did not say who holds the lock.
     pub(super) fn note_failure(&mut self, why: String, now: Instant) {
-        self.last_answer = Some((now, LastAnswer::Failed(why)));
+        self.last_answer = Some(Box::new((now, LastAnswer::Failed(why))));
     }
 
     /// Who holds the lock, as the server said last, and when.
-    pub(super) const fn last_holder(&self) -> Option<(Instant, &Holder)> {
-        match &self.last_answer {
+    pub(super) fn last_holder(&self) -> Option<(Instant, &Holder)> {
+        match self.last_answer.as_deref() {
             Some((at, LastAnswer::Held(holder))) => Some((*at, holder)),
             _ => None,
         }
@@ -201,7 +193,7 @@ impl Queue {
 
     /// Why the server did not say who holds the lock since then.
     pub(super) fn failure_since(&self, since: Instant) -> Option<&str> {
-        match &self.last_answer {
+        match self.last_answer.as_deref() {
             Some((at, LastAnswer::Failed(why))) if *at >= since => Some(why),
             _ => None,
         }
@@ -209,7 +201,7 @@ impl Queue {
 
     /// Why the server did not say who holds the lock when it was last asked.
     pub(super) fn last_failure(&self) -> Option<&str> {
-        match &self.last_answer {
+        match self.last_answer.as_deref() {
             Some((at, LastAnswer::Failed(why))) if !self.was_heard_after(*at) => Some(why),
             _ => None,
         }
@@ -363,7 +355,7 @@ impl Turn {
 #[derive(Debug, Default)]
 pub(super) struct Queues {
     last: LockId,
-    by_id: BTreeMap<LockId, Queue>,
+    by_id: Table<LockId, Queue>,
     by_record: BTreeMap<(NodeId, Gate, Arc<[u8]>), LockId>,
 }
 
@@ -397,11 +389,11 @@ impl Queues {
 
     /// All queues, oldest first.
     pub(super) fn ids(&self) -> Vec<LockId> {
-        self.by_id.keys().copied().collect()
+        self.by_id.keys()
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Queue> {
-        self.by_id.values_mut()
+        self.by_id.iter_mut().map(|(_, queue)| queue)
     }
 
     /// Forgets a queue.

@@ -1,7 +1,5 @@
 //! Who waits for what: the requests of a client and the queues of their locks.
 
-use std::collections::BTreeMap;
-
 use super::queue::{Place, Queue, Queues};
 use super::request::Request;
 use crate::error::Holder;
@@ -9,12 +7,13 @@ use crate::ids::{LockId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Keys};
 use crate::machines::holds::Holds;
+use crate::table::Table;
 
 /// The waiters of a client, and their queues.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     queues: Queues,
-    requests: BTreeMap<Ticket, Request>,
+    requests: Table<Ticket, Request>,
 }
 
 impl Waiters {
@@ -45,7 +44,7 @@ impl Waiters {
 
     /// The tickets of all waiters, oldest first.
     pub(crate) fn tickets(&self) -> Vec<Ticket> {
-        self.requests.keys().copied().collect()
+        self.requests.keys()
     }
 
     /// How many entries it keeps.
@@ -73,7 +72,7 @@ impl Waiters {
 
     /// All requests, oldest first.
     pub(super) fn requests_mut(&mut self) -> impl Iterator<Item = (Ticket, &mut Request)> {
-        self.requests.iter_mut().map(|(ticket, request)| (*ticket, request))
+        self.requests.iter_mut()
     }
 
     pub(super) fn queue(&self, lock: LockId) -> Option<&Queue> {

@@ -1,0 +1,93 @@
+//! What many auto-renewed leases of one client cost: `many_leases URL NUMBER SECONDS`.
+//! See ci/bench/README.md.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, Lease};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// How many are taken at once.
+const TAKERS: usize = 64;
+
+fn main() -> Outcome<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [url, number, seconds] = args.as_slice() else {
+        return Err("many_leases URL NUMBER SECONDS".into());
+    };
+    let (number, length) = (number.parse()?, Duration::from_secs(seconds.parse()?));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(run(url, number, length))
+}
+
+async fn run(url: &str, number: usize, length: Duration) -> Outcome<()> {
+    let client = Client::connect(url).await?;
+    // What a client has anyway is not a lease's.
+    client.lock("first").acquire().await?.release().await?;
+    let empty = memory()?;
+    let taking = Instant::now();
+    let leases = take(&client, number).await?;
+    println!("taken in         {:.1} s", taking.elapsed().as_secs_f64());
+    println!("memory for each  {} bytes", (memory()? - empty) / number);
+
+    // The longest lease left is a third renewed already: the next round is seen from its start.
+    let (start, cpu) = (Instant::now(), processor_time()?);
+    let mut least = Duration::MAX;
+    while start.elapsed() < length {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let looking = leases.iter().map(Lease::remaining).min().unwrap_or_default();
+        least = least.min(looking);
+    }
+    let used = processor_time()?.saturating_sub(cpu);
+    println!(
+        "processor        {:.1} % of one",
+        100.0 * used.as_secs_f64() / start.elapsed().as_secs_f64()
+    );
+    println!("least remaining  {:.1} s of 30", least.as_secs_f64());
+    println!(
+        "lost             {}",
+        leases.iter().filter(|lease| !lease.is_valid()).count()
+    );
+    // The server forgets them by itself; to release so many would be another measurement.
+    std::process::exit(0);
+}
+
+async fn take(client: &Client, number: usize) -> Outcome<Vec<Lease>> {
+    let takers: Vec<_> = (0..TAKERS)
+        .map(|taker| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                let mut leases = Vec::new();
+                for lock in (taker..number).step_by(TAKERS) {
+                    leases.push(client.lock(format!("order:{lock}")).acquire().await?);
+                }
+                Ok::<_, leasehold::Error>(leases)
+            })
+        })
+        .collect();
+    let mut leases = Vec::new();
+    for taker in takers {
+        leases.extend(taker.await??);
+    }
+    Ok(leases)
+}
+
+/// What this process has in memory, in bytes.
+fn memory() -> Outcome<usize> {
+    let pages: usize = field("/proc/self/statm", 1)?.parse()?;
+    Ok(pages * 4_096)
+}
+
+/// What this process has used of processors.
+fn processor_time() -> Outcome<Duration> {
+    // Hundredths of a second, in user space and in the kernel; the name before them has no spaces.
+    let ticks: u64 = field("/proc/self/stat", 13)?.parse::<u64>()? + field("/proc/self/stat", 14)?.parse::<u64>()?;
+    Ok(Duration::from_millis(ticks * 10))
+}
+
+fn field(file: &str, number: usize) -> Outcome<String> {
+    let text = std::fs::read_to_string(file)?;
+    let field = text.split_whitespace().nth(number).ok_or("no such field")?;
+    Ok(field.to_owned())
+}

@@ -1,0 +1,130 @@
+//! Randomness from the operating system, a block at a time.
+
+use std::time::{Duration, SystemTime};
+
+use leasehold_protocol::Entropy;
+
+/// Asks the operating system for a block at a time: a call for each number would cost a
+/// twentieth of a busy client's time.
+///
+/// What is left of a block is no number's promise of its own: a copy of a virtual machine has
+/// it too. So a block is thrown away after [`FRESH`], which an idle client's always is, and
+/// each number is mixed with the time at which it is drawn. A forked child has an engine, and
+/// so a block, of its own.
+pub(crate) struct OsEntropy {
+    block: [u64; BLOCK],
+    /// How many of them were not drawn.
+    left: usize,
+    filled: SystemTime,
+}
+
+/// How many numbers are asked for at once.
+const BLOCK: usize = 32;
+/// How long a block may be drawn from.
+const FRESH: Duration = Duration::from_millis(10);
+
+impl Default for OsEntropy {
+    fn default() -> Self {
+        Self {
+            block: [0; BLOCK],
+            left: 0,
+            filled: SystemTime::UNIX_EPOCH,
+        }
+    }
+}
+
+impl Entropy for OsEntropy {
+    fn next_u64(&mut self) -> u64 {
+        let now = SystemTime::now();
+        // A clock that was set back makes a block old too.
+        let is_fresh = now.duration_since(self.filled).is_ok_and(|age| age < FRESH);
+        if self.left == 0 || !is_fresh {
+            fill(&mut self.block);
+            self.left = BLOCK;
+            self.filled = now;
+        }
+        self.left -= 1;
+        self.block[self.left] ^ mixed(now)
+    }
+}
+
+/// The time, spread over all bits: what differs in a nanosecond differs in half of them.
+fn mixed(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let nanos = since
+        .as_secs()
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(since.subsec_nanos().into());
+    // The steps of SplitMix64.
+    let bits = nanos.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    bits ^ (bits >> 31)
+}
+
+/// Random bits.
+///
+/// # Panics
+/// If the operating system has no randomness to give. An owner id that may
+/// repeat could release another's lock, so there is nothing to fall back to.
+fn fill(numbers: &mut [u64]) {
+    let mut bytes = [0; BLOCK * size_of::<u64>()];
+    let bytes = &mut bytes[..size_of_val(numbers)];
+    if let Err(error) = getrandom::fill(bytes) {
+        panic!("the operating system gave no randomness: {error}");
+    }
+    for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
+        *number = u64::from_ne_bytes(*bytes);
+    }
+}
+
+/// A number in `0..bound`; `bound` must not be 0.
+#[cfg(feature = "native")]
+pub(crate) fn below(bound: u64) -> u64 {
+    let mut number = [0];
+    fill(&mut number);
+    number[0] % bound.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn numbers_do_not_repeat_within_a_block_or_beyond() {
+        let mut entropy = OsEntropy::default();
+        let drawn: BTreeSet<u64> = (0..10 * BLOCK).map(|_| entropy.next_u64()).collect();
+        assert_eq!(drawn.len(), 10 * BLOCK);
+    }
+
+    #[test]
+    fn a_block_is_not_drawn_from_when_it_is_old_or_of_another_time() {
+        for filled in [
+            SystemTime::now() - FRESH,
+            SystemTime::now() + Duration::from_secs(3_600),
+        ] {
+            let mut entropy = OsEntropy {
+                block: [7; BLOCK],
+                left: BLOCK,
+                filled,
+            };
+            entropy.next_u64();
+            assert!(entropy.block.iter().all(|number| *number != 7));
+        }
+    }
+
+    #[test]
+    fn a_copy_does_not_draw_what_its_original_draws() {
+        let mut original = OsEntropy::default();
+        original.next_u64();
+        let mut copy = OsEntropy {
+            block: original.block,
+            left: original.left,
+            filled: original.filled,
+        };
+        let drawn: BTreeSet<u64> = (0..8).flat_map(|_| [original.next_u64(), copy.next_u64()]).collect();
+        assert_eq!(drawn.len(), 16);
+    }
+}

@@ -1,0 +1,47 @@
+//! A number as text, without an allocation: numbers cross the wire so.
+
+/// The decimal digits of a number.
+pub(crate) struct Digits {
+    digits: [u8; Self::MOST],
+    /// Where they begin.
+    start: usize,
+}
+
+impl Digits {
+    /// The longest number has so many.
+    const MOST: usize = 20;
+
+    pub(crate) fn of(mut number: u64) -> Self {
+        let mut digits = [b'0'; Self::MOST];
+        let mut start = Self::MOST;
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' | u8::try_from(number % 10).unwrap_or(0);
+            number /= 10;
+            start = start.saturating_sub(1);
+            if number == 0 {
+                break;
+            }
+        }
+        Self { digits, start }
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.digits.get(self.start..).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_is_written_as_it_is_read() {
+        let lengths = (0..20).map(|zeros| 10_u64.pow(zeros));
+        for number in lengths
+            .flat_map(|power| [power - 1, power, power + 1])
+            .chain([u64::MAX])
+        {
+            assert_eq!(Digits::of(number).as_bytes(), number.to_string().as_bytes());
+        }
+    }
+}
