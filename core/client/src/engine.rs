@@ -14,6 +14,7 @@ mod driver;
 mod handle;
 mod inbox;
 mod leases;
+mod observing;
 mod outbox;
 mod requests;
 mod spin;

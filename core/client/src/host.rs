@@ -31,6 +31,7 @@ pub use self::address::LockRef;
 pub use self::operation::{Acquire, Op};
 pub use self::pending::Pending;
 
+pub use crate::observe::{Field, Level, Line};
 pub use crate::port::{Completion, Event, Lease};
 pub use crate::process::Process;
 pub use crate::settings::Options;

@@ -47,6 +47,7 @@ mod engine;
 mod entropy;
 mod errors;
 pub mod host;
+pub mod observe;
 mod park;
 mod port;
 mod process;

@@ -1,9 +1,11 @@
 //! Options as a host gives them, and as the engine uses them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_protocol::{Error, ErrorKind, KeyPrefix, LeaseDuration, LockName, Operation, shown};
 
+use crate::observe::{Level, Observer};
 use crate::target::{Scheme, Target};
 use crate::tls::{TlsFiles, shown_path};
 
@@ -37,6 +39,11 @@ pub struct Options {
     pub tls_key_file: Option<String>,
     /// Connect at the first use, not before: see [`Host::open`](crate::host::Host::open).
     pub lazy: bool,
+    /// Lines of this level and above come as [`Event::Observed`](crate::host::Event::Observed), for
+    /// the host's log; with `Debug` each grant and release too, which costs time. Default: none.
+    pub log: Option<Level>,
+    /// Who else is told what happens, on the engine's thread. Default: nobody.
+    pub observers: Vec<Arc<dyn Observer>>,
 }
 
 impl std::fmt::Debug for Options {
@@ -54,12 +61,13 @@ impl std::fmt::Debug for Options {
             .field("tls_cert_file", &self.tls_cert_file.as_deref().map(shown_path))
             .field("tls_key_file", &self.tls_key_file.as_deref().map(shown_path))
             .field("lazy", &self.lazy)
+            .field("log", &self.log)
+            .field("observers", &self.observers.len())
             .finish()
     }
 }
 
 /// Options that were checked.
-#[cfg_attr(test, derive(Debug))]
 pub(crate) struct Settings {
     /// The server, or the primaries that vote.
     pub(crate) targets: Vec<Target>,
@@ -68,6 +76,8 @@ pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
     pub(crate) retry_interval: (Duration, Duration),
     pub(crate) lazy: bool,
+    pub(crate) log: Option<Level>,
+    pub(crate) observers: Vec<Arc<dyn Observer>>,
     key_prefix: KeyPrefix,
 }
 
@@ -113,6 +123,8 @@ impl Settings {
             },
             retry_interval,
             lazy: options.lazy,
+            log: options.log,
+            observers: options.observers,
             key_prefix: KeyPrefix::parse(&options.key_prefix.unwrap_or_default())?,
         })
     }
@@ -218,7 +230,7 @@ mod tests {
     }
 
     fn refusal(options: Options) -> ErrorKind {
-        Settings::check(options).unwrap_err().kind()
+        Settings::check(options).err().unwrap().kind()
     }
 
     #[test]

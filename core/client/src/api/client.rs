@@ -1,6 +1,7 @@
 //! The client: options, connecting, closing.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_protocol::Error;
@@ -9,6 +10,7 @@ use super::convert::millis;
 use super::kinds::{self, ReadWriteLock, Semaphore};
 use super::lock::{self, Lock};
 use crate::host::{Host, Kind, Op, Options};
+use crate::observe::Observer;
 
 /// A connection to the server that keeps the locks. Cheap to clone; the last
 /// clone to go closes it in the background, once its leases are gone too.
@@ -238,6 +240,14 @@ impl Builder {
     /// cannot work with.
     pub fn lazy(mut self) -> Self {
         self.options.lazy = true;
+        self
+    }
+
+    /// Tells `observer` what happens to this client: waits, grants, renewals, losses,
+    /// connections. May be called several times, for several observers. Default: nobody,
+    /// and then nothing is computed.
+    pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
+        self.options.observers.push(Arc::new(observer));
         self
     }
 

@@ -16,6 +16,7 @@ use super::connecting::Connecting;
 use super::driver::Driver;
 use super::inbox::{Arrived, Awaited, Inbox};
 use super::leases::Leases;
+use super::observing::Observing;
 use super::outbox::Outbox;
 use super::requests::Requests;
 use super::spin::News;
@@ -43,6 +44,8 @@ pub(super) struct Engine {
     leases: Leases,
     connecting: Connecting,
     closing: Option<Closing>,
+    /// `None` if nobody watches.
+    observing: Option<Box<Observing>>,
 }
 
 struct Closing {
@@ -72,12 +75,17 @@ impl Engine {
             First::IsAwaited => vec![Sink::Queue(CONNECT)],
             First::IsAtUse | First::WasMade => Vec::new(),
         };
+        let mut session = Session::new(config, Box::new(OsEntropy));
+        let observing = Observing::of(settings, port.generation());
+        if let Some(observing) = &observing {
+            session.set_detail(observing.detail());
+        }
         Self {
             settings: Arc::clone(settings),
             port: Arc::clone(port),
             driver: Arc::clone(driver),
             transport,
-            session: Session::new(config, Box::new(OsEntropy)),
+            session,
             inbox: Inbox::new(commands),
             arrived: Arrived::default(),
             outbox: Outbox::new(Arc::clone(port)),
@@ -85,6 +93,7 @@ impl Engine {
             leases: Leases::default(),
             connecting: Connecting::Tried(connecting),
             closing: None,
+            observing,
         }
     }
 
@@ -139,6 +148,9 @@ impl Engine {
     }
 
     fn saw(&mut self, seen: Seen, now: Instant) {
+        if let Some(observing) = &mut self.observing {
+            observing.saw(&seen, now);
+        }
         match seen {
             Seen::Opened(node, lane) => self.session.on_lane_opened(node, lane, now),
             Seen::Closed(node, lane, cause) => self.session.on_lane_closed(node, lane, &cause, now),
@@ -175,6 +187,7 @@ impl Engine {
                 self.transport.set_in_use(!session.is_empty());
                 self.transport.flush(now, &mut |call| session.on_sent(call, now));
             }
+            self.hand_observations_on();
             let mut tells = false;
             while let Some(event) = self.session.poll_event() {
                 tells = true;
@@ -193,13 +206,32 @@ impl Engine {
             Told::Renewed { lease, deadline } => self.leases.renewed(lease, deadline),
             Told::Lost { lease, reason } => {
                 let is_forgotten = !self.session.has_lease(lease);
-                self.outbox.tell(self.leases.lose(lease, reason, is_forgotten));
+                let object = self.observing.as_ref().and_then(|_| self.leases.get(lease).cloned());
+                let news = self.leases.lose(lease, reason, is_forgotten);
+                if let (Some(observing), Some(object), Some(_)) = (&mut self.observing, object, &news) {
+                    observing.lost(lease, &object, reason, clock::now());
+                }
+                self.outbox.tell(news);
             }
         }
     }
 
+    /// Tells those who watch what the session saw.
+    fn hand_observations_on(&mut self) {
+        let Some(observing) = &mut self.observing else { return };
+        observing.losses_are_told();
+        while let Some(observed) = self.session.poll_observed() {
+            observing.observed(observed, clock::now());
+        }
+    }
+
     fn completed(&mut self, ticket: Ticket, outcome: Outcome) {
-        let Some(request) = self.requests.complete(ticket) else {
+        let request = self.requests.complete(ticket);
+        if let Some(observing) = &mut self.observing {
+            let lease = request.as_ref().and_then(|request| request.lease);
+            observing.completed(ticket, &outcome, lease, clock::now());
+        }
+        let Some(request) = request else {
             // Its caller went away in the very burst that granted it.
             if let Outcome::Granted(grant) = outcome {
                 self.start(0, Checked::Release(grant.lease), Sink::Discard, clock::now());
@@ -272,6 +304,9 @@ impl Engine {
 
     /// Hands the results of this turn out.
     fn deliver(&mut self) {
+        if let Some(observing) = &mut self.observing {
+            self.outbox.tell(observing.take_events());
+        }
         let unwanted = self.outbox.deliver();
         if !unwanted.is_empty() {
             for lease in unwanted {

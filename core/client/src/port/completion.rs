@@ -5,6 +5,7 @@ use std::sync::Arc;
 use leasehold_protocol::{Error, LockState, LostReason, ReleaseOutcome};
 
 use super::lease::Lease;
+use crate::observe::Line;
 
 /// How an operation ended well.
 #[derive(Clone, Debug)]
@@ -53,4 +54,6 @@ pub enum Event {
         /// Nobody need release it: see [`Lease::is_forgotten`].
         is_forgotten: bool,
     },
+    /// Something for the host's log, if [`Options::log`](crate::host::Options::log) asks for it.
+    Observed(Box<Line>),
 }

@@ -69,8 +69,13 @@ impl Engine {
 
     fn acquire(&mut self, acquire: AcquireRequest, now: Instant) -> Asked {
         self.note_length(acquire.lease);
-        let name = self.settings.without_prefix(acquire.name.as_str()).into();
-        Asked::to_acquire(self.session.acquire(acquire, now), name)
+        let name: Arc<str> = self.settings.without_prefix(acquire.name.as_str()).into();
+        let kind = acquire.kind;
+        let ticket = self.session.acquire(acquire, now);
+        if let Some(observing) = &mut self.observing {
+            observing.asked(ticket, Some(kind), &name, now);
+        }
+        Asked::to_acquire(ticket, name)
     }
 
     fn acquire_all(&mut self, all: Vec<AcquireRequest>, now: Instant) -> Asked {
@@ -78,9 +83,13 @@ impl Engine {
             .iter()
             .map(|acquire| self.settings.without_prefix(acquire.name.as_str()))
             .collect();
-        let name = names.join(", ").into();
+        let name: Arc<str> = names.join(", ").into();
         all.iter().for_each(|acquire| self.note_length(acquire.lease));
-        Asked::to_acquire(self.session.acquire_all(all, now), name)
+        let ticket = self.session.acquire_all(all, now);
+        if let Some(observing) = &mut self.observing {
+            observing.asked(ticket, None, &name, now);
+        }
+        Asked::to_acquire(ticket, name)
     }
 
     /// What is to be renewed more often than the client's lease hurries the connections.
@@ -137,6 +146,9 @@ impl Engine {
         match self.requests.cancel(request) {
             Some((ticket, request)) => {
                 self.session.cancel(ticket, now);
+                if let Some(observing) = &mut self.observing {
+                    observing.cancelled(ticket, now);
+                }
                 if let Some(lease) = request.and_then(|request| request.lease) {
                     self.leases.forget_released(lease);
                 }
