@@ -199,6 +199,7 @@ impl Client {
                     }
                     undelivered.push_back(wire::lost(lease, reason, is_forgotten));
                 }
+                Event::Observed(line) => undelivered.push_back(wire::observed(&line)),
                 Event::Completed { request, result } => match state.requests.remove(&request) {
                     Some(request) => undelivered.push_back(state.completed(request, result)),
                     None => self.give_back(result),

@@ -36,6 +36,7 @@ internal class JnaFace : NativeFace {
                     tlsCertFile = options.tlsCertFile,
                     tlsKeyFile = options.tlsKeyFile,
                     lazy = options.isLazy,
+                    log = wantedLevel(),
                 ),
             )
         val failure = opened.failure?.let { Failure(it.kind, it.operation, it.message, null) }
