@@ -11,7 +11,8 @@
 //!                          └─ back: no line, as its loss had none
 //! ```
 //!
-//! Each server has two such states, one for its connections and one for renewals. A loss of a lock
+//! Each server has two such states, one for its connections and one for renewals; and fixed leases
+//! that lapse are told of as rarely, as some programs never release theirs. Any other loss of a lock
 //! always has its line, and so has everything of the level `Debug` if that is wanted.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,6 +68,9 @@ impl fmt::Display for Line {
             Observation::RenewalFailing { .. } if self.unsaid > 0 => {
                 write!(f, " ({} more failed since the last line)", self.unsaid)
             }
+            Observation::Lost { .. } if self.unsaid > 0 => {
+                write!(f, " ({} more lapsed since the last line)", self.unsaid)
+            }
             _ => Ok(()),
         }
     }
@@ -78,6 +82,7 @@ pub(crate) struct Journal {
     level: Level,
     connections: BTreeMap<Arc<str>, Connections>,
     renewals: BTreeMap<Arc<str>, Quiet>,
+    lapses: Quiet,
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +99,7 @@ impl Journal {
             level,
             connections: BTreeMap::new(),
             renewals: BTreeMap::new(),
+            lapses: Quiet::default(),
         }
     }
 
@@ -131,6 +137,7 @@ impl Journal {
             Observation::Renewed {
                 server, failures: 1.., ..
             } => self.renewals.get_mut(server)?.ends(),
+            Observation::Lost { .. } if observation.level() == Level::Info => self.lapses.goes_on(now),
             _ => Some(0),
         };
         let line = Line {
@@ -308,6 +315,23 @@ mod tests {
             line.to_string().ends_with("(999 more failed since the last line)"),
             "{line}"
         );
+    }
+
+    #[test]
+    fn fixed_leases_that_lapse_all_day_do_not_fill_the_log_and_other_losses_are_all_told() {
+        let mut journal = Journal::new(Level::Info);
+        let lost = |cause: Option<&str>| Observation::Lost {
+            lock: ObservedLock::new("lock", "a".into()),
+            lease: 1,
+            server: "h:1".into(),
+            reason: leasehold_protocol::LostReason::Expired,
+            cause: cause.map(Into::into),
+            held: None,
+            length: Some(Duration::from_secs(1)),
+        };
+        let mut said = |cause, second: u64| journal.line(&lost(cause), at(second * 1_000)).is_some();
+        assert_eq!((0..3_600).filter(|second| said(None, *second)).count(), 65);
+        assert_eq!((0..100).filter(|_| said(Some("no answer"), 0)).count(), 100);
     }
 
     #[test]

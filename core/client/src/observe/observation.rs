@@ -260,7 +260,7 @@ impl Observation {
             Self::Lost { reason, .. } => match reason {
                 LostReason::Expired | LostReason::Removed | LostReason::Stolen => Level::Error,
                 LostReason::MaxHold => Level::Warn,
-                LostReason::Closed => Level::Info,
+                LostReason::Closed => Level::Debug,
             },
             Self::RenewalFailing { .. } | Self::Disconnected { .. } | Self::ConnectFailing { .. } => Level::Warn,
             Self::Renewed { failures: 1.., .. } | Self::Connected { missing: Some(_), .. } => Level::Info,
