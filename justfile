@@ -34,6 +34,11 @@ demo *options: (install "python-demo node-demo") build
 demo-fencing: (install "python-build") build-cli build-python
     {{ python }} examples/fencing/run.py
 
+# What the log says of a day with two failovers
+[group('main')]
+demo-log: (install "python-build redis-server") build-python
+    {{ python }} examples/failover/run.py
+
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
 test: lint test-install build test-core test-servers test-wasm test-python test-node test-jvm test-api test-shipped test-cross test-interop test-demo test-timing
@@ -225,6 +230,7 @@ lint-python: (install "python-lint python-test python-demo") build-python
     cd ci/lint && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd examples/seckill && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd examples/fencing && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
+    cd examples/failover && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
 
 [group('lint')]
 lint-node: (install "node-lint")

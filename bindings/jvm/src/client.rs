@@ -141,6 +141,7 @@ impl Client {
                     }
                     undelivered.push_back(wire::lost(lease, reason, is_forgotten));
                 }
+                Event::Observed(line) => undelivered.push_back(wire::observed(&line)),
                 Event::Completed { request, result } => match state.requests.remove(&request) {
                     Some(tag) => undelivered.push_back(state.completed(tag, &result)),
                     None => self.give_back(result),

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use leasehold::host::{Error, ErrorKind, Kind, LostReason, Op, Options, ReleaseOutcome};
+use leasehold::host::{Error, ErrorKind, Kind, Level, LostReason, Op, Options, ReleaseOutcome};
 
 use crate::client::Client;
 
@@ -35,6 +35,8 @@ pub struct NativeOptions {
     pub tls_key_file: Option<String>,
     /// Whether to connect at the first use; then no event says how connecting went.
     pub lazy: bool,
+    /// The name of the level from which on lines for the log come.
+    pub log: Option<String>,
 }
 
 /// An error as plain data.
@@ -93,6 +95,8 @@ pub fn open(options: NativeOptions) -> NativeOpened {
         tls_cert_file: options.tls_cert_file,
         tls_key_file: options.tls_key_file,
         lazy: options.lazy,
+        log: options.log.as_deref().and_then(Level::parse),
+        observers: Vec::new(),
     });
     match opened {
         Ok(handle) => NativeOpened { handle, failure: None },

@@ -17,6 +17,7 @@
 //! | 9 | closed | |
 //! | 10 | lost | reason text, `u8`: 1 if nobody need release it |
 //! | 11 | forced | `u8`: 1 if it was held |
+//! | 12 | observed (number 0) | level and sentence as texts, then what it says by name: how many as `u32`, and of each the name as text and `u8` 0 and a text, or 1 and an `i64` |
 //!
 //! An error is kind, operation and message as texts, the lock (`u8` 1 and a
 //! text, or 0), a holder, why the lease was lost as text (empty: it was not), the server as text (empty: none), and
@@ -24,7 +25,7 @@
 
 use std::time::Duration;
 
-use leasehold::host::{Completion, Error, Holder, LostReason};
+use leasehold::host::{Completion, Error, Field, Holder, Line, LostReason};
 
 const CONNECTED: u8 = 1;
 const GRANTED: u8 = 2;
@@ -37,12 +38,36 @@ const HELD: u8 = 8;
 const CLOSED: u8 = 9;
 const LOST: u8 = 10;
 const FORCED: u8 = 11;
+const OBSERVED: u8 = 12;
 
 /// Says that a lease is lost, and whether nobody need release it.
 pub(crate) fn lost(lease: u64, reason: LostReason, is_forgotten: bool) -> Vec<u8> {
     let mut out = Event::new(LOST, lease);
     out.text(reason.as_str());
     out.0.push(u8::from(is_forgotten));
+    out.0
+}
+
+/// Something for the log.
+pub(crate) fn observed(line: &Line) -> Vec<u8> {
+    let mut out = Event::new(OBSERVED, 0);
+    out.text(line.level().as_str());
+    out.text(&line.to_string());
+    let fields = line.fields();
+    out.u32(u32::try_from(fields.len()).unwrap_or_default());
+    for (name, field) in fields {
+        out.text(name);
+        match field {
+            Field::Text(text) => {
+                out.0.push(0);
+                out.text(&text);
+            }
+            Field::Number(number) => {
+                out.0.push(1);
+                out.optional(Some(number));
+            }
+        }
+    }
     out.0
 }
 

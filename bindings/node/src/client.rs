@@ -5,12 +5,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leasehold::host::{Acquire, Completion, Error, Event, Holder, Host, Lease, LostReason, Op, Pending};
+use leasehold::host::{Acquire, Completion, Error, Event, Holder, Host, Lease, Line, LostReason, Op, Pending};
 use napi::bindgen_prelude::{ClassInstance, Either, Env, Float64ArraySlice, Function, JavaScriptClassExt};
 use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi_derive::napi;
 
 use crate::failure::{NativeFailure, NativeHolder, milliseconds};
+use crate::observation::NativeObservation;
 use crate::options::ClientOptions;
 use crate::rows::{self, WIDTH};
 
@@ -25,6 +26,8 @@ pub struct NativeClient {
     failures: RefCell<VecDeque<Error>>,
     /// The holders of rows, until JavaScript takes them.
     holders: RefCell<VecDeque<Holder>>,
+    /// What was observed, until JavaScript takes it.
+    lines: RefCell<VecDeque<Box<Line>>>,
     /// Leases that JavaScript may ask about: granted and not given back. Those that were lost and
     /// are forgotten stay until JavaScript has forgotten them too, as the engine answers by them.
     leases: RefCell<HashMap<u64, Arc<Lease>>>,
@@ -77,6 +80,7 @@ impl NativeClient {
             events: RefCell::default(),
             failures: RefCell::default(),
             holders: RefCell::default(),
+            lines: RefCell::default(),
             leases: RefCell::default(),
             releasing: RefCell::default(),
         }
@@ -225,6 +229,13 @@ impl NativeClient {
         Some(NativeHolder::from(&holder))
     }
 
+    /// What the next row says that something was observed; its words are made only if they are wanted.
+    #[napi(catch_unwind)]
+    pub fn next_observation(&self, is_wanted: bool) -> Option<NativeObservation> {
+        let line = self.lines.borrow_mut().pop_front()?;
+        is_wanted.then(|| NativeObservation::from(&*line))
+    }
+
     /// Keeps what a row has no room for.
     fn keep(&self, event: Event) {
         if let Event::Completed { request, .. } = &event {
@@ -258,6 +269,7 @@ impl NativeClient {
                 self.leases.borrow_mut().remove(&lease);
             }
             Event::Lost { .. } => {}
+            Event::Observed(line) => self.lines.borrow_mut().push_back(line),
             Event::Completed { .. } => {}
         }
     }

@@ -10,5 +10,6 @@
 
 mod client;
 mod failure;
+mod observation;
 mod options;
 mod rows;

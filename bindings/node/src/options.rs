@@ -1,6 +1,6 @@
 //! The options of a client, as JavaScript gives them.
 
-use leasehold::host::Options;
+use leasehold::host::{Level, Options};
 use napi_derive::napi;
 
 /// What `connect` or `redlock` was given; what is left out has the core's default.
@@ -34,6 +34,9 @@ impl From<ClientOptions> for Options {
             tls_cert_file: options.tls_cert_file,
             tls_key_file: options.tls_key_file,
             lazy: options.lazy.unwrap_or(false),
+            // A listener may come at any time.
+            log: Some(Level::Info),
+            observers: Vec::new(),
         }
     }
 }

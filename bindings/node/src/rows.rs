@@ -9,10 +9,12 @@
 //! | state | request | 1 if held, else 0 | permits that are free, −1 if none is held or the lock has none |
 //! | forced | request | 1 if it was held, else 0 | – |
 //! | lost | lease | index of the reason | 1 if nobody need release it, else 0 |
+//! | observed | – | – | – |
 //!
 //! All ids and tokens are below 2^53. A row that is refused or failed has its
 //! error in the queue that `nextFailure` takes from, in the rows' order, and a
-//! state that is held has its holder in that of `nextHolder`.
+//! state that is held has its holder in that of `nextHolder`. What was observed is
+//! in that of `nextObservation`.
 
 use leasehold::host::{Completion, ErrorKind, Event, Kind, LockState, LostReason, ReleaseOutcome};
 use napi_derive::napi;
@@ -32,6 +34,7 @@ const CLOSED: u8 = 6;
 const FAILED: u8 = 7;
 const LOST: u8 = 8;
 const FORCED: u8 = 9;
+const OBSERVED: u8 = 10;
 
 /// The words and numbers that rows are made of, told to JavaScript once.
 #[napi(object, object_from_js = false)]
@@ -61,6 +64,7 @@ pub fn vocabulary() -> Vocabulary {
         "failed",
         "lost",
         "forced",
+        "observed",
     ];
     Vocabulary {
         width: WIDTH as u32,
@@ -99,6 +103,7 @@ pub(crate) fn row(event: &Event) -> Row {
             reason_index(*reason),
             f64::from(*is_forgotten),
         ],
+        Event::Observed(_) => [OBSERVED.into(), 0.0, 0.0, 0.0],
     }
 }
 

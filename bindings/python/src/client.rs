@@ -4,9 +4,9 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::host::{Acquire, Completion, Event, Host, Op, Options};
+use leasehold::host::{Acquire, Completion, Event, Host, Level, Op, Options};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyDict, PyList};
 
 use crate::bell::Bell;
 use crate::convert;
@@ -28,6 +28,12 @@ type Completed<'py> = (u64, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>
 /// A lease's number with the reason of its loss.
 type Lost = (u64, &'static str);
 
+/// Something for the log: its level, its text, and what it says by name.
+type Line<'py> = (&'static str, String, Bound<'py, PyDict>);
+
+/// What `drain` gives.
+type Drained<'py> = (Vec<Completed<'py>>, Vec<Lost>, Vec<Line<'py>>);
+
 #[pymethods]
 impl Client {
     /// The number of the request that `new` makes: the first connection.
@@ -37,7 +43,7 @@ impl Client {
     #[new]
     #[pyo3(signature = (
         *, url, primaries, lease_ms, command_timeout_ms, connect_timeout_ms, retry_interval_ms, key_prefix,
-        tls_ca_file, tls_cert_file, tls_key_file, lazy
+        tls_ca_file, tls_cert_file, tls_key_file, lazy, log
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments, checked by the type stub")]
     fn new(
@@ -53,6 +59,7 @@ impl Client {
         tls_cert_file: Option<String>,
         tls_key_file: Option<String>,
         lazy: bool,
+        log: Option<&str>,
     ) -> PyResult<Self> {
         let options = Options {
             url,
@@ -66,6 +73,8 @@ impl Client {
             tls_cert_file,
             tls_key_file,
             lazy,
+            log: log.and_then(Level::parse),
+            observers: Vec::new(),
         };
         let bell = Arc::new(Bell::new()?);
         let rung = Arc::clone(&bell);
@@ -81,13 +90,13 @@ impl Client {
         Ok(self.bell.fd()?)
     }
 
-    /// Takes what has happened: results of submitted requests, and lost leases.
-    fn drain<'py>(&self, py: Python<'py>) -> PyResult<(Vec<Completed<'py>>, Vec<Lost>)> {
+    /// Takes what has happened: results of submitted requests, lost leases, and lines for the log.
+    fn drain<'py>(&self, py: Python<'py>) -> PyResult<Drained<'py>> {
         let mut events = Vec::new();
         self.bell.silence();
         self.host.drain(&mut events);
         let mut completed = Vec::with_capacity(events.len());
-        let mut lost = Vec::new();
+        let (mut lost, mut lines) = (Vec::new(), Vec::new());
         for event in events {
             match event {
                 Event::Completed {
@@ -104,9 +113,10 @@ impl Client {
                     completed.push((request, None, Some(exception.into_any())));
                 }
                 Event::Lost { lease, reason, .. } => lost.push((lease, reason.as_str())),
+                Event::Observed(line) => lines.push(convert::line(py, &line)?),
             }
         }
-        Ok((completed, lost))
+        Ok((completed, lost, lines))
     }
 
     /// Makes `fd` readable once, for a thread that should look up.

@@ -1,10 +1,10 @@
 //! Results and errors of the core, as Python objects.
 
-use leasehold::host::{Completion, Error, ErrorKind, Kind, LostReason};
+use leasehold::host::{Completion, Error, ErrorKind, Field, Kind, Line, LostReason};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyBool;
+use pyo3::types::{PyBool, PyDict};
 
 use crate::lease::Lease;
 
@@ -49,6 +49,18 @@ pub(crate) fn completion(py: Python<'_>, completion: Completion) -> PyResult<Bou
             py.None().into_bound(py)
         }
     })
+}
+
+/// A line of the log: its level, its text, and what it says by name.
+pub(crate) fn line<'py>(py: Python<'py>, line: &Line) -> PyResult<(&'static str, String, Bound<'py, PyDict>)> {
+    let fields = PyDict::new(py);
+    for (name, field) in line.fields() {
+        match field {
+            Field::Text(text) => fields.set_item(name, text)?,
+            Field::Number(number) => fields.set_item(name, number)?,
+        }
+    }
+    Ok((line.level().as_str(), line.to_string(), fields))
 }
 
 /// Makes the package's exception for an error; the package says how.

@@ -20,6 +20,7 @@ mod handle;
 #[cfg(feature = "native")]
 mod inbox;
 mod leases;
+mod observing;
 mod outbox;
 mod requests;
 #[cfg(feature = "native")]

@@ -36,6 +36,7 @@ pub use self::pending::Pending;
 pub use crate::engine::{Driven, Place, Server};
 #[cfg(target_family = "wasm")]
 pub use crate::given::{Given, give};
+pub use crate::observe::{Field, Level, Line};
 pub use crate::port::{Completion, Event, Lease, Released};
 pub use crate::process::Process;
 pub use crate::settings::Options;

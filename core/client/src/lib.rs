@@ -56,6 +56,7 @@ mod errors;
 #[cfg(target_family = "wasm")]
 mod given;
 pub mod host;
+pub mod observe;
 #[cfg(feature = "native")]
 mod park;
 mod port;

@@ -169,7 +169,7 @@ impl Port {
             .position(|event| matches!(event, Event::Completed { request, .. } if *request == wanted))?;
         match queue.remove(position) {
             Event::Completed { result, .. } => Some(result),
-            Event::Lost { .. } => None,
+            Event::Lost { .. } | Event::Observed(_) => None,
         }
     }
 

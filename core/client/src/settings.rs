@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leasehold_protocol::{Error, ErrorKind, KeyPrefix, LeaseDuration, LockName, Operation, shown};
 
+use crate::observe::{Level, Observer};
 use crate::target::{Scheme, Target};
 use crate::tls::{TlsFiles, shown_path};
 use crate::world::World;
@@ -39,6 +40,11 @@ pub struct Options {
     pub tls_key_file: Option<String>,
     /// Connect at the first use, not before: see [`Host::open`](crate::host::Host::open).
     pub lazy: bool,
+    /// Lines of this level and above come as [`Event::Observed`](crate::host::Event::Observed), for
+    /// the host's log; with `Debug` each grant and release too, which costs time. Default: none.
+    pub log: Option<Level>,
+    /// Who else is told what happens, on the engine's thread. Default: nobody.
+    pub observers: Vec<Arc<dyn Observer>>,
 }
 
 impl std::fmt::Debug for Options {
@@ -56,12 +62,13 @@ impl std::fmt::Debug for Options {
             .field("tls_cert_file", &self.tls_cert_file.as_deref().map(shown_path))
             .field("tls_key_file", &self.tls_key_file.as_deref().map(shown_path))
             .field("lazy", &self.lazy)
+            .field("log", &self.log)
+            .field("observers", &self.observers.len())
             .finish()
     }
 }
 
 /// Options that were checked.
-#[cfg_attr(test, derive(Debug))]
 pub(crate) struct Settings {
     /// The server, or the primaries that vote.
     pub(crate) targets: Vec<Target>,
@@ -72,6 +79,8 @@ pub(crate) struct Settings {
     pub(crate) lazy: bool,
     /// What is around the client.
     pub(crate) world: World,
+    pub(crate) log: Option<Level>,
+    pub(crate) observers: Vec<Arc<dyn Observer>>,
     key_prefix: KeyPrefix,
 }
 
@@ -118,6 +127,8 @@ impl Settings {
             retry_interval,
             lazy: options.lazy,
             world: World::default(),
+            log: options.log,
+            observers: options.observers,
             key_prefix: KeyPrefix::parse(&options.key_prefix.unwrap_or_default())?,
         })
     }
@@ -232,7 +243,7 @@ mod tests {
     }
 
     fn refusal(options: Options) -> ErrorKind {
-        Settings::check(options).unwrap_err().kind()
+        Settings::check(options).err().unwrap().kind()
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl Client {
     fn result(&mut self, wanted: u64) -> Result<Completion, Error> {
         match self.event(|event| matches!(event, Event::Completed { request, .. } if *request == wanted)) {
             Event::Completed { result, .. } => result,
-            Event::Lost { .. } => unreachable!(),
+            Event::Lost { .. } | Event::Observed(_) => unreachable!(),
         }
     }
 
@@ -180,7 +180,7 @@ fn a_batch_of_completions_has_one_wake_up() {
         .iter()
         .map(|event| match event {
             Event::Completed { request, .. } => *request,
-            Event::Lost { .. } => panic!("{event:?}"),
+            Event::Lost { .. } | Event::Observed(_) => panic!("{event:?}"),
         })
         .collect();
     answered.sort_unstable();
@@ -253,7 +253,7 @@ fn a_lost_lease_is_told_once_also_when_it_was_granted_to_a_blocking_caller() {
     };
     match client.event(|event| matches!(event, Event::Lost { .. })) {
         Event::Lost { lease: id, reason, .. } => assert_eq!((id, reason), (lease.id(), LostReason::Expired)),
-        Event::Completed { .. } => unreachable!(),
+        Event::Completed { .. } | Event::Observed(_) => unreachable!(),
     }
     assert_eq!(lease.lost_reason(), Some(LostReason::Expired));
     // The engine has forgotten it; its object knows what became of it.
@@ -373,7 +373,7 @@ fn a_closed_host_answers_closed() {
     client.host.close_blocking();
     match client.event(|event| matches!(event, Event::Lost { .. })) {
         Event::Lost { lease: id, reason, .. } => assert_eq!((id, reason), (lease.id(), LostReason::Closed)),
-        Event::Completed { .. } => unreachable!(),
+        Event::Completed { .. } | Event::Observed(_) => unreachable!(),
     }
     assert!(matches!(client.run(Op::Close), Ok(Completion::Closed)));
     let ops = [

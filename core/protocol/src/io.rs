@@ -10,6 +10,7 @@ use crate::ids::{CallId, LeaseId, NodeId, Ticket, Verb};
 use crate::instant::Instant;
 use crate::kinds::Invocation;
 use crate::links::Links;
+use crate::observed::{Detail, Observed};
 use crate::owner::{Entropy, OwnerId};
 use crate::step::Step;
 use crate::timers::{Timer, Timers};
@@ -31,6 +32,9 @@ pub(crate) struct Io {
     /// What follows from the input, to be handed on in this order; after what has just been added.
     steps: VecDeque<Step>,
     added: Vec<Step>,
+    /// How much those who watch want to know, and what they were not told yet.
+    detail: Detail,
+    observed: VecDeque<Observed>,
     #[cfg(feature = "defects")]
     defect: Option<Defect>,
 }
@@ -50,6 +54,8 @@ impl Io {
             outbox: VecDeque::new(),
             steps: VecDeque::new(),
             added: Vec::new(),
+            detail: Detail::Nothing,
+            observed: VecDeque::new(),
             #[cfg(feature = "defects")]
             defect: None,
         }
@@ -183,6 +189,24 @@ impl Io {
     #[cfg(any(test, feature = "transitions"))]
     pub(crate) fn steps(&self) -> &[Step] {
         &self.added
+    }
+
+    /// From now on those who watch are told so much.
+    pub(crate) const fn set_detail(&mut self, detail: Detail) {
+        self.detail = detail;
+    }
+
+    /// Those who watch so closely are told; nothing is computed if nobody does.
+    pub(crate) fn observe(&mut self, detail: Detail, observed: impl FnOnce(&Self) -> Observed) {
+        if self.detail >= detail {
+            let observed = observed(self);
+            self.observed.push_back(observed);
+        }
+    }
+
+    /// The next thing that they are told.
+    pub(crate) fn next_observed(&mut self) -> Option<Observed> {
+        self.observed.pop_front()
     }
 
     /// A call's bytes are about to go to the socket.

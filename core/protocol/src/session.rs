@@ -21,6 +21,7 @@ use crate::locks::Locks;
 use crate::machines::holds::{self, Hold};
 use crate::machines::inspections::Question;
 use crate::name::LockName;
+use crate::observed::{Detail, Observed};
 use crate::owner::Entropy;
 use crate::reply::{CallError, Reply};
 use crate::subject::Subject;
@@ -46,6 +47,11 @@ impl Session {
     /// Makes one call do less than it does for users, so that a simulator meets the limits.
     pub const fn set_limits(&mut self, limits: Limits) {
         self.members.io_mut().set_limits(limits);
+    }
+
+    /// Tells those who watch so much, by [`Session::poll_observed`]; nothing at first.
+    pub const fn set_detail(&mut self, detail: Detail) {
+        self.members.io_mut().set_detail(detail);
     }
 
     /// Wants a lock. Completes with [`Outcome::Granted`], [`Outcome::NotGranted`]
@@ -388,6 +394,12 @@ impl Session {
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.members.next_event()
+    }
+
+    /// The next thing for those who watch. Drain it before the events, of which it says more.
+    #[must_use]
+    pub fn poll_observed(&mut self) -> Option<Observed> {
+        self.members.io_mut().next_observed()
     }
 
     /// When to call [`Session::on_timeout`] if nothing else happens before; `None`

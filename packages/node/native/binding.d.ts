@@ -46,6 +46,8 @@ export declare class NativeClient {
   nextFailure(): NativeFailure | null;
   /** Who holds the lock of the next row that says it is held. */
   nextHolder(): NativeHolder | null;
+  /** What the next row says that something was observed; its words are made only if they are wanted. */
+  nextObservation(isWanted: boolean): NativeObservation | null;
 }
 
 /** What `connect` or `redlock` was given; what is left out has the core's default. */
@@ -94,6 +96,13 @@ export interface NativeHolder {
   owner: string;
   /** What is left of the holder's lease; absent if its record has no TTL. */
   remainingMs?: number;
+}
+
+/** Something for those who listen: a sentence, and what it says by name. */
+export interface NativeObservation {
+  level: string;
+  message: string;
+  fields: Record<string, string | number>;
 }
 
 /**

@@ -1,3 +1,4 @@
+import type { EventEmitter } from 'node:events';
 import { count, lockName, object, oneServer, severalPrimaries } from './arguments.js';
 import type { CallOptions, UsingOptions } from './call-options.js';
 import { Engine } from './engine.js';
@@ -5,6 +6,7 @@ import { InvalidArgumentError, type Operation } from './errors.js';
 import { addressOf, multiAddress, type NamedKind, permitsAddress } from './kinds.js';
 import type { Lease } from './lease.js';
 import { Lock } from './lock.js';
+import type { ClientEvents } from './observations.js';
 import type { AcquireOptions, ConnectOptions, LockOptions } from './options.js';
 import { ReadWriteLock } from './read-write-lock.js';
 import { Semaphore } from './semaphore.js';
@@ -65,6 +67,16 @@ export class Client {
   /** @internal */
   constructor(engine: Engine) {
     this.#engine = engine;
+  }
+
+  /**
+   * Tells of losses, failing renewals and lost connections, for a log:
+   * `client.events.on('disconnected', ({ message }) => console.warn(message))`.
+   * Nothing is computed for what nobody listens to, and listeners do not keep
+   * the process alive.
+   */
+  get events(): EventEmitter<ClientEvents> {
+    return this.#engine.observations.emitter;
   }
 
   /**

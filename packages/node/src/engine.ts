@@ -8,6 +8,7 @@ import type { Holder, LostReason } from './errors.js';
 import type { Hold } from './hold.js';
 import { Failure, Inbox, REASONS, type Settle } from './inbox.js';
 import { type NativeClient, native } from './native.js';
+import { Observations } from './observations.js';
 import type { ConnectOptions, LockOptions } from './options.js';
 
 /** How a release ended: see `Lease.release`. */
@@ -33,11 +34,14 @@ const dropped = new FinalizationRegistry<Inbox>((inbox) => inbox.dropped());
 
 /** A client, as long as anybody has something of it: itself, a lock object or a lease. */
 export class Engine {
+  /** What those hear who listen to the client. */
+  readonly observations = new Observations();
   readonly #inbox: Inbox;
   #closed: Promise<void> | undefined;
 
   private constructor(inbox: Inbox) {
     this.#inbox = inbox;
+    inbox.tellObservations(this.observations);
   }
 
   /** Connects, unless that is for the first use. Rejects with the error of connecting. */

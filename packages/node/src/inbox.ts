@@ -14,6 +14,7 @@ import { closeAtExit, forgetAtExit } from './exit.js';
 import type { Hold } from './hold.js';
 import { type ClientOptions, type NativeClient, type NativeFailure, type NativeHolder, native } from './native.js';
 import { NumberTable } from './number-table.js';
+import type { Observations } from './observations.js';
 
 /** A refusal or an error, before the class of its kind is made. */
 export class Failure {
@@ -48,6 +49,7 @@ const REFUSED = vocabulary.codes.indexOf('refused');
 const STATE = vocabulary.codes.indexOf('state');
 const FAILED = vocabulary.codes.indexOf('failed');
 const LOST = vocabulary.codes.indexOf('lost');
+const OBSERVED = vocabulary.codes.indexOf('observed');
 
 export const REASONS = vocabulary.reasons as LostReason[];
 
@@ -63,6 +65,8 @@ export class Inbox {
   readonly #holds = new NumberTable<Hold>();
   /** Tells the native library of holds that were lost, are forgotten, and are garbage now. */
   readonly #lapsed = new FinalizationRegistry<number>((lease) => this.native.forget(lease));
+  /** Its engine's: weak, as the client's listeners may refer to the client. */
+  #observations: WeakRef<Observations> | undefined;
   #isOpen = true;
   #isDropped = false;
   #hasWarned = false;
@@ -78,6 +82,11 @@ export class Inbox {
     const listener = new Listener();
     const client = native.open(options, () => listener.inbox?.drain());
     return 'drain' in client ? new Inbox(client, listener) : new Failure(client, false);
+  }
+
+  /** Whom to tell what is observed. */
+  tellObservations(observations: Observations): void {
+    this.#observations = new WeakRef(observations);
   }
 
   /** It is connected: from now on the client is closed when the process ends. */
@@ -145,6 +154,12 @@ export class Inbox {
       if (hold === undefined) return;
       if (b === 1) this.#lapsed.register(hold, id);
       hold.onLost(REASONS[a] as LostReason, b === 1);
+      return;
+    }
+    if (code === OBSERVED) {
+      const observations = this.#observations?.deref();
+      const observation = this.native.nextObservation(observations?.isHeard ?? false);
+      if (observation) observations?.tell(observation);
       return;
     }
     const failure = code === FAILED || code === REFUSED ? this.#nextFailure(code === REFUSED) : undefined;

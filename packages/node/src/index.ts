@@ -23,6 +23,7 @@ export {
 } from './errors.js';
 export type { Lease } from './lease.js';
 export type { Lock } from './lock.js';
+export type { ClientEvents, Observation } from './observations.js';
 export type {
   AcquireOptions,
   ConnectOptions,

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 
 type Binding = typeof import('../native/binding');
 
-export type { ClientOptions, NativeClient, NativeFailure, NativeHolder } from '../native/binding';
+export type { ClientOptions, NativeClient, NativeFailure, NativeHolder, NativeObservation } from '../native/binding';
 
 /** `linux-x64-gnu` and the like, as the build names its file. */
 function target(): string {

@@ -41,7 +41,7 @@ def test_leases_that_lapse_do_not_pile_up(listens: bool) -> None:
                 pass
         assert client._connection.holds.all() == []
         assert len(client._connection.watched) == 0
-        assert client._connection.native.drain() == ([], [])
+        assert client._connection.native.drain() == ([], [], [])
 
 
 async def test_leases_that_lapse_do_not_pile_up_in_asyncio() -> None:

@@ -107,7 +107,7 @@ class Threads:
 
     def tables(self) -> dict[str, Sized]:
         client = self._client
-        completed, lost = client._connection.native.drain()
+        completed, lost, _ = client._connection.native.drain()
         return {
             "holds": client._connection.holds.all(),
             "watched": client._connection.watched,
@@ -168,7 +168,7 @@ class Tasks:
 
     def tables(self) -> dict[str, Sized]:
         client, mailbox = self._client, self._client._connection.mailbox
-        completed, lost = client._connection.native.drain()
+        completed, lost, _ = client._connection.native.drain()
         return {
             "holds": client._connection.holds.all(),
             "watched": client._connection.watched,

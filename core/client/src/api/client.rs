@@ -1,7 +1,6 @@
 //! The client: options, connecting, closing.
 
 use std::path::Path;
-#[cfg(feature = "simulation")]
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use super::convert::millis;
 use super::kinds::{self, ReadWriteLock, Semaphore};
 use super::lock::{self, Lock};
 use crate::host::{Host, Kind, Op, Options};
+use crate::observe::Observer;
 #[cfg(feature = "simulation")]
 use crate::world::{Simulated, World};
 
@@ -242,6 +242,14 @@ impl Builder {
     /// cannot work with.
     pub fn lazy(mut self) -> Self {
         self.options.lazy = true;
+        self
+    }
+
+    /// Tells `observer` what happens to this client: waits, grants, renewals, losses,
+    /// connections. May be called several times, for several observers. Default: nobody,
+    /// and then nothing is computed.
+    pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
+        self.options.observers.push(Arc::new(observer));
         self
     }
 

@@ -13,6 +13,7 @@ use leasehold_protocol::{
 use super::arrived::{Arrived, Awaited};
 use super::connecting::Connecting;
 use super::leases::Leases;
+use super::observing::Observing;
 use super::outbox::Outbox;
 use super::requests::Requests;
 use crate::errors::closed;
@@ -36,6 +37,8 @@ pub(super) struct Engine {
     leases: Leases,
     connecting: Connecting,
     closing: Option<Closing>,
+    /// `None` if nobody watches.
+    observing: Option<Box<Observing>>,
 }
 
 struct Closing {
@@ -64,18 +67,24 @@ impl Engine {
             First::IsAwaited => vec![Sink::Queue(CONNECT)],
             First::IsAtUse | First::WasMade => Vec::new(),
         };
+        let mut session = Session::new(config, settings.world.entropy());
+        let observing = Observing::of(settings, port.generation());
+        if let Some(observing) = &observing {
+            session.set_detail(observing.detail());
+        }
         Self {
             settings: Arc::clone(settings),
             port: Arc::clone(port),
             commands,
             transport,
-            session: Session::new(config, settings.world.entropy()),
+            session,
             arrived: Arrived::default(),
             outbox: Outbox::new(Arc::clone(port)),
             requests: Requests::default(),
             leases: Leases::default(),
             connecting: Connecting::Tried(connecting),
             closing: None,
+            observing,
         }
     }
 
@@ -125,6 +134,9 @@ impl Engine {
     }
 
     fn saw(&mut self, seen: Seen, now: Instant) {
+        if let Some(observing) = &mut self.observing {
+            observing.saw(&seen, now);
+        }
         match seen {
             Seen::Opened(node, lane) => self.session.on_lane_opened(node, lane, now),
             Seen::Closed(node, lane, cause) => self.session.on_lane_closed(node, lane, &cause, now),
@@ -161,6 +173,7 @@ impl Engine {
                 self.transport.set_in_use(!session.is_empty());
                 self.transport.flush(now, &mut |call| session.on_sent(call, now));
             }
+            self.hand_observations_on();
             let mut tells = false;
             while let Some(event) = self.session.poll_event() {
                 tells = true;
@@ -179,13 +192,32 @@ impl Engine {
             Told::Renewed { lease, deadline } => self.leases.renewed(lease, deadline),
             Told::Lost { lease, reason } => {
                 let is_forgotten = !self.session.has_lease(lease);
-                self.outbox.tell(self.leases.lose(lease, reason, is_forgotten));
+                let object = self.observing.as_ref().and_then(|_| self.leases.get(lease).cloned());
+                let news = self.leases.lose(lease, reason, is_forgotten);
+                if let (Some(observing), Some(object), Some(_)) = (&mut self.observing, object, &news) {
+                    observing.lost(lease, &object, reason, self.settings.world.now());
+                }
+                self.outbox.tell(news);
             }
         }
     }
 
+    /// Tells those who watch what the session saw.
+    fn hand_observations_on(&mut self) {
+        let Some(observing) = &mut self.observing else { return };
+        observing.losses_are_told();
+        while let Some(observed) = self.session.poll_observed() {
+            observing.observed(observed, self.settings.world.now());
+        }
+    }
+
     fn completed(&mut self, ticket: Ticket, outcome: Outcome) {
-        let Some(request) = self.requests.complete(ticket) else {
+        let request = self.requests.complete(ticket);
+        if let Some(observing) = &mut self.observing {
+            let lease = request.as_ref().and_then(|request| request.lease);
+            observing.completed(ticket, &outcome, lease, self.settings.world.now());
+        }
+        let Some(request) = request else {
             // Its caller went away in the very burst that granted it.
             if let Outcome::Granted(grant) = outcome {
                 self.start(
@@ -270,6 +302,9 @@ impl Engine {
 
     /// Hands the results of this turn out.
     pub(super) fn deliver(&mut self) {
+        if let Some(observing) = &mut self.observing {
+            self.outbox.tell(observing.take_events());
+        }
         let unwanted = self.outbox.deliver();
         if !unwanted.is_empty() {
             for lease in unwanted {

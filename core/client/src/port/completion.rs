@@ -6,6 +6,7 @@ use leasehold_protocol::{Error, LockState, LostReason};
 
 use super::lease::Lease;
 use super::released::Released;
+use crate::observe::Line;
 
 /// How an operation ended well.
 #[derive(Clone, Debug)]
@@ -54,4 +55,6 @@ pub enum Event {
         /// Nobody need release it: see [`Lease::is_forgotten`].
         is_forgotten: bool,
     },
+    /// Something for the host's log, if [`Options::log`](crate::host::Options::log) asks for it.
+    Observed(Box<Line>),
 }

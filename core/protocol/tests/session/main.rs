@@ -16,6 +16,7 @@ mod holding;
 mod lanes;
 mod lapsing;
 mod losing;
+mod observing;
 mod operating;
 mod queueing;
 mod renewing;

@@ -50,6 +50,9 @@ Result: TypeAlias = Lease | Exception | Released | bool | State | None
 # A request that `drain()` brings, with its result or the exception to raise.
 Completed: TypeAlias = tuple[int, Result, Exception | None]
 
+# Something for the log: its level, its text, and what it says by name.
+Line: TypeAlias = tuple[str, str, dict[str, str | int]]
+
 # What a lock asks for, as `leasehold._settings` has it.
 class LockSettings(Protocol):
     @property
@@ -83,6 +86,7 @@ class Client:
         tls_cert_file: str | None,
         tls_key_file: str | None,
         lazy: bool,
+        log: str | None,
     ) -> Client: ...
     @property
     def fd(self) -> int: ...
@@ -91,6 +95,7 @@ class Client:
     ) -> tuple[
         list[Completed],
         list[tuple[int, LostReason]],
+        list[Line],
     ]: ...
     def ring(self) -> None: ...
     def cancel(self, request: int) -> None: ...

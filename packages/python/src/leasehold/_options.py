@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from os import PathLike, fspath
 from typing import TypeAlias
 
-from leasehold import _native
+from leasehold import _log, _native
 from leasehold._context import refuse_eventlet
 from leasehold._settings import Duration, flag, milliseconds, optional_milliseconds
 from leasehold._shown import is_unicode, type_of
@@ -42,6 +42,7 @@ def open_native(
         tls_cert_file=_path(cert, "tls_cert_file"),
         tls_key_file=_path(key, "tls_key_file"),
         lazy=flag(lazy, "lazy"),
+        log=_log.wanted_level(),
     )
 
 

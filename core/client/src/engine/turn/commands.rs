@@ -1,5 +1,7 @@
 //! What callers ask for, as the session is asked.
 
+use std::sync::Arc;
+
 use leasehold_protocol::{
     AcquireRequest, Context, Error, ErrorKind, Instant, LeaseId, LeaseTerms, Operation, Subject, Ticket,
 };
@@ -63,9 +65,15 @@ impl Engine {
 
     fn acquire(&mut self, acquire: AcquireRequest, asked: &mut Request, now: Instant) -> Ticket {
         self.note_length(acquire.lease);
-        asked.name = Some(self.settings.given_name(&acquire.name));
+        let name = self.settings.given_name(&acquire.name);
+        asked.name = Some(Arc::clone(&name));
         asked.lease = acquire.within;
-        self.session.acquire(acquire, now)
+        let kind = acquire.kind;
+        let ticket = self.session.acquire(acquire, now);
+        if let Some(observing) = &mut self.observing {
+            observing.asked(ticket, Some(kind), &name, now);
+        }
+        ticket
     }
 
     fn acquire_all(&mut self, all: Vec<AcquireRequest>, asked: &mut Request, now: Instant) -> Ticket {
@@ -73,10 +81,15 @@ impl Engine {
             .iter()
             .map(|acquire| self.settings.without_prefix(acquire.name.as_str()))
             .collect();
-        asked.name = Some(names.join(", ").into());
+        let name: Arc<str> = names.join(", ").into();
+        asked.name = Some(Arc::clone(&name));
         asked.lease = all.first().and_then(|acquire| acquire.within);
         all.iter().for_each(|acquire| self.note_length(acquire.lease));
-        self.session.acquire_all(all, now)
+        let ticket = self.session.acquire_all(all, now);
+        if let Some(observing) = &mut self.observing {
+            observing.asked(ticket, None, &name, now);
+        }
+        ticket
     }
 
     /// What is to be renewed more often than the client's lease hurries the connections.
@@ -120,6 +133,9 @@ impl Engine {
         match self.requests.cancel(request) {
             Some((ticket, request)) => {
                 self.session.cancel(ticket, now);
+                if let Some(observing) = &mut self.observing {
+                    observing.cancelled(ticket, now);
+                }
                 let release = request.filter(|request| request.operation == Operation::Release);
                 if let Some(lease) = release.and_then(|request| request.lease) {
                     self.leases.forget_released(lease);

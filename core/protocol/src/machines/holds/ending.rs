@@ -1,6 +1,7 @@
 //! How a hold ends: lost, released, or dropped with its client.
 
 use super::hold::{Hold, lost_error};
+use super::observing;
 use super::table::Holds;
 use super::watchdog;
 use crate::defects::Defect;
@@ -20,6 +21,7 @@ impl Holds {
         if !hold.watchdog_mut().lose(io, id, reason) {
             return;
         }
+        observing::lost(io, hold, reason, now);
         let lock = hold.lock();
         // A client that closes releases what it holds.
         let is_forgotten = !hold.plan().renewed && reason != LostReason::Closed;

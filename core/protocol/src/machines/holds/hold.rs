@@ -29,6 +29,8 @@ pub(crate) struct Hold {
     token: Option<Token>,
     /// The leases that were given and not released, outermost first.
     levels: Vec<LeaseId>,
+    /// When it was granted, as far as this client knows.
+    since: Instant,
     /// Others had it before, while its request waited.
     waited: bool,
     watchdog: Watchdog,
@@ -48,6 +50,7 @@ impl Hold {
             context: new.context,
             token: new.token,
             levels: Vec::new(),
+            since: now,
             waited: new.waited,
             extensions: Vec::new(),
             unresolved: new.unresolved,
@@ -75,6 +78,11 @@ impl Hold {
     /// Whether others had it before, while its request waited.
     pub(crate) const fn waited(&self) -> bool {
         self.waited
+    }
+
+    /// Since when it is held.
+    pub(super) const fn since(&self) -> Instant {
+        self.since
     }
 
     /// Why it was lost, if it was.

@@ -26,6 +26,7 @@ mod ending;
 mod extensions;
 mod hold;
 mod input;
+mod observing;
 mod reentry;
 mod renewing;
 mod table;
@@ -72,11 +73,12 @@ impl Holds {
                     hold.watchdog().renew_no_more(io, id);
                 }
             }
-            Input::RenewalDue(id) => self.renew(io, id, now),
+            Input::RenewalDue(id) => self.renewal_due(io, id, now),
             Input::Renewed(id, call, ttl, result) => self.renewed(io, id, call, ttl, &result, now),
             Input::RenewalOverdue(id, call) => {
                 let hold = self.hold_mut(id);
                 if let Some(hold) = hold.filter(|hold| hold.watchdog().is_renewed_by(call)) {
+                    observing::renewal_failed(io, hold, None, now);
                     hold.watchdog_mut().failed(io, id, None, now);
                 }
             }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::extensions::{Aim, Extension};
+use super::observing;
 use super::table::Holds;
 use crate::calls::InFlight;
 use crate::defects::Defect;
@@ -132,6 +133,13 @@ impl Holds {
         }
     }
 
+    pub(super) fn renewal_due(&mut self, io: &mut Io, id: HoldId, now: Instant) {
+        self.renew(io, id, now);
+        if let Some(hold) = self.get(id) {
+            observing::renewal_has_to_wait(io, hold, now);
+        }
+    }
+
     pub(super) fn renewed(
         &mut self,
         io: &mut Io,
@@ -149,6 +157,7 @@ impl Holds {
         match result.as_ref().ok().and_then(parse_record) {
             Some(Record::Mine { .. }) => {
                 let Some(sent) = in_flight.sent else { return };
+                observing::renewed(io, hold, sent, now);
                 hold.watchdog_mut().confirmed(sent, ttl);
                 let deadline = hold.deadline();
                 for lease in hold.levels() {
@@ -169,6 +178,7 @@ impl Holds {
                 self.refuse_extensions(io, id, result);
                 if let Some(hold) = self.hold_mut(id) {
                     let why = result.as_ref().err().map(in_words);
+                    observing::renewal_failed(io, hold, why.as_deref(), now);
                     hold.watchdog_mut().failed(io, id, why, now);
                 }
             }

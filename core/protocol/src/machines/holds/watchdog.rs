@@ -114,6 +114,16 @@ impl Watchdog {
         self.record_until.max(self.wanted_until)
     }
 
+    /// How many renewals in a row failed.
+    pub(super) const fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Whether a renewal is under way.
+    pub(super) const fn is_renewing(&self) -> bool {
+        self.renewal.is_some()
+    }
+
     /// Why the last renewal failed, if that is known.
     pub(super) fn failure(&self) -> Option<&str> {
         self.failure.as_deref()

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Answered;
+use super::observing;
 use super::table::Waiters;
 use super::verdict::Verdict;
 use crate::defects::Defect;
@@ -39,6 +40,7 @@ impl Waiters {
         request.resolved(call, was_cut);
         let (lock, is_current, is_answer) = (request.lock(), request.is_trying_by(call), result.is_ok());
         let verdict = Verdict::of(result, request, (in_flight, ttl), io, now);
+        observing::answered(io, request, in_flight, &verdict, now);
         if is_answer {
             self.with_queue(lock, |queue| queue.answered(now));
         }
@@ -195,6 +197,7 @@ impl Waiters {
             return;
         };
         if request.is_trying_by(call) {
+            observing::overdue(io, request, call, now);
             if request.is_once() {
                 self.give_up(io, holds, ticket, now);
             } else {

@@ -8,6 +8,7 @@ mod attempts;
 mod drawing;
 mod ends;
 mod input;
+mod observing;
 mod queue;
 mod refusal;
 mod request;

@@ -232,7 +232,7 @@ def _wait_connected(native: _native.Client) -> None:
             poller.poll()
         else:
             hub.wait(hub.loop.io(native.fd, READABLE))
-        completed, _ = native.drain()
+        completed, _, _ = native.drain()
         for request, _, error in completed:
             if request == _native.Client.CONNECT:
                 if error is not None:

@@ -1,7 +1,8 @@
-"""How what has happened comes from the engine: lost leases, and what greenlets wait for."""
+"""How what has happened comes from the engine: lost leases, what greenlets wait for, and the log."""
 
 from __future__ import annotations
 
+import contextlib
 import select
 import sys
 import threading
@@ -9,7 +10,7 @@ from collections import deque
 from itertools import starmap
 from typing import Generic, TypeVar
 
-from leasehold import _native
+from leasehold import _log, _native
 from leasehold._endings import LostReason
 from leasehold._threads.greenlets import Waits
 from leasehold._watchlist import Watched, Watchlist
@@ -18,7 +19,7 @@ L = TypeVar("L", bound=Watched)
 
 
 class Events(Generic[L]):
-    """Passes a client's losses on, in a daemon thread that starts when somebody listens.
+    """Passes a client's losses on, in a daemon thread that starts when somebody listens: a lease, or a log.
 
     The thread waits in `poll` on a file descriptor: it holds no lock and no native
     frame there, so that it may be cut off at the end of the process.
@@ -30,7 +31,8 @@ class Events(Generic[L]):
         self._thread: threading.Thread | None = None
         self._stopped = False
         self._mutex = threading.Lock()
-        self._taken: deque[tuple[list[_native.Completed], list[tuple[int, LostReason]]]] = deque()
+        self._taken: deque[tuple[list[_native.Completed], list[tuple[int, LostReason]], list[_native.Line]]] = deque()
+        self._is_logged = _log.wanted_level() is not None
         self._is_inherited = False
         self.waits = Waits(native, self._hear)
         """Those of greenlets, whose results come with the losses."""
@@ -39,20 +41,36 @@ class Events(Generic[L]):
         """Tells the lease when it is lost."""
         with self._mutex:
             self._watched.add(lease)
-            if self._thread is None and not self._stopped:
-                self._thread = threading.Thread(target=self._run, name="leasehold-events", daemon=True)
-                self._thread.start()
+            self._start()
+
+    def watch_for_log(self) -> None:
+        """Something is held and renewed from now on: what becomes of it is to be in the log when it happens.
+
+        With gevent that has to wait for the next greenlet that waits: to start a thread may switch greenlets.
+        """
+        if self._is_logged and self._thread is None and "gevent" not in sys.modules:
+            # At the end of the process no thread can be started any more, and nobody reads its log.
+            with self._mutex, contextlib.suppress(RuntimeError):
+                self._start()
 
     def drop_unheard(self) -> None:
         """Drops what nobody listens to, so that it does not pile up."""
         with self._mutex:
             if self._thread is None and not self._watched:
-                self._take()
+                _log.write(self._take()[1])
 
     def deliver(self) -> None:
         """Passes on what has happened, in the calling thread."""
-        for lease in self._take():
+        leases, lines = self._take()
+        _log.write(lines)
+        for lease in leases:
             lease._on_lost()
+
+    def _start(self) -> None:
+        if self._thread is None and not self._stopped:
+            thread = threading.Thread(target=self._run, name="leasehold-events", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def stop(self) -> None:
         """Ends the thread. It is waited for a moment only, as it may run a callback."""
@@ -67,27 +85,32 @@ class Events(Generic[L]):
         self._is_inherited = True
         self.waits.stop_listening()
 
-    def _take(self) -> list[L]:
-        """Takes what has happened. Gives the lost leases, which nobody was told of yet."""
-        if self._is_inherited:
-            return []
+    def _take(self) -> tuple[list[L], list[_native.Line]]:
+        """Takes what has happened. Gives the lost leases and the lines of the log, which nobody was told of yet."""
         leases: list[L] = []
+        log: list[_native.Line] = []
+        if self._is_inherited:
+            return leases, log
         try:
             # Ctrl-C may strike between any two steps, but not within this one: nothing that was taken may be lost.
             self._taken.extend(starmap(self._native.drain, [()]))
             while self._taken:
-                completed, lost = self._taken[0]
+                completed, lost, lines = self._taken[0]
                 self.waits.answer(completed)
                 leases += self._watched.take(lost)
+                log += lines
                 self._taken.popleft()
         except BaseException:
             self._native.ring()
             raise
-        return leases
+        return leases, log
 
     def _hear(self) -> None:
         """The same in a hub of gevent, which calls back nobody who may wait."""
-        for lease in self._take():
+        leases, lines = self._take()
+        if lines:
+            sys.modules["gevent"].spawn(_log.write, lines)
+        for lease in leases:
             sys.modules["gevent"].spawn(lease._on_lost)
 
     def _run(self) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from leasehold import _native
+from leasehold import _log, _native
 from leasehold._watchlist import Watched, Watchlist
 from leasehold.errors import MisconfiguredError
 
@@ -117,7 +117,7 @@ class Mailbox(Generic[L]):
 
     def deliver(self) -> None:
         """Passes on what has come."""
-        completed, lost = self._native.drain()
+        completed, lost, lines = self._native.drain()
         for request, value, error in completed:
             future = self._futures.pop(request, None)
             if future is None or future.done():
@@ -129,6 +129,8 @@ class Mailbox(Generic[L]):
         if lost:
             for lease in self._watched.take(lost):
                 lease._on_lost()
+        if lines:
+            _log.write(lines)
         if self._is_leaving and not self._futures and not self._outgoing:
             self.detach()
 

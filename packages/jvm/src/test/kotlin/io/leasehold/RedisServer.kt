@@ -11,12 +11,12 @@ import java.util.concurrent.TimeUnit
 class RedisServer(vararg options: String) : AutoCloseable {
     private val directory: Path = Files.createTempDirectory("leasehold-test")
     val port: Int = ServerSocket(0).use { it.localPort }
-    private val process: Process =
+    private val command =
         ProcessBuilder("redis-server", "--port", "$port", "--save", "", "--appendonly", "no", *options)
             .directory(directory.toFile())
             .redirectErrorStream(true)
             .redirectOutput(directory.resolve("log").toFile())
-            .start()
+    private var process: Process = command.start()
     val url: String = "redis://127.0.0.1:$port"
     private val password = options.toList().zipWithNext().firstOrNull { it.first == "--requirepass" }?.second
 
@@ -45,6 +45,12 @@ class RedisServer(vararg options: String) : AutoCloseable {
     /** The machine under the server dies. */
     fun kill() {
         process.destroyForcibly().waitFor()
+    }
+
+    /** Starts it again, without its data, on the same port. */
+    fun startAgain() {
+        process = command.start()
+        awaitTrue("redis-server answers") { answers() }
     }
 
     override fun close() {

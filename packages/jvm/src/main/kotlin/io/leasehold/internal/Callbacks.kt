@@ -49,7 +49,7 @@ internal class Callbacks(private val executor: Executor?) {
         } catch (failure: Throwable) {
             // The task waits for a thread that there is already, or for the next attempt to start one.
             monitor.withLock { workers-- }
-            log.log(System.Logger.Level.ERROR, "no thread could be started for a callback, which has to wait", failure)
+            log.error("no thread could be started for a callback, which has to wait", failure)
         }
     }
 
@@ -83,11 +83,7 @@ internal class Callbacks(private val executor: Executor?) {
             execute(task)
         } catch (failure: Throwable) {
             if (failure !is RejectedExecutionException) {
-                log.log(
-                    System.Logger.Level.ERROR,
-                    "the callback executor failed; the callback runs without it",
-                    failure,
-                )
+                log.error("the callback executor failed; the callback runs without it", failure)
             }
             // A user's executor that fails or is shut down must not swallow the news of a lost lease.
             task.run()
@@ -103,7 +99,7 @@ internal class Callbacks(private val executor: Executor?) {
             try {
                 task.run()
             } catch (failure: Throwable) {
-                log.log(System.Logger.Level.ERROR, "a callback failed", failure)
+                log.error("a callback failed", failure)
             }
         }
     }
@@ -113,6 +109,5 @@ internal class Callbacks(private val executor: Executor?) {
         const val MOST = 64
         private val IDLE_NANOS = TimeUnit.SECONDS.toNanos(5)
         private val count = AtomicInteger()
-        private val log: System.Logger = System.getLogger("io.leasehold")
     }
 }

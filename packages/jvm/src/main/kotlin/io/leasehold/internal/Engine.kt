@@ -118,7 +118,7 @@ internal class Engine private constructor(
         if (closing.get()) return
         val held = leases.values.map { shown(it.name) }
         val now = if (held.isEmpty()) "its connection is closed now" else "it stays open for the locks it holds: $held"
-        log.log(System.Logger.Level.WARNING, "a LeaseholdClient was dropped without close(); $now")
+        log.warn("a LeaseholdClient was dropped without close(); $now")
         isDropped = true
         wake()
     }
@@ -176,6 +176,8 @@ internal class Engine private constructor(
         lost.markLost(reason)
     }
 
+    override fun observed(observed: Observed) = write(observed)
+
     private inline fun start(operation: String, name: String?, owner: Owner? = null, submit: (Long) -> Long): Request {
         val request = Request(tags.incrementAndGet(), operation, name, owner)
         pending[request.tag] = request
@@ -205,7 +207,7 @@ internal class Engine private constructor(
             handleEvents()
         } catch (failure: Throwable) {
             cause = failure
-            log.log(System.Logger.Level.ERROR, "the client fails: its event thread ended; please report this", failure)
+            log.error("the client fails: its event thread ended; please report this", failure)
         } finally {
             failAll(cause)
         }
@@ -254,10 +256,7 @@ internal class Engine private constructor(
     private fun sweep() {
         for (lease in abandoned().filterNot(HeldLease::isReleasing)) {
             val name = shown(lease.name)
-            log.log(
-                System.Logger.Level.WARNING,
-                "thread ${lease.owner?.threadName} ended while it held lock \"$name\", which is released now",
-            )
+            log.warn("thread ${lease.owner?.threadName} ended while it held lock \"$name\", which is released now")
             lease.startRelease()
         }
     }
@@ -318,6 +317,5 @@ internal class Engine private constructor(
 
         /** The core's own limit is 500 ms; this one is for the case that its answer is lost. */
         private const val CLOSE_LIMIT_MS = 1_000L
-        private val log: System.Logger = System.getLogger("io.leasehold")
     }
 }

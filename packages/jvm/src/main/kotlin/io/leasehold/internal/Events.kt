@@ -19,6 +19,8 @@ internal interface EventSink {
 
     /** [isForgotten] says that nobody need release it. */
     fun lost(lease: Long, reason: LostReason, isForgotten: Boolean)
+
+    fun observed(observed: Observed)
 }
 
 /** Reads a batch of events as `bindings/jvm/src/wire.rs` writes them; its head describes the bytes. */
@@ -44,6 +46,7 @@ internal class EventReader(private val buffer: ByteBuffer) {
             CLOSED -> sink.replied(number, Reply.Closed)
             LOST -> sink.lost(number, LostReason.valueOf(text().uppercase()), buffer.get().toInt() == 1)
             FORCED -> sink.replied(number, Reply.Forced(buffer.get().toInt() == 1))
+            OBSERVED -> sink.observed(Observed(text(), text(), fields()))
             else -> error("the native part sent an event of kind $kind, which this library does not know")
         }
     }
@@ -83,6 +86,11 @@ internal class EventReader(private val buffer: ByteBuffer) {
         return Holder(text(), optional()?.let(Duration::ofMillis))
     }
 
+    private fun fields(): Map<String, Any> {
+        val count = buffer.getInt()
+        return (1..count).associate { text() to if (buffer.get().toInt() == 0) text() else buffer.getLong() }
+    }
+
     private fun permits(): Permits? {
         val held = optional()
         val limit = optional()
@@ -101,5 +109,6 @@ internal class EventReader(private val buffer: ByteBuffer) {
         const val CLOSED = 9
         const val LOST = 10
         const val FORCED = 11
+        const val OBSERVED = 12
     }
 }

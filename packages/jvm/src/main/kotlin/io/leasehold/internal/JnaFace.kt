@@ -38,6 +38,7 @@ internal class JnaFace : NativeFace {
                     tlsCertFile = options.tlsCertFile,
                     tlsKeyFile = options.tlsKeyFile,
                     lazy = options.isLazy,
+                    log = wantedLevel(),
                 ),
             )
         val failure =

@@ -1,0 +1,32 @@
+//! What was observed, as JavaScript gets it.
+
+use std::collections::HashMap;
+
+use leasehold::host::{Field, Line};
+use napi::bindgen_prelude::Either;
+use napi_derive::napi;
+
+/// Something for those who listen: a sentence, and what it says by name.
+#[napi(object, object_from_js = false)]
+pub struct NativeObservation {
+    pub level: String,
+    pub message: String,
+    pub fields: HashMap<String, Either<String, f64>>,
+}
+
+impl From<&Line> for NativeObservation {
+    fn from(line: &Line) -> Self {
+        let fields = line.fields().into_iter().map(|(name, field)| {
+            let value = match field {
+                Field::Text(text) => Either::A(text),
+                Field::Number(number) => Either::B(number as f64),
+            };
+            (name.to_owned(), value)
+        });
+        Self {
+            level: line.level().as_str().to_owned(),
+            message: line.to_string(),
+            fields: fields.collect(),
+        }
+    }
+}

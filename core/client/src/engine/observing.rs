@@ -1,0 +1,349 @@
+//! What those who watch are told: by the session, by the transport, and by what callers ask for.
+//!
+//! An engine has this only if somebody watches.
+
+use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use leasehold_protocol::{
+    Detail, Error, Instant, Kind, Lane, LeaseId, LostReason, NodeId, Observed, Outcome, Place, Ticket, shown,
+};
+
+use crate::observe::{Journal, Level, Link, Observation, ObservedLock, Observer, WaitOutcome};
+use crate::port::{Event, Lease, host_id};
+use crate::settings::Settings;
+use crate::transport::Seen;
+
+pub(super) struct Observing {
+    settings: Arc<Settings>,
+    generation: u64,
+    detail: Detail,
+    observers: Vec<Arc<dyn Observer>>,
+    /// What the host's log has lines for.
+    journal: Option<Journal>,
+    events: Vec<Event>,
+    /// The servers as messages name them, by their nodes.
+    servers: Vec<Arc<str>>,
+    links: BTreeMap<(NodeId, Lane), LinkState>,
+    /// Who waits, since when. Like what is held, kept only if everything is told.
+    waits: HashMap<Ticket, (ObservedLock, Instant)>,
+    held: HashMap<LeaseId, (ObservedLock, Instant)>,
+    /// What the session said of losses that are about to be told.
+    losses: Vec<Loss>,
+}
+
+/// What is known of a connection.
+enum LinkState {
+    Open,
+    /// Since when, and how many tries failed since.
+    Missing(Instant, u32),
+}
+
+struct Loss {
+    leases: Vec<LeaseId>,
+    observation: Observation,
+}
+
+impl Observing {
+    /// `None` if nobody watches.
+    pub(super) fn of(settings: &Arc<Settings>, generation: u64) -> Option<Box<Self>> {
+        let for_log = settings.log.map_or(Detail::Nothing, |level| match level {
+            Level::Debug => Detail::Everything,
+            Level::Info | Level::Warn | Level::Error => Detail::Trouble,
+        });
+        let wanted = settings.observers.iter().map(|observer| observer.detail());
+        let detail = wanted.chain([for_log]).max().unwrap_or_default();
+        (detail > Detail::Nothing).then(|| {
+            Box::new(Self {
+                settings: Arc::clone(settings),
+                generation,
+                detail,
+                observers: settings.observers.clone(),
+                journal: settings.log.map(Journal::new),
+                events: Vec::new(),
+                servers: settings
+                    .targets
+                    .iter()
+                    .map(|target| target.to_string().into())
+                    .collect(),
+                links: BTreeMap::new(),
+                waits: HashMap::new(),
+                held: HashMap::new(),
+                losses: Vec::new(),
+            })
+        })
+    }
+
+    pub(super) const fn detail(&self) -> Detail {
+        self.detail
+    }
+
+    /// What the host's log is to say.
+    pub(super) fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// The transport saw something.
+    pub(super) fn saw(&mut self, seen: &Seen, now: Instant) {
+        match seen {
+            Seen::Opened(node, lane) => self.opened(*node, *lane, now),
+            Seen::Closed(node, lane, cause) => self.closed(*node, *lane, cause, now),
+            Seen::Deaf(_)
+            | Seen::Ready
+            | Seen::Unreachable(_)
+            | Seen::Reply(..)
+            | Seen::Subscribed(..)
+            | Seen::Message(..) => {}
+        }
+    }
+
+    fn opened(&mut self, node: NodeId, lane: Lane, now: Instant) {
+        let before = self.links.insert((node, lane), LinkState::Open);
+        let missing = match before {
+            Some(LinkState::Missing(since, _)) => Some(now.saturating_since(since)),
+            Some(LinkState::Open) | None => None,
+        };
+        let (server, link) = (self.server(node), link_of(lane));
+        self.tell(&Observation::Connected { server, link, missing }, now);
+    }
+
+    fn closed(&mut self, node: NodeId, lane: Lane, cause: &str, now: Instant) {
+        let (server, link, cause) = (self.server(node), link_of(lane), cause.to_owned());
+        let observation = match self.links.get_mut(&(node, lane)) {
+            Some(LinkState::Open) => {
+                self.links.insert((node, lane), LinkState::Missing(now, 0));
+                Observation::Disconnected { server, link, cause }
+            }
+            Some(LinkState::Missing(since, failures)) => {
+                *failures = failures.saturating_add(1);
+                Observation::ConnectFailing {
+                    server,
+                    link,
+                    cause,
+                    missing: now.saturating_since(*since),
+                    failures: *failures,
+                }
+            }
+            None => {
+                self.links.insert((node, lane), LinkState::Missing(now, 1));
+                Observation::ConnectFailing {
+                    server,
+                    link,
+                    cause,
+                    missing: now.saturating_since(now),
+                    failures: 1,
+                }
+            }
+        };
+        self.tell(&observation, now);
+    }
+
+    /// The session observed something.
+    pub(super) fn observed(&mut self, observed: Observed, now: Instant) {
+        let observation = match observed {
+            Observed::Attempt { place, outcome, took } => Observation::Attempt {
+                lock: self.lock(place.kind.name(), place.name.as_str()),
+                server: self.server(place.node),
+                outcome,
+                took,
+            },
+            Observed::Renewed { place, took, failures } => Observation::Renewed {
+                lock: self.lock(place.kind.name(), place.name.as_str()),
+                server: self.server(place.node),
+                took,
+                failures,
+            },
+            Observed::RenewalFailed {
+                place,
+                why,
+                left,
+                failures,
+            } => Observation::RenewalFailing {
+                lock: self.lock(place.kind.name(), place.name.as_str()),
+                server: self.server(place.node),
+                cause: why,
+                left,
+                failures,
+            },
+            Observed::Lost {
+                place,
+                leases,
+                reason,
+                why,
+                held,
+                lease,
+            } => {
+                let observation = self.loss_of(&place, reason, why, (held, lease));
+                return self.losses.push(Loss { leases, observation });
+            }
+        };
+        self.tell(&observation, now);
+    }
+
+    fn loss_of(
+        &self,
+        place: &Place,
+        reason: LostReason,
+        cause: Option<String>,
+        (held, length): (std::time::Duration, std::time::Duration),
+    ) -> Observation {
+        Observation::Lost {
+            lock: self.lock(place.kind.name(), place.name.as_str()),
+            lease: 0,
+            server: self.server(place.node),
+            reason,
+            cause,
+            held: Some(held),
+            length: Some(length),
+        }
+    }
+
+    /// A holder is told of a loss. A composite lock is lost with its members, of which the session told.
+    pub(super) fn lost(&mut self, id: LeaseId, lease: &Lease, why: LostReason, now: Instant) {
+        let known = self.losses.iter().find(|loss| loss.leases.contains(&id));
+        let is_simple = known.is_some();
+        let observation = match known
+            .or_else(|| self.losses.last())
+            .map(|loss| loss.observation.clone())
+        {
+            Some(Observation::Lost {
+                lock,
+                server,
+                reason,
+                cause,
+                held,
+                length,
+                ..
+            }) => Observation::Lost {
+                lock: if is_simple { lock } else { self.composite(lease.name()) },
+                lease: lease.id(),
+                server,
+                reason: if is_simple { reason } else { why },
+                cause,
+                held: held.filter(|_| is_simple),
+                length: length.filter(|_| is_simple),
+            },
+            _ => Observation::Lost {
+                lock: self.composite(lease.name()),
+                lease: lease.id(),
+                server: self.settings.server().into(),
+                reason: why,
+                cause: None,
+                held: None,
+                length: None,
+            },
+        };
+        self.held.remove(&id);
+        self.tell(&observation, now);
+    }
+
+    /// The losses that the session told of are told.
+    pub(super) fn losses_are_told(&mut self) {
+        self.losses.clear();
+    }
+
+    /// A caller waits for a lock, or for several as one.
+    pub(super) fn asked(&mut self, ticket: Ticket, kind: Option<Kind>, name: &str, now: Instant) {
+        if self.detail < Detail::Everything {
+            return;
+        }
+        let lock = match kind {
+            Some(kind) => ObservedLock::new(kind.name(), shown(name).into()),
+            None => self.composite(name),
+        };
+        self.waits.insert(ticket, (lock.clone(), now));
+        self.tell(&Observation::WaitBegan { lock }, now);
+    }
+
+    /// A ticket is done; `released` is the lease that it was to release.
+    pub(super) fn completed(&mut self, ticket: Ticket, outcome: &Outcome, released: Option<LeaseId>, now: Instant) {
+        if self.detail < Detail::Everything {
+            return;
+        }
+        if let (Some(lease), Outcome::Released(outcome)) = (released, outcome)
+            && let Some((lock, since)) = self.held.remove(&lease)
+        {
+            let observation = Observation::Released {
+                lock,
+                lease: host_id(self.generation, lease.get()),
+                outcome: *outcome,
+                held: now.saturating_since(since),
+            };
+            return self.tell(&observation, now);
+        }
+        let ended = match outcome {
+            Outcome::Granted(_) => WaitOutcome::Granted,
+            Outcome::NotGranted(_) => WaitOutcome::TimedOut,
+            Outcome::Failed(error) => WaitOutcome::Failed(Error::kind(error)),
+            Outcome::Released(_) | Outcome::Extended(_) | Outcome::State(_) | Outcome::Forced(_) => return,
+        };
+        let Some((lock, waited)) = self.wait_ended(ticket, ended, now) else {
+            return;
+        };
+        if let Outcome::Granted(grant) = outcome {
+            self.held.insert(grant.lease, (lock.clone(), now));
+            let granted = Observation::Granted {
+                lock,
+                lease: host_id(self.generation, grant.lease.get()),
+                token: grant.token.map(leasehold_protocol::Token::get),
+                waited,
+            };
+            self.tell(&granted, now);
+        }
+    }
+
+    /// The caller of a ticket went away.
+    pub(super) fn cancelled(&mut self, ticket: Ticket, now: Instant) {
+        self.wait_ended(ticket, WaitOutcome::Cancelled, now);
+    }
+
+    fn wait_ended(
+        &mut self,
+        ticket: Ticket,
+        outcome: WaitOutcome,
+        now: Instant,
+    ) -> Option<(ObservedLock, std::time::Duration)> {
+        let (lock, since) = self.waits.remove(&ticket)?;
+        let waited = now.saturating_since(since);
+        let ended = Observation::WaitEnded {
+            lock: lock.clone(),
+            outcome,
+            waited,
+        };
+        self.tell(&ended, now);
+        Some((lock, waited))
+    }
+
+    fn tell(&mut self, observation: &Observation, now: Instant) {
+        // A listener's defect must not end the engine, which keeps the locks.
+        self.observers
+            .retain(|observer| catch_unwind(AssertUnwindSafe(|| observer.observe(observation))).is_ok());
+        let line = self.journal.as_mut().and_then(|journal| journal.line(observation, now));
+        self.events.extend(line.map(|line| Event::Observed(Box::new(line))));
+    }
+
+    fn server(&self, node: NodeId) -> Arc<str> {
+        match self.servers.get(usize::from(node.0)) {
+            Some(server) => Arc::clone(server),
+            None => self.settings.server().into(),
+        }
+    }
+
+    fn lock(&self, kind: &'static str, name: &str) -> ObservedLock {
+        ObservedLock::new(kind, shown(self.settings.without_prefix(name)).into())
+    }
+
+    /// Several locks as one, or one on several servers.
+    fn composite(&self, name: &str) -> ObservedLock {
+        let kind = if self.servers.len() > 1 { "lock" } else { "multi_lock" };
+        ObservedLock::new(kind, shown(name).into())
+    }
+}
+
+const fn link_of(lane: Lane) -> Link {
+    match lane {
+        Lane::Command => Link::Calls,
+        Lane::Renewal => Link::Renewals,
+    }
+}

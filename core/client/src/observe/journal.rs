@@ -1,0 +1,345 @@
+//! Which observations a log has a line for. Trouble that goes on for an hour is said at once, then
+//! after one second, two, four and so on, and at last once a minute.
+//!
+//! ```text
+//!                 lost: a line                              back: a line
+//!   Well ─────────────────────────► Told ─────────────────────────────────────► Well
+//!    │                               ▲ │ a try fails: a line when it is time
+//!    │ lost again too soon           │ └──┐
+//!    └─────────────────► Untold ─────┘◄───┘
+//!                          │   it is time
+//!                          └─ back: no line, as its loss had none
+//! ```
+//!
+//! Each server has two such states, one for its connections and one for renewals; and fixed leases
+//! that lapse are told of as rarely, as some programs never release theirs. Any other loss of a lock
+//! always has its line, and so has everything of the level `Debug` if that is wanted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_protocol::Instant;
+
+use super::fields::Field;
+use super::observation::{Level, Link, Observation};
+
+/// The distance between two lines about the same trouble: the first, and the longest.
+const DISTANCE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// What a log says.
+#[derive(Clone, Debug)]
+pub struct Line {
+    observation: Observation,
+    /// How many observations of the same trouble had no line since the last one.
+    unsaid: u32,
+}
+
+impl Line {
+    /// How much it matters.
+    #[must_use]
+    pub const fn level(&self) -> Level {
+        self.observation.level()
+    }
+
+    /// What it tells of.
+    #[must_use]
+    pub const fn observation(&self) -> &Observation {
+        &self.observation
+    }
+
+    /// The observation's fields, and how many of the same trouble had no line since the last one.
+    #[must_use]
+    pub fn fields(&self) -> Vec<(&'static str, Field)> {
+        let mut fields = self.observation.fields();
+        if self.unsaid > 0 {
+            fields.push(("unsaid", Field::Number(u64::from(self.unsaid))));
+        }
+        fields
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.observation)?;
+        // A failing connection counts its tries itself.
+        match self.observation {
+            Observation::RenewalFailing { .. } if self.unsaid > 0 => {
+                write!(f, " ({} more failed since the last line)", self.unsaid)
+            }
+            Observation::Lost { .. } if self.unsaid > 0 => {
+                write!(f, " ({} more lapsed since the last line)", self.unsaid)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Decides what a log says.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    level: Level,
+    connections: BTreeMap<Arc<str>, Connections>,
+    renewals: BTreeMap<Arc<str>, Quiet>,
+    lapses: Quiet,
+}
+
+#[derive(Debug, Default)]
+struct Connections {
+    /// Those that are missing.
+    missing: BTreeSet<Link>,
+    quiet: Quiet,
+}
+
+impl Journal {
+    /// Of a log that has lines of this level and above.
+    pub(crate) fn new(level: Level) -> Self {
+        Self {
+            level,
+            connections: BTreeMap::new(),
+            renewals: BTreeMap::new(),
+            lapses: Quiet::default(),
+        }
+    }
+
+    /// The line for an observation, if it has one.
+    pub(crate) fn line(&mut self, observation: &Observation, now: Instant) -> Option<Line> {
+        let unsaid = match observation {
+            Observation::Disconnected { server, link, .. } => {
+                let connections = self.connections.entry(Arc::clone(server)).or_default();
+                let is_first = connections.missing.is_empty();
+                // The second one of a server that died says nothing new.
+                let is_news = connections.missing.insert(*link) && is_first;
+                if is_news { connections.quiet.begins(now) } else { None }
+            }
+            Observation::ConnectFailing { server, link, .. } => {
+                let connections = self.connections.entry(Arc::clone(server)).or_default();
+                connections.missing.insert(*link);
+                connections.quiet.goes_on(now)
+            }
+            Observation::Connected {
+                server,
+                link,
+                missing: Some(_),
+            } => {
+                let connections = self.connections.get_mut(server)?;
+                // With the first one the server is back: what it says then is of more interest than the second.
+                if connections.missing.remove(link) {
+                    connections.quiet.ends()
+                } else {
+                    None
+                }
+            }
+            Observation::RenewalFailing { server, .. } => {
+                self.renewals.entry(Arc::clone(server)).or_default().goes_on(now)
+            }
+            Observation::Renewed {
+                server, failures: 1.., ..
+            } => self.renewals.get_mut(server)?.ends(),
+            Observation::Lost { .. } if observation.level() == Level::Info => self.lapses.goes_on(now),
+            _ => Some(0),
+        };
+        let line = Line {
+            observation: observation.clone(),
+            unsaid: unsaid?,
+        };
+        (line.level() >= self.level).then_some(line)
+    }
+}
+
+/// One trouble, and how often it is spoken of.
+#[derive(Debug, Default)]
+struct Quiet {
+    /// The last thing said of it was that it goes on.
+    is_told: bool,
+    /// Nothing is said before.
+    until: Instant,
+    distance: Duration,
+    unsaid: u32,
+}
+
+impl Quiet {
+    /// It begins anew.
+    fn begins(&mut self, now: Instant) -> Option<u32> {
+        self.is_told = false;
+        self.goes_on(now)
+    }
+
+    /// It is still there. Gives how often nothing was said of it, if something is said now.
+    fn goes_on(&mut self, now: Instant) -> Option<u32> {
+        if now < self.until {
+            self.unsaid = self.unsaid.saturating_add(1);
+            return None;
+        }
+        // What was well for as long as the longest distance starts over.
+        let is_old = now < self.until + DISTANCE.1;
+        self.distance = match self.distance {
+            Duration::ZERO => DISTANCE.0,
+            before if is_old => (before * 2).min(DISTANCE.1),
+            _ => DISTANCE.0,
+        };
+        self.until = now + self.distance;
+        self.is_told = true;
+        Some(std::mem::take(&mut self.unsaid))
+    }
+
+    /// It is over, which is said if it was spoken of.
+    fn ends(&mut self) -> Option<u32> {
+        std::mem::take(&mut self.is_told).then(|| std::mem::take(&mut self.unsaid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::observation::ObservedLock;
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_micros(86_400_000_000) + Duration::from_millis(millis)
+    }
+
+    fn lost(link: Link) -> Observation {
+        Observation::Disconnected {
+            server: "h:1".into(),
+            link,
+            cause: "h:1: closed".into(),
+        }
+    }
+
+    fn failing(failures: u32) -> Observation {
+        Observation::ConnectFailing {
+            server: "h:1".into(),
+            link: Link::Calls,
+            cause: "h:1: refused".into(),
+            missing: Duration::from_secs(1),
+            failures,
+        }
+    }
+
+    fn back(link: Link) -> Observation {
+        Observation::Connected {
+            server: "h:1".into(),
+            link,
+            missing: Some(Duration::from_secs(1)),
+        }
+    }
+
+    fn renewal(name: &str, server: &str) -> Observation {
+        Observation::RenewalFailing {
+            lock: ObservedLock::new("lock", name.into()),
+            server: server.into(),
+            cause: "no answer".into(),
+            left: Duration::from_secs(9),
+            failures: 1,
+        }
+    }
+
+    #[test]
+    fn a_server_that_died_has_one_line_and_one_when_it_is_back() {
+        let mut journal = Journal::new(Level::Info);
+        let mut said = Vec::new();
+        for (when, observation) in [
+            (0, lost(Link::Renewals)),
+            (1, lost(Link::Calls)),
+            (50, failing(1)),
+            (400, back(Link::Calls)),
+            (410, back(Link::Renewals)),
+        ] {
+            said.extend(
+                journal
+                    .line(&observation, at(when))
+                    .map(|line| line.observation.event()),
+            );
+        }
+        assert_eq!(said, ["disconnected", "connected"]);
+    }
+
+    #[test]
+    fn an_hour_of_failing_tries_has_about_one_line_a_minute() {
+        let mut journal = Journal::new(Level::Info);
+        assert!(journal.line(&lost(Link::Calls), at(0)).is_some());
+        let tries = 1..=3_600_u32;
+        let said: Vec<u32> = tries
+            .filter(|second| {
+                journal
+                    .line(&failing(*second), at(u64::from(*second) * 1_000))
+                    .is_some()
+            })
+            .collect();
+        assert_eq!(said[..8], [1, 3, 7, 15, 31, 63, 123, 183]);
+        assert_eq!(said.len(), 64, "{said:?}");
+        let line = journal.line(&back(Link::Calls), at(3_601_000)).unwrap();
+        assert_eq!(line.level(), Level::Info);
+    }
+
+    #[test]
+    fn a_server_that_comes_and_goes_each_second_does_not_fill_the_log() {
+        let mut journal = Journal::new(Level::Info);
+        let mut said = Vec::new();
+        for second in 0..3_600 {
+            for (after, observation) in [(0, lost(Link::Calls)), (500, back(Link::Calls))] {
+                let line = journal.line(&observation, at(second * 1_000 + after));
+                said.extend(line.map(|line| line.observation.event()));
+            }
+        }
+        assert!((100..150).contains(&said.len()), "{}", said.len());
+        // Each loss that was told is followed by its end.
+        assert!(said.chunks(2).all(|pair| pair == ["disconnected", "connected"]));
+    }
+
+    #[test]
+    fn trouble_after_a_quiet_hour_is_told_at_once_and_counts_anew() {
+        let mut journal = Journal::new(Level::Info);
+        for second in 0..600 {
+            journal.line(&failing(second), at(u64::from(second) * 1_000));
+        }
+        journal.line(&back(Link::Calls), at(600_000));
+        let hour = 4_200_000;
+        assert!(journal.line(&lost(Link::Calls), at(hour)).is_some());
+        assert!(journal.line(&failing(1), at(hour + 1_000)).is_some());
+    }
+
+    #[test]
+    fn renewals_that_fail_together_have_one_line_for_each_server() {
+        let mut journal = Journal::new(Level::Info);
+        let mut said = 0;
+        for number in 0..1_000 {
+            let name = format!("stock:{number}");
+            said += i32::from(journal.line(&renewal(&name, "h:1"), at(0)).is_some());
+        }
+        assert_eq!(said, 1);
+        assert!(journal.line(&renewal("stock:1", "h:2"), at(0)).is_some());
+        let line = journal.line(&renewal("stock:1", "h:1"), at(1_000)).unwrap();
+        assert!(
+            line.to_string().ends_with("(999 more failed since the last line)"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn fixed_leases_that_lapse_all_day_do_not_fill_the_log_and_other_losses_are_all_told() {
+        let mut journal = Journal::new(Level::Info);
+        let lost = |cause: Option<&str>| Observation::Lost {
+            lock: ObservedLock::new("lock", "a".into()),
+            lease: 1,
+            server: "h:1".into(),
+            reason: leasehold_protocol::LostReason::Expired,
+            cause: cause.map(Into::into),
+            held: None,
+            length: Some(Duration::from_secs(1)),
+        };
+        let mut said = |cause, second: u64| journal.line(&lost(cause), at(second * 1_000)).is_some();
+        assert_eq!((0..3_600).filter(|second| said(None, *second)).count(), 65);
+        assert_eq!((0..100).filter(|_| said(Some("no answer"), 0)).count(), 100);
+    }
+
+    #[test]
+    fn what_is_below_the_level_has_no_line() {
+        let observation = Observation::WaitBegan {
+            lock: ObservedLock::new("lock", "a".into()),
+        };
+        assert!(Journal::new(Level::Info).line(&observation, at(0)).is_none());
+        assert!(Journal::new(Level::Debug).line(&observation, at(0)).is_some());
+    }
+}

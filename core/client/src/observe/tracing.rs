@@ -1,0 +1,112 @@
+//! The listener that writes to `tracing`.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use leasehold_protocol::Detail;
+use tracing::{Level as Of, event, level_enabled};
+
+use super::Observer;
+use super::fields::Field;
+use super::journal::{Journal, Line};
+use super::observation::{Level, Observation};
+use crate::clock;
+
+/// Tells the subscribers of `tracing` what goes wrong and when it is well again, under the target
+/// `leasehold`: losses as `ERROR`, failing renewals and lost connections as `WARN`, reconnects as
+/// `INFO`; at `DEBUG` each attempt, grant, renewal and release, if that level was enabled when
+/// this was made. Trouble that goes on has a line each minute.
+pub struct Tracing {
+    level: Level,
+    journal: Mutex<Journal>,
+}
+
+impl Tracing {
+    /// A listener of one client.
+    #[must_use]
+    pub fn new() -> Self {
+        let level = if level_enabled!(Of::DEBUG) {
+            Level::Debug
+        } else {
+            Level::Info
+        };
+        Self {
+            level,
+            journal: Mutex::new(Journal::new(level)),
+        }
+    }
+}
+
+impl Default for Tracing {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Tracing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tracing")
+            .field("level", &self.level)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Observer for Tracing {
+    fn observe(&self, observation: &Observation) {
+        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = journal.line(observation, clock::now());
+        drop(journal);
+        if let Some(line) = line {
+            write(&line);
+        }
+    }
+
+    fn detail(&self) -> Detail {
+        match self.level {
+            Level::Debug => Detail::Everything,
+            Level::Info | Level::Warn | Level::Error => Detail::Trouble,
+        }
+    }
+}
+
+fn write(line: &Line) {
+    let fields = line.fields();
+    let find = |name: &str| fields.iter().find(|(known, _)| *known == name).map(|(_, field)| field);
+    let text = |name: &str| match find(name) {
+        Some(Field::Text(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let number = |name: &str| match find(name) {
+        Some(Field::Number(number)) => Some(*number),
+        _ => None,
+    };
+    macro_rules! at {
+        ($level:expr) => {
+            event!(
+                target: "leasehold",
+                $level,
+                event = line.observation().event(),
+                lock = text("lock"),
+                kind = text("kind"),
+                server = text("server"),
+                reason = text("reason"),
+                outcome = text("outcome"),
+                cause = text("cause"),
+                link = text("link"),
+                lease = number("lease"),
+                held_ms = number("held_ms"),
+                waited_ms = number("waited_ms"),
+                left_ms = number("left_ms"),
+                missing_ms = number("missing_ms"),
+                failures = number("failures"),
+                "{line}"
+            )
+        };
+    }
+    match line.level() {
+        Level::Error => at!(Of::ERROR),
+        Level::Warn => at!(Of::WARN),
+        Level::Info => at!(Of::INFO),
+        Level::Debug => at!(Of::DEBUG),
+    }
+}

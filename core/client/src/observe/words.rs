@@ -1,0 +1,246 @@
+//! The sentence that a log has for each observation: the same in every language.
+
+use std::fmt;
+use std::time::Duration;
+
+use leasehold_protocol::{LostReason, ReleaseOutcome};
+
+use super::observation::{Observation, ObservedLock, WaitOutcome};
+
+impl fmt::Display for ObservedLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            "fair_lock" => "fair lock",
+            "read_lock" => "read lock",
+            "write_lock" => "write lock",
+            "multi_lock" => "locks",
+            other => other,
+        };
+        write!(f, "{kind} {:?}", self.name)
+    }
+}
+
+impl fmt::Display for Observation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WaitBegan { .. } | Self::WaitEnded { .. } | Self::Attempt { .. } | Self::Granted { .. } => {
+                self.acquiring(f)
+            }
+            Self::Renewed { .. } | Self::RenewalFailing { .. } => self.renewing(f),
+            Self::Lost { .. } => self.lost(f),
+            Self::Released { .. } => self.released(f),
+            Self::Connected { .. } | Self::Disconnected { .. } | Self::ConnectFailing { .. } => self.connecting(f),
+        }
+    }
+}
+
+impl Observation {
+    fn acquiring(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WaitBegan { lock } => write!(f, "a caller waits for {lock}"),
+            Self::WaitEnded { lock, outcome, waited } => {
+                let waited = Told(*waited);
+                match outcome {
+                    WaitOutcome::Granted => write!(f, "{lock} was granted after {waited}"),
+                    WaitOutcome::TimedOut => {
+                        write!(f, "{lock} was not granted within {waited}: another owner holds it")
+                    }
+                    WaitOutcome::Cancelled => write!(f, "the caller went away that waited for {lock} for {waited}"),
+                    WaitOutcome::Failed(kind) => write!(f, "{lock} failed after {waited} ({})", kind.name()),
+                }
+            }
+            Self::Attempt {
+                lock,
+                server,
+                outcome,
+                took,
+            } => {
+                write!(f, "an attempt at {lock} on {server}: {}", outcome.as_str())?;
+                took.map_or(Ok(()), |took| write!(f, " after {}", Told(took)))
+            }
+            Self::Granted {
+                lock, token, waited, ..
+            } => {
+                write!(f, "{lock} is held, after a wait of {}", Told(*waited))?;
+                token.map_or(Ok(()), |token| write!(f, "; its token is {token}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn renewing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Renewed {
+                lock,
+                server,
+                failures: 0,
+                ..
+            } => write!(f, "{lock} was renewed on {server}"),
+            Self::Renewed {
+                lock, server, failures, ..
+            } => write!(
+                f,
+                "{lock} is renewed again on {server}, after {}",
+                Counted(*failures, "failure")
+            ),
+            Self::RenewalFailing {
+                lock,
+                server,
+                cause,
+                left,
+                ..
+            } => write!(
+                f,
+                "a renewal of {lock} on {server} failed: {}; {} of its lease are left",
+                without(server, cause),
+                Told(*left)
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn released(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Released {
+            lock, outcome, held, ..
+        } = self
+        else {
+            return Ok(());
+        };
+        let held = Told(*held);
+        match outcome {
+            ReleaseOutcome::Released => write!(f, "{lock} was released after {held}"),
+            ReleaseOutcome::Expired => write!(f, "{lock} was gone when it was released after {held}"),
+            ReleaseOutcome::Stolen => write!(f, "{lock} was another owner's when it was released after {held}"),
+            ReleaseOutcome::Unknown => {
+                write!(
+                    f,
+                    "{lock} was released after {held}, and the server did not confirm it yet"
+                )
+            }
+        }
+    }
+
+    fn connecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connected {
+                server, missing: None, ..
+            } => write!(f, "connected to {server}"),
+            Self::Connected {
+                server,
+                missing: Some(missing),
+                ..
+            } => write!(f, "connected to {server} again, after {}", Told(*missing)),
+            Self::Disconnected { server, cause, .. } => {
+                write!(f, "the connection to {server} is lost: {}", without(server, cause))
+            }
+            Self::ConnectFailing {
+                server,
+                cause,
+                missing,
+                failures,
+                ..
+            } => write!(
+                f,
+                "still no connection to {server} after {} and {}: {}",
+                Told(*missing),
+                Counted(*failures, "try"),
+                without(server, cause)
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn lost(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Lost {
+            lock,
+            server,
+            reason,
+            cause,
+            held,
+            length,
+            ..
+        } = self
+        else {
+            return Ok(());
+        };
+        write!(f, "{lock} is lost")?;
+        if let Some(held) = held {
+            write!(f, " after {}", Told(*held))?;
+        }
+        match (reason, cause, length) {
+            (LostReason::Expired, Some(cause), Some(length)) => write!(
+                f,
+                ": it expired, as {server} confirmed no renewal for its lease of {}: {}",
+                Told(*length),
+                without(server, cause)
+            ),
+            (LostReason::Expired, None, Some(length)) => {
+                write!(f, ": its fixed lease of {} is over", Told(*length))
+            }
+            (LostReason::Expired, ..) => write!(f, ": it expired on {server}"),
+            (LostReason::Removed, ..) => write!(
+                f,
+                ": {server} has no record of it any more (a failover, a restart without its data, or it was deleted)"
+            ),
+            (LostReason::Stolen, ..) => write!(f, ": another owner has it on {server}"),
+            (LostReason::MaxHold, ..) => f.write_str(": its max_hold is over"),
+            (LostReason::Closed, ..) => f.write_str(": the client was closed"),
+        }
+    }
+}
+
+/// A cause often names the server, which is said already.
+fn without(server: &str, cause: &str) -> String {
+    cause.replacen(&format!("{server}: "), "", 1)
+}
+
+/// A time as people say it: 340 ms, 2.5 s, 3 min 20 s.
+pub(super) struct Told(pub(super) Duration);
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.0.as_millis();
+        let seconds = self.0.as_secs();
+        match seconds {
+            0 => write!(f, "{millis} ms"),
+            1..60 => match (millis + 50) / 100 {
+                tenths if tenths.is_multiple_of(10) => write!(f, "{} s", tenths / 10),
+                tenths => write!(f, "{}.{} s", tenths / 10, tenths % 10),
+            },
+            60..3_600 => write!(f, "{} min {} s", seconds / 60, seconds % 60),
+            _ => write!(f, "{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+        }
+    }
+}
+
+/// So many of something.
+pub(super) struct Counted(pub(super) u32, pub(super) &'static str);
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0, self.1) {
+            (1, one) => write!(f, "1 {one}"),
+            (count, "try") => write!(f, "{count} tries"),
+            (count, one) => write!(f, "{count} {one}s"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_said_as_people_say_them() {
+        for (millis, told) in [
+            (0, "0 ms"),
+            (340, "340 ms"),
+            (2_003, "2 s"),
+            (2_540, "2.5 s"),
+            (200_000, "3 min 20 s"),
+            (4_000_000, "1 h 6 min"),
+        ] {
+            assert_eq!(Told(Duration::from_millis(millis)).to_string(), told);
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! What those who watch a client are told, and what its log says of a day with a failover.
+
+mod support;
+
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use leasehold::host::{Acquire, Completion, Event, Host, Kind, Level, Line, LockRef, Op, Options};
+use leasehold::observe::{Detail, Observation, Observer, WaitOutcome};
+use leasehold::{Client, ReleaseOutcome};
+use support::{Redis, Server};
+
+const PASSWORD: &str = "sesame-open-and-more";
+
+/// A host that keeps a log.
+struct Logged {
+    host: Host,
+    woken: mpsc::Receiver<()>,
+    lines: Vec<Line>,
+}
+
+impl Logged {
+    fn connect(options: Options) -> Self {
+        let (wake, woken) = mpsc::channel();
+        let host = Host::open(
+            options,
+            Box::new(move || {
+                let _ = wake.send(());
+            }),
+        )
+        .expect("a host");
+        host.wait_connected().expect("connected");
+        Self {
+            host,
+            woken,
+            lines: Vec::new(),
+        }
+    }
+
+    fn acquire(&self, name: &str, lease_ms: Option<f64>) {
+        let acquire = Acquire {
+            lock: LockRef::One(Kind::Lock, name.into()),
+            wait_ms: Some(0.0),
+            lease_ms,
+            ..Acquire::default()
+        };
+        let mut pending = self.host.start(Op::Acquire(acquire));
+        let granted = pending.wait(Duration::from_secs(10));
+        assert!(matches!(granted, Some(Ok(Completion::Granted(_)))), "{granted:?}");
+    }
+
+    /// Waits for a line, and gives it.
+    fn line(&mut self, start: &str) -> String {
+        let began = Instant::now();
+        loop {
+            let known = self
+                .lines
+                .iter()
+                .map(ToString::to_string)
+                .find(|line| line.starts_with(start));
+            if let Some(line) = known {
+                return line;
+            }
+            let left = Duration::from_secs(20).saturating_sub(began.elapsed());
+            assert!(
+                self.woken.recv_timeout(left).is_ok(),
+                "no {start:?} in {:#?}",
+                self.lines
+            );
+            let mut events = Vec::new();
+            self.host.drain(&mut events);
+            self.lines.extend(events.into_iter().filter_map(|event| match event {
+                Event::Observed(line) => Some(*line),
+                Event::Completed { .. } | Event::Lost { .. } => None,
+            }));
+        }
+    }
+
+    fn position(&self, start: &str) -> usize {
+        let mut lines = self.lines.iter().map(ToString::to_string);
+        lines
+            .position(|line| line.starts_with(start))
+            .expect("the line is there")
+    }
+}
+
+#[test]
+fn a_day_with_a_failover_reads_like_a_story() {
+    let mut redis = Redis::start_with(&[], Some(PASSWORD));
+    let server = format!("127.0.0.1:{}", redis.port);
+    let mut client = Logged::connect(Options {
+        url: Some(redis.url()),
+        lease_ms: Some(1_500.0),
+        key_prefix: Some("shop:".into()),
+        log: Some(Level::Info),
+        ..Options::default()
+    });
+    client.acquire("stock:42", None);
+    client.acquire("report", Some(2_000.0));
+    assert!(
+        client.lines.is_empty(),
+        "an ordinary day has no lines: {:?}",
+        client.lines
+    );
+
+    // The server dies and comes back without its data, as a replica does that had not got them.
+    redis.stop();
+    let away = client.line(&format!("the connection to {server}"));
+    redis.start_again();
+    let back = client.line(&format!("connected to {server} again"));
+    let removed = client.line("lock \"stock:42\" is lost");
+    let expired = client.line("lock \"report\" is lost");
+    assert!(back.contains(" after "), "{back}");
+    assert!(
+        removed.contains(&format!(": {server} has no record of it any more (a failover")),
+        "{removed}"
+    );
+    assert!(expired.ends_with("its fixed lease of 2 s is over"), "{expired}");
+
+    // It dies again, and stays away for longer than the lease.
+    client.lines.clear();
+    client.acquire("stock:43", None);
+    redis.stop();
+    let failing = client.line("a renewal of lock \"stock:43\"");
+    let unrenewed = client.line("lock \"stock:43\" is lost");
+    assert!(failing.contains(" of its lease are left"), "{failing}");
+    assert!(
+        unrenewed.contains(&format!(
+            ": it expired, as {server} confirmed no renewal for its lease of 1.5 s: not connected"
+        )),
+        "{unrenewed}"
+    );
+    let lost = client.position("lock \"stock:43\" is lost");
+    assert!(client.position("a renewal of lock") < lost);
+    assert_eq!(client.lines[lost].level(), Level::Error);
+    for line in [away, back, removed, expired, failing, unrenewed] {
+        println!("{line}");
+    }
+    for line in &client.lines {
+        let all = format!("{line} {:?} {line:?}", line.fields());
+        assert!(!all.contains("sesame"), "{all}");
+        assert!(!all.contains("shop:"), "{all}");
+    }
+    client.host.close_blocking();
+}
+
+/// Keeps everything that it is told.
+#[derive(Clone, Default)]
+struct Everything(Arc<Mutex<Vec<Observation>>>);
+
+impl Observer for Everything {
+    fn observe(&self, observation: &Observation) {
+        self.0.lock().unwrap().push(observation.clone());
+    }
+}
+
+impl Everything {
+    fn events(&self) -> Vec<&'static str> {
+        self.0.lock().unwrap().iter().map(Observation::event).collect()
+    }
+}
+
+#[tokio::test]
+async fn an_observer_is_told_of_waits_attempts_grants_and_releases() {
+    let (server, seen) = (Server::memory(), Everything::default());
+    let client = Client::builder()
+        .url(server.url())
+        .observer(seen.clone())
+        .connect()
+        .await
+        .unwrap();
+    let lease = client.lock("a").acquire().await.unwrap();
+    let busy = client.lock("a").wait(Duration::from_millis(50)).acquire().await;
+    assert!(busy.is_err());
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+    client.close().await;
+
+    let events = seen.events();
+    assert_eq!(events[..2], ["connected", "connected"]);
+    assert_eq!(events[2..6], ["wait_began", "attempt", "wait_ended", "granted"]);
+    assert_eq!(events.last(), Some(&"released"));
+    let told = seen.0.lock().unwrap();
+    let timed_out = told.iter().find_map(|observation| match observation {
+        Observation::WaitEnded {
+            outcome: WaitOutcome::TimedOut,
+            waited,
+            lock,
+        } => Some((*waited, lock.kind)),
+        _ => None,
+    });
+    assert!(timed_out.is_some_and(|(waited, kind)| waited >= Duration::from_millis(50) && kind == "lock"));
+}
+
+/// Wants to hear of trouble alone, and fails when it is told of any.
+struct Careless(Arc<Mutex<u32>>);
+
+impl Observer for Careless {
+    fn observe(&self, _: &Observation) {
+        *self.0.lock().unwrap() += 1;
+        panic!("a defect of the program");
+    }
+
+    fn detail(&self) -> Detail {
+        Detail::Trouble
+    }
+}
+
+#[tokio::test]
+async fn an_observer_that_panics_is_not_called_again_and_ends_nothing() {
+    let (server, told) = (Server::memory(), Arc::new(Mutex::new(0)));
+    let client = Client::builder()
+        .url(server.url())
+        .observer(Careless(Arc::clone(&told)))
+        .connect()
+        .await
+        .unwrap();
+    let lease = client.lock("a").acquire().await.unwrap();
+    assert!(lease.is_valid());
+    client.close().await;
+    assert!(*told.lock().unwrap_or_else(std::sync::PoisonError::into_inner) <= 1);
+}
+
+/// What the `tracing` listener writes, line by line.
+#[cfg(feature = "tracing")]
+mod tracing_listener {
+    use std::fmt::Debug;
+
+    use leasehold::observe::Tracing;
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<String>>>);
+
+    struct Fields(String);
+
+    impl Visit for Fields {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            self.0 += &format!(" {}={value:?}", field.name());
+        }
+    }
+
+    impl Subscriber for Written {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.target() == "leasehold" && *metadata.level() <= tracing::Level::INFO
+        }
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, event: &Event<'_>) {
+            let mut fields = Fields(event.metadata().level().to_string());
+            event.record(&mut fields);
+            self.0.lock().unwrap().push(fields.0);
+        }
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[tokio::test]
+    async fn it_tells_a_loss_a_disconnect_and_a_reconnect() {
+        let written = Written::default();
+        tracing::subscriber::set_global_default(written.clone()).unwrap();
+        let mut redis = Redis::start_with(&[], Some(PASSWORD));
+        let client = Client::builder()
+            .url(redis.url())
+            .lease(Duration::from_millis(900))
+            .observer(Tracing::new())
+            .connect()
+            .await
+            .unwrap();
+        let lease = client.lock("stock").acquire().await.unwrap();
+        redis.stop();
+        redis.start_again();
+        lease.lost().await;
+        client.close().await;
+        let lines = written.0.lock().unwrap().clone();
+        for (level, event) in [("WARN", "disconnected"), ("INFO", "connected"), ("ERROR", "lost")] {
+            let is_wanted = |line: &String| line.starts_with(level) && line.contains(&format!("event={event:?}"));
+            assert!(lines.iter().any(is_wanted), "{event} in {lines:#?}");
+        }
+        assert!(!lines.concat().contains("sesame"), "{lines:#?}");
+    }
+}

@@ -1,0 +1,60 @@
+//! What those who watch are told of holds.
+
+use super::hold::Hold;
+use crate::ending::LostReason;
+use crate::instant::Instant;
+use crate::io::Io;
+use crate::observed::{Detail, Observed, Place};
+
+/// A renewal was confirmed, by a call sent at `sent`. If others had failed before it, trouble is over.
+pub(super) fn renewed(io: &mut Io, hold: &Hold, sent: Instant, now: Instant) {
+    let failures = hold.watchdog().failures();
+    let detail = if failures > 0 {
+        Detail::Trouble
+    } else {
+        Detail::Everything
+    };
+    io.observe(detail, |_| Observed::Renewed {
+        place: Place::of(hold.keys()),
+        took: now.saturating_since(sent),
+        failures,
+    });
+}
+
+/// A renewal came to nothing. Call it before the watchdog counts it.
+pub(super) fn renewal_failed(io: &mut Io, hold: &Hold, why: Option<&str>, now: Instant) {
+    io.observe(Detail::Trouble, |io| Observed::RenewalFailed {
+        place: Place::of(hold.keys()),
+        why: why.map_or_else(|| io.silence_of(hold.keys().node), str::to_owned),
+        left: hold.deadline().saturating_since(now),
+        failures: hold.watchdog().failures().saturating_add(1),
+    });
+}
+
+/// A renewal was due. If it is not under way, there is no connection for it.
+pub(super) fn renewal_has_to_wait(io: &mut Io, hold: &Hold, now: Instant) {
+    if !hold.watchdog().is_renewing() && hold.is_valid(now) {
+        renewal_failed(io, hold, None, now);
+    }
+}
+
+/// It is lost.
+pub(super) fn lost(io: &mut Io, hold: &Hold, reason: LostReason, now: Instant) {
+    io.observe(Detail::Trouble, |io| {
+        let node = hold.keys().node;
+        let is_unrenewed = reason == LostReason::Expired && hold.plan().renewed;
+        let why = || {
+            hold.watchdog()
+                .failure()
+                .map_or_else(|| io.silence_of(node), str::to_owned)
+        };
+        Observed::Lost {
+            place: Place::of(hold.keys()),
+            leases: hold.levels().to_vec(),
+            reason,
+            why: is_unrenewed.then(why),
+            held: now.saturating_since(hold.since()),
+            lease: hold.plan().length,
+        }
+    });
+}

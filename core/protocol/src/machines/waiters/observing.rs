@@ -1,0 +1,34 @@
+//! What those who watch are told of attempts.
+
+use super::request::Request;
+use super::verdict::Verdict;
+use crate::calls::InFlight;
+use crate::ids::CallId;
+use crate::instant::Instant;
+use crate::io::Io;
+use crate::observed::{Attempted, Detail, Observed, Place};
+
+/// An attempt was answered.
+pub(super) fn answered(io: &mut Io, request: &Request, call: InFlight, verdict: &Verdict, now: Instant) {
+    io.observe(Detail::Everything, |_| Observed::Attempt {
+        place: Place::of(request.keys()),
+        outcome: match verdict {
+            Verdict::Granted(_) => Attempted::Granted,
+            Verdict::Held { .. } => Attempted::Refused,
+            Verdict::TooLate | Verdict::Useless(..) | Verdict::Failed(..) => Attempted::Failed,
+        },
+        took: call.sent.map(|sent| now.saturating_since(sent)),
+    });
+}
+
+/// Its answer is overdue. A late one is told of too.
+pub(super) fn overdue(io: &mut Io, request: &Request, call: CallId, now: Instant) {
+    io.observe(Detail::Everything, |io| {
+        let sent = io.in_flight(call).and_then(|call| call.sent);
+        Observed::Attempt {
+            place: Place::of(request.keys()),
+            outcome: Attempted::Failed,
+            took: sent.map(|sent| now.saturating_since(sent)),
+        }
+    });
+}

@@ -1,0 +1,76 @@
+//! What those who watch a session are told.
+
+use std::time::Duration;
+
+use crate::world::*;
+use leasehold_protocol::{Attempted, Detail, LostReason, Observed};
+
+fn watched_by(detail: Detail) -> World {
+    let mut world = World::new(1);
+    world.clients[0].session.set_detail(detail);
+    world
+}
+
+fn told(world: &mut World) -> Vec<Observed> {
+    std::iter::from_fn(|| world.clients[0].session.poll_observed()).collect()
+}
+
+/// Holds a lock, loses the connection, and loses the lock.
+fn loses_a_lock(world: &mut World) {
+    world.hold(0, wants("a"));
+    world.run_for(Duration::from_secs(25));
+    world.disconnect(0);
+    world.run_for(Duration::from_secs(40));
+    assert_eq!(world.lost(0)[0].2, LostReason::Expired);
+}
+
+#[test]
+fn nobody_is_told_anything_unless_it_is_asked_for() {
+    let mut world = watched_by(Detail::Nothing);
+    loses_a_lock(&mut world);
+    assert_eq!(told(&mut world), []);
+}
+
+#[test]
+fn trouble_is_that_renewals_have_to_wait_and_that_the_hold_is_lost() {
+    let mut world = watched_by(Detail::Trouble);
+    loses_a_lock(&mut world);
+    let told = told(&mut world);
+    let [first, .., last] = told.as_slice() else {
+        panic!("{told:?}")
+    };
+    assert!(
+        matches!(first, Observed::RenewalFailed { why, left, .. } if why == "not connected (cut)" && *left > ms(15_000)),
+        "{first:?}"
+    );
+    let Observed::Lost {
+        place,
+        leases,
+        reason,
+        why,
+        held,
+        lease,
+    } = last
+    else {
+        panic!("{last:?}")
+    };
+    assert_eq!(
+        (place.name.as_str(), leases.len(), *reason),
+        ("a", 1, LostReason::Expired)
+    );
+    assert_eq!(why.as_deref(), Some("not connected (cut)"));
+    assert_eq!(*lease, Duration::from_secs(30));
+    assert!(*held > Duration::from_secs(45), "{held:?}");
+}
+
+#[test]
+fn everything_is_each_attempt_and_each_renewal_too() {
+    let mut world = watched_by(Detail::Everything);
+    world.hold(0, wants("a"));
+    world.run_for(Duration::from_secs(25));
+    let told = told(&mut world);
+    let granted = |observed: &Observed| matches!(observed, Observed::Attempt { outcome: Attempted::Granted, took: Some(took), .. } if *took > Duration::ZERO);
+    let renewed = |observed: &Observed| matches!(observed, Observed::Renewed { failures: 0, .. });
+    assert!(granted(&told[0]) && told[1..].iter().all(renewed), "{told:?}");
+    assert_eq!(told.len(), 3);
+}

@@ -1,0 +1,63 @@
+// What a client tells those who listen: losses, and servers that go and come back.
+
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { connect, type Observation } from 'leasehold';
+import { eventually, RedisServer, run } from './server.js';
+
+const PASSWORD = 'sesame-open-and-more';
+
+it('tells a loss, a disconnect and a reconnect, without secrets', async () => {
+  await using server = await RedisServer.start('--requirepass', PASSWORD);
+  await using client = await connect(server.url.replace('//', `//:${PASSWORD}@`), { leaseMs: 900 });
+  const heard = new Map<string, Observation>();
+  for (const event of ['lost', 'disconnected', 'connected'] as const) {
+    client.events.on(event, (observation) => heard.set(event, observation));
+  }
+  const lease = await client.lock('door').lock();
+  await server.kill();
+  await server.restart();
+  await eventually(10_000, () => heard.size === 3);
+  assert.equal(await lease.release(), 'expired');
+
+  const { level, message, lock, reason, heldMs, server: where } = heard.get('lost') as Observation;
+  assert.deepEqual([level, lock, reason, typeof heldMs], ['error', 'door', 'removed', 'number']);
+  assert.equal(where, server.url.replace('redis://', ''));
+  assert.match(message, /^lock "door" is lost after .*: 127\.0\.0\.1:\d+ has no record of it any more/);
+  assert.equal(heard.get('disconnected')?.level, 'warn');
+  assert.equal(heard.get('connected')?.level, 'info');
+  assert.ok(!JSON.stringify([...heard]).includes('sesame'));
+});
+
+it('lets a process end whose listeners wait for trouble, and one where nobody listens', async () => {
+  for (const listen of ["client.events.on('lost', () => {});", '']) {
+    const ended = await run(
+      `import { connect } from 'leasehold';
+       const client = await connect('memory://');
+       ${listen}
+       await client.lock('door').lock();
+       console.log('held');`,
+      'memory://',
+    );
+    assert.deepEqual([ended.code, ended.output], [0, 'held\n'], ended.errors);
+  }
+});
+
+it('does not lose answers when a listener throws', async () => {
+  await using server = await RedisServer.start();
+  const ended = await run(
+    `import { connect } from 'leasehold';
+     process.on('uncaughtException', (error) => console.log(error.message));
+     const client = await connect(undefined, { leaseMs: 300 });
+     client.events.on('lost', () => { throw new Error('a defect of the program'); });
+     const lease = await client.lock('door').lock();
+     const alive = setInterval(() => {}, 1_000);
+     await client.forceRelease(client.lock('door'));
+     await new Promise((resolve) => lease.signal.addEventListener('abort', resolve));
+     console.log(await lease.release());
+     await client.close();
+     clearInterval(alive);`,
+    server.url,
+  );
+  assert.deepEqual(ended.output.trim().split('\n').sort(), ['a defect of the program', 'expired'], ended.errors);
+});
