@@ -61,7 +61,7 @@ export class Inbox {
   #waiting = 0;
   /** Every hold from its grant until it is lost, or its release is answered. */
   readonly #holds = new NumberTable<Hold>();
-  /** Tells the native library of holds that were lost, are forgotten, and are garbage now. */
+  /** Tells the native library of holds that were lost and are garbage now. */
   readonly #lapsed = new FinalizationRegistry<number>((lease) => this.native.forget(lease));
   #isOpen = true;
   #isDropped = false;
@@ -143,7 +143,7 @@ export class Inbox {
       const hold = this.#holds.get(id);
       this.#holds.delete(id);
       if (hold === undefined) return;
-      if (b === 1) this.#lapsed.register(hold, id);
+      this.#lapsed.register(hold, id);
       hold.onLost(REASONS[a] as LostReason, b === 1);
       return;
     }
