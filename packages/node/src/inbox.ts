@@ -53,22 +53,27 @@ export const REASONS = vocabulary.reasons as LostReason[];
 
 const ROWS = 128;
 
+/** Tells the native library of holds that were lost and are garbage now. It keeps no client. */
+const lapsed = new FinalizationRegistry<{ readonly client: WeakRef<NativeClient>; readonly lease: number }>(
+  ({ client, lease }) => client.deref()?.forget(lease),
+);
+
 export class Inbox {
   readonly native: NativeClient;
+  readonly #client: WeakRef<NativeClient>;
   readonly #listener: Listener;
   readonly #rows = new Float64Array(ROWS * WIDTH);
   readonly #pending = new NumberTable<Settle>();
   #waiting = 0;
   /** Every hold from its grant until it is lost, or its release is answered. */
   readonly #holds = new NumberTable<Hold>();
-  /** Tells the native library of holds that were lost and are garbage now. */
-  readonly #lapsed = new FinalizationRegistry<number>((lease) => this.native.forget(lease));
   #isOpen = true;
   #isDropped = false;
   #hasWarned = false;
 
   private constructor(client: NativeClient, listener: Listener) {
     this.native = client;
+    this.#client = new WeakRef(client);
     this.#listener = listener;
     listener.listen(this);
   }
@@ -143,7 +148,7 @@ export class Inbox {
       const hold = this.#holds.get(id);
       this.#holds.delete(id);
       if (hold === undefined) return;
-      this.#lapsed.register(hold, id);
+      lapsed.register(hold, { client: this.#client, lease: id });
       hold.onLost(REASONS[a] as LostReason, b === 1);
       return;
     }
