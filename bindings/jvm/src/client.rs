@@ -22,8 +22,8 @@ pub(crate) struct Client {
 struct State {
     /// The host's number of a request to the JVM's.
     requests: HashMap<u64, u64>,
-    /// Leases that the JVM may ask about. Those that were lost and are forgotten stay until the JVM
-    /// has forgotten them too, as the engine answers by them.
+    /// Leases that the JVM may ask about. Those that were lost stay until the JVM has forgotten them,
+    /// as the engine answers by them.
     leases: HashMap<u64, Arc<Lease>>,
 }
 
@@ -78,7 +78,7 @@ impl Client {
         self.host.cancel(request);
     }
 
-    /// The JVM has nothing any more of a lease that was lost and that nobody need release.
+    /// The JVM has nothing any more of a lease that was lost.
     pub(crate) fn forget(&self, lease: u64) {
         self.state().leases.remove(&lease);
     }
@@ -136,7 +136,7 @@ impl Client {
                     is_forgotten,
                 } => {
                     // A closed client answers all the same.
-                    if is_forgotten && reason == LostReason::Closed {
+                    if reason == LostReason::Closed {
                         state.leases.remove(&lease);
                     }
                     undelivered.push_back(wire::lost(lease, reason, is_forgotten));
@@ -169,7 +169,10 @@ impl State {
                 self.leases.insert(lease.id(), Arc::clone(lease));
             }
             Ok(Completion::Released(released)) => {
-                self.leases.remove(&released.lease);
+                let lease = self.leases.get(&released.lease);
+                if lease.is_some_and(|lease| lease.lost_reason().is_none()) {
+                    self.leases.remove(&released.lease);
+                }
             }
             _ => {}
         }

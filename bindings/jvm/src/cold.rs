@@ -145,7 +145,7 @@ pub fn cancel(client: u64, request: u64) {
     }
 }
 
-/// The JVM has nothing any more of a lease that was lost and that nobody need release.
+/// The JVM has nothing any more of a lease that was lost.
 #[uniffi::export]
 pub fn forget(client: u64, lease: u64) {
     if let Some(client) = Client::get(client) {

@@ -28,8 +28,8 @@ pub struct NativeClient {
     holders: RefCell<VecDeque<Holder>>,
     /// What was observed, until JavaScript takes it.
     lines: RefCell<VecDeque<Box<Line>>>,
-    /// Leases that JavaScript may ask about: granted and not given back. Those that were lost and
-    /// are forgotten stay until JavaScript has forgotten them too, as the engine answers by them.
+    /// Leases that JavaScript may ask about: granted and not given back. Those that were lost stay
+    /// until JavaScript has forgotten them, as the engine answers by them.
     leases: RefCell<HashMap<u64, Arc<Lease>>>,
     /// Leases whose release is under way, by its request.
     releasing: RefCell<HashMap<u64, Arc<Lease>>>,
@@ -127,7 +127,7 @@ impl NativeClient {
         request as f64
     }
 
-    /// JavaScript has nothing any more of a lease that was lost and that nobody need release.
+    /// JavaScript has nothing any more of a lease that was lost.
     #[napi(catch_unwind)]
     pub fn forget(&self, lease: f64) {
         self.leases.borrow_mut().remove(&(lease as u64));
@@ -239,7 +239,10 @@ impl NativeClient {
     /// Keeps what a row has no room for.
     fn keep(&self, event: Event) {
         if let Event::Completed { request, .. } = &event {
-            self.releasing.borrow_mut().remove(request);
+            let released = self.releasing.borrow_mut().remove(request);
+            if let Some(lost) = released.filter(|lease| is_remembered(lease.lost_reason())) {
+                self.leases.borrow_mut().insert(lost.id(), lost);
+            }
         }
         match event {
             Event::Completed {
@@ -260,12 +263,7 @@ impl NativeClient {
             } => {
                 self.holders.borrow_mut().extend(state.holder);
             }
-            // A closed client answers all the same.
-            Event::Lost {
-                lease,
-                reason,
-                is_forgotten,
-            } if !is_forgotten || reason == LostReason::Closed => {
+            Event::Lost { lease, reason, .. } if !is_remembered(Some(reason)) => {
                 self.leases.borrow_mut().remove(&lease);
             }
             Event::Lost { .. } => {}
@@ -284,4 +282,9 @@ impl NativeClient {
     fn submit(&self, op: Op) -> f64 {
         self.host.submit(op) as f64
     }
+}
+
+/// Whether a lease that was lost so, or was not, is asked about later. A closed client answers all the same.
+fn is_remembered(lost: Option<LostReason>) -> bool {
+    lost.is_some_and(|reason| reason != LostReason::Closed)
 }

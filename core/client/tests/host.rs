@@ -278,6 +278,29 @@ fn a_lost_lease_is_told_once_also_when_it_was_granted_to_a_blocking_caller() {
 }
 
 #[test]
+fn a_lost_lease_that_is_released_twice_says_twice_how_it_was_lost() {
+    let mut client = Client::connect("memory://");
+    let lease = client.lock(Acquire {
+        max_hold_ms: Some(100.0),
+        ..once(None)
+    });
+    client.event(|event| matches!(event, Event::Lost { .. }));
+    assert!(!lease.is_forgotten());
+    for _ in 0..2 {
+        let Ok(Completion::Released(released)) = client.run(Op::Release { lease: lease.id() }) else {
+            panic!("not released");
+        };
+        let told = (released.lease, released.outcome, released.lost);
+        assert_eq!(told, (lease.id(), ReleaseOutcome::Expired, Some(LostReason::MaxHold)));
+    }
+    let refused = client.run(Op::Extend {
+        lease: lease.id(),
+        by_ms: None,
+    });
+    assert_eq!(refused.unwrap_err().reason(), Some(LostReason::MaxHold));
+}
+
+#[test]
 fn a_result_can_be_waited_for_in_slices() {
     let mut client = Client::connect("memory://");
     let held = client.lock(once(None));

@@ -17,7 +17,7 @@ export declare class NativeClient {
   ): number;
   /** Gives a lease back; returns the request's number. The lease counts as given back at once. */
   release(lease: number): number;
-  /** JavaScript has nothing any more of a lease that was lost and that nobody need release. */
+  /** JavaScript has nothing any more of a lease that was lost. */
   forget(lease: number): void;
   /** Makes a lease last longer; returns the request's number. */
   extend(lease: number, byMs?: number | undefined | null): number;

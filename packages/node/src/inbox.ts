@@ -55,16 +55,20 @@ export const REASONS = vocabulary.reasons as LostReason[];
 
 const ROWS = 128;
 
+/** Tells the native library of holds that were lost and are garbage now. It keeps no client. */
+const lapsed = new FinalizationRegistry<{ readonly client: WeakRef<NativeClient>; readonly lease: number }>(
+  ({ client, lease }) => client.deref()?.forget(lease),
+);
+
 export class Inbox {
   readonly native: NativeClient;
+  readonly #client: WeakRef<NativeClient>;
   readonly #listener: Listener;
   readonly #rows = new Float64Array(ROWS * WIDTH);
   readonly #pending = new NumberTable<Settle>();
   #waiting = 0;
   /** Every hold from its grant until it is lost, or its release is answered. */
   readonly #holds = new NumberTable<Hold>();
-  /** Tells the native library of holds that were lost, are forgotten, and are garbage now. */
-  readonly #lapsed = new FinalizationRegistry<number>((lease) => this.native.forget(lease));
   /** Its engine's: weak, as the client's listeners may refer to the client. */
   #observations: WeakRef<Observations> | undefined;
   #isOpen = true;
@@ -73,6 +77,7 @@ export class Inbox {
 
   private constructor(client: NativeClient, listener: Listener) {
     this.native = client;
+    this.#client = new WeakRef(client);
     this.#listener = listener;
     listener.listen(this);
   }
@@ -152,7 +157,7 @@ export class Inbox {
       const hold = this.#holds.get(id);
       this.#holds.delete(id);
       if (hold === undefined) return;
-      if (b === 1) this.#lapsed.register(hold, id);
+      lapsed.register(hold, { client: this.#client, lease: id });
       hold.onLost(REASONS[a] as LostReason, b === 1);
       return;
     }

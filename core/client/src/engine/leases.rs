@@ -33,8 +33,12 @@ impl Leases {
         self.get(id).cloned().or_else(forgotten)
     }
 
+    /// The session has it no more. Whether it was lost, its object is asked later too.
     pub(super) fn forget(&mut self, id: LeaseId) {
-        self.known.remove(&id);
+        let lost = self.known.remove(&id).filter(|lease| lease.lost_reason().is_some());
+        if let Some(lease) = lost {
+            self.remember(id, &lease);
+        }
     }
 
     /// Forgets it if its release was asked for.
@@ -66,7 +70,6 @@ impl Leases {
         lease.mark_lost(reason, is_forgotten);
         if is_forgotten {
             self.forget(id);
-            self.remember(id, &lease);
         }
         Some(lost(&lease, reason, is_forgotten))
     }
@@ -80,7 +83,7 @@ impl Leases {
             .collect()
     }
 
-    /// Finds a forgotten lease as long as the program has it. A sweep now and then drops the others, so
+    /// Finds a lease that was lost as long as the program has it. A sweep now and then drops the others, so
     /// that there are never many more than twice as many as the program has.
     fn remember(&mut self, id: LeaseId, lease: &Arc<Lease>) {
         if self.forgotten.len() >= 2 * self.remained + 64 {

@@ -251,7 +251,8 @@ impl Engine {
                 Ok(self.released(released, lease.as_deref(), ReleaseOutcome::Released))
             }
             Outcome::Failed(error) => {
-                Err(lost_instead(lease.as_deref(), &error).unwrap_or_else(|| self.explain(error)))
+                let gone = lease.filter(|_| request.lease.is_some_and(|lease| !self.session.has_lease(lease)));
+                Err(lost_instead(gone.as_deref(), &error).unwrap_or_else(|| self.explain(error)))
             }
         };
         self.outbox.answer(request.sink, result);
@@ -360,9 +361,9 @@ impl Drop for Engine {
     }
 }
 
-/// What is told instead of an error if the lease that the operation relied on was lost and is
-/// forgotten: to the session that is one which was never taken.
+/// What is told instead of an error if the lease that the operation relied on was lost, and is gone
+/// from the session: to that it is one which was never taken.
 fn lost_instead(lease: Option<&Lease>, failed: &Error) -> Option<Error> {
     let is_of_lease = matches!(failed.kind(), ErrorKind::NotOwner | ErrorKind::InvalidArgument);
-    lease.filter(|_| is_of_lease)?.forgotten_error(failed.operation())
+    lease.filter(|_| is_of_lease)?.lost_error(failed.operation())
 }

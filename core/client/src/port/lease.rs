@@ -130,10 +130,10 @@ impl Lease {
         Released::new(self.id, outcome, lost)
     }
 
-    /// What an operation gets that relied on it, if it was lost and is forgotten: to the session
-    /// it is like one that was never taken.
-    pub(crate) fn forgotten_error(&self, operation: Operation) -> Option<Error> {
-        let reason = self.lost_reason().filter(|_| self.is_forgotten())?;
+    /// What an operation gets that relied on it, if it was lost and the session has it no more: to
+    /// that it is like one that was never taken.
+    pub(crate) fn lost_error(&self, operation: Operation) -> Option<Error> {
+        let reason = self.lost_reason()?;
         let message = format!("the lease was lost ({}); acquire the lock again", reason.as_str());
         let error = Error::new(ErrorKind::LockLost, operation, message);
         Some(error.with_lock(self.name.as_ref()).with_reason(Some(reason)))
@@ -240,8 +240,8 @@ mod tests {
                 released.lost,
                 Some(reason).filter(|reason| *reason != LostReason::Closed)
             );
-            let told = lease.forgotten_error(Operation::Extend).map(|error| error.reason());
-            assert_eq!(told, is_forgotten.then_some(Some(reason)));
+            let told = lease.lost_error(Operation::Extend).and_then(|error| error.reason());
+            assert_eq!(told, Some(reason));
         }
     }
 }

@@ -6,6 +6,7 @@ import io.leasehold.internal.LockKey
 import io.leasehold.internal.Reply
 import io.leasehold.internal.Request
 import io.leasehold.internal.ThreadLock
+import io.leasehold.internal.expect
 import io.leasehold.internal.invalidArgument
 import io.leasehold.internal.millis
 import io.leasehold.internal.shown

@@ -169,7 +169,7 @@ internal class Engine private constructor(
 
     override fun lost(lease: Long, reason: LostReason, isForgotten: Boolean) {
         val lost = (if (isForgotten) leases.remove(lease) else leases[lease]) ?: return
-        if (isForgotten && reason != LostReason.CLOSED) {
+        if (reason != LostReason.CLOSED) {
             // The native part answers by its own object as long as the program has this one.
             cleaner.register(lost, forgetting(face, handle, lease))
         }
@@ -304,7 +304,7 @@ internal class Engine private constructor(
             return engine
         }
 
-        /** What is done when a lease is garbage that was lost and is forgotten; it knows of no lease. */
+        /** What is done when a lease is garbage that was lost; it refers to none. */
         private fun forgetting(face: NativeFace, handle: Long, lease: Long) = Runnable { face.forget(handle, lease) }
 
         /** The tag of connecting; others count from here. */

@@ -48,7 +48,7 @@ internal interface NativeFace {
     /** Blocks until the leases are released, [timeoutMs] at the most. */
     fun releaseNow(client: Long, leases: List<Long>, timeoutMs: Long)
 
-    /** The program has nothing any more of a lease that was lost and that nobody need release. */
+    /** The program has nothing any more of a lease that was lost. */
     fun forget(client: Long, lease: Long)
 
     fun dropClient(client: Long)
