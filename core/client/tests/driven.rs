@@ -160,7 +160,7 @@ fn only_result(events: Vec<Event>, wanted: u64) -> Option<Result<Completion, Err
             assert_eq!(request, wanted);
             Some(result)
         }
-        lost @ Event::Lost { .. } => panic!("{lost:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -69,7 +69,7 @@ async fn refusal(builder: Builder, kind: ErrorKind, words: &[&str]) -> Error {
     let error = builder.connect().await.map(drop).expect_err("no client");
     assert_eq!(error.kind(), kind, "{error}");
     for word in words {
-        assert!(error.message().contains(word), "{word:?} is not in: {error}");
+        assert!(error.to_string().contains(word), "{word:?} is not in: {error}");
     }
     assert!(!format!("{error} {error:?}").contains("sesame"), "{error}");
     error

@@ -41,13 +41,6 @@ impl Leases {
         }
     }
 
-    /// Forgets it if its release was asked for.
-    pub(super) fn forget_released(&mut self, id: LeaseId) {
-        if self.is_released(id) {
-            self.forget(id);
-        }
-    }
-
     pub(super) fn renewed(&self, id: LeaseId, deadline: Instant) {
         if let Some(lease) = self.get(id) {
             lease.renewed(deadline);
@@ -93,7 +86,8 @@ impl Leases {
         self.forgotten.insert(id, Arc::downgrade(lease));
     }
 
-    fn is_released(&self, id: LeaseId) -> bool {
+    /// Whether its release was asked for before it was lost.
+    pub(super) fn is_released(&self, id: LeaseId) -> bool {
         self.get(id).is_some_and(|lease| lease.is_released())
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Observing {
     /// Who waits, since when. Like what is held, kept only if everything is told.
     waits: HashMap<Ticket, (ObservedLock, Instant)>,
     held: HashMap<LeaseId, (ObservedLock, Instant)>,
+    /// Releases that nobody waits for any more.
+    releases: HashMap<Ticket, LeaseId>,
     /// What the session said of losses that are about to be told.
     losses: Vec<Loss>,
 }
@@ -70,6 +72,7 @@ impl Observing {
                 links: BTreeMap::new(),
                 waits: HashMap::new(),
                 held: HashMap::new(),
+                releases: HashMap::new(),
                 losses: Vec::new(),
             })
         })
@@ -256,11 +259,19 @@ impl Observing {
         self.tell(&Observation::WaitBegan { lock }, now);
     }
 
+    /// A release goes on though its caller went away.
+    pub(super) fn releases_on(&mut self, ticket: Ticket, lease: LeaseId) {
+        if self.detail >= Detail::Everything {
+            self.releases.insert(ticket, lease);
+        }
+    }
+
     /// A ticket is done; `released` is the lease that it was to release.
     pub(super) fn completed(&mut self, ticket: Ticket, outcome: &Outcome, released: Option<LeaseId>, now: Instant) {
         if self.detail < Detail::Everything {
             return;
         }
+        let released = released.or_else(|| self.releases.remove(&ticket));
         if let (Some(lease), Outcome::Released(outcome)) = (released, outcome)
             && let Some((lock, since)) = self.held.remove(&lease)
         {

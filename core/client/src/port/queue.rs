@@ -72,7 +72,12 @@ impl Commands {
 
     /// Nothing is taken any more; what was sent before can be taken still.
     pub(crate) fn close(&self) {
-        self.0.lock().is_closed = true;
+        let mut state = self.0.lock();
+        state.is_closed = true;
+        // It keeps whoever drove the engine. Dropped when the lock is given back.
+        let waker = state.waker.take();
+        drop(state);
+        drop(waker);
     }
 
     /// A command that was left.

@@ -103,6 +103,7 @@ impl Line {
     pub(crate) fn closed(&self, lane: Lane, cause: &str) {
         let mut node = lock(&self.0);
         if node.open.remove(&lane) {
+            node.is_ready = false;
             // What was not taken yet is not to go out on the next connection: its time ran on this one.
             node.outgoing.retain(|item| !is_of(item, lane));
         }

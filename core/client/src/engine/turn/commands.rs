@@ -138,7 +138,13 @@ impl Engine {
                 }
                 let release = request.filter(|request| request.operation == Operation::Release);
                 if let Some(lease) = release.and_then(|request| request.lease) {
-                    self.leases.forget_released(lease);
+                    if let Some(observing) = &mut self.observing {
+                        observing.releases_on(ticket, lease);
+                    }
+                    // One that was lost was answered at once.
+                    if self.leases.is_released(lease) || !self.session.has_lease(lease) {
+                        self.leases.forget(lease);
+                    }
                 }
             }
             // Its event was queued while the caller went away.

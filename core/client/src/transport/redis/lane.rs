@@ -255,7 +255,12 @@ fn poll_open(
     let mut demotion = Ok(());
     while let Poll::Ready(frame) = wire.poll(context) {
         // Nothing is listened to on this connection; a server may still tell something.
-        let Frame::Reply(reply) = frame? else { continue };
+        let frame = match frame {
+            Ok(frame) => frame,
+            // What the server said of itself before is why.
+            Err(end) => return Err(demotion.err().unwrap_or(end)),
+        };
+        let Frame::Reply(reply) = frame else { continue };
         // The replies behind this one are as good as it is.
         if let Err(failure) = in_flight.answered(reply, seen) {
             demotion = demotion.and(Err(failure));

@@ -87,9 +87,8 @@ impl Wire {
                 }
                 Ok(None) => {}
                 Err(resp::Malformed) => {
-                    return Poll::Ready(Err(Failure::unavailable(
-                        "the server's answer is not what Redis or Valkey would say",
-                    )));
+                    let odd = || Failure::unavailable("the server's answer is not what Redis or Valkey would say");
+                    return Poll::Ready(Err(self.broken.clone().unwrap_or_else(odd)));
                 }
             }
             let _ = self.poll_write(context);
@@ -132,6 +131,69 @@ impl Wire {
             if let Frame::Reply(reply) = poll_fn(|context| self.poll(context)).await? {
                 return Ok(reply);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_protocol::Reply;
+
+    use super::*;
+
+    /// A connection that takes nothing any more, and gives so many bytes at a time of what the server
+    /// said before.
+    struct Cut {
+        said: &'static [u8],
+        at_a_time: usize,
+    }
+
+    impl AsyncRead for Cut {
+        fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            let length = self.at_a_time.min(self.said.len()).min(buffer.remaining());
+            let (now, later) = self.said.split_at(length);
+            buffer.put_slice(now);
+            self.said = later;
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Cut {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn after_a_write_that_failed_every_reply_is_still_that_of_its_call() {
+        for at_a_time in 1..=20 {
+            let mut wire = Wire::new(Cut {
+                said: b":1\r\n:2\r\n:3\r\n:4\r\n:5\r\n",
+                at_a_time,
+            });
+            wire.out().extend_from_slice(b"*1\r\n$4\r\nPING\r\n");
+            wire.write();
+            let mut context = Context::from_waker(Waker::noop());
+            for number in 1..=5 {
+                let frame = wire.poll(&mut context);
+                assert!(
+                    matches!(frame, Poll::Ready(Ok(Frame::Reply(Ok(Reply::Int(told))))) if told == number),
+                    "{number}: {frame:?}"
+                );
+            }
+            let end = wire.poll(&mut context);
+            assert!(
+                matches!(&end, Poll::Ready(Err(why)) if why.cause().contains("reset")),
+                "{end:?}"
+            );
         }
     }
 }
