@@ -17,9 +17,16 @@ import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import java.time.Duration
 import java.util.concurrent.CompletableFuture
+import java.util.concurrent.CopyOnWriteArrayList
 import java.util.concurrent.TimeUnit
+import java.util.logging.Handler
+import java.util.logging.Level
+import java.util.logging.LogRecord
+import java.util.logging.Logger
 import kotlin.time.Duration.Companion.milliseconds
 import kotlin.time.Duration.Companion.seconds
+
+private val SLF4J = org.slf4j.Logger::class.java
 
 /** What a Kotlin program does with the library, compiled and run by the versions that its pom names. */
 class ConsumerTest {
@@ -29,6 +36,34 @@ class ConsumerTest {
     fun `the versions are those that were asked for`() {
         println("Kotlin ${KotlinVersion.CURRENT}")
         assertEquals(System.getProperty("expected.kotlin") ?: "${KotlinVersion.CURRENT}", "${KotlinVersion.CURRENT}")
+    }
+
+    @Test
+    fun `the log is written`() {
+        assertEquals(System.getProperty("expected.slf4j"), SLF4J.`package`.implementationVersion)
+        val lines = CopyOnWriteArrayList<LogRecord>()
+        val handler =
+            object : Handler() {
+                override fun publish(record: LogRecord) {
+                    lines += record
+                }
+
+                override fun flush() = Unit
+
+                override fun close() = Unit
+            }
+        val logger = Logger.getLogger("io.leasehold")
+        logger.addHandler(handler)
+        try {
+            val lost = CompletableFuture<LostReason>()
+            client.lock("told").lock(Duration.ofMillis(100)).onLost(lost::complete)
+            assertEquals(LostReason.EXPIRED, lost.get(10, TimeUnit.SECONDS))
+            client.close()
+        } finally {
+            logger.removeHandler(handler)
+        }
+        val line = lines.single { "lock \"told\" is lost" in it.message }
+        assertEquals(Level.INFO, line.level)
     }
 
     @Test

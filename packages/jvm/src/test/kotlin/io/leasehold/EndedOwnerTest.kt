@@ -69,7 +69,7 @@ class EndedOwnerTest {
             System.gc()
             dropped.none(Thread::isAlive)
         }
-        assertTrue(warnings.any { it.contains("dropped without close()") })
+        awaitTrue("it is told") { warnings.any { it.contains("dropped without close()") } }
     }
 
     @Test

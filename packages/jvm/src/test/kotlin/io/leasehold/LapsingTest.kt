@@ -1,5 +1,11 @@
 package io.leasehold
 
+import io.leasehold.internal.Callbacks
+import io.leasehold.internal.ClientOptions
+import io.leasehold.internal.Engine
+import io.leasehold.internal.HeldLease
+import io.leasehold.internal.LoadedFace
+import io.leasehold.internal.NativeFace
 import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.NonCancellable
 import kotlinx.coroutines.awaitCancellation
@@ -14,6 +20,7 @@ import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import java.lang.ref.WeakReference
 import java.time.Duration
+import java.util.concurrent.ConcurrentHashMap
 import kotlin.time.Duration.Companion.milliseconds
 
 /** What a fixed lease that lapsed leaves behind: nothing that nobody wants. */
@@ -93,6 +100,40 @@ class LapsingTest {
         assertTrue(anew?.isValid == true)
         assertFalse(lock.tryLock())
         assertEquals(ReleaseOutcome.RELEASED, anew?.release())
+    }
+
+    @Test
+    fun `a lease that lapsed is not forgotten while its release is under way`() {
+        val face = SilentFace()
+        val client = LeaseholdClient(Engine.connect(ClientOptions(url = "memory://"), Callbacks(null), face))
+        val released = lapsed(client, "released", HeldLease::startRelease)
+        val dropped = lapsed(client, "dropped") {}
+        awaitTrue("the other one is forgotten") {
+            System.gc()
+            dropped in face.forgotten
+        }
+        assertFalse(released in face.forgotten)
+        client.close()
+    }
+
+    /** The number of a lease that lapsed; nobody has it any more. */
+    private fun lapsed(client: LeaseholdClient, name: String, use: (HeldLease) -> Unit): Long {
+        val lease = client.lock(name).lock(SHORT)
+        awaitTrue("the lease is lost") { lease.lostReason != null && !lease.held.isKept }
+        use(lease.held)
+        return lease.held.id
+    }
+
+    /** A native part that does not answer a release. */
+    private class SilentFace(private val face: NativeFace = LoadedFace.instance) : NativeFace by face {
+        val forgotten: MutableSet<Long> = ConcurrentHashMap.newKeySet()
+
+        override fun release(client: Long, tag: Long, lease: Long): Long = 0
+
+        override fun forget(client: Long, lease: Long) {
+            forgotten += lease
+            face.forget(client, lease)
+        }
     }
 
     private companion object {

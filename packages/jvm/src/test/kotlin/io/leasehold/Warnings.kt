@@ -1,5 +1,6 @@
 package io.leasehold
 
+import io.leasehold.internal.Log
 import java.util.concurrent.CopyOnWriteArrayList
 import java.util.logging.Handler
 import java.util.logging.LogRecord
@@ -24,7 +25,10 @@ class Warnings : AutoCloseable {
         logger.addHandler(handler)
     }
 
-    fun any(condition: (String) -> Boolean): Boolean = messages.any(condition)
+    fun any(condition: (String) -> Boolean): Boolean {
+        Log.flush(1_000)
+        return messages.any(condition)
+    }
 
     override fun close() = logger.removeHandler(handler)
 }

@@ -49,7 +49,7 @@ internal class Callbacks(private val executor: Executor?) {
         } catch (failure: Throwable) {
             // The task waits for a thread that there is already, or for the next attempt to start one.
             monitor.withLock { workers-- }
-            log.error("no thread could be started for a callback, which has to wait", failure)
+            Log.error("no thread could be started for a callback, which has to wait", failure)
         }
     }
 
@@ -83,7 +83,7 @@ internal class Callbacks(private val executor: Executor?) {
             execute(task)
         } catch (failure: Throwable) {
             if (failure !is RejectedExecutionException) {
-                log.error("the callback executor failed; the callback runs without it", failure)
+                Log.error("the callback executor failed; the callback runs without it", failure)
             }
             // A user's executor that fails or is shut down must not swallow the news of a lost lease.
             task.run()
@@ -99,7 +99,7 @@ internal class Callbacks(private val executor: Executor?) {
             try {
                 task.run()
             } catch (failure: Throwable) {
-                log.error("a callback failed", failure)
+                Log.error("a callback failed", failure)
             }
         }
     }

@@ -97,15 +97,18 @@ internal class Engine private constructor(
         }
     }
 
-    /** Closes within 500 ms, whatever the server does; a second call waits for the first. */
+    /** Closes within 500 ms, whatever the server and the logger do; a second call waits for the first. */
     fun close() {
         if (closing.compareAndSet(false, true)) {
+            val start = System.nanoTime()
             try {
                 start("close", null) { face.close(handle, it) }.await(CLOSE_LIMIT_MS)
             } finally {
                 discard()
                 closed.complete(Unit)
             }
+            val took = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start)
+            Log.flush(min(FLUSH_MS, CLOSE_MS - took))
         }
         closed.join()
     }
@@ -116,11 +119,12 @@ internal class Engine private constructor(
      */
     fun drop() {
         if (closing.get()) return
-        val held = leases.values.map { shown(it.name) }
-        val now = if (held.isEmpty()) "its connection is closed now" else "it stays open for the locks it holds: $held"
-        log.warn("a LeaseholdClient was dropped without close(); $now")
+        val names = leases.values.map(HeldLease::name)
         isDropped = true
         wake()
+        val held = names.map(::shown)
+        val now = if (held.isEmpty()) "its connection is closed now" else "it stays open for the locks it holds: $held"
+        Log.warn("a LeaseholdClient was dropped without close(); $now")
     }
 
     /** Releases the holds of threads that have ended, and waits for that. */
@@ -176,7 +180,7 @@ internal class Engine private constructor(
         lost.markLost(reason)
     }
 
-    override fun observed(observed: Observed) = write(observed)
+    override fun observed(line: LogLine) = Log.write(line)
 
     private inline fun start(operation: String, name: String?, owner: Owner? = null, submit: (Long) -> Long): Request {
         val request = Request(tags.incrementAndGet(), operation, name, owner)
@@ -207,7 +211,7 @@ internal class Engine private constructor(
             handleEvents()
         } catch (failure: Throwable) {
             cause = failure
-            log.error("the client fails: its event thread ended; please report this", failure)
+            Log.error("the client fails: its event thread ended; please report this", failure)
         } finally {
             failAll(cause)
         }
@@ -256,7 +260,7 @@ internal class Engine private constructor(
     private fun sweep() {
         for (lease in abandoned().filterNot(HeldLease::isReleasing)) {
             val name = shown(lease.name)
-            log.warn("thread ${lease.owner?.threadName} ended while it held lock \"$name\", which is released now")
+            Log.warn("thread ${lease.owner?.threadName} ended while it held lock \"$name\", which is released now")
             lease.startRelease()
         }
     }
@@ -315,7 +319,13 @@ internal class Engine private constructor(
         private const val ENDING_MS = 5L
         private val ANY_LOCK = Kind.LOCK.key("-")
 
-        /** The core's own limit is 500 ms; this one is for the case that its answer is lost. */
+        /** The core's own limit. */
+        private const val CLOSE_MS = 500L
+
+        /** For the case that the core's answer is lost. */
         private const val CLOSE_LIMIT_MS = 1_000L
+
+        /** What a program that ends after its last client gives the logger for the last lines. */
+        private const val FLUSH_MS = 100L
     }
 }

@@ -20,7 +20,7 @@ internal interface EventSink {
     /** [isForgotten] says that nobody need release it. */
     fun lost(lease: Long, reason: LostReason, isForgotten: Boolean)
 
-    fun observed(observed: Observed)
+    fun observed(line: LogLine)
 }
 
 /** Reads a batch of events as `bindings/jvm/src/wire.rs` writes them; its head describes the bytes. */
@@ -46,7 +46,7 @@ internal class EventReader(private val buffer: ByteBuffer) {
             CLOSED -> sink.replied(number, Reply.Closed)
             LOST -> sink.lost(number, LostReason.valueOf(text().uppercase()), buffer.get().toInt() == 1)
             FORCED -> sink.replied(number, Reply.Forced(buffer.get().toInt() == 1))
-            OBSERVED -> sink.observed(Observed(text(), text(), fields()))
+            OBSERVED -> sink.observed(LogLine(text(), text(), fields()))
             else -> error("the native part sent an event of kind $kind, which this library does not know")
         }
     }

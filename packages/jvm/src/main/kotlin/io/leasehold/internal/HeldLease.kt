@@ -4,6 +4,7 @@ import io.leasehold.Lease
 import io.leasehold.LostReason
 import io.leasehold.ReleaseOutcome
 import io.leasehold.lostException
+import java.lang.ref.Reference
 import java.lang.ref.WeakReference
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.CompletionStage
@@ -70,7 +71,12 @@ internal class HeldLease(
 
     /** Makes it last [byMs], or its own length, from now. */
     fun extend(byMs: Double?) {
-        engine.extend(this, byMs).await().expect<Reply.Extended>()
+        try {
+            engine.extend(this, byMs).await().expect<Reply.Extended>()
+        } finally {
+            // The native part forgets a lost lease when this is garbage, which is not to be before it has answered.
+            Reference.reachabilityFence(this)
+        }
     }
 
     fun release(): ReleaseOutcome = outcome ?: outcomeOf(startRelease().await())
@@ -105,7 +111,11 @@ internal class HeldLease(
             releasing.get()?.let { return it }
             val ours = Request(0, "release", name)
             if (releasing.compareAndSet(null, ours)) {
-                engine.release(this).thenAccept(ours::complete)
+                engine.release(this).thenAccept {
+                    ours.complete(it)
+                    // As in [extend], for callers that wait and for those that do not.
+                    Reference.reachabilityFence(this)
+                }
                 return ours
             }
         }

@@ -38,7 +38,7 @@ internal class JnaFace : NativeFace {
                     tlsCertFile = options.tlsCertFile,
                     tlsKeyFile = options.tlsKeyFile,
                     lazy = options.isLazy,
-                    log = wantedLevel(),
+                    log = Log.wantedLevel(),
                 ),
             )
         val failure =
