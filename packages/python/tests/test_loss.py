@@ -432,7 +432,7 @@ async def test_a_scope_that_finds_the_loss_itself_leaves_no_cancellation_behind(
     async with aio.connect(url) as client:
         with pytest.raises(leasehold.LockLostError):
             async with client.lock("door", max_hold=0.1) as lease:
-                time.sleep(0.3)
+                eventually(10, lambda: lease.lost_reason)
                 assert lease.lost.is_set()
         await asyncio.sleep(0.01)
 

@@ -113,9 +113,8 @@ def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller
             blocked: list[int] = []
             if owner.takes_turns or connection.had_turns:
                 blocked = [lease._owner.number for lease in held_beside(connection, owner)]
+            connection.events.watch_for_log()
             native.acquire(granted, settings, owner.number, blocked, owner.thread.interruptible)
-            if settings.lease is None or settings.renew:
-                connection.events.watch_for_log()
         else:
             wait = connection.events.waits.wait
             wait(hub, granted, native.submit_acquire, settings, owner.number, owner=owner.number)
