@@ -28,7 +28,7 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
     def lost(self) -> threading.Event:
         """Set once the lease is lost, never after its release.
 
-        The first use in a client starts a daemon thread that waits for losses.
+        A daemon thread of the client waits for losses, from the first use on at the latest.
         """
         with self._connection.mutex:
             event = self._event
