@@ -22,12 +22,16 @@ export interface Observation {
   readonly cause?: string;
   /** Which connection: the one for calls or the one for renewals. */
   readonly link?: 'calls' | 'renewals';
+  /** The lease's number within the client. */
+  readonly lease?: number;
   /** How long a lost lease was held. */
   readonly heldMs?: number;
   /** How long a lease whose renewal failed may still be relied on. */
   readonly leftMs?: number;
   /** How long a connection was, or is, missing. */
   readonly missingMs?: number;
+  /** How long the renewal took that succeeded again. */
+  readonly tookMs?: number;
   /** How many renewals or tries to connect in a row have failed. */
   readonly failures?: number;
   /** How often the same was seen and not told since the last time. */

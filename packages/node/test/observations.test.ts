@@ -20,8 +20,9 @@ it('tells a loss, a disconnect and a reconnect, without secrets', async () => {
   await eventually(10_000, () => heard.size === 3);
   assert.equal(await lease.release(), 'expired');
 
-  const { level, message, lock, reason, heldMs, server: where } = heard.get('lost') as Observation;
+  const { level, message, lock, lease: id, reason, heldMs, server: where } = heard.get('lost') as Observation;
   assert.deepEqual([level, lock, reason, typeof heldMs], ['error', 'door', 'removed', 'number']);
+  assert.equal(typeof id, 'number');
   assert.equal(where, server.url.replace('redis://', ''));
   assert.match(message, /^lock "door" is lost after .*: 127\.0\.0\.1:\d+ has no record of it any more/);
   assert.equal(heard.get('disconnected')?.level, 'warn');

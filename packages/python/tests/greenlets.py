@@ -7,6 +7,7 @@ ORDER says whether the standard library is patched: before leasehold is imported
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -158,6 +159,53 @@ def losses_are_heard() -> None:
             gevent.sleep(0.001)
     assert lease.lost.wait(10)
     assert heard == [lease]
+
+
+class Stuck(logging.Handler):
+    """A handler that is stuck until the program lets it go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_go_on = threading.Event()
+        self.events: list[object] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.events.append(vars(record)["event"])
+        self.may_go_on.wait(30)
+
+
+def a_stuck_handler_holds_up_no_loss() -> None:
+    stuck = Stuck()
+    logging.getLogger("leasehold").addHandler(stuck)
+    for name in ("door", "window"):
+        lease = client.lock(name, max_hold=0.15).try_acquire()
+        assert lease is not None
+        with gevent.Timeout(5):
+            while not lease.lost.is_set():
+                gevent.sleep(0.001)
+            while not stuck.events:
+                gevent.sleep(0.001)
+    started = time.monotonic()
+    client.close()
+    assert time.monotonic() - started < 1
+    stuck.may_go_on.set()
+    with gevent.Timeout(5):
+        while len(stuck.events) < 2:
+            gevent.sleep(0.001)
+    assert stuck.events == ["lost", "lost"]
+
+
+def the_log_of_who_only_waits() -> None:
+    stuck = Stuck()
+    stuck.may_go_on.set()
+    logging.getLogger("leasehold").addHandler(stuck)
+    assert client.lock("window", max_hold=0.15).try_acquire()
+    with gevent.Timeout(5):
+        while not stuck.events:
+            gevent.sleep(0.01)
+            assert not gevent.spawn(client.lock("other").owned).get()
+            with client.lock("other"):
+                pass
 
 
 def threads_with_hubs() -> None:

@@ -15,6 +15,8 @@ CHECKS = [
     "ended_waits_leave_nothing",
     "every_call_lets_others_go_on",
     "losses_are_heard",
+    "a_stuck_handler_holds_up_no_loss",
+    "the_log_of_who_only_waits",
     "threads_with_hubs",
     "ended_greenlets",
     "a_callback_of_the_hub",

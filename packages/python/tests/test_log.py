@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import subprocess
 import sys
+import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from servers import RedisServer, eventually
 
 import leasehold
-from leasehold import aio
+from leasehold import _log, aio
 
 LEASE = 0.9
 PASSWORD = "sesame-open-and-more"
@@ -86,6 +91,182 @@ def test_an_ordinary_day_has_no_log(caplog: pytest.LogCaptureFixture) -> None:
     with leasehold.connect("memory://") as client, client.lock("door"):
         pass
     assert [record for record in caplog.records if record.name == "leasehold"] == []
+
+
+class Slow(logging.Handler):
+    """A handler that is stuck until the test is over, as one that writes to a socket in a partition is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_go_on = threading.Event()
+        self.is_stuck = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.is_stuck.set()
+        self.may_go_on.wait(30)
+
+
+@pytest.fixture
+def slow() -> Iterator[Slow]:
+    handler, logger = Slow(), logging.getLogger("leasehold")
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+    handler.may_go_on.set()
+    eventually(10, lambda: not _log.is_behind())
+
+
+def test_a_stuck_handler_holds_up_no_loss_and_no_close(slow: Slow) -> None:
+    client = leasehold.connect("memory://")
+    for name in ("door", "window"):
+        lease = client.lock(name, max_hold=0.1).try_acquire()
+        assert lease is not None
+        assert lease.lost.wait(2)
+        assert slow.is_stuck.wait(10)
+    started = time.monotonic()
+    client.close()
+    assert time.monotonic() - started < 0.5
+
+
+async def test_so_it_does_not_in_asyncio(slow: Slow) -> None:
+    client = await aio.connect("memory://")
+    for name in ("door", "window"):
+        with pytest.raises(leasehold.LockLostError):
+            async with asyncio.timeout(2), client.lock(name, max_hold=0.1):
+                await asyncio.sleep(30)
+        assert await asyncio.to_thread(slow.is_stuck.wait, 10)
+    async with asyncio.timeout(2):
+        await client.close()
+
+
+def test_what_finds_no_room_is_counted(slow: Slow, caplog: pytest.LogCaptureFixture) -> None:
+    _log.write([("warn", "the first", {"event": "first"})])
+    assert slow.is_stuck.wait(10)
+    _log.write([("info", "ordinary", {"event": "ordinary"})] * 5_000)
+    _log.write([("error", "a loss", {"event": "urgent"})] * 5_000)
+    caplog.set_level(logging.INFO, "leasehold")
+    slow.may_go_on.set()
+    eventually(10, lambda: not _log.is_behind())
+    events = Counter(vars(record)["event"] for record in caplog.records)
+    assert events == {"first": 1, "ordinary": 1_000, "urgent": 5_000, "left_out": 1}
+    left_out = told(caplog, "left_out")
+    assert left_out is not None
+    assert vars(left_out)["unsaid"] == 4_000
+
+
+def test_the_log_of_a_client_that_never_gets_its_lock(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "leasehold")
+    with leasehold.connect(url) as client:
+
+        def fail() -> None:
+            for _ in range(1_000):
+                assert client.lock("door").try_acquire() is None
+
+        holder = client.lock("door").try_acquire()
+        caplog.clear()
+        waiter = threading.Thread(target=fail)
+        waiter.start()
+        waiter.join()
+        assert holder is not None
+
+        def all_told() -> bool:
+            # What the handlers were too slow for is counted.
+            left_out = [int(vars(record).get("unsaid", 0)) for record in list(caplog.records)]
+            return len(left_out) + sum(left_out) > 2_000
+
+        eventually(10, all_told)
+        assert told(caplog, "wait_ended")
+
+
+def test_the_log_of_a_client_that_holds_a_fixed_lease(
+    own_server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with leasehold.connect(own_server.url) as client:
+        assert client.lock("door", lease=60).try_acquire()
+        own_server.kill()
+        eventually(10, lambda: told(caplog, "disconnected"))
+
+
+def test_the_log_of_the_first_wait_in_an_outage(own_server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "leasehold")
+    own_server.kill()
+    with leasehold.connect(own_server.url, lazy=True) as client:
+
+        def wait() -> None:
+            with suppress(leasehold.LeaseholdError):
+                client.lock("door").acquire(timeout=20)
+
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        eventually(10, lambda: told(caplog, "connect_failing"))
+        client.close()
+        waiter.join()
+
+
+def test_the_log_of_a_forked_child(server: RedisServer) -> None:
+    with leasehold.connect(server.url) as client:
+        child = os.fork()
+        if child == 0:
+            heard = threading.Event()
+            handler = logging.Handler()
+            handler.emit = lambda record: heard.set()  # type: ignore[method-assign]
+            logging.getLogger("leasehold").addHandler(handler)
+            # Nobody asks for its loss.
+            client.lock("door", max_hold=0.2).try_acquire()
+            os._exit(0 if heard.wait(10) else 1)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_a_handler_may_use_the_client_that_it_tells_of(url: str) -> None:
+    results: list[bool] = []
+    with leasehold.connect(url) as client:
+
+        class Locking(logging.Handler):
+            def emit(self, record: logging.LogRecord) -> None:
+                if not results:
+                    results.append(False)
+                    with client.lock("log", wait=10) as lease:
+                        results[0] = lease.lost is not None
+
+        handler = Locking()
+        logging.getLogger("leasehold").addHandler(handler)
+        try:
+            for number in range(3 * 64):
+                assert client.lock(f"door-{number}", max_hold=0.1).try_acquire()
+            eventually(10, lambda: results and results[0])
+        finally:
+            logging.getLogger("leasehold").removeHandler(handler)
+
+
+def test_nothing_is_started_for_a_log_that_nobody_reads(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, "leasehold")
+    with leasehold.connect("memory://") as client, client.lock("door"):
+        assert client._connection.events._thread is None
+
+
+def test_two_threads_that_take_events_lose_none() -> None:
+    with leasehold.connect("memory://") as client:
+        leases = [client.lock(f"door-{number}", max_hold=0.1).try_acquire() for number in range(200)]
+        lost = [lease.lost for lease in leases if lease]
+        stop = threading.Event()
+        raised: list[BaseException] = []
+
+        def take() -> None:
+            try:
+                while not stop.is_set():
+                    client._connection.events.deliver()
+            except BaseException as error:
+                raised.append(error)
+
+        threads = [threading.Thread(target=take) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        assert all(event.wait(10) for event in lost)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert raised == []
 
 
 def test_the_day_that_the_documentation_shows() -> None:

@@ -413,6 +413,30 @@ async def test_a_loss_and_a_cancellation_from_outside_stay_a_cancellation(server
             await task
 
 
+async def test_a_scope_that_asks_for_a_loss_it_was_told_of_is_cancelled_once(url: str) -> None:
+    async with aio.connect(url) as client:
+        with pytest.raises(leasehold.LockLostError) as caught:
+            async with client.lock("door", max_hold=0.3) as lease:
+                try:
+                    await asyncio.sleep(30)
+                finally:
+                    assert lease.lost.is_set()
+                    await asyncio.sleep(0)
+        assert caught.value.reason == "max_hold"
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+
+
+async def test_a_scope_that_finds_the_loss_itself_leaves_no_cancellation_behind(url: str) -> None:
+    async with aio.connect(url) as client:
+        with pytest.raises(leasehold.LockLostError):
+            async with client.lock("door", max_hold=0.1) as lease:
+                eventually(10, lambda: lease.lost_reason)
+                assert lease.lost.is_set()
+        await asyncio.sleep(0.01)
+
+
 async def test_a_task_goes_on_undisturbed_after_its_scope_was_lost(server: RedisServer, store: Store) -> None:
     async with aio.connect(server.url, lease=LEASE) as client:
         with pytest.raises(leasehold.LockLostError):

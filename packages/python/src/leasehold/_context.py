@@ -7,6 +7,7 @@ one draws a number, from one counter with a random start.
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import itertools
 import os
@@ -193,6 +194,36 @@ def running_hub() -> Any:
         return None
     # The other tasks of an event loop would stand still, whatever the hub does.
     return hub if running_loop() is None else None
+
+
+def is_hub() -> bool:
+    """Whether the caller is a hub itself, which must not wait."""
+    hub = hub_of_thread()
+    return hub is not None and hub is sys.modules["greenlet"].getcurrent()
+
+
+def threads_are_greenlets() -> bool:
+    """Whether gevent has patched the standard library so: to start a thread switches greenlets then."""
+    monkey = sys.modules.get("gevent.monkey")
+    return monkey is not None and bool(monkey.is_module_patched("threading"))
+
+
+def lock_of_threads() -> threading.Lock:
+    """A lock that a hub may take too: one of gevent would have it wait for a greenlet."""
+    made: threading.Lock = _original("allocate_lock")()
+    return made
+
+
+def reentrant_lock_of_threads() -> threading._RLock:
+    """The same, for what signal handlers and collections of garbage may come back to."""
+    made: threading._RLock = _original("RLock")()
+    return made
+
+
+def _original(name: str) -> Any:
+    """What `_thread` has under this name, whether gevent has patched it or not."""
+    monkey = sys.modules.get("gevent.monkey")
+    return getattr(_thread, name) if monkey is None else monkey.get_original("_thread", name)
 
 
 def refuse_eventlet(operation: str) -> None:

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Protocol
 
-from leasehold import _context, _native
+from leasehold import _context, _log, _native
 
 EXIT_LIMIT_MS = 500
 """How long the end of the process may be held up, whatever the server does."""
@@ -43,11 +43,12 @@ def _after_fork() -> None:
 
 
 def _at_exit() -> None:
-    """Gives back the locks whose owner cannot run any more. Other threads have been joined."""
+    """Ends the log, and gives back the locks whose owner cannot run any more. Other threads have been joined."""
     deadline = time.monotonic() + EXIT_LIMIT_MS / 1000
     connections = _living()
     for connection in connections:
         connection.stop()
+    _log.end(deadline - time.monotonic())
     _release([*(connection.stranded() for connection in connections), *_abandoned], deadline)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import select
+import sys
 from collections.abc import Callable, Iterable
 from os import PathLike
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
-from leasehold import _native
+from leasehold import _log, _native
 from leasehold._client import ClientBase
 from leasehold._context import running_hub
 from leasehold._options import open_native, url_list
@@ -219,7 +220,11 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
 def _client_of(native: _native.Client, lazy: bool) -> Client:
     if not lazy:
         _wait_connected(native)
-    return Client(Connection(native))
+    connection: Connection[Lease] = Connection(native)
+    # A program that has imported gevent may be about to patch threads, and none is to run yet then.
+    if "gevent" not in sys.modules:
+        connection.events.watch_for_log()
+    return Client(connection)
 
 
 def _wait_connected(native: _native.Client) -> None:
@@ -232,7 +237,8 @@ def _wait_connected(native: _native.Client) -> None:
             poller.poll()
         else:
             hub.wait(hub.loop.io(native.fd, READABLE))
-        completed, _, _ = native.drain()
+        completed, _, lines = native.drain()
+        _log.write(lines)
         for request, _, error in completed:
             if request == _native.Client.CONNECT:
                 if error is not None:

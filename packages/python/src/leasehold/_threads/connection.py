@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from leasehold import _log
 from leasehold._connection import ConnectionBase
 from leasehold._context import running_hub, this_thread
 from leasehold._holds import Held
@@ -28,6 +29,7 @@ class Connection(ConnectionBase[L]):
         `submit` lets the other greenlets of a hub go on."""
         hub = running_hub()
         if hub is None:
+            self.events.watch_for_log()
             return call(*args, this_thread.thread.interruptible)
         answer: list[R] = []
         self.events.waits.wait(hub, answer, submit, *args)
@@ -42,6 +44,7 @@ class Connection(ConnectionBase[L]):
             self.events.waits.wait(hub, [], self.native.submit_close)
         self.events.deliver()
         self.events.stop()
+        _log.flush()
 
     def _leave(self) -> None:
         self.events.stop()

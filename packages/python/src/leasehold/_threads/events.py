@@ -11,11 +11,14 @@ from itertools import starmap
 from typing import Generic, TypeVar
 
 from leasehold import _log, _native
+from leasehold._context import lock_of_threads, reentrant_lock_of_threads, running_hub, threads_are_greenlets
 from leasehold._endings import LostReason
 from leasehold._threads.greenlets import Waits
 from leasehold._watchlist import Watched, Watchlist
 
 L = TypeVar("L", bound=Watched)
+UNHEARD_LIMIT = 100
+"""After how many calls without a thread and without a hub it is looked whether anything has happened."""
 
 
 class Events(Generic[L]):
@@ -30,47 +33,63 @@ class Events(Generic[L]):
         self._watched = watched
         self._thread: threading.Thread | None = None
         self._stopped = False
-        self._mutex = threading.Lock()
+        self._mutex = lock_of_threads()
+        # No code of the program runs under it, but for what a signal or a collection calls: that may come back to it.
+        self._taking = reentrant_lock_of_threads()
         self._taken: deque[tuple[list[_native.Completed], list[tuple[int, LostReason]], list[_native.Line]]] = deque()
         self._is_logged = _log.wanted_level() is not None
+        self._unheard = 0
         self._is_inherited = False
         self.waits = Waits(native, self._hear)
         """Those of greenlets, whose results come with the losses."""
 
     def watch(self, lease: L) -> None:
         """Tells the lease when it is lost."""
-        with self._mutex:
-            self._watched.add(lease)
-            self._start()
+        self._watched.add(lease)
+        self._start()
 
     def watch_for_log(self) -> None:
-        """Something is held and renewed from now on: what becomes of it is to be in the log when it happens.
+        """What happens from now on is to be in the log when it happens, if anybody reads that.
 
-        With gevent that has to wait for the next greenlet that waits: to start a thread may switch greenlets.
+        A greenlet starts no thread, as that may switch greenlets: it is told of when one next waits.
         """
-        if self._is_logged and self._thread is None and "gevent" not in sys.modules:
+        if self._thread is not None or not self._is_logged:
+            return
+        if running_hub() is None and not threads_are_greenlets():
             # At the end of the process no thread can be started any more, and nobody reads its log.
-            with self._mutex, contextlib.suppress(RuntimeError):
+            with contextlib.suppress(RuntimeError):
                 self._start()
+            return
+        self._unheard += 1
+        if self._unheard % UNHEARD_LIMIT == 0:
+            self.drop_unheard()
 
     def drop_unheard(self) -> None:
         """Drops what nobody listens to, so that it does not pile up."""
-        with self._mutex:
-            if self._thread is None and not self._watched:
-                _log.write(self._take()[1])
+        if self._thread is None and not self._watched:
+            self.deliver()
 
     def deliver(self) -> None:
         """Passes on what has happened, in the calling thread."""
         leases, lines = self._take()
+        # First, as a callback may end the process, or take its time. It waits for nobody.
         _log.write(lines)
         for lease in leases:
             lease._on_lost()
+        _log.catch_up()
 
     def _start(self) -> None:
-        if self._thread is None and not self._stopped:
-            thread = threading.Thread(target=self._run, name="leasehold-events", daemon=True)
+        with self._mutex:
+            if self._thread is not None or self._stopped:
+                return
+            thread = self._thread = threading.Thread(target=self._run, name="leasehold-events", daemon=True)
+        # Without the mutex: other greenlets may run meanwhile.
+        try:
             thread.start()
-            self._thread = thread
+        except BaseException:
+            # If it runs all the same, a second one beside it does no harm.
+            self._thread = None
+            raise
 
     def stop(self) -> None:
         """Ends the thread. It is waited for a moment only, as it may run a callback."""
@@ -78,7 +97,9 @@ class Events(Generic[L]):
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             self._native.ring()
-            thread.join(0.1)
+            # Another thread may be just about to start it.
+            with contextlib.suppress(RuntimeError):
+                thread.join(0.1)
 
     def leave_to_parent(self) -> None:
         """In the child of a fork, where greenlets go on: what comes is no business of theirs."""
@@ -93,13 +114,16 @@ class Events(Generic[L]):
             return leases, log
         try:
             # Ctrl-C may strike between any two steps, but not within this one: nothing that was taken may be lost.
-            self._taken.extend(starmap(self._native.drain, [()]))
-            while self._taken:
-                completed, lost, lines = self._taken[0]
-                self.waits.answer(completed)
-                leases += self._watched.take(lost)
-                log += lines
-                self._taken.popleft()
+            with self._taking:
+                self._taken.extend(starmap(self._native.drain, [()]))
+                while self._taken:
+                    batch = self._taken[0]
+                    completed, lost, lines = batch
+                    self.waits.answer(completed)
+                    leases += self._watched.take(lost)
+                    log += lines
+                    if self._taken and self._taken[0] is batch:
+                        self._taken.popleft()
         except BaseException:
             self._native.ring()
             raise
@@ -108,10 +132,9 @@ class Events(Generic[L]):
     def _hear(self) -> None:
         """The same in a hub of gevent, which calls back nobody who may wait."""
         leases, lines = self._take()
-        if lines:
-            sys.modules["gevent"].spawn(_log.write, lines)
         for lease in leases:
             sys.modules["gevent"].spawn(lease._on_lost)
+        _log.write(lines)
 
     def _run(self) -> None:
         poller = select.poll()

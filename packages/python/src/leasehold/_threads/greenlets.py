@@ -8,11 +8,11 @@ program has imported it, and whether it has patched the standard library does no
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from leasehold import _native
+from leasehold._context import lock_of_threads
 
 Hub: TypeAlias = Any
 """A `gevent.hub.Hub`."""
@@ -34,7 +34,7 @@ class Waits:
         # Takes what has come, in a hub.
         self._hear = hear
         # One of gevent would have the hub wait for a greenlet.
-        self._mutex = _lock_of_threads()
+        self._mutex = lock_of_threads()
         self._requests: dict[int, _Request] = {}
         self._listening: dict[Hub, _Ear] = {}
 
@@ -155,11 +155,3 @@ class _Request:
         run = loop.run_callback if here else loop.run_callback_threadsafe
         run(self.waiter.switch, None)
         return True
-
-
-def _lock_of_threads() -> threading.Lock:
-    monkey = sys.modules.get("gevent.monkey")
-    if monkey is None:
-        return threading.Lock()
-    made: threading.Lock = monkey.get_original("_thread", "allocate_lock")()
-    return made

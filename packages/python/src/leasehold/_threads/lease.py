@@ -28,7 +28,7 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
     def lost(self) -> threading.Event:
         """Set once the lease is lost, never after its release.
 
-        The first use in a client starts a daemon thread that waits for losses.
+        A daemon thread of the client waits for losses, from the first use on at the latest.
         """
         with self._connection.mutex:
             event = self._event
@@ -113,9 +113,8 @@ def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller
             blocked: list[int] = []
             if owner.takes_turns or connection.had_turns:
                 blocked = [lease._owner.number for lease in held_beside(connection, owner)]
+            connection.events.watch_for_log()
             native.acquire(granted, settings, owner.number, blocked, owner.thread.interruptible)
-            if settings.lease is None or settings.renew:
-                connection.events.watch_for_log()
         else:
             wait = connection.events.waits.wait
             wait(hub, granted, native.submit_acquire, settings, owner.number, owner=owner.number)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import TypeVar
 
+from leasehold import _log
 from leasehold._connection import ConnectionBase
 from leasehold._holds import Held
 from leasehold.aio._mailbox import Mailbox
@@ -26,6 +29,10 @@ class Connection(ConnectionBase[L]):
             await self.mailbox.outcome("release", self.native.submit_close)
         finally:
             self.mailbox.leave()
+        end = time.monotonic() + _log.FLUSH_LIMIT
+        # The writer is no business of any loop, and so sets no event of one.
+        while _log.is_behind() and time.monotonic() < end:  # noqa: ASYNC110
+            await asyncio.sleep(_log.FLUSH_STEP)
 
     def _leave(self) -> None:
         self.mailbox.detach_soon()

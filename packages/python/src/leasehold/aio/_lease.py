@@ -98,8 +98,7 @@ class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
         if self._native.lost_reason is None:
             self._connection.watched.add(self)
         else:
-            # Later: a task that cancels itself would meet that after the scope.
-            asyncio.get_running_loop().call_soon(cancel)
+            self._cancel_scope()
 
     def _watch(self) -> None:
         if self._native.lost_reason is not None:
@@ -108,9 +107,20 @@ class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
             self._connection.watched.add(self)
 
     def _on_lost(self) -> None:
-        if self._scope is not None:
-            self._scope()
+        self._cancel_scope()
         super()._on_lost()
+
+    def _cancel_scope(self) -> None:
+        """Once only: the scope takes back one cancellation."""
+        cancel, self._scope = self._scope, None
+        loop = asyncio._get_running_loop()
+        if cancel is None:
+            return
+        if loop is not None and asyncio.current_task(loop) is not None:
+            # Later: a task that cancels itself would meet that after the scope.
+            loop.call_soon(cancel)
+        else:
+            cancel()
 
     def _report(self, error: Exception) -> None:
         asyncio.get_running_loop().call_exception_handler(

@@ -126,11 +126,11 @@ class Mailbox(Generic[L]):
                 future.set_result(value)
             else:
                 future.set_exception(error)
+        _log.write(lines)
         if lost:
             for lease in self._watched.take(lost):
                 lease._on_lost()
-        if lines:
-            _log.write(lines)
+        _log.catch_up()
         if self._is_leaving and not self._futures and not self._outgoing:
             self.detach()
 
