@@ -12,7 +12,12 @@ local function wait_in_line(waiters, holder, now)
     local owner = waiters[i]
     if owner ~= holder then
       if not (has_queue and redis.call('ZSCORE', KEYS[3], owner)) then
-        last = math.max((last or tonumber(redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')[2])) + 1, now)
+        if not last then
+          last = tonumber(redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')[2])
+          -- The clock may be set back while this runs: then the queue is over, though its TTL was just set.
+          has_queue, last = last ~= nil, last or 0
+        end
+        last = math.max(last + 1, now)
         redis.call('ZADD', KEYS[3], last, owner)
       end
       seen[#seen + 1], seen[#seen + 2] = owner, stamp .. waiters[i + 1]
