@@ -31,7 +31,7 @@ pub(super) enum News {
 }
 
 /// So many callers at the most have the engine look for their answers.
-const FEW: usize = 4;
+const FEW: usize = 32;
 
 impl News {
     /// What comes first while so many calls are in flight.
