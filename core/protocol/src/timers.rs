@@ -61,15 +61,15 @@ impl Timer {
 /// The timer table.
 ///
 /// Nearly every timer is stopped before it is due, so stopping one only forgets
-/// it: what its line still has of it is stale, and goes when it comes to the front or
+/// it: what its schedule still has of it is stale, and goes when it comes to the front or
 /// when there is more that is stale than not. The front is never stale.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     /// Apart from the others: calls come and go by the thousand while many leases only stand.
-    calls: Line,
-    renewals: Line,
-    deadlines: Line,
-    others: Line,
+    calls: Schedule,
+    renewals: Schedule,
+    deadlines: Schedule,
+    others: Schedule,
     set: Table<Timer, Instant>,
 }
 
@@ -78,13 +78,13 @@ type Entry = (Instant, Timer);
 /// Entries, of which the first is at hand. Most come in the order in which they are due: the
 /// same delay from an ever later instant.
 #[derive(Debug, Default)]
-struct Line {
+struct Schedule {
     in_order: VecDeque<Entry>,
     /// Those that came when a later one was there already.
     early: BinaryHeap<Reverse<Entry>>,
 }
 
-impl Line {
+impl Schedule {
     fn push(&mut self, entry: Entry) {
         if self.in_order.back().is_none_or(|last| *last <= entry) {
             self.in_order.push_back(entry);
@@ -134,21 +134,21 @@ impl Timers {
             return;
         }
         let enough = self.set.len().saturating_mul(2).saturating_add(Self::SLACK);
-        let (line, set) = self.line(timer);
-        line.push((at, timer));
+        let (schedule, set) = self.schedule(timer);
+        schedule.push((at, timer));
         if before.is_some() {
-            settle(line, set);
+            settle(schedule, set);
         }
-        if line.len() > enough {
-            line.retain(|(at, timer)| set.get(timer) == Some(at));
+        if schedule.len() > enough {
+            schedule.retain(|(at, timer)| set.get(timer) == Some(at));
         }
     }
 
     /// Unsets `timer`.
     pub(crate) fn stop(&mut self, timer: Timer) {
         if self.set.remove(&timer).is_some() {
-            let (line, set) = self.line(timer);
-            settle(line, set);
+            let (schedule, set) = self.schedule(timer);
+            settle(schedule, set);
         }
     }
 
@@ -180,28 +180,28 @@ impl Timers {
     }
 
     fn first(&self) -> Option<Entry> {
-        let lines = [&self.calls, &self.renewals, &self.deadlines, &self.others];
-        lines.into_iter().filter_map(Line::first).min().copied()
+        let schedules = [&self.calls, &self.renewals, &self.deadlines, &self.others];
+        schedules.into_iter().filter_map(Schedule::first).min().copied()
     }
 
     /// Where a timer stands, and what is set.
-    const fn line(&mut self, timer: Timer) -> (&mut Line, &Table<Timer, Instant>) {
-        let line = match timer {
+    const fn schedule(&mut self, timer: Timer) -> (&mut Schedule, &Table<Timer, Instant>) {
+        let schedule = match timer {
             Timer::CallTimeout(_) => &mut self.calls,
             Timer::Renew(_) => &mut self.renewals,
             Timer::Deadline(_) => &mut self.deadlines,
             _ => &mut self.others,
         };
-        (line, &self.set)
+        (schedule, &self.set)
     }
 }
 
 /// Drops what is stale from the front.
-fn settle(line: &mut Line, set: &Table<Timer, Instant>) {
-    while let Some((at, timer)) = line.first()
+fn settle(schedule: &mut Schedule, set: &Table<Timer, Instant>) {
+    while let Some((at, timer)) = schedule.first()
         && set.get(timer) != Some(at)
     {
-        line.drop_first();
+        schedule.drop_first();
     }
 }
 
