@@ -9,7 +9,7 @@ pub(crate) struct Digits {
 
 impl Digits {
     /// The longest number has so many.
-    const MOST: usize = 20;
+    pub(crate) const MOST: usize = 20;
 
     pub(crate) fn of(mut number: u64) -> Self {
         let mut digits = [b'0'; Self::MOST];

@@ -1,6 +1,7 @@
 //! A point in time that the driver supplies.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
@@ -10,31 +11,40 @@ use std::time::Duration;
 /// sleeps; a driver reads a clock that counts suspend and hands the count in. The
 /// count never goes back, and may leap forward when a pause is found out.
 /// Arithmetic saturates: no input can make it panic or wrap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Instant(u64);
+///
+/// Kept as one more than the count, so that an `Option` of it takes no more room: a client
+/// may have many leases, and each knows several instants.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(NonZeroU64);
 
 impl Instant {
     /// The origin.
-    pub const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self(NonZeroU64::MIN);
     /// An instant that never comes.
-    pub const FAR_FUTURE: Self = Self(u64::MAX);
+    pub const FAR_FUTURE: Self = Self(NonZeroU64::MAX);
 
     /// The instant `micros` microseconds after the origin.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
-        Self(micros)
+        Self(NonZeroU64::MIN.saturating_add(micros))
     }
 
     /// Microseconds since the origin.
     #[must_use]
     pub const fn as_micros(self) -> u64 {
-        self.0
+        self.0.get().saturating_sub(1)
     }
 
     /// The time from `earlier` to this instant, or zero if `earlier` is later.
     #[must_use]
     pub const fn saturating_since(self, earlier: Self) -> Duration {
-        Duration::from_micros(self.0.saturating_sub(earlier.0))
+        Duration::from_micros(self.0.get().saturating_sub(earlier.0.get()))
+    }
+}
+
+impl Default for Instant {
+    fn default() -> Self {
+        Self::ZERO
     }
 }
 
@@ -58,12 +68,42 @@ impl Sub<Duration> for Instant {
 
     fn sub(self, duration: Duration) -> Self {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        Self(self.0.saturating_sub(micros))
+        Self::from_micros(self.as_micros().saturating_sub(micros))
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Instant({})", self.as_micros())
     }
 }
 
 impl fmt::Display for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} µs", self.0)
+        write!(f, "{} µs", self.as_micros())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instant_is_what_it_was_made_of_and_saturates_at_both_ends() {
+        for micros in [0, 1, 1_000_000, u64::MAX - 1] {
+            let at = Instant::from_micros(micros);
+            assert_eq!(at.as_micros(), micros);
+            assert_eq!(
+                (at.to_string(), format!("{at:?}")),
+                (format!("{micros} µs"), format!("Instant({micros})"))
+            );
+        }
+        let hour = Duration::from_secs(3_600);
+        assert_eq!(Instant::from_micros(u64::MAX), Instant::FAR_FUTURE);
+        assert_eq!(Instant::FAR_FUTURE + hour, Instant::FAR_FUTURE);
+        assert_eq!(Instant::ZERO - hour, Instant::ZERO);
+        assert_eq!((Instant::ZERO + hour).saturating_since(Instant::ZERO), hour);
+        assert_eq!(Instant::ZERO.saturating_since(Instant::ZERO + hour), Duration::ZERO);
+        assert_eq!(size_of::<Option<Instant>>(), size_of::<Instant>());
     }
 }

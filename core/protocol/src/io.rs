@@ -2,6 +2,7 @@
 //! which connections are open, which calls are in flight, what is due, and what is to be sent.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::calls::{Calls, Heir, InFlight, Purpose};
@@ -11,7 +12,7 @@ use crate::instant::Instant;
 use crate::kinds::Invocation;
 use crate::links::Links;
 use crate::observed::{Detail, Observed};
-use crate::owner::{Entropy, OwnerId};
+use crate::owner::{ClientId, Entropy, OwnerId};
 use crate::step::Step;
 use crate::timers::{Timer, Timers};
 use crate::types::{Call, Config, Event, Lane, Limits, Outcome, Transmit};
@@ -19,6 +20,8 @@ use crate::types::{Call, Config, Event, Lane, Limits, Outcome, Transmit};
 /// What all machines share.
 pub(crate) struct Io {
     config: Config,
+    /// Who owns what this client holds.
+    client: Arc<ClientId>,
     limits: Limits,
     entropy: Box<dyn Entropy>,
     /// What the next renewal's place among others is drawn from.
@@ -45,6 +48,7 @@ impl Io {
             spread: entropy.next_u64(),
             last_ticket: 0,
             last_lease: 0,
+            client: Arc::new(config.client),
             config,
             limits: Limits::default(),
             entropy,
@@ -104,7 +108,12 @@ impl Io {
 
     /// An owner id that nobody has.
     pub(crate) fn owner_id(&mut self) -> OwnerId {
-        OwnerId::random(self.config.client, &mut *self.entropy)
+        OwnerId::random(Arc::clone(&self.client), &mut *self.entropy)
+    }
+
+    /// The owner id that a server or a message names, if it is one of this client.
+    pub(crate) fn own(&self, owner: &[u8]) -> Option<OwnerId> {
+        OwnerId::of_client(&self.client, owner)
     }
 
     /// A duration between two, drawn at random.
@@ -147,12 +156,12 @@ impl Io {
     }
 
     /// Asks to listen on a channel.
-    pub(crate) fn subscribe(&mut self, node: NodeId, channel: std::sync::Arc<[u8]>) {
+    pub(crate) fn subscribe(&mut self, node: NodeId, channel: Arc<[u8]>) {
         self.outbox.push_back(Transmit::Subscribe { node, channel });
     }
 
     /// Asks to listen on it no longer.
-    pub(crate) fn unsubscribe(&mut self, node: NodeId, channel: std::sync::Arc<[u8]>) {
+    pub(crate) fn unsubscribe(&mut self, node: NodeId, channel: Arc<[u8]>) {
         self.outbox.push_back(Transmit::Unsubscribe { node, channel });
     }
 

@@ -19,7 +19,7 @@ impl<F: FnMut() -> u64 + Send> Entropy for F {
 }
 
 /// The random id of one client: a version 4 UUID, as text.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientId([u8; Self::LENGTH]);
 
 impl ClientId {
@@ -53,36 +53,108 @@ impl fmt::Debug for ClientId {
 /// The owner of one hold: `<client uuid>:<n>`, n being 63 random bits drawn for
 /// one request. It serves all tries of that request and, once a release for it
 /// has been sent, is never used again.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct OwnerId(Arc<[u8]>);
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OwnerId {
+    client: Arc<ClientId>,
+    number: u64,
+}
 
 impl OwnerId {
+    /// The most bytes that one has.
+    const MOST: usize = ClientId::LENGTH + 1 + Digits::MOST;
+
     /// A new owner id of `client`.
-    pub fn random(client: ClientId, entropy: &mut dyn Entropy) -> Self {
-        let number = Digits::of(entropy.next_u64() >> 1);
-        Self([&client.0, b":".as_slice(), number.as_bytes()].concat().into())
+    pub fn random(client: impl Into<Arc<ClientId>>, entropy: &mut dyn Entropy) -> Self {
+        Self {
+            client: client.into(),
+            number: entropy.next_u64() >> 1,
+        }
     }
 
     /// The owner id that a server or a message names, if it is one of `client`.
-    pub(crate) fn of_client(client: ClientId, text: &[u8]) -> Option<Self> {
-        let number = text.strip_prefix(&client.0)?.strip_prefix(b":")?;
-        let is_number = (1..=19).contains(&number.len()) && number.iter().all(u8::is_ascii_digit);
-        is_number.then(|| Self(text.into()))
+    pub(crate) fn of_client(client: &Arc<ClientId>, text: &[u8]) -> Option<Self> {
+        let digits = text.strip_prefix(&client.0)?.strip_prefix(b":")?;
+        let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
+        // A number is written in one way only.
+        let is_ours = number <= u64::MAX >> 1 && Digits::of(number).as_bytes() == digits;
+        is_ours.then(|| Self {
+            client: Arc::clone(client),
+            number,
+        })
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.0
+    /// Whether `text` names it.
+    pub(crate) fn is_named(&self, text: &[u8]) -> bool {
+        self.written(|bytes| bytes == text)
     }
 
     /// The bytes that go over the wire.
     #[must_use]
     pub fn wire(&self) -> Arc<[u8]> {
-        Arc::clone(&self.0)
+        self.written(|text| text.into())
+    }
+
+    /// What `with` makes of its text. It is kept as a number alone: a client may have many.
+    fn written<T>(&self, with: impl FnOnce(&[u8]) -> T) -> T {
+        let digits = Digits::of(self.number);
+        let digits = digits.as_bytes();
+        let mut text = [b':'; Self::MOST];
+        let (client, rest) = text.split_at_mut(ClientId::LENGTH);
+        client.copy_from_slice(&self.client.0);
+        let end = digits.len().saturating_add(1);
+        if let Some(place) = rest.get_mut(1..end) {
+            place.copy_from_slice(digits);
+        }
+        with(text.get(..ClientId::LENGTH.saturating_add(end)).unwrap_or_default())
     }
 }
 
 impl fmt::Display for OwnerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&String::from_utf8_lossy(&self.0))
+        write!(f, "{}:{}", self.client, self.number)
+    }
+}
+
+impl fmt::Debug for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OwnerId({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_is_known_again_by_its_text_alone() {
+        let client = |seed: u64| {
+            let mut next = seed;
+            Arc::new(ClientId::random(&mut move || {
+                next += 1;
+                next
+            }))
+        };
+        let (ours, others) = (client(1), client(100));
+        for number in [0, 1, 10, u64::MAX] {
+            let owner = OwnerId::random(Arc::clone(&ours), &mut || number);
+            let text = owner.wire();
+            assert_eq!(String::from_utf8_lossy(&text), format!("{ours}:{}", number >> 1));
+            assert_eq!(owner.to_string().as_bytes(), &*text);
+            assert!(owner.is_named(&text) && !owner.is_named(&text[1..]));
+            assert_eq!(OwnerId::of_client(&ours, &text), Some(owner));
+            assert_eq!(OwnerId::of_client(&others, &text), None);
+        }
+        for number in [
+            "",
+            "+1",
+            "01",
+            " 1",
+            "1 ",
+            "9223372036854775808",
+            "99999999999999999999",
+        ] {
+            let text = format!("{ours}:{number}");
+            assert_eq!(OwnerId::of_client(&ours, text.as_bytes()), None, "{text}");
+        }
     }
 }

@@ -1,14 +1,15 @@
 //! Fencing tokens.
 
 use std::fmt;
+use std::num::NonZeroU64;
 
 /// A number that rises with every exclusive grant of one name on one server.
 ///
 /// A resource that remembers the highest token it has seen can refuse a holder
 /// that was paused too long. Below 2^53, so that it survives Lua and JavaScript
-/// numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(u64);
+/// numbers. Kept as one more than the number: an `Option` of it takes no more room.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(NonZeroU64);
 
 impl Token {
     /// The first number that is too large.
@@ -21,18 +22,25 @@ impl Token {
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
-        text.parse().ok().filter(|value| *value < Self::LIMIT).map(Self)
+        let number = text.parse().ok().filter(|number| *number < Self::LIMIT)?;
+        Some(Self(NonZeroU64::MIN.saturating_add(number)))
     }
 
     /// The number.
     #[must_use]
     pub const fn get(self) -> u64 {
-        self.0
+        self.0.get().saturating_sub(1)
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Token({self})")
     }
 }
 
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.get().fmt(f)
     }
 }

@@ -324,7 +324,7 @@ impl FairQueue {
         if last_ghost.is_some_and(|last| now < last + GHOST_GAP) {
             return;
         }
-        if let Some(own) = OwnerId::of_client(io.config().client, owner) {
+        if let Some(own) = io.own(owner) {
             io.step(Step::OwnerSeen(lock, own, true));
         }
     }
@@ -361,7 +361,7 @@ impl FairQueue {
 impl Queue {
     /// The waiter of this owner id.
     fn find(&self, owner: &[u8]) -> Option<Ticket> {
-        let is_it = |(_, waiter): &(&Ticket, &Waiter)| waiter.owner.as_bytes() == owner;
+        let is_it = |(_, waiter): &(&Ticket, &Waiter)| waiter.owner.is_named(owner);
         self.waiting.iter().find(is_it).map(|(ticket, _)| *ticket)
     }
 }

@@ -28,10 +28,9 @@ impl Holds {
         for lease in hold.levels() {
             io.step(Step::Tell(Event::Lost { lease: *lease, reason }));
         }
-        let tickets = hold.take_extensions(|_, _| true);
         let name = hold.keys().name.clone();
         self.extensions_mut()
-            .fail(io, tickets, |operation| lost_error(Some(reason), &name, operation));
+            .fail(io, id, |operation| lost_error(Some(reason), &name, operation));
         if is_forgotten && !io.has(Defect::LapsedLeaseStays) {
             self.forget_lost(io, id, now);
         }
@@ -72,7 +71,7 @@ impl Holds {
                 owner: hold.owner().clone(),
                 ticket: None,
                 hold: None,
-                unresolved: hold.unresolved().clone(),
+                unresolved: hold.unresolved(),
             };
             io.step(Step::Owes(owed));
             io.complete(ticket, Outcome::Released(ReleaseOutcome::Released));
@@ -103,10 +102,9 @@ impl Holds {
 
     /// Takes a hold out of all tables. From here on nothing renews it.
     fn end(&mut self, io: &mut Io, id: HoldId) -> Option<Hold> {
-        let mut hold = self.take(id)?;
+        let hold = self.take(id)?;
         watchdog::stop(io, id);
-        let tickets = hold.take_extensions(|_, _| true);
-        self.extensions_mut().fail(io, tickets, |operation| {
+        self.extensions_mut().fail(io, id, |operation| {
             let message = "the lock was released meanwhile; acquire it again";
             Error::new(ErrorKind::NotOwner, operation, message).with_lock(hold.keys().name.as_str())
         });

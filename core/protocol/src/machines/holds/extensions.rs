@@ -54,29 +54,43 @@ impl Extension {
 #[derive(Debug, Default)]
 pub(super) struct Extensions {
     by_ticket: Table<Ticket, Extension>,
+    /// Oldest first. Few holds have any.
+    by_hold: Table<HoldId, Vec<Ticket>>,
 }
 
 impl Extensions {
     pub(super) fn insert(&mut self, ticket: Ticket, extension: Extension) {
+        self.by_hold.get_or_default(extension.hold).push(ticket);
         self.by_ticket.insert(ticket, extension);
     }
 
-    pub(super) fn get(&self, ticket: Ticket) -> Option<&Extension> {
-        self.by_ticket.get(&ticket)
-    }
-
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Extension> {
-        self.by_ticket.remove(&ticket)
+        let extension = self.by_ticket.remove(&ticket)?;
+        if let Some(waiting) = self.by_hold.get_mut(&extension.hold) {
+            waiting.retain(|other| *other != ticket);
+            if waiting.is_empty() {
+                self.by_hold.remove(&extension.hold);
+            }
+        }
+        Some(extension)
     }
 
-    /// Fails these, which wait for one hold.
-    pub(super) fn fail(&mut self, io: &mut Io, tickets: Vec<Ticket>, error: impl Fn(Operation) -> Error) {
-        for ticket in tickets {
+    /// Takes out those of a hold of which this is so, oldest first.
+    pub(super) fn take(&mut self, hold: HoldId, is_done: impl Fn(&Extension) -> bool) -> Vec<(Ticket, Extension)> {
+        let waiting = self.by_hold.get(&hold).map_or(&[][..], Vec::as_slice);
+        let is_done = |ticket: &&Ticket| self.by_ticket.get(ticket).is_some_and(&is_done);
+        let done: Vec<Ticket> = waiting.iter().filter(is_done).copied().collect();
+        let taken = done.into_iter();
+        taken
+            .filter_map(|ticket| Some((ticket, self.remove(ticket)?)))
+            .collect()
+    }
+
+    /// Fails all that wait for a hold.
+    pub(super) fn fail(&mut self, io: &mut Io, hold: HoldId, error: impl Fn(Operation) -> Error) {
+        for (ticket, extension) in self.take(hold, |_| true) {
             io.stop(Timer::Extension(ticket));
-            if let Some(extension) = self.remove(ticket) {
-                let outcome = Outcome::Failed(error(extension.aim.operation()));
-                io.complete(ticket, outcome);
-            }
+            io.complete(ticket, Outcome::Failed(error(extension.aim.operation())));
         }
     }
 

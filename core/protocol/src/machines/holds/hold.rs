@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use super::watchdog::{Record, Watchdog};
 use crate::calls::Unresolved;
 use crate::ending::LostReason;
@@ -28,17 +30,18 @@ pub(crate) struct Hold {
     context: Option<Context>,
     token: Option<Token>,
     /// The leases that were given and not released, outermost first.
-    levels: Vec<LeaseId>,
+    levels: Levels,
     /// When it was granted, as far as this client knows.
     since: Instant,
     /// Others had it before, while its request waited.
     waited: bool,
     watchdog: Watchdog,
-    /// Callers that wait for the record to last longer.
-    extensions: Vec<Ticket>,
-    /// What of its acquisition is still unknown.
-    unresolved: Unresolved,
+    /// What of its acquisition is still unknown, if anything is.
+    unresolved: Option<Box<Unresolved>>,
 }
+
+/// Nearly all holds have one: it needs no room of its own.
+type Levels = SmallVec<[LeaseId; 1]>;
 
 impl Hold {
     pub(super) fn new(new: NewHold, now: Instant) -> Self {
@@ -49,11 +52,10 @@ impl Hold {
             owner: new.owner,
             context: new.context,
             token: new.token,
-            levels: Vec::new(),
+            levels: Levels::new(),
             since: now,
             waited: new.waited,
-            extensions: Vec::new(),
-            unresolved: new.unresolved,
+            unresolved: Some(new.unresolved).filter(Unresolved::is_any).map(Box::new),
         }
     }
 
@@ -177,30 +179,19 @@ impl Hold {
         }
     }
 
-    pub(super) fn add_extension(&mut self, ticket: Ticket) {
-        self.extensions.push(ticket);
-    }
-
-    pub(super) fn remove_extension(&mut self, ticket: Ticket) {
-        self.extensions.retain(|waiting| *waiting != ticket);
-    }
-
-    /// Takes out those who wait for what it has reached.
-    pub(super) fn take_extensions(&mut self, is_done: impl Fn(&Watchdog, &Ticket) -> bool) -> Vec<Ticket> {
-        let watchdog = &self.watchdog;
-        let (done, open) = self.extensions.iter().partition(|ticket| is_done(watchdog, ticket));
-        self.extensions = open;
-        done
-    }
-
-    pub(super) const fn unresolved(&self) -> &Unresolved {
-        &self.unresolved
+    pub(super) fn unresolved(&self) -> Unresolved {
+        self.unresolved.as_deref().cloned().unwrap_or_default()
     }
 
     /// An attempt of its owner was answered, or cut off.
     pub(super) fn resolved(&mut self, attempt: CallId, was_cut: bool) {
-        if self.unresolved.in_flight().contains(&attempt) {
-            self.unresolved.answered(attempt, was_cut);
+        let unresolved = self.unresolved.as_mut();
+        let Some(unresolved) = unresolved.filter(|unresolved| unresolved.in_flight().contains(&attempt)) else {
+            return;
+        };
+        unresolved.answered(attempt, was_cut);
+        if !unresolved.is_any() {
+            self.unresolved = None;
         }
     }
 
@@ -225,7 +216,9 @@ impl Hold {
             lock: self.lock,
             keys: self.keys,
             owner: self.owner,
-            unresolved: self.unresolved,
+            unresolved: self
+                .unresolved
+                .map_or_else(Unresolved::default, |unresolved| *unresolved),
         }
     }
 }

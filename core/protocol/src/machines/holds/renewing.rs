@@ -26,7 +26,6 @@ impl Holds {
         let (id, until) = to;
         let Some(hold) = self.hold_mut(id) else { return };
         hold.watchdog_mut().want(until);
-        hold.add_extension(ticket);
         let extension = Extension {
             hold: id,
             since: now,
@@ -78,15 +77,9 @@ impl Holds {
             return;
         };
         let deadline = hold.deadline();
-        let done = hold.take_extensions(|watchdog, ticket| {
-            let extension = extensions.get(*ticket);
-            extension.is_none_or(|extension| watchdog.reaches(extension.until))
-        });
-        for ticket in done {
+        let done = extensions.take(id, |extension| hold.watchdog().reaches(extension.until));
+        for (ticket, extension) in done {
             io.stop(Timer::Extension(ticket));
-            let Some(extension) = self.extensions_mut().remove(ticket) else {
-                continue;
-            };
             match extension.aim {
                 Aim::Enter(plan) => {
                     if let Some(hold) = self.hold_mut(id) {
@@ -104,9 +97,8 @@ impl Holds {
         let Some(extension) = self.extensions_mut().remove(ticket) else {
             return;
         };
-        let error = match self.hold_mut(extension.hold) {
+        let error = match self.get(extension.hold) {
             Some(hold) => {
-                hold.remove_extension(ticket);
                 let keys = hold.keys();
                 let failure = hold.watchdog().failure().filter(|_| io.is_connected(keys.node));
                 let waited = now.saturating_since(extension.since);
@@ -119,11 +111,8 @@ impl Holds {
     }
 
     pub(super) fn cancel_extension(&mut self, io: &mut Io, ticket: Ticket) {
-        if let Some(extension) = self.extensions_mut().remove(ticket) {
+        if self.extensions_mut().remove(ticket).is_some() {
             io.stop(Timer::Extension(ticket));
-            if let Some(hold) = self.hold_mut(extension.hold) {
-                hold.remove_extension(ticket);
-            }
         }
     }
 
@@ -191,14 +180,13 @@ impl Holds {
         let Err(CallError::Server { code, message }) = result else {
             return;
         };
-        let Some(hold) = self.hold_mut(id) else { return };
+        let Some(hold) = self.get(id) else { return };
         if Refusal::of(code) == Refusal::Temporary {
             return;
         }
         let why = explain(hold.keys(), code, message);
         let name = hold.keys().name.clone();
-        let tickets = hold.take_extensions(|_, _| true);
-        self.extensions_mut().fail(io, tickets, |operation| {
+        self.extensions_mut().fail(io, id, |operation| {
             Error::new(ErrorKind::Misconfigured, operation, why.clone()).with_lock(name.as_str())
         });
     }

@@ -110,7 +110,7 @@ impl Holds {
     }
 
     /// A hold, and the extensions that it may have reached.
-    pub(super) fn hold_and_extensions(&mut self, id: HoldId) -> Option<(&mut Hold, &Extensions)> {
-        Some((self.by_id.get_mut(&id)?, &self.extensions))
+    pub(super) fn hold_and_extensions(&mut self, id: HoldId) -> Option<(&Hold, &mut Extensions)> {
+        Some((self.by_id.get(&id)?, &mut self.extensions))
     }
 }

@@ -58,7 +58,7 @@ pub(super) struct Watchdog {
     /// The lane that the last renewal went by.
     renewed_by: Lane,
     /// Why the last one failed, if that is known.
-    failure: Option<String>,
+    failure: Option<Box<str>>,
 }
 
 impl Watchdog {
@@ -183,7 +183,10 @@ impl Watchdog {
     /// Sets the timers after a call sent at `sent` was confirmed.
     pub(super) fn schedule(&mut self, io: &mut Io, record: &Record<'_>, sent: Instant, now: Instant) {
         let id = record.id;
-        io.set(Timer::Deadline(id), self.deadline);
+        // One that comes too early is set again: most holds end before the first one comes.
+        if io.due(Timer::Deadline(id)).is_none_or(|due| due > self.deadline) {
+            io.set(Timer::Deadline(id), self.deadline);
+        }
         if !self.reaches(self.wanted_until) {
             self.renew(io, record, None, now);
         } else if self.plan.renewed {
@@ -281,7 +284,7 @@ impl Watchdog {
     /// A renewal came to nothing: another follows after a pause.
     pub(super) fn failed(&mut self, io: &mut Io, id: HoldId, why: Option<String>, now: Instant) {
         self.renewal = None;
-        self.failure = why;
+        self.failure = why.map(String::into_boxed_str);
         let doublings = self.failures.min(8);
         self.failures = self.failures.saturating_add(1);
         let pause = RETRY.0.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(1));

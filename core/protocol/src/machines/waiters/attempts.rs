@@ -14,7 +14,6 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::machines::holds::Holds;
 use crate::machines::waiters::{FAILURE_PAUSE, LONGEST_HEARTBEAT};
-use crate::owner::OwnerId;
 use crate::periods::MIN_GAP;
 use crate::reply::{CallError, Refusal};
 use crate::step::Step;
@@ -106,7 +105,7 @@ impl Waiters {
         (remaining, sent): (Option<Duration>, Instant),
         now: Instant,
     ) {
-        if let Some(own) = OwnerId::of_client(io.config().client, owner.as_bytes()) {
+        if let Some(own) = io.own(owner.as_bytes()) {
             io.step(Step::OwnerSeen(lock, own, false));
         }
         let holder = Holder { owner, remaining };

@@ -48,82 +48,109 @@ impl Place {
     }
 }
 
+/// A gate of a record of a server.
+type At = (NodeId, Gate, Arc<[u8]>);
+
 /// One lock's waiters and holder in this client.
+///
+/// A client may hold many locks for which nobody waits: what only those need who wait is kept apart.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// What the waiters contend for.
-    at: (NodeId, Gate, Arc<[u8]>),
-    /// How many of them may hold it at a time.
-    holders: Holders,
-    /// In order of arrival; the first one contends on the server.
-    waiting: VecDeque<Ticket>,
-    /// The waiters that stand in the server's queue.
-    on_server: BTreeSet<Ticket>,
-    /// Those who ask whoever else does: reads inside a write, and who tries once for what several hold.
-    alone: BTreeSet<Ticket>,
+    /// Those of the first who came: what all contend for.
+    keys: Arc<Keys>,
     /// The hold that keeps the others waiting, while it is valid; none if the lock
     /// is held by several at a time.
     holding: Option<HoldId>,
     /// Whose turn it is, this client's or another's.
     turn: Turn,
-    /// The last thing the server said of this lock, and when.
-    last_answer: Option<Box<(Instant, LastAnswer)>>,
     /// When the server last answered an attempt, or the lock was last held here, so
     /// that nobody had to ask.
     heard: Option<Instant>,
+    /// `None` if nobody waits here and nothing is known for those who may come.
+    waiters: Option<Box<Waiting>>,
+}
+
+/// Who waits for a lock in this client.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// In order of arrival; the first one contends on the server.
+    in_line: VecDeque<Ticket>,
+    /// Those that stand in the server's queue.
+    on_server: BTreeSet<Ticket>,
+    /// Those who ask whoever else does: reads inside a write, and who tries once for what several hold.
+    alone: BTreeSet<Ticket>,
+    /// The last thing the server said of this lock, and when.
+    last_answer: Option<(Instant, LastAnswer)>,
     /// How often messages make us ask.
     wakes: Wakes,
 }
 
+impl Waiting {
+    /// Whether it says nothing.
+    fn is_over(&self) -> bool {
+        let is_nobody_here = self.in_line.is_empty() && self.on_server.is_empty() && self.alone.is_empty();
+        is_nobody_here && self.last_answer.is_none() && self.wakes.is_fresh()
+    }
+}
+
 impl Queue {
-    fn new(keys: &Keys, at: (NodeId, Gate, Arc<[u8]>)) -> Self {
+    fn new(keys: Arc<Keys>) -> Self {
         Self {
-            at,
-            holders: keys.kind.spec().holders,
-            waiting: VecDeque::new(),
-            on_server: BTreeSet::new(),
-            alone: BTreeSet::new(),
+            keys,
             holding: None,
             turn: Turn::default(),
-            last_answer: None,
             heard: None,
-            wakes: Wakes::default(),
+            waiters: None,
         }
     }
 
     /// The server that the lock lives on.
-    pub(super) const fn node(&self) -> NodeId {
-        self.at.0
+    pub(super) fn node(&self) -> NodeId {
+        self.keys.node
     }
 
     /// A caller comes.
     pub(super) fn enter(&mut self, ticket: Ticket, place: Place) {
+        let waiters = self.waiters.get_or_insert_default();
         match place {
-            Place::Queue => self.waiting.push_back(ticket),
+            Place::Queue => waiters.in_line.push_back(ticket),
             Place::Server => {
-                self.on_server.insert(ticket);
+                waiters.on_server.insert(ticket);
             }
             Place::Alone => {
-                self.alone.insert(ticket);
+                waiters.alone.insert(ticket);
             }
         }
     }
 
     /// A caller goes. Says whether it stood in the server's queue.
     pub(super) fn leave(&mut self, ticket: Ticket) -> bool {
-        self.waiting.retain(|waiting| *waiting != ticket);
-        self.alone.remove(&ticket);
-        self.on_server.remove(&ticket)
+        let Some(waiters) = &mut self.waiters else {
+            return false;
+        };
+        waiters.in_line.retain(|waiting| *waiting != ticket);
+        waiters.alone.remove(&ticket);
+        let was_on_server = waiters.on_server.remove(&ticket);
+        self.forget_waiters();
+        was_on_server
+    }
+
+    /// Makes room if nobody waits here any more.
+    fn forget_waiters(&mut self) {
+        if self.waiters.as_ref().is_some_and(|waiters| waiters.is_over()) {
+            self.waiters = None;
+        }
     }
 
     /// The first of those who wait here.
     pub(super) fn first(&self) -> Option<Ticket> {
-        self.waiting.front().copied()
+        self.waiters.as_ref()?.in_line.front().copied()
     }
 
     /// Those who stand in the server's queue.
     pub(super) fn on_server(&self) -> impl Iterator<Item = Ticket> {
-        self.on_server.iter().copied()
+        let waiters = self.waiters.iter();
+        waiters.flat_map(|waiters| waiters.on_server.iter().copied())
     }
 
     /// The hold that keeps the others waiting.
@@ -141,14 +168,22 @@ impl Queue {
             self.holding = None;
             self.heard = Some(now);
             self.turn.released(now);
-            self.wakes.changed();
+            self.changed();
         }
     }
 
     /// The lock was granted here.
     pub(super) fn granted(&mut self, now: Instant) {
         self.turn.granted(now);
-        self.wakes.changed();
+        self.changed();
+    }
+
+    /// What messages have caused so far is over.
+    fn changed(&mut self) {
+        if let Some(waiters) = &mut self.waiters {
+            waiters.wakes.changed();
+            self.forget_waiters();
+        }
     }
 
     /// Whether the next local attempt lets others go first; then it is their turn.
@@ -172,37 +207,45 @@ impl Queue {
 
     /// The server said who holds the lock, in the answer to a call of `sent`.
     pub(super) fn note_held(&mut self, holder: Holder, sent: Instant, now: Instant) {
-        let is_the_same = matches!(self.last_answer.as_deref(), Some((at, LastAnswer::Held(last))) if is_same(last, *at, &holder, sent));
-        self.wakes.answered(is_the_same);
-        self.last_answer = Some(Box::new((now, LastAnswer::Held(holder))));
+        let waiters = self.waiters.get_or_insert_default();
+        let last = waiters.last_answer.as_ref();
+        let is_the_same = matches!(last, Some((at, LastAnswer::Held(last))) if is_same(last, *at, &holder, sent));
+        waiters.wakes.answered(is_the_same);
+        waiters.last_answer = Some((now, LastAnswer::Held(holder)));
         self.turn.passed_on();
     }
 
     /// The server did not say who holds the lock.
     pub(super) fn note_failure(&mut self, why: String, now: Instant) {
-        self.last_answer = Some(Box::new((now, LastAnswer::Failed(why))));
+        self.waiters.get_or_insert_default().last_answer = Some((now, LastAnswer::Failed(why)));
+    }
+
+    /// The last thing the server said of this lock, and when.
+    fn last_answer(&self) -> Option<(Instant, &LastAnswer)> {
+        let (at, answer) = self.waiters.as_ref()?.last_answer.as_ref()?;
+        Some((*at, answer))
     }
 
     /// Who holds the lock, as the server said last, and when.
     pub(super) fn last_holder(&self) -> Option<(Instant, &Holder)> {
-        match self.last_answer.as_deref() {
-            Some((at, LastAnswer::Held(holder))) => Some((*at, holder)),
-            _ => None,
+        match self.last_answer()? {
+            (at, LastAnswer::Held(holder)) => Some((at, holder)),
+            (_, LastAnswer::Failed(_)) => None,
         }
     }
 
     /// Why the server did not say who holds the lock since then.
     pub(super) fn failure_since(&self, since: Instant) -> Option<&str> {
-        match self.last_answer.as_deref() {
-            Some((at, LastAnswer::Failed(why))) if *at >= since => Some(why),
+        match self.last_answer()? {
+            (at, LastAnswer::Failed(why)) if at >= since => Some(why),
             _ => None,
         }
     }
 
     /// Why the server did not say who holds the lock when it was last asked.
     pub(super) fn last_failure(&self) -> Option<&str> {
-        match self.last_answer.as_deref() {
-            Some((at, LastAnswer::Failed(why))) if !self.was_heard_after(*at) => Some(why),
+        match self.last_answer()? {
+            (at, LastAnswer::Failed(why)) if !self.was_heard_after(at) => Some(why),
             _ => None,
         }
     }
@@ -219,10 +262,12 @@ impl Queue {
 
     /// A message says that the lock may be free: whether to ask now, or when.
     pub(super) fn message(&mut self, poll: Duration, now: Instant) -> Result<(), Instant> {
-        match self.wakes.earliest(self.longest_gap(poll)) {
+        let longest = self.longest_gap(poll);
+        let wakes = &mut self.waiters.get_or_insert_default().wakes;
+        match wakes.earliest(longest) {
             Some(earliest) if now < earliest => Err(earliest),
             _ => {
-                self.wakes.asks(now);
+                wakes.asks(now);
                 Ok(())
             }
         }
@@ -240,22 +285,25 @@ impl Queue {
 
     /// Whether its waiters ask for permits.
     pub(super) fn counts_permits(&self) -> bool {
-        self.holders == Holders::Permits
+        self.keys.kind.spec().holders == Holders::Permits
     }
 
     /// Whether nobody waits or holds here.
     pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.on_server.is_empty() && self.holding.is_none()
+        let is_waited_at = |waiters: &Waiting| !waiters.in_line.is_empty() || !waiters.on_server.is_empty();
+        self.holding.is_none() && !self.waiters.as_deref().is_some_and(is_waited_at)
     }
 
     /// Whether somebody here waits who would ask now.
     pub(super) fn is_waited_at(&self) -> bool {
-        (!self.waiting.is_empty() && self.holding.is_none()) || !self.on_server.is_empty()
+        let is_held = self.holding.is_some();
+        let would_ask = |waiters: &Waiting| (!waiters.in_line.is_empty() && !is_held) || !waiters.on_server.is_empty();
+        self.waiters.as_deref().is_some_and(would_ask)
     }
 
     /// Whether nobody here asks, waits or holds.
     pub(super) fn is_unused(&self) -> bool {
-        self.is_idle() && self.alone.is_empty()
+        self.is_idle() && self.waiters.as_ref().is_none_or(|waiters| waiters.alone.is_empty())
     }
 
     /// Whether others wait for it elsewhere.
@@ -356,27 +404,26 @@ impl Turn {
 pub(super) struct Queues {
     last: LockId,
     by_id: Table<LockId, Queue>,
-    by_record: BTreeMap<(NodeId, Gate, Arc<[u8]>), LockId>,
+    by_record: BTreeMap<At, LockId>,
 }
 
 impl Queues {
     /// The queue of a lock, made if there is none.
-    pub(super) fn open(&mut self, keys: &Keys) -> LockId {
-        let at = place(keys);
+    pub(super) fn open(&mut self, keys: &Arc<Keys>) -> LockId {
+        let at = place(keys, keys.kind.gate());
         if let Some(id) = self.by_record.get(&at) {
             return *id;
         }
         self.last = self.last.next();
         let id = self.last;
-        self.by_record.insert(at.clone(), id);
-        self.by_id.insert(id, Queue::new(keys, at));
+        self.by_record.insert(at, id);
+        self.by_id.insert(id, Queue::new(Arc::clone(keys)));
         id
     }
 
     /// The queue at a gate of a record, if there is one.
     pub(super) fn find(&self, keys: &Keys, gate: Gate) -> Option<LockId> {
-        let at = (keys.node, gate, Arc::clone(&keys.record));
-        self.by_record.get(&at).copied()
+        self.by_record.get(&place(keys, gate)).copied()
     }
 
     pub(super) fn get(&self, id: LockId) -> Option<&Queue> {
@@ -399,7 +446,7 @@ impl Queues {
     /// Forgets a queue.
     pub(super) fn remove(&mut self, id: LockId) {
         if let Some(queue) = self.by_id.remove(&id) {
-            self.by_record.remove(&queue.at);
+            self.by_record.remove(&place(&queue.keys, queue.keys.kind.gate()));
         }
     }
 
@@ -409,9 +456,9 @@ impl Queues {
     }
 }
 
-/// What the waiters of a lock contend for.
-fn place(keys: &Keys) -> (NodeId, Gate, Arc<[u8]>) {
-    (keys.node, keys.kind.gate(), Arc::clone(&keys.record))
+/// What the waiters at a gate of a lock contend for.
+fn place(keys: &Keys, gate: Gate) -> At {
+    (keys.node, gate, Arc::clone(&keys.record))
 }
 
 #[cfg(test)]

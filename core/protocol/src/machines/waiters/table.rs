@@ -1,5 +1,7 @@
 //! Who waits for what: the requests of a client and the queues of their locks.
 
+use std::sync::Arc;
+
 use super::queue::{Place, Queue, Queues};
 use super::request::Request;
 use crate::error::Holder;
@@ -53,7 +55,7 @@ impl Waiters {
     }
 
     /// The lock of these keys, made known if it is not.
-    pub(super) fn open(&mut self, keys: &Keys) -> LockId {
+    pub(super) fn open(&mut self, keys: &Arc<Keys>) -> LockId {
         self.queues.open(keys)
     }
 

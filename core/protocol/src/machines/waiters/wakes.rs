@@ -25,7 +25,7 @@ const FREE: u32 = 4;
 const MOST_DOUBLINGS: u32 = 16;
 
 /// The questions of one queue that messages have caused.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Wakes {
     /// How many found the same holder, since something changed.
     fruitless: u32,
@@ -58,6 +58,11 @@ impl Wakes {
             self.open = self.open.saturating_sub(1);
             self.fruitless = self.fruitless.saturating_add(1);
         }
+    }
+
+    /// Whether messages have caused none.
+    pub(super) fn is_fresh(&self) -> bool {
+        *self == Self::default()
     }
 
     /// The lock was granted or released.
