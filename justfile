@@ -202,7 +202,7 @@ lint-rust: (install "rust-lints")
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
 
-# Circles of imports, long files, open fields of state machines; `lint-structure core/store/src` checks one folder
+# Circles of imports, long files, open fields of state machines, drawings that are not true; `lint-structure core/store/src` checks one folder
 [group('lint')]
 lint-structure *folders: (install "python-lint python-test")
     cd ci/structure && {{ python }} -m pytest --quiet

@@ -1,4 +1,5 @@
-"""Checks how our sources are built: circles of imports, long files, open fields of machines. See README.md.
+"""Checks how our sources are built: circles of imports, long files, open fields of machines, and drawings of
+ARCHITECTURE.md that are not true. See README.md.
 
 structure.py            what structure.toml lists
 structure.py ROOT...    every check of these folders, listed or not; ROOT as structure.toml has it
@@ -10,6 +11,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import drawings
 from rust import Import, Module, NotUnderstoodError, crates
 
 HERE = Path(__file__).resolve().parent
@@ -103,6 +105,12 @@ def complaints(roots: list[str]) -> Iterator[str]:
         yield from long_files(root, settings["files"]["most_lines"])
     for part in listed(roots or settings["machines"]["parts"]):
         yield from open_machines(part)
+    document = Path(settings["drawings"]["document"])
+    if not roots:
+        yield from drawings.all_crates(document, list(listed(settings["drawings"]["crates"])))
+    for root in listed(roots or settings["drawings"]["houses"]):
+        if not roots or drawings.has_house(document, root):
+            yield from drawings.house(document, root)
 
 
 def main() -> int:

@@ -257,10 +257,18 @@ def test_a_listed_folder_that_is_not_there_is_told() -> None:
 def test_a_complaint_fails_the_check(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     crate(lib=LIB, a="use crate::b::B;", b="use crate::a::A;")
     (settings := Path("ci/structure/structure.toml")).parent.mkdir(parents=True)
-    settings.write_text('circles.roots = ["src"]\nfiles = { roots = [], most_lines = 9 }\nmachines.parts = []\n')
+    document = "# Architecture\n```\nyour program\n```\n## The house of `.`\n```\n  a.rs\n  │\n  b.rs\n```\n"
+    Path("A.md").write_text(document)
+    settings.write_text(
+        'circles.roots = ["src"]\nfiles = { roots = [], most_lines = 9 }\nmachines.parts = []\n'
+        'drawings = { document = "A.md", crates = [], houses = ["src"] }\n'
+    )
     monkeypatch.setattr(structure, "HERE", settings.parent.resolve())
     monkeypatch.setattr("sys.argv", ["structure.py"])
     assert structure.main() == 1
     assert "crate::a → crate::b → crate::a" in capsys.readouterr().err
     Path("src/b.rs").write_text("")
     assert structure.main() == 0
+    Path("A.md").write_text(document.replace("a.rs\n  │\n  b.rs", "b.rs\n  │\n  a.rs"))
+    assert structure.main() == 1
+    assert capsys.readouterr().err.startswith("src/a.rs:1: crate::b::B points up")

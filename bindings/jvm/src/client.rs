@@ -83,7 +83,7 @@ impl Client {
         self.state().leases.remove(&lease);
     }
 
-    /// How long a lease may be relied on; zero if the JVM gave it back.
+    /// How long a lease may be relied on; zero if the JVM released it.
     pub(crate) fn remaining(&self, lease: u64) -> Duration {
         let state = self.state();
         state

@@ -7,7 +7,7 @@ use leasehold_protocol::{Call, Kind, Permits, Reply, Script, Token};
 
 use crate::random::Random;
 use crate::records::{Group, Record};
-use crate::time::{MS, Micros};
+use crate::time::{MS, Micros, SECOND};
 
 /// Locks of one name that exclude one another, for a history to contend for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +48,15 @@ pub(crate) const FAMILIES: &[Family] = &[
 pub(crate) struct Crowd {
     pub(crate) one: Kind,
     pub(crate) others: Kind,
+}
+
+impl Crowd {
+    /// For so long a waiting writer keeps readers out, and for so long it then lets them in.
+    pub(crate) const PHASE: Micros = 2 * SECOND;
+    /// Who holds for longer keeps others waiting with good reason.
+    pub(crate) const LONG: Micros = SECOND;
+    /// For how long all must be calm for it to be seen that one side starves.
+    pub(crate) const CALM: Micros = 2 * Self::PHASE + Self::LONG + 3 * SECOND;
 }
 
 impl Family {

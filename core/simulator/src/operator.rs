@@ -4,13 +4,13 @@
 use leasehold_protocol::{Call, CallError, ErrorKind, Kind, LeaseId, Permits, Reply, Ticket};
 
 use crate::checks::{
-    Broken, Checked, PermitsStanding, Said, Standing, broken, check_forced, check_inspected, check_next,
-    check_undisturbed, is_believed, shown,
+    Broken, Checked, PermitsStanding, Said, broken, check_forced, check_inspected, check_next, check_undisturbed,
+    is_believed, shown,
 };
 use crate::kinds::{self, Family, Role, role};
 use crate::ledger::{Lease, Lock};
 use crate::operation::Operation;
-use crate::records::{Group, OnRecord, Record};
+use crate::records::{Group, OnRecord, Record, Standing};
 use crate::task::{Task, Wish};
 use crate::trace::Line;
 use crate::world::World;

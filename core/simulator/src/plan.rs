@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use leasehold_protocol::{Kind, LeaseDuration};
 
-use crate::checks::Starvation;
 use crate::fault::Fault;
 use crate::kinds::{Crowd, FAMILIES, Family};
 use crate::random::Random;
@@ -223,7 +222,7 @@ impl Plan {
         }
         add_waiters(&mut clients, family, random);
         let nodes = family.nodes(random);
-        let longer = crowd.map_or(0, |_| Starvation::takes());
+        let longer = crowd.map_or(0, |_| Crowd::CALM);
         Self {
             tier,
             family,

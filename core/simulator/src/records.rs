@@ -1,10 +1,10 @@
 //! Where the servers keep who holds what: how each kind of record is read, and
 //! what else a kind keeps beside it.
 
+use std::collections::BTreeMap;
+
 use leasehold_protocol::{Kind, Token};
 use leasehold_store::{Reply, ServerTime, Store};
-
-use crate::checks::Standing;
 
 /// A kind of record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +35,19 @@ pub(crate) enum Group {
 
 /// An owner on record, and how many milliseconds of its hold are left; -1 if it never ends.
 pub(crate) type OnRecord = (Vec<u8>, i64);
+
+/// How a fair lock stands on its server.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Standing {
+    /// Who holds it, and for how many milliseconds.
+    pub(crate) holder: Option<OnRecord>,
+    /// Who waits, in the server's order.
+    pub(crate) queue: Vec<Vec<u8>>,
+    /// When each waiter was last heard of, by the server's clock.
+    pub(crate) seen: BTreeMap<Vec<u8>, u64>,
+    /// The last fencing token.
+    pub(crate) token: Option<Token>,
+}
 
 impl Record {
     /// The records whose holders are in the way of any newcomer to this one.

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use leasehold_protocol::{Call, CallError, Reply, Script};
 
-use crate::checks::{Broken, Checked, Standing, check_answer, check_full, check_length, check_ttl};
+use crate::checks::{Broken, Checked, check_answer, check_full, check_length, check_ttl};
 use crate::event::Event;
 use crate::fault::Fault;
 use crate::kinds::{self, Role, granted_token, role};
-use crate::records::{OnRecord, Record, standing};
+use crate::records::{OnRecord, Record, Standing, standing};
 use crate::route::Route;
 use crate::trace;
 use crate::world::World;

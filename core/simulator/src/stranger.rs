@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use leasehold_protocol::Kind;
 
-use crate::checks::Standing;
 use crate::fault::Fault;
 use crate::random::Random;
+use crate::records::Standing;
 use crate::time::{Micros, SECOND};
 use crate::world::World;
 

@@ -51,6 +51,12 @@ function isSignal(value: unknown): value is AbortSignal {
   );
 }
 
+/** Why a signal aborted; one that has no reasons, of an old polyfill, gets the usual one. */
+export function reasonOf(signal: AbortSignal): unknown {
+  if (signal.reason !== undefined) return signal.reason;
+  return new DOMException('This operation was aborted', 'AbortError');
+}
+
 /** A lock's name, as far as strings of JavaScript can go wrong. */
 export function lockName(value: unknown, operation: Operation): string {
   if (typeof value !== 'string') throw wrong('the lock name', 'a string', value, operation);

@@ -9,20 +9,10 @@ import type { Hold } from './hold.js';
 import { Failure, Inbox, REASONS, type Settle } from './inbox.js';
 import { type NativeClient, native } from './native.js';
 import { Observations } from './observations.js';
-import type { ConnectOptions, LockOptions } from './options.js';
+import type { ConnectOptions } from './options.js';
 
 /** How a release ended: see `Lease.release`. */
 export type ReleaseOutcome = 'released' | 'expired' | 'stolen' | 'unknown';
-
-/** What an acquisition asks for: the options of a lock object, and those of the call over them. */
-export interface Acquisition extends LockOptions {
-  /** The lock's address. */
-  readonly lock: string;
-  readonly renew: boolean;
-  readonly fencing: boolean;
-  /** The number of the lease to enter again. */
-  readonly within: number | undefined;
-}
 
 const OUTCOMES = native.vocabulary().outcomes as ReleaseOutcome[];
 
@@ -61,25 +51,9 @@ export class Engine {
     return engine;
   }
 
-  /**
-   * Takes a lock. `grant` makes its lease, in the very batch that grants it, so
-   * that a loss that follows finds it. Throws or rejects if `signal` aborts.
-   */
-  acquire<L extends { readonly hold: Hold }>(
-    wanted: Acquisition,
-    grant: (id: number, token: number) => L,
-    signal: AbortSignal | undefined,
-  ): Promise<L | Failure> {
-    if (signal?.aborted) throw reasonOf(signal);
-    const { lock, waitMs, leaseMs, renew, maxHoldMs, within, fencing } = wanted;
-    const request = this.#native.acquire(lock, waitMs, leaseMs, renew, maxHoldMs, within, fencing);
-    const settled = (id: number, token: number, failure: Failure | undefined): L | Failure => {
-      if (failure) return failure;
-      const lease = grant(id, token);
-      this.#inbox.held(lease.hold);
-      return lease;
-    };
-    return signal ? this.#abortable(request, settled, signal) : this.#answer(request, settled);
+  /** Where acquisitions wait. A lock asks for them itself. */
+  get inbox(): Inbox {
+    return this.#inbox;
   }
 
   /** Gives a lease back. */
@@ -157,32 +131,7 @@ export class Engine {
     });
   }
 
-  #abortable<T>(
-    request: number,
-    settled: (a: number, b: number, failure: Failure | undefined) => T,
-    signal: AbortSignal,
-  ): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const onAbort = () => {
-        this.#inbox.forget(request);
-        this.#native.cancel(request);
-        reject(reasonOf(signal));
-      };
-      signal.addEventListener('abort', onAbort, { once: true });
-      this.#inbox.await(request, (a, b, failure) => {
-        signal.removeEventListener('abort', onAbort);
-        resolve(settled(a, b, failure));
-      });
-    });
-  }
-
   get #native(): NativeClient {
     return this.#inbox.native;
   }
-}
-
-/** Why a signal aborted; one that has no reasons, of an old polyfill, gets the usual one. */
-function reasonOf(signal: AbortSignal): unknown {
-  if (signal.reason !== undefined) return signal.reason;
-  return new DOMException('This operation was aborted', 'AbortError');
 }

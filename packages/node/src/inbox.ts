@@ -9,6 +9,7 @@
 // is freed, unless it still holds a lock.
 
 import { stopWaiting, wait } from './alive.js';
+import { reasonOf } from './arguments.js';
 import { errorOf, type Holder, type LostReason, type Operation } from './errors.js';
 import { closeAtExit, forgetAtExit } from './exit.js';
 import type { Hold } from './hold.js';
@@ -121,17 +122,30 @@ export class Inbox {
     wait();
   }
 
-  /** Nobody waits for the answer to a request any more. */
-  forget(request: number): void {
-    if (!this.#pending.delete(request)) return;
-    this.#waiting -= 1;
-    this.#listen();
-    stopWaiting();
-  }
-
-  /** The engine granted a lease, which may be lost from now on. */
-  held(hold: Hold): void {
-    this.#holds.set(hold.id, hold);
+  /**
+   * What an acquisition comes to. `grant` makes its lease, in the very batch that
+   * grants it, so that a loss that follows finds it. Rejects if `signal` aborts.
+   */
+  lease<L extends { readonly hold: Hold }>(
+    request: number,
+    grant: (id: number, token: number) => L,
+    signal: AbortSignal | undefined,
+  ): Promise<L | Failure> {
+    return new Promise((resolve, reject) => {
+      const onAbort = () => {
+        this.#forget(request);
+        this.native.cancel(request);
+        reject(reasonOf(signal as AbortSignal));
+      };
+      signal?.addEventListener('abort', onAbort, { once: true });
+      this.await(request, (id, token, failure) => {
+        signal?.removeEventListener('abort', onAbort);
+        if (failure) return resolve(failure);
+        const lease = grant(id, token);
+        this.#holds.set(id, lease.hold);
+        resolve(lease);
+      });
+    });
   }
 
   /** A lease was released. */
@@ -171,12 +185,20 @@ export class Inbox {
     const holder = code === STATE && a === 1 ? this.#nextHolder() : undefined;
     const settle = this.#pending.get(id);
     if (settle) {
-      this.forget(id);
+      this.#forget(id);
       settle(a, b, failure, holder);
     } else if (code === GRANTED) {
       // Its caller aborted in this very batch.
       this.native.release(a);
     }
+  }
+
+  /** Nobody waits for the answer to a request any more. */
+  #forget(request: number): void {
+    if (!this.#pending.delete(request)) return;
+    this.#waiting -= 1;
+    this.#listen();
+    stopWaiting();
   }
 
   #nextFailure(refused: boolean): Failure {

@@ -1,6 +1,6 @@
-import { acquireOptions, boolean, signal } from './arguments.js';
+import { acquireOptions, boolean, reasonOf, signal } from './arguments.js';
 import type { CallOptions } from './call-options.js';
-import type { Acquisition, Engine } from './engine.js';
+import type { Engine } from './engine.js';
 import { type Holder, InvalidArgumentError, NotOwnerError } from './errors.js';
 import { Failure } from './inbox.js';
 import { Lease, type Origin, type Released } from './lease.js';
@@ -108,19 +108,23 @@ export class Lock extends Named {
   /** @internal Takes what the address says, which may be more permits than this object's own. */
   async acquire(address: string, options: CallOptions | undefined, orNull: boolean): Promise<Lease | null> {
     const given = acquireOptions(options);
-    const wanted: Acquisition = {
-      lock: address,
-      waitMs: given?.waitMs ?? (orNull ? 0 : this.#options.waitMs),
-      leaseMs: given?.leaseMs ?? this.#options.leaseMs,
-      // A lease and who renews it go together: a call's own one is fixed unless the call says otherwise.
-      renew: given?.renew ?? (given?.leaseMs === undefined && (this.#options.renew ?? false)),
-      maxHoldMs: given?.maxHoldMs ?? this.#options.maxHoldMs,
-      within: given?.within === undefined ? undefined : this.#within(given.within),
-      fencing: this.#options.fencing ?? true,
-    };
+    const own = this.#options;
     const origin = this.#origin;
-    const grant = (id: number, token: number) => new Lease(origin, id, token);
-    const answer = await origin.engine.acquire(wanted, grant, signal(given?.signal));
+    const within = given?.within === undefined ? undefined : this.#within(given.within);
+    const canceller = signal(given?.signal);
+    if (canceller?.aborted) throw reasonOf(canceller);
+    const { inbox } = origin.engine;
+    const request = inbox.native.acquire(
+      address,
+      given?.waitMs ?? (orNull ? 0 : own.waitMs),
+      given?.leaseMs ?? own.leaseMs,
+      // A lease and who renews it go together: a call's own one is fixed unless the call says otherwise.
+      given?.renew ?? (given?.leaseMs === undefined && (own.renew ?? false)),
+      given?.maxHoldMs ?? own.maxHoldMs,
+      within,
+      own.fencing ?? true,
+    );
+    const answer = await inbox.lease(request, (id, token) => new Lease(origin, id, token), canceller);
     if (!(answer instanceof Failure)) return answer;
     if (answer.refused && orNull) return null;
     throw answer.error();

@@ -5,27 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_protocol::Token;
-
 use super::broken;
+use crate::records::Standing;
 
 /// A waiter that was not heard of for longer is dead; in microseconds.
 pub(super) const WAITER_LIFE: u64 = 3_000_000;
 /// What a grant that nobody asked for at that moment lasts at the most, in milliseconds.
 const PROVISIONAL: i64 = 3_000;
-
-/// How a fair lock stands on its server.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Standing {
-    /// Who holds it, and for how many milliseconds.
-    pub(crate) holder: Option<(Vec<u8>, i64)>,
-    /// Who waits, in the server's order.
-    pub(crate) queue: Vec<Vec<u8>>,
-    /// When each waiter was last heard of, by the server's clock.
-    pub(crate) seen: BTreeMap<Vec<u8>, u64>,
-    /// The last fencing token.
-    pub(crate) token: Option<Token>,
-}
 
 /// The check of I7.
 #[derive(Debug, Default)]

@@ -46,7 +46,7 @@ pub(crate) use exclusion::{Exclusion, is_believed};
 pub(crate) use fencing::Fencing;
 pub(crate) use following::Following;
 pub(crate) use levels::check_levels;
-pub(crate) use line::{Line, Standing};
+pub(crate) use line::Line;
 pub(crate) use operators::{
     Operators, PermitsStanding, Said, check_forced, check_inspected, check_next, check_undisturbed, shown,
 };

@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_protocol::{Permits, Ticket};
 
-use super::line::{Standing, WAITER_LIFE};
+use super::line::WAITER_LIFE;
 use super::{Checked, broken};
-use crate::records::OnRecord;
+use crate::records::{OnRecord, Standing};
 use crate::time::{MS, Micros};
 
 /// The check of what operators do.

@@ -16,12 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use leasehold_protocol::Kind;
 
 use super::{Checked, broken};
-use crate::time::{MS, Micros, SECOND};
-
-/// For so long a waiting writer keeps readers out, and for so long it then lets them in.
-const PHASE: Micros = 2 * SECOND;
-/// Who holds for longer keeps others waiting with good reason.
-const LONG: Micros = SECOND;
+use crate::kinds::Crowd;
+use crate::time::{MS, Micros};
 
 /// The check of I10.
 #[derive(Debug, Default)]
@@ -37,17 +33,12 @@ impl Starvation {
     /// The check where waiters ask after `poll` at the latest and are answered in no more
     /// than `round_trips`.
     pub(crate) fn new(poll: Micros, round_trips: Micros) -> Self {
-        let bound = 2 * PHASE + poll + LONG + poll + round_trips;
+        let bound = 2 * Crowd::PHASE + poll + Crowd::LONG + poll + round_trips;
         Self {
             // Clocks may be slow.
             bound: bound + bound / 100,
             ..Self::default()
         }
-    }
-
-    /// For how long all must be calm for the check to be able to fail.
-    pub(crate) const fn takes() -> Micros {
-        2 * PHASE + LONG + 3 * SECOND
     }
 
     /// One side was let in.
@@ -79,7 +70,7 @@ impl Starvation {
         let mut is_long = false;
         for owner in owners {
             let since = *self.held_since.entry((name, *owner)).or_insert(now);
-            is_long |= now - since >= LONG;
+            is_long |= now - since >= Crowd::LONG;
         }
         self.waiting_since
             .retain(|(of, kind), _| *of != name || (wanted.contains(kind) && !is_long));
