@@ -1,7 +1,8 @@
 //! The callers of a client that wait for locks: who asks the server, when, and what each is told.
 //!
-//! `request` draws one of them, `queue` is the local queue that they stand in, `refusal` says
-//! how a wait ends without the lock, and `wakes` how often messages make them ask.
+//! `request` draws one of them, `queue` is the local queue that they stand in, `turn` says when
+//! other clients come first, `refusal` how a wait ends without the lock, and `wakes` how often
+//! messages make them ask.
 
 mod attempts;
 #[cfg(any(test, feature = "transitions"))]
@@ -15,6 +16,7 @@ mod request;
 mod table;
 #[cfg(test)]
 mod tests;
+mod turn;
 mod verdict;
 mod wakes;
 

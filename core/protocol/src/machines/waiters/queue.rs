@@ -1,16 +1,15 @@
-//! The local queue of one lock, and its turns.
+//! The local queue of one lock.
 //!
 //! Waiters of one client for one lock queue here first come, first served, and
 //! only the first asks the server: a hundred waiters in a process make no more
 //! traffic than one, and none of them starves. What one holder releases, the
-//! next local waiter takes right behind it. So that other processes get their
-//! turn, a client that knows of listeners elsewhere pauses after 16 local grants
-//! or 20 ms in a row.
+//! next local waiter takes right behind it, until others have their `turn`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::turn::Turn;
 use super::wakes::Wakes;
 use crate::error::Holder;
 use crate::ids::{HoldId, LockId, NodeId, Ticket};
@@ -333,72 +332,6 @@ fn is_same(last: &Holder, at: Instant, holder: &Holder, sent: Instant) -> bool {
     last.owner == holder.owner && !is_longer
 }
 
-/// How long this client has kept a lock to itself.
-#[derive(Debug, Default)]
-struct Turn {
-    /// Grants since another client could have had the lock.
-    grants: u32,
-    /// When the first of them was.
-    since: Option<Instant>,
-    /// When the lock was last released and not taken at once.
-    free_since: Option<Instant>,
-    /// How many other connections heard the last release.
-    others: u32,
-}
-
-impl Turn {
-    const MAX_GRANTS: u32 = 16;
-    const MAX_TIME: Duration = Duration::from_millis(20);
-    /// A lock that was free for so long was there for anyone to take.
-    const FREE_TIME: Duration = Duration::from_millis(5);
-
-    /// The lock was granted here.
-    pub(crate) fn granted(&mut self, now: Instant) {
-        self.grants = self.grants.saturating_add(1);
-        self.since.get_or_insert(now);
-        self.free_since = None;
-    }
-
-    /// The lock was released here.
-    pub(crate) fn released(&mut self, now: Instant) {
-        self.free_since = Some(now);
-    }
-
-    /// Another client had it, or was given the chance.
-    pub(crate) fn passed_on(&mut self) {
-        self.grants = 0;
-        self.since = None;
-        self.free_since = None;
-    }
-
-    /// So many other connections heard a release.
-    pub(crate) const fn heard_by(&mut self, others: u32) {
-        self.others = others;
-    }
-
-    /// Whether others wait for it elsewhere.
-    pub(crate) fn is_shared(&self) -> bool {
-        self.others > 0
-    }
-
-    /// Whether the next local attempt should let others go first.
-    pub(crate) fn is_over(&mut self, now: Instant) -> bool {
-        if self.others == 0 {
-            return false;
-        }
-        if self
-            .free_since
-            .is_some_and(|since| now.saturating_since(since) >= Self::FREE_TIME)
-        {
-            self.passed_on();
-        }
-        self.grants >= Self::MAX_GRANTS
-            || self
-                .since
-                .is_some_and(|since| now.saturating_since(since) >= Self::MAX_TIME)
-    }
-}
-
 /// The queues of a client.
 #[derive(Debug, Default)]
 pub(super) struct Queues {
@@ -459,55 +392,4 @@ impl Queues {
 /// What the waiters at a gate of a lock contend for.
 fn place(keys: &Keys, gate: Gate) -> At {
     (keys.node, gate, Arc::clone(&keys.record))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(millis: u64) -> Instant {
-        Instant::ZERO + Duration::from_millis(millis)
-    }
-
-    #[test]
-    fn a_client_alone_never_pauses() {
-        let mut turn = Turn::default();
-        for grant in 0..1_000 {
-            turn.granted(at(grant));
-            assert!(!turn.is_over(at(grant)));
-        }
-    }
-
-    #[test]
-    fn a_turn_ends_after_sixteen_grants_when_others_listen() {
-        let mut turn = Turn::default();
-        turn.heard_by(1);
-        for _ in 0..15 {
-            turn.granted(at(0));
-            assert!(!turn.is_over(at(0)));
-        }
-        turn.granted(at(0));
-        assert!(turn.is_over(at(0)));
-        turn.passed_on();
-        assert!(!turn.is_over(at(0)));
-    }
-
-    #[test]
-    fn a_turn_ends_after_twenty_milliseconds() {
-        let mut turn = Turn::default();
-        turn.heard_by(1);
-        turn.granted(at(0));
-        assert!(!turn.is_over(at(19)));
-        assert!(turn.is_over(at(20)));
-    }
-
-    #[test]
-    fn a_lock_that_lay_free_starts_a_new_turn() {
-        let mut turn = Turn::default();
-        turn.heard_by(1);
-        turn.granted(at(0));
-        turn.released(at(100));
-        assert!(turn.is_over(at(104)));
-        assert!(!turn.is_over(at(105)));
-    }
 }
