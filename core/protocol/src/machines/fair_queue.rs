@@ -267,7 +267,7 @@ impl FairQueue {
         let Some(queue) = self.by_lock.get_mut(&lock) else {
             return;
         };
-        let granted = queue.find(standing.holder.as_bytes());
+        let granted = io.own(standing.holder.as_bytes()).and_then(|owner| queue.find(&owner));
         for ticket in polled.iter().filter(|ticket| Some(**ticket) != granted) {
             let waiter = queue.waiting.get_mut(ticket);
             // One that has since asked under another owner id is not known to be in the queue.
@@ -295,10 +295,13 @@ impl FairQueue {
         let Some(message) = GrantMessage::parse(payload) else {
             return io.step(Step::Heard(lock));
         };
+        let Some(owner) = io.own(message.owner) else {
+            return;
+        };
         let queue = self.by_lock.get(&lock);
-        let granted = queue.and_then(|queue| Some((queue, queue.find(message.owner)?)));
+        let granted = queue.and_then(|queue| Some((queue, queue.find(&owner)?)));
         let Some((queue, ticket)) = granted else {
-            return self.told_of_nobody(io, lock, message.owner, now);
+            return self.told_of_nobody(io, lock, owner, now);
         };
         let Some(waiter) = queue.waiting.get(&ticket) else {
             return;
@@ -319,14 +322,12 @@ impl FairQueue {
 
     /// A message tells of a grant to an owner that does not wait here: to nobody, or it was
     /// asked for meanwhile.
-    fn told_of_nobody(&mut self, io: &mut Io, lock: LockId, owner: &[u8], now: Instant) {
+    fn told_of_nobody(&self, io: &mut Io, lock: LockId, owner: OwnerId, now: Instant) {
         let last_ghost = self.by_lock.get(&lock).and_then(|queue| queue.last_ghost);
         if last_ghost.is_some_and(|last| now < last + GHOST_GAP) {
             return;
         }
-        if let Some(own) = io.own(owner) {
-            io.step(Step::OwnerSeen(lock, own, true));
-        }
+        io.step(Step::OwnerSeen(lock, owner, true));
     }
 
     /// The server granted the lock to a waiter here, not before `sent`.
@@ -360,8 +361,8 @@ impl FairQueue {
 
 impl Queue {
     /// The waiter of this owner id.
-    fn find(&self, owner: &[u8]) -> Option<Ticket> {
-        let is_it = |(_, waiter): &(&Ticket, &Waiter)| waiter.owner.is_named(owner);
+    fn find(&self, owner: &OwnerId) -> Option<Ticket> {
+        let is_it = |(_, waiter): &(&Ticket, &Waiter)| waiter.owner == *owner;
         self.waiting.iter().find(is_it).map(|(ticket, _)| *ticket)
     }
 }

@@ -95,6 +95,6 @@ impl Extensions {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.by_ticket.len()
+        self.by_ticket.len().saturating_add(self.by_hold.len())
     }
 }

@@ -153,6 +153,26 @@ fn a_timer_that_is_early_takes_nothing_away() {
 }
 
 #[test]
+fn a_renewal_leaves_the_deadlines_timer_and_that_is_set_again_when_it_comes_too_early() {
+    let mut alone = Alone::holding(true);
+    let timer = Timer::Deadline(alone.id());
+    let first = alone.bench.io.due(timer);
+    assert_eq!(first, Some(alone.hold().deadline()));
+    alone.bench.now += LEASE.checked_div(3).unwrap();
+    alone.renewed(numbers(&[1]));
+    let deadline = alone.hold().deadline();
+    assert_eq!(alone.bench.io.due(timer), first);
+    assert!(first.is_some_and(|first| first < deadline));
+    alone.bench.now = first.unwrap();
+    let now = alone.bench.now;
+    assert!(std::iter::from_fn(|| alone.bench.io.take_due(now)).any(|due| due == timer));
+    alone.input(Input::DeadlinePassed(alone.id()));
+    assert_eq!((alone.hold().lost(), alone.bench.io.due(timer)), (None, Some(deadline)));
+    alone.pass_deadline();
+    assert_eq!(alone.hold().lost(), Some(LostReason::Expired));
+}
+
+#[test]
 fn a_record_that_is_gone_is_a_lost_lease() {
     for (reply, reason) in [(0, LostReason::Removed), (2, LostReason::Stolen)] {
         let mut alone = Alone::holding(true);
