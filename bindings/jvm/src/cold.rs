@@ -48,6 +48,8 @@ pub struct NativeFailure {
     pub operation: String,
     /// The whole message.
     pub message: String,
+    /// What the server or the network said, or why nothing came.
+    pub cause: Option<String>,
     /// The server that has to do with it.
     pub node: Option<String>,
     /// Whether the same call may go well later.
@@ -205,6 +207,7 @@ fn failure(error: &Error) -> NativeFailure {
         kind: error.kind().name().to_owned(),
         operation: error.operation().to_string(),
         message: error.to_string(),
+        cause: error.cause().map(str::to_owned),
         node: error.node().map(str::to_owned),
         is_retryable: error.is_retryable(),
     }

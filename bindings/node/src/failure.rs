@@ -11,6 +11,8 @@ pub struct NativeFailure {
     /// The kind's name, from which the class has its own.
     pub kind: String,
     pub message: String,
+    /// What the server or the network said, or why nothing came.
+    pub cause: Option<String>,
     pub operation: String,
     /// The lock's name.
     pub lock_name: Option<String>,
@@ -37,6 +39,7 @@ impl From<&Error> for NativeFailure {
         Self {
             kind: error.kind().name().to_owned(),
             message: error.to_string(),
+            cause: error.cause().map(str::to_owned),
             operation: error.operation().to_string(),
             lock_name: error.lock_name().map(str::to_owned),
             holder: error.holder().map(NativeHolder::from),

@@ -78,6 +78,8 @@ export interface NativeFailure {
   /** The kind's name, from which the class has its own. */
   kind: string;
   message: string;
+  /** What the server or the network said, or why nothing came. */
+  cause?: string;
   operation: string;
   /** The lock's name. */
   lockName?: string;

@@ -36,6 +36,8 @@ export type Operation = 'connect' | 'acquire' | 'release' | 'extend' | 'inspect'
 
 /** What an error knows beside its message. */
 export interface ErrorDetails {
+  /** What the server or the network said. */
+  readonly cause?: string | undefined;
   /** The lock's name. */
   readonly lockName?: string | undefined;
   /** What was being done; `acquire` if it is left out. */
@@ -67,9 +69,14 @@ export class LeaseholdError extends Error {
   readonly node: string | null;
   /** Whether the same call may go well later though nobody changes anything. */
   readonly retryable: boolean;
+  /**
+   * What the server or the network said, or why nothing came, without advice: a text. Of `LockLostError`, how the
+   * lease was lost. `undefined` if nothing of that kind is behind it: a bad argument, a closed client.
+   */
+  declare readonly cause?: string;
 
   constructor(kind: ErrorKind, message: string, details: ErrorDetails = {}) {
-    super(message);
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
     this.name = kind === 'Cancelled' ? 'LeaseholdError' : `${kind}Error`;
     this.kind = kind;
     this.code = `LEASEHOLD_${kind.replace(/(?<=[a-z])(?=[A-Z])/g, '_').toUpperCase()}`;

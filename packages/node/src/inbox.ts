@@ -26,8 +26,9 @@ export class Failure {
 
   /** Made where a caller awaits it, so that its stack names the caller. */
   error(): Error {
-    const { kind, message, operation, lockName, holder, reason, node, retryable } = this.native;
+    const { kind, message, cause, operation, lockName, holder, reason, node, retryable } = this.native;
     const details = {
+      cause,
       lockName,
       operation: operation as Operation,
       holder: holder && holderOf(holder),

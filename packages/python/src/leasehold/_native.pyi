@@ -15,11 +15,22 @@ __version__: Final[str]
 # A lock's name as messages show it.
 def shown(name: str) -> str: ...
 
-# From now on `make(kind, text, lock_name, operation, holder, reason, node, retryable)` gives the exception of an
-# error.
+# From now on `make(kind, text, cause, lock_name, operation, holder, reason, node, retryable)` gives the exception
+# of an error.
 def make_errors_by(
     make: Callable[
-        [str, str, str | None, str, tuple[str, float | None] | None, LostReason | None, str | None, bool], Exception
+        [
+            str,
+            str,
+            str | None,
+            str | None,
+            str,
+            tuple[str, float | None] | None,
+            LostReason | None,
+            str | None,
+            bool,
+        ],
+        Exception,
     ],
 ) -> None: ...
 

@@ -196,8 +196,8 @@ internal class Engine private constructor(
         if (code == NativeFace.DROPPED) {
             clientClosed(name, operation)
         } else {
-            val message = "$operation: a defect in the native part (code $code); please report it"
-            Failure("Unavailable", operation, message, name)
+            val why = "a defect in the native part (code $code)"
+            Failure("Unavailable", operation, "$operation: $why; please report it", name, cause = why)
         }
 
     /** Makes the event thread look around. Any event does that; this one needs no server. */

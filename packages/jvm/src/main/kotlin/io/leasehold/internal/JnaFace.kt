@@ -43,7 +43,7 @@ internal class JnaFace : NativeFace {
             )
         val failure =
             opened.failure?.let {
-                Failure(it.kind, it.operation, it.message, null, node = it.node, isRetryable = it.isRetryable)
+                Failure(it.kind, it.operation, it.message, null, null, null, it.node, it.isRetryable, it.cause)
             }
         return Opened(opened.handle.toLong(), failure)
     }
