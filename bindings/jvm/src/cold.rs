@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use leasehold::host::{Error, ErrorKind, Kind, Level, LostReason, Op, Options, ReleaseOutcome};
+use leasehold::host::{Error, ErrorKind, Kind, Level, LostReason, Op, Operation, Options, ReleaseOutcome};
 
 use crate::client::Client;
 
@@ -167,6 +167,12 @@ pub fn release_now(client: u64, leases: Vec<u64>, timeout_ms: u64) {
 #[uniffi::export]
 pub fn drop_client(client: u64) {
     Client::drop_handle(client);
+}
+
+/// What giving back a lease throws that was lost for this reason.
+#[uniffi::export]
+pub fn lost_error(name: String, reason: String) -> NativeFailure {
+    failure(&leasehold::host::lost_error(&name, &reason, Operation::Release))
 }
 
 /// A lock's name as messages show it.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::host::{Error, Holder};
+use leasehold::host::{Error, Holder, Operation};
 use napi_derive::napi;
 
 /// One error.
@@ -57,6 +57,17 @@ impl From<&Holder> for NativeHolder {
             remaining_ms: holder.remaining.map(milliseconds),
         }
     }
+}
+
+/// What a caller gets whose lease was lost for this reason: at its release, or before that.
+#[napi(catch_unwind)]
+pub fn lost_error(name: String, reason: String, at_release: bool) -> NativeFailure {
+    let operation = if at_release {
+        Operation::Release
+    } else {
+        Operation::Extend
+    };
+    NativeFailure::from(&leasehold::host::lost_error(&name, &reason, operation))
 }
 
 /// A lock's name as messages show it.

@@ -223,6 +223,13 @@ impl Host {
     }
 }
 
+/// What a package tells a caller whose lease was lost for `reason`, a word of [`LostReason`]: at the end of a scope and
+/// by `lock.release()` (`Release`), or before it released it.
+#[must_use]
+pub fn lost_error(name: &str, reason: &str, operation: Operation) -> Error {
+    Error::lost(operation, LostReason::parse(reason)).with_lock(name)
+}
+
 /// Now, in microseconds of the clock that leases are measured by: it goes on while the
 /// machine sleeps, never goes back, and leaps when a pause of the machine is found out.
 /// Its origin is this process's own.

@@ -70,6 +70,12 @@ impl LostReason {
         }
     }
 
+    /// The reason of this word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == word)
+    }
+
     /// How it came to that, for people.
     #[must_use]
     pub const fn cause(self) -> &'static str {

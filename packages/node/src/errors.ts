@@ -1,4 +1,4 @@
-import { native } from './native.js';
+import { type NativeFailure, type NativeHolder, native } from './native.js';
 
 /** The kinds of errors, the same in every language that Leasehold speaks. */
 export type ErrorKind =
@@ -169,8 +169,20 @@ const CLASSES: Record<
   Forked: ForkedError,
 };
 
-/** @internal The error of a kind. */
-export function errorOf(kind: string, message: string, details: ErrorDetails): LeaseholdError {
+/** @internal The error for one of the core's. */
+export function errorOf(failure: NativeFailure): LeaseholdError {
+  const { kind, message, holder } = failure;
+  const details = {
+    ...failure,
+    operation: failure.operation as Operation,
+    holder: holder && holderOf(holder),
+    reason: failure.reason as LostReason | undefined,
+  };
   const Class = CLASSES[kind as keyof typeof CLASSES];
   return Class ? new Class(message, details) : new LeaseholdError(kind as ErrorKind, message, details);
+}
+
+/** @internal A holder as users see it. */
+export function holderOf({ owner, remainingMs }: NativeHolder): Holder {
+  return { owner, remainingMs: remainingMs ?? null };
 }

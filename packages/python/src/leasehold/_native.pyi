@@ -15,6 +15,9 @@ __version__: Final[str]
 # A lock's name as messages show it.
 def shown(name: str) -> str: ...
 
+# What giving back a lease raises that was lost for this reason: a `LockLostError`.
+def lost_error(name: str, reason: LostReason) -> Exception: ...
+
 # From now on `make(kind, text, cause, lock_name, operation, holder, reason, node, retryable)` gives the exception
 # of an error.
 def make_errors_by(

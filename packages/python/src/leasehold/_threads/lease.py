@@ -9,7 +9,7 @@ from typing import ClassVar
 from leasehold import _native
 from leasehold._context import Caller, refuse_eventlet, running_hub
 from leasehold._endings import Released, ReleaseOutcome
-from leasehold._lease import LeaseBase, lost_error
+from leasehold._lease import LeaseBase
 from leasehold._settings import Duration, LockSettings, optional_milliseconds
 from leasehold._threads.connection import Connection
 from leasehold.errors import LeaseholdError
@@ -86,7 +86,7 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
                     return
                 raise
         if reason is not None and not body_raised:
-            raise lost_error(self.name, reason)
+            raise _native.lost_error(self.name, reason)
 
     def _watch(self) -> None:
         if not self._native.is_released:

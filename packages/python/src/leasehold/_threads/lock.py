@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from types import TracebackType
 
+from leasehold import _native
 from leasehold._context import this_caller
 from leasehold._endings import ReleaseOutcome
-from leasehold._lease import lost_error
 from leasehold._lock import NamedLock, ReadWriteLockBase, holder_of
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
 from leasehold._shown import shown
@@ -48,7 +48,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
             )
             connection.forget_number(number)
         if lost is not None:
-            raise lost_error(settings.name, lost, "before")
+            raise _native.lost_error(settings.name, lost)
         return outcome
 
     @property

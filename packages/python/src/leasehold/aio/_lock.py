@@ -7,9 +7,9 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, TypeAlias
 
+from leasehold import _native
 from leasehold._context import TaskOwner, this_task
 from leasehold._endings import Released, ReleaseOutcome
-from leasehold._lease import lost_error
 from leasehold._lock import NamedLock, ReadWriteLockBase, holder_of
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
 from leasehold._shown import shown
@@ -85,7 +85,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
     def _outcome(self, released: Released) -> ReleaseOutcome:
         _, outcome, lost = released
         if lost is not None:
-            raise lost_error(self.name, lost, "before")
+            raise _native.lost_error(self.name, lost)
         return outcome
 
     async def _tried(self, settings: LockSettings, owner: TaskOwner | None) -> Lease | None:
@@ -252,7 +252,7 @@ class Hold:
             our_cancellation = kind is asyncio.CancelledError and not asked
         reason = await lease._leave(kind is not None)
         if reason is not None and (our_cancellation or kind is None):
-            raise lost_error(lease.name, reason) from raised
+            raise _native.lost_error(lease.name, reason) from raised
 
     def _cancel(self) -> None:
         """The lease is lost: what runs in the scope must not go on."""

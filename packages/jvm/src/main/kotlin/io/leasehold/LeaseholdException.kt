@@ -1,6 +1,7 @@
 package io.leasehold
 
 import io.leasehold.internal.Failure
+import io.leasehold.internal.LoadedFace
 import io.leasehold.internal.shown
 import java.time.Duration
 
@@ -55,12 +56,8 @@ public class LockLostException internal constructor(
 }
 
 /** A lease of [name] that ended before its release, for [reason]. */
-internal fun lostException(name: String, reason: LostReason, cause: Throwable? = null): LockLostException {
-    val message =
-        "release of lock \"${shown(name)}\": the lease was lost before (${reason.name.lowercase()}); " +
-            "what was done since may have met another holder"
-    return LockLostException(Failure("LockLost", "release", message, name, reason = reason), cause)
-}
+internal fun lostException(name: String, reason: LostReason, cause: Throwable? = null): LockLostException =
+    LockLostException(LoadedFace.instance.lostError(name, reason), cause)
 
 /**
  * Waited as long as asked, and the lock was still another's.

@@ -1,6 +1,7 @@
 package io.leasehold.internal
 
 import io.leasehold.LockOptions
+import io.leasehold.LostReason
 import java.nio.ByteBuffer
 
 /**
@@ -55,6 +56,9 @@ internal interface NativeFace {
 
     /** A lock's name as messages show it. */
     fun shown(name: String): String
+
+    /** What giving back a lease of lock [name] throws that was lost for [reason]. */
+    fun lostError(name: String, reason: LostReason): Failure
 
     fun vocabulary(): Vocabulary
 
