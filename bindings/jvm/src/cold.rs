@@ -139,6 +139,14 @@ pub fn close(client: u64, tag: u64) -> bool {
     start(client, tag, Op::Close)
 }
 
+/// Whether a coroutine that holds the lock of the one address would wait for itself if it asked for that of the
+/// other. An address that is none is told of by the acquisition itself.
+#[uniffi::export]
+pub fn keeps_out(client: u64, held: String, wanted: String) -> bool {
+    let client = Client::get(client);
+    client.is_some_and(|client| client.host.keeps_out(held.into(), wanted.into()).unwrap_or(false))
+}
+
 /// The caller of an acquisition went away; `request` is the number that starting it gave.
 #[uniffi::export]
 pub fn cancel(client: u64, request: u64) {

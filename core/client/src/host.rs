@@ -145,6 +145,15 @@ impl Host {
         self.0.current().cancel_queued(request);
     }
 
+    /// Whether a task that waits for `wanted` while it holds `held` would wait for itself, unless it enters by the
+    /// lease that it has. A local question; for languages in which a scope knows those around it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what names no lock.
+    pub fn keeps_out(&self, held: LockRef, wanted: LockRef) -> Result<bool, Error> {
+        self.0.current().keeps_out(held, wanted)
+    }
+
     /// Takes all queued events, in order.
     pub fn drain(&self, into: &mut Vec<Event>) {
         self.0.current().engine().port().drain(into);

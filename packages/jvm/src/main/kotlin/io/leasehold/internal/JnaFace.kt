@@ -13,6 +13,7 @@ import io.leasehold.internal.uniffi.extend as uniffiExtend
 import io.leasehold.internal.uniffi.forceRelease as uniffiForceRelease
 import io.leasehold.internal.uniffi.forget as uniffiForget
 import io.leasehold.internal.uniffi.inspect as uniffiInspect
+import io.leasehold.internal.uniffi.keepsOut as uniffiKeepsOut
 import io.leasehold.internal.uniffi.lostError as uniffiLostError
 import io.leasehold.internal.uniffi.open as uniffiOpen
 import io.leasehold.internal.uniffi.releaseNow as uniffiReleaseNow
@@ -88,6 +89,9 @@ internal class JnaFace : NativeFace {
 
     override fun held(client: Long, tag: Long, lock: ByteArray, context: Long): Long =
         HotFunctions.leasehold_held(client, tag, lock, lock.size, context)
+
+    override fun keepsOut(client: Long, lock: String, wanted: String): Boolean =
+        uniffiKeepsOut(client.toULong(), lock, wanted)
 
     override fun close(client: Long, tag: Long): Long = started(uniffiClose(client.toULong(), tag.toULong()))
 

@@ -32,6 +32,9 @@ internal interface NativeFace {
 
     fun held(client: Long, tag: Long, lock: ByteArray, context: Long): Long
 
+    /** Whether a holder of [lock] would wait for itself if it asked for [wanted]. */
+    fun keepsOut(client: Long, lock: String, wanted: String): Boolean
+
     fun close(client: Long, tag: Long): Long
 
     /** The caller of an acquisition went away. */
