@@ -47,6 +47,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         except LeaseholdError:
             raise
         except BaseException:
+            # It may have struck before the release had begun.
             if not begun:
                 native.release_innermost_later(*what)
             raise
