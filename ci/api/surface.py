@@ -23,6 +23,9 @@ JVM = ROOT / "packages" / "jvm" / "target" / "classes"
 WITH_DETAILS = ("LockLost", "LockTimeout")
 """The kinds of errors that know more than their message, lock and operation."""
 
+MADE_BY = ("new", "caused", "lost")
+"""What makes an error, which the core does and programs have no need for."""
+
 Surface = dict[str, set[str]]
 
 
@@ -30,7 +33,7 @@ def rust() -> Surface:
     """The async API of the crate `leasehold`."""
     error = ROOT / "core" / "protocol" / "src" / "error.rs"
     surface = _rust("client.rs", "kinds.rs", "lease.rs", "lock.rs", str(error))
-    surface["Error"] = {name for name in surface["Error"] if name != "new" and not name.startswith("with_")}
+    surface["Error"] = {name for name in surface["Error"] if name not in MADE_BY and not name.startswith("with_")}
     surface["Builder"] |= _rust("blocking.rs")["Builder"]
     return surface
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use leasehold::host::{Error, ErrorKind, Kind, Level, LostReason, Op, Options, ReleaseOutcome};
+use leasehold::host::{Error, ErrorKind, Kind, Level, LostReason, Op, Operation, Options, ReleaseOutcome};
 
 use crate::client::Client;
 
@@ -48,6 +48,8 @@ pub struct NativeFailure {
     pub operation: String,
     /// The whole message.
     pub message: String,
+    /// What the server or the network said, or why nothing came.
+    pub cause: Option<String>,
     /// The server that has to do with it.
     pub node: Option<String>,
     /// Whether the same call may go well later.
@@ -137,6 +139,14 @@ pub fn close(client: u64, tag: u64) -> bool {
     start(client, tag, Op::Close)
 }
 
+/// Whether a coroutine that holds the lock of the one address would wait for itself if it asked for that of the
+/// other. An address that is none is told of by the acquisition itself.
+#[uniffi::export]
+pub fn keeps_out(client: u64, held: String, wanted: String) -> bool {
+    let client = Client::get(client);
+    client.is_some_and(|client| client.host.keeps_out(held.into(), wanted.into()).unwrap_or(false))
+}
+
 /// The caller of an acquisition went away; `request` is the number that starting it gave.
 #[uniffi::export]
 pub fn cancel(client: u64, request: u64) {
@@ -165,6 +175,12 @@ pub fn release_now(client: u64, leases: Vec<u64>, timeout_ms: u64) {
 #[uniffi::export]
 pub fn drop_client(client: u64) {
     Client::drop_handle(client);
+}
+
+/// What giving back a lease throws that was lost for this reason.
+#[uniffi::export]
+pub fn lost_error(name: String, reason: String) -> NativeFailure {
+    failure(&leasehold::host::lost_error(&name, &reason, Operation::Release))
 }
 
 /// A lock's name as messages show it.
@@ -205,6 +221,7 @@ fn failure(error: &Error) -> NativeFailure {
         kind: error.kind().name().to_owned(),
         operation: error.operation().to_string(),
         message: error.to_string(),
+        cause: error.cause().map(str::to_owned),
         node: error.node().map(str::to_owned),
         is_retryable: error.is_retryable(),
     }

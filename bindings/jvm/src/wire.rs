@@ -19,7 +19,7 @@
 //! | 11 | forced | `u8`: 1 if it was held |
 //! | 12 | observed (number 0) | level and sentence as texts, then what it says by name: how many as `u32`, and of each the name as text and `u8` 0 and a text, or 1 and an `i64` |
 //!
-//! An error is kind, operation and message as texts, the lock (`u8` 1 and a
+//! An error is kind, operation, message and cause (empty: none) as texts, the lock (`u8` 1 and a
 //! text, or 0), a holder, why the lease was lost as text (empty: it was not), the server as text (empty: none), and
 //! `u8` 1 if a retry may help. A holder is 0, or `u8` 1, its owner as text and what is left of its record in milliseconds as `i64` (−1: no TTL).
 
@@ -181,6 +181,7 @@ impl Event {
         self.text(error.kind().name());
         self.text(&error.operation().to_string());
         self.text(&error.to_string());
+        self.text(error.cause().unwrap_or_default());
         match error.lock_name() {
             Some(lock) => {
                 self.0.push(1);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::host::{Error, Holder};
+use leasehold::host::{Error, Holder, Operation};
 use napi_derive::napi;
 
 /// One error.
@@ -11,6 +11,8 @@ pub struct NativeFailure {
     /// The kind's name, from which the class has its own.
     pub kind: String,
     pub message: String,
+    /// What the server or the network said, or why nothing came.
+    pub cause: Option<String>,
     pub operation: String,
     /// The lock's name.
     pub lock_name: Option<String>,
@@ -37,6 +39,7 @@ impl From<&Error> for NativeFailure {
         Self {
             kind: error.kind().name().to_owned(),
             message: error.to_string(),
+            cause: error.cause().map(str::to_owned),
             operation: error.operation().to_string(),
             lock_name: error.lock_name().map(str::to_owned),
             holder: error.holder().map(NativeHolder::from),
@@ -54,6 +57,17 @@ impl From<&Holder> for NativeHolder {
             remaining_ms: holder.remaining.map(milliseconds),
         }
     }
+}
+
+/// What a caller gets whose lease was lost for this reason: at its release, or before that.
+#[napi(catch_unwind)]
+pub fn lost_error(name: String, reason: String, at_release: bool) -> NativeFailure {
+    let operation = if at_release {
+        Operation::Release
+    } else {
+        Operation::Extend
+    };
+    NativeFailure::from(&leasehold::host::lost_error(&name, &reason, operation))
 }
 
 /// A lock's name as messages show it.

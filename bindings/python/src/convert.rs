@@ -81,6 +81,7 @@ fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>>
     make.bind(py).call1((
         error.kind().name(),
         error.to_string(),
+        error.cause(),
         error.lock_name(),
         error.operation().to_string(),
         holder,

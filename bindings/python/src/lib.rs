@@ -30,12 +30,19 @@ mod _native {
     #[pymodule_export]
     use crate::lease::Lease;
 
+    use leasehold::host::Operation;
     use pyo3::prelude::*;
 
     /// A lock's name as messages show it.
     #[pyfunction]
     fn shown(name: &str) -> String {
         leasehold::host::shown(name).into_owned()
+    }
+
+    /// What giving back a lease raises that was lost for this reason.
+    #[pyfunction]
+    fn lost_error(py: Python<'_>, name: &str, reason: &str) -> PyErr {
+        crate::convert::error(py, &leasehold::host::lost_error(name, reason, Operation::Release))
     }
 
     /// The package hands over how the exception for an error is made.

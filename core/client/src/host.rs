@@ -145,6 +145,15 @@ impl Host {
         self.0.current().cancel_queued(request);
     }
 
+    /// Whether a task that waits for `wanted` while it holds `held` would wait for itself, unless it enters by the
+    /// lease that it has. A local question; for languages in which a scope knows those around it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what names no lock.
+    pub fn keeps_out(&self, held: LockRef, wanted: LockRef) -> Result<bool, Error> {
+        self.0.current().keeps_out(held, wanted)
+    }
+
     /// Takes all queued events, in order.
     pub fn drain(&self, into: &mut Vec<Event>) {
         self.0.current().engine().port().drain(into);
@@ -221,6 +230,13 @@ impl Host {
             release.forget();
         }
     }
+}
+
+/// What a package tells a caller whose lease was lost for `reason`, a word of [`LostReason`]: at the end of a scope and
+/// by `lock.release()` (`Release`), or before it released it.
+#[must_use]
+pub fn lost_error(name: &str, reason: &str, operation: Operation) -> Error {
+    Error::lost(operation, LostReason::parse(reason)).with_lock(name)
 }
 
 /// Now, in microseconds of the clock that leases are measured by: it goes on while the

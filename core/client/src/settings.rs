@@ -114,7 +114,7 @@ impl Settings {
             lease: match options.lease_ms {
                 None => LeaseDuration::DEFAULT,
                 Some(ms) => LeaseDuration::watched(duration("the lease", ms, Operation::Connect)?)
-                    .map_err(|error| invalid(error.message()))?,
+                    .map_err(|error| invalid(&error.message()))?,
             },
             command_timeout: match options.command_timeout_ms {
                 None => COMMAND_TIMEOUT,

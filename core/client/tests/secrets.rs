@@ -24,8 +24,9 @@ impl Said {
         let mut said = format!("{result:?} {result:#?}");
         if let Err(error) = result {
             said += &format!(
-                "{error} {} {:?} {:?}",
+                "{error} {} {:?} {:?} {:?}",
                 error.message(),
+                error.cause(),
                 error.lock_name(),
                 error.holder()
             );

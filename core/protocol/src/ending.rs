@@ -70,6 +70,24 @@ impl LostReason {
         }
     }
 
+    /// The reason of this word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == word)
+    }
+
+    /// How it came to that, for people.
+    #[must_use]
+    pub const fn cause(self) -> &'static str {
+        match self {
+            Self::Expired => "its deadline passed without a confirmed renewal",
+            Self::Removed => "its record is gone from the server",
+            Self::Stolen => "its record is another owner's",
+            Self::MaxHold => "max_hold has passed",
+            Self::Closed => "the client was closed",
+        }
+    }
+
     /// What releasing a lease comes to that was lost so.
     #[must_use]
     pub const fn outcome(self) -> ReleaseOutcome {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::cause::{Cause, Words};
 use crate::ending::LostReason;
 use crate::shown::shown;
 
@@ -115,7 +116,7 @@ pub struct Holder {
     pub remaining: Option<Duration>,
 }
 
-/// An error: its kind, the lock, the operation, the cause, and what to do.
+/// An error: its kind, the lock, the operation, what went wrong, the cause, and what to do.
 ///
 /// Its text never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,7 +124,7 @@ pub struct Error {
     kind: ErrorKind,
     operation: Operation,
     lock: Option<Box<str>>,
-    message: Box<str>,
+    words: Box<Words>,
     holder: Option<Holder>,
     reason: Option<LostReason>,
     node: Option<Box<str>>,
@@ -132,19 +133,54 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of `kind` in `operation`; `message` is the cause and what to do.
+    /// An error of `kind` in `operation`; `what` says what went wrong, and what to do if nobody else
+    /// caused it.
     #[must_use]
-    pub fn new(kind: ErrorKind, operation: Operation, message: impl Into<String>) -> Self {
+    pub fn new(kind: ErrorKind, operation: Operation, what: impl Into<String>) -> Self {
         Self {
             kind,
             operation,
             lock: None,
-            message: message.into().into(),
+            words: Box::new(Words::new(what)),
             holder: None,
             reason: None,
             node: None,
             is_lasting: false,
         }
+    }
+
+    /// An error of which there is nothing to say but its cause.
+    #[must_use]
+    pub fn caused(kind: ErrorKind, operation: Operation, cause: impl Into<Cause>) -> Self {
+        Self::new(kind, operation, "").with_cause(cause)
+    }
+
+    /// What `operation` gets that relied on a lease which was lost, for this reason if it is known.
+    #[must_use]
+    pub fn lost(operation: Operation, reason: Option<LostReason>) -> Self {
+        let error = Self::new(ErrorKind::LockLost, operation, "the lease was lost").with_reason(reason);
+        let error = match reason {
+            Some(reason) => error.with_cause(reason.cause()),
+            None => error,
+        };
+        error.with_advice(match operation {
+            Operation::Release => "check what was done meanwhile, or let the resource refuse old tokens",
+            _ => "release it and acquire the lock again",
+        })
+    }
+
+    /// The same error, saying what caused it, and what to do about that.
+    #[must_use]
+    pub fn with_cause(mut self, cause: impl Into<Cause>) -> Self {
+        self.words.set_cause(cause.into());
+        self
+    }
+
+    /// The same error, saying also what to do, or what goes on all the same.
+    #[must_use]
+    pub fn with_advice(mut self, advice: impl AsRef<str>) -> Self {
+        self.words.add_advice(advice.as_ref());
+        self
     }
 
     /// The same error, of another operation.
@@ -234,18 +270,32 @@ impl Error {
         self.kind.may_pass() && !self.is_lasting
     }
 
-    /// The cause and what to do, without lock, operation and server.
+    /// What the server or the network said, or why nothing came, without advice; of `LockLost`, how
+    /// the lease was lost. `None` if nothing of that kind is behind it, as with a bad argument.
     #[must_use]
-    pub fn message(&self) -> &str {
-        &self.message
+    pub fn cause(&self) -> Option<&str> {
+        self.words.cause()
+    }
+
+    /// What went wrong, the cause and what to do, without lock, operation and server.
+    #[must_use]
+    pub fn message(&self) -> String {
+        self.words.to_string()
+    }
+}
+
+/// What another error is to have as its cause that comes of this one.
+impl From<&Error> for Cause {
+    fn from(error: &Error) -> Self {
+        error.words.as_cause()
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.lock {
-            Some(lock) => write!(f, "{} of lock {lock:?}: {}", self.operation, self.message),
-            None => write!(f, "{}: {}", self.operation, self.message),
+            Some(lock) => write!(f, "{} of lock {lock:?}: {}", self.operation, self.words),
+            None => write!(f, "{}: {}", self.operation, self.words),
         }?;
         match &self.node {
             Some(node) => write!(f, " (server {node})"),
@@ -274,6 +324,27 @@ mod tests {
             error.to_string(),
             "extend of lock \"a\": no answer (server redis://other:1/0)"
         );
+    }
+
+    #[test]
+    fn a_cause_is_data_and_part_of_the_message() {
+        let of = |what: &str| Error::new(ErrorKind::Unavailable, Operation::Extend, what);
+        assert_eq!(of("no room; make some").cause(), None);
+        let refused = Cause::new("the server refused: OOM").with_advice("make room on it");
+        let error = of("not extended").with_cause(refused.clone());
+        assert_eq!(
+            error.message(),
+            "not extended: the server refused: OOM; make room on it"
+        );
+        assert_eq!(error.cause(), Some("the server refused: OOM"));
+        let error = error.with_advice("the lease goes on as it was");
+        assert_eq!(
+            error.message(),
+            "not extended: the server refused: OOM; make room on it; the lease goes on as it was"
+        );
+        let bare = Error::caused(ErrorKind::Unavailable, Operation::Connect, refused);
+        assert_eq!(bare.to_string(), "connect: the server refused: OOM; make room on it");
+        assert_eq!(bare.cause(), Some("the server refused: OOM"));
     }
 
     #[test]

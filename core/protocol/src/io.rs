@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::calls::{Calls, Heir, InFlight, Purpose};
+use crate::cause::Cause;
 use crate::defects::Defect;
 use crate::ids::{CallId, LeaseId, NodeId, Ticket, Verb};
 use crate::instant::Instant;
@@ -289,7 +290,7 @@ impl Io {
         self.links.opened(node, lane);
     }
 
-    pub(crate) fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: &str) {
+    pub(crate) fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: Cause) {
         self.links.closed(node, lane, cause);
     }
 
@@ -308,18 +309,21 @@ impl Io {
         self.links.connected()
     }
 
-    /// Why a node does not answer, in words.
-    pub(crate) fn silence_of(&self, node: NodeId) -> String {
+    /// Why a node does not answer.
+    pub(crate) fn silence_of(&self, node: NodeId) -> Cause {
         self.links.silence_of(node)
     }
 
     /// Why nothing came from a server within that time, and what to do.
-    pub(crate) fn unreached(&self, node: NodeId, within: Duration) -> String {
+    pub(crate) fn unreached(&self, node: NodeId, within: Duration) -> Cause {
         if self.is_connected(node) {
-            format!("the server did not answer within {within:?}; check that it is up and reachable")
-        } else {
-            let cause = self.silence_of(node);
-            format!("{cause}; check that the server is up and reachable")
+            let cause = Cause::new(format!("the server did not answer within {within:?}"));
+            return cause.with_advice("check that it is up and reachable");
+        }
+        let cause = self.silence_of(node);
+        match cause.advice() {
+            Some(_) => cause,
+            None => cause.with_advice("check that the server is up and reachable"),
         }
     }
 

@@ -40,6 +40,7 @@
 #![warn(clippy::too_many_lines)]
 
 mod calls;
+mod cause;
 mod defects;
 mod digits;
 mod ending;
@@ -70,6 +71,7 @@ mod transitions;
 mod types;
 mod wording;
 
+pub use cause::Cause;
 #[cfg(feature = "defects")]
 pub use defects::Defect;
 pub use ending::{LostReason, ReleaseOutcome};

@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::cause::Cause;
 use crate::ids::NodeId;
 use crate::types::Lane;
 
@@ -23,7 +24,7 @@ pub(crate) struct Links {
     /// The nodes whose renewal lane is open.
     renewals: BTreeSet<NodeId>,
     /// Why each node's last command lane closed.
-    outages: BTreeMap<NodeId, String>,
+    outages: BTreeMap<NodeId, Cause>,
 }
 
 impl Links {
@@ -39,12 +40,11 @@ impl Links {
         }
     }
 
-    /// The cause in words.
-    pub(crate) fn closed(&mut self, node: NodeId, lane: Lane, cause: &str) {
+    pub(crate) fn closed(&mut self, node: NodeId, lane: Lane, cause: Cause) {
         match lane {
             Lane::Command => {
                 self.commands.remove(&node);
-                self.outages.insert(node, cause.into());
+                self.outages.insert(node, cause);
             }
             Lane::Renewal => {
                 self.renewals.remove(&node);
@@ -64,11 +64,11 @@ impl Links {
         &self.commands
     }
 
-    /// Why a node does not answer, in words.
-    pub(crate) fn silence_of(&self, node: NodeId) -> String {
+    /// Why a node does not answer.
+    pub(crate) fn silence_of(&self, node: NodeId) -> Cause {
         match self.outages.get(&node) {
             _ if self.commands.contains(&node) => "no answer".into(),
-            Some(cause) => format!("not connected ({cause})"),
+            Some(cause) => cause.clone().reworded(|text| format!("not connected ({text})")),
             None => "not connected".into(),
         }
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::calls::{Heir, InFlight, Purpose};
+use crate::cause::Cause;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, NodeId, Ticket, Verb};
 use crate::instant::Instant;
@@ -317,10 +318,10 @@ impl Locks {
         self.channels.input(&mut self.io, channels::Input::Lost(node));
     }
 
-    pub(crate) fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: &str, now: Instant) {
-        self.io.lane_closed(node, lane, cause);
+    pub(crate) fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: Cause, now: Instant) {
+        self.io.lane_closed(node, lane, cause.clone());
         if lane == Lane::Command {
-            self.wait(waiters::Input::Disconnected(node, cause.into()), now);
+            self.wait(waiters::Input::Disconnected(node, cause), now);
         }
         self.hold(holds::Input::LaneClosed(node), now);
     }

@@ -160,7 +160,7 @@ impl KeyPrefix {
             return Ok(Self::default());
         }
         if let Err(error) = LockName::parse(prefix) {
-            return refuse(error.message());
+            return refuse(&error.message());
         }
         if RESERVED_PREFIXES.iter().any(|reserved| reserved.starts_with(prefix)) {
             return refuse("reserved keys start with it; end it in a separator, as in \"app:\"");

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::cause::Cause;
 use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::error::{Error, ErrorKind, Operation};
@@ -307,8 +308,9 @@ impl Session {
 
     /// The node has no connection any more, or none yet; the cause in words. The
     /// driver also answers every call that was on it.
-    pub fn on_disconnected(&mut self, node: NodeId, cause: &str, now: Instant) {
-        self.lane_closed(node, Lane::Command, cause, now);
+    pub fn on_disconnected(&mut self, node: NodeId, cause: impl Into<Cause>, now: Instant) {
+        let cause = cause.into();
+        self.lane_closed(node, Lane::Command, cause.clone(), now);
         self.lane_closed(node, Lane::Renewal, cause, now);
         self.members.with(|locks| locks.subscriptions_lost(node));
     }
@@ -320,11 +322,11 @@ impl Session {
 
     /// One of the node's lanes is closed, or still is; the cause in words. The driver
     /// also answers every call that was on it.
-    pub fn on_lane_closed(&mut self, node: NodeId, lane: Lane, cause: &str, now: Instant) {
+    pub fn on_lane_closed(&mut self, node: NodeId, lane: Lane, cause: impl Into<Cause>, now: Instant) {
         if self.members.io().has(Defect::LaneLossIsOutage) {
             return self.on_disconnected(node, cause, now);
         }
-        self.lane_closed(node, lane, cause, now);
+        self.lane_closed(node, lane, cause.into(), now);
     }
 
     /// The connection that carried the node's subscriptions is gone. What is published
@@ -333,7 +335,7 @@ impl Session {
         self.members.with(|locks| locks.subscriptions_lost(node));
     }
 
-    fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: &str, now: Instant) {
+    fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: Cause, now: Instant) {
         self.members.with(|locks| locks.lane_closed(node, lane, cause, now));
     }
 

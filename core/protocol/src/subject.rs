@@ -12,6 +12,28 @@ pub enum Subject {
     All(Vec<(Kind, LockName)>),
 }
 
+impl Subject {
+    /// Whether whoever waits for `wanted` while they hold this would wait for themselves. Permits may be left
+    /// for both. `by_majority`: of locks that a majority of several servers keeps.
+    #[must_use]
+    pub fn keeps_out(&self, wanted: &Self, by_majority: bool) -> bool {
+        let keeps_out = |(held, held_name): &(Kind, &LockName)| {
+            let mut same = wanted.locks().filter(|(_, name)| name == held_name);
+            // There every kind is the same lock.
+            same.any(|(wanted, _)| by_majority || held.keeps_out(wanted))
+        };
+        self.locks().any(|lock| keeps_out(&lock))
+    }
+
+    fn locks(&self) -> impl Iterator<Item = (Kind, &LockName)> {
+        let (one, several) = match self {
+            Self::One(kind, name) => (Some((*kind, name)), &[][..]),
+            Self::All(locks) => (None, locks.as_slice()),
+        };
+        one.into_iter().chain(several.iter().map(|(kind, name)| (*kind, name)))
+    }
+}
+
 impl From<(Kind, LockName)> for Subject {
     fn from((kind, name): (Kind, LockName)) -> Self {
         Self::One(kind, name)
@@ -26,6 +48,39 @@ impl From<Vec<(Kind, LockName)>> for Subject {
             last => {
                 locks.extend(last);
                 Self::All(locks)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::Permits;
+
+    fn one(kind: Kind, name: &str) -> (Kind, LockName) {
+        (kind, LockName::parse(name).unwrap())
+    }
+
+    #[test]
+    fn who_holds_a_lock_is_kept_out_of_what_it_excludes() {
+        let permits = Kind::Semaphore(Permits::new(1, 2).unwrap());
+        for (held, wanted, expected) in [
+            (Kind::Lock, Kind::Fair, true),
+            (Kind::Mutex, Kind::Mutex, true),
+            (Kind::Read, Kind::Write, true),
+            (Kind::Write, Kind::Read, true),
+            (Kind::Read, Kind::Read, false),
+            (Kind::Lock, Kind::Mutex, false),
+            (permits, permits, false),
+        ] {
+            let [inner, other] = ["a", "b"].map(|name| Subject::from(one(wanted, name)));
+            let alone = Subject::from(one(held, "a"));
+            let several = Subject::All(vec![one(Kind::Mutex, "c"), one(held, "a")]);
+            for outer in [alone, several] {
+                assert_eq!(outer.keeps_out(&inner, false), expected, "{held:?} and {wanted:?}");
+                assert!(!outer.keeps_out(&other, false) && !outer.keeps_out(&other, true));
+                assert!(outer.keeps_out(&inner, true));
             }
         }
     }

@@ -1,42 +1,49 @@
-//! What went wrong on a server, in words that say what to do.
+//! What went wrong on a server, and what to do about it.
 
+use crate::cause::Cause;
 use crate::kinds::Keys;
 use crate::name::Word;
 use crate::reply::CallError;
 
 /// What a server's error means for a lock.
-pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> String {
+pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> Cause {
     match code {
-        "WRONGTYPE" => "the key of this name holds something that is not a lock; choose another name".into(),
+        "WRONGTYPE" => {
+            Cause::new("the key of this name holds something that is not a lock").with_advice("choose another name")
+        }
         "LEASEHOLD_TOKEN" => {
             let key = keys.name.own(Word::TOKEN);
             let key = String::from_utf8_lossy(&key);
-            format!("{message}; delete the key {key} after checking who wrote it")
+            Cause::new(message).with_advice(format!("delete the key {key} after checking who wrote it"))
         }
-        "LEASEHOLD_LIMIT" => format!("{message}; ask with that one, or change it by set_limit"),
+        "LEASEHOLD_LIMIT" => Cause::new(message).with_advice("ask with that one, or change it by set_limit"),
         _ => refused(code, message),
     }
 }
 
 /// Why a call came to nothing, and what to do.
-pub(crate) fn in_words(failure: &CallError) -> String {
+pub(crate) fn cause_of(failure: &CallError) -> Cause {
     match failure {
         CallError::Server { code, message } => refused(code, message),
-        CallError::Disconnected(cause) => {
-            format!("the connection closed before the answer came ({cause}); try again")
-        }
+        CallError::Disconnected(cause) => cut(cause).with_advice("try again"),
     }
 }
 
+/// The connection closed for this cause while a call was under way.
+pub(crate) fn cut(cause: &str) -> Cause {
+    Cause::new(format!("the connection closed before the answer came ({cause})"))
+}
+
 /// A server's error, and what to do if it may pass.
-fn refused(code: &str, message: &str) -> String {
-    let advice = match code {
-        "OOM" => "; make room on it, or raise its maxmemory",
-        "READONLY" | "MASTERDOWN" => "; it is a replica: connect to the primary",
-        "LOADING" | "BUSY" => "; try again when it serves",
-        "NOREPLICAS" => "; its replicas are missing, and it is set to want some for each write",
-        "MISCONF" => "; its log says why it cannot save",
-        _ => "",
-    };
-    format!("the server refused: {code} {}{advice}", message.trim_end_matches('.'))
+fn refused(code: &str, message: &str) -> Cause {
+    let cause = Cause::new(format!("the server refused: {code} {}", message.trim_end_matches('.')));
+    match code {
+        "NOPERM" => cause.with_advice("SECURITY.md has the rights that locks need"),
+        "OOM" => cause.with_advice("make room on it, or raise its maxmemory"),
+        "READONLY" | "MASTERDOWN" => cause.with_advice("it is a replica: connect to the primary"),
+        "LOADING" | "BUSY" => cause.with_advice("try again when it serves"),
+        "NOREPLICAS" => cause.with_advice("its replicas are missing, and it is set to want some for each write"),
+        "MISCONF" => cause.with_advice("its log says why it cannot save"),
+        _ => cause,
+    }
 }

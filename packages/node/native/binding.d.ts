@@ -73,11 +73,16 @@ export interface ClientOptions {
  */
 export declare function closeAtExit(clients: Array<NativeClient>, timeoutMs: number): void;
 
+/** What a caller gets whose lease was lost for this reason: at its release, or before that. */
+export declare function lostError(name: string, reason: string, atRelease: boolean): NativeFailure;
+
 /** One error. */
 export interface NativeFailure {
   /** The kind's name, from which the class has its own. */
   kind: string;
   message: string;
+  /** What the server or the network said, or why nothing came. */
+  cause?: string;
   operation: string;
   /** The lock's name. */
   lockName?: string;

@@ -1,4 +1,4 @@
-import { native } from './native.js';
+import { type NativeFailure, type NativeHolder, native } from './native.js';
 
 /** The kinds of errors, the same in every language that Leasehold speaks. */
 export type ErrorKind =
@@ -36,6 +36,8 @@ export type Operation = 'connect' | 'acquire' | 'release' | 'extend' | 'inspect'
 
 /** What an error knows beside its message. */
 export interface ErrorDetails {
+  /** What the server or the network said. */
+  readonly cause?: string | undefined;
   /** The lock's name. */
   readonly lockName?: string | undefined;
   /** What was being done; `acquire` if it is left out. */
@@ -67,9 +69,14 @@ export class LeaseholdError extends Error {
   readonly node: string | null;
   /** Whether the same call may go well later though nobody changes anything. */
   readonly retryable: boolean;
+  /**
+   * What the server or the network said, or why nothing came, without advice: a text. Of `LockLostError`, how the
+   * lease was lost. `undefined` if nothing of that kind is behind it: a bad argument, a closed client.
+   */
+  declare readonly cause?: string;
 
   constructor(kind: ErrorKind, message: string, details: ErrorDetails = {}) {
-    super(message);
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
     this.name = kind === 'Cancelled' ? 'LeaseholdError' : `${kind}Error`;
     this.kind = kind;
     this.code = `LEASEHOLD_${kind.replace(/(?<=[a-z])(?=[A-Z])/g, '_').toUpperCase()}`;
@@ -162,8 +169,20 @@ const CLASSES: Record<
   Forked: ForkedError,
 };
 
-/** @internal The error of a kind. */
-export function errorOf(kind: string, message: string, details: ErrorDetails): LeaseholdError {
+/** @internal The error for one of the core's. */
+export function errorOf(failure: NativeFailure): LeaseholdError {
+  const { kind, message, holder } = failure;
+  const details = {
+    ...failure,
+    operation: failure.operation as Operation,
+    holder: holder && holderOf(holder),
+    reason: failure.reason as LostReason | undefined,
+  };
   const Class = CLASSES[kind as keyof typeof CLASSES];
   return Class ? new Class(message, details) : new LeaseholdError(kind as ErrorKind, message, details);
+}
+
+/** @internal A holder as users see it. */
+export function holderOf({ owner, remainingMs }: NativeHolder): Holder {
+  return { owner, remainingMs: remainingMs ?? null };
 }

@@ -1,4 +1,4 @@
-import { LockLostError, type LostReason, type Operation } from './errors.js';
+import { errorOf, type LeaseholdError, type LostReason } from './errors.js';
 import { native } from './native.js';
 
 /**
@@ -67,9 +67,8 @@ export class Hold {
     this.#notHeldToTheEnd = reason;
   }
 
-  lostError(reason: LostReason, operation: Operation = 'extend'): LockLostError {
-    const message = `lost lock ${JSON.stringify(native.shown(this.lockName))} (${reason}); stop, and take it again`;
-    return new LockLostError(message, { lockName: this.lockName, reason, operation });
+  lostError(reason: LostReason, operation: 'extend' | 'release' = 'extend'): LeaseholdError {
+    return errorOf(native.lostError(this.lockName, reason, operation === 'release'));
   }
 
   #leave(place: number): void {

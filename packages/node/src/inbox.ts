@@ -10,7 +10,7 @@
 
 import { stopWaiting, wait } from './alive.js';
 import { reasonOf } from './arguments.js';
-import { errorOf, type Holder, type LostReason, type Operation } from './errors.js';
+import { errorOf, type Holder, holderOf, type LostReason } from './errors.js';
 import { closeAtExit, forgetAtExit } from './exit.js';
 import type { Hold } from './hold.js';
 import { type ClientOptions, type NativeClient, type NativeFailure, type NativeHolder, native } from './native.js';
@@ -27,16 +27,7 @@ export class Failure {
 
   /** Made where a caller awaits it, so that its stack names the caller. */
   error(): Error {
-    const { kind, message, operation, lockName, holder, reason, node, retryable } = this.native;
-    const details = {
-      lockName,
-      operation: operation as Operation,
-      holder: holder && holderOf(holder),
-      reason: reason as LostReason | undefined,
-      node,
-      retryable,
-    };
-    return errorOf(kind, message, details);
+    return errorOf(this.native);
   }
 }
 
@@ -252,8 +243,4 @@ function warnOf(held: number): void {
       'keep its leases and release them, or close the client',
     { type: 'LeaseholdWarning', code: 'LEASEHOLD_CLIENT_DROPPED' },
   );
-}
-
-function holderOf({ owner, remainingMs }: NativeHolder): Holder {
-  return { owner, remainingMs: remainingMs ?? null };
 }

@@ -126,6 +126,15 @@ describe('bad input', () => {
     const error = await connect(gone.url, { connectTimeoutMs: 500 }).catch((error) => error);
     assert.ok(error instanceof UnavailableError, `${error}`);
     assert.ok(error.node?.includes(new URL(gone.url).port) && error.retryable, `${error}`);
+    assert.match(error.cause as string, /refused/);
+    assert.match(error.message, /is the server running/);
+    assert.doesNotMatch(error.cause as string, /is the server running/);
+  });
+
+  it('an error of which nothing is the cause has none', async () => {
+    const error = await connect('nonsense').catch((error) => error);
+    assert.ok(error instanceof MisconfiguredError || error instanceof InvalidArgumentError, `${error}`);
+    assert.ok(!('cause' in error), `${error}`);
   });
 
   it('a wrong password is told, and never shown', async () => {

@@ -138,7 +138,7 @@ describe('the package', () => {
     const { native } = createRequire(__filename)(join(ROOT, 'dist', 'native.js'));
     const { errorOf } = createRequire(__filename)(join(ROOT, 'dist', 'errors.js'));
     for (const kind of native.vocabulary().kinds as string[]) {
-      const error = errorOf(kind, 'text', { lockName: 'name' });
+      const error = errorOf({ kind, message: 'text', operation: 'acquire', lockName: 'name', retryable: false });
       assert.ok(error instanceof leasehold.LeaseholdError);
       assert.equal(error.kind, kind);
       assert.match(error.code, /^LEASEHOLD(_[A-Z]+)+$/);

@@ -61,6 +61,27 @@ def test_errors_survive_pickling() -> None:
     assert (str(again), again.lock_name, again.operation, again.holder) == ("text", "door", "acquire", ("o", 1.5))
     again = pickle.loads(pickle.dumps(leasehold.UnavailableError("text", node="redis://host:1/0", retryable=True)))
     assert (again.node, again.retryable) == ("redis://host:1/0", True)
+    again = pickle.loads(pickle.dumps(leasehold.LockLostError("text", cause="why", reason="expired")))
+    assert (again.cause, again.reason) == ("why", "expired")
+
+
+def test_the_cause_is_told_without_advice() -> None:
+    url = f"redis://127.0.0.1:{free_port()}"
+    with pytest.raises(leasehold.UnavailableError, match="is the server running") as caught:
+        leasehold.connect(url)
+    cause = caught.value.cause
+    assert cause is not None
+    assert "refused" in cause
+    assert "is the server running" not in cause
+    with leasehold.connect("memory://") as client:
+        assert client.mutex("door").acquire()
+        with pytest.raises(leasehold.LockTimeoutError) as refused, client.mutex("door", wait=0):
+            pass
+        assert refused.value.cause is not None
+        assert refused.value.cause.startswith("held by ")
+        with pytest.raises(leasehold.InvalidArgumentError) as bad:
+            client.lock("").acquire()
+        assert bad.value.cause is None
 
 
 @pytest.fixture

@@ -104,6 +104,8 @@ def test_leaving_with_raises_when_the_lease_was_lost(server: RedisServer, store:
             store.flushall()
             lease.lost.wait(10)
         assert caught.value.reason == "removed"
+        assert caught.value.cause == "its record is gone from the server"
+        assert str(caught.value).startswith(f'release of lock "door": the lease was lost: {caught.value.cause}; check ')
         with client.lock("door"):
             pass
 

@@ -91,7 +91,7 @@ impl Observing {
     pub(super) fn saw(&mut self, seen: &Seen, now: Instant) {
         match seen {
             Seen::Opened(node, lane) => self.opened(*node, *lane, now),
-            Seen::Closed(node, lane, cause) => self.closed(*node, *lane, cause, now),
+            Seen::Closed(node, lane, cause) => self.closed(*node, *lane, &cause.to_string(), now),
             Seen::Deaf(_)
             | Seen::Ready
             | Seen::Unreachable(_)

@@ -29,8 +29,9 @@ pub(super) fn start(
         Error::new(
             ErrorKind::Unavailable,
             Operation::Connect,
-            format!("the client's engine cannot start: {error}"),
+            "the client's engine cannot start",
         )
+        .with_cause(error.to_string())
     };
     // There, time stands still while a thread waits: nobody but the simulator drives.
     #[cfg(feature = "simulation")]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_protocol::{
-    ClientId, Config, Error, ErrorKind, Event as Told, Grant, Instant, LeaseId, LostReason, NodeId, Operation, Outcome,
-    ReleaseOutcome, Session, Ticket,
+    Cause, ClientId, Config, Error, ErrorKind, Event as Told, Grant, Instant, LeaseId, LostReason, NodeId, Operation,
+    Outcome, ReleaseOutcome, Session, Ticket,
 };
 
 use super::arrived::{Arrived, Awaited};
@@ -139,11 +139,11 @@ impl Engine {
         }
         match seen {
             Seen::Opened(node, lane) => self.session.on_lane_opened(node, lane, now),
-            Seen::Closed(node, lane, cause) => self.session.on_lane_closed(node, lane, &cause, now),
+            Seen::Closed(node, lane, cause) => self.session.on_lane_closed(node, lane, cause, now),
             Seen::Deaf(node) => self.session.on_subscriptions_lost(node),
             Seen::Ready => self.tell_connected(Ok(())),
             Seen::Unreachable(error) => {
-                self.session.on_disconnected(NodeId::default(), error.message(), now);
+                self.session.on_disconnected(NodeId::default(), &error, now);
                 self.tell_connected(Err(error));
             }
             Seen::Reply(call, result) => self.session.on_reply(call, result, now),
@@ -333,10 +333,10 @@ impl Drop for Engine {
         let error = match (self.connecting.failure(), &self.closing) {
             (Some(error), None) => error.clone().with_lasting_cause(),
             (_, Some(_)) => closed(),
-            (None, None) => Error::new(
+            (None, None) => Error::caused(
                 ErrorKind::Unavailable,
                 Operation::Acquire,
-                "the client's engine failed; make a new client, and please report this",
+                Cause::new("the client's engine failed").with_advice("make a new client, and please report this"),
             )
             .with_lasting_cause(),
         };

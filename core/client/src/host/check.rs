@@ -25,8 +25,9 @@ impl Check<'_> {
         Ok(match op {
             Op::Acquire(acquire) => self.check_acquire(acquire)?,
             Op::Release { lease } => Checked::Release(self.check_lease(lease, Operation::Release)?),
-            Op::ReleaseInnermost { lock, context } => {
-                Checked::ReleaseInnermost(self.check_lock(lock)?, Context::from_u64(context))
+            Op::ReleaseInnermost { lock, context, ended } => {
+                let ended = ended.into_iter().map(Context::from_u64).collect();
+                Checked::ReleaseInnermost(self.check_lock(lock)?, Context::from_u64(context), ended)
             }
             Op::Extend { lease, by_ms } => Checked::Extend(
                 self.check_lease(lease, Operation::Extend)?,

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use leasehold_protocol::{Error, Operation};
 
+use super::address::LockRef;
 use super::check::{Check, forked};
 use super::operation::Op;
 use crate::engine::Handle;
@@ -83,6 +84,12 @@ impl Core {
         };
         let op = check.operation(op).unwrap_or_else(Checked::Refused);
         self.engine.send(Command::Run { request, op, sink });
+    }
+
+    /// Whether who waits for `wanted` while they hold `held` would wait for themselves.
+    pub(super) fn keeps_out(&self, held: LockRef, wanted: LockRef) -> Result<bool, Error> {
+        let read = |lock: LockRef| lock.parse(|name| self.settings.lock_name(name));
+        Ok(read(held)?.keeps_out(&read(wanted)?, self.settings.targets.len() > 1))
     }
 
     pub(super) fn cancel(&self, request: u64) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-use leasehold_protocol::{Error, ErrorKind, Instant, LostReason, Operation, ReleaseOutcome, Token, shown};
+use leasehold_protocol::{Error, Instant, LostReason, Operation, ReleaseOutcome, Token, shown};
 
 use super::listeners::Listeners;
 use super::released::Released;
@@ -134,9 +134,7 @@ impl Lease {
     /// that it is like one that was never taken.
     pub(crate) fn lost_error(&self, operation: Operation) -> Option<Error> {
         let reason = self.lost_reason()?;
-        let message = format!("the lease was lost ({}); acquire the lock again", reason.as_str());
-        let error = Error::new(ErrorKind::LockLost, operation, message);
-        Some(error.with_lock(self.name.as_ref()).with_reason(Some(reason)))
+        Some(Error::lost(operation, Some(reason)).with_lock(self.name.as_ref()))
     }
 
     /// Whether it was given back before it was lost.

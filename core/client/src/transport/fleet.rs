@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::task::Context;
 use std::time::Duration;
 
-use leasehold_protocol::{CallId, Error, ErrorKind, Instant, Lane, NodeId, Operation, Transmit};
+use leasehold_protocol::{CallId, Cause, Error, ErrorKind, Instant, Lane, NodeId, Operation, Transmit};
 
 use super::interface::{Seen, Transport};
 
@@ -16,7 +16,7 @@ pub(super) struct Fleet {
     up: BTreeSet<usize>,
     /// Which failed, and why, until the client is ready.
     failed: BTreeSet<usize>,
-    causes: Vec<String>,
+    causes: Vec<Cause>,
     is_told: bool,
     /// When a majority could be asked for the first time.
     majority_since: Option<Instant>,
@@ -50,7 +50,7 @@ impl Fleet {
         seen.push(match item {
             Seen::Opened(_, lane) => Seen::Opened(id, lane),
             Seen::Closed(_, lane, cause) => {
-                let cause = self.of_node(node, &cause);
+                let cause = self.of_node(node, cause);
                 self.up.remove(&node);
                 if !self.is_told && self.failed.insert(node) {
                     self.causes.push(cause.clone());
@@ -68,7 +68,7 @@ impl Fleet {
             }
             // Trying again would not help: while there is somebody to tell, the others must not hide it.
             Seen::Unreachable(error) if self.is_told => {
-                Seen::Closed(id, Lane::Command, self.of_node(node, error.message()))
+                Seen::Closed(id, Lane::Command, self.of_node(node, Cause::from(&error)))
             }
             Seen::Unreachable(error) => {
                 self.is_told = true;
@@ -79,9 +79,9 @@ impl Fleet {
     }
 
     /// A cause, and which node has it.
-    fn of_node(&self, node: usize, cause: &str) -> String {
+    fn of_node(&self, node: usize, cause: Cause) -> Cause {
         let name = self.names.get(node).map_or("", String::as_str);
-        format!("{name}: {cause}")
+        cause.reworded(|text| format!("{name}: {text}"))
     }
 
     /// Says once whether the client can be used.
@@ -98,12 +98,11 @@ impl Fleet {
             }
         } else if self.nodes.len() - self.failed.len() < majority {
             self.is_told = true;
-            let message = format!(
-                "no majority of {} primaries can be reached: {}; are they running, and the addresses right?",
-                self.nodes.len(),
-                self.causes.join("; ")
-            );
-            let error = Error::new(ErrorKind::Unavailable, Operation::Connect, message);
+            let causes: Vec<&str> = self.causes.iter().map(Cause::text).collect();
+            let what = format!("no majority of {} primaries can be reached", self.nodes.len());
+            let error = Error::new(ErrorKind::Unavailable, Operation::Connect, what)
+                .with_cause(causes.join("; "))
+                .with_advice("are they running, and the addresses right?");
             seen.push(Seen::Unreachable(error.with_node(self.names.join(", "))));
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
-use leasehold_protocol::{CallError, CallId, Error, Instant, Lane, NodeId, Reply, Transmit};
+use leasehold_protocol::{CallError, CallId, Cause, Error, Instant, Lane, NodeId, Reply, Transmit};
 
 /// The node of a transport that reaches one server.
 pub(super) const NODE: NodeId = NodeId(0);
@@ -15,7 +15,7 @@ pub(crate) enum Seen {
     /// One of the node's lanes is open.
     Opened(NodeId, Lane),
     /// It is open no more, or still not; the cause, naming the node.
-    Closed(NodeId, Lane, String),
+    Closed(NodeId, Lane, Cause),
     /// The node's subscriptions are gone.
     Deaf(NodeId),
     /// The client can be used: its node has both lanes, or a majority of several has.

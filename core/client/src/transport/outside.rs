@@ -107,7 +107,7 @@ impl Line {
             // What was not taken yet is not to go out on the next connection: its time ran on this one.
             node.outgoing.retain(|item| !is_of(item, lane));
         }
-        node.seen.push(Seen::Closed(NODE, lane, cause.to_owned()));
+        node.seen.push(Seen::Closed(NODE, lane, cause.into()));
         let (gone, left) = mem::take(&mut node.in_flight)
             .into_iter()
             .partition(|(_, of)| *of == lane);

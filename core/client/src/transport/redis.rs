@@ -115,7 +115,7 @@ impl Redis {
         let failure = link.poll(context, now, seen)?;
         if !was_told && self.state == State::Told {
             // The cause may become clearer with each try.
-            seen.push(Seen::Closed(NODE, lane, failure.cause().to_owned()));
+            seen.push(Seen::Closed(NODE, lane, failure.cause().clone()));
         }
         Some(failure)
     }
@@ -131,7 +131,7 @@ impl Redis {
     fn failed_at_first(&mut self, failure: Failure, seen: &mut Vec<Seen>) {
         if self.first == Failing::MayPass && !failure.is_lasting() {
             self.state = State::Told;
-            seen.push(Seen::Closed(NODE, Lane::Command, failure.cause().to_owned()));
+            seen.push(Seen::Closed(NODE, Lane::Command, failure.cause().clone()));
         } else {
             self.state = State::Failed;
             seen.push(Seen::Unreachable(failure.into_error(&self.connector.node)));

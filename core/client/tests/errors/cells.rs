@@ -326,6 +326,10 @@ impl Cell {
         if message.contains("did not answer") {
             return Some("it answered, or there was nobody to answer");
         }
+        let is_in_message = |cause: &str| message.contains(cause) && !cause.contains("; ");
+        if !error.cause().is_some_and(is_in_message) {
+            return Some("it has no cause without advice");
+        }
         match error.kind() {
             ErrorKind::LockTimeout if error.holder().is_none_or(|holder| holder.owner.is_empty()) => {
                 Some("it does not say who holds it")

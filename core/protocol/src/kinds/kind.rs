@@ -80,6 +80,11 @@ impl Kind {
         matches!(self.spec().again, Again::Enters)
     }
 
+    /// Whether a hold of this keeps out whatever wants the other, of the same name. Of permits some may be left.
+    pub(crate) fn keeps_out(self, other: Self) -> bool {
+        self.permits().is_none() && other.spec().excludes.contains(&self.gate())
+    }
+
     /// Whether its waiters queue on the server.
     pub(crate) const fn queues_on_server(self) -> bool {
         matches!(self.spec().waiters, Waiters::Server { .. })

@@ -57,7 +57,7 @@ impl Bench {
 
     pub(super) fn close(&mut self, lanes: &[Lane]) {
         for lane in lanes {
-            self.io.lane_closed(NODE, *lane, "gone");
+            self.io.lane_closed(NODE, *lane, "gone".into());
         }
     }
 

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::calls::Purpose;
+use crate::cause::Cause;
 use crate::error::{Error, ErrorKind, Holder, Operation};
 use crate::ids::Ticket;
 use crate::instant::Instant;
@@ -26,7 +27,7 @@ use crate::reply::{CallError, Refusal, Reply};
 use crate::timers::Timer;
 use crate::transitions;
 use crate::types::{Lane, LockState, Outcome};
-use crate::wording::explain;
+use crate::wording::{cut, explain};
 
 /// What is asked of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,8 +145,8 @@ impl Inspections {
         let Some(inspection) = self.open.remove(&ticket) else {
             return;
         };
-        let message = io.unreached(inspection.keys.node, io.config().command_timeout);
-        let outcome = inspection.failed(ErrorKind::Unavailable, message);
+        let cause = io.unreached(inspection.keys.node, io.config().command_timeout);
+        let outcome = inspection.failed(ErrorKind::Unavailable, cause);
         io.complete(ticket, outcome);
     }
 }
@@ -164,8 +165,8 @@ impl Inspection {
         }
     }
 
-    fn failed(&self, kind: ErrorKind, message: String) -> Outcome {
-        Outcome::Failed(Error::new(kind, self.operation(), message).with_lock(self.keys.name.as_str()))
+    fn failed(&self, kind: ErrorKind, cause: Cause) -> Outcome {
+        Outcome::Failed(Error::caused(kind, self.operation(), cause).with_lock(self.keys.name.as_str()))
     }
 
     /// What an answer comes to; `None` if it is asked again on the next connection, while its caller waits.
@@ -188,12 +189,12 @@ impl Inspection {
             (Err(CallError::Disconnected(_)), Question::State | Question::Limit(_)) => return None,
             (Err(CallError::Disconnected(cause)), Question::Force) => Some(self.failed(
                 ErrorKind::Unavailable,
-                format!("the connection closed before the answer came ({cause}); look whether it is still held"),
+                cut(&cause).with_advice("look whether it is still held"),
             )),
         };
         Some(told.unwrap_or_else(|| {
-            let message = "the server's reply is not Leasehold's";
-            self.failed(ErrorKind::Misconfigured, message.into())
+            let cause = Cause::new("the server's reply is not Leasehold's");
+            self.failed(ErrorKind::Misconfigured, cause)
         }))
     }
 }

@@ -426,7 +426,7 @@ impl Release {
     fn refusal(&self, result: &Result<Reply, CallError>) -> Option<Error> {
         match result {
             Err(CallError::Server { code, message }) if code == "NOPERM" => Some(
-                Error::new(
+                Error::caused(
                     ErrorKind::Misconfigured,
                     Operation::Release,
                     explain(&self.keys, code, message),

@@ -11,7 +11,6 @@ from leasehold._connection import ConnectionT
 from leasehold._context import Owner
 from leasehold._endings import LostReason
 from leasehold._shown import shown
-from leasehold.errors import LockLostError
 
 
 class _Event(Protocol):
@@ -116,14 +115,3 @@ class LeaseBase(ABC, Generic[ConnectionT, OwnerT, EventT]):
             self._connection.forget(self)
             self._connection.native.release_later(self._native.id)
         return reason
-
-
-def lost_error(name: str, reason: LostReason, when: str = "inside of the scope") -> LockLostError:
-    """What giving a lock back raises if it was lost, by default that of leaving a scope."""
-    return LockLostError(
-        f"release of lock {shown(name)!r}: the lease was lost {when} "
-        f"({reason}); check what was done meanwhile, or let the resource refuse old tokens",
-        lock_name=name,
-        operation="release",
-        reason=reason,
-    )

@@ -32,6 +32,7 @@ class LeaseholdError(Exception):
         operation: str = "acquire",
         node: str | None = None,
         retryable: bool = False,
+        cause: str | None = None,
     ) -> None:
         super().__init__(message)
         self.lock_name = None if lock_name is None else shown(lock_name)
@@ -43,6 +44,9 @@ class LeaseholdError(Exception):
         password, of several primaries all; `None` if no server has to do with it."""
         self.retryable = retryable
         """Whether the same call may go well later though nobody changes anything."""
+        self.cause = cause
+        """What the server or the network said, or why nothing came, without advice; of `LockLostError`, how the lease
+        was lost. `None` if nothing of that kind is behind it: a bad argument, a closed client, a fork."""
 
 
 class ClosedError(LeaseholdError, RuntimeError):
@@ -68,9 +72,10 @@ class LockLostError(LeaseholdError, RuntimeError):
         operation: str = "acquire",
         node: str | None = None,
         retryable: bool = False,
+        cause: str | None = None,
         reason: str | None = None,
     ) -> None:
-        super().__init__(message, lock_name=lock_name, operation=operation, node=node, retryable=retryable)
+        super().__init__(message, lock_name=lock_name, operation=operation, node=node, retryable=retryable, cause=cause)
         self.reason = reason
         """Why: `expired`, `removed`, `stolen`, `max_hold` or `closed`, if it is known; by a
         release that was the first to notice, `expired` or `stolen`."""
@@ -87,9 +92,10 @@ class LockTimeoutError(LeaseholdError, TimeoutError):
         operation: str = "acquire",
         node: str | None = None,
         retryable: bool = False,
+        cause: str | None = None,
         holder: Holder | None = None,
     ) -> None:
-        super().__init__(message, lock_name=lock_name, operation=operation, node=node, retryable=retryable)
+        super().__init__(message, lock_name=lock_name, operation=operation, node=node, retryable=retryable, cause=cause)
         self.holder = holder
         """Who held the lock at the server's last answer, if that is known."""
 
@@ -113,6 +119,7 @@ class _Common(TypedDict):
     operation: str
     node: str | None
     retryable: bool
+    cause: str | None
 
 
 _BY_KIND: dict[str, type[LeaseholdError]] = {
@@ -130,6 +137,7 @@ _BY_KIND: dict[str, type[LeaseholdError]] = {
 def _from_core(
     kind: str,
     text: str,
+    cause: str | None,
     lock_name: str | None,
     operation: str,
     holder: tuple[str, float | None] | None,
@@ -139,7 +147,13 @@ def _from_core(
 ) -> LeaseholdError:
     """The exception for an error of the core."""
     found = _BY_KIND.get(kind, LeaseholdError)
-    common: _Common = {"lock_name": lock_name, "operation": operation, "node": node, "retryable": retryable}
+    common: _Common = {
+        "lock_name": lock_name,
+        "operation": operation,
+        "node": node,
+        "retryable": retryable,
+        "cause": cause,
+    }
     if found is LockTimeoutError:
         return LockTimeoutError(text, **common, holder=None if holder is None else Holder(*holder))
     if found is LockLostError:

@@ -97,9 +97,10 @@ impl Peers {
             .iter()
             .any(|(node, known)| *node != self.node && known == run_id)
         {
-            return Err(Failure::misconfigured(
-                "it is the same server as another one of the primaries; a majority needs independent ones",
-            ));
+            return Err(
+                Failure::misconfigured("it is the same server as another one of the primaries")
+                    .advising("a majority needs independent ones"),
+            );
         }
         run_ids.insert(self.node, run_id.to_owned());
         Ok(())
@@ -245,21 +246,19 @@ fn command(out: &mut Vec<u8>, parts: &[&[u8]]) {
 fn check_server(hello: &Reply) -> Result<(), Failure> {
     let greeting = Greeting::read(hello);
     let Some(version) = greeting.version else {
-        return Err(Failure::misconfigured(
-            "the server's greeting has no version; is it Redis or Valkey?",
-        ));
+        return Err(Failure::misconfigured("the server's greeting has no version").advising("is it Redis or Valkey?"));
     };
     let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < OLDEST {
         return Err(Failure::too_old(version));
     }
     match greeting.mode {
-        Some("cluster") => Err(Failure::misconfigured(
-            "the server is part of a cluster; clusters come with a later version",
-        )),
-        Some("sentinel") => Err(Failure::misconfigured(
-            "the server is a sentinel; connect to the primary, sentinels come with a later version",
-        )),
+        Some("cluster") => {
+            Err(Failure::misconfigured("the server is part of a cluster")
+                .advising("clusters come with a later version"))
+        }
+        Some("sentinel") => Err(Failure::misconfigured("the server is a sentinel")
+            .advising("connect to the primary, sentinels come with a later version")),
         _ if greeting.is_replica() => Err(Failure::replica()),
         _ => Ok(()),
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use leasehold_protocol::{Error, ErrorKind, Operation};
+use leasehold_protocol::{Cause, Error, ErrorKind, Operation};
 
 use super::resp::ServerError;
 
@@ -11,7 +11,7 @@ use super::resp::ServerError;
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     kind: ErrorKind,
-    cause: String,
+    cause: Cause,
     /// The cause has words that the server chose.
     quotes: bool,
     /// The server was a primary and is none any more.
@@ -22,7 +22,7 @@ pub(super) struct Failure {
 const SHOWN_START: usize = 8;
 
 impl Failure {
-    pub(super) fn unavailable(cause: impl Into<String>) -> Self {
+    pub(super) fn unavailable(cause: impl Into<Cause>) -> Self {
         Self {
             kind: ErrorKind::Unavailable,
             cause: cause.into(),
@@ -31,7 +31,7 @@ impl Failure {
         }
     }
 
-    pub(super) fn misconfigured(cause: impl Into<String>) -> Self {
+    pub(super) fn misconfigured(cause: impl Into<Cause>) -> Self {
         Self {
             kind: ErrorKind::Misconfigured,
             ..Self::unavailable(cause)
@@ -40,13 +40,13 @@ impl Failure {
 
     /// The server is a replica.
     pub(super) fn replica() -> Self {
-        Self::misconfigured("the server is a replica, which cannot grant locks (READONLY); connect to its primary")
+        Self::misconfigured("the server is a replica, which cannot grant locks (READONLY)")
+            .advising("connect to its primary")
     }
 
     pub(super) fn too_old(version: &str) -> Self {
-        Self::misconfigured(format!(
-            "the server's version is {version}; Redis 6.2 or Valkey 7.2 is the oldest that works"
-        ))
+        Self::misconfigured(format!("the server's version is {version}"))
+            .advising("Redis 6.2 or Valkey 7.2 is the oldest that works")
     }
 
     /// The server was a primary when it was connected to, and says that it is none any more.
@@ -55,6 +55,12 @@ impl Failure {
             is_demotion: true,
             ..Self::unavailable(format!("the server is a replica now, and no primary any more ({said})"))
         }
+    }
+
+    /// The same, saying what to do.
+    pub(super) fn advising(mut self, advice: &str) -> Self {
+        self.cause = self.cause.with_advice(advice);
+        self
     }
 
     /// Whether the server is no primary any more.
@@ -76,16 +82,18 @@ impl Failure {
         }
         for user in secrets {
             // In this place there is always the user's name.
-            self.cause = self.cause.replace(&format!("User {user} has"), "it has");
+            self.cause = self
+                .cause
+                .reworded(|text| text.replace(&format!("User {user} has"), "it has"));
         }
         let repeats = |secret: &String| {
             let start: String = secret.chars().take(SHOWN_START).collect();
-            !start.is_empty() && self.cause.contains(&start)
+            !start.is_empty() && self.cause.text().contains(&start)
         };
         if secrets.iter().any(repeats) {
-            self.cause = "the server's answer is an error that repeats the user name or password, and is not shown; \
-                          is it Redis or Valkey?"
-                .into();
+            self.cause =
+                Cause::new("the server's answer is an error that repeats the user name or password, and is not shown")
+                    .with_advice("is it Redis or Valkey?");
         }
         self
     }
@@ -100,22 +108,22 @@ impl Failure {
         self.kind != ErrorKind::Unavailable
     }
 
-    pub(super) fn cause(&self) -> &str {
+    pub(super) const fn cause(&self) -> &Cause {
         &self.cause
     }
 
     pub(super) fn into_error(self, node: &str) -> Error {
-        let advice = match self.kind {
-            ErrorKind::Unavailable => "; is the server running, and the address right?",
-            _ => "",
-        };
-        Error::new(self.kind, Operation::Connect, format!("{}{advice}", self.cause)).with_node(node)
+        let error = Error::caused(self.kind, Operation::Connect, self.cause).with_node(node);
+        match self.kind {
+            ErrorKind::Unavailable => error.with_advice("is the server running, and the address right?"),
+            _ => error,
+        }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.cause)
+        self.cause.fmt(f)
     }
 }
 
@@ -129,13 +137,13 @@ impl From<io::Error> for Failure {
 impl From<ServerError> for Failure {
     fn from(error: ServerError) -> Self {
         match error.code.as_str() {
-            "WRONGPASS" => Self::misconfigured("the server refused the user name or password; correct the URL"),
-            "NOAUTH" => Self::misconfigured("the server wants a password; put one into the URL"),
-            "NOPERM" => Self::misconfigured(format!(
-                "the server's user lacks a permission ({}); see the documentation for the ACL",
-                error.message
-            ))
-            .quoting(),
+            "WRONGPASS" => {
+                Self::misconfigured("the server refused the user name or password").advising("correct the URL")
+            }
+            "NOAUTH" => Self::misconfigured("the server wants a password").advising("put one into the URL"),
+            "NOPERM" => Self::misconfigured(format!("the server's user lacks a permission ({})", error.message))
+                .advising("see the documentation for the ACL")
+                .quoting(),
             // Texts are compared because these errors have no code. This one passes when others leave.
             "ERR" if error.message.starts_with("max number of clients") => {
                 Self::unavailable("max number of clients reached")
@@ -162,23 +170,26 @@ mod tests {
     fn a_servers_words_are_withheld_if_they_repeat_the_password() {
         let secrets = ["sesame-open-and-more".to_owned()];
         let echo = said("ERR", "wrong arguments: '3' 'AUTH' 'default' 'sesame-op").without(&secrets);
-        assert!(!echo.cause().contains("sesame"), "{echo}");
+        assert!(!echo.cause().text().contains("sesame"), "{echo}");
         let loading = said("LOADING", "come back later").without(&secrets);
-        assert_eq!(loading.cause(), "LOADING come back later");
+        assert_eq!(loading.cause().text(), "LOADING come back later");
         let ours = Failure::unavailable("no answer within 1s").without(&["no answer".into()]);
-        assert_eq!(ours.cause(), "no answer within 1s");
+        assert_eq!(ours.cause().text(), "no answer within 1s");
     }
 
     #[test]
     fn a_server_that_takes_no_more_connections_may_take_one_later() {
         let failure = said("ERR", "max number of clients reached");
         assert!(!failure.is_lasting(), "{failure}");
-        assert_eq!(failure.cause(), "max number of clients reached");
+        assert_eq!(failure.cause().text(), "max number of clients reached");
     }
 
     #[test]
     fn a_server_that_does_not_know_the_greeting_is_too_old() {
         let failure = said("ERR", "unknown command `HELLO`, with args beginning with: `3`, ");
-        assert!(failure.is_lasting() && failure.cause().contains("below 6"), "{failure}");
+        assert!(
+            failure.is_lasting() && failure.cause().text().contains("below 6"),
+            "{failure}"
+        );
     }
 }

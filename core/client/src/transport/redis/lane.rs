@@ -211,16 +211,16 @@ impl LaneLink {
         }
         self.state = State::Connecting(self.connector.open(Purpose::Calls(self.lane), &self.outage, now));
         if mem::take(&mut self.is_told) {
-            seen.push(Seen::Closed(NODE, self.lane, failure.cause().to_owned()));
+            seen.push(Seen::Closed(NODE, self.lane, failure.cause().clone()));
         }
         for call in self.in_flight.take() {
-            seen.push(disconnected(&call, failure.cause()));
+            seen.push(disconnected(&call, failure.cause().text()));
         }
     }
 
     /// Answers what has waited too long for a connection.
     fn drop_overdue(&mut self, now: Instant, failure: Option<&Failure>, seen: &mut Vec<Seen>) {
-        let cause = failure.map_or("not connected", Failure::cause);
+        let cause = failure.map_or("not connected", |failure| failure.cause().text());
         while let Some(front) = self.waiting.front()
             && front.since != Instant::ZERO
             && now >= front.since + self.patience

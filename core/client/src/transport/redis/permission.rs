@@ -36,7 +36,7 @@ fn missing(code: &str, message: &str, call: &Call) -> Option<CallError> {
     };
     Some(CallError::Server {
         code: "NOPERM".into(),
-        message: format!("its user {lacked}; SECURITY.md has the rights that locks need"),
+        message: format!("its user {lacked}"),
     })
 }
 

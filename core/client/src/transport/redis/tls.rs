@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use leasehold_protocol::Cause;
 use rustls::client::ResolvesClientCert;
 use rustls::pki_types::{ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
@@ -60,7 +61,7 @@ impl TlsDialer {
 
     pub(super) async fn connect(&self) -> Result<(Stream, Arc<TlsOutcome>), Failure> {
         let name = ServerName::try_from(self.tcp.host.clone()).map_err(|_| {
-            Failure::misconfigured("no certificate can be for this host's name; use another name of it")
+            Failure::misconfigured("no certificate can be for this host's name").advising("use another name of it")
         })?;
         let outcome = Arc::new(TlsOutcome {
             tls: self.tls().await,
@@ -126,18 +127,18 @@ impl TlsOutcome {
             Some(rustls::Error::AlertReceived(alert)) if asked && is_about_the_client(*alert) => {
                 Failure::misconfigured(match self.tls.files.cert_shown() {
                     None => demand(),
-                    Some(cert) => format!(
-                        "the server did not accept the client certificate of {CERT}, {cert} ({}); \
-                         give one whose authority it trusts, and that is valid now",
+                    Some(cert) => Cause::new(format!(
+                        "the server did not accept the client certificate of {CERT}, {cert} ({})",
                         alert_name(*alert)
-                    ),
+                    ))
+                    .with_advice("give one whose authority it trusts, and that is valid now"),
                 })
             }
             // A server that closes without a word may just be going down.
             None if asked && self.tls.client.is_none() && otherwise.is_without_answer() => {
                 Failure::unavailable(format!(
                     "{}; it had asked for a client certificate, and there was none to give ({CERT}, {KEY})",
-                    otherwise.cause()
+                    otherwise.cause().text()
                 ))
             }
             _ => otherwise,
@@ -163,56 +164,56 @@ impl ResolvesClientCert for TlsOutcome {
     }
 }
 
-fn demand() -> String {
-    format!("the server demands a client certificate; give one by {CERT} and {KEY}")
+fn demand() -> Cause {
+    Cause::new("the server demands a client certificate").with_advice(format!("give one by {CERT} and {KEY}"))
 }
 
 /// Why the server's certificate is not acceptable, and what to do.
-fn distrust(error: &CertificateError, host: &str, files: &TlsFiles) -> String {
+fn distrust(error: &CertificateError, host: &str, files: &TlsFiles) -> Cause {
+    let not_for = |what: &str| Cause::new(format!("the server's certificate is not for {host}{what}"));
     match error {
         CertificateError::UnknownIssuer => match files.ca_shown() {
-            Some(ca) => format!(
-                "the server's certificate is signed by an authority that is not in {CA}, {ca}; add that authority to the file"
-            ),
-            None => format!(
-                "the server's certificate is signed by an authority that is unknown here; name a PEM file of that \
-                 authority by {CA}"
-            ),
+            Some(ca) => Cause::new(format!(
+                "the server's certificate is signed by an authority that is not in {CA}, {ca}"
+            ))
+            .with_advice("add that authority to the file"),
+            None => Cause::new("the server's certificate is signed by an authority that is unknown here")
+                .with_advice(format!("name a PEM file of that authority by {CA}")),
         },
-        CertificateError::NotValidForName => {
-            format!("the server's certificate is not for {host}; connect by a name that it has")
-        }
+        CertificateError::NotValidForName => not_for("").with_advice("connect by a name that it has"),
         CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
-            format!("the server's certificate is not for {host}, and names no host; have one made for {host}")
+            not_for(", and names no host").with_advice(format!("have one made for {host}"))
         }
-        CertificateError::NotValidForNameContext { presented, .. } => format!(
-            "the server's certificate is not for {host} but for {}; connect by one of its names, or have one made for \
-             {host}",
-            presented
-                .iter()
-                .map(|name| plain_name(name))
-                .collect::<Vec<_>>()
-                .join(", ")
-        ),
+        CertificateError::NotValidForNameContext { presented, .. } => {
+            let names: Vec<&str> = presented.iter().map(|name| plain_name(name)).collect();
+            not_for(&format!(" but for {}", names.join(", ")))
+                .with_advice(format!("connect by one of its names, or have one made for {host}"))
+        }
         CertificateError::Expired => expired(None),
         CertificateError::ExpiredContext { time, not_after } => expired(Some(between(*not_after, *time))),
         CertificateError::NotValidYet => not_yet(None),
         CertificateError::NotValidYetContext { time, not_before } => not_yet(Some(between(*time, *not_before))),
-        CertificateError::Revoked => "the server's certificate was revoked; install a new one there".into(),
-        _ => format!("the server's certificate is not acceptable: {error}"),
+        CertificateError::Revoked => {
+            Cause::new("the server's certificate was revoked").with_advice("install a new one there")
+        }
+        _ => Cause::new(format!("the server's certificate is not acceptable: {error}")),
     }
 }
 
-fn expired(ago: Option<String>) -> String {
+fn expired(ago: Option<String>) -> Cause {
     let ago = ago.map(|ago| format!(" {ago} ago")).unwrap_or_default();
-    format!("the server's certificate expired{ago}, by the clock of this machine; install a new one there")
+    Cause::new(format!(
+        "the server's certificate expired{ago}, by the clock of this machine"
+    ))
+    .with_advice("install a new one there")
 }
 
-fn not_yet(left: Option<String>) -> String {
+fn not_yet(left: Option<String>) -> Cause {
     let left = left.map(|left| format!(" for another {left}")).unwrap_or_default();
-    format!(
-        "the server's certificate is not valid yet{left}, by the clock of this machine; set the clock that is wrong"
-    )
+    Cause::new(format!(
+        "the server's certificate is not valid yet{left}, by the clock of this machine"
+    ))
+    .with_advice("set the clock that is wrong")
 }
 
 /// `DnsName("host")` and `IpAddress(::1)`, as the library has them, without their wrapping.

@@ -191,7 +191,7 @@ mod tests {
             }
             let end = wire.poll(&mut context);
             assert!(
-                matches!(&end, Poll::Ready(Err(why)) if why.cause().contains("reset")),
+                matches!(&end, Poll::Ready(Err(why)) if why.cause().text().contains("reset")),
                 "{end:?}"
             );
         }

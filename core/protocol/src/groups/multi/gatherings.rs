@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::gathering::{Gathered, Gathering};
+use crate::cause::Cause;
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::groups::members::Members;
@@ -135,8 +136,9 @@ impl Gatherings {
         gathering.restart(members, now);
         if gathering.is_over(now) {
             self.stop(members, ticket, now);
-            let message = "one of the locks was lost while the others were taken; acquire them again";
-            let error = Error::new(ErrorKind::LockLost, Operation::Acquire, message);
+            let cause = Cause::new("one of the locks was lost while the others were taken");
+            let cause = cause.with_advice("acquire them again");
+            let error = Error::caused(ErrorKind::LockLost, Operation::Acquire, cause);
             members.complete(ticket, Outcome::Failed(error));
         } else {
             gathering.ask_next(members, ticket, now);

@@ -7,7 +7,7 @@ use super::gathering::Gathered;
 use super::request::LockSet;
 use crate::defects::Defect;
 use crate::ending::{LostReason, ReleaseOutcome};
-use crate::error::{Error, ErrorKind, Operation};
+use crate::error::{Error, Operation};
 use crate::groups::members::Members;
 use crate::ids::{Context, HoldId, LeaseId, Ticket};
 use crate::instant::Instant;
@@ -131,7 +131,7 @@ impl HeldLocks {
     ) {
         let lease = members.next_lease();
         let Some(multi) = self.by_lease.get_mut(&first).filter(|multi| multi.lost.is_none()) else {
-            members.complete(ticket, Outcome::Failed(lost_error(Operation::Acquire, None)));
+            members.complete(ticket, Outcome::Failed(Error::lost(Operation::Acquire, None)));
             return;
         };
         multi.levels.push(lease);
@@ -206,7 +206,7 @@ impl HeldLocks {
         match self.by_lease.get(&first) {
             Some(multi) if multi.lost.is_none() => Ok(multi.deadline),
             // One with a fixed lease that was lost is forgotten.
-            multi => Err(lost_error(Operation::Extend, multi.and_then(|multi| multi.lost))),
+            multi => Err(Error::lost(Operation::Extend, multi.and_then(|multi| multi.lost))),
         }
     }
 
@@ -239,10 +239,4 @@ impl HeldLocks {
             members.exclude(member);
         }
     }
-}
-
-/// A multi-lock is lost, for this reason if it is known.
-pub(super) fn lost_error(operation: Operation, reason: Option<LostReason>) -> Error {
-    let message = "the lease was lost; release it and acquire the locks again";
-    Error::new(ErrorKind::LockLost, operation, message).with_reason(reason)
 }

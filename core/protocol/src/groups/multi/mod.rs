@@ -34,7 +34,7 @@ use crate::types::{AcquireRequest, Outcome};
 use endings::Endings;
 use gathering::{Gathered, Gathering, Wanted};
 use gatherings::Gatherings;
-use held::{HeldLocks, Released, lost_error};
+use held::{HeldLocks, Released};
 use request::{LockSet, lock_set};
 
 pub(crate) use request::in_order;
@@ -157,7 +157,7 @@ impl Multi {
             return members.waits_for_itself(requests, now).map_or(Ok(None), Err);
         };
         match held.lost_at(now) {
-            Some(reason) => Err(lost_error(Operation::Acquire, Some(reason))),
+            Some(reason) => Err(Error::lost(Operation::Acquire, Some(reason))),
             None => Ok(Some((first, held.members().to_vec()))),
         }
     }

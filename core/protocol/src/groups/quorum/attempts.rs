@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::holds::NewHold;
 use super::majority::{majority, primaries};
 use super::round::{NoMajority, Round};
+use crate::cause::Cause;
 use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::groups::members::Members;
@@ -258,8 +259,10 @@ impl Attempts {
         Some(if is_silent {
             Outcome::Failed(attempt.last.clone().into_error(None).with_lock(lock))
         } else {
-            let message = "not granted: this client holds it, or waits for it already; wait longer or try again";
-            Outcome::NotGranted(Error::new(ErrorKind::LockTimeout, Operation::Acquire, message).with_lock(lock))
+            let cause =
+                Cause::new("this client holds it, or waits for it already").with_advice("wait longer or try again");
+            let error = Error::new(ErrorKind::LockTimeout, Operation::Acquire, "not granted").with_cause(cause);
+            Outcome::NotGranted(error.with_lock(lock))
         })
     }
 

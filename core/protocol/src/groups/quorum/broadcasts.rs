@@ -78,8 +78,7 @@ impl Broadcast {
             return refuse(ErrorKind::NotOwner, "the lock was released meanwhile; acquire it again");
         };
         if hold.lost().is_some() {
-            let message = "the lease was lost; release it and acquire the lock again";
-            let error = Error::new(ErrorKind::LockLost, Operation::Extend, message).with_reason(hold.lost());
+            let error = Error::lost(Operation::Extend, hold.lost());
             return failed().or(Some(Outcome::Failed(error)));
         }
         let extended = extension.done.iter().filter(|member| hold.has_member(**member));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::majority::{last_of_majority, majority};
+use crate::cause::Cause;
 use crate::error::{Error, ErrorKind, Holder, Operation};
 use crate::groups::members::Members;
 use crate::ids::{LeaseId, NodeId, Ticket};
@@ -85,7 +86,7 @@ impl Round {
             // A primary without a connection says more than one that has not answered yet.
             let away = silent.clone().find(|node| !io.is_connected(**node));
             let node = away.or_else(|| silent.next())?;
-            Some(Error::new(
+            Some(Error::caused(
                 ErrorKind::Unavailable,
                 Operation::Acquire,
                 io.silence_of(*node),
@@ -158,16 +159,22 @@ impl NoMajority {
             Some(error) if is_fatal(&error) && !self.is_answered => error,
             _ if self.is_answered => {
                 let after = waited.map_or_else(String::new, |waited| format!(" after {waited:?}"));
-                let message =
-                    format!("not granted{after}: no majority of the primaries was free; wait longer or try again");
-                Error::new(ErrorKind::LockTimeout, Operation::Acquire, message).with_holder(self.holder)
+                let cause = Cause::new("no majority of the primaries was free");
+                Error::new(
+                    ErrorKind::LockTimeout,
+                    Operation::Acquire,
+                    format!("not granted{after}"),
+                )
+                .with_cause(cause.with_advice("wait longer or try again"))
+                .with_holder(self.holder)
             }
             failure => {
                 let within = waited.map_or_else(|| "in time".into(), |waited| format!("within {waited:?}"));
-                let cause = failure.as_ref().map_or("no answer", Error::message);
-                let message =
-                    format!("no majority of the primaries answered {within}: {cause}; check that they are up");
-                Error::new(ErrorKind::Unavailable, Operation::Acquire, message)
+                let cause = failure.as_ref().map_or_else(|| "no answer".into(), Cause::from);
+                let what = format!("no majority of the primaries answered {within}");
+                Error::new(ErrorKind::Unavailable, Operation::Acquire, what)
+                    .with_cause(cause)
+                    .with_advice("check that they are up")
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Callers that wait for a hold to last longer, and what each is told.
 
+use crate::cause::Cause;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{HoldId, Ticket};
 use crate::instant::Instant;
@@ -41,12 +42,12 @@ pub(super) struct Extension {
 
 impl Extension {
     /// The server did not confirm it in time.
-    pub(super) fn not_confirmed(&self, cause: &str) -> Error {
-        let message = match self.aim {
-            Aim::Confirm => format!("not granted: {cause}"),
-            Aim::Extend | Aim::Enter(_) => format!("not extended: {cause}; the lease goes on as it was"),
-        };
-        Error::new(ErrorKind::Unavailable, self.aim.operation(), message)
+    pub(super) fn not_confirmed(&self, cause: Cause) -> Error {
+        let error = |what| Error::new(ErrorKind::Unavailable, self.aim.operation(), what).with_cause(cause);
+        match self.aim {
+            Aim::Confirm => error("not granted"),
+            Aim::Extend | Aim::Enter(_) => error("not extended").with_advice("the lease goes on as it was"),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::watchdog::{Record, Watchdog};
 use crate::calls::Unresolved;
 use crate::ending::LostReason;
-use crate::error::{Error, ErrorKind, Holder, Operation};
+use crate::error::{Error, Holder, Operation};
 use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
@@ -225,15 +225,6 @@ impl Hold {
 
 /// Why a lost hold is of no use; `None` if its deadline passed and nobody was told yet.
 pub(super) fn lost_error(lost: Option<LostReason>, name: &LockName, operation: Operation) -> Error {
-    let why = match lost {
-        Some(LostReason::Removed) => "its record is gone from the server",
-        Some(LostReason::Stolen) => "its record is another owner's",
-        Some(LostReason::MaxHold) => "max_hold has passed",
-        Some(LostReason::Closed) => "the client was closed",
-        Some(LostReason::Expired) | None => "its deadline passed without a confirmed renewal",
-    };
-    let message = format!("the lease was lost ({why}); release it and acquire the lock again");
-    Error::new(ErrorKind::LockLost, operation, message)
-        .with_lock(name.as_str())
-        .with_reason(Some(lost.unwrap_or(LostReason::Expired)))
+    let reason = lost.unwrap_or(LostReason::Expired);
+    Error::lost(operation, Some(reason)).with_lock(name.as_str())
 }

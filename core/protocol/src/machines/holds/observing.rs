@@ -1,6 +1,7 @@
 //! What those who watch are told of holds.
 
 use super::hold::Hold;
+use crate::cause::Cause;
 use crate::ending::LostReason;
 use crate::instant::Instant;
 use crate::io::Io;
@@ -22,10 +23,10 @@ pub(super) fn renewed(io: &mut Io, hold: &Hold, sent: Instant, now: Instant) {
 }
 
 /// A renewal came to nothing. Call it before the watchdog counts it.
-pub(super) fn renewal_failed(io: &mut Io, hold: &Hold, why: Option<&str>, now: Instant) {
+pub(super) fn renewal_failed(io: &mut Io, hold: &Hold, why: Option<&Cause>, now: Instant) {
     io.observe(Detail::Trouble, |io| Observed::RenewalFailed {
         place: Place::of(hold.keys()),
-        why: why.map_or_else(|| io.silence_of(hold.keys().node), str::to_owned),
+        why: why.map_or_else(|| io.silence_of(hold.keys().node).to_string(), Cause::to_string),
         left: hold.deadline().saturating_since(now),
         failures: hold.watchdog().failures().saturating_add(1),
     });
@@ -46,7 +47,7 @@ pub(super) fn lost(io: &mut Io, hold: &Hold, reason: LostReason, now: Instant) {
         let why = || {
             hold.watchdog()
                 .failure()
-                .map_or_else(|| io.silence_of(node), str::to_owned)
+                .map_or_else(|| io.silence_of(node).to_string(), Cause::to_string)
         };
         Observed::Lost {
             place: Place::of(hold.keys()),

@@ -18,7 +18,7 @@ use crate::reply::{CallError, Refusal, Reply};
 use crate::step::Step;
 use crate::timers::Timer;
 use crate::types::{Event, Outcome};
-use crate::wording::{explain, in_words};
+use crate::wording::{cause_of, explain};
 
 impl Holds {
     /// Makes a hold last until then, and completes `ticket` when it does.
@@ -102,10 +102,10 @@ impl Holds {
                 let keys = hold.keys();
                 let failure = hold.watchdog().failure().filter(|_| io.is_connected(keys.node));
                 let waited = now.saturating_since(extension.since);
-                let cause = failure.map_or_else(|| io.unreached(keys.node, waited), str::to_owned);
-                extension.not_confirmed(&cause).with_lock(keys.name.as_str())
+                let cause = failure.map_or_else(|| io.unreached(keys.node, waited), Clone::clone);
+                extension.not_confirmed(cause).with_lock(keys.name.as_str())
             }
-            None => extension.not_confirmed("it is not held any more"),
+            None => extension.not_confirmed("it is not held any more".into()),
         };
         io.complete(ticket, Outcome::Failed(error));
     }
@@ -166,8 +166,8 @@ impl Holds {
             None if is_current => {
                 self.refuse_extensions(io, id, result);
                 if let Some(hold) = self.hold_mut(id) {
-                    let why = result.as_ref().err().map(in_words);
-                    observing::renewal_failed(io, hold, why.as_deref(), now);
+                    let why = result.as_ref().err().map(cause_of);
+                    observing::renewal_failed(io, hold, why.as_ref(), now);
                     hold.watchdog_mut().failed(io, id, why, now);
                 }
             }
@@ -187,7 +187,7 @@ impl Holds {
         let why = explain(hold.keys(), code, message);
         let name = hold.keys().name.clone();
         self.extensions_mut().fail(io, id, |operation| {
-            Error::new(ErrorKind::Misconfigured, operation, why.clone()).with_lock(name.as_str())
+            Error::caused(ErrorKind::Misconfigured, operation, why.clone()).with_lock(name.as_str())
         });
     }
 

@@ -11,6 +11,7 @@
 use std::time::Duration;
 
 use crate::calls::Purpose;
+use crate::cause::Cause;
 use crate::defects::Defect;
 use crate::ending::LostReason;
 use crate::ids::{CallId, HoldId, NodeId};
@@ -58,7 +59,7 @@ pub(super) struct Watchdog {
     /// The lane that the last renewal went by.
     renewed_by: Lane,
     /// Why the last one failed, if that is known.
-    failure: Option<Box<str>>,
+    failure: Option<Box<Cause>>,
 }
 
 impl Watchdog {
@@ -125,7 +126,7 @@ impl Watchdog {
     }
 
     /// Why the last renewal failed, if that is known.
-    pub(super) fn failure(&self) -> Option<&str> {
+    pub(super) fn failure(&self) -> Option<&Cause> {
         self.failure.as_deref()
     }
 
@@ -282,9 +283,9 @@ impl Watchdog {
     }
 
     /// A renewal came to nothing: another follows after a pause.
-    pub(super) fn failed(&mut self, io: &mut Io, id: HoldId, why: Option<String>, now: Instant) {
+    pub(super) fn failed(&mut self, io: &mut Io, id: HoldId, why: Option<Cause>, now: Instant) {
         self.renewal = None;
-        self.failure = why.map(String::into_boxed_str);
+        self.failure = why.map(Box::new);
         let doublings = self.failures.min(8);
         self.failures = self.failures.saturating_add(1);
         let pause = RETRY.0.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(1));

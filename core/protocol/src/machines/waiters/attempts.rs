@@ -18,7 +18,7 @@ use crate::periods::MIN_GAP;
 use crate::reply::{CallError, Refusal};
 use crate::step::Step;
 use crate::timers::Timer;
-use crate::wording::{explain, in_words};
+use crate::wording::{cause_of, explain};
 
 impl Waiters {
     /// The answer to an attempt.
@@ -69,11 +69,11 @@ impl Waiters {
             }
             Verdict::Useless(why, may_be_granted) => {
                 request.failed_attempt(may_be_granted);
-                self.fail(io, ticket, &why);
+                self.fail(io, ticket, why);
             }
             Verdict::Failed(failure, may_be_granted) => {
                 request.failed_attempt(may_be_granted);
-                self.with_queue(lock, |queue| queue.note_failure(in_words(&failure), now));
+                self.with_queue(lock, |queue| queue.note_failure(cause_of(&failure), now));
                 if is_current {
                     self.unanswered(io, holds, ticket, now);
                 }
@@ -215,7 +215,7 @@ impl Waiters {
         failure: &CallError,
         now: Instant,
     ) {
-        self.with_queue(lock, |queue| queue.note_failure(in_words(failure), now));
+        self.with_queue(lock, |queue| queue.note_failure(cause_of(failure), now));
         let CallError::Server { code, message } = failure else {
             return;
         };
@@ -226,7 +226,7 @@ impl Waiters {
         for ticket in polled {
             let request = self.request(*ticket).filter(|request| request.is_queued());
             if let Some(why) = request.map(|request| explain(request.keys(), code, message)) {
-                self.fail(io, *ticket, &why);
+                self.fail(io, *ticket, why);
             }
         }
     }

@@ -4,6 +4,7 @@ use super::queue::Queue;
 use super::refusal::{Wait, no_answer};
 use super::request::Request;
 use super::table::Waiters;
+use crate::cause::Cause;
 use crate::defects::Defect;
 use crate::error::ErrorKind;
 use crate::ids::{LockId, Ticket};
@@ -70,9 +71,9 @@ impl Waiters {
     }
 
     /// Asking again cannot help.
-    pub(super) fn fail(&mut self, io: &mut Io, ticket: Ticket, why: &str) {
+    pub(super) fn fail(&mut self, io: &mut Io, ticket: Ticket, why: Cause) {
         if let Some(request) = self.request(ticket) {
-            let error = request.failed(ErrorKind::Misconfigured, why);
+            let error = request.failed(ErrorKind::Misconfigured, "").with_cause(why);
             io.complete(ticket, Outcome::Failed(error));
             self.remove(io, ticket);
         }

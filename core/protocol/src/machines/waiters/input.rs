@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::calls::InFlight;
+use crate::cause::Cause;
 use crate::ids::{CallId, HoldId, LockId, NodeId, Ticket};
 use crate::kinds::Keys;
 use crate::lease::LeasePlan;
@@ -75,8 +76,8 @@ pub(crate) enum Input {
     Published(LockId, u32),
     /// A node can be asked again.
     Connected(NodeId),
-    /// A node's command lane closed; the cause in words.
-    Disconnected(NodeId, String),
+    /// A node's command lane closed, and why.
+    Disconnected(NodeId, Cause),
     /// Nobody needs the lock any more.
     Forget(LockId),
     /// A call spoke for these waiters in the server's queue.

@@ -26,15 +26,15 @@ use self::queue::Place;
 use self::refusal::others_first;
 use self::request::{Arrival, Request, tries_once};
 use super::holds::Holds;
+use crate::cause::Cause;
 use crate::defects::Defect;
 use crate::ids::{LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
-use crate::reply::CallError;
 use crate::step::Step;
 use crate::timers::Timer;
 use crate::transitions;
-use crate::wording::in_words;
+use crate::wording::cut;
 
 pub(crate) use self::input::{Answered, Input, Wanted};
 pub(crate) use self::table::Waiters;
@@ -215,11 +215,11 @@ impl Waiters {
 
     /// Who waits here is not told who held a lock by the word of a server that is gone: it may have been
     /// demoted, and the next connection may lead to another.
-    fn forget_answers(&mut self, node: NodeId, cause: &str, now: Instant) {
-        let cut = CallError::Disconnected(cause.into());
+    fn forget_answers(&mut self, node: NodeId, cause: &Cause, now: Instant) {
+        let cause = cut(cause.text()).with_advice("try again");
         for queue in self.queues_mut() {
             if queue.node() == node && queue.last_holder().is_some() {
-                queue.note_failure(in_words(&cut), now);
+                queue.note_failure(cause.clone(), now);
             }
         }
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::turn::Turn;
 use super::wakes::Wakes;
+use crate::cause::Cause;
 use crate::error::Holder;
 use crate::ids::{HoldId, LockId, NodeId, Ticket};
 use crate::instant::Instant;
@@ -215,7 +216,7 @@ impl Queue {
     }
 
     /// The server did not say who holds the lock.
-    pub(super) fn note_failure(&mut self, why: String, now: Instant) {
+    pub(super) fn note_failure(&mut self, why: Cause, now: Instant) {
         self.waiters.get_or_insert_default().last_answer = Some((now, LastAnswer::Failed(why)));
     }
 
@@ -234,7 +235,7 @@ impl Queue {
     }
 
     /// Why the server did not say who holds the lock since then.
-    pub(super) fn failure_since(&self, since: Instant) -> Option<&str> {
+    pub(super) fn failure_since(&self, since: Instant) -> Option<&Cause> {
         match self.last_answer()? {
             (at, LastAnswer::Failed(why)) if at >= since => Some(why),
             _ => None,
@@ -242,7 +243,7 @@ impl Queue {
     }
 
     /// Why the server did not say who holds the lock when it was last asked.
-    pub(super) fn last_failure(&self) -> Option<&str> {
+    pub(super) fn last_failure(&self) -> Option<&Cause> {
         match self.last_answer()? {
             (at, LastAnswer::Failed(why)) if !self.was_heard_after(at) => Some(why),
             _ => None,
@@ -316,8 +317,8 @@ impl Queue {
 enum LastAnswer {
     /// The lock is held.
     Held(Holder),
-    /// It refused to say, or its connection closed before it could; why and what to do, in words.
-    Failed(String),
+    /// It refused to say, or its connection closed before it could; why, and what to do.
+    Failed(Cause),
 }
 
 /// Whether the answer to a call of `sent` says what one that came at `at` did: the same owner,

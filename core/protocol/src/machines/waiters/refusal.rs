@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::queue::Queue;
 use super::request::Request;
+use crate::cause::Cause;
 use crate::error::{Error, ErrorKind, Holder, Operation};
 use crate::instant::Instant;
 use crate::io::Io;
@@ -42,10 +43,9 @@ impl Wait<'_> {
         });
         match self.local.or(told) {
             Some(holder) => held_error(request.keys(), Some(waited), holder),
-            None if others_had_it(request, self.queue, io) => request.failed(
-                ErrorKind::LockTimeout,
-                format!("not granted after {waited:?}: others of this client come first; wait longer"),
-            ),
+            None if others_had_it(request, self.queue, io) => request
+                .failed(ErrorKind::LockTimeout, format!("not granted after {waited:?}"))
+                .with_cause(Cause::new("others of this client come first").with_advice("wait longer")),
             None => no_answer(request, self.queue, io, now),
         }
     }
@@ -66,12 +66,13 @@ pub(super) fn no_answer(request: &Request, queue: Option<&Queue>, io: &Io, now: 
     let node = request.node();
     let is_connected = io.is_connected(node);
     let failure = queue.and_then(|queue| queue.failure_since(request.started()));
-    let message = match failure {
-        Some(why) if is_connected => format!("not granted after {waited:?}: {why}"),
-        _ if is_connected => io.unreached(node, waited),
-        _ => format!("not granted after {waited:?}: {}", io.unreached(node, waited)),
+    let (what, cause) = match failure {
+        Some(why) if is_connected => (format!("not granted after {waited:?}"), why.clone()),
+        // The cause says how long it was.
+        _ if is_connected => (String::new(), io.unreached(node, waited)),
+        _ => (format!("not granted after {waited:?}"), io.unreached(node, waited)),
     };
-    request.failed(ErrorKind::Unavailable, message)
+    request.failed(ErrorKind::Unavailable, what).with_cause(cause)
 }
 
 /// What a caller that does not wait is told by a local check, with no server call.
@@ -80,20 +81,20 @@ pub(super) fn others_first(keys: &Keys, queue: Option<&Queue>, local: Option<Hol
         return Outcome::NotGranted(held_error(keys, None, holder));
     }
     let silence = if io.is_connected(keys.node) {
-        queue.and_then(Queue::last_failure).map(str::to_owned)
+        queue.and_then(Queue::last_failure).cloned()
     } else {
         Some(io.unreached(keys.node, Duration::ZERO))
     };
-    let error = |kind, why: &str| {
-        let message = format!("not granted: {why}");
-        Error::new(kind, Operation::Acquire, message).with_lock(keys.name.as_str())
+    let error = |kind, why: Cause| {
+        let error = Error::new(kind, Operation::Acquire, "not granted");
+        error.with_cause(why).with_lock(keys.name.as_str())
     };
     match silence {
         // Those who wait hear nothing either.
-        Some(why) => Outcome::Failed(error(ErrorKind::Unavailable, &why)),
+        Some(why) => Outcome::Failed(error(ErrorKind::Unavailable, why)),
         None => {
-            let why = "others of this client wait for it already; wait longer or try again";
-            Outcome::NotGranted(error(ErrorKind::LockTimeout, why))
+            let why = Cause::new("others of this client wait for it already");
+            Outcome::NotGranted(error(ErrorKind::LockTimeout, why.with_advice(LATER)))
         }
     }
 }
@@ -101,9 +102,16 @@ pub(super) fn others_first(keys: &Keys, queue: Option<&Queue>, local: Option<Hol
 /// What a caller is told that waited so long, or was refused without asking the server.
 fn held_error(keys: &Keys, waited: Option<Duration>, holder: Holder) -> Error {
     let after = waited.map_or_else(String::new, |waited| format!(" after {waited:?}"));
+    let error = |cause: Cause| {
+        let error = Error::new(
+            ErrorKind::LockTimeout,
+            Operation::Acquire,
+            format!("not granted{after}"),
+        );
+        error.with_cause(cause.with_advice(LATER)).with_lock(keys.name.as_str())
+    };
     if holder.owner.is_empty() && keys.kind.queues_on_server() {
-        let message = format!("not granted{after}: others wait for it and come first; wait longer or try again");
-        return Error::new(ErrorKind::LockTimeout, Operation::Acquire, message).with_lock(keys.name.as_str());
+        return error(Cause::new("others wait for it and come first"));
     }
     let left = match holder.remaining {
         Some(left) => format!("for another {left:?} unless it is renewed"),
@@ -113,8 +121,8 @@ fn held_error(keys: &Keys, waited: Option<Duration>, holder: Holder) -> Error {
         "" => "an owner without a name",
         owner => owner,
     };
-    let message = format!("not granted{after}: held by {by} {left}; wait longer or try again");
-    Error::new(ErrorKind::LockTimeout, Operation::Acquire, message)
-        .with_lock(keys.name.as_str())
-        .with_holder(Some(holder))
+    error(Cause::new(format!("held by {by} {left}"))).with_holder(Some(holder))
 }
+
+/// What helps who was not granted the lock.
+const LATER: &str = "wait longer or try again";

@@ -6,7 +6,7 @@ use crate::ids::{CallId, HoldId, Verb};
 use crate::kinds::Kind;
 use crate::lease::{LeasePlan, LeaseTerms};
 use crate::machines::bench::{Bench, NODE, cut, keys, numbers, refusal};
-use crate::reply::Reply;
+use crate::reply::{CallError, Reply};
 use crate::step::Granted;
 use crate::types::{AcquireRequest, Lane};
 use crate::{ErrorKind, Outcome};

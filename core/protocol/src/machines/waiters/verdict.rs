@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::request::Request;
 use crate::calls::InFlight;
+use crate::cause::Cause;
 use crate::defects::Defect;
 use crate::instant::Instant;
 use crate::io::Io;
@@ -27,7 +28,7 @@ pub(super) enum Verdict {
         queued: Option<u64>,
     },
     /// Asking again cannot help, for this reason; whether it may have been granted all the same.
-    Useless(String, bool),
+    Useless(Cause, bool),
     /// It may help; whether this one may have been granted.
     Failed(CallError, bool),
 }
@@ -61,8 +62,8 @@ impl Verdict {
                 queued,
             },
             Ok(None) => {
-                let why = "the server's reply is not Leasehold's; is something between client and server?";
-                Self::Useless(why.into(), true)
+                let why = Cause::new("the server's reply is not Leasehold's");
+                Self::Useless(why.with_advice("is something between client and server?"), true)
             }
             Err(failure) => Self::of_failure(failure, request),
         }

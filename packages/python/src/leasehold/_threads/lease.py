@@ -9,7 +9,7 @@ from typing import ClassVar
 from leasehold import _native
 from leasehold._context import Caller, refuse_eventlet, running_hub
 from leasehold._endings import Released, ReleaseOutcome
-from leasehold._lease import LeaseBase, lost_error
+from leasehold._lease import LeaseBase
 from leasehold._settings import Duration, LockSettings, optional_milliseconds
 from leasehold._threads.connection import Connection
 from leasehold.errors import LeaseholdError
@@ -86,7 +86,7 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
                     return
                 raise
         if reason is not None and not body_raised:
-            raise lost_error(self.name, reason)
+            raise _native.lost_error(self.name, reason)
 
     def _watch(self) -> None:
         if not self._native.is_released:
@@ -139,11 +139,17 @@ def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller
 def held_by(connection: Connection[Lease], key: str, caller: Caller) -> Lease | None:
     """What the caller took last of a lock. What an ended task of its thread has left held
     counts too: in a notebook each cell is a task."""
-    lease = connection.holds.innermost(key, caller.number)
-    if lease is not None or not (caller.takes_turns or connection.had_turns):
-        return lease
-    left = [lease for lease in held_beside(connection, caller) if lease._key == key and lease._owner.is_over()]
-    return connection.holds.innermost(key, left[-1]._owner.number) if left else None
+    callers = [caller.number, *ended_beside(connection, caller)]
+    held = (connection.holds.innermost(key, number) for number in callers)
+    return next((lease for lease in held if lease is not None), None)
+
+
+def ended_beside(connection: Connection[Lease], caller: Caller) -> list[int]:
+    """The tasks and greenlets of its thread that have ended and left something held, the last first."""
+    if not (caller.takes_turns or connection.had_turns):
+        return []
+    left = [lease._owner.number for lease in held_beside(connection, caller) if lease._owner.is_over()]
+    return list(dict.fromkeys(reversed(left)))
 
 
 def held_beside(connection: Connection[Lease], caller: Caller) -> list[Lease]:

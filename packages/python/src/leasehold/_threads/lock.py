@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from types import TracebackType
 
+from leasehold import _native
 from leasehold._context import this_caller
 from leasehold._endings import ReleaseOutcome
-from leasehold._lease import lost_error
 from leasehold._lock import NamedLock, ReadWriteLockBase, holder_of
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
 from leasehold._shown import shown
 from leasehold._threads.connection import Connection
-from leasehold._threads.lease import Lease, acquire, held_by
-from leasehold.errors import Holder, LockTimeoutError
+from leasehold._threads.lease import Lease, acquire, ended_beside, held_by
+from leasehold.errors import Holder, LeaseholdError, LockTimeoutError
 
 
 class BaseLock(NamedLock[Connection[Lease], Lease]):
@@ -37,18 +37,23 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         """
         caller = this_caller()
         connection, settings = self._connection, self._settings
-        lease = held_by(connection, settings.key, caller)
-        if lease is not None:
-            _, outcome, lost = lease._release()
-        else:
-            # The core knows what is held under another name of the same lock.
-            native = connection.native
+        native = connection.native
+        what = settings.address, caller.number, ended_beside(connection, caller)
+        begun: list[bool] = []
+        try:
             number, outcome, lost = connection.ask(
-                native.release_innermost, native.submit_release_innermost, settings.address, caller.number
+                native.release_innermost, native.submit_release_innermost, begun, *what
             )
-            connection.forget_number(number)
+        except LeaseholdError:
+            raise
+        except BaseException:
+            # It may have struck before the release had begun.
+            if not begun:
+                native.release_innermost_later(*what)
+            raise
+        connection.forget_number(number, settings.key, caller.number)
         if lost is not None:
-            raise lost_error(settings.name, lost, "before")
+            raise _native.lost_error(settings.name, lost)
         return outcome
 
     @property

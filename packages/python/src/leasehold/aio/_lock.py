@@ -7,16 +7,16 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, TypeAlias
 
+from leasehold import _native
 from leasehold._context import TaskOwner, this_task
 from leasehold._endings import Released, ReleaseOutcome
-from leasehold._lease import lost_error
 from leasehold._lock import NamedLock, ReadWriteLockBase, holder_of
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
 from leasehold._shown import shown
 from leasehold.aio._connection import Connection
 from leasehold.aio._lease import Lease, acquire
 from leasehold.aio._mailbox import Request
-from leasehold.errors import Holder, LockTimeoutError
+from leasehold.errors import Holder, LeaseholdError, LockTimeoutError
 
 
 class BaseLock(NamedLock[Connection[Lease], Lease]):
@@ -37,10 +37,12 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         lapsed. See `Lease.release`.
         """
         owner = this_task()
-        lease = None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
-        if lease is None:
-            return self._release_unknown(owner)
-        return self._released(lease, lease._post_release())
+        if owner is None:
+            return self._refuse_to_release()
+        connection, address = self._connection, self._settings.address
+        submit = connection.native.submit_release_innermost
+        request = connection.mailbox.post("release", submit, [], address, owner.number, [])
+        return self._released(request, owner, self.lease)
 
     @property
     def lease(self) -> Lease | None:
@@ -69,23 +71,23 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         if not body_raised:
             raise self._not_owner("another task entered this scope; leave it there")
 
-    async def _released(self, lease: Lease, request: Request) -> ReleaseOutcome:
-        return self._outcome(await lease._released(request))
+    async def _refuse_to_release(self) -> ReleaseOutcome:
+        raise self._not_owner("no task is running here; use lease.release()")
 
-    async def _release_unknown(self, owner: TaskOwner | None) -> ReleaseOutcome:
-        """Of what the core may know of, if it is held under another name of the same lock."""
-        if owner is None:
-            raise self._not_owner("no task is running here; use lease.release()")
-        connection = self._connection
-        submit = connection.native.submit_release_innermost
-        released: Released = await connection.mailbox.outcome("release", submit, self._settings.address, owner.number)
-        connection.forget_number(released[0])
-        return self._outcome(released)
-
-    def _outcome(self, released: Released) -> ReleaseOutcome:
-        _, outcome, lost = released
+    async def _released(self, request: Request, owner: TaskOwner, last: Lease | None) -> ReleaseOutcome:
+        try:
+            released: Released = await self._connection.mailbox.result(request)
+        except LeaseholdError:
+            raise
+        except BaseException:
+            # It goes on, and nobody hears which lease that was.
+            if last is not None:
+                self._connection.forget(last)
+            raise
+        number, outcome, lost = released
+        self._connection.forget_number(number, self._settings.key, owner.number)
         if lost is not None:
-            raise lost_error(self.name, lost, "before")
+            raise _native.lost_error(self.name, lost)
         return outcome
 
     async def _tried(self, settings: LockSettings, owner: TaskOwner | None) -> Lease | None:
@@ -252,7 +254,7 @@ class Hold:
             our_cancellation = kind is asyncio.CancelledError and not asked
         reason = await lease._leave(kind is not None)
         if reason is not None and (our_cancellation or kind is None):
-            raise lost_error(lease.name, reason) from raised
+            raise _native.lost_error(lease.name, reason) from raised
 
     def _cancel(self) -> None:
         """The lease is lost: what runs in the scope must not go on."""

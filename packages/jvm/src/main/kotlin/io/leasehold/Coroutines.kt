@@ -107,7 +107,7 @@ public suspend fun <T> LeaseholdClient.withPermits(
 
 private suspend fun <T> ThreadLock.holding(options: LockOptions, block: suspend (Lease) -> T): T {
     val enclosing = currentCoroutineContext()[Held]
-    if (options.within == null && enclosing.meets(this)) {
+    if (options.within == null && enclosing.keepsOut(this)) {
         val message =
             "acquire of lock \"${shown(name)}\": an enclosing withLock holds it, so this would wait for itself; " +
                 "pass its lease as within to re-enter"
@@ -179,7 +179,5 @@ private class Held(val lock: ThreadLock, val lease: HeldLease, val enclosing: He
     companion object Key : CoroutineContext.Key<Held>
 }
 
-private fun Held?.meets(lock: ThreadLock): Boolean =
-    generateSequence(this) { it.enclosing }.any {
-        it.lock.engine === lock.engine && it.lock.meets(lock) && it.lease.isKept
-    }
+private fun Held?.keepsOut(lock: ThreadLock): Boolean =
+    generateSequence(this) { it.enclosing }.any { it.lock.keepsOut(lock) && it.lease.isKept }

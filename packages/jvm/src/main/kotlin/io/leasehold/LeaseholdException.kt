@@ -1,6 +1,7 @@
 package io.leasehold
 
 import io.leasehold.internal.Failure
+import io.leasehold.internal.LoadedFace
 import io.leasehold.internal.shown
 import java.time.Duration
 
@@ -13,6 +14,9 @@ import java.time.Duration
  * @property node the server that did not answer, or that is set up so that locks cannot work: its address without user
  * and password, of several primaries all; null if no server has to do with it
  * @property isRetryable whether the same call may go well later though nobody changes anything
+ * @property causeText what the server or the network said, or why nothing came, without advice; of [LockLostException],
+ * how the lease was lost; null if nothing of that kind is behind it, as with a bad argument. It is a text, and so it is
+ * not called `cause`: that is every [Throwable]'s name for another one
  */
 public sealed class LeaseholdException(
     message: String,
@@ -20,6 +24,7 @@ public sealed class LeaseholdException(
     public val operation: String,
     public val node: String?,
     public val isRetryable: Boolean,
+    public val causeText: String?,
     cause: Throwable? = null,
 ) : RuntimeException(message, cause) {
     public val lockName: String? = lockName?.let(::shown)
@@ -27,15 +32,15 @@ public sealed class LeaseholdException(
 
 /** The client was closed. */
 public class ClosedException internal constructor(failure: Failure) :
-    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable)
+    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, failure.cause)
 
 /** The object was made before the process was forked. A JVM does not fork, so this is here for completeness. */
 public class ForkedException internal constructor(failure: Failure) :
-    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable)
+    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, failure.cause)
 
 /** An argument is out of its range. Nothing was sent. */
 public class InvalidArgumentException internal constructor(failure: Failure) :
-    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable)
+    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, failure.cause)
 
 /**
  * The lease ended before its holder was done with it.
@@ -46,17 +51,13 @@ public class InvalidArgumentException internal constructor(failure: Failure) :
 public class LockLostException internal constructor(
     failure: Failure,
     cause: Throwable? = null,
-) : LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, cause) {
+) : LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, failure.cause, cause) {
     public val reason: LostReason? = failure.reason
 }
 
 /** A lease of [name] that ended before its release, for [reason]. */
-internal fun lostException(name: String, reason: LostReason, cause: Throwable? = null): LockLostException {
-    val message =
-        "release of lock \"${shown(name)}\": the lease was lost before (${reason.name.lowercase()}); " +
-            "what was done since may have met another holder"
-    return LockLostException(Failure("LockLost", "release", message, name, reason = reason), cause)
-}
+internal fun lostException(name: String, reason: LostReason, cause: Throwable? = null): LockLostException =
+    LockLostException(LoadedFace.instance.lostError(name, reason), cause)
 
 /**
  * Waited as long as asked, and the lock was still another's.
@@ -65,21 +66,21 @@ internal fun lostException(name: String, reason: LostReason, cause: Throwable? =
  */
 public class LockTimeoutException internal constructor(
     failure: Failure,
-) : LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable) {
+) : LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, failure.cause) {
     public val holder: Holder? = failure.holder
 }
 
 /** The server is set up in a way the lock cannot work with, or a key of another type is in the lock's place. */
 public class MisconfiguredException internal constructor(failure: Failure) :
-    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable)
+    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, failure.cause)
 
 /** The caller does not hold the lock that it wants to release or extend. */
 public class NotOwnerException internal constructor(failure: Failure) :
-    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable)
+    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, failure.cause)
 
 /** The server did not answer in time, could not be reached, or cannot serve for now. */
 public class UnavailableException internal constructor(failure: Failure) :
-    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable)
+    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, failure.cause)
 
 /**
  * Who holds a lock.

@@ -173,6 +173,8 @@ abstract class CoroutineBehaviour {
     @Test
     fun `a nested call of another lock waits for nobody`() =
         runBlocking {
+            val shared = client.readWriteLock("$name-shared").read
+            client.withLock(shared) { client.withLock(shared) { lease -> assertTrue(lease.isValid) } }
             client.withLock(client.mutex("$name-mutex")) {
                 client.withLock(client.readWriteLock("$name-both").read) { client.withLock(name) { } }
             }

@@ -1,6 +1,7 @@
 package io.leasehold
 
 import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
@@ -15,6 +16,10 @@ class LazyTest {
         Leasehold.builder().url(nowhere()).lazy().connect().use { client ->
             val failed = assertThrows(UnavailableException::class.java) { client.lock("door").tryLock() }
             assertTrue(failed.node.orEmpty().contains("127.0.0.1") && failed.isRetryable, failed.message)
+            val cause = failed.causeText.orEmpty()
+            assertTrue(cause.contains("refused") && failed.message.orEmpty().contains("$cause; check"), failed.message)
+            val bad = assertThrows(InvalidArgumentException::class.java) { client.lock("").tryLock() }
+            assertNull(bad.causeText)
         }
         RedisServer().use { server ->
             Leasehold.builder().url(server.url).lazy().connect().use { client ->

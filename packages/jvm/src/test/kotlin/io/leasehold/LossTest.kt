@@ -83,6 +83,9 @@ class LossTest {
         server.ask(::steal)
         val thrown = assertThrows(LockLostException::class.java) { lock.unlock() }
         assertEquals(LostReason.STOLEN, thrown.reason)
+        assertEquals("its record is another owner's", thrown.causeText)
+        val text = "release of lock \"lost\": the lease was lost: its record is another owner's; check "
+        assertTrue(thrown.message.orEmpty().startsWith(text), thrown.message)
         assertTrue(server.ask { it.exists("lost") })
         assertFalse(lock.isHeldByCurrentThread)
     }

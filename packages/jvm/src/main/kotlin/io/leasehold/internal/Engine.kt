@@ -21,8 +21,6 @@ internal class Engine private constructor(
     private val face: NativeFace,
     private val handle: Long,
     val callbacks: Callbacks,
-    /** Whether each lock is held by a majority of several primaries. */
-    val isRedlock: Boolean,
 ) : EventSink {
     private val tags = AtomicLong(CONNECT)
     private val pending = ConcurrentHashMap<Long, Request>()
@@ -62,6 +60,9 @@ internal class Engine private constructor(
 
     fun held(lock: LockKey, owner: Owner): Request =
         start("inspect", lock.name) { face.held(handle, it, lock.bytes, owner.context) }
+
+    /** Whether a holder of [lock] would wait for itself if it asked for [wanted]. */
+    fun keepsOut(lock: LockKey, wanted: LockKey): Boolean = face.keepsOut(handle, lock.address, wanted.address)
 
     fun remainingNanos(lease: HeldLease): Long = face.remaining(handle, lease.id)
 
@@ -196,8 +197,8 @@ internal class Engine private constructor(
         if (code == NativeFace.DROPPED) {
             clientClosed(name, operation)
         } else {
-            val message = "$operation: a defect in the native part (code $code); please report it"
-            Failure("Unavailable", operation, message, name)
+            val why = "a defect in the native part (code $code)"
+            Failure("Unavailable", operation, "$operation: $why; please report it", name, cause = why)
         }
 
     /** Makes the event thread look around. Any event does that; this one needs no server. */
@@ -287,7 +288,7 @@ internal class Engine private constructor(
         fun connect(options: ClientOptions, callbacks: Callbacks, face: NativeFace = LoadedFace.instance): Engine {
             val opened = face.open(options)
             opened.failure?.let { throw it.toException() }
-            val engine = Engine(face, opened.handle, callbacks, isRedlock = options.primaries != null)
+            val engine = Engine(face, opened.handle, callbacks)
             val connecting = Request(CONNECT, "connect", null)
             if (!options.isLazy) {
                 engine.pending[CONNECT] = connecting

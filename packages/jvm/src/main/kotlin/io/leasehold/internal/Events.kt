@@ -63,6 +63,7 @@ internal class EventReader(private val buffer: ByteBuffer) {
         val kind = text()
         val operation = text()
         val message = text()
+        val cause = text().takeIf(String::isNotEmpty)
         val lock = if (buffer.get().toInt() == 1) text() else null
         val holder = holder()
         return Failure(
@@ -74,6 +75,7 @@ internal class EventReader(private val buffer: ByteBuffer) {
             reason(),
             node = text().takeIf(String::isNotEmpty),
             isRetryable = buffer.get().toInt() == 1,
+            cause = cause,
         )
     }
 

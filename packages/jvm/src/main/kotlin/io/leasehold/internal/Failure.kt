@@ -13,4 +13,5 @@ internal class Failure(
     val reason: LostReason? = null,
     val node: String? = null,
     val isRetryable: Boolean = false,
+    val cause: String? = null,
 )

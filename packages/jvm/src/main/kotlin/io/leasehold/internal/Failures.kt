@@ -33,8 +33,8 @@ internal fun clientClosed(lock: String?, operation: String): Failure {
 /** The event thread ended, by [cause], while the call was on its way. */
 internal fun clientFailed(lock: String?, operation: String, cause: Throwable?): Failure {
     val subject = if (lock == null) operation else "$operation of lock \"${shown(lock)}\""
-    val why = cause ?: "a defect in the native part"
-    return Failure("Unavailable", operation, "$subject: the client failed ($why); connect again", lock)
+    val why = "the client failed (${cause ?: "a defect in the native part"})"
+    return Failure("Unavailable", operation, "$subject: $why; connect again", lock, cause = why)
 }
 
 /** A mistake of the caller that shows without the core. */

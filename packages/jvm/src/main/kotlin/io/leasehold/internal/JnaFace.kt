@@ -2,6 +2,8 @@ package io.leasehold.internal
 
 import com.sun.jna.Native
 import io.leasehold.LockOptions
+import io.leasehold.LostReason
+import io.leasehold.internal.uniffi.NativeFailure
 import io.leasehold.internal.uniffi.NativeOptions
 import java.nio.ByteBuffer
 import io.leasehold.internal.uniffi.cancel as uniffiCancel
@@ -11,6 +13,8 @@ import io.leasehold.internal.uniffi.extend as uniffiExtend
 import io.leasehold.internal.uniffi.forceRelease as uniffiForceRelease
 import io.leasehold.internal.uniffi.forget as uniffiForget
 import io.leasehold.internal.uniffi.inspect as uniffiInspect
+import io.leasehold.internal.uniffi.keepsOut as uniffiKeepsOut
+import io.leasehold.internal.uniffi.lostError as uniffiLostError
 import io.leasehold.internal.uniffi.open as uniffiOpen
 import io.leasehold.internal.uniffi.releaseNow as uniffiReleaseNow
 import io.leasehold.internal.uniffi.setLimit as uniffiSetLimit
@@ -41,11 +45,7 @@ internal class JnaFace : NativeFace {
                     log = Log.wantedLevel(),
                 ),
             )
-        val failure =
-            opened.failure?.let {
-                Failure(it.kind, it.operation, it.message, null, node = it.node, isRetryable = it.isRetryable)
-            }
-        return Opened(opened.handle.toLong(), failure)
+        return Opened(opened.handle.toLong(), opened.failure?.let { failure(it) })
     }
 
     override fun acquire(client: Long, tag: Long, lock: ByteArray, owner: Owner?, options: LockOptions): Long =
@@ -90,6 +90,9 @@ internal class JnaFace : NativeFace {
     override fun held(client: Long, tag: Long, lock: ByteArray, context: Long): Long =
         HotFunctions.leasehold_held(client, tag, lock, lock.size, context)
 
+    override fun keepsOut(client: Long, lock: String, wanted: String): Boolean =
+        uniffiKeepsOut(client.toULong(), lock, wanted)
+
     override fun close(client: Long, tag: Long): Long = started(uniffiClose(client.toULong(), tag.toULong()))
 
     override fun cancel(client: Long, request: Long) = uniffiCancel(client.toULong(), request.toULong())
@@ -103,8 +106,14 @@ internal class JnaFace : NativeFace {
 
     override fun shown(name: String): String = uniffiShown(name)
 
+    override fun lostError(name: String, reason: LostReason): Failure =
+        failure(uniffiLostError(name, reason.name.lowercase()), name, reason)
+
     override fun vocabulary(): Vocabulary =
         uniffiVocabulary().let { Vocabulary(it.errorKinds, it.releaseOutcomes, it.lostReasons, it.kinds) }
+
+    private fun failure(native: NativeFailure, lock: String? = null, reason: LostReason? = null): Failure =
+        with(native) { Failure(kind, operation, message, lock, null, reason, node, isRetryable, cause) }
 
     /** These are not cancelled, so their native number is not needed. */
     private fun started(yes: Boolean): Long = if (yes) 0 else NativeFace.DROPPED

@@ -6,35 +6,30 @@ import io.leasehold.LeaseholdClient
 import java.nio.CharBuffer
 import java.nio.charset.CharacterCodingException
 
-/**
- * The kinds of lock, by the core's [word] for each.
- *
- * @property record what kinds have in common if a holder of the one keeps out the other; the core knows the rule, and
- * this is here for the mistake that [LockKey.meets] finds. Null if holding it twice is no mistake
- */
-internal enum class Kind(val word: String, val record: String?) {
+/** The kinds of lock, by the core's [word] for each. */
+internal enum class Kind(val word: String) {
     /** [LeaseholdClient.lock] */
-    LOCK("lock", "lock"),
+    LOCK("lock"),
 
     /** [LeaseholdClient.mutex] */
-    MUTEX("mutex", "mutex"),
+    MUTEX("mutex"),
 
     /** [LeaseholdClient.fairLock] */
-    FAIR("fair_lock", "lock"),
+    FAIR("fair_lock"),
 
     /** [DistributedReadWriteLock.read] */
-    READ("read_lock", "read_write"),
+    READ("read_lock"),
 
     /** [DistributedReadWriteLock.write] */
-    WRITE("write_lock", "read_write"),
+    WRITE("write_lock"),
 
     /** [DistributedSemaphore.permits] */
-    SEMAPHORE("semaphore", null),
+    SEMAPHORE("semaphore"),
     ;
 
     /** The lock [name] of this kind; [numbers] are the wanted permits and the limit of a semaphore. */
     fun key(name: String, vararg numbers: Int): LockKey =
-        LockKey(name, (listOf(word) + numbers.map(Int::toString) + name).joinToString(NUL), listOf(this to name))
+        LockKey(name, (listOf(word) + numbers.map(Int::toString) + name).joinToString(NUL))
 }
 
 /**
@@ -43,23 +38,8 @@ internal enum class Kind(val word: String, val record: String?) {
  * @property name for people
  * @property address for the core, whose `address.rs` describes it
  */
-internal class LockKey(val name: String, val address: String, private val parts: List<Pair<Kind, String>>) {
+internal class LockKey(val name: String, val address: String) {
     val bytes: ByteArray = encode(address)
-
-    /**
-     * Whether a holder of this would wait for itself if it asked for [other]. On one server the core refuses a
-     * [Kind.LOCK] inside a [Kind.MUTEX] of its name, and the other way round; of a RedLock both are the same lock.
-     */
-    fun meets(other: LockKey, isRedlock: Boolean): Boolean {
-        val records = records(isRedlock)
-        return other.records(isRedlock).any(records::contains)
-    }
-
-    private fun records(isRedlock: Boolean): List<Pair<String, String>> =
-        parts.mapNotNull { (kind, name) ->
-            val shared = if (isRedlock && kind == Kind.LOCK) Kind.MUTEX else kind
-            shared.record?.to(name)
-        }
 
     companion object {
         /** Several locks as one. */
@@ -67,7 +47,6 @@ internal class LockKey(val name: String, val address: String, private val parts:
             LockKey(
                 keys.joinToString(", ", transform = LockKey::name),
                 keys.joinToString("", "multi$NUL") { "${it.bytes.size}$NUL${it.address}" },
-                keys.flatMap(LockKey::parts),
             )
 
         /** `String.toByteArray` would turn half a surrogate pair into `?`, and so into another lock's name. */

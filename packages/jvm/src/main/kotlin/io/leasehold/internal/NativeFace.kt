@@ -1,6 +1,7 @@
 package io.leasehold.internal
 
 import io.leasehold.LockOptions
+import io.leasehold.LostReason
 import java.nio.ByteBuffer
 
 /**
@@ -31,6 +32,9 @@ internal interface NativeFace {
 
     fun held(client: Long, tag: Long, lock: ByteArray, context: Long): Long
 
+    /** Whether a holder of [lock] would wait for itself if it asked for [wanted]. */
+    fun keepsOut(client: Long, lock: String, wanted: String): Boolean
+
     fun close(client: Long, tag: Long): Long
 
     /** The caller of an acquisition went away. */
@@ -55,6 +59,9 @@ internal interface NativeFace {
 
     /** A lock's name as messages show it. */
     fun shown(name: String): String
+
+    /** What giving back a lease of lock [name] throws that was lost for [reason]. */
+    fun lostError(name: String, reason: LostReason): Failure
 
     fun vocabulary(): Vocabulary
 

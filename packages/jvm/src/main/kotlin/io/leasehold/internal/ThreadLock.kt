@@ -102,8 +102,8 @@ internal class ThreadLock(
     override val lease: Lease?
         get() = held().lease?.lease()
 
-    /** Whether a holder of this would wait for itself if it asked for [other]. */
-    fun meets(other: ThreadLock): Boolean = key.meets(other.key, engine.isRedlock)
+    /** Whether a holder of this, of the same client, would wait for itself if it asked for [other]. */
+    fun keepsOut(other: ThreadLock): Boolean = engine === other.engine && engine.keepsOut(key, other.key)
 
     /** Asks the server. */
     fun inspect(): Reply.State = engine.inspect(key).await().expect()
