@@ -72,6 +72,8 @@ mod wording;
 
 #[cfg(feature = "defects")]
 pub use defects::Defect;
+#[doc(hidden)]
+pub use digits::Digits;
 pub use ending::{LostReason, ReleaseOutcome};
 pub use error::{Error, ErrorKind, Holder, Operation};
 pub use ids::{CallId, Context, LeaseId, NodeId, Ticket};
