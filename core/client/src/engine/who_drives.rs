@@ -122,7 +122,13 @@ impl WhoDrives {
         if self.run.fetch_add(1, Ordering::Relaxed) < RUN {
             return Role::Waits;
         }
-        self.by_callers.store(true, Ordering::SeqCst);
+        // One who came since this thread entered, and does not drive, may have called the engine's
+        // thread before it is sent away here, and would wait with nobody to drive.
+        self.by_callers.swap(true, Ordering::SeqCst);
+        if self.callers.load(Ordering::SeqCst) > 1 {
+            self.needs_engine();
+            return Role::Waits;
+        }
         Role::TakesOver
     }
 
@@ -139,6 +145,9 @@ impl WhoDrives {
         now().saturating_since(Instant::from_micros(self.last_left.load(Ordering::Relaxed)))
     }
 }
+
+#[cfg(all(test, feature = "schedules"))]
+mod schedules;
 
 #[cfg(test)]
 mod tests {
