@@ -85,10 +85,15 @@ build-interop: build-jvm
 
 # The Rust crates: virtual time, the embedded store, a real redis-server
 [group('test')]
-test-core *options: (install "redis-server")
+test-core *options: (install "redis-server") && test-schedules
     cargo test --locked {{ core }} "$@"
     cargo test --locked --package leasehold-simulator --features defects --test defects --test mistakes --test known_defects
     ci/transitions/check
+
+# Where threads of the Rust client meet, in every schedule of theirs; `LOOM_LOG=trace` shows each step of a failure
+[group('test')]
+test-schedules *options:
+    cargo test --locked --package leasehold --lib --features schedules schedules:: "$@"
 
 # The Rust tests that meet a server, on each version that ci/support/server has; `LEASEHOLD_TEST_SERVER` names one
 test-servers *options: (install "redis-server servers")
@@ -201,6 +206,7 @@ lint: lint-rust lint-structure lint-lua lint-python lint-node lint-jvm lint-shel
 lint-rust: (install "rust-lints")
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
+    cargo clippy --package leasehold --lib --profile test --features schedules --locked --quiet -- --deny warnings
 
 # Circles of imports, long files, open fields of state machines, drawings that are not true; `lint-structure core/store/src` checks one folder
 [group('lint')]

@@ -30,6 +30,8 @@ mod thread;
 #[cfg(feature = "native")]
 mod timer;
 mod turn;
+#[cfg(feature = "native")]
+mod who_drives;
 
 #[cfg(not(feature = "native"))]
 pub use self::driven::{Driven, Place, Server};

@@ -61,10 +61,13 @@ pub mod observe;
 mod park;
 mod port;
 mod process;
+#[cfg(all(test, feature = "schedules"))]
+mod schedules;
 mod settings;
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub mod simulation;
+mod sync;
 mod target;
 mod tls;
 mod transport;

@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
-use std::thread::Thread;
 use std::time::{Duration, Instant};
+
+use crate::sync::{thread, thread_local};
 
 /// Polls, parking the calling thread in between, at most for `timeout`.
 pub(crate) fn park_on<T>(timeout: Duration, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {
@@ -17,19 +18,19 @@ pub(crate) fn park_on<T>(timeout: Duration, mut poll: impl FnMut(&Waker) -> Poll
         let now = Instant::now();
         // A timeout that no clock can reach is none.
         match *deadline.get_or_insert_with(|| now.checked_add(timeout)) {
-            None => std::thread::park(),
+            None => thread::park(),
             Some(deadline) => {
                 let left = deadline.saturating_duration_since(now);
                 if left.is_zero() {
                     return None;
                 }
-                std::thread::park_timeout(left);
+                thread::park_timeout(left);
             }
         }
     }
 }
 
-struct ThreadWaker(Thread);
+struct ThreadWaker(thread::Thread);
 
 impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
@@ -46,7 +47,7 @@ fn thread_waker() -> Waker {
     thread_local! {
         static WAKER: RefCell<Option<Waker>> = const { RefCell::new(None) };
     }
-    let make = || Waker::from(Arc::new(ThreadWaker(std::thread::current())));
+    let make = || Waker::from(Arc::new(ThreadWaker(thread::current())));
     WAKER
         .try_with(|cached| cached.borrow_mut().get_or_insert_with(make).clone())
         // The thread is ending and its locals are gone.

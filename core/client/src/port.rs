@@ -10,6 +10,8 @@
 
 mod command;
 mod completion;
+#[cfg(test)]
+mod counting;
 mod ids;
 mod lease;
 mod listeners;
@@ -18,7 +20,7 @@ mod released;
 mod slot;
 
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use leasehold_protocol::Error;
 
@@ -33,6 +35,7 @@ pub(crate) use self::slot::Slot;
 use self::queue::{Sender, queue};
 use crate::errors::closed;
 use crate::process::Process;
+use crate::sync::{Mutex, MutexGuard};
 
 /// The request number of the event that says how connecting went.
 pub(crate) const CONNECT: u64 = 0;
@@ -178,3 +181,6 @@ impl Port {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(all(test, feature = "schedules"))]
+mod schedules;

@@ -1,7 +1,8 @@
 //! A number as text, without an allocation: numbers cross the wire so.
 
 /// The decimal digits of a number.
-pub(crate) struct Digits {
+#[derive(Debug)]
+pub struct Digits {
     digits: [u8; Self::MOST],
     /// Where they begin.
     start: usize,
@@ -11,7 +12,9 @@ impl Digits {
     /// The longest number has so many.
     pub(crate) const MOST: usize = 20;
 
-    pub(crate) fn of(mut number: u64) -> Self {
+    /// Those of this number, as few as it has.
+    #[must_use]
+    pub fn of(mut number: u64) -> Self {
         let mut digits = [b'0'; Self::MOST];
         let mut start = Self::MOST;
         for digit in digits.iter_mut().rev() {
@@ -25,7 +28,9 @@ impl Digits {
         Self { digits, start }
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    /// As ASCII.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
         self.digits.get(self.start..).unwrap_or_default()
     }
 }

@@ -74,6 +74,8 @@ mod wording;
 pub use cause::Cause;
 #[cfg(feature = "defects")]
 pub use defects::Defect;
+#[doc(hidden)]
+pub use digits::Digits;
 pub use ending::{LostReason, ReleaseOutcome};
 pub use error::{Error, ErrorKind, Holder, Operation};
 pub use ids::{CallId, Context, LeaseId, NodeId, Ticket};

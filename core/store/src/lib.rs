@@ -25,6 +25,7 @@ mod counts;
 mod data;
 mod dispatch;
 mod embedded;
+pub mod encode;
 mod float;
 mod glob;
 mod info;

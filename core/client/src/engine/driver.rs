@@ -1,4 +1,4 @@
-//! Who drives the engine: its own thread, or a caller that would only wait for it.
+//! Drives the engine: on its own thread, or on that of a caller which would only wait for it.
 //!
 //! A call that blocks costs two wake-ups of a thread more than its round trip:
 //! the engine's, and the caller's own. A thread that calls again and again, with
@@ -24,8 +24,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -35,37 +34,20 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
+use super::who_drives::{Role, WhoDrives};
 use crate::clock;
 
-/// The engine's thread takes over when no call came for so long.
-const QUIET: Duration = Duration::from_millis(1);
-/// So many quick calls of one thread, and it drives.
-const RUN: u32 = 8;
 /// A call that takes longer is waited for without driving.
 const LONGEST_DRIVE: Duration = Duration::from_millis(5);
-/// The engine's thread has taken over so long before a renewal is due.
-const BEFORE_RENEWAL: Duration = Duration::from_millis(50);
 
 /// The engine's runtime, and whose turn it is to drive it.
 #[derive(Debug, Default)]
 pub(crate) struct Driver {
     /// `None` before the engine starts and after it ends.
     runtime: RwLock<Option<Runtime>>,
-    /// Whether callers drive.
-    by_callers: AtomicBool,
-    /// Until when callers may drive, by the engine's clock. The engine says so at each turn.
-    open_until: AtomicU64,
-    /// Threads that wait for a result.
-    callers: AtomicUsize,
-    /// Quick calls in a row by a thread that was alone.
-    run: AtomicU32,
-    /// When the last caller left, by the engine's clock.
-    last_left: AtomicU64,
+    who: WhoDrives,
     /// Tells the engine's thread to stand by.
     stand_by: Notify,
-    /// Tells it to drive again.
-    drive_again: Condvar,
-    standing_by: Mutex<()>,
 }
 
 impl Driver {
@@ -78,7 +60,7 @@ impl Driver {
                 let Some(runtime) = &*runtime else { break None };
                 match runtime.block_on(select(&mut engine, pin!(self.stand_by.notified()))) {
                     Either::Left((result, _)) => break result.ok(),
-                    Either::Right(_) => self.wait_for_quiet(),
+                    Either::Right(_) => self.who.stand_by(clock::now),
                 }
             }
         };
@@ -90,94 +72,43 @@ impl Driver {
         result
     }
 
-    fn wait_for_quiet(&self) {
-        let mut guard = self.standing_by.lock().unwrap_or_else(PoisonError::into_inner);
-        while self.by_callers.load(Ordering::SeqCst) {
-            let is_busy = self.callers.load(Ordering::SeqCst) > 0 || self.left_ago() < QUIET;
-            if !is_busy || !self.may_be_driven() {
-                self.by_callers.store(false, Ordering::SeqCst);
-                break;
-            }
-            guard = match self.drive_again.wait_timeout(guard, QUIET) {
-                Ok((guard, _)) => guard,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
-        }
-        self.run.store(0, Ordering::Relaxed);
-    }
-
     /// The engine says, before it hands out what a turn brought, whether callers may
     /// drive: while every lane is open, and until a renewal is near.
     pub(crate) fn allow_callers(&self, every_lane_is_open: bool, next_renewal: Option<Instant>) {
-        let until = match next_renewal {
-            _ if !every_lane_is_open => Instant::ZERO,
-            Some(due) => due - BEFORE_RENEWAL,
-            None => Instant::FAR_FUTURE,
-        };
-        self.open_until.store(until.as_micros(), Ordering::SeqCst);
-        if !self.may_be_driven() {
-            self.needs_engine();
-        }
-    }
-
-    /// Whether a caller may drive now.
-    fn may_be_driven(&self) -> bool {
-        match Instant::from_micros(self.open_until.load(Ordering::SeqCst)) {
-            Instant::ZERO => false,
-            Instant::FAR_FUTURE => true,
-            until => clock::now() < until,
-        }
+        self.who.allow_callers(every_lane_is_open, next_renewal, clock::now);
     }
 
     /// Something needs the engine that no waiting thread drives.
     pub(crate) fn needs_engine(&self) {
-        if self.by_callers.swap(false, Ordering::SeqCst) {
-            drop(self.standing_by.lock().unwrap_or_else(PoisonError::into_inner));
-            self.drive_again.notify_one();
-        }
+        self.who.needs_engine();
     }
 
     /// A thread begins to wait for a result. Call `drive`, and drop it when the
     /// result is there.
     pub(crate) fn enter(&self) -> Caller<'_> {
-        let alone = self.callers.fetch_add(1, Ordering::SeqCst) == 0;
-        if !alone {
-            self.run.store(0, Ordering::Relaxed);
+        Caller {
+            is_alone: self.who.enter(),
+            driver: self,
         }
-        Caller { driver: self, alone }
     }
 
-    fn left_ago(&self) -> Duration {
-        clock::now().saturating_since(Instant::from_micros(self.last_left.load(Ordering::Relaxed)))
-    }
-
-    /// Whether the calling thread is to drive: it calls in a quick run, alone.
+    /// Whether the calling thread, which waits alone, is to drive.
     fn elect(&self) -> bool {
-        if !self.may_be_driven() {
-            self.run.store(0, Ordering::Relaxed);
-            self.needs_engine();
-            return false;
+        match self.who.elect(clock::now) {
+            Role::Waits => false,
+            Role::Drives => true,
+            Role::TakesOver => {
+                self.stand_by.notify_one();
+                true
+            }
         }
-        if self.by_callers.load(Ordering::SeqCst) {
-            return true;
-        }
-        if self.left_ago() >= QUIET {
-            self.run.store(0, Ordering::Relaxed);
-            return false;
-        }
-        if self.run.fetch_add(1, Ordering::Relaxed) < RUN {
-            return false;
-        }
-        self.by_callers.store(true, Ordering::SeqCst);
-        self.stand_by.notify_one();
-        true
     }
 }
 
 /// A thread that waits for a result.
 pub(crate) struct Caller<'a> {
     driver: &'a Driver,
-    alone: bool,
+    is_alone: bool,
 }
 
 impl Caller<'_> {
@@ -185,7 +116,7 @@ impl Caller<'_> {
     /// `None` if it is not, or took too long: then wait without driving.
     pub(crate) fn drive<T>(&self, timeout: Duration, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
         // Inside another runtime a thread may not drive one.
-        if !self.alone || Handle::try_current().is_ok() {
+        if !self.is_alone || Handle::try_current().is_ok() {
             self.driver.needs_engine();
             return None;
         }
@@ -208,79 +139,6 @@ impl Caller<'_> {
 
 impl Drop for Caller<'_> {
     fn drop(&mut self) {
-        self.driver.last_left.store(clock::now().as_micros(), Ordering::Relaxed);
-        self.driver.callers.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Calls as quickly as a thread that is to drive does. Says whether it came to drive.
-    fn comes_to_drive(driver: &Driver) -> bool {
-        // Another one may be stopped between two calls for longer than a quick run allows.
-        (0..100).any(|_| {
-            (0..=2 * RUN).any(|_| {
-                let caller = driver.enter();
-                assert!(caller.alone);
-                driver.elect()
-            })
-        })
-    }
-
-    fn in_an_hour() -> Instant {
-        clock::now() + Duration::from_secs(3_600)
-    }
-
-    #[test]
-    fn a_caller_drives_while_every_lane_is_open_and_no_renewal_is_near() {
-        for next_renewal in [None, Some(in_an_hour())] {
-            let driver = Driver::default();
-            driver.allow_callers(true, next_renewal);
-            assert!(comes_to_drive(&driver));
-        }
-    }
-
-    #[test]
-    fn no_caller_drives_before_the_engine_has_run() {
-        assert!(!comes_to_drive(&Driver::default()));
-    }
-
-    #[test]
-    fn no_caller_drives_while_a_lane_is_not_open() {
-        let driver = Driver::default();
-        driver.allow_callers(false, None);
-        assert!(!comes_to_drive(&driver));
-        driver.allow_callers(true, None);
-        assert!(comes_to_drive(&driver));
-        driver.allow_callers(false, None);
-        assert!(
-            !driver.by_callers.load(Ordering::SeqCst),
-            "the engine's thread is called back"
-        );
-        assert!(!comes_to_drive(&driver));
-    }
-
-    #[test]
-    fn no_caller_drives_when_a_renewal_is_near() {
-        let driver = Driver::default();
-        driver.allow_callers(true, Some(clock::now() + BEFORE_RENEWAL));
-        assert!(!comes_to_drive(&driver));
-    }
-
-    #[test]
-    fn a_caller_that_drives_stops_when_a_renewal_comes_near() {
-        let driver = Driver::default();
-        let renewal = in_an_hour();
-        driver.allow_callers(true, Some(renewal));
-        assert!(comes_to_drive(&driver));
-        // The engine had no turn since; the time has come all the same.
-        driver.open_until.store(clock::now().as_micros(), Ordering::SeqCst);
-        assert!(!driver.elect());
-        assert!(
-            !driver.by_callers.load(Ordering::SeqCst),
-            "the engine's thread is called back"
-        );
+        self.driver.who.leave(clock::now());
     }
 }

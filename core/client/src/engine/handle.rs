@@ -93,6 +93,13 @@ impl Handle {
         self.port.answer_ended(command, &error);
     }
 
+    /// Starts nothing, and gives what an engine would take its commands from.
+    #[cfg(all(test, feature = "schedules"))]
+    pub(crate) fn start_without_engine(&self) -> Option<Commands> {
+        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.ensure_started().ok().and(commands)
+    }
+
     /// Something needs the engine that no waiting thread drives.
     pub(crate) fn is_needed(&self) {
         self.driver.needs_engine();

@@ -5,9 +5,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_protocol::{
-    Detail, Error, Instant, Kind, Lane, LeaseId, LostReason, NodeId, Observed, Outcome, Place, Ticket, shown,
+    Detail, Error, Instant, Kind, Lane, LeaseId, LostReason, NodeId, Observed, Outcome, Ticket, shown,
 };
 
 use crate::observe::{Journal, Level, Link, Observation, ObservedLock, Observer, WaitOutcome};
@@ -42,9 +43,15 @@ enum LinkState {
     Missing(Instant, u32),
 }
 
+/// A hold that is lost, of one lock.
 struct Loss {
     leases: Vec<LeaseId>,
-    observation: Observation,
+    lock: ObservedLock,
+    server: Arc<str>,
+    reason: LostReason,
+    cause: Option<String>,
+    held: Duration,
+    length: Duration,
 }
 
 impl Observing {
@@ -64,11 +71,7 @@ impl Observing {
                 observers: settings.observers.clone(),
                 journal: settings.log.map(Journal::new),
                 events: Vec::new(),
-                servers: settings
-                    .targets
-                    .iter()
-                    .map(|target| target.to_string().into())
-                    .collect(),
+                servers: settings.servers().into_iter().map(Into::into).collect(),
                 links: BTreeMap::new(),
                 waits: HashMap::new(),
                 held: HashMap::new(),
@@ -113,31 +116,21 @@ impl Observing {
 
     fn closed(&mut self, node: NodeId, lane: Lane, cause: &str, now: Instant) {
         let (server, link, cause) = (self.server(node), link_of(lane), cause.to_owned());
-        let observation = match self.links.get_mut(&(node, lane)) {
-            Some(LinkState::Open) => {
-                self.links.insert((node, lane), LinkState::Missing(now, 0));
-                Observation::Disconnected { server, link, cause }
-            }
-            Some(LinkState::Missing(since, failures)) => {
-                *failures = failures.saturating_add(1);
-                Observation::ConnectFailing {
-                    server,
-                    link,
-                    cause,
-                    missing: now.saturating_since(*since),
-                    failures: *failures,
-                }
-            }
-            None => {
-                self.links.insert((node, lane), LinkState::Missing(now, 1));
-                Observation::ConnectFailing {
-                    server,
-                    link,
-                    cause,
-                    missing: now.saturating_since(now),
-                    failures: 1,
-                }
-            }
+        let (since, failures) = match self.links.get(&(node, lane)) {
+            Some(LinkState::Open) => (now, 0),
+            Some(LinkState::Missing(since, failures)) => (*since, failures.saturating_add(1)),
+            None => (now, 1),
+        };
+        self.links.insert((node, lane), LinkState::Missing(since, failures));
+        let observation = match failures {
+            0 => Observation::Disconnected { server, link, cause },
+            _ => Observation::ConnectFailing {
+                server,
+                link,
+                cause,
+                missing: now.saturating_since(since),
+                failures,
+            },
         };
         self.tell(&observation, now);
     }
@@ -177,65 +170,32 @@ impl Observing {
                 held,
                 lease,
             } => {
-                let observation = self.loss_of(&place, reason, why, (held, lease));
-                return self.losses.push(Loss { leases, observation });
+                return self.losses.push(Loss {
+                    leases,
+                    lock: self.lock(place.kind.name(), place.name.as_str()),
+                    server: self.server(place.node),
+                    reason,
+                    cause: why,
+                    held,
+                    length: lease,
+                });
             }
         };
         self.tell(&observation, now);
     }
 
-    fn loss_of(
-        &self,
-        place: &Place,
-        reason: LostReason,
-        cause: Option<String>,
-        (held, length): (std::time::Duration, std::time::Duration),
-    ) -> Observation {
-        Observation::Lost {
-            lock: self.lock(place.kind.name(), place.name.as_str()),
-            lease: 0,
-            server: self.server(place.node),
-            reason,
-            cause,
-            held: Some(held),
-            length: Some(length),
-        }
-    }
-
     /// A holder is told of a loss. A composite lock is lost with its members, of which the session told.
     pub(super) fn lost(&mut self, id: LeaseId, lease: &Lease, why: LostReason, now: Instant) {
         let known = self.losses.iter().find(|loss| loss.leases.contains(&id));
-        let is_simple = known.is_some();
-        let observation = match known
-            .or_else(|| self.losses.last())
-            .map(|loss| loss.observation.clone())
-        {
-            Some(Observation::Lost {
-                lock,
-                server,
-                reason,
-                cause,
-                held,
-                length,
-                ..
-            }) => Observation::Lost {
-                lock: if is_simple { lock } else { self.composite(lease.name()) },
-                lease: lease.id(),
-                server,
-                reason: if is_simple { reason } else { why },
-                cause,
-                held: held.filter(|_| is_simple),
-                length: length.filter(|_| is_simple),
-            },
-            _ => Observation::Lost {
-                lock: self.composite(lease.name()),
-                lease: lease.id(),
-                server: self.settings.server().into(),
-                reason: why,
-                cause: None,
-                held: None,
-                length: None,
-            },
+        let loss = known.or_else(|| self.losses.last());
+        let observation = Observation::Lost {
+            lock: known.map_or_else(|| self.composite(lease.name()), |loss| loss.lock.clone()),
+            lease: lease.id(),
+            server: loss.map_or_else(|| self.settings.server().into(), |loss| Arc::clone(&loss.server)),
+            reason: known.map_or(why, |loss| loss.reason),
+            cause: loss.and_then(|loss| loss.cause.clone()),
+            held: known.map(|loss| loss.held),
+            length: known.map(|loss| loss.length),
         };
         self.held.remove(&id);
         self.tell(&observation, now);
@@ -309,12 +269,7 @@ impl Observing {
         self.wait_ended(ticket, WaitOutcome::Cancelled, now);
     }
 
-    fn wait_ended(
-        &mut self,
-        ticket: Ticket,
-        outcome: WaitOutcome,
-        now: Instant,
-    ) -> Option<(ObservedLock, std::time::Duration)> {
+    fn wait_ended(&mut self, ticket: Ticket, outcome: WaitOutcome, now: Instant) -> Option<(ObservedLock, Duration)> {
         let (lock, since) = self.waits.remove(&ticket)?;
         let waited = now.saturating_since(since);
         let ended = Observation::WaitEnded {

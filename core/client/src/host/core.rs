@@ -1,7 +1,6 @@
 //! One client in one process.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use leasehold_protocol::{Error, Operation};
 
@@ -11,6 +10,7 @@ use super::operation::Op;
 use crate::engine::Handle;
 use crate::port::{Checked, Command, Completion, Sink, Wake, generation_of, host_id};
 use crate::settings::Settings;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What the host's objects of one process share: the engine, and the numbers of requests.
 pub(crate) struct Core {

@@ -120,3 +120,6 @@ impl Inner {
         }
     }
 }
+
+#[cfg(all(test, feature = "schedules"))]
+mod schedules;

@@ -140,11 +140,12 @@ impl Journal {
             Observation::Lost { .. } if observation.level() == Level::Info => self.lapses.goes_on(now),
             _ => Some(0),
         };
-        let line = Line {
+        let unsaid = unsaid?;
+        // Grants of a log without them are not copied.
+        (observation.level() >= self.level).then(|| Line {
             observation: observation.clone(),
-            unsaid: unsaid?,
-        };
-        (line.level() >= self.level).then_some(line)
+            unsaid,
+        })
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use leasehold_protocol::{Error, Instant, LostReason, Operation, ReleaseOutcome, Token, shown};
@@ -10,6 +9,7 @@ use leasehold_protocol::{Error, Instant, LostReason, Operation, ReleaseOutcome, 
 use super::listeners::Listeners;
 use super::released::Released;
 use crate::process::Process;
+use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::world::World;
 
 /// One lease. All methods are local and cheap, and all but `wait_lost` are lock-free.
@@ -184,6 +184,9 @@ impl Lease {
             .is_ok()
     }
 }
+
+#[cfg(all(test, feature = "schedules"))]
+mod schedules;
 
 #[cfg(test)]
 mod tests {

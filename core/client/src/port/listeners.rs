@@ -2,8 +2,10 @@
 
 use std::mem;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
+
+use crate::sync::{Mutex, MutexGuard};
 
 /// Tasks that are to be told. Nearly nobody is: until the first comes, it takes hardly any room.
 #[derive(Default)]
@@ -91,23 +93,17 @@ impl<L> Drop for Until<'_, L> {
     }
 }
 
+#[cfg(all(test, feature = "schedules"))]
+mod schedules;
+
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-    use std::task::Wake;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
+    use super::super::counting::Counting;
     use super::*;
-
-    #[derive(Default)]
-    struct Counting(AtomicUsize);
-
-    impl Wake for Counting {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
 
     #[test]
     fn everybody_who_waits_is_told_and_nobody_who_comes_later_waits() {
@@ -122,7 +118,7 @@ mod tests {
         assert!(first.as_mut().poll(&mut context).is_pending(), "again, and listed once");
         happened.store(true, Ordering::Relaxed);
         listeners.tell();
-        assert_eq!(count.0.load(Ordering::Relaxed), 2);
+        assert_eq!(count.told(), 2);
         assert_eq!(first.poll(&mut context), Poll::Ready(7));
         assert_eq!(pin!(listeners.until(look)).poll(&mut context), Poll::Ready(7));
     }

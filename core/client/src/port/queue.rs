@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::command::Command;
+use crate::sync::{Mutex, MutexGuard};
 
 /// A queue that grew beyond this many commands is given back once it is empty.
 const ROOM: usize = 1_024;
@@ -102,21 +103,13 @@ impl Queue {
     }
 }
 
+#[cfg(all(test, feature = "schedules"))]
+mod schedules;
+
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
-
+    use super::super::counting::Counting;
     use super::*;
-
-    #[derive(Default)]
-    struct Counting(AtomicUsize);
-
-    impl Wake for Counting {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
 
     /// The numbers of the commands that are there.
     fn take(commands: &Commands, waker: &Waker, most: usize) -> Vec<u64> {
@@ -151,11 +144,11 @@ mod tests {
         let count = Arc::new(Counting::default());
         let waker = Waker::from(Arc::clone(&count));
         send(&sender, 0..1);
-        assert_eq!(count.0.load(Ordering::Relaxed), 0, "nobody waits");
+        assert_eq!(count.told(), 0, "nobody waits");
         assert_eq!(take(&commands, &waker, 9), [0]);
         assert!(take(&commands, &waker, 9).is_empty());
         send(&sender, 1..4);
-        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+        assert_eq!(count.told(), 1);
         assert_eq!(take(&commands, &waker, 9), [1, 2, 3]);
     }
 
@@ -167,8 +160,8 @@ mod tests {
             assert!(take(&commands, &Waker::from(Arc::clone(count)), 9).is_empty());
         }
         send(&sender, 0..1);
-        assert_eq!(first.0.load(Ordering::Relaxed), 0);
-        assert_eq!(second.0.load(Ordering::Relaxed), 1);
+        assert_eq!(first.told(), 0);
+        assert_eq!(second.told(), 1);
     }
 
     #[test]

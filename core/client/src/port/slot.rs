@@ -1,12 +1,13 @@
 //! Where one result goes, for a caller of its own.
 
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::task::{Poll, Waker};
 
 use leasehold_protocol::{Error, ErrorKind, Operation};
 
 use super::completion::Completion;
+use crate::sync::{Mutex, MutexGuard};
 
 /// Where one result goes, once.
 #[derive(Debug, Default)]
@@ -75,3 +76,6 @@ impl Slot {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(all(test, feature = "schedules"))]
+mod schedules;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold_protocol::Script;
+use leasehold_store::encode::{self, Protocol};
 use leasehold_store::{Reply, ServerTime, StoreError, SubscriberId};
 use tokio::sync::Notify;
 
@@ -211,7 +212,7 @@ impl Machine {
             b"UNSUBSCRIBE" => return self.listen_no_more(id, &words[1..], out),
             other => unreachable!("{} is not simulated", String::from_utf8_lossy(other)),
         };
-        resp::reply(&answer, out);
+        encode::reply(&answer, Protocol::Resp3, out);
         self.publish(id);
     }
 
@@ -303,7 +304,7 @@ impl Machine {
             let mut out = Vec::new();
             let bytes = |bytes: &[u8]| Reply::Bytes(bytes.into());
             let items = [bytes(b"message"), bytes(&delivery.channel), bytes(&delivery.payload)];
-            resp::push(&items, &mut out);
+            encode::push(&items, Protocol::Resp3, &mut out);
             listener.cable.send(out);
         }
     }
@@ -320,7 +321,7 @@ fn confirm(what: &str, channel: &[u8], count: usize, out: &mut Vec<u8>) {
         Reply::Bytes(channel.into()),
         Reply::Int(count),
     ];
-    resp::push(&items, out);
+    encode::push(&items, Protocol::Resp3, out);
 }
 
 fn error(line: &str) -> Reply {

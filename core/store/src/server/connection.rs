@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::encode::{self, Protocol};
 use super::handshake::Client;
 use super::mailbox::{Mailbox, Message};
 use super::request::Request;
@@ -13,6 +12,7 @@ use super::shared::Shared;
 use super::transaction::Transaction;
 use crate::commands::{self, Run};
 use crate::embedded::Subscriber;
+use crate::encode::{self, Protocol};
 use crate::limits::server::{CHANNEL_BYTES, CHANNEL_EXTRA, WRITE_AT};
 use crate::reply::{Reply, StoreError};
 

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use super::encode::Protocol;
 use crate::commands::unknown_subcommand;
+use crate::encode::Protocol;
 use crate::info::REDIS_VERSION;
 use crate::limits::server::NAME_BYTES;
 use crate::reply::{Reply, SHOWN_BYTES, StoreError, shown};

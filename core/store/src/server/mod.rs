@@ -6,7 +6,6 @@
 
 mod connection;
 mod connections;
-mod encode;
 mod handshake;
 mod mailbox;
 mod request;

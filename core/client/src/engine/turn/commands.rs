@@ -1,7 +1,5 @@
 //! What callers ask for, as the session is asked.
 
-use std::sync::Arc;
-
 use leasehold_protocol::{
     AcquireRequest, Context, Error, ErrorKind, Instant, LeaseId, LeaseTerms, Operation, Subject, Ticket,
 };
@@ -28,6 +26,10 @@ impl Engine {
     /// Starts an operation.
     pub(super) fn start(&mut self, request: u64, op: Checked, sink: Sink, now: Instant) {
         let operation = op.operation();
+        let kind = match &op {
+            Checked::Acquire(acquire) => Some(acquire.kind),
+            _ => None,
+        };
         let mut asked = Request {
             id: request,
             operation,
@@ -63,20 +65,18 @@ impl Engine {
             }
             Checked::Refused(error) => return self.outbox.answer(asked.sink, Err(error)),
         };
+        // Only what waits for a lock has its name.
+        if let (Some(observing), Some(name)) = (&mut self.observing, &asked.name) {
+            observing.asked(ticket, kind, name, now);
+        }
         self.requests.add(ticket, asked);
     }
 
     fn acquire(&mut self, acquire: AcquireRequest, asked: &mut Request, now: Instant) -> Ticket {
         self.note_length(acquire.lease);
-        let name = self.settings.given_name(&acquire.name);
-        asked.name = Some(Arc::clone(&name));
+        asked.name = Some(self.settings.given_name(&acquire.name));
         asked.lease = acquire.within;
-        let kind = acquire.kind;
-        let ticket = self.session.acquire(acquire, now);
-        if let Some(observing) = &mut self.observing {
-            observing.asked(ticket, Some(kind), &name, now);
-        }
-        ticket
+        self.session.acquire(acquire, now)
     }
 
     fn acquire_all(&mut self, all: Vec<AcquireRequest>, asked: &mut Request, now: Instant) -> Ticket {
@@ -84,15 +84,10 @@ impl Engine {
             .iter()
             .map(|acquire| self.settings.without_prefix(acquire.name.as_str()))
             .collect();
-        let name: Arc<str> = names.join(", ").into();
-        asked.name = Some(Arc::clone(&name));
+        asked.name = Some(names.join(", ").into());
         asked.lease = all.first().and_then(|acquire| acquire.within);
         all.iter().for_each(|acquire| self.note_length(acquire.lease));
-        let ticket = self.session.acquire_all(all, now);
-        if let Some(observing) = &mut self.observing {
-            observing.asked(ticket, None, &name, now);
-        }
-        ticket
+        self.session.acquire_all(all, now)
     }
 
     /// What is to be renewed more often than the client's lease hurries the connections.

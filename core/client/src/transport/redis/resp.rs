@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use leasehold_protocol::{CallError, Reply};
+use leasehold_protocol::{CallError, Digits, Reply};
 
 /// Something that a server sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,31 +56,13 @@ pub(super) fn bulk(out: &mut Vec<u8>, part: &[u8]) {
 
 /// One part that is a number.
 pub(super) fn bulk_number(out: &mut Vec<u8>, number: usize) {
-    let mut digits = [0; DIGITS];
-    let digits = decimal(number, &mut digits);
-    bulk(out, digits);
+    bulk(out, Digits::of(number as u64).as_bytes());
 }
 
 fn header(out: &mut Vec<u8>, kind: u8, number: usize) {
-    let mut digits = [0; DIGITS];
     out.push(kind);
-    out.extend_from_slice(decimal(number, &mut digits));
+    out.extend_from_slice(Digits::of(number as u64).as_bytes());
     out.extend_from_slice(b"\r\n");
-}
-
-/// Digits of the largest number.
-const DIGITS: usize = 20;
-
-fn decimal(mut number: usize, digits: &mut [u8; DIGITS]) -> &[u8] {
-    let mut start = DIGITS;
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return &digits[start..];
-        }
-    }
 }
 
 /// Reads the first frame of what has come, and how many bytes it has; `None` if it is

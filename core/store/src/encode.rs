@@ -1,17 +1,19 @@
-//! Replies as bytes.
+//! Replies as a server sends them: RESP.
 
 use crate::float;
 use crate::reply::Reply;
 
 /// The version of the protocol that a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
+pub enum Protocol {
+    /// RESP2.
     Resp2,
+    /// RESP3.
     Resp3,
 }
 
 /// Appends a reply.
-pub(super) fn reply(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
+pub fn reply(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
     let is_resp3 = protocol == Protocol::Resp3;
     match reply {
         Reply::Nil | Reply::NilArray if is_resp3 => out.extend_from_slice(b"_\r\n"),
@@ -51,7 +53,7 @@ pub(super) fn reply(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
 }
 
 /// Appends what comes without being asked for: a push of RESP3, an array in RESP2.
-pub(super) fn push(items: &[Reply], protocol: Protocol, out: &mut Vec<u8>) {
+pub fn push(items: &[Reply], protocol: Protocol, out: &mut Vec<u8>) {
     let kind = match protocol {
         Protocol::Resp2 => b'*',
         Protocol::Resp3 => b'>',
@@ -60,7 +62,7 @@ pub(super) fn push(items: &[Reply], protocol: Protocol, out: &mut Vec<u8>) {
 }
 
 /// Appends a published message.
-pub(super) fn message(channel: &[u8], payload: &[u8], protocol: Protocol, out: &mut Vec<u8>) {
+pub fn message(channel: &[u8], payload: &[u8], protocol: Protocol, out: &mut Vec<u8>) {
     out.push(match protocol {
         Protocol::Resp2 => b'*',
         Protocol::Resp3 => b'>',

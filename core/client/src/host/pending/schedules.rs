@@ -1,0 +1,133 @@
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use leasehold_protocol::{Error, ErrorKind, Instant, Kind};
+use loom::thread::spawn;
+
+use super::Pending;
+use crate::errors::closed;
+use crate::host::core::Core;
+use crate::host::{Acquire, LockRef, Op};
+use crate::park::park_on;
+use crate::port::{Checked, Command, Commands, Completion, Lease, Sink, Slot};
+use crate::process::Process;
+use crate::schedules::in_every_schedule;
+use crate::settings::{Options, Settings};
+use crate::world::World;
+
+/// A client without an engine, and what an engine would take its commands from.
+fn open() -> (Arc<Core>, Commands) {
+    let url = Some("memory://".into());
+    let options = Options {
+        url,
+        ..Options::default()
+    };
+    let core = Core::new(Arc::new(Settings::check(options).unwrap()), None);
+    let commands = core.engine().start_without_engine().unwrap();
+    (Arc::new(core), commands)
+}
+
+fn acquire(core: &Arc<Core>) -> Pending {
+    let lock = LockRef::One(Kind::Lock, "a".into());
+    let acquire = Acquire {
+        lock,
+        ..Acquire::default()
+    };
+    let (request, slot) = (core.next_request(), Arc::new(Slot::default()));
+    core.run(request, Op::Acquire(acquire), Sink::Slot(Arc::clone(&slot)));
+    Pending::new(Arc::clone(core), request, slot)
+}
+
+/// The next commands; sleeps until there are some.
+fn next(commands: &Commands) -> Vec<Command> {
+    let mut came = Vec::new();
+    park_on(Duration::MAX, |waker| {
+        commands.poll_many(&mut Context::from_waker(waker), &mut came, 16)
+    });
+    came
+}
+
+/// Grants what is asked for first. Says whether the caller was there to take it, and what else it said.
+fn grant(commands: &Commands) -> (bool, Vec<Command>) {
+    let mut said = next(commands);
+    let Command::Run {
+        sink: Sink::Slot(slot), ..
+    } = said.remove(0)
+    else {
+        panic!("nothing is asked for")
+    };
+    let (name, deadline) = ("a".into(), Instant::FAR_FUTURE);
+    let lease = Lease::new(7, Process::current(), name, None, deadline, World::default());
+    let was_there = slot.complete(Ok(Completion::Granted(Arc::new(lease)))).is_ok();
+    (was_there, said)
+}
+
+fn is_granted(result: Option<Result<Completion, Error>>) -> bool {
+    matches!(result, Some(Ok(Completion::Granted(_))))
+}
+
+#[test]
+fn a_thread_that_waits_has_its_result() {
+    in_every_schedule(|| {
+        let (core, commands) = open();
+        let engine = spawn(move || grant(&commands));
+        assert!(is_granted(acquire(&core).wait(Duration::MAX)));
+        assert!(engine.join().unwrap().0);
+    });
+}
+
+#[test]
+fn a_task_that_waits_has_its_result() {
+    in_every_schedule(|| {
+        let (core, commands) = open();
+        let engine = spawn(move || grant(&commands));
+        let mut pending = acquire(&core);
+        let result = park_on(Duration::MAX, |waker| {
+            Pin::new(&mut pending).poll(&mut Context::from_waker(waker))
+        });
+        assert!(is_granted(result));
+        assert!(engine.join().unwrap().0);
+    });
+}
+
+#[test]
+fn a_lock_that_is_granted_while_its_caller_gives_up_is_released_once() {
+    in_every_schedule(|| {
+        let (core, commands) = open();
+        let engine = spawn(move || (grant(&commands), commands));
+        let mut pending = acquire(&core);
+        let has_it = is_granted(pending.wait(Duration::ZERO));
+        drop(pending);
+        let ((was_there, mut said), commands) = engine.join().unwrap();
+        let _ = commands.poll_many(&mut Context::from_waker(Waker::noop()), &mut said, 16);
+        let releases = said
+            .iter()
+            .filter(|command| matches!(command, Command::Run { op: Checked::Release(lease), .. } if lease.get() == 7));
+        // What comes back to the engine is released by it.
+        let ends = usize::from(has_it) + releases.count() + usize::from(!was_there);
+        assert_eq!(ends, 1, "{said:?}");
+        let is_cancelled = said.iter().any(|command| matches!(command, Command::Cancel { .. }));
+        assert_eq!(is_cancelled, !was_there, "{said:?}");
+    });
+}
+
+#[test]
+fn after_the_engines_end_nobody_waits_for_ever() {
+    in_every_schedule(|| {
+        let (core, commands) = open();
+        let engine = Arc::clone(&core);
+        let engine = spawn(move || {
+            // In the order of `Engine::drop`.
+            engine.engine().port().end(closed());
+            commands.close();
+            while let Some(command) = commands.take_left() {
+                engine.engine().port().answer_ended(command, &closed());
+            }
+        });
+        let result = acquire(&core).wait(Duration::MAX);
+        assert_eq!(result.and_then(Result::err).unwrap().kind(), ErrorKind::Closed);
+        engine.join().unwrap();
+    });
+}

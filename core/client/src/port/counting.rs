@@ -1,0 +1,21 @@
+//! For tests: a waker that counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Wake;
+
+/// How often it was told.
+#[derive(Default)]
+pub(super) struct Counting(AtomicUsize);
+
+impl Counting {
+    pub(super) fn told(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Wake for Counting {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,77 @@
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use loom::thread::spawn;
+
+use super::Listeners;
+use crate::park::park_on;
+use crate::schedules::in_every_schedule;
+use crate::sync::atomic::{AtomicBool, Ordering};
+
+/// Something that happens once, and who is to be told.
+#[derive(Default)]
+struct Happening {
+    has_happened: AtomicBool,
+    listeners: Listeners,
+}
+
+impl Happening {
+    fn happen(&self) {
+        self.has_happened.store(true, Ordering::Release);
+        self.listeners.tell();
+    }
+
+    fn look(&self) -> Option<()> {
+        self.has_happened.load(Ordering::Acquire).then_some(())
+    }
+}
+
+/// A history of one who tells, and of one who waits, twice at once.
+fn play(wait: fn(&Happening)) {
+    in_every_schedule(move || {
+        let happening = Arc::new(Happening::default());
+        let teller = Arc::clone(&happening);
+        let teller = spawn(move || teller.happen());
+        wait(&happening);
+        teller.join().unwrap();
+        assert!(happening.listeners.lock().wakers.is_empty(), "nothing is left behind");
+    });
+}
+
+#[test]
+fn all_who_wait_are_told() {
+    play(|happening| {
+        let mut first = pin!(happening.listeners.until(|| happening.look()));
+        let mut second = pin!(happening.listeners.until(|| happening.look()));
+        let mut told = (false, false);
+        park_on(Duration::MAX, |waker| {
+            let context = &mut Context::from_waker(waker);
+            told.0 = told.0 || first.as_mut().poll(context).is_ready();
+            told.1 = told.1 || second.as_mut().poll(context).is_ready();
+            if told == (true, true) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        });
+    });
+}
+
+#[test]
+fn who_waits_is_told_though_another_gives_up() {
+    play(|happening| {
+        let mut waits = pin!(happening.listeners.until(|| happening.look()));
+        let mut gives_up = Some(Box::pin(happening.listeners.until(|| happening.look())));
+        park_on(Duration::MAX, |waker| {
+            let context = &mut Context::from_waker(waker);
+            if let Some(other) = &mut gives_up {
+                let _ = other.as_mut().poll(context);
+            }
+            let told = waits.as_mut().poll(context);
+            gives_up = None;
+            told
+        });
+    });
+}

@@ -1,0 +1,58 @@
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use loom::thread::spawn;
+
+use super::{Command, Commands, Sender, queue};
+use crate::park::park_on;
+use crate::schedules::in_every_schedule;
+
+/// Takes what is there into `came`; sleeps until there is something.
+fn take(commands: &Commands, came: &mut Vec<Command>) {
+    park_on(Duration::MAX, |waker| {
+        commands.poll_many(&mut Context::from_waker(waker), came, 16)
+    });
+}
+
+/// Whether it was taken.
+fn send(sender: &Sender, request: u64) -> bool {
+    sender.send(Command::Cancel { request }).is_none()
+}
+
+#[test]
+fn a_command_put_while_the_engine_goes_to_sleep_is_seen() {
+    in_every_schedule(|| {
+        let (sender, commands) = queue();
+        let sender = Arc::new(sender);
+        let callers = [1, 2].map(|request| {
+            let sender = Arc::clone(&sender);
+            spawn(move || send(&sender, request))
+        });
+        let mut came = Vec::new();
+        while came.len() < 2 {
+            take(&commands, &mut came);
+        }
+        for caller in callers {
+            assert!(caller.join().unwrap());
+        }
+        let mut left = Vec::new();
+        let polled = commands.poll_many(&mut Context::from_waker(Waker::noop()), &mut left, 16);
+        assert!(polled.is_pending() && left.is_empty(), "each comes once");
+    });
+}
+
+#[test]
+fn a_command_is_taken_or_left_or_comes_back_once_when_the_engine_ends() {
+    in_every_schedule(|| {
+        let (sender, commands) = queue();
+        let caller = spawn(move || !send(&sender, 1));
+        let mut came = Vec::new();
+        let polled = commands.poll_many(&mut Context::from_waker(Waker::noop()), &mut came, 16);
+        commands.close();
+        let was_left = commands.take_left().is_some();
+        let places = [polled.is_ready(), was_left, caller.join().unwrap()];
+        assert_eq!(places.into_iter().filter(|is_there| *is_there).count(), 1, "{places:?}");
+        assert!(commands.take_left().is_none(), "nothing comes after its end");
+    });
+}

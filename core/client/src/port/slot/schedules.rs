@@ -1,0 +1,58 @@
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use loom::thread::{JoinHandle, spawn};
+
+use super::{Completion, Slot};
+use crate::park::park_on;
+use crate::schedules::in_every_schedule;
+
+/// A thread that puts a result in. It says whether somebody was there to take it.
+fn complete(slot: &Arc<Slot>, with: Completion) -> JoinHandle<bool> {
+    let slot = Arc::clone(slot);
+    spawn(move || slot.complete(Ok(with)).is_ok())
+}
+
+#[test]
+fn who_sleeps_is_woken_and_has_the_result_once() {
+    in_every_schedule(|| {
+        let slot = Arc::new(Slot::default());
+        let engine = complete(&slot, Completion::Extended);
+        // One waits that was another task's before.
+        let mut came = slot.poll(Waker::noop());
+        if came.is_pending() {
+            came = park_on(Duration::MAX, |waker| slot.poll(waker)).map_or(Poll::Pending, Poll::Ready);
+        }
+        assert!(matches!(came, Poll::Ready(Ok(Completion::Extended))));
+        assert!(matches!(slot.poll(Waker::noop()), Poll::Ready(Err(_))), "once");
+        assert!(engine.join().unwrap());
+    });
+}
+
+#[test]
+fn a_result_is_taken_or_comes_back_once_when_its_caller_gives_up() {
+    in_every_schedule(|| {
+        let slot = Arc::new(Slot::default());
+        let engine = complete(&slot, Completion::Extended);
+        let was_taken = slot.poll(Waker::noop()).is_ready();
+        let came_to_who_gave_up = slot.abandon().is_some();
+        let came_back = !engine.join().unwrap();
+        let places = [was_taken, came_to_who_gave_up, came_back];
+        assert_eq!(places.into_iter().filter(|is_there| *is_there).count(), 1, "{places:?}");
+    });
+}
+
+#[test]
+fn of_two_results_one_is_given_and_the_other_comes_back() {
+    in_every_schedule(|| {
+        let slot = Arc::new(Slot::default());
+        let [first, second] = [true, false].map(|which| complete(&slot, Completion::Forced(which)));
+        let given = park_on(Duration::MAX, |waker| slot.poll(waker));
+        let Some(Ok(Completion::Forced(is_first))) = given else {
+            panic!("{given:?} was not put in")
+        };
+        assert_eq!(first.join().unwrap(), is_first);
+        assert_eq!(second.join().unwrap(), !is_first);
+    });
+}
