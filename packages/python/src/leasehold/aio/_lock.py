@@ -16,7 +16,7 @@ from leasehold._shown import shown
 from leasehold.aio._connection import Connection
 from leasehold.aio._lease import Lease, acquire
 from leasehold.aio._mailbox import Request
-from leasehold.errors import Holder, LeaseholdError, LockTimeoutError
+from leasehold.errors import Holder, LockTimeoutError
 
 
 class BaseLock(NamedLock[Connection[Lease], Lease]):
@@ -41,8 +41,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
             return self._refuse_to_release()
         connection, address = self._connection, self._settings.address
         submit = connection.native.submit_release_innermost
-        request = connection.mailbox.post("release", submit, [], address, owner.number, [])
-        return self._released(request, owner, self.lease)
+        return self._released(connection.mailbox.post("release", submit, [], address, owner.number, []), owner)
 
     @property
     def lease(self) -> Lease | None:
@@ -74,16 +73,8 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
     async def _refuse_to_release(self) -> ReleaseOutcome:
         raise self._not_owner("no task is running here; use lease.release()")
 
-    async def _released(self, request: Request, owner: TaskOwner, last: Lease | None) -> ReleaseOutcome:
-        try:
-            released: Released = await self._connection.mailbox.result(request)
-        except LeaseholdError:
-            raise
-        except BaseException:
-            # It goes on, and nobody hears which lease that was.
-            if last is not None:
-                self._connection.forget(last)
-            raise
+    async def _released(self, request: Request, owner: TaskOwner) -> ReleaseOutcome:
+        released: Released = await self._connection.mailbox.result(request)
         number, outcome, lost = released
         self._connection.forget_number(number, self._settings.key, owner.number)
         if lost is not None:
