@@ -75,8 +75,8 @@ pub unsafe extern "C" fn leasehold_release_innermost(
     // SAFETY: the caller keeps the promise above.
     let lock = unsafe { text(lock, length) };
     start(client, |client| {
-        let (lock, ended) = (lock?.into(), Vec::new());
-        Some(client.start(tag, Op::ReleaseInnermost { lock, context, ended }))
+        let lock = lock?.into();
+        Some(client.start(tag, Op::ReleaseInnermost { lock, context }))
     })
 }
 

@@ -164,34 +164,28 @@ impl Client {
         drop(self.host.start(Op::Release { lease }));
     }
 
-    /// Appends to `begun`, so that after an interrupt it is known whether it is under way.
     fn release_innermost<'py>(
         &self,
         py: Python<'py>,
-        begun: &Bound<'_, PyList>,
         lock: String,
         context: u64,
-        ended: Vec<u64>,
         interruptible: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        begun.append(true)?;
-        self.blocking(py, innermost(lock, context, ended), interruptible)
+        self.blocking(
+            py,
+            Op::ReleaseInnermost {
+                lock: lock.into(),
+                context,
+            },
+            interruptible,
+        )
     }
 
-    fn submit_release_innermost(
-        &self,
-        begun: &Bound<'_, PyList>,
-        lock: String,
-        context: u64,
-        ended: Vec<u64>,
-    ) -> PyResult<u64> {
-        begun.append(true)?;
-        Ok(self.host.submit(innermost(lock, context, ended)))
-    }
-
-    /// The same without waiting for the answer, which nobody gets.
-    fn release_innermost_later(&self, lock: String, context: u64, ended: Vec<u64>) {
-        drop(self.host.start(innermost(lock, context, ended)));
+    fn submit_release_innermost(&self, lock: String, context: u64) -> u64 {
+        self.host.submit(Op::ReleaseInnermost {
+            lock: lock.into(),
+            context,
+        })
     }
 
     #[pyo3(signature = (lease, by_ms, interruptible))]
@@ -253,14 +247,6 @@ impl Client {
     fn blocking<'py>(&self, py: Python<'py>, op: Op, interruptible: bool) -> PyResult<Bound<'py, PyAny>> {
         let done: Completion = wait(py, &self.host, op, interruptible)?;
         convert::completion(py, done)
-    }
-}
-
-fn innermost(lock: String, context: u64, ended: Vec<u64>) -> Op {
-    Op::ReleaseInnermost {
-        lock: lock.into(),
-        context,
-        ended,
     }
 }
 

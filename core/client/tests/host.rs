@@ -113,33 +113,7 @@ fn innermost(context: u64) -> Op {
     Op::ReleaseInnermost {
         lock: named("a"),
         context,
-        ended: Vec::new(),
     }
-}
-
-#[test]
-fn what_those_left_who_are_over_is_given_back_by_whoever_names_them() {
-    let mut client = Client::connect("memory://");
-    let outer = client.lock(once(Some(1)));
-    let inner = client.lock(once(Some(1)));
-    let by = |ended: &[u64]| Op::ReleaseInnermost {
-        lock: named("a"),
-        context: 2,
-        ended: ended.to_vec(),
-    };
-    let refused = client.run(by(&[3])).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::NotOwner, "{refused}");
-    for expected in [inner.id(), outer.id()] {
-        let Ok(Completion::Released(released)) = client.run(by(&[3, 1])) else {
-            panic!("it was held");
-        };
-        assert_eq!(released.lease, expected);
-    }
-    let own = client.lock(once(Some(2)));
-    let Ok(Completion::Released(released)) = client.run(by(&[1])) else {
-        panic!("it was held");
-    };
-    assert_eq!(released.lease, own.id());
 }
 
 #[test]
@@ -501,7 +475,6 @@ fn several_locks_are_entered_again_as_a_whole() {
         .run(Op::ReleaseInnermost {
             lock: several(),
             context: 1,
-            ended: Vec::new(),
         })
         .unwrap();
     assert!(!inner.is_valid());
@@ -516,7 +489,6 @@ fn a_part_of_a_whole_is_given_back_with_the_whole_alone() {
     let refused = client.run(Op::ReleaseInnermost {
         lock: part(),
         context: 1,
-        ended: Vec::new(),
     });
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotOwner);
     assert!(matches!(

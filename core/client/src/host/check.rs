@@ -25,9 +25,8 @@ impl Check<'_> {
         Ok(match op {
             Op::Acquire(acquire) => self.check_acquire(acquire)?,
             Op::Release { lease } => Checked::Release(self.check_lease(lease, Operation::Release)?),
-            Op::ReleaseInnermost { lock, context, ended } => {
-                let ended = ended.into_iter().map(Context::from_u64).collect();
-                Checked::ReleaseInnermost(self.check_lock(lock)?, Context::from_u64(context), ended)
+            Op::ReleaseInnermost { lock, context } => {
+                Checked::ReleaseInnermost(self.check_lock(lock)?, Context::from_u64(context))
             }
             Op::Extend { lease, by_ms } => Checked::Extend(
                 self.check_lease(lease, Operation::Extend)?,

@@ -45,9 +45,6 @@ pub enum Op {
         lock: LockRef,
         /// Who holds it.
         context: u64,
-        /// Those that are over, and whose leases this one may give back if it has none itself:
-        /// the first that has one.
-        ended: Vec<u64>,
     },
     /// Make a lease last longer from now. Completes with `Extended`; fails with `LockLost` for one
     /// that was lost, as long as anybody has its [`Lease`](crate::host::Lease), and with `NotOwner`

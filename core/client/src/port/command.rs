@@ -32,7 +32,7 @@ pub(crate) enum Checked {
     Acquire(AcquireRequest),
     AcquireAll(Vec<AcquireRequest>),
     Release(LeaseId),
-    ReleaseInnermost(Subject, Context, Vec<Context>),
+    ReleaseInnermost(Subject, Context),
     Extend(LeaseId, Option<LeaseDuration>),
     Inspect(Kind, LockName),
     ForceRelease(Kind, LockName),

@@ -39,12 +39,8 @@ class ConnectionBase(ABC, Generic[L]):
         self.holds.discard(lease._native.id, lease._key, lease.context)
         self.watched.discard(lease._native.id)
 
-    def forget_number(self, number: int, key: str, owner: int) -> None:
-        """The lease of this number, which the core chose, was given back. Most likely it is one that `owner` took
-        of this lock."""
-        if self.holds.discard(number, key, owner):
-            self.watched.discard(number)
-            return
+    def forget_number(self, number: int) -> None:
+        """The lease of this number, which the core chose, was given back."""
         for lease in self.holds.all():
             if lease.id == number:
                 self.forget(lease)

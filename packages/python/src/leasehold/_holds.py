@@ -71,18 +71,15 @@ class Holds(Generic[L]):
             self._let_go()
         return sweeps
 
-    def discard(self, number: int, key: str, owner: int | None) -> bool:
-        """Forgets a lease by its number, and says whether it was known. Twice is harmless."""
+    def discard(self, number: int, key: str, owner: int | None) -> None:
+        """Forgets a lease by its number. Twice is harmless."""
         with self._mutex:
-            is_known = self._left.pop(number, None) is not None
+            self._left.pop(number, None)
             leases = self._leases.get(owner, {}).get(key)
             if leases is not None:
-                others = [lease for lease in leases if lease._native.id != number]
-                is_known |= len(others) < len(leases)
-                self._keep(owner, key, others)
+                self._keep(owner, key, [lease for lease in leases if lease._native.id != number])
         if self._ended:
             self._let_go()
-        return is_known
 
     def innermost(self, key: str, owner: int) -> L | None:
         """What the owner took last of this lock."""
@@ -148,7 +145,7 @@ class Holds(Generic[L]):
     def _known(self, owner: int | None, key: str) -> list[L]:
         """The leases of an owner and a lock that the core knows."""
         leases = self._leases.get(owner, {}).get(key, [])
-        known = [lease for lease in leases if not (lease._native.is_forgotten or lease._native.is_released)]
+        known = [lease for lease in leases if not lease._native.is_forgotten]
         if len(known) < len(leases):
             self._keep(owner, key, known)
         return known

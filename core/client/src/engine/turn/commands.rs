@@ -41,10 +41,7 @@ impl Engine {
             Checked::Acquire(acquire) => self.acquire(acquire, &mut asked, now),
             Checked::AcquireAll(all) => self.acquire_all(all, &mut asked, now),
             Checked::Release(lease) => self.release(lease, &mut asked, now),
-            Checked::ReleaseInnermost(lock, context, ended) => {
-                let holder = self.holder_among(&lock, context, ended);
-                self.release_innermost(&lock, holder, &mut asked, now)
-            }
+            Checked::ReleaseInnermost(lock, context) => self.release_innermost(&lock, context, &mut asked, now),
             Checked::Extend(lease, by) => {
                 asked.lease = Some(lease);
                 self.session.extend(lease, by, now)
@@ -109,13 +106,6 @@ impl Engine {
             self.mark_released(lease);
         }
         self.session.release_innermost(lock, context, now)
-    }
-
-    /// Who of these holds the lock: the caller, or else the first of those whose leases it may give back.
-    fn holder_among(&self, lock: &Subject, caller: Context, ended: Vec<Context>) -> Context {
-        let mut all = std::iter::once(caller).chain(ended);
-        let holder = all.find(|context| self.session.innermost(lock, *context).is_some());
-        holder.unwrap_or(caller)
     }
 
     fn held(&self, lock: &Subject, context: Context) -> Completion {

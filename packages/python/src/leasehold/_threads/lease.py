@@ -139,17 +139,11 @@ def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller
 def held_by(connection: Connection[Lease], key: str, caller: Caller) -> Lease | None:
     """What the caller took last of a lock. What an ended task of its thread has left held
     counts too: in a notebook each cell is a task."""
-    callers = [caller.number, *ended_beside(connection, caller)]
-    held = (connection.holds.innermost(key, number) for number in callers)
-    return next((lease for lease in held if lease is not None), None)
-
-
-def ended_beside(connection: Connection[Lease], caller: Caller) -> list[int]:
-    """The tasks and greenlets of its thread that have ended and left something held, the last first."""
-    if not (caller.takes_turns or connection.had_turns):
-        return []
-    left = [lease._owner.number for lease in held_beside(connection, caller) if lease._owner.is_over()]
-    return list(dict.fromkeys(reversed(left)))
+    lease = connection.holds.innermost(key, caller.number)
+    if lease is not None or not (caller.takes_turns or connection.had_turns):
+        return lease
+    left = [lease for lease in held_beside(connection, caller) if lease._key == key and lease._owner.is_over()]
+    return connection.holds.innermost(key, left[-1]._owner.number) if left else None
 
 
 def held_beside(connection: Connection[Lease], caller: Caller) -> list[Lease]:

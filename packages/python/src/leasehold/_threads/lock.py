@@ -11,8 +11,8 @@ from leasehold._lock import NamedLock, ReadWriteLockBase, holder_of
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
 from leasehold._shown import shown
 from leasehold._threads.connection import Connection
-from leasehold._threads.lease import Lease, acquire, ended_beside, held_by
-from leasehold.errors import Holder, LeaseholdError, LockTimeoutError
+from leasehold._threads.lease import Lease, acquire, held_by
+from leasehold.errors import Holder, LockTimeoutError
 
 
 class BaseLock(NamedLock[Connection[Lease], Lease]):
@@ -37,21 +37,16 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         """
         caller = this_caller()
         connection, settings = self._connection, self._settings
-        native = connection.native
-        what = settings.address, caller.number, ended_beside(connection, caller)
-        begun: list[bool] = []
-        try:
+        lease = held_by(connection, settings.key, caller)
+        if lease is not None:
+            _, outcome, lost = lease._release()
+        else:
+            # The core knows what is held under another name of the same lock.
+            native = connection.native
             number, outcome, lost = connection.ask(
-                native.release_innermost, native.submit_release_innermost, begun, *what
+                native.release_innermost, native.submit_release_innermost, settings.address, caller.number
             )
-        except LeaseholdError:
-            raise
-        except BaseException:
-            # It may have struck before the release had begun.
-            if not begun:
-                native.release_innermost_later(*what)
-            raise
-        connection.forget_number(number, settings.key, caller.number)
+            connection.forget_number(number)
         if lost is not None:
             raise _native.lost_error(settings.name, lost)
         return outcome

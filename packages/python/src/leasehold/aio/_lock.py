@@ -37,11 +37,10 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         lapsed. See `Lease.release`.
         """
         owner = this_task()
-        if owner is None:
-            return self._refuse_to_release()
-        connection, address = self._connection, self._settings.address
-        submit = connection.native.submit_release_innermost
-        return self._released(connection.mailbox.post("release", submit, [], address, owner.number, []), owner)
+        lease = None if owner is None else self._connection.holds.innermost(self._settings.key, owner.number)
+        if lease is None:
+            return self._release_unknown(owner)
+        return self._released(lease, lease._post_release())
 
     @property
     def lease(self) -> Lease | None:
@@ -70,13 +69,21 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         if not body_raised:
             raise self._not_owner("another task entered this scope; leave it there")
 
-    async def _refuse_to_release(self) -> ReleaseOutcome:
-        raise self._not_owner("no task is running here; use lease.release()")
+    async def _released(self, lease: Lease, request: Request) -> ReleaseOutcome:
+        return self._outcome(await lease._released(request))
 
-    async def _released(self, request: Request, owner: TaskOwner) -> ReleaseOutcome:
-        released: Released = await self._connection.mailbox.result(request)
-        number, outcome, lost = released
-        self._connection.forget_number(number, self._settings.key, owner.number)
+    async def _release_unknown(self, owner: TaskOwner | None) -> ReleaseOutcome:
+        """Of what the core may know of, if it is held under another name of the same lock."""
+        if owner is None:
+            raise self._not_owner("no task is running here; use lease.release()")
+        connection = self._connection
+        submit = connection.native.submit_release_innermost
+        released: Released = await connection.mailbox.outcome("release", submit, self._settings.address, owner.number)
+        connection.forget_number(released[0])
+        return self._outcome(released)
+
+    def _outcome(self, released: Released) -> ReleaseOutcome:
+        _, outcome, lost = released
         if lost is not None:
             raise _native.lost_error(self.name, lost)
         return outcome
