@@ -160,5 +160,6 @@ def dependencies(folder: Path) -> Iterator[tuple[str, int]]:
     for table in tables:
         for kind in ("dependencies", "build-dependencies"):
             for name, wanted in table.get(kind, {}).items():
-                line = next(number for number, text in enumerate(lines, 1) if re.match(rf"{re.escape(name)}\b", text))
+                is_it = re.compile(rf'(\[[\w.-]*dependencies\.)?"?{re.escape(name)}"?[\].\s=]')
+                line = next((number for number, text in enumerate(lines, 1) if is_it.match(text)), 1)
                 yield (wanted.get("package", name) if isinstance(wanted, dict) else name), line

@@ -159,14 +159,27 @@ impl Error {
     #[must_use]
     pub fn lost(operation: Operation, reason: Option<LostReason>) -> Self {
         let error = Self::new(ErrorKind::LockLost, operation, "the lease was lost").with_reason(reason);
-        let error = match reason {
-            Some(reason) => error.with_cause(reason.cause()),
-            None => error,
+        let error = match (operation, reason) {
+            // A release that finds no record is told the same reason as one that comes after the deadline.
+            (Operation::Release, Some(LostReason::Expired)) => {
+                error.with_cause("its deadline passed without a confirmed renewal, or its record was gone before that")
+            }
+            (_, Some(reason)) => error.with_cause(reason.cause()),
+            (_, None) => error,
         };
         error.with_advice(match operation {
             Operation::Release => "check what was done meanwhile, or let the resource refuse old tokens",
             _ => "release it and acquire the lock again",
         })
+    }
+
+    /// The same of a lease that was fixed, or whose client was closed: nobody need release it.
+    #[must_use]
+    pub fn lost_and_forgotten(operation: Operation, reason: LostReason) -> Self {
+        Self::new(ErrorKind::LockLost, operation, "the lease was lost")
+            .with_reason(Some(reason))
+            .with_cause(reason.cause())
+            .with_advice("acquire the lock again")
     }
 
     /// The same error, saying what caused it, and what to do about that.

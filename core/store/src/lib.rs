@@ -25,6 +25,7 @@ mod counts;
 mod data;
 mod dispatch;
 mod embedded;
+#[doc(hidden)]
 pub mod encode;
 mod float;
 mod glob;

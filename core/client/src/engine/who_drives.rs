@@ -123,7 +123,8 @@ impl WhoDrives {
             return Role::Waits;
         }
         // One who came since this thread entered, and does not drive, may have called the engine's
-        // thread before it is sent away here, and would wait with nobody to drive.
+        // thread before it is sent away here, and would wait with nobody to drive. A swap, as it is
+        // also to read what that thread wrote: a store would not.
         self.by_callers.swap(true, Ordering::SeqCst);
         if self.callers.load(Ordering::SeqCst) > 1 {
             self.needs_engine();

@@ -75,9 +75,7 @@ class LockLostError(LeaseholdError, RuntimeError):
         cause: str | None = None,
         reason: str | None = None,
     ) -> None:
-        super().__init__(
-            message, lock_name=lock_name, operation=operation, node=node, retryable=retryable, cause=cause
-        )
+        super().__init__(message, lock_name=lock_name, operation=operation, node=node, retryable=retryable, cause=cause)
         self.reason = reason
         """Why: `expired`, `removed`, `stolen`, `max_hold` or `closed`, if it is known; by a
         release that was the first to notice, `expired` or `stolen`."""
@@ -97,9 +95,7 @@ class LockTimeoutError(LeaseholdError, TimeoutError):
         cause: str | None = None,
         holder: Holder | None = None,
     ) -> None:
-        super().__init__(
-            message, lock_name=lock_name, operation=operation, node=node, retryable=retryable, cause=cause
-        )
+        super().__init__(message, lock_name=lock_name, operation=operation, node=node, retryable=retryable, cause=cause)
         self.holder = holder
         """Who held the lock at the server's last answer, if that is known."""
 

@@ -103,3 +103,18 @@ fn a_lane_that_closes_while_a_caller_takes_over_leaves_no_engine_standing_by() {
         assert!(!who.by_callers.load(Ordering::SeqCst));
     });
 }
+
+#[test]
+fn the_engines_thread_stands_by_for_nobody_when_a_lane_closed_just_before() {
+    in_every_schedule(|| {
+        let who = before_a_take_over();
+        // It takes the engine over and leaves, and nobody calls again.
+        let caller = Arc::clone(&who);
+        let caller = spawn(move || call(&caller));
+        who.allow_callers(false, None, now);
+        if caller.join().unwrap() == Role::TakesOver {
+            who.stand_by(now);
+        }
+        assert!(!who.by_callers.load(Ordering::SeqCst));
+    });
+}

@@ -3,11 +3,10 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use leasehold_protocol::{Error, ErrorKind, Instant, Kind};
+use leasehold_protocol::{Error, ErrorKind, Instant, Kind, Operation};
 use loom::thread::spawn;
 
 use super::Pending;
-use crate::errors::closed;
 use crate::host::core::Core;
 use crate::host::{Acquire, LockRef, Op};
 use crate::park::park_on;
@@ -119,15 +118,16 @@ fn after_the_engines_end_nobody_waits_for_ever() {
         let (core, commands) = open();
         let engine = Arc::clone(&core);
         let engine = spawn(move || {
-            // In the order of `Engine::drop`.
-            engine.engine().port().end(closed());
+            // In the order of `Engine::drop`; by an error that nothing else gives.
+            let failed = || Error::new(ErrorKind::Misconfigured, Operation::Acquire, "it failed");
+            engine.engine().port().end(failed());
             commands.close();
             while let Some(command) = commands.take_left() {
-                engine.engine().port().answer_ended(command, &closed());
+                engine.engine().port().answer_ended(command, &failed());
             }
         });
         let result = acquire(&core).wait(Duration::MAX);
-        assert_eq!(result.and_then(Result::err).unwrap().kind(), ErrorKind::Closed);
+        assert_eq!(result.and_then(Result::err).unwrap().kind(), ErrorKind::Misconfigured);
         engine.join().unwrap();
     });
 }

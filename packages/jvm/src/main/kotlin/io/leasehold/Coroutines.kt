@@ -27,7 +27,7 @@ import kotlin.time.Duration
  *
  * Coroutines have no identity that could re-enter: two of them exclude each other, also on one thread. A call inside a
  * [block] that holds the same name must re-enter with [within]; without it, it fails at once, as it would wait for
- * itself.
+ * itself. Only a read inside a read is another reader's: it is granted, but waits while a writer is ahead of it.
  *
  * If the lock is lost, [block] is cancelled and [LockLostException] is thrown, unless [block] threw something else:
  * that comes out then, with the other among its suppressed exceptions. Cancelling the caller while it waits leaves nothing behind.
