@@ -1,5 +1,7 @@
 //! What a server answers, and what it means.
 
+use crate::cause::Cause;
+
 /// A reply as the transport read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -24,7 +26,7 @@ pub enum CallError {
         message: String,
     },
     /// The connection closed, or the call could not be sent; the cause in words.
-    Disconnected(String),
+    Disconnected(Cause),
 }
 
 impl CallError {

@@ -25,13 +25,23 @@ pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> Cause {
 pub(crate) fn cause_of(failure: &CallError) -> Cause {
     match failure {
         CallError::Server { code, message } => refused(code, message),
-        CallError::Disconnected(cause) => cut(cause).with_advice("try again"),
+        CallError::Disconnected(cause) => cut_off(cause),
+    }
+}
+
+/// The same, and what to do: what the cause says, or to try again.
+pub(crate) fn cut_off(cause: &Cause) -> Cause {
+    let cause = cut(cause);
+    match cause.advice() {
+        Some(_) => cause,
+        None => cause.with_advice("try again"),
     }
 }
 
 /// The connection closed for this cause while a call was under way.
-pub(crate) fn cut(cause: &str) -> Cause {
-    Cause::new(format!("the connection closed before the answer came ({cause})"))
+pub(crate) fn cut(cause: &Cause) -> Cause {
+    let cause = cause.clone();
+    cause.reworded(|text| format!("the connection closed before the answer came ({text})"))
 }
 
 /// A server's error, and what to do if it may pass.

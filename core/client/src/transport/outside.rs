@@ -231,7 +231,7 @@ fn is_of(item: &Transmit, lane: Lane) -> bool {
 }
 
 fn disconnected(call: CallId, cause: &str) -> Seen {
-    Seen::Reply(call, Err(CallError::Disconnected(cause.to_owned())))
+    Seen::Reply(call, Err(CallError::Disconnected(cause.into())))
 }
 
 fn lock(node: &Mutex<Node>) -> MutexGuard<'_, Node> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use leasehold_protocol::{Call, CallError, CallId, Instant, Lane};
+use leasehold_protocol::{Call, CallError, CallId, Cause, Instant, Lane};
 
 use super::connect::{Boxed, Connector, Purpose};
 use super::failure::Failure;
@@ -214,19 +214,19 @@ impl LaneLink {
             seen.push(Seen::Closed(NODE, self.lane, failure.cause().clone()));
         }
         for call in self.in_flight.take() {
-            seen.push(disconnected(&call, failure.cause().text()));
+            seen.push(disconnected(&call, failure.cause().clone()));
         }
     }
 
     /// Answers what has waited too long for a connection.
     fn drop_overdue(&mut self, now: Instant, failure: Option<&Failure>, seen: &mut Vec<Seen>) {
-        let cause = failure.map_or("not connected", |failure| failure.cause().text());
+        let cause = || failure.map_or_else(|| "not connected".into(), |failure| failure.cause().clone());
         while let Some(front) = self.waiting.front()
             && front.since != Instant::ZERO
             && now >= front.since + self.patience
             && let Some(waiting) = self.waiting.pop_front()
         {
-            seen.push(disconnected(&waiting.call, cause));
+            seen.push(disconnected(&waiting.call, cause()));
         }
     }
 
@@ -272,6 +272,6 @@ fn poll_open(
     demotion
 }
 
-fn disconnected(call: &Call, cause: &str) -> Seen {
-    Seen::Reply(call.id, Err(CallError::Disconnected(cause.to_owned())))
+fn disconnected(call: &Call, cause: Cause) -> Seen {
+    Seen::Reply(call.id, Err(CallError::Disconnected(cause)))
 }

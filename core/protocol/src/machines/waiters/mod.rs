@@ -34,7 +34,7 @@ use crate::io::Io;
 use crate::step::Step;
 use crate::timers::Timer;
 use crate::transitions;
-use crate::wording::cut;
+use crate::wording::cut_off;
 
 pub(crate) use self::input::{Answered, Input, Wanted};
 pub(crate) use self::table::Waiters;
@@ -216,7 +216,7 @@ impl Waiters {
     /// Who waits here is not told who held a lock by the word of a server that is gone: it may have been
     /// demoted, and the next connection may lead to another.
     fn forget_answers(&mut self, node: NodeId, cause: &Cause, now: Instant) {
-        let cause = cut(cause.text()).with_advice("try again");
+        let cause = cut_off(cause);
         for queue in self.queues_mut() {
             if queue.node() == node && queue.last_holder().is_some() {
                 queue.note_failure(cause.clone(), now);
