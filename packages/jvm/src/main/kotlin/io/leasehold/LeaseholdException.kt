@@ -32,15 +32,36 @@ public sealed class LeaseholdException(
 
 /** The client was closed. */
 public class ClosedException internal constructor(failure: Failure) :
-    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, failure.cause)
+    LeaseholdException(
+        failure.message,
+        failure.lock,
+        failure.operation,
+        failure.node,
+        failure.isRetryable,
+        failure.cause,
+    )
 
 /** The object was made before the process was forked. A JVM does not fork, so this is here for completeness. */
 public class ForkedException internal constructor(failure: Failure) :
-    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, failure.cause)
+    LeaseholdException(
+        failure.message,
+        failure.lock,
+        failure.operation,
+        failure.node,
+        failure.isRetryable,
+        failure.cause,
+    )
 
 /** An argument is out of its range. Nothing was sent. */
 public class InvalidArgumentException internal constructor(failure: Failure) :
-    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, failure.cause)
+    LeaseholdException(
+        failure.message,
+        failure.lock,
+        failure.operation,
+        failure.node,
+        failure.isRetryable,
+        failure.cause,
+    )
 
 /**
  * The lease ended before its holder was done with it.
@@ -51,7 +72,15 @@ public class InvalidArgumentException internal constructor(failure: Failure) :
 public class LockLostException internal constructor(
     failure: Failure,
     cause: Throwable? = null,
-) : LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, failure.cause, cause) {
+) : LeaseholdException(
+        failure.message,
+        failure.lock,
+        failure.operation,
+        failure.node,
+        failure.isRetryable,
+        failure.cause,
+        cause,
+    ) {
     public val reason: LostReason? = failure.reason
 }
 
@@ -66,21 +95,49 @@ internal fun lostException(name: String, reason: LostReason, cause: Throwable? =
  */
 public class LockTimeoutException internal constructor(
     failure: Failure,
-) : LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, failure.cause) {
+) : LeaseholdException(
+        failure.message,
+        failure.lock,
+        failure.operation,
+        failure.node,
+        failure.isRetryable,
+        failure.cause,
+    ) {
     public val holder: Holder? = failure.holder
 }
 
 /** The server is set up in a way the lock cannot work with, or a key of another type is in the lock's place. */
 public class MisconfiguredException internal constructor(failure: Failure) :
-    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, failure.cause)
+    LeaseholdException(
+        failure.message,
+        failure.lock,
+        failure.operation,
+        failure.node,
+        failure.isRetryable,
+        failure.cause,
+    )
 
 /** The caller does not hold the lock that it wants to release or extend. */
 public class NotOwnerException internal constructor(failure: Failure) :
-    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, failure.cause)
+    LeaseholdException(
+        failure.message,
+        failure.lock,
+        failure.operation,
+        failure.node,
+        failure.isRetryable,
+        failure.cause,
+    )
 
 /** The server did not answer in time, could not be reached, or cannot serve for now. */
 public class UnavailableException internal constructor(failure: Failure) :
-    LeaseholdException(failure.message, failure.lock, failure.operation, failure.node, failure.isRetryable, failure.cause)
+    LeaseholdException(
+        failure.message,
+        failure.lock,
+        failure.operation,
+        failure.node,
+        failure.isRetryable,
+        failure.cause,
+    )
 
 /**
  * Who holds a lock.
