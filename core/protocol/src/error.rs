@@ -158,28 +158,32 @@ impl Error {
     /// What `operation` gets that relied on a lease which was lost, for this reason if it is known.
     #[must_use]
     pub fn lost(operation: Operation, reason: Option<LostReason>) -> Self {
-        let error = Self::new(ErrorKind::LockLost, operation, "the lease was lost").with_reason(reason);
-        let error = match (operation, reason) {
+        let cause = match (operation, reason) {
             // A release that finds no record is told the same reason as one that comes after the deadline.
             (Operation::Release, Some(LostReason::Expired)) => {
-                error.with_cause("its deadline passed without a confirmed renewal, or its record was gone before that")
+                Some("its deadline passed without a confirmed renewal, or its record was gone before that")
             }
-            (_, Some(reason)) => error.with_cause(reason.cause()),
-            (_, None) => error,
+            (_, reason) => reason.map(LostReason::cause),
         };
-        error.with_advice(match operation {
+        let advice = match operation {
             Operation::Release => "check what was done meanwhile, or let the resource refuse old tokens",
             _ => "release it and acquire the lock again",
-        })
+        };
+        Self::lost_by(operation, reason, cause).with_advice(advice)
     }
 
     /// The same of a lease that was fixed, or whose client was closed: nobody need release it.
     #[must_use]
     pub fn lost_and_forgotten(operation: Operation, reason: LostReason) -> Self {
-        Self::new(ErrorKind::LockLost, operation, "the lease was lost")
-            .with_reason(Some(reason))
-            .with_cause(reason.cause())
-            .with_advice("acquire the lock again")
+        Self::lost_by(operation, Some(reason), Some(reason.cause())).with_advice("acquire the lock again")
+    }
+
+    fn lost_by(operation: Operation, reason: Option<LostReason>, cause: Option<&str>) -> Self {
+        let error = Self::new(ErrorKind::LockLost, operation, "the lease was lost").with_reason(reason);
+        match cause {
+            Some(cause) => error.with_cause(cause),
+            None => error,
+        }
     }
 
     /// The same error, saying what caused it, and what to do about that.

@@ -83,19 +83,12 @@ fn the_engines_thread_comes_back_when_a_lane_closes_under_a_caller() {
     });
 }
 
-#[test]
-fn a_lane_that_closes_while_a_caller_takes_over_leaves_no_engine_standing_by() {
-    in_every_schedule(|| {
+/// What a caller does while a lane closes; the engine's thread stands by if it was taken over.
+fn play_a_lane_that_closes(calls: fn(&WhoDrives) -> Role) {
+    in_every_schedule(move || {
         let who = before_a_take_over();
         let caller = Arc::clone(&who);
-        let caller = spawn(move || {
-            let role = call(&caller);
-            // It calls again, and waits for long.
-            if role != Role::Waits && caller.enter() {
-                caller.elect(now);
-            }
-            role
-        });
+        let caller = spawn(move || calls(&caller));
         who.allow_callers(false, None, now);
         if caller.join().unwrap() == Role::TakesOver {
             who.stand_by(now);
@@ -105,16 +98,19 @@ fn a_lane_that_closes_while_a_caller_takes_over_leaves_no_engine_standing_by() {
 }
 
 #[test]
-fn the_engines_thread_stands_by_for_nobody_when_a_lane_closed_just_before() {
-    in_every_schedule(|| {
-        let who = before_a_take_over();
-        // It takes the engine over and leaves, and nobody calls again.
-        let caller = Arc::clone(&who);
-        let caller = spawn(move || call(&caller));
-        who.allow_callers(false, None, now);
-        if caller.join().unwrap() == Role::TakesOver {
-            who.stand_by(now);
+fn a_lane_that_closes_while_a_caller_takes_over_leaves_no_engine_standing_by() {
+    play_a_lane_that_closes(|who| {
+        let role = call(who);
+        // It calls again, and waits for long.
+        if role != Role::Waits && who.enter() {
+            who.elect(now);
         }
-        assert!(!who.by_callers.load(Ordering::SeqCst));
+        role
     });
+}
+
+#[test]
+fn the_engines_thread_stands_by_for_nobody_when_a_lane_closed_just_before() {
+    // It takes the engine over and leaves, and nobody calls again.
+    play_a_lane_that_closes(call);
 }

@@ -216,9 +216,7 @@ impl Hold {
             lock: self.lock,
             keys: self.keys,
             owner: self.owner,
-            unresolved: self
-                .unresolved
-                .map_or_else(Unresolved::default, |unresolved| *unresolved),
+            unresolved: self.unresolved.map(|unresolved| *unresolved).unwrap_or_default(),
         }
     }
 }
