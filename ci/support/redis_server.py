@@ -26,9 +26,10 @@ class RedisProcess:
 
 
 @functools.cache
-def server_program() -> str:
-    """Which server these tests run on: ci/support/server says, by `LEASEHOLD_TEST_SERVER`."""
-    return subprocess.check_output([str(Path(__file__).with_name("server"))], text=True).strip()
+def server_program(name: str | None = None) -> str:
+    """The server that ci/support/server has by this name, or by `LEASEHOLD_TEST_SERVER`."""
+    command = [str(Path(__file__).with_name("server")), *([name] if name else [])]
+    return subprocess.check_output(command, text=True).strip()
 
 
 def free_port() -> int:

@@ -1,0 +1,140 @@
+"""Starts servers for tests or to try things by hand, and stops them when it ends: `./ci/just servers RIG`."""
+
+import argparse
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import FrameType
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from certificates import Certificates  # noqa: E402
+from cluster import cluster  # noqa: E402
+from processes import NotStartedError, Servers  # noqa: E402
+from rig import Rig  # noqa: E402
+from sentinel import sentinel  # noqa: E402
+from standalone import redlock, standalone  # noqa: E402
+
+from redis_server import server_program  # noqa: E402  (found by the line above)
+
+RIGS = {
+    "standalone": (standalone, "one server"),
+    "sentinel": (sentinel, "a primary, two replicas and three sentinels"),
+    "cluster": (cluster, "three primaries with a replica each"),
+    "tls": (standalone, "one server that speaks TLS only"),
+    "tls-cluster": (cluster, "a cluster that speaks TLS only"),
+    "redlock": (redlock, "five servers that know nothing of each other"),
+}
+WITH_TLS = ("tls", "tls-cluster")
+# As ci/support/server names them.
+PROGRAMS = {"6.2": "6.2", "7.0": "system", "8.2": "8.2", "valkey": "valkey"}
+# What ends the command, and how often it looks at what sends no signal.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LOOK = 0.5
+
+
+class EndedError(Exception):
+    """Somebody asked for the end."""
+
+
+def main() -> int:
+    options = parse()
+    for number in ENDING:
+        signal.signal(number, end)
+    try:
+        serve(options)
+    except EndedError:
+        return 0
+    except NotStartedError as error:
+        print(f"servers: {error}", file=sys.stderr)
+    except subprocess.CalledProcessError as error:
+        print(f"servers: {error}\n{error.stderr or ''}".rstrip(), file=sys.stderr)
+    return 1
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="./ci/just servers",
+        description=__doc__,
+        epilog="\n".join(f"  {name:<12} {what}" for name, (_, what) in RIGS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("rig", choices=RIGS)
+    parser.add_argument(
+        "--server",
+        choices=PROGRAMS,
+        default=chosen_server(),
+        help="7.0 is the system's redis-server (default: the one that LEASEHOLD_TEST_SERVER names, or 7.0)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one line of JSON instead of text")
+    parser.add_argument("--until-stdin-closes", action="store_true", help="stop when stdin ends, too")
+    parser.add_argument("--until-parent-ends", action="store_true", help="stop when the parent process ends, too")
+    options = parser.parse_args()
+    if options.rig in WITH_TLS and options.server != "7.0":
+        parser.error(f"{options.rig} needs --server 7.0: the program of {options.server} is built without TLS")
+    return options
+
+
+def chosen_server() -> str:
+    chosen = os.environ.get("LEASEHOLD_TEST_SERVER", "system")
+    return {program: name for name, program in PROGRAMS.items()}.get(chosen, chosen)
+
+
+def serve(options: argparse.Namespace) -> None:
+    """Returns by `EndedError` only, when all servers are stopped and their folder is gone."""
+    parent = os.getppid()
+    build, _ = RIGS[options.rig]
+    program = server_program(PROGRAMS[options.server])
+    with tempfile.TemporaryDirectory(prefix="leasehold-servers-") as name:
+        folder = Path(name)
+        certificates = Certificates.make(folder / "certificates") if options.rig in WITH_TLS else None
+        with Servers(program, folder, certificates) as servers:
+            try:
+                rig = build(servers)
+                print(as_json(options, rig, servers) if options.json else as_text(options, rig, servers), flush=True)
+                wait(servers, options.until_stdin_closes, parent if options.until_parent_ends else None)
+            finally:
+                # A second Ctrl-C must not leave half of them behind.
+                for number in ENDING:
+                    signal.signal(number, signal.SIG_IGN)
+
+
+def as_json(options: argparse.Namespace, rig: Rig, servers: Servers) -> str:
+    told = {"rig": options.rig, "server": options.server, "urls": rig.urls, "nodes": rig.nodes()}
+    return json.dumps({**told, "ca": str(servers.certificates.authority) if servers.certificates else None})
+
+
+def as_text(options: argparse.Namespace, rig: Rig, servers: Servers) -> str:
+    lines = [*rig.urls, ""]
+    lines += [f"  {node['role']:<9} {node['host']}:{node['port']}  pid {node['pid']}" for node in rig.nodes()]
+    if servers.certificates:
+        lines.append(f"CA file: {servers.certificates.authority}")
+    lines.append(f"Data and logs: {servers.folder}")
+    lines.append("To stop: " + ("close stdin, or Ctrl-C" if options.until_stdin_closes else "Ctrl-C"))
+    return "\n".join(lines)
+
+
+def wait(servers: Servers, until_stdin_closes: bool, parent: int | None) -> None:
+    """Until it is asked to end. A server that dies now is the business of whoever killed it."""
+    watched = [sys.stdin.fileno()] if until_stdin_closes else []
+    while parent is None or os.getppid() == parent:
+        readable, _, _ = select.select(watched, [], [], LOOK)
+        if readable and not os.read(watched[0], 65_536):
+            raise EndedError
+        for server in servers.running:
+            # One that was killed is a zombie until it is asked for.
+            server.process.poll()
+    raise EndedError
+
+
+def end(number: int, frame: FrameType | None) -> None:
+    raise EndedError
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""Certificates for one rig, by ci/support/certificates.sh."""
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+SCRIPT = Path(__file__).resolve().parents[1] / "support" / "certificates.sh"
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """A folder with an authority, and with a certificate of its that holds for 127.0.0.1 and localhost."""
+
+    folder: Path
+
+    @classmethod
+    def make(cls, folder: Path) -> "Certificates":
+        folder.mkdir()
+        subprocess.run([str(SCRIPT), str(folder)], check=True, capture_output=True, text=True)
+        return cls(folder)
+
+    @property
+    def authority(self) -> Path:
+        return self.folder / "ca.pem"
+
+    def listen(self, port: int) -> list[str]:
+        """The options of a server that speaks TLS on this port and nothing else, and asks for no certificate."""
+        files = {"cert-file": "server.pem", "key-file": "server.key", "ca-cert-file": "ca.pem"}
+        options = ["--port", "0", "--tls-port", str(port), "--tls-auth-clients", "no"]
+        for option, name in files.items():
+            options += [f"--tls-{option}", str(self.folder / name)]
+        return options

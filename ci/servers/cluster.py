@@ -1,0 +1,90 @@
+"""A cluster of three primaries with one replica each."""
+
+from collections.abc import Callable
+
+from ports import free_ports
+from processes import HOST, Server, Servers
+from rig import Rig, follows, url
+
+SHARDS = 3
+SLOTS = 16_384
+
+
+def cluster(servers: Servers) -> Rig:
+    nodes = [servers.start(port, *_options(servers)) for port in free_ports(2 * SHARDS)]
+    servers.wait_until_all_answer()
+    primaries, replicas = nodes[:SHARDS], nodes[SHARDS:]
+    for number, primary in enumerate(primaries):
+        primary.ask("CLUSTER ADDSLOTS", *range(SLOTS * number // SHARDS, SLOTS * (number + 1) // SHARDS))
+    for epoch, node in enumerate(nodes, 1):
+        # Two nodes of one epoch would argue about it while they meet.
+        node.ask("CLUSTER SET-CONFIG-EPOCH", epoch)
+    servers.wait_until(lambda: _all_met(nodes), "the meeting of all nodes")
+    for primary, replica in zip(primaries, replicas, strict=True):
+        servers.wait_until(_replicates(replica, primary), f"the replication of {primary.address}")
+    servers.wait_until(lambda: _is_formed(nodes), "cluster_state:ok at all nodes with linked replicas")
+    return _rig(servers, nodes)
+
+
+def _options(servers: Servers) -> list[str]:
+    options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0"]
+    if servers.certificates:
+        options += ["--tls-cluster", "yes", "--tls-replication", "yes"]
+    return options
+
+
+def _all_met(nodes: list[Server]) -> bool:
+    """Whether each node knows all others. Those that do not are introduced again: a meeting that takes longer than
+    the timeout of nodes is forgotten."""
+    met = True
+    for node in nodes:
+        known = _known_to(node)
+        for other in nodes:
+            if str(other.port) not in known:
+                node.ask("CLUSTER MEET", HOST, other.port)
+                met = False
+    return met
+
+
+def _known_to(node: Server) -> set[str]:
+    """The ports of the nodes that this one knows and is connected to, itself among them."""
+    return {
+        address.rsplit(":", 1)[1]
+        for address, told in node.ask("CLUSTER NODES").items()
+        if told["connected"] and not UNSETTLED & set(told["flags"].split(","))
+    }
+
+
+def _replicates(replica: Server, primary: Server) -> Callable[[], bool]:
+    """Refused, and so asked again, while the replica does not know that primary."""
+    return lambda: bool(replica.ask("CLUSTER REPLICATE", str(primary.ask("CLUSTER MYID"))))
+
+
+def _is_formed(nodes: list[Server]) -> bool:
+    """Whether all nodes agree on a cluster that serves every slot. Which of them are the primaries is not asked: on
+    a machine that is busy enough a replica may have taken over already."""
+    return all(_agrees(node, len(nodes)) for node in nodes) and len(_replicas(nodes)) == SHARDS
+
+
+def _agrees(node: Server, count: int) -> bool:
+    told = node.ask("CLUSTER INFO")
+    flags = [one["flags"].split(",") for one in node.ask("CLUSTER NODES").values()]
+    return (
+        told["cluster_state"] == "ok"
+        and int(told["cluster_slots_ok"]) == SLOTS
+        and len(_known_to(node)) == count
+        and sum("slave" in one for one in flags) == count - SHARDS
+    )
+
+
+def _replicas(nodes: list[Server]) -> list[Server]:
+    return [node for node in nodes if follows(node)]
+
+
+def _rig(servers: Servers, nodes: list[Server]) -> Rig:
+    replicas = [node for node in nodes if node.store.info("replication")["role"] == "slave"]
+    primaries = [node for node in nodes if node not in replicas]
+    return Rig([url(servers, primaries, "+cluster")], primaries, replicas)
+
+
+UNSETTLED = {"handshake", "fail", "fail?", "noaddr"}

@@ -1,0 +1,153 @@
+"""The server processes of a rig: started together, watched while they start, stopped together."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import redis
+from certificates import Certificates
+
+HOST = "127.0.0.1"
+LOG_LINES = 15
+
+
+class NotStartedError(Exception):
+    """A rig did not come up. Its text is for whoever started it."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """One server process, and a connection to it."""
+
+    port: int
+    log: Path
+    process: "subprocess.Popen[bytes]"
+    store: "redis.Redis"
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    def ask(self, *command: str | int) -> Any:
+        return self.store.execute_command(*command)
+
+
+@dataclass
+class Servers:
+    """Starts servers of one program, each with a folder of its own; stops all of them when its context closes."""
+
+    program: str
+    folder: Path
+    certificates: Certificates | None = None
+    running: list[Server] = field(default_factory=list)
+
+    def start(self, port: int, *options: str) -> Server:
+        """Starts a server that saves nothing. It need not answer yet: see `wait_until`."""
+        listen = self.certificates.listen(port) if self.certificates else ["--port", str(port)]
+        return self._start(port, [*listen, "--save", "", "--appendonly", "no", *options])
+
+    def start_sentinel(self, port: int, *lines: str) -> Server:
+        """Starts a sentinel, which wants a file of settings that it may write to."""
+        settings = self._folder(port) / "sentinel.conf"
+        settings.write_text("\n".join([f"port {port}", *lines, ""]))
+        return self._start(port, ["--sentinel"], settings)
+
+    def wait_until(self, condition: Callable[[], bool], what: str, within: float = 60) -> None:
+        """Returns when the condition holds. A server that cannot answer yet does not fulfil it; one that died ends
+        the wait with its log."""
+        deadline = time.monotonic() + within
+        while True:
+            reason = "not yet"
+            try:
+                if condition():
+                    return
+            except redis.RedisError as error:
+                reason = str(error)
+            for server in self.running:
+                if server.process.poll() is not None:
+                    raise NotStartedError(died(server))
+            if time.monotonic() > deadline:
+                raise NotStartedError(f"waited {within:.0f} s, but {what} did not happen: {reason}")
+            time.sleep(0.05)
+
+    def wait_until_all_answer(self) -> None:
+        for server in self.running:
+            self.wait_until(server.store.ping, f"an answer of the server on port {server.port}")
+
+    def stop(self) -> None:
+        for server in self.running:
+            # Unlike SIGTERM this also ends a server that is stopped.
+            server.process.kill()
+        for server in self.running:
+            server.process.wait()
+            server.store.close()
+
+    def _start(self, port: int, options: Sequence[str], settings: Path | None = None) -> Server:
+        folder = self._folder(port)
+        log = folder / "log"
+        command = [self.program, *([str(settings)] if settings else []), "--bind", HOST, "--dir", str(folder), *options]
+        with log.open("wb") as written:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=written,
+                stderr=subprocess.STDOUT,
+                # Of their own, so that Ctrl-C in a terminal reaches the command only.
+                process_group=0,
+                preexec_fn=ends_with_this_process(),  # noqa: PLW1509
+            )
+        server = Server(port, log, process, self._connection(port))
+        self.running.append(server)
+        return server
+
+    def _connection(self, port: int) -> "redis.Redis":
+        secure = {"ssl": True, "ssl_ca_certs": str(self.certificates.authority)} if self.certificates else {}
+        return redis.Redis(host=HOST, port=port, decode_responses=True, socket_timeout=10, **secure)
+
+    def _folder(self, port: int) -> Path:
+        folder = self.folder / str(port)
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def died(server: Server) -> str:
+    lines = server.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+    text = "\n".join(f"  {line}" for line in lines)
+    return f"the server on port {server.port} ended with status {server.process.returncode}. Its log ends with:\n{text}"
+
+
+def ends_with_this_process() -> Callable[[], None] | None:
+    """What a child does first, so that the kernel kills it when we are killed. Only Linux can do that."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl
+    parent = os.getpid()
+
+    def bind() -> None:
+        with contextlib.suppress(AttributeError):
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        # We may have been killed before that.
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return bind
+
+
+PR_SET_PDEATHSIG = 1

@@ -1,0 +1,42 @@
+"""What a rig tells of itself once it is ready."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from processes import HOST, Server, Servers
+
+PRIMARY, REPLICA, SENTINEL = "primary", "replica", "sentinel"
+
+
+@dataclass(frozen=True)
+class Rig:
+    """Its URLs, and its servers by their role."""
+
+    urls: list[str]
+    primaries: list[Server]
+    replicas: list[Server] = field(default_factory=list)
+    sentinels: list[Server] = field(default_factory=list)
+
+    def nodes(self) -> list[dict[str, str | int]]:
+        roles = [(PRIMARY, self.primaries), (REPLICA, self.replicas), (SENTINEL, self.sentinels)]
+        return [
+            {"role": role, "host": HOST, "port": server.port, "pid": server.process.pid}
+            for role, servers in roles
+            for server in servers
+        ]
+
+
+def authority(servers: Servers) -> Path | None:
+    return servers.certificates.authority if servers.certificates else None
+
+
+def url(servers: Servers, hosts: list[Server], kind: str = "", path: str = "") -> str:
+    """`redis://h`, `rediss+cluster://h1,h2`, `redis+sentinel://h1,h2/name`."""
+    scheme = "rediss" if servers.certificates else "redis"
+    return f"{scheme}{kind}://{','.join(server.address for server in hosts)}{path}"
+
+
+def follows(replica: Server) -> bool:
+    """Whether a replica is linked to its primary and has its data."""
+    told = replica.store.info("replication")
+    return bool(told["role"] == "slave" and told["master_link_status"] == "up")
