@@ -1,6 +1,8 @@
 """A cluster of three primaries with one replica each."""
 
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ports import free_ports
 from processes import HOST, Server, Servers
@@ -8,6 +10,8 @@ from rig import Rig, follows, url
 
 SHARDS = 3
 SLOTS = 16_384
+# Seconds; longer than an introduction may take.
+ROUND = 3.0
 
 
 def cluster(servers: Servers) -> Rig:
@@ -19,7 +23,7 @@ def cluster(servers: Servers) -> Rig:
     for epoch, node in enumerate(nodes, 1):
         # Two nodes of one epoch would argue about it while they meet.
         node.ask("CLUSTER SET-CONFIG-EPOCH", epoch)
-    servers.wait_until(lambda: _all_met(nodes), "the meeting of all nodes")
+    servers.wait_until(Meeting(nodes).is_over, "the meeting of all nodes")
     for primary, replica in zip(primaries, replicas, strict=True):
         servers.wait_until(_replicates(replica, primary), f"the replication of {primary.address}")
     servers.wait_until(lambda: _is_formed(nodes), "cluster_state:ok at all nodes with linked replicas")
@@ -33,26 +37,42 @@ def _options(servers: Servers) -> list[str]:
     return options
 
 
-def _all_met(nodes: list[Server]) -> bool:
-    """Whether each node knows all others. Those that do not are introduced again: a meeting that takes longer than
-    the timeout of nodes is forgotten."""
-    met = True
-    for node in nodes:
-        known = _known_to(node)
-        for other in nodes:
-            if str(other.port) not in known:
+@dataclass
+class Meeting:
+    """Introduces nodes to one another until each knows all others.
+
+    The first node meets the others, and gossip does the rest. What was forgotten, because an introduction took longer
+    than the timeout of nodes, is made up for now and then, by whoever lacks a node. Not more often: Valkey drops its
+    link to a node that introduces itself again."""
+
+    nodes: list[Server]
+    next_round: float = 0
+
+    def is_over(self) -> bool:
+        if time.monotonic() >= self.next_round:
+            for node in self.nodes if self.next_round else self.nodes[:1]:
+                self._introduce(node)
+            self.next_round = time.monotonic() + ROUND
+        return all(len(_settled(node)) == len(self.nodes) for node in self.nodes)
+
+    def _introduce(self, node: Server) -> None:
+        listed = {_port(address) for address in node.ask("CLUSTER NODES")}
+        for other in self.nodes:
+            if other is not node and other.port not in listed:
                 node.ask("CLUSTER MEET", HOST, other.port)
-                met = False
-    return met
 
 
-def _known_to(node: Server) -> set[str]:
+def _settled(node: Server) -> set[int]:
     """The ports of the nodes that this one knows and is connected to, itself among them."""
     return {
-        address.rsplit(":", 1)[1]
+        _port(address)
         for address, told in node.ask("CLUSTER NODES").items()
         if told["connected"] and not UNSETTLED & set(told["flags"].split(","))
     }
+
+
+def _port(address: str) -> int:
+    return int(address.rsplit(":", 1)[1])
 
 
 def _replicates(replica: Server, primary: Server) -> Callable[[], bool]:
@@ -72,7 +92,7 @@ def _agrees(node: Server, count: int) -> bool:
     return (
         told["cluster_state"] == "ok"
         and int(told["cluster_slots_ok"]) == SLOTS
-        and len(_known_to(node)) == count
+        and len(_settled(node)) == count
         and sum("slave" in one for one in flags) == count - SHARDS
     )
 
