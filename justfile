@@ -39,9 +39,14 @@ demo-fencing: (install "python-build") build-cli build-python
 demo-log: (install "python-build redis-server") build-python
     {{ python }} examples/failover/run.py
 
+# Starts servers until Ctrl-C: `servers standalone|sentinel|cluster|tls|tls-cluster|redlock`, with `--server 6.2|7.0|8.2|valkey`, `--json`
+[group('main')]
+servers *ARGS: (install "python-test")
+    @exec {{ python }} ci/servers --until-parent-ends "$@"
+
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint test-install build test-core test-servers test-wasm test-python test-node test-jvm test-api test-shipped test-cross test-interop test-demo test-timing
+test: lint test-install build test-core test-servers test-rigs test-wasm test-python test-node test-jvm test-api test-shipped test-cross test-interop test-demo test-timing
 
 # What the demo and the tests need
 [group('build')]
@@ -101,6 +106,11 @@ test-servers *options: (install "redis-server servers")
     for server in ${LEASEHOLD_TEST_SERVER:-$(ci/support/server --list | grep -vx system)}; do \
       LEASEHOLD_TEST_SERVER=$server LEASEHOLD_BEHAVIOUR=redis cargo test --locked --package leasehold --tests "$@" || exit 1; \
     done
+
+# The rigs of `servers`: each starts, is usable, and leaves nothing behind
+[group('test')]
+test-rigs *options: (install "python-test redis-server servers openssl")
+    cd ci/servers && {{ python }} -m pytest "$@"
 
 # What takes long: a million lock names in turn and 100,000 leases that lapse, and nothing grows
 [group('test')]
@@ -230,6 +240,7 @@ lint-python: (install "python-lint python-test python-demo") build-python
     cd ci/bare && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/dependencies && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/quiet && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
+    cd ci/servers && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
     cd ci/structure && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/cross && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
     cd ci/interop && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support

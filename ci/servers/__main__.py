@@ -13,14 +13,13 @@ from types import FrameType
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from certificates import Certificates  # noqa: E402
-from cluster import cluster  # noqa: E402
-from processes import NotStartedError, Servers  # noqa: E402
-from rig import Rig  # noqa: E402
-from sentinel import sentinel  # noqa: E402
-from standalone import redlock, standalone  # noqa: E402
-
-from redis_server import server_program  # noqa: E402  (found by the line above)
+from certificates import Certificates
+from cluster import cluster
+from processes import NotStartedError, Servers
+from redis_server import server_program
+from rig import Rig
+from sentinel import sentinel
+from standalone import redlock, standalone
 
 RIGS = {
     "standalone": (standalone, "one server"),
@@ -75,6 +74,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--until-stdin-closes", action="store_true", help="stop when stdin ends, too")
     parser.add_argument("--until-parent-ends", action="store_true", help="stop when the parent process ends, too")
     options = parser.parse_args()
+    if options.server not in PROGRAMS:
+        parser.error(f"LEASEHOLD_TEST_SERVER is {options.server}, which is no server: choose one by --server")
     if options.rig in WITH_TLS and options.server != "7.0":
         parser.error(f"{options.rig} needs --server 7.0: the program of {options.server} is built without TLS")
     return options

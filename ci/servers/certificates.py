@@ -4,7 +4,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-SCRIPT = Path(__file__).resolve().parents[1] / "support" / "certificates.sh"
+CI = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,8 @@ class Certificates:
     @classmethod
     def make(cls, folder: Path) -> "Certificates":
         folder.mkdir()
-        subprocess.run([str(SCRIPT), str(folder)], check=True, capture_output=True, text=True)
+        for script, argument in (CI / "install", "openssl"), (CI / "support" / "certificates.sh", str(folder)):
+            subprocess.run([str(script), argument], check=True, capture_output=True, text=True)
         return cls(folder)
 
     @property

@@ -1,6 +1,5 @@
 """The server processes of a rig: started together, watched while they start, stopped together."""
 
-import contextlib
 import ctypes
 import os
 import signal
@@ -14,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import redis
+
 from certificates import Certificates
 
 HOST = "127.0.0.1"
@@ -38,7 +38,7 @@ class Server:
         return f"{HOST}:{self.port}"
 
     def ask(self, *command: str | int) -> Any:
-        return self.store.execute_command(*command)
+        return self.store.execute_command(*command)  # type: ignore[no-untyped-call]
 
 
 @dataclass
@@ -103,15 +103,22 @@ class Servers:
                 stderr=subprocess.STDOUT,
                 # Of their own, so that Ctrl-C in a terminal reaches the command only.
                 process_group=0,
-                preexec_fn=ends_with_this_process(),  # noqa: PLW1509
+                preexec_fn=ends_with_this_process(),
             )
         server = Server(port, log, process, self._connection(port))
         self.running.append(server)
         return server
 
     def _connection(self, port: int) -> "redis.Redis":
-        secure = {"ssl": True, "ssl_ca_certs": str(self.certificates.authority)} if self.certificates else {}
-        return redis.Redis(host=HOST, port=port, decode_responses=True, socket_timeout=10, **secure)
+        authority = str(self.certificates.authority) if self.certificates else None
+        return redis.Redis(
+            host=HOST,
+            port=port,
+            decode_responses=True,
+            socket_timeout=10,
+            ssl=authority is not None,
+            ssl_ca_certs=authority,
+        )
 
     def _folder(self, port: int) -> Path:
         folder = self.folder / str(port)
@@ -141,8 +148,7 @@ def ends_with_this_process() -> Callable[[], None] | None:
     parent = os.getpid()
 
     def bind() -> None:
-        with contextlib.suppress(AttributeError):
-            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         # We may have been killed before that.
         if os.getppid() != parent:
             os._exit(1)

@@ -1,7 +1,6 @@
 """What a rig tells of itself once it is ready."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from processes import HOST, Server, Servers
 
@@ -24,10 +23,6 @@ class Rig:
             for role, servers in roles
             for server in servers
         ]
-
-
-def authority(servers: Servers) -> Path | None:
-    return servers.certificates.authority if servers.certificates else None
 
 
 def url(servers: Servers, hosts: list[Server], kind: str = "", path: str = "") -> str:

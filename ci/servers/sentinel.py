@@ -33,10 +33,9 @@ def _settings(primary: Server) -> list[str]:
 
 def _sees_all(sentinel: Server) -> bool:
     """Whether a sentinel could do a failover now."""
-    store = sentinel.store
-    primary = store.sentinel_master(NAME)
-    replicas = store.sentinel_slaves(NAME)
-    others = store.sentinel_sentinels(NAME)
+    primary = sentinel.ask("SENTINEL MASTER", NAME)
+    replicas = sentinel.ask("SENTINEL SLAVES", NAME)
+    others = sentinel.ask("SENTINEL SENTINELS", NAME)
     return (
         primary["flags"] == "master"
         and [one["flags"] for one in replicas] == ["slave"] * REPLICAS

@@ -17,8 +17,8 @@ import redis
 
 HERE = Path(__file__).resolve().parent
 COMMAND = [sys.executable, str(HERE)]
-# A key of each shard, by its slot: 2022, 7365 and 13471.
-KEYS = ["b", "hello", "a"]
+# A key of each shard: their slots are 15495, 3300 and 7365.
+KEYS = ["a", "b", "c"]
 
 
 @dataclass
@@ -48,7 +48,8 @@ def running(rig: str, server: str = "7.0") -> Iterator[Running]:
     """The rig, which is asked to end at the end by what closes its stdin, and has to leave nothing."""
     command = [*COMMAND, rig, "--server", server, "--json", "--until-stdin-closes"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin and process.stdout
+        assert process.stdin
+        assert process.stdout
         try:
             line = process.stdout.readline()
             assert line, f"{rig} on {server} did not start"
