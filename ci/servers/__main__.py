@@ -9,13 +9,12 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from types import FrameType
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from certificates import Certificates
 from cluster import cluster
-from processes import NotStartedError, Servers
+from processes import EndedError, NotStartedError, Servers
 from redis_server import server_program
 from rig import Rig
 from sentinel import sentinel
@@ -32,21 +31,16 @@ RIGS = {
 WITH_TLS = ("tls", "tls-cluster")
 # As ci/support/server names them.
 PROGRAMS = {"6.2": "6.2", "7.0": "system", "8.2": "8.2", "valkey": "valkey"}
-# What ends the command, and how often it looks at what sends no signal.
+# What ends the command, and how often it looks whether something does.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOOK = 0.5
 
 
-class EndedError(Exception):
-    """Somebody asked for the end."""
-
-
 def main() -> int:
     options = parse()
-    for number in ENDING:
-        signal.signal(number, end)
     try:
-        serve(options)
+        # Before there is anything to stop, a signal just ends it.
+        serve(options, server_program(PROGRAMS[options.server]))
     except EndedError:
         return 0
     except NotStartedError as error:
@@ -86,23 +80,20 @@ def chosen_server() -> str:
     return {program: name for name, program in PROGRAMS.items()}.get(chosen, chosen)
 
 
-def serve(options: argparse.Namespace) -> None:
+def serve(options: argparse.Namespace, program: str) -> None:
     """Returns by `EndedError` only, when all servers are stopped and their folder is gone."""
     parent = os.getppid()
     build, _ = RIGS[options.rig]
-    program = server_program(PROGRAMS[options.server])
+    asked: list[int] = []
+    for number in ENDING:
+        signal.signal(number, lambda number, _: asked.append(number))
     with tempfile.TemporaryDirectory(prefix="leasehold-servers-") as name:
         folder = Path(name)
         certificates = Certificates.make(folder / "certificates") if options.rig in WITH_TLS else None
-        with Servers(program, folder, certificates) as servers:
-            try:
-                rig = build(servers)
-                print(as_json(options, rig, servers) if options.json else as_text(options, rig, servers), flush=True)
-                wait(servers, options.until_stdin_closes, parent if options.until_parent_ends else None)
-            finally:
-                # A second Ctrl-C must not leave half of them behind.
-                for number in ENDING:
-                    signal.signal(number, signal.SIG_IGN)
+        with Servers(program, folder, certificates, lambda: bool(asked)) as servers:
+            rig = build(servers)
+            print(as_json(options, rig, servers) if options.json else as_text(options, rig, servers), flush=True)
+            wait(servers, options.until_stdin_closes, parent if options.until_parent_ends else None)
 
 
 def as_json(options: argparse.Namespace, rig: Rig, servers: Servers) -> str:
@@ -123,17 +114,13 @@ def as_text(options: argparse.Namespace, rig: Rig, servers: Servers) -> str:
 def wait(servers: Servers, until_stdin_closes: bool, parent: int | None) -> None:
     """Until it is asked to end. A server that dies now is the business of whoever killed it."""
     watched = [sys.stdin.fileno()] if until_stdin_closes else []
-    while parent is None or os.getppid() == parent:
+    while not servers.is_ended() and (parent is None or os.getppid() == parent):
         readable, _, _ = select.select(watched, [], [], LOOK)
         if readable and not os.read(watched[0], 65_536):
             raise EndedError
         for server in servers.running:
             # One that was killed is a zombie until it is asked for.
             server.process.poll()
-    raise EndedError
-
-
-def end(number: int, frame: FrameType | None) -> None:
     raise EndedError
 
 

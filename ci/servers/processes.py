@@ -20,6 +20,10 @@ HOST = "127.0.0.1"
 LOG_LINES = 15
 
 
+class EndedError(Exception):
+    """Somebody asked for the end."""
+
+
 class NotStartedError(Exception):
     """A rig did not come up. Its text is for whoever started it."""
 
@@ -48,6 +52,8 @@ class Servers:
     program: str
     folder: Path
     certificates: Certificates | None = None
+    # Whether somebody asked for the end, which is done between two steps and never within one.
+    is_ended: Callable[[], bool] = lambda: False
     running: list[Server] = field(default_factory=list)
 
     def start(self, port: int, *options: str) -> Server:
@@ -67,6 +73,8 @@ class Servers:
         deadline = time.monotonic() + within
         while True:
             reason = "not yet"
+            if self.is_ended():
+                raise EndedError
             try:
                 if condition():
                     return
