@@ -25,6 +25,11 @@ pub(crate) struct Target {
 pub(crate) enum Scheme {
     /// `redis://`, and `rediss://` with TLS.
     Tcp { host: String, port: u16, tls: Option<Tls> },
+    /// `redis+cluster://`, and `rediss+cluster://` with TLS: some of the cluster's nodes.
+    Cluster {
+        nodes: Vec<(String, u16)>,
+        tls: Option<Tls>,
+    },
     /// `redis+unix://` or `unix://`.
     Unix { path: PathBuf },
     /// `memory://`, or `memory://name` for one that the process shares.
@@ -33,7 +38,7 @@ pub(crate) enum Scheme {
 
 const DEFAULT_PORT: u16 = 6379;
 const FORMS: &str =
-    "give redis://[user:password@]host[:port][/db], rediss://…, redis+unix:///path, memory:// or memory://name";
+    "give redis://[user:password@]host[:port][/db], rediss://…, redis+cluster://host,host, redis+unix:///path, memory:// or memory://name";
 
 impl Target {
     /// Reads a URL.
@@ -48,7 +53,7 @@ impl Target {
         }
         let scheme = scheme.to_ascii_lowercase();
         if let Some(option) = files.first()
-            && scheme != "rediss"
+            && !matches!(scheme.as_str(), "rediss" | "rediss+cluster")
         {
             return Err(invalid(&format!(
                 "{option} is given but the URL is not rediss://; use one with the other"
@@ -59,7 +64,9 @@ impl Target {
             "rediss" => Self::tcp(rest, Some(Tls::load(files)?)),
             "redis+unix" | "unix" => Self::unix(rest),
             "memory" => Self::memory(rest),
-            "redis+sentinel" | "rediss+sentinel" | "redis+cluster" | "rediss+cluster" => Err(misconfigured(&format!(
+            "redis+cluster" => Self::cluster(rest, None),
+            "rediss+cluster" => Self::cluster(rest, Some(Tls::load(files)?)),
+            "redis+sentinel" | "rediss+sentinel" => Err(misconfigured(&format!(
                 "{scheme}:// comes with a later version; connect to one primary by redis:// for now"
             ))),
             // It may be anything, also a password that was pasted in the wrong place.
@@ -85,6 +92,48 @@ impl Target {
             password,
             database: database.unwrap_or(0),
         })
+    }
+
+    fn cluster(rest: &str, tls: Option<Tls>) -> Result<Self, Error> {
+        let (rest, query) = split_off(rest, '?');
+        let (authority, path) = split_off(rest, '/');
+        let (username, password, addresses) = credentials(authority)?;
+        let mut nodes = Vec::new();
+        for address in addresses.split(',') {
+            let node = host_and_port(address)?;
+            if !nodes.contains(&node) {
+                nodes.push(node);
+            }
+        }
+        if query.is_some_and(|query| !query.is_empty()) {
+            return Err(invalid("the URL of a cluster has a ?part; leave it out"));
+        }
+        if path.is_some_and(|path| !matches!(path, "" | "0")) {
+            return Err(invalid("a cluster has no database but 0; leave out what follows the /"));
+        }
+        Ok(Self {
+            scheme: Scheme::Cluster { nodes, tls },
+            username,
+            password,
+            database: 0,
+        })
+    }
+
+    /// One node of a cluster, to be got into as this one is.
+    #[cfg(feature = "native")]
+    pub(crate) fn node(&self, host: &str, port: u16) -> Self {
+        let tls = match &self.scheme {
+            Scheme::Cluster { tls, .. } | Scheme::Tcp { tls, .. } => tls.clone(),
+            Scheme::Unix { .. } | Scheme::Memory { .. } => None,
+        };
+        Self {
+            scheme: Scheme::Tcp {
+                host: host.to_owned(),
+                port,
+                tls,
+            },
+            ..self.clone()
+        }
     }
 
     fn unix(rest: &str) -> Result<Self, Error> {
@@ -141,8 +190,11 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.scheme {
-            Scheme::Tcp { host, port, .. } if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Scheme::Tcp { host, port, .. } => write!(f, "{host}:{port}"),
+            Scheme::Tcp { host, port, .. } => write!(f, "{}", address(host, *port)),
+            Scheme::Cluster { nodes, .. } => {
+                let nodes: Vec<String> = nodes.iter().map(|(host, port)| address(host, *port)).collect();
+                write!(f, "{}", nodes.join(","))
+            }
             Scheme::Unix { path } => write!(f, "{}", path.display()),
             Scheme::Memory { name } => write!(f, "memory://{}", name.as_deref().unwrap_or_default()),
         }
@@ -152,6 +204,15 @@ impl fmt::Display for Target {
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Target({self})")
+    }
+}
+
+/// A host and a port as one writes them.
+pub(crate) fn address(host: &str, port: u16) -> String {
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
     }
 }
 
@@ -330,11 +391,29 @@ mod tests {
     }
 
     #[test]
-    fn sentinel_and_cluster_are_promised_for_later() {
-        for url in ["redis+sentinel://h/name", "redis+cluster://h"] {
+    fn sentinel_is_promised_for_later() {
+        let error = refuse("redis+sentinel://h/name");
+        assert_eq!(error.kind(), ErrorKind::Misconfigured);
+        assert!(error.message().contains("later version"));
+    }
+
+    #[test]
+    fn a_cluster_has_several_nodes_and_one_login() {
+        let target = parse("redis+cluster://me:p%2C@a,b:7001,[::1]:7002,a:6379/0");
+        assert_eq!(target.to_string(), "a:6379,b:7001,[::1]:7002");
+        assert_eq!(target.username.as_deref(), Some("me"));
+        assert_eq!(target.password.as_deref(), Some("p,"));
+        assert_eq!(target.database, 0);
+        for url in [
+            "redis+cluster://",
+            "redis+cluster://a,,b",
+            "redis+cluster://a,b:sesame",
+            "redis+cluster://:sesame@a/1",
+            "redis+cluster://:sesame@a?db=0",
+        ] {
             let error = refuse(url);
-            assert_eq!(error.kind(), ErrorKind::Misconfigured);
-            assert!(error.message().contains("later version"));
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{url}");
+            assert!(!error.to_string().contains("sesame"), "{url}: {error}");
         }
     }
 

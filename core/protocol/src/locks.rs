@@ -318,6 +318,12 @@ impl Locks {
         self.channels.input(&mut self.io, channels::Input::Lost(node));
     }
 
+    /// One of the node's subscriptions is gone.
+    pub(crate) fn subscription_lost(&mut self, node: NodeId, channel: &[u8]) {
+        self.channels
+            .input(&mut self.io, channels::Input::LostOne(node, channel));
+    }
+
     pub(crate) fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: Cause, now: Instant) {
         self.io.lane_closed(node, lane, cause.clone());
         if lane == Lane::Command {

@@ -212,7 +212,8 @@ fn derived(prefix: &str, name: &str) -> Vec<u8> {
 
 /// The part of a key that a cluster hashes: what stands between the first `{`
 /// and the next `}`, if that is not empty; else the whole key.
-pub(crate) fn hash_tag(key: &[u8]) -> &[u8] {
+#[must_use]
+pub fn hash_tag(key: &[u8]) -> &[u8] {
     let Some(open) = key.iter().position(|byte| *byte == b'{') else {
         return key;
     };

@@ -335,6 +335,12 @@ impl Session {
         self.members.with(|locks| locks.subscriptions_lost(node));
     }
 
+    /// One of the node's subscriptions is gone, and the driver asks for it again, perhaps on
+    /// another connection. What is published until then is lost.
+    pub fn on_subscription_lost(&mut self, node: NodeId, channel: &[u8]) {
+        self.members.with(|locks| locks.subscription_lost(node, channel));
+    }
+
     fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: Cause, now: Instant) {
         self.members.with(|locks| locks.lane_closed(node, lane, cause, now));
     }

@@ -96,6 +96,8 @@ impl Observing {
             Seen::Opened(node, lane) => self.opened(*node, *lane, now),
             Seen::Closed(node, lane, cause) => self.closed(*node, *lane, &cause.to_string(), now),
             Seen::Deaf(_)
+            | Seen::Unheard(..)
+            | Seen::Sendable
             | Seen::Ready
             | Seen::Unreachable(_)
             | Seen::Reply(..)

@@ -141,6 +141,9 @@ impl Engine {
             Seen::Opened(node, lane) => self.session.on_lane_opened(node, lane, now),
             Seen::Closed(node, lane, cause) => self.session.on_lane_closed(node, lane, cause, now),
             Seen::Deaf(node) => self.session.on_subscriptions_lost(node),
+            Seen::Unheard(node, channel) => self.session.on_subscription_lost(node, &channel),
+            // `pump` sends after every burst.
+            Seen::Sendable => {}
             Seen::Ready => self.tell_connected(Ok(())),
             Seen::Unreachable(error) => {
                 self.session.on_disconnected(NodeId::default(), &error, now);

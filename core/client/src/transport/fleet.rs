@@ -58,6 +58,7 @@ impl Fleet {
                 Seen::Closed(id, lane, cause)
             }
             Seen::Deaf(_) => Seen::Deaf(id),
+            Seen::Unheard(_, channel) => Seen::Unheard(id, channel),
             Seen::Subscribed(_, channel) => Seen::Subscribed(id, channel),
             Seen::Message(_, channel, payload) => Seen::Message(id, channel, payload),
             // Of one node; the fleet's is told by `tell`.
@@ -74,7 +75,7 @@ impl Fleet {
                 self.is_told = true;
                 Seen::Unreachable(error)
             }
-            reply @ Seen::Reply(..) => reply,
+            same @ (Seen::Reply(..) | Seen::Sendable) => same,
         });
     }
 

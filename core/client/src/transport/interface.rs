@@ -18,6 +18,10 @@ pub(crate) enum Seen {
     Closed(NodeId, Lane, Cause),
     /// The node's subscriptions are gone.
     Deaf(NodeId),
+    /// One of them is. It is asked for again.
+    Unheard(NodeId, Arc<[u8]>),
+    /// What was held back can be sent, or when it can be has changed.
+    Sendable,
     /// The client can be used: its node has both lanes, or a majority of several has.
     Ready,
     /// The first try to connect failed. Nothing follows.

@@ -31,6 +31,14 @@ pub(crate) fn open(settings: &Settings) -> Result<(Box<dyn Transport>, Vec<Line>
             "memory:// is not part of this build; connect to a server",
         ));
     }
+    let is_cluster = |scheme: &Scheme| matches!(scheme, Scheme::Cluster { .. });
+    if settings.targets.iter().any(|target| is_cluster(&target.scheme)) {
+        return Err(Error::new(
+            ErrorKind::Misconfigured,
+            Operation::Connect,
+            "clusters are not part of this build; connect to one server",
+        ));
+    }
     let nodes = 0..settings.targets.len();
     let lines: Vec<Line> = nodes.map(|node| Line::new(node, settings.command_timeout)).collect();
     let mut ends: Vec<Box<dyn Transport>> = lines

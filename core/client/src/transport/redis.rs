@@ -15,6 +15,7 @@
 //! connections when it is demoted, and the address may lead elsewhere by now. Whether
 //! it is one still is asked now and then while the client has something there.
 
+pub(super) mod cluster;
 pub(super) mod connect;
 mod dial;
 mod failure;
@@ -39,7 +40,7 @@ use crate::settings::Settings;
 use crate::target::Target;
 use crate::world::Defect;
 
-use self::connect::{Connector, Peers};
+use self::connect::{Connector, Membership, Peers};
 use self::failure::Failure;
 use self::lane::LaneLink;
 use self::subscriptions::SubscriptionLink;
@@ -83,7 +84,11 @@ impl Redis {
     /// `first` is what a failure of the first try means; with `peers`, the server
     /// must be none of theirs.
     pub(super) fn open(settings: &Arc<Settings>, target: &Target, first: Failing, peers: Option<Peers>) -> Self {
-        let connector = Arc::new(Connector::new(settings, target, peers));
+        let connector = Connector::new(settings, target, Membership::Alone, peers);
+        Self::with(Arc::new(connector), settings, first)
+    }
+
+    fn with(connector: Arc<Connector>, settings: &Settings, first: Failing) -> Self {
         Self {
             commands: LaneLink::new(&connector, settings, Lane::Command),
             renewals: LaneLink::new(&connector, settings, Lane::Renewal),
@@ -166,11 +171,11 @@ impl Transport for Redis {
     fn transmit(&mut self, item: Transmit) {
         match item {
             Transmit::Call(call) => match call.lane {
-                Lane::Command => self.commands.push(call),
+                Lane::Command => self.commands.push(call, false),
                 Lane::Renewal if self.connector.world.has(Defect::WatchdogStopsWithCommands) => {
-                    self.commands.push(call)
+                    self.commands.push(call, false)
                 }
-                Lane::Renewal => self.renewals.push(call),
+                Lane::Renewal => self.renewals.push(call, false),
             },
             Transmit::Subscribe { channel, .. } => self.subscriptions.subscribe(channel),
             Transmit::Unsubscribe { channel, .. } => self.subscriptions.unsubscribe(&channel),

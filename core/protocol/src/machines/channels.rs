@@ -44,6 +44,8 @@ pub(crate) enum Input<'a> {
     /// The connection that carried the subscriptions is gone. The driver asks for them again
     /// on the next one.
     Lost(NodeId),
+    /// One of the subscriptions is gone, and asked for again.
+    LostOne(NodeId, &'a [u8]),
 }
 
 /// The channels that are subscribed, and the locks that each is listened to for.
@@ -102,6 +104,7 @@ impl Channels {
                 }
             }
             Input::Lost(node) => self.lost(node),
+            Input::LostOne(node, name) => self.lost_one(node, name),
         }
         transitions::after(self, io, &before);
     }
@@ -194,6 +197,14 @@ impl Channels {
             .collect();
         for name in names {
             self.note(node, &name, false);
+        }
+    }
+
+    fn lost_one(&mut self, node: NodeId, name: &[u8]) {
+        let channels = self.by_node.get_mut(&node);
+        if let Some(channel) = channels.and_then(|channels| channels.get_mut(name)) {
+            channel.is_confirmed = false;
+            self.note(node, name, false);
         }
     }
 

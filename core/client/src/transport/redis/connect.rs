@@ -35,7 +35,17 @@ pub(super) struct Connector {
     pub(super) node: String,
     pub(super) limits: Limits,
     peers: Option<Peers>,
+    pub(super) membership: Membership,
     pub(super) world: World,
+}
+
+/// What a server is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Membership {
+    /// One that has every key.
+    Alone,
+    /// A node of a cluster, with its part of the keys.
+    Shard,
 }
 
 /// How connections begin.
@@ -52,13 +62,15 @@ pub(super) enum Purpose {
     FirstCalls(Lane),
     Calls(Lane),
     Subscriptions,
+    /// To ask the node of a cluster what it knows; a replica will do.
+    Topology,
 }
 
 #[cfg(feature = "simulation")]
 impl Purpose {
     const fn path(self) -> Path {
         match self {
-            Self::FirstCalls(Lane::Command) | Self::Calls(Lane::Command) => Path::Commands,
+            Self::FirstCalls(Lane::Command) | Self::Calls(Lane::Command) | Self::Topology => Path::Commands,
             Self::FirstCalls(Lane::Renewal) | Self::Calls(Lane::Renewal) => Path::Renewals,
             Self::Subscriptions => Path::Subscriptions,
         }
@@ -118,7 +130,7 @@ struct Login {
 const OLDEST: (u32, u32) = (6, 2);
 
 impl Connector {
-    pub(super) fn new(settings: &Settings, target: &Target, peers: Option<Peers>) -> Self {
+    pub(super) fn new(settings: &Settings, target: &Target, membership: Membership, peers: Option<Peers>) -> Self {
         Self {
             dialer: dialer(settings, target),
             login: Login {
@@ -134,6 +146,7 @@ impl Connector {
             node: target.to_string(),
             limits: Limits::new(settings.connect_timeout, settings.lease.get()),
             peers,
+            membership,
             world: settings.world.clone(),
         }
     }
@@ -151,6 +164,28 @@ impl Connector {
             outage::wait(pause).await;
             match tokio::time::timeout(limit, this.connect(purpose)).await {
                 Ok(result) => result.map_err(|failure| failure.without(&this.secrets)),
+                Err(_) => Err(Failure::unavailable(format!("no answer within {limit:?}"))),
+            }
+        })
+    }
+
+    /// Asks a node of a cluster something, on a connection for that alone.
+    pub(super) fn ask(
+        self: &Arc<Self>,
+        question: &'static [&'static [u8]],
+        outage: &Outage,
+        now: Instant,
+    ) -> Boxed<Result<Reply, Failure>> {
+        let this = Arc::clone(self);
+        let limit = self.limits.of(outage, now);
+        Box::pin(async move {
+            let asked = async {
+                let mut wire = this.connect(Purpose::Topology).await?;
+                command(wire.out(), question);
+                Ok(wire.reply().await??)
+            };
+            match tokio::time::timeout(limit, asked).await {
+                Ok(result) => result.map_err(|failure: Failure| failure.without(&this.secrets)),
                 Err(_) => Err(Failure::unavailable(format!("no answer within {limit:?}"))),
             }
         })
@@ -186,7 +221,7 @@ impl Connector {
     /// its user may load scripts: else that would show when one is needed.
     async fn greet(&self, wire: &mut Wire, purpose: Purpose) -> Result<(), Failure> {
         self.login.write(wire.out());
-        let is_for_calls = purpose != Purpose::Subscriptions;
+        let is_for_calls = matches!(purpose, Purpose::FirstCalls(_) | Purpose::Calls(_));
         let peers = self.peers.as_ref().filter(|_| is_for_calls);
         if peers.is_some() {
             command(wire.out(), &[b"INFO", b"server"]);
@@ -204,8 +239,12 @@ impl Connector {
         if self.login.database != 0 {
             wire.reply().await??;
         }
-        if is_for_calls {
-            check_server(&greeting)?;
+        if purpose != Purpose::Subscriptions {
+            let greeting = Greeting::read(&greeting);
+            check_server(&greeting, self.membership)?;
+            if is_for_calls && greeting.is_replica() {
+                return Err(Failure::replica());
+            }
         }
         if let Some(peers) = peers {
             peers.check(&wire.reply().await??)?;
@@ -242,9 +281,8 @@ fn command(out: &mut Vec<u8>, parts: &[&[u8]]) {
     resp::command(out, parts.iter().copied());
 }
 
-/// Whether locks can work with this server, by what it says of itself.
-fn check_server(hello: &Reply) -> Result<(), Failure> {
-    let greeting = Greeting::read(hello);
+/// Whether locks can work with servers of this kind, by what this one says of itself.
+fn check_server(greeting: &Greeting<'_>, membership: Membership) -> Result<(), Failure> {
     let Some(version) = greeting.version else {
         return Err(Failure::misconfigured("the server's greeting has no version").advising("is it Redis or Valkey?"));
     };
@@ -252,15 +290,15 @@ fn check_server(hello: &Reply) -> Result<(), Failure> {
     if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < OLDEST {
         return Err(Failure::too_old(version));
     }
-    match greeting.mode {
-        Some("cluster") => {
-            Err(Failure::misconfigured("the server is part of a cluster")
-                .advising("clusters come with a later version"))
-        }
-        Some("sentinel") => Err(Failure::misconfigured("the server is a sentinel")
+    match (greeting.mode, membership) {
+        (Some("cluster"), Membership::Shard) => Ok(()),
+        (Some("cluster"), Membership::Alone) => Err(Failure::misconfigured("the server is part of a cluster")
+            .advising("connect by redis+cluster://, or rediss+cluster:// with TLS")),
+        (Some("sentinel"), _) => Err(Failure::misconfigured("the server is a sentinel")
             .advising("connect to the primary, sentinels come with a later version")),
-        _ if greeting.is_replica() => Err(Failure::replica()),
-        _ => Ok(()),
+        (_, Membership::Shard) => Err(Failure::misconfigured("the server is no part of a cluster")
+            .advising("connect by redis://, or rediss:// with TLS")),
+        (_, Membership::Alone) => Ok(()),
     }
 }
 
@@ -280,6 +318,7 @@ fn dialer(settings: &Settings, target: &Target) -> Dialer {
             tls: Some(tls),
         } => Dialer::Tls(TlsDialer::new(tcp(host, *port), tls)),
         Scheme::Unix { path } => Dialer::Unix(path.clone()),
+        Scheme::Cluster { .. } => unreachable!("each node of a cluster has a target of its own"),
         Scheme::Memory { .. } => unreachable!("memory:// has no connections"),
     }
 }
@@ -290,34 +329,31 @@ mod tests {
 
     use super::*;
 
-    fn hello(version: &str, mode: &str, role: &str) -> Reply {
-        let parts = ["server", "redis", "version", version, "mode", mode, "role", role];
-        Reply::Array(parts.map(|part| Reply::Bytes(part.into())).to_vec())
-    }
-
-    fn refusal(version: &str, mode: &str, role: &str) -> Error {
-        check_server(&hello(version, mode, role)).unwrap_err().into_error("h:1")
+    fn check(version: &str, mode: &str, membership: Membership) -> Result<(), Error> {
+        let parts = ["server", "redis", "version", version, "mode", mode, "role", "master"];
+        let hello = Reply::Array(parts.map(|part| Reply::Bytes(part.into())).to_vec());
+        check_server(&Greeting::read(&hello), membership).map_err(|failure| failure.into_error("h:1"))
     }
 
     #[test]
-    fn a_primary_that_is_new_enough_will_do() {
+    fn a_server_that_is_new_enough_will_do() {
         for version in ["6.2.0", "7.0.15", "8.1.0", "10.0"] {
-            assert!(
-                check_server(&hello(version, "standalone", "master")).is_ok(),
-                "{version}"
-            );
+            assert!(check(version, "standalone", Membership::Alone).is_ok(), "{version}");
+            assert!(check(version, "cluster", Membership::Shard).is_ok(), "{version}");
         }
     }
 
     #[test]
-    fn an_old_server_a_replica_a_sentinel_and_a_cluster_are_misconfigured() {
-        for error in [
-            refusal("6.0.16", "standalone", "master"),
-            refusal("5", "standalone", "master"),
-            refusal("7.0.15", "standalone", "replica"),
-            refusal("7.0.15", "sentinel", "master"),
-            refusal("7.0.15", "cluster", "master"),
+    fn an_old_server_a_sentinel_and_the_other_membership_are_misconfigured() {
+        for (version, mode, membership) in [
+            ("6.0.16", "standalone", Membership::Alone),
+            ("5", "standalone", Membership::Alone),
+            ("7.0.15", "sentinel", Membership::Alone),
+            ("7.0.15", "sentinel", Membership::Shard),
+            ("7.0.15", "cluster", Membership::Alone),
+            ("7.0.15", "standalone", Membership::Shard),
         ] {
+            let error = check(version, mode, membership).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
             assert_eq!(error.node(), Some("h:1"), "{error}");
         }

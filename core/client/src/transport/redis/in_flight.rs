@@ -4,6 +4,7 @@
 //!   call ─► Call ── reply ─► told ── NOSCRIPT ─► unknown ── all others are answered ─► Load, Call
 //!   load ─► Load ── OK / refused: the calls behind it that find no script are told why
 //!   look ─► Look ── a replica: the connection is of no use any more
+//!   a node of a cluster: call ─► Call ── MOVED, ASK, TRYAGAIN, CLUSTERDOWN ─► turned away
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,12 +21,30 @@ use crate::transport::interface::Seen;
 pub(super) struct InFlight {
     entries: VecDeque<Entry>,
     /// Calls that were answered NOSCRIPT.
-    unknown: Vec<Call>,
+    unknown: Vec<Routed>,
+    /// Of a node of a cluster: calls that it did not run.
+    turned_away: Option<Vec<TurnedAway>>,
     /// Scripts whose text was sent to some server.
     loaded: BTreeSet<Script>,
     /// Scripts that the server did not take when they were sent last.
     refused: BTreeMap<Script, ServerError>,
 }
+
+/// A call, and how it goes.
+pub(super) struct Routed {
+    pub(super) call: Call,
+    /// The node is to run it though the slot is still on its way there.
+    pub(super) asking: bool,
+}
+
+/// A call that the node of a cluster did not run, and what it said.
+pub(super) struct TurnedAway {
+    pub(super) call: Call,
+    pub(super) said: ServerError,
+}
+
+/// The codes with which a node of a cluster turns a call away, before it runs any of it.
+const NOT_HERE_NOT_NOW: [&str; 4] = ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"];
 
 struct Entry {
     what: What,
@@ -36,15 +55,30 @@ enum What {
     /// `is_repeated` says that its script was loaded just before it, so that it is not
     /// repeated once more.
     Call {
-        call: Call,
+        routed: Routed,
         is_repeated: bool,
     },
+    /// That the next call is to run though its slot is still on its way.
+    Asking,
     Load(Script),
     /// The question whether the server is a primary.
     Look,
 }
 
 impl InFlight {
+    /// Of a node of a cluster.
+    pub(super) fn of_shard() -> Self {
+        Self {
+            turned_away: Some(Vec::new()),
+            ..Self::default()
+        }
+    }
+
+    /// The calls that the node turned away since this was asked last.
+    pub(super) fn take_turned_away(&mut self) -> Vec<TurnedAway> {
+        self.turned_away.as_mut().map(mem::take).unwrap_or_default()
+    }
+
     /// Since when the oldest waits.
     pub(super) fn since(&self) -> Option<Instant> {
         self.entries.front().map(|entry| entry.sent)
@@ -56,14 +90,19 @@ impl InFlight {
     }
 
     /// Writes a call; before the first one of a script its text.
-    pub(super) fn call(&mut self, call: Call, now: Instant, out: &mut Vec<u8>) {
-        if !self.loaded.contains(&call.script) {
-            self.load(call.script, now, out);
+    pub(super) fn call(&mut self, routed: Routed, now: Instant, out: &mut Vec<u8>) {
+        if !self.loaded.contains(&routed.call.script) {
+            self.load(routed.call.script, now, out);
         }
-        self.push_call(call, false, now, out);
+        self.push_call(routed, false, now, out);
     }
 
-    fn push_call(&mut self, call: Call, is_repeated: bool, now: Instant, out: &mut Vec<u8>) {
+    fn push_call(&mut self, routed: Routed, is_repeated: bool, now: Instant, out: &mut Vec<u8>) {
+        if routed.asking {
+            resp::command(out, [b"ASKING".as_slice()].into_iter());
+            self.push(What::Asking, now);
+        }
+        let call = &routed.call;
         resp::begin(out, 3 + call.keys.len() + call.args.len());
         resp::bulk(out, b"EVALSHA");
         resp::bulk(out, call.script.sha1().as_bytes());
@@ -71,7 +110,7 @@ impl InFlight {
         for part in call.keys.iter().chain(&call.args) {
             resp::bulk(out, part);
         }
-        self.push(What::Call { call, is_repeated }, now);
+        self.push(What::Call { routed, is_repeated }, now);
     }
 
     fn load(&mut self, script: Script, now: Instant, out: &mut Vec<u8>) {
@@ -99,7 +138,9 @@ impl InFlight {
         let Some(entry) = self.entries.pop_front() else {
             return Err(Failure::unavailable("the server's replies do not match the calls"));
         };
-        let (call, is_repeated) = match entry.what {
+        let (routed, is_repeated) = match entry.what {
+            // What it is refused for, the call behind it is too.
+            What::Asking => return Ok(()),
             What::Look => return role::still_primary(&reply),
             What::Load(script) => {
                 if let Err(error) = reply {
@@ -110,8 +151,9 @@ impl InFlight {
                 }
                 return Ok(());
             }
-            What::Call { call, is_repeated } => (call, is_repeated),
+            What::Call { routed, is_repeated } => (routed, is_repeated),
         };
+        let call = &routed.call;
         let error = match reply {
             Ok(reply) => {
                 seen.push(Seen::Reply(call.id, Ok(reply)));
@@ -122,14 +164,21 @@ impl InFlight {
         if error.code == NO_SCRIPT {
             let refusal = self.refused.get(&call.script);
             if refusal.is_none() && !is_repeated {
-                self.unknown.push(call);
+                self.unknown.push(routed);
                 return Ok(());
             }
             let error = refusal.unwrap_or(&error);
-            seen.push(Seen::Reply(call.id, Err(permission::explained(error, &call))));
+            seen.push(Seen::Reply(call.id, Err(permission::explained(error, call))));
             return Ok(());
         }
-        seen.push(Seen::Reply(call.id, Err(permission::explained(&error, &call))));
+        if let Some(turned_away) = &mut self.turned_away
+            && NOT_HERE_NOT_NOW.contains(&error.code.as_str())
+        {
+            let call = routed.call;
+            turned_away.push(TurnedAway { call, said: error });
+            return Ok(());
+        }
+        seen.push(Seen::Reply(call.id, Err(permission::explained(&error, call))));
         role::no_primary(&error).map_or(Ok(()), |code| Err(Failure::demoted(code)))
     }
 
@@ -140,7 +189,7 @@ impl InFlight {
             return false;
         }
         let calls = mem::take(&mut self.unknown);
-        let missing: BTreeSet<Script> = calls.iter().map(|call| call.script).collect();
+        let missing: BTreeSet<Script> = calls.iter().map(|routed| routed.call.script).collect();
         for script in missing {
             self.load(script, now, out);
         }
@@ -153,11 +202,12 @@ impl InFlight {
     /// Takes the calls that will have no reply, oldest first.
     pub(super) fn take(&mut self) -> Vec<Call> {
         self.refused.clear();
-        let mut calls = mem::take(&mut self.unknown);
+        let unknown = mem::take(&mut self.unknown).into_iter();
+        let mut calls: Vec<Call> = unknown.map(|routed| routed.call).collect();
         let sent = mem::take(&mut self.entries).into_iter();
         calls.extend(sent.filter_map(|entry| match entry.what {
-            What::Call { call, .. } => Some(call),
-            What::Load(_) | What::Look => None,
+            What::Call { routed, .. } => Some(routed.call),
+            What::Asking | What::Load(_) | What::Look => None,
         }));
         calls
     }

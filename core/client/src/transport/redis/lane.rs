@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use leasehold_protocol::{Call, CallError, CallId, Cause, Instant, Lane};
 
-use super::connect::{Boxed, Connector, Purpose};
+use super::connect::{Boxed, Connector, Membership, Purpose};
 use super::failure::Failure;
-use super::in_flight::InFlight;
+use super::in_flight::{InFlight, Routed, TurnedAway};
 use super::outage::{Outage, up_to};
 use super::resp::Frame;
 use super::wire::Wire;
@@ -53,7 +53,7 @@ enum State {
 }
 
 struct Waiting {
-    call: Call,
+    routed: Routed,
     since: Instant,
 }
 
@@ -81,7 +81,10 @@ impl LaneLink {
             state: State::Connecting(connector.open(Purpose::FirstCalls(lane), &outage, Instant::ZERO)),
             is_told: false,
             waiting: VecDeque::new(),
-            in_flight: InFlight::default(),
+            in_flight: match connector.membership {
+                Membership::Alone => InFlight::default(),
+                Membership::Shard => InFlight::of_shard(),
+            },
             outage,
             is_in_use: false,
             look_due: None,
@@ -94,9 +97,9 @@ impl LaneLink {
         matches!(self.state, State::Open { .. })
     }
 
-    pub(super) fn push(&mut self, call: Call) {
+    pub(super) fn push(&mut self, call: Call, asking: bool) {
         self.waiting.push_back(Waiting {
-            call,
+            routed: Routed { call, asking },
             // Set by the first flush: pushing reads no clock.
             since: Instant::ZERO,
         });
@@ -118,9 +121,8 @@ impl LaneLink {
         };
         if !self.waiting.is_empty() {
             for waiting in self.waiting.drain(..) {
-                let call = waiting.call;
-                sent(call.id);
-                self.in_flight.call(call, now, wire.out());
+                sent(waiting.routed.call.id);
+                self.in_flight.call(waiting.routed, now, wire.out());
             }
             wire.write();
         }
@@ -129,6 +131,16 @@ impl LaneLink {
             self.in_flight.look(now, wire.out());
             wire.write();
         }
+    }
+
+    /// Takes the calls that the node of a cluster turned away.
+    pub(super) fn take_turned_away(&mut self) -> Vec<TurnedAway> {
+        self.in_flight.take_turned_away()
+    }
+
+    /// Takes the calls back that no connection has.
+    pub(super) fn take_unsent(&mut self) -> impl Iterator<Item = Call> {
+        self.waiting.drain(..).map(|waiting| waiting.routed.call)
     }
 
     /// A lease of this length is to be renewed.
@@ -226,7 +238,7 @@ impl LaneLink {
             && now >= front.since + self.patience
             && let Some(waiting) = self.waiting.pop_front()
         {
-            seen.push(disconnected(&waiting.call, cause()));
+            seen.push(disconnected(&waiting.routed.call, cause()));
         }
     }
 

@@ -41,7 +41,7 @@ impl Labelled for Input<'_> {
             Self::Leave(_) => "leave",
             Self::Confirmed(..) => "confirmed",
             Self::Message(..) => "message",
-            Self::Lost(_) => "lost",
+            Self::Lost(_) | Self::LostOne(..) => "lost",
         }
     }
 }

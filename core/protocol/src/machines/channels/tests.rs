@@ -70,6 +70,18 @@ fn only_a_confirmed_subscription_is_among_those_that_heard_a_release() {
 }
 
 #[test]
+fn a_subscription_that_is_lost_alone_is_the_only_one_that_counts_no_more() {
+    let mut alone = Alone::confirmed();
+    alone.input(Input::LostOne(NODE, b"another"));
+    assert_eq!(alone.channels.others(alone.lock, 3), 2);
+    let name = Arc::clone(&alone.name);
+    alone.input(Input::LostOne(NODE, &name));
+    assert_eq!(alone.channels.others(alone.lock, 3), 3);
+    alone.input(Input::Confirmed(NODE, &name));
+    assert_eq!(alone.channels.others(alone.lock, 3), 2);
+}
+
+#[test]
 fn a_channel_that_nobody_listens_to_is_left() {
     for mut alone in [Alone::listening(false), Alone::listening(true), Alone::confirmed()] {
         alone.input(Input::Leave(alone.lock));

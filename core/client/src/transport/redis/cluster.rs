@@ -1,0 +1,436 @@
+//! A Redis or Valkey cluster: every key has a slot, and every slot a node.
+//!
+//! ```text
+//!   call ─► Queue ── the slot's node is open ─► that node's lane ─► reply
+//!             ▲                                       │
+//!             └── MOVED: the slot is another node's ◄─┤
+//!             └── ASK: this once, at another node   ◄─┤
+//!             └── TRYAGAIN, CLUSTERDOWN: later      ◄─┘
+//! ```
+//!
+//! To the session it is one node, whose lanes are open while any of the cluster's is. Nodes are
+//! connected to when a call or a channel needs them, and one that is lost, slow or silent delays
+//! only what is in its slots: that waits in the queue, no longer than an answer may take, and
+//! goes to whatever node has the slot next.
+
+mod channels;
+mod queue;
+mod slots;
+mod topology;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+use std::sync::Arc;
+use std::task::Context;
+use std::time::Duration;
+
+use leasehold_protocol::{CallId, Cause, Error, Instant, Lane, Transmit};
+
+use self::channels::{Change, Channels};
+use self::queue::{Queue, Step};
+use self::slots::{Address, Slots};
+use self::topology::Topology;
+use super::connect::{Connector, Membership};
+use super::failure::Failure;
+use super::in_flight::TurnedAway;
+use super::lane::LaneLink;
+use super::{Failing, Redis};
+use crate::settings::Settings;
+use crate::target::{Scheme, Target};
+use crate::transport::interface::{NODE, Seen, Transport};
+
+const LANES: [Lane; 2] = [Lane::Command, Lane::Renewal];
+/// A node without slots is left when it had nothing to do for so long.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// The nodes of one cluster.
+pub(in crate::transport) struct Cluster {
+    settings: Arc<Settings>,
+    target: Target,
+    first: Failing,
+    state: State,
+    topology: Topology,
+    slots: Slots,
+    shards: BTreeMap<Address, Shard>,
+    queue: Queue,
+    channels: Channels,
+    /// A slot has another owner since the channels were placed.
+    has_moved: bool,
+    /// Which lanes the session thinks open.
+    open: BTreeSet<Lane>,
+    /// Which lanes some node lost since the session was told that they are open.
+    lost: BTreeSet<Lane>,
+    /// Why the topology is not known, or a node has no connection.
+    cause: Option<Cause>,
+    is_in_use: bool,
+    shortest_lease: Option<Duration>,
+    of_shard: Vec<Seen>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nobody has said which node has which slot.
+    First,
+    Known,
+    /// Connecting failed at first; nothing is tried again.
+    Failed,
+}
+
+/// A node, and since when it has had nothing to do.
+struct Shard {
+    redis: Redis,
+    used: Instant,
+    cause: Option<Cause>,
+}
+
+impl Redis {
+    fn shard(settings: &Arc<Settings>, target: &Target) -> Self {
+        let connector = Connector::new(settings, target, Membership::Shard, None);
+        Self::with(Arc::new(connector), settings, Failing::IsAnOutage)
+    }
+
+    const fn lane(&mut self, lane: Lane) -> &mut LaneLink {
+        match lane {
+            Lane::Command => &mut self.commands,
+            Lane::Renewal => &mut self.renewals,
+        }
+    }
+}
+
+impl Cluster {
+    pub(in crate::transport) fn open(settings: &Arc<Settings>, target: &Target, first: Failing) -> Self {
+        Self {
+            topology: Topology::new(settings, target),
+            settings: Arc::clone(settings),
+            target: target.clone(),
+            first,
+            state: State::First,
+            slots: Slots::unknown(),
+            shards: BTreeMap::new(),
+            queue: Queue::new(settings.command_timeout),
+            channels: Channels::default(),
+            has_moved: false,
+            open: BTreeSet::new(),
+            lost: BTreeSet::new(),
+            cause: None,
+            is_in_use: false,
+            shortest_lease: None,
+            of_shard: Vec::new(),
+        }
+    }
+
+    /// Whom to ask about the slots: the nodes of the URL and those that were told of.
+    fn nodes(slots: &Slots, target: &Target) -> Vec<Address> {
+        let mut nodes = slots.known().clone();
+        if let Scheme::Cluster { nodes: given, .. } = &target.scheme {
+            nodes.extend(given.iter().map(|(host, port)| Address::new(host, *port)));
+        }
+        nodes.into_iter().collect()
+    }
+
+    fn poll_topology(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+        let (slots, target) = (&self.slots, &self.target);
+        match self.topology.poll(context, now, || Self::nodes(slots, target)) {
+            None => {}
+            Some(Ok(slots)) => {
+                self.slots = slots;
+                self.has_moved = true;
+                if self.state == State::First {
+                    self.state = State::Known;
+                    self.first = Failing::IsAnOutage;
+                    seen.extend(LANES.map(|lane| Seen::Opened(NODE, lane)));
+                    self.open.extend(LANES);
+                    seen.push(Seen::Ready);
+                }
+                seen.push(Seen::Sendable);
+            }
+            Some(Err(failure)) => self.topology_failed(failure, seen),
+        }
+    }
+
+    fn topology_failed(&mut self, failure: Failure, seen: &mut Vec<Seen>) {
+        self.cause = Some(failure.cause().clone());
+        self.topology.want();
+        if self.state != State::First {
+            return;
+        }
+        if self.first == Failing::IsFatal || self.first == Failing::MayPass && failure.is_lasting() {
+            self.state = State::Failed;
+            let error: Error = failure.into_error(&self.target.to_string());
+            seen.push(Seen::Unreachable(error));
+        } else {
+            self.first = Failing::IsAnOutage;
+            seen.push(Seen::Closed(NODE, Lane::Command, failure.cause().clone()));
+        }
+    }
+
+    fn poll_shards(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+        let mut of_shard = mem::take(&mut self.of_shard);
+        let addresses: Vec<Address> = self.shards.keys().cloned().collect();
+        for address in addresses {
+            let Some(shard) = self.shards.get_mut(&address) else { continue };
+            shard.redis.poll(context, now, &mut of_shard);
+            for item in of_shard.drain(..) {
+                self.pass_on(&address, item, seen);
+            }
+            self.take_back(&address, now, seen);
+        }
+        self.of_shard = of_shard;
+    }
+
+    /// What one node saw, as the cluster's.
+    fn pass_on(&mut self, address: &Address, item: Seen, seen: &mut Vec<Seen>) {
+        match item {
+            Seen::Opened(_, lane) => {
+                if self.lost.contains(&lane) {
+                    seen.push(Seen::Opened(NODE, lane));
+                }
+                seen.push(Seen::Sendable);
+            }
+            Seen::Closed(_, lane, cause) => {
+                let cause = cause.reworded(|text| format!("{address}: {text}"));
+                if let Some(shard) = self.shards.get_mut(address) {
+                    shard.cause = Some(cause.clone());
+                }
+                self.cause = Some(cause);
+                self.lost.insert(lane);
+                self.topology.want();
+                seen.push(Seen::Sendable);
+            }
+            Seen::Deaf(_) => self.channels.deaf(address, seen),
+            Seen::Reply(id, result) => {
+                self.queue.answered(id, seen);
+                seen.push(Seen::Reply(id, result));
+            }
+            Seen::Subscribed(_, channel) => {
+                if self.channels.confirmed(address, &channel) {
+                    seen.push(Seen::Subscribed(NODE, channel));
+                }
+            }
+            Seen::Message(_, channel, payload) => seen.push(Seen::Message(NODE, channel, payload)),
+            Seen::Ready | Seen::Unreachable(_) | Seen::Unheard(..) | Seen::Sendable => {}
+        }
+    }
+
+    /// Takes back what a node turned away, and what it cannot be sent.
+    fn take_back(&mut self, address: &Address, now: Instant, seen: &mut Vec<Seen>) {
+        for lane in LANES {
+            let Some(shard) = self.shards.get_mut(address) else { return };
+            let link = shard.redis.lane(lane);
+            let turned_away = link.take_turned_away();
+            let unsent: Vec<_> = if link.is_open() { Vec::new() } else { link.take_unsent().collect() };
+            if turned_away.is_empty() && unsent.is_empty() {
+                continue;
+            }
+            for call in unsent {
+                self.queue.unsent(call);
+            }
+            for call in turned_away {
+                self.redirect(address, call, now);
+            }
+            seen.push(Seen::Sendable);
+        }
+    }
+
+    /// A node did not run a call, and may have said who does.
+    fn redirect(&mut self, from: &Address, call: TurnedAway, now: Instant) {
+        // `MOVED 3999 host:port`
+        let (slot, node) = call.said.message.split_once(' ').unwrap_or_default();
+        let node = Address::read(node.trim_end(), &from.host);
+        let (mut asking, mut follows) = (None, false);
+        match (call.said.code.as_str(), node, slot.parse()) {
+            ("MOVED", Some(node), Ok(slot)) => {
+                // Whoever says that it is where it is not yet: later.
+                follows = self.slots.moved(slot, &node);
+                self.has_moved |= follows;
+                self.topology.want();
+            }
+            ("ASK", Some(node), _) => {
+                asking = Some(node);
+                follows = true;
+            }
+            ("TRYAGAIN", ..) => {}
+            _ => self.topology.want(),
+        }
+        self.queue.turned_away(call, asking, follows, now);
+    }
+
+    /// The node at this address.
+    fn shard(&mut self, address: &Address, now: Instant) -> &mut Shard {
+        let shard = self.shards.entry(address.clone()).or_insert_with(|| {
+            let target = self.target.node(&address.host, address.port);
+            let mut redis = Redis::shard(&self.settings, &target);
+            redis.set_in_use(self.is_in_use);
+            if let Some(lease) = self.shortest_lease {
+                redis.set_shortest_lease(lease);
+            }
+            Shard {
+                redis,
+                used: now,
+                cause: None,
+            }
+        });
+        shard.used = now;
+        shard
+    }
+
+    fn place_channels(&mut self, now: Instant, seen: &mut Vec<Seen>) {
+        for change in self.channels.place(&self.slots, seen) {
+            self.tell(change, now);
+        }
+    }
+
+    fn tell(&mut self, change: Change, now: Instant) {
+        match change {
+            Change::Subscribe(node, channel) => self.shard(&node, now).redis.subscriptions.subscribe(channel),
+            Change::Unsubscribe(node, channel) => {
+                if let Some(shard) = self.shards.get_mut(&node) {
+                    shard.redis.subscriptions.unsubscribe(&channel);
+                }
+            }
+        }
+    }
+
+    /// Leaves nodes that have no slots and nothing to do.
+    fn leave_idle(&mut self, now: Instant) {
+        let (slots, queue, channels) = (&self.slots, &self.queue, &self.channels);
+        self.shards.retain(|address, shard| {
+            let is_idle = !slots.has(address) && queue.on_the_way_to(address) == 0 && !channels.any_at(address);
+            !is_idle || now < shard.used + IDLE
+        });
+    }
+
+    /// Has the cluster asked again while a node with slots is missing, and tells which lanes are
+    /// open or are no more.
+    fn look_around(&mut self, seen: &mut Vec<Seen>) {
+        if self.state != State::Known {
+            return;
+        }
+        let is_missing = |(address, shard): (&Address, &Shard)| {
+            shard.cause.is_some() && self.slots.has(address) && !shard.redis.every_lane_is_open()
+        };
+        if self.shards.iter().any(is_missing) {
+            self.topology.want();
+        } else if self.queue.is_empty() {
+            self.topology.is_good();
+        }
+        for lane in LANES {
+            let is_of_slots = |address: &&Address| self.slots.has(address);
+            let of_slots = self.shards.keys().filter(is_of_slots).count();
+            let open = |shard: &Shard| match lane {
+                Lane::Command => shard.redis.commands.is_open(),
+                Lane::Renewal => shard.redis.renewals.is_open(),
+            };
+            let any_is_open = self.shards.values().any(open);
+            let all_failed = of_slots > 0 && self.shards.values().all(|shard| shard.cause.is_some());
+            if any_is_open && self.open.insert(lane) {
+                seen.push(Seen::Opened(NODE, lane));
+            } else if !any_is_open && all_failed && self.open.remove(&lane) {
+                let cause = self.cause.clone().unwrap_or_else(|| "not connected".into());
+                seen.push(Seen::Closed(NODE, lane, cause));
+            }
+            if self.shards.values().all(open) {
+                self.lost.remove(&lane);
+            }
+        }
+    }
+}
+
+impl Transport for Cluster {
+    fn transmit(&mut self, item: Transmit) {
+        match item {
+            Transmit::Call(call) => self.queue.push(call),
+            Transmit::Subscribe { channel, .. } => self.channels.subscribe(channel),
+            Transmit::Unsubscribe { channel, .. } => {
+                if let Some(change) = self.channels.unsubscribe(&channel) {
+                    self.tell(change, Instant::ZERO);
+                }
+            }
+        }
+    }
+
+    fn flush(&mut self, now: Instant, sent: &mut dyn FnMut(CallId)) {
+        if self.state == State::Failed {
+            return;
+        }
+        if self.channels.any_is_nowhere() {
+            // What is placed for the first time was never heard.
+            self.place_channels(now, &mut Vec::new());
+        }
+        let mut queue = mem::replace(&mut self.queue, Queue::new(Duration::ZERO));
+        let this = &mut *self;
+        let mut gone = Vec::new();
+        queue.flush(
+            now,
+            |waiting| {
+                let node = waiting.asking.as_ref().or_else(|| this.slots.owner(waiting.flow.0));
+                let Some(node) = node.cloned() else {
+                    this.topology.want();
+                    return Step::Stay;
+                };
+                if this.shard(&node, now).redis.lane(waiting.flow.1).is_open() {
+                    Step::Go(node)
+                } else {
+                    Step::Stay
+                }
+            },
+            |node, call, asking| gone.push((node.clone(), call, asking)),
+        );
+        self.queue = queue;
+        for (node, call, asking) in gone {
+            let lane = call.lane;
+            self.shard(&node, now).redis.lane(lane).push(call, asking);
+        }
+        for shard in self.shards.values_mut() {
+            shard.redis.flush(now, sent);
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+        if self.state == State::Failed {
+            return;
+        }
+        self.poll_shards(context, now, seen);
+        self.poll_topology(context, now, seen);
+        if mem::take(&mut self.has_moved) {
+            self.place_channels(now, seen);
+            self.leave_idle(now);
+            seen.push(Seen::Sendable);
+        }
+        let (slots, shards, cause) = (&self.slots, &self.shards, &self.cause);
+        let why = |waiting: &queue::Waiting| {
+            let node = waiting.asking.as_ref().or_else(|| slots.owner(waiting.flow.0));
+            let of_node = node.and_then(|node| shards.get(node)?.cause.clone());
+            of_node.or_else(|| cause.clone()).unwrap_or_else(|| "not connected".into())
+        };
+        self.queue.drop_overdue(now, why, seen);
+        self.look_around(seen);
+    }
+
+    fn set_in_use(&mut self, is_in_use: bool) {
+        self.is_in_use = is_in_use;
+        for shard in self.shards.values_mut() {
+            shard.redis.set_in_use(is_in_use);
+        }
+    }
+
+    fn set_shortest_lease(&mut self, lease: Duration) {
+        self.shortest_lease = Some(self.shortest_lease.map_or(lease, |known| known.min(lease)));
+        for shard in self.shards.values_mut() {
+            shard.redis.set_shortest_lease(lease);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        if self.state == State::Failed {
+            return None;
+        }
+        let own = [self.topology.poll_timeout(), self.queue.poll_timeout()];
+        let shards = self.shards.values().filter_map(|shard| shard.redis.poll_timeout());
+        own.into_iter().flatten().chain(shards).min()
+    }
+
+    fn every_lane_is_open(&self) -> bool {
+        self.state == State::Known && self.shards.values().all(|shard| shard.redis.every_lane_is_open())
+    }
+}

@@ -1,0 +1,263 @@
+//! Calls that wait for their node, and where those went that are on their way.
+//!
+//! A slot's calls of one lane go to one node at a time: while some are on their way to another
+//! node than the slot's, the rest waits, so that they run in the order in which they came.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_protocol::{Call, CallError, CallId, Cause, Instant, Lane, Script, hash_tag};
+
+use super::slots::{Address, slot};
+use crate::transport::interface::Seen;
+use crate::transport::redis::in_flight::TurnedAway;
+use crate::transport::redis::resp::ServerError;
+
+/// The least and the longest time until a call is tried again that no node wants.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
+/// So often a call follows where it is sent to without a pause.
+const FOLLOWED: u32 = 2;
+
+/// A slot's calls of one lane.
+pub(super) type Flow = (u16, Lane);
+
+/// A call that waits.
+pub(super) struct Waiting {
+    pub(super) call: Call,
+    pub(super) flow: Flow,
+    /// Where it is to ask though the slot is still on its way there.
+    pub(super) asking: Option<Address>,
+    since: Instant,
+    not_before: Instant,
+    tries: u32,
+    /// What the last node said.
+    said: Option<ServerError>,
+}
+
+/// A call on its way.
+struct Sent {
+    flow: Flow,
+    key: Arc<[u8]>,
+    script: Script,
+    since: Instant,
+    tries: u32,
+}
+
+/// Where a slot's calls are on their way to, and how many.
+struct Way {
+    node: Address,
+    count: usize,
+}
+
+/// What to do with a call that waits.
+pub(super) enum Step {
+    /// It goes there.
+    Go(Address),
+    /// It waits, and what is behind it in its slot waits with it.
+    Stay,
+}
+
+pub(super) struct Queue {
+    waiting: VecDeque<Waiting>,
+    sent: BTreeMap<CallId, Sent>,
+    ways: BTreeMap<Flow, Way>,
+    /// A call that waited so long is answered.
+    patience: Duration,
+}
+
+impl Queue {
+    pub(super) const fn new(patience: Duration) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            sent: BTreeMap::new(),
+            ways: BTreeMap::new(),
+            patience,
+        }
+    }
+
+    pub(super) fn push(&mut self, call: Call) {
+        let key = call.keys.first().map_or(&[][..], |key| key);
+        self.waiting.push_back(Waiting {
+            flow: (slot(key), call.lane),
+            call,
+            asking: None,
+            // Set by the first flush: pushing reads no clock.
+            since: Instant::ZERO,
+            not_before: Instant::ZERO,
+            tries: 0,
+            said: None,
+        });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// How many calls are on their way to a node.
+    pub(super) fn on_the_way_to(&self, node: &Address) -> usize {
+        let ways = self.ways.values().filter(|way| way.node == *node);
+        ways.map(|way| way.count).sum()
+    }
+
+    /// Asks `step` about each call that may go, in order; `go` takes those that do.
+    pub(super) fn flush(
+        &mut self,
+        now: Instant,
+        mut step: impl FnMut(&Waiting) -> Step,
+        mut go: impl FnMut(&Address, Call, bool),
+    ) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let mut blocked = BTreeSet::new();
+        let mut kept = VecDeque::new();
+        for mut waiting in self.waiting.drain(..) {
+            if waiting.since == Instant::ZERO {
+                waiting.since = now;
+            }
+            // One that is not wanted yet holds up nobody: what undoes it comes back to `overtaken`.
+            if now < waiting.not_before || blocked.contains(&waiting.flow) {
+                kept.push_back(waiting);
+                continue;
+            }
+            waiting.not_before = Instant::ZERO;
+            let flow = waiting.flow;
+            let node = match step(&waiting) {
+                Step::Go(node) if self.ways.get(&flow).is_none_or(|way| way.node == node) => node,
+                Step::Go(_) | Step::Stay => {
+                    blocked.insert(flow);
+                    kept.push_back(waiting);
+                    continue;
+                }
+            };
+            let way = self.ways.entry(flow).or_insert_with(|| Way {
+                node: node.clone(),
+                count: 0,
+            });
+            way.count += 1;
+            let Waiting { call, since, tries, .. } = waiting;
+            let sent = Sent {
+                flow,
+                key: call.keys.first().cloned().unwrap_or_else(|| Arc::from([])),
+                script: call.script,
+                since,
+                tries,
+            };
+            self.sent.insert(call.id, sent);
+            go(&node, call, waiting.asking.is_some());
+        }
+        self.waiting = kept;
+    }
+
+    /// A call was answered. What was turned away before it and is of the same lock must not run
+    /// after it: it might be what undoes that.
+    pub(super) fn answered(&mut self, id: CallId, seen: &mut Vec<Seen>) {
+        let Some(sent) = self.left(id) else { return };
+        let overtaken = |waiting: &Waiting| {
+            waiting.said.is_some()
+                && waiting.flow == sent.flow
+                && waiting.call.id < id
+                && waiting.call.script != sent.script
+                && waiting.call.keys.first().map(|key| hash_tag(key)) == Some(hash_tag(&sent.key))
+        };
+        if !self.waiting.iter().any(overtaken) {
+            return;
+        }
+        self.waiting.retain(|waiting| {
+            let is_over = overtaken(waiting);
+            if is_over {
+                seen.push(waiting.answer("another call of its lock came before"));
+            }
+            !is_over
+        });
+    }
+
+    /// A node did not run a call. It is tried at `asking`, or where its slot is then.
+    pub(super) fn turned_away(&mut self, turned_away: TurnedAway, asking: Option<Address>, follows: bool, now: Instant) {
+        let TurnedAway { call, said } = turned_away;
+        let Some(sent) = self.left(call.id) else { return };
+        let tries = sent.tries.saturating_add(1);
+        let pause = if follows && tries <= FOLLOWED {
+            Duration::ZERO
+        } else {
+            BACK_OFF.0.saturating_mul(1 << tries.min(8)).min(BACK_OFF.1)
+        };
+        self.put_back(Waiting {
+            flow: sent.flow,
+            call,
+            asking,
+            since: sent.since,
+            not_before: now + pause,
+            tries,
+            said: Some(said),
+        });
+    }
+
+    /// A call did not leave: the connection closed before.
+    pub(super) fn unsent(&mut self, call: Call) {
+        let Some(sent) = self.left(call.id) else { return };
+        self.put_back(Waiting {
+            flow: sent.flow,
+            call,
+            asking: None,
+            since: sent.since,
+            not_before: Instant::ZERO,
+            tries: sent.tries,
+            said: None,
+        });
+    }
+
+    /// In the order in which they came.
+    fn put_back(&mut self, waiting: Waiting) {
+        let place = self.waiting.partition_point(|other| other.call.id < waiting.call.id);
+        self.waiting.insert(place, waiting);
+    }
+
+    fn left(&mut self, id: CallId) -> Option<Sent> {
+        let sent = self.sent.remove(&id)?;
+        if let Some(way) = self.ways.get_mut(&sent.flow) {
+            way.count = way.count.saturating_sub(1);
+            if way.count == 0 {
+                self.ways.remove(&sent.flow);
+            }
+        }
+        Some(sent)
+    }
+
+    /// Answers what has waited too long; `cause` says why for a slot.
+    pub(super) fn drop_overdue(&mut self, now: Instant, cause: impl Fn(&Waiting) -> Cause, seen: &mut Vec<Seen>) {
+        let patience = self.patience;
+        let is_overdue = |waiting: &Waiting| waiting.since != Instant::ZERO && now >= waiting.since + patience;
+        if !self.waiting.iter().any(is_overdue) {
+            return;
+        }
+        self.waiting.retain(|waiting| {
+            let is_over = is_overdue(waiting);
+            if is_over {
+                seen.push(waiting.answer(cause(waiting)));
+            }
+            !is_over
+        });
+    }
+
+    /// When there is something to do.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        let due = self.waiting.iter().filter(|waiting| waiting.since != Instant::ZERO);
+        due.map(|waiting| {
+            let over = waiting.since + self.patience;
+            if waiting.not_before == Instant::ZERO { over } else { waiting.not_before.min(over) }
+        })
+        .min()
+    }
+}
+
+impl Waiting {
+    fn answer(&self, cause: impl Into<Cause>) -> Seen {
+        let error = match &self.said {
+            Some(said) => said.to_call_error(),
+            None => CallError::Disconnected(cause.into()),
+        };
+        Seen::Reply(self.call.id, Err(error))
+    }
+}

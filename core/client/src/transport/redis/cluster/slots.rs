@@ -1,0 +1,211 @@
+//! Which node has which slot, as far as is known.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use leasehold_protocol::{Reply, hash_tag};
+
+use crate::target;
+use crate::transport::redis::resp::text;
+
+/// The slots of a cluster.
+pub(super) const SLOTS: usize = 16_384;
+
+/// Where a node is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Address {
+    pub(super) host: Arc<str>,
+    pub(super) port: u16,
+}
+
+/// The slot of a key or channel.
+pub(super) fn slot(key: &[u8]) -> u16 {
+    // The remainder of a power of two is less than it.
+    crc16(hash_tag(key)) & 0x3FFF
+}
+
+/// CRC-16/XMODEM, which a cluster hashes keys with.
+fn crc16(bytes: &[u8]) -> u16 {
+    let step = |crc: u16, _: u32| if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
+    let of_byte = |crc: u16, byte: &u8| (0..8).fold(crc ^ (u16::from(*byte) << 8), step);
+    bytes.iter().fold(0, of_byte)
+}
+
+/// The owner of each slot.
+pub(super) struct Slots {
+    owners: Vec<Address>,
+    /// For each slot the place of its owner.
+    of: Vec<Option<usize>>,
+    /// All nodes that were told of, replicas too.
+    known: BTreeSet<Address>,
+}
+
+impl Slots {
+    /// Nothing is known.
+    pub(super) fn unknown() -> Self {
+        Self {
+            owners: Vec::new(),
+            of: vec![None; SLOTS],
+            known: BTreeSet::new(),
+        }
+    }
+
+    /// Reads the answer to `CLUSTER SLOTS`. `asked` is the host that answers for nodes which
+    /// do not know their own. `None` if no slot has an owner in it.
+    pub(super) fn read(answer: &Reply, asked: &str) -> Option<Self> {
+        let Reply::Array(ranges) = answer else { return None };
+        let mut slots = Self::unknown();
+        for range in ranges {
+            let Reply::Array(parts) = range else { continue };
+            let (Some(Reply::Int(first)), Some(Reply::Int(last))) = (parts.first(), parts.get(1)) else {
+                continue;
+            };
+            let (Ok(first), Ok(last)) = (usize::try_from(*first), usize::try_from(*last)) else {
+                continue;
+            };
+            let nodes = parts.iter().skip(2);
+            slots.known.extend(nodes.filter_map(|node| address(node, asked)));
+            let Some(owner) = parts.get(2).and_then(|node| address(node, asked)) else {
+                continue;
+            };
+            let owner = slots.place(owner);
+            for slot in slots.of.iter_mut().take(last.saturating_add(1)).skip(first) {
+                *slot = Some(owner);
+            }
+        }
+        (!slots.owners.is_empty()).then_some(slots)
+    }
+
+    pub(super) fn owner(&self, slot: u16) -> Option<&Address> {
+        let place = *self.of.get(usize::from(slot))?;
+        self.owners.get(place?)
+    }
+
+    /// A node said who the owner is. Says whether that is news.
+    pub(super) fn moved(&mut self, slot: u16, owner: &Address) -> bool {
+        if self.owner(slot) == Some(owner) {
+            return false;
+        }
+        self.known.insert(owner.clone());
+        let place = self.place(owner.clone());
+        if let Some(of) = self.of.get_mut(usize::from(slot)) {
+            *of = Some(place);
+        }
+        true
+    }
+
+    /// All nodes that were told of.
+    pub(super) const fn known(&self) -> &BTreeSet<Address> {
+        &self.known
+    }
+
+    /// Whether a node had a slot when its cluster was asked last.
+    pub(super) fn has(&self, node: &Address) -> bool {
+        self.owners.contains(node)
+    }
+
+    fn place(&mut self, owner: Address) -> usize {
+        let known = self.owners.iter().position(|known| *known == owner);
+        known.unwrap_or_else(|| {
+            self.owners.push(owner);
+            self.owners.len() - 1
+        })
+    }
+}
+
+/// A node's address in an answer. One without a name is where it was asked; one that says
+/// `?` does not know its own.
+fn address(node: &Reply, asked: &str) -> Option<Address> {
+    let Reply::Array(parts) = node else { return None };
+    let host = match parts.first()? {
+        Reply::Nil => "",
+        host => text(host)?,
+    };
+    let Some(Reply::Int(port)) = parts.get(1) else {
+        return None;
+    };
+    Address::told(host, u16::try_from(*port).ok()?, asked)
+}
+
+impl Address {
+    pub(super) fn new(host: &str, port: u16) -> Self {
+        Self {
+            host: host.into(),
+            port,
+        }
+    }
+
+    /// What a node says of another; without a host, it is its own.
+    fn told(host: &str, port: u16, asked: &str) -> Option<Self> {
+        match host {
+            "?" => None,
+            "" => Some(Self::new(asked, port)),
+            host => Some(Self::new(host, port)),
+        }
+    }
+
+    /// Reads `host:port`, as a node says it that was asked at `asked`.
+    pub(super) fn read(text: &str, asked: &str) -> Option<Self> {
+        let (host, port) = text.rsplit_once(':')?;
+        Self::told(host, port.parse().ok()?, asked)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&target::address(&self.host, self.port))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_those_that_a_server_computes() {
+        // From CLUSTER KEYSLOT.
+        for (key, expected) in [("123456789", 12_739), ("foo", 12_182), ("{foo}:x", 12_182), ("", 0)] {
+            assert_eq!(slot(key.as_bytes()), expected, "{key}");
+        }
+    }
+
+    fn node(host: Reply, port: i64) -> Reply {
+        Reply::Array(vec![host, Reply::Int(port), Reply::Bytes(b"id".into())])
+    }
+
+    fn range(first: i64, last: i64, nodes: Vec<Reply>) -> Reply {
+        let mut parts = vec![Reply::Int(first), Reply::Int(last)];
+        parts.extend(nodes);
+        Reply::Array(parts)
+    }
+
+    #[test]
+    fn the_answer_names_owners_and_replicas_and_the_host_that_was_asked() {
+        let answer = Reply::Array(vec![
+            range(0, 99, vec![node(Reply::Bytes(b"a".into()), 1), node(Reply::Bytes(b"r".into()), 2)]),
+            range(100, 16_383, vec![node(Reply::Nil, 3)]),
+        ]);
+        let slots = Slots::read(&answer, "here").unwrap();
+        assert_eq!(slots.owner(99), Some(&Address::new("a", 1)));
+        assert_eq!(slots.owner(100), Some(&Address::new("here", 3)));
+        assert_eq!(slots.owner(16_383), Some(&Address::new("here", 3)));
+        assert!(slots.known().contains(&Address::new("r", 2)));
+        assert!(!slots.has(&Address::new("r", 2)));
+        let nobody = range(0, 16_383, vec![node(Reply::Bytes(b"?".into()), 3)]);
+        assert!(Slots::read(&Reply::Array(vec![nobody]), "here").is_none());
+    }
+
+    #[test]
+    fn a_slot_that_moved_has_its_new_owner() {
+        let mut slots = Slots::unknown();
+        let owner = Address::read("::1:7000", "here").unwrap();
+        assert_eq!(owner, Address::new("::1", 7000));
+        assert!(slots.moved(5, &owner));
+        assert!(!slots.moved(5, &owner));
+        assert_eq!(slots.owner(5), Some(&owner));
+        assert_eq!(slots.owner(6), None);
+        assert_eq!(Address::read(":7001", "here"), Some(Address::new("here", 7001)));
+        assert_eq!(Address::read("?:7001", "here"), None);
+    }
+}

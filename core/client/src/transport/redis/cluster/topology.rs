@@ -1,0 +1,170 @@
+//! Asking a cluster which node has which slot.
+//!
+//! Several nodes are asked at once, a few more when those are slow: one that hangs delays
+//! nothing. The first good answer is taken; what it says wrong, MOVED corrects.
+
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use leasehold_protocol::{Instant, Reply};
+
+use super::slots::{Address, Slots};
+use crate::settings::Settings;
+use crate::target::Target;
+use crate::transport::redis::connect::{Boxed, Connector, Membership};
+use crate::transport::redis::failure::Failure;
+use crate::transport::redis::outage::Outage;
+
+const QUESTION: &[&[u8]] = &[b"CLUSTER", b"SLOTS"];
+/// So many are asked at once.
+const AT_ONCE: usize = 3;
+/// After so long without an answer, as many more.
+const PATIENCE: Duration = Duration::from_millis(250);
+/// The least and the longest time between two rounds.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(500));
+
+/// Asks, and asks again.
+pub(super) struct Topology {
+    settings: Arc<Settings>,
+    target: Target,
+    asked: Vec<Asked>,
+    /// Whom to ask when those are slow.
+    next: Vec<Address>,
+    /// When those are called slow.
+    slow_at: Instant,
+    /// Somebody found that the answer of the last round is not good any more.
+    is_wanted: bool,
+    /// When the next round may begin.
+    not_before: Instant,
+    pause: Duration,
+    outage: Outage,
+    /// Of the round that runs, the one that says most.
+    failure: Option<Failure>,
+}
+
+struct Asked {
+    host: Arc<str>,
+    answer: Boxed<Result<Reply, Failure>>,
+}
+
+impl Topology {
+    pub(super) fn new(settings: &Arc<Settings>, target: &Target) -> Self {
+        Self {
+            settings: Arc::clone(settings),
+            target: target.clone(),
+            asked: Vec::new(),
+            next: Vec::new(),
+            slow_at: Instant::ZERO,
+            is_wanted: true,
+            not_before: Instant::ZERO,
+            pause: PAUSE.0,
+            outage: Outage::default(),
+            failure: None,
+        }
+    }
+
+    /// Has it asked, if it is not just being.
+    pub(super) const fn want(&mut self) {
+        self.is_wanted = true;
+    }
+
+    /// Nothing is missing: the next round need not wait for long.
+    pub(super) const fn is_good(&mut self) {
+        self.pause = PAUSE.0;
+    }
+
+    /// Moves a round on, or begins one with `nodes`. An answer, or why there is none.
+    pub(super) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        now: Instant,
+        nodes: impl FnOnce() -> Vec<Address>,
+    ) -> Option<Result<Slots, Failure>> {
+        if self.asked.is_empty() && self.is_wanted && now >= self.not_before {
+            self.is_wanted = false;
+            self.next = nodes();
+            self.shuffle();
+            self.ask_some(now);
+        }
+        loop {
+            if let Some(slots) = self.poll_asked(context) {
+                self.asked.clear();
+                self.over(now);
+                self.outage = Outage::default();
+                return Some(Ok(slots));
+            }
+            if self.asked.is_empty() && self.next.is_empty() {
+                let failure = self.failure.take()?;
+                self.outage.failed(now);
+                self.over(now);
+                return Some(Err(failure));
+            }
+            if !self.asked.is_empty() && now < self.slow_at || self.next.is_empty() {
+                return None;
+            }
+            self.ask_some(now);
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        if self.asked.is_empty() {
+            Some(self.not_before).filter(|_| self.is_wanted)
+        } else {
+            Some(self.slow_at).filter(|_| !self.next.is_empty())
+        }
+    }
+
+    fn poll_asked(&mut self, context: &mut Context<'_>) -> Option<Slots> {
+        let mut slots = None;
+        let mut left = Vec::new();
+        for mut asked in mem::take(&mut self.asked) {
+            match asked.answer.as_mut().poll(context) {
+                Poll::Pending => left.push(asked),
+                Poll::Ready(Ok(answer)) => match Slots::read(&answer, &asked.host) {
+                    Some(read) => slots = slots.or(Some(read)),
+                    None => self.failed(Failure::unavailable("no slot of the cluster has an owner")),
+                },
+                Poll::Ready(Err(failure)) => self.failed(failure),
+            }
+        }
+        self.asked = left;
+        slots
+    }
+
+    /// What will not pass says more than what may.
+    fn failed(&mut self, failure: Failure) {
+        if self.failure.as_ref().is_none_or(|known| !known.is_lasting()) {
+            self.failure = Some(failure);
+        }
+    }
+
+    /// The next round waits, twice as long each time.
+    fn over(&mut self, now: Instant) {
+        self.next.clear();
+        self.failure = None;
+        self.not_before = now + self.pause;
+        self.pause = self.pause.saturating_mul(2).min(PAUSE.1);
+    }
+
+    fn ask_some(&mut self, now: Instant) {
+        self.slow_at = now + PATIENCE;
+        for node in self.next.split_off(self.next.len().saturating_sub(AT_ONCE)) {
+            let target = self.target.node(&node.host, node.port);
+            let connector = Arc::new(Connector::new(&self.settings, &target, Membership::Shard, None));
+            self.asked.push(Asked {
+                host: Arc::clone(&node.host),
+                answer: connector.ask(QUESTION, &self.outage, now),
+            });
+        }
+    }
+
+    /// Many clients that lost one node do not all ask the same others.
+    fn shuffle(&mut self) {
+        for end in (1..self.next.len()).rev() {
+            let other = self.settings.world.below(end as u64 + 1);
+            self.next.swap(end, usize::try_from(other).unwrap_or(end));
+        }
+    }
+}
