@@ -1,6 +1,7 @@
 //! Servers to test against: the embedded store, and a redis-server of one's own.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
+pub mod cluster;
 pub mod proxy;
 pub mod version;
 
