@@ -2,15 +2,23 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, ErrorKind, Lease, Lock, ReleaseOutcome};
+use futures_util::future::join_all;
+use leasehold::{Client, ErrorKind, Lease, Lock, LostReason, ReleaseOutcome};
 use leasehold_protocol::Reply;
 use support::cluster::{Cluster, Node};
 use support::{Redis, eventually, free_port};
 use tokio::task::JoinHandle;
 
 const SOON: Duration = Duration::from_secs(10);
+
+/// By when a client works at a node that was promoted; on a busy machine, [`SOON`].
+fn at_most() -> Duration {
+    std::env::var("LEASEHOLD_TIMED").map_or(SOON, |_| Duration::from_secs(2))
+}
 
 async fn connect(cluster: &Cluster) -> Client {
     Client::connect(cluster.url.as_str()).await.unwrap()
@@ -180,4 +188,174 @@ async fn every_kind_is_kept_while_its_slot_migrates_and_given_on_after_it() {
         let lease = waiter.await.unwrap_or_else(|error| panic!("{kind}: {error}"));
         assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
     }
+}
+
+/// Clients that hold locks on every shard, and some that wait for some of them.
+struct Crowd {
+    clients: Vec<Client>,
+    held: Vec<Lease>,
+    awaited: Vec<Lease>,
+    waiters: Vec<JoinHandle<Lease>>,
+}
+
+impl Crowd {
+    const HELD: usize = 200;
+    const WAITERS: usize = 50;
+
+    async fn gather(cluster: &Cluster) -> Self {
+        let client = async || {
+            let options = Client::builder().url(&cluster.url).lease(Duration::from_secs(12));
+            options.connect().await.unwrap()
+        };
+        let clients = vec![client().await, client().await, client().await];
+        let all = |prefix: &'static str, count: usize| {
+            let locks = (0..count).map(|number| clients[number % 2].lock(format!("{prefix}-{number}")));
+            join_all(locks.map(|lock| async move { lock.acquire().await.unwrap() }))
+        };
+        let (held, awaited) = (all("held", Self::HELD).await, all("awaited", Self::WAITERS).await);
+        let waiters: Vec<_> = awaited.iter().map(|lease| waits(clients[2].lock(lease.name()))).collect();
+        for node in cluster.primaries() {
+            is_listened_for(&node, "awaited").await;
+        }
+        Self {
+            clients,
+            held,
+            awaited,
+            waiters,
+        }
+    }
+
+    /// All is as it was: the locks are held, those who wait get theirs, and new ones can be taken.
+    async fn goes_on(self) {
+        for lease in &self.held {
+            assert!(lease.is_valid(), "{}: {:?}", lease.name(), lease.lost_reason());
+        }
+        for lease in self.awaited {
+            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+        }
+        for waiter in self.waiters {
+            let lease = waiter.await.unwrap();
+            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+        }
+        for lease in self.held {
+            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+        }
+        for client in self.clients {
+            client.close().await;
+        }
+    }
+}
+
+/// Until a replica has everything that its primary has.
+async fn is_replicated(primary: &Node, replica: &Node) {
+    eventually("the replica has everything", SOON, || primary.offset() == replica.offset()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_takes_over_has_its_primarys_locks() {
+    let cluster = Cluster::start();
+    let primaries = cluster.primaries();
+    for is_killed in [false, true] {
+        let crowd = Crowd::gather(&cluster).await;
+        let primary = &primaries[usize::from(is_killed)];
+        let replica = cluster.replica_of(primary).unwrap();
+        let name = cluster.name_at(primary, "probe");
+        is_replicated(primary, &replica).await;
+        if is_killed {
+            primary.kill();
+        } else {
+            replica.run(&["CLUSTER", "FAILOVER"]);
+        }
+        eventually("the replica is the primary", SOON, || replica.is_primary()).await;
+        let promoted = Instant::now();
+        let probe = crowd.clients[0].lock(&name).wait(SOON).acquire().await.unwrap();
+        println!("killed: {is_killed}; a lock of its shard {:?} after the promotion", promoted.elapsed());
+        assert!(promoted.elapsed() < at_most(), "{:?}", promoted.elapsed());
+        probe.release().await.unwrap();
+        crowd.goes_on().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_that_hangs_delays_no_other() {
+    let cluster = Cluster::start();
+    let client = connect(&cluster).await;
+    let primaries = cluster.primaries();
+    let replica = cluster.replica_of(&primaries[0]).unwrap();
+    let hung = cluster.name_at(&primaries[0], "hung");
+    let others = [&primaries[1], &primaries[2]].map(|node| cluster.name_at(node, "other"));
+    let lease = Duration::from_secs(2);
+    let mut held = Vec::new();
+    for name in &others {
+        held.push(client.lock(format!("{{{name}}}-held")).lease(lease).renewed().acquire().await.unwrap());
+    }
+    let lost = client.lock(&hung).lease(lease).renewed().acquire().await.unwrap();
+    for node in &cluster.nodes {
+        // The others go on though a shard is missing.
+        node.run(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
+    }
+    replica.pause();
+    primaries[0].pause();
+    let (end, mut slowest, mut rounds) = (Instant::now() + 3 * lease, Duration::ZERO, 0);
+    while Instant::now() < end {
+        for name in &others {
+            let start = Instant::now();
+            let lease = client.lock(name).acquire().await.unwrap();
+            lease.release().await.unwrap();
+            slowest = slowest.max(start.elapsed());
+            rounds += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    println!("{rounds} rounds at the others, the slowest took {slowest:?}");
+    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+    assert!(rounds > 100, "{rounds}");
+    for lease in &held {
+        assert!(lease.is_valid(), "{}: {:?}", lease.name(), lease.lost_reason());
+    }
+    assert_eq!(lost.lost().await, LostReason::Expired);
+    primaries[0].resume();
+    replica.resume();
+    let again = client.lock(&hung).wait(SOON).acquire().await.unwrap();
+    assert_eq!(again.release().await.unwrap(), ReleaseOutcome::Released);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slots_move_under_load_and_nobody_hears_of_it() {
+    let cluster = Cluster::start();
+    let slots = std::env::var("LEASEHOLD_SLOTS").map_or(100, |slots| slots.parse().unwrap());
+    let primaries = cluster.primaries();
+    let crowd = Crowd::gather(&cluster).await;
+    let is_over = Arc::<AtomicBool>::default();
+    let tasks: Vec<_> = (0..20)
+        .map(|number| {
+            let (client, is_over) = (crowd.clients[number % 3].clone(), Arc::clone(&is_over));
+            tokio::spawn(async move {
+                let mut rounds = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    let lease = client.lock(format!("load-{}", rounds % 500)).acquire().await.unwrap();
+                    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+                    rounds += 1;
+                }
+                rounds
+            })
+        })
+        .collect();
+    // The slots of names that are held, and others.
+    let names = (0..Crowd::HELD).map(|number| format!("held-{number}"));
+    let used = names.map(|name| cluster.slot(&name)).filter(|slot| primaries[0].owner(*slot) == Some(primaries[0].port));
+    for slot in used.chain(0..).take(slots) {
+        if primaries[0].owner(slot) == Some(primaries[0].port) {
+            cluster.begin_move(slot, &primaries[0], &primaries[1]);
+            while cluster.move_keys(slot, &primaries[0], &primaries[1]) > 0 {}
+            cluster.end_move(slot, &primaries[0], &primaries[1]);
+        }
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let mut rounds = 0;
+    for task in tasks {
+        rounds += task.await.unwrap();
+    }
+    println!("{rounds} rounds while {slots} slots moved");
+    crowd.goes_on().await;
 }

@@ -163,6 +163,17 @@ impl Node {
         String::from_utf8(text).expect("text")
     }
 
+    /// How far its data has come, as replication counts.
+    pub fn offset(&self) -> Option<i64> {
+        let Ok(Reply::Array(role)) = self.try_run(&["ROLE"]) else {
+            return None;
+        };
+        match role.get(if role.len() == 3 { 1 } else { 4 })? {
+            &Reply::Int(offset) => Some(offset),
+            _ => None,
+        }
+    }
+
     pub fn is_primary(&self) -> bool {
         let Ok(Reply::Array(role)) = self.try_run(&["ROLE"]) else {
             return false;
@@ -171,7 +182,7 @@ impl Node {
     }
 
     /// The port of a slot's owner, by what this one knows.
-    fn owner(&self, slot: u16) -> Option<u16> {
+    pub fn owner(&self, slot: u16) -> Option<u16> {
         let Ok(Reply::Array(ranges)) = self.try_run(&["CLUSTER", "SLOTS"]) else {
             return None;
         };
