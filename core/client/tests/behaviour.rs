@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt as _, stream};
 use leasehold::{Client, Error, Lease, Lock, LostReason, ReleaseOutcome};
 use serde_json::Value;
+use support::cluster::Cluster;
 use support::{Redis, free_port, version};
 use tokio::task::JoinHandle;
 
@@ -28,6 +29,7 @@ async fn every_scenario_holds_for_every_kind_on_every_transport() {
         let servers = [(); 3].map(|()| Server::start(transport));
         let server = match &servers[0] {
             Server::Redis(redis) => version::of(redis),
+            Server::Cluster(_) => format!("cluster of {}", version::Version::chosen()),
             _ => transport.into(),
         };
         let urls: Vec<String> = servers.iter().enumerate().map(|(at, server)| server.url(at)).collect();
@@ -64,6 +66,7 @@ enum Server {
     Memory,
     Serve(Child, u16),
     Redis(Redis),
+    Cluster(Cluster),
 }
 
 impl Server {
@@ -71,6 +74,7 @@ impl Server {
         match transport {
             "memory" => Self::Memory,
             "redis" => Self::Redis(Redis::start()),
+            "cluster" => Self::Cluster(Cluster::start()),
             "serve" => {
                 let port = free_port();
                 let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
@@ -111,6 +115,7 @@ impl Server {
             Self::Memory => format!("memory://behaviour-{}-{number}", std::process::id()),
             Self::Serve(_, port) => format!("redis://127.0.0.1:{port}"),
             Self::Redis(redis) => redis.url(),
+            Self::Cluster(cluster) => cluster.url.clone(),
         }
     }
 }

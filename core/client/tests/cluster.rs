@@ -359,3 +359,18 @@ async fn slots_move_under_load_and_nobody_hears_of_it() {
     println!("{rounds} rounds while {slots} slots moved");
     crowd.goes_on().await;
 }
+
+#[tokio::test]
+async fn clusters_may_be_among_the_primaries_of_a_redlock_but_none_twice() {
+    let (cluster, other, single) = (Cluster::start(), Cluster::start(), Redis::start());
+    let client = Client::builder().primaries([&cluster.url, &other.url, &single.url()]).connect().await.unwrap();
+    for number in 0..10 {
+        let lease = client.lock(format!("redlock-{number}")).acquire().await.unwrap();
+        assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+    }
+    let twice = [format!("redis+cluster://127.0.0.1:{}", cluster.nodes[4].port), single.url()];
+    let primaries = [&cluster.url, &twice[0], &twice[1]];
+    let error = Client::builder().primaries(primaries).connect().await.map(drop);
+    let error = error.expect_err("one cluster by two addresses");
+    assert!(error.message().contains("the same server"), "{error}");
+}

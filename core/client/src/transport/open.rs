@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_protocol::{Error, ErrorKind, Operation};
+use leasehold_protocol::Error;
 
 use super::fleet::Fleet;
 use super::interface::{First, Transport};
@@ -49,11 +49,6 @@ fn open_one(
     match &target.scheme {
         Scheme::Memory { name } => Ok(Box::new(Memory::open(name.as_deref()))),
         Scheme::Tcp { .. } | Scheme::Unix { .. } => Ok(Box::new(Redis::open(settings, target, first, peers))),
-        Scheme::Cluster { .. } if peers.is_none() => Ok(Box::new(Cluster::open(settings, target, first))),
-        Scheme::Cluster { .. } => Err(Error::new(
-            ErrorKind::Misconfigured,
-            Operation::Connect,
-            format!("the primary {target} is a cluster; give primaries that are servers, by redis:// or rediss://"),
-        )),
+        Scheme::Cluster { .. } => Ok(Box::new(Cluster::open(settings, target, first, peers))),
     }
 }

@@ -30,7 +30,7 @@ use self::channels::{Change, Channels};
 use self::queue::{Queue, Step};
 use self::slots::{Address, Slots};
 use self::topology::Topology;
-use super::connect::{Connector, Membership};
+use super::connect::{Connector, Membership, Peers};
 use super::failure::Failure;
 use super::in_flight::TurnedAway;
 use super::lane::LaneLink;
@@ -49,6 +49,8 @@ pub(in crate::transport) struct Cluster {
     target: Target,
     first: Failing,
     state: State,
+    /// With them, the cluster must be none of theirs.
+    peers: Option<Peers>,
     topology: Topology,
     slots: Slots,
     shards: BTreeMap<Address, Shard>,
@@ -98,8 +100,14 @@ impl Redis {
 }
 
 impl Cluster {
-    pub(in crate::transport) fn open(settings: &Arc<Settings>, target: &Target, first: Failing) -> Self {
+    pub(in crate::transport) fn open(
+        settings: &Arc<Settings>,
+        target: &Target,
+        first: Failing,
+        peers: Option<Peers>,
+    ) -> Self {
         Self {
+            peers,
             topology: Topology::new(settings, target),
             settings: Arc::clone(settings),
             target: target.clone(),
@@ -133,6 +141,10 @@ impl Cluster {
         match self.topology.poll(context, now, || Self::nodes(slots, target)) {
             None => {}
             Some(Ok(slots)) => {
+                let peers = self.peers.as_ref();
+                if let Some(Err(failure)) = peers.map(|peers| peers.check_ids(slots.ids().clone())) {
+                    return self.topology_failed(failure, seen);
+                }
                 self.slots = slots;
                 self.has_moved = true;
                 if self.state == State::First {

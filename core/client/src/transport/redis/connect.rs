@@ -1,6 +1,6 @@
 //! Opening a connection: address, credentials, TLS, and whether the server will do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -80,17 +80,17 @@ impl Purpose {
 /// What makes sure that several primaries are several servers.
 #[derive(Clone, Debug)]
 pub(in crate::transport) struct Peers {
-    /// The run id of each server, by its node.
-    run_ids: Arc<Mutex<BTreeMap<usize, String>>>,
+    /// The run id of each server, or the ids of each cluster's nodes, by its node.
+    ids: Arc<Mutex<BTreeMap<usize, BTreeSet<String>>>>,
     node: usize,
 }
 
 impl Peers {
     /// One for each of `count` primaries.
     pub(in crate::transport) fn new(count: usize) -> Vec<Self> {
-        let run_ids = Arc::default();
+        let ids = Arc::default();
         let peer = |node| Self {
-            run_ids: Arc::clone(&run_ids),
+            ids: Arc::clone(&ids),
             node,
         };
         (0..count).map(peer).collect()
@@ -104,17 +104,19 @@ impl Peers {
                 "the server does not say its run id, by which primaries are told apart",
             ));
         };
-        let mut run_ids = self.run_ids.lock().unwrap_or_else(PoisonError::into_inner);
-        if run_ids
-            .iter()
-            .any(|(node, known)| *node != self.node && known == run_id)
-        {
+        self.check_ids([run_id.to_owned()].into())
+    }
+
+    /// Notes by which ids the server or cluster is known.
+    pub(super) fn check_ids(&self, own: BTreeSet<String>) -> Result<(), Failure> {
+        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        if ids.iter().any(|(node, known)| *node != self.node && !known.is_disjoint(&own)) {
             return Err(
                 Failure::misconfigured("it is the same server as another one of the primaries")
                     .advising("a majority needs independent ones"),
             );
         }
-        run_ids.insert(self.node, run_id.to_owned());
+        ids.insert(self.node, own);
         Ok(())
     }
 }

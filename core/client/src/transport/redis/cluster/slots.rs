@@ -39,6 +39,8 @@ pub(super) struct Slots {
     of: Vec<Option<usize>>,
     /// All nodes that were told of, replicas too.
     known: BTreeSet<Address>,
+    /// The ids of the owners, which no other cluster's nodes have.
+    ids: BTreeSet<String>,
 }
 
 impl Slots {
@@ -48,6 +50,7 @@ impl Slots {
             owners: Vec::new(),
             of: vec![None; SLOTS],
             known: BTreeSet::new(),
+            ids: BTreeSet::new(),
         }
     }
 
@@ -69,6 +72,7 @@ impl Slots {
             let Some(owner) = parts.get(2).and_then(|node| address(node, asked)) else {
                 continue;
             };
+            slots.ids.extend(parts.get(2).and_then(id).map(str::to_owned));
             let owner = slots.place(owner);
             for slot in slots.of.iter_mut().take(last.saturating_add(1)).skip(first) {
                 *slot = Some(owner);
@@ -100,6 +104,11 @@ impl Slots {
         &self.known
     }
 
+    /// The ids of the owners, when the cluster was asked last.
+    pub(super) const fn ids(&self) -> &BTreeSet<String> {
+        &self.ids
+    }
+
     /// Whether a node had a slot when its cluster was asked last.
     pub(super) fn has(&self, node: &Address) -> bool {
         self.owners.contains(node)
@@ -126,6 +135,12 @@ fn address(node: &Reply, asked: &str) -> Option<Address> {
         return None;
     };
     Address::told(host, u16::try_from(*port).ok()?, asked)
+}
+
+/// A node's id in an answer.
+fn id(node: &Reply) -> Option<&str> {
+    let Reply::Array(parts) = node else { return None };
+    text(parts.get(2)?)
 }
 
 impl Address {
@@ -192,6 +207,7 @@ mod tests {
         assert_eq!(slots.owner(16_383), Some(&Address::new("here", 3)));
         assert!(slots.known().contains(&Address::new("r", 2)));
         assert!(!slots.has(&Address::new("r", 2)));
+        assert!(slots.ids().iter().eq(["id"]));
         let nobody = range(0, 16_383, vec![node(Reply::Bytes(b"?".into()), 3)]);
         assert!(Slots::read(&Reply::Array(vec![nobody]), "here").is_none());
     }
