@@ -1,7 +1,7 @@
 //! A cluster of three primaries with a replica each, as `./ci/just servers cluster` starts it.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use leasehold_protocol::Reply;
@@ -13,10 +13,12 @@ use super::version::Version;
 
 /// A cluster, whose servers are stopped when it is dropped.
 pub struct Cluster {
-    rig: Child,
+    child: Child,
     /// The rig stops when this closes.
     stdin: Option<ChildStdin>,
     pub url: String,
+    /// The file of the authority that signed its certificates.
+    pub authority: Option<PathBuf>,
     pub nodes: Vec<Node>,
 }
 
@@ -29,25 +31,35 @@ pub struct Node {
 
 impl Cluster {
     pub fn start() -> Self {
+        Self::start_rig("cluster")
+    }
+
+    /// One that speaks TLS only; its nodes cannot be asked by [`Node::run`].
+    pub fn start_tls() -> Self {
+        Self::start_rig("tls-cluster")
+    }
+
+    fn start_rig(rig: &str) -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let mut rig = Command::new(root.join(".tools/venv/bin/python"))
+        let mut child = Command::new(root.join(".tools/venv/bin/python"))
             .arg(root.join("ci/servers"))
-            .args(["cluster", "--json", "--until-stdin-closes"])
+            .args([rig, "--json", "--until-stdin-closes"])
             .env("LEASEHOLD_TEST_SERVER", Version::chosen().name())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .expect("ci/servers, which `./ci/just test-core` prepares");
         let mut line = String::new();
-        let stdout = rig.stdout.take().expect("a pipe");
+        let stdout = child.stdout.take().expect("a pipe");
         BufReader::new(stdout).read_line(&mut line).expect("a line");
         let told: Value = serde_json::from_str(&line).expect("the rig is up");
         let nodes = told["nodes"].as_array().expect("nodes").iter().map(Node::read);
         Self {
             nodes: nodes.collect(),
             url: told["urls"][0].as_str().expect("a URL").into(),
-            stdin: rig.stdin.take(),
-            rig,
+            authority: told["ca"].as_str().map(Into::into),
+            stdin: child.stdin.take(),
+            child,
         }
     }
 
@@ -130,7 +142,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         drop(self.stdin.take());
-        let _ = self.rig.wait();
+        let _ = self.child.wait();
     }
 }
 
