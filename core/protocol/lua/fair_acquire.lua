@@ -15,7 +15,7 @@
 --                               now in µs of the server's clock as text. Without holder (pttl -2):
 --                               so many were dead that the next call has to go on from there
 --
--- Uses parts/lease.lua, parts/keep.lua, parts/token.lua, parts/fair.lua, parts/fair_wait.lua
+-- Uses parts/lease.lua, parts/keep.lua, parts/token.lua, parts/publish.lua, parts/fair.lua, parts/fair_wait.lua
 --
 -- Invariant: granted to the first live waiter, never to a caller out of turn; asking
 -- again with the same owner keeps its place and its hold, and makes none shorter. No two

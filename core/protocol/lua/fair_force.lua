@@ -9,7 +9,7 @@
 -- Reply    {1, listeners}       removed; how many connections heard that it is free
 --          {0}                  there was no record
 --
--- Uses parts/token.lua, parts/fair.lua
+-- Uses parts/token.lua, parts/publish.lua, parts/fair.lua
 --
 -- Invariant: nothing but a HASH is removed; the queue keeps its order.
 
@@ -28,6 +28,6 @@ end
 if granted then
   tell(granted, news)
 else
-  listeners = redis.pcall('PUBLISH', channel, '0')
+  listeners = publish_to_all(channel, '0')
 end
-return {1, type(listeners) == 'number' and listeners or 0}
+return {1, listeners}

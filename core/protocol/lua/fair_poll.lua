@@ -12,7 +12,7 @@
 --                               Without holder (pttl -2): so many were dead that the next
 --                               call has to go on from there
 --
--- Uses parts/token.lua, parts/fair.lua, parts/fair_wait.lua
+-- Uses parts/token.lua, parts/publish.lua, parts/fair.lua, parts/fair_wait.lua
 --
 -- Invariant: a waiter keeps its place; one that the server forgot comes last. PEXPIRE
 -- is the first write, so that a full server cannot refuse the call.

@@ -13,7 +13,7 @@
 --          {0}                  there was no record, or it left the queue
 --          {2}                  the record is another owner's
 --
--- Uses parts/token.lua, parts/fair.lua
+-- Uses parts/token.lua, parts/publish.lua, parts/fair.lua
 --
 -- Invariant: only this owner's hold and place go. HDEL is the first write, so that a
 -- full server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
@@ -49,7 +49,7 @@ if redis.call('EXISTS', lock, KEYS[3]) > 0 then
 end
 local listeners = 0
 if not granted then
-  listeners = redis.pcall('PUBLISH', channel, '0')
+  listeners = publish_to_all(channel, '0')
 elseif was_held and client_of(granted) == client_of(owner) then
   -- Its own client hears of it by the reply.
   return {1, 0, news}
@@ -57,6 +57,6 @@ else
   tell(granted, news)
 end
 if was_held then
-  return {1, type(listeners) == 'number' and listeners or 0}
+  return {1, listeners}
 end
 return {0}

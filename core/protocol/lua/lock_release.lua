@@ -8,6 +8,8 @@
 --          {0}                  there was no record
 --          {2}                  the record is another owner's
 --
+-- Uses parts/publish.lua
+--
 -- Invariant: only this owner's field goes. HDEL is the first write, so a full
 -- server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
 
@@ -21,8 +23,4 @@ if redis.call('HDEL', lock, owner) == 0 then
   return {0}
 end
 
-local listeners = redis.pcall('PUBLISH', channel, '0')
-if type(listeners) ~= 'number' then
-  listeners = 0
-end
-return {1, listeners}
+return {1, publish_to_all(channel, '0')}

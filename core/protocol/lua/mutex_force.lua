@@ -6,11 +6,12 @@
 -- Reply    {1, listeners}       removed; how many connections heard of it
 --          {0}                  there was no record
 --
+-- Uses parts/publish.lua
+--
 -- Invariant: nothing but a STRING is removed.
 
 if redis.call('STRLEN', KEYS[1]) == 0 then
   return {0}
 end
 redis.call('DEL', KEYS[1])
-local listeners = redis.pcall('PUBLISH', ARGV[1], '0')
-return {1, type(listeners) == 'number' and listeners or 0}
+return {1, publish(ARGV[1], '0')}

@@ -8,6 +8,8 @@
 --          {0}                  there was no record
 --          {2}                  the record is another owner's
 --
+-- Uses parts/publish.lua
+--
 -- Invariant: only this owner's record goes. PUBLISH may be refused (ACL), and
 -- the release stands.
 
@@ -22,5 +24,4 @@ if holder ~= owner then
   return {2}
 end
 redis.call('DEL', lock)
-local listeners = redis.pcall('PUBLISH', channel, '0')
-return {1, type(listeners) == 'number' and listeners or 0}
+return {1, publish(channel, '0')}

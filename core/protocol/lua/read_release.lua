@@ -8,7 +8,7 @@
 -- Reply    {1, listeners}       released; how many connections heard of it
 --          {0}                  the hold had ended
 --
--- Uses parts/time.lua
+-- Uses parts/publish.lua, parts/time.lua
 --
 -- Invariant: only this owner's hold goes. ZREM is the first write, so that a full
 -- server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
@@ -23,9 +23,9 @@ local listeners = 0
 if removed == 1 and redis.call('ZCOUNT', readers, '(' .. now, '+inf') == 0 then
   -- The readers that a write had kept out have had their turn.
   redis.call('HDEL', state, 'readers_until')
-  listeners = redis.pcall('PUBLISH', channel, '0')
+  listeners = publish(channel, '0')
 end
 if not was_held then
   return {0}
 end
-return {1, type(listeners) == 'number' and listeners or 0}
+return {1, listeners}

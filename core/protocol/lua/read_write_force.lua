@@ -8,6 +8,8 @@
 -- Reply    {1, listeners}       removed; how many connections heard of it
 --          {0}                  there was no hold
 --
+-- Uses parts/publish.lua
+--
 -- Invariant: the other side's holds stay.
 
 local removed
@@ -20,5 +22,4 @@ end
 if removed == 0 then
   return {0}
 end
-local listeners = redis.pcall('PUBLISH', ARGV[2], '0')
-return {1, type(listeners) == 'number' and listeners or 0}
+return {1, publish(ARGV[2], '0')}

@@ -8,7 +8,7 @@
 -- Reply    {1, listeners}       changed; how many connections heard of it
 --          {0}                  none is held: there is no limit to change
 --
--- Uses parts/time.lua
+-- Uses parts/publish.lua, parts/time.lua
 --
 -- Invariant: no permit comes, goes or lasts longer. A limit is written only where a
 -- permit is held, so that the key has a TTL.
@@ -25,5 +25,4 @@ if redis.call('ZCOUNT', permits, '(' .. now, '+inf') == 0 then
   return {0}
 end
 redis.call('ZADD', permits, limit, 'limit')
-local listeners = redis.pcall('PUBLISH', channel, '0')
-return {1, type(listeners) == 'number' and listeners or 0}
+return {1, publish(channel, '0')}

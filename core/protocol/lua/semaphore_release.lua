@@ -8,7 +8,7 @@
 -- Reply    {1, listeners}       released; how many connections heard of it
 --          {0}                  they had ended
 --
--- Uses parts/time.lua
+-- Uses parts/publish.lua, parts/time.lua
 --
 -- Invariant: only this owner's permits go. ZREM is the first write, so that a full
 -- server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
@@ -30,8 +30,8 @@ end
 if removed == 0 then
   return {0}
 end
-local listeners = redis.pcall('PUBLISH', channel, '0')
+local listeners = publish(channel, '0')
 if not held then
   return {0}
 end
-return {1, type(listeners) == 'number' and listeners or 0}
+return {1, listeners}

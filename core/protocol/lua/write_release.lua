@@ -8,7 +8,7 @@
 --          {0}                  the hold had ended, or there was none
 --          {2}                  another writes
 --
--- Uses parts/keep.lua, parts/time.lua, parts/read_write.lua
+-- Uses parts/publish.lua, parts/keep.lua, parts/time.lua, parts/read_write.lua
 --
 -- Invariant: only this owner's hold and mark go. HDEL is the first write, so that a
 -- full server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
@@ -33,8 +33,8 @@ if s[1] == owner then
     keep(state, 2 * PHASE)
   end
 end
-local listeners = changed and redis.pcall('PUBLISH', channel, '0')
+local listeners = changed and publish(channel, '0')
 if s[1] == owner and was_held then
-  return {1, type(listeners) == 'number' and listeners or 0}
+  return {1, listeners}
 end
 return {was_held and 2 or 0}

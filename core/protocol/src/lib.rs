@@ -86,7 +86,7 @@ pub use name::{KeyPrefix, LockName, MAX_NAME_BYTES, hash_tag};
 pub use observed::{Attempted, Detail, Observed, Place};
 pub use owner::{ClientId, Entropy, OwnerId};
 pub use reply::{CallError, Reply};
-pub use script::Script;
+pub use script::{SHARDED, Script};
 pub use session::Session;
 pub use shown::shown;
 pub use subject::Subject;

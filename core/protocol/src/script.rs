@@ -2,6 +2,9 @@
 
 use std::sync::OnceLock;
 
+/// The argument that has a script publish to sharded channels.
+pub const SHARDED: &[u8] = b"sharded";
+
 macro_rules! scripts {
     ($($(#[$doc:meta])* $variant:ident => $file:literal $(uses $($part:literal),+)?;)*) => {
         /// A script of the `lua/` folder.
@@ -42,6 +45,13 @@ macro_rules! scripts {
                 }
             }
 
+            /// Whether it tells others something. Called at a node of a cluster that has sharded channels, it is
+            /// given [`SHARDED`] behind its arguments.
+            #[must_use]
+            pub fn publishes(self) -> bool {
+                self.parts().contains(&"publish")
+            }
+
             /// The hex SHA-1 that EVALSHA takes.
             #[must_use]
             pub fn sha1(self) -> &'static str {
@@ -62,57 +72,57 @@ scripts! {
     /// Renews it.
     LockRenew => "lock_renew" uses "lease", "keep";
     /// Gives it back.
-    LockRelease => "lock_release";
+    LockRelease => "lock_release" uses "publish";
     /// Says who holds it.
     LockInspect => "lock_inspect";
     /// Takes it from whoever holds it.
-    LockForce => "lock_force";
+    LockForce => "lock_force" uses "publish";
     /// Takes the simple lock.
     MutexAcquire => "mutex_acquire" uses "lease", "keep", "token";
     /// Renews it.
     MutexRenew => "mutex_renew" uses "lease", "keep";
     /// Gives it back.
-    MutexRelease => "mutex_release";
+    MutexRelease => "mutex_release" uses "publish";
     /// Says who holds it.
     MutexInspect => "mutex_inspect";
     /// Takes it from whoever holds it.
-    MutexForce => "mutex_force";
+    MutexForce => "mutex_force" uses "publish";
     /// Takes the fair lock, or a place in its queue.
-    FairAcquire => "fair_acquire" uses "lease", "keep", "token", "fair", "fair_wait";
+    FairAcquire => "fair_acquire" uses "lease", "keep", "token", "publish", "fair", "fair_wait";
     /// Says that its waiters live.
-    FairPoll => "fair_poll" uses "token", "fair", "fair_wait";
+    FairPoll => "fair_poll" uses "token", "publish", "fair", "fair_wait";
     /// Gives it back, or the place.
-    FairRelease => "fair_release" uses "token", "fair";
+    FairRelease => "fair_release" uses "token", "publish", "fair";
     /// Takes it from whoever holds it.
-    FairForce => "fair_force" uses "token", "fair";
+    FairForce => "fair_force" uses "token", "publish", "fair";
     /// Takes the read side of a read-write lock.
     ReadAcquire => "read_acquire" uses "lease", "time", "read_write";
     /// Renews it.
     ReadRenew => "read_renew" uses "lease", "time";
     /// Gives it back.
-    ReadRelease => "read_release" uses "time";
+    ReadRelease => "read_release" uses "publish", "time";
     /// Takes the write side.
     WriteAcquire => "write_acquire" uses "lease", "keep", "time", "token", "read_write";
     /// Renews it.
     WriteRenew => "write_renew" uses "lease", "time", "read_write";
     /// Gives it back.
-    WriteRelease => "write_release" uses "keep", "time", "read_write";
+    WriteRelease => "write_release" uses "publish", "keep", "time", "read_write";
     /// Says who holds one side.
     ReadWriteInspect => "read_write_inspect" uses "time", "read_write";
     /// Takes one side from whoever holds it.
-    ReadWriteForce => "read_write_force";
+    ReadWriteForce => "read_write_force" uses "publish";
     /// Takes permits of a semaphore.
     SemaphoreAcquire => "semaphore_acquire" uses "lease", "time";
     /// Renews them.
     SemaphoreRenew => "semaphore_renew" uses "lease", "time";
     /// Gives them back.
-    SemaphoreRelease => "semaphore_release" uses "time";
+    SemaphoreRelease => "semaphore_release" uses "publish", "time";
     /// Says how many are held.
     SemaphoreInspect => "semaphore_inspect" uses "time";
     /// Takes all of them from whoever holds them.
-    SemaphoreForce => "semaphore_force";
+    SemaphoreForce => "semaphore_force" uses "publish";
     /// Changes the limit that they agreed on.
-    SemaphoreLimit => "semaphore_limit" uses "time";
+    SemaphoreLimit => "semaphore_limit" uses "publish", "time";
 }
 
 #[cfg(test)]

@@ -51,5 +51,5 @@ end
 -- Tells the client of an owner that it was granted the lock.
 local function tell(owner, news)
   local channel = string.sub(KEYS[3], 1, -#'fair' - 1) .. 'grants:' .. client_of(owner)
-  redis.pcall('PUBLISH', channel, news)
+  publish(channel, news)
 end

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub(super) struct Connector {
     pub(super) limits: Limits,
     peers: Option<Peers>,
     pub(super) membership: Membership,
+    /// The server is the node of a cluster and has sharded channels, as its last greeting said.
+    is_sharded: AtomicBool,
     pub(super) world: World,
 }
 
@@ -110,7 +113,10 @@ impl Peers {
     /// Notes by which ids the server or cluster is known.
     pub(super) fn check_ids(&self, own: BTreeSet<String>) -> Result<(), Failure> {
         let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        if ids.iter().any(|(node, known)| *node != self.node && !known.is_disjoint(&own)) {
+        if ids
+            .iter()
+            .any(|(node, known)| *node != self.node && !known.is_disjoint(&own))
+        {
             return Err(
                 Failure::misconfigured("it is the same server as another one of the primaries")
                     .advising("a majority needs independent ones"),
@@ -130,6 +136,8 @@ struct Login {
 
 /// The oldest server whose scripts may do what ours do.
 const OLDEST: (u32, u32) = (6, 2);
+/// The first that has sharded channels.
+const SHARDED_SINCE: (u32, u32) = (7, 0);
 
 impl Connector {
     pub(super) fn new(settings: &Settings, target: &Target, membership: Membership, peers: Option<Peers>) -> Self {
@@ -149,6 +157,7 @@ impl Connector {
             limits: Limits::new(settings.connect_timeout, settings.lease.get()),
             peers,
             membership,
+            is_sharded: AtomicBool::new(false),
             world: settings.world.clone(),
         }
     }
@@ -169,6 +178,11 @@ impl Connector {
                 Err(_) => Err(Failure::unavailable(format!("no answer within {limit:?}"))),
             }
         })
+    }
+
+    /// Whether messages go by sharded channels.
+    pub(super) fn is_sharded(&self) -> bool {
+        self.is_sharded.load(Ordering::Relaxed)
     }
 
     /// Asks a node of a cluster something, on a connection for that alone.
@@ -241,8 +255,13 @@ impl Connector {
         if self.login.database != 0 {
             wire.reply().await??;
         }
+        let greeting = Greeting::read(&greeting);
+        let has_sharded_channels = greeting.numbers().is_some_and(|numbers| numbers >= SHARDED_SINCE);
+        self.is_sharded.store(
+            self.membership == Membership::Shard && has_sharded_channels,
+            Ordering::Relaxed,
+        );
         if purpose != Purpose::Subscriptions {
-            let greeting = Greeting::read(&greeting);
             check_server(&greeting, self.membership)?;
             if is_for_calls && greeting.is_replica() {
                 return Err(Failure::replica());
@@ -288,8 +307,7 @@ fn check_server(greeting: &Greeting<'_>, membership: Membership) -> Result<(), F
     let Some(version) = greeting.version else {
         return Err(Failure::misconfigured("the server's greeting has no version").advising("is it Redis or Valkey?"));
     };
-    let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-    if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < OLDEST {
+    if greeting.numbers().is_none_or(|numbers| numbers < OLDEST) {
         return Err(Failure::too_old(version));
     }
     match (greeting.mode, membership) {

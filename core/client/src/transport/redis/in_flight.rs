@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
 
-use leasehold_protocol::{Call, Instant, Reply, Script};
+use leasehold_protocol::{Call, Instant, Reply, SHARDED, Script};
 
 use super::failure::Failure;
 use super::resp::{self, ServerError};
@@ -24,6 +24,8 @@ pub(super) struct InFlight {
     unknown: Vec<Routed>,
     /// Of a node of a cluster: calls that it did not run.
     turned_away: Option<Vec<TurnedAway>>,
+    /// Messages go by sharded channels.
+    is_sharded: bool,
     /// Scripts whose text was sent to some server.
     loaded: BTreeSet<Script>,
     /// Scripts that the server did not take when they were sent last.
@@ -44,7 +46,7 @@ pub(super) struct TurnedAway {
 }
 
 /// The codes with which a node of a cluster turns a call away, before it runs any of it.
-const NOT_HERE_NOT_NOW: [&str; 4] = ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"];
+pub(super) const NOT_HERE_NOT_NOW: [&str; 4] = ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"];
 
 struct Entry {
     what: What,
@@ -72,6 +74,11 @@ impl InFlight {
             turned_away: Some(Vec::new()),
             ..Self::default()
         }
+    }
+
+    /// Whether messages go by sharded channels on this connection.
+    pub(super) const fn set_sharded(&mut self, is_sharded: bool) {
+        self.is_sharded = is_sharded;
     }
 
     /// The calls that the node turned away since this was asked last.
@@ -103,12 +110,16 @@ impl InFlight {
             self.push(What::Asking, now);
         }
         let call = &routed.call;
-        resp::begin(out, 3 + call.keys.len() + call.args.len());
+        let more = (self.is_sharded && call.script.publishes()).then_some(SHARDED);
+        resp::begin(out, 3 + call.keys.len() + call.args.len() + usize::from(more.is_some()));
         resp::bulk(out, b"EVALSHA");
         resp::bulk(out, call.script.sha1().as_bytes());
         resp::bulk_number(out, call.keys.len());
         for part in call.keys.iter().chain(&call.args) {
             resp::bulk(out, part);
+        }
+        if let Some(more) = more {
+            resp::bulk(out, more);
         }
         self.push(What::Call { routed, is_repeated }, now);
     }

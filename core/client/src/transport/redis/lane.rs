@@ -169,6 +169,7 @@ impl LaneLink {
                     Poll::Pending => break,
                     Poll::Ready(Ok(wire)) => {
                         self.state = State::Open { wire, since: now };
+                        self.in_flight.set_sharded(self.connector.is_sharded());
                         // Those that were connected together do not look together.
                         self.look_due =
                             Some(now + up_to(&self.connector.world, LOOK)).filter(|_| self.lane == Lane::Command);

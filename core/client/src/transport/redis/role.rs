@@ -38,6 +38,12 @@ impl<'a> Greeting<'a> {
         greeting
     }
 
+    /// The first two numbers of the version.
+    pub(super) fn numbers(&self) -> Option<(u32, u32)> {
+        let mut numbers = self.version?.split('.').map(|part| part.parse().unwrap_or(0));
+        Some((numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)))
+    }
+
     pub(super) fn is_replica(&self) -> bool {
         matches!(self.role, Some("slave" | "replica"))
     }

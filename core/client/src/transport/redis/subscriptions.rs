@@ -11,8 +11,9 @@ use leasehold_protocol::{Instant, Reply};
 
 use super::connect::{Boxed, Connector, Purpose};
 use super::failure::Failure;
+use super::in_flight::NOT_HERE_NOT_NOW;
 use super::outage::Outage;
-use super::resp::{self, Frame};
+use super::resp::{self, Frame, ServerError};
 use super::wire::Wire;
 use crate::settings::Settings;
 use crate::transport::interface::{NODE, Seen};
@@ -41,6 +42,8 @@ enum State {
 struct Open {
     wire: Wire,
     since: Instant,
+    /// Its channels are sharded ones of a cluster.
+    is_sharded: bool,
     /// Commands whose answer is due, oldest first.
     asked: VecDeque<Asked>,
     ping_due: Instant,
@@ -51,6 +54,8 @@ struct Open {
 enum Asked {
     /// So many channels of it are not confirmed yet.
     Channels(usize),
+    /// A sharded channel: a node refuses one whose slot is not its own, and a command has those of one slot only.
+    Shard(Change),
     Ping,
 }
 
@@ -106,14 +111,7 @@ impl SubscriptionLink {
         // While there is no connection, `wanted` says it all.
         let State::Open(open) = &mut self.state else { return };
         for run in changes.chunk_by(|a, b| mem::discriminant(a) == mem::discriminant(b)) {
-            for some in run.chunks(CHANNELS) {
-                let channels = some.iter().map(Change::channel);
-                match some.first() {
-                    Some(Change::Subscribe(_)) => open.ask(b"SUBSCRIBE", channels),
-                    Some(Change::Unsubscribe(_)) => open.ask(b"UNSUBSCRIBE", channels),
-                    None => {}
-                }
-            }
+            open.tell(run);
         }
         open.wire.write();
     }
@@ -158,16 +156,15 @@ impl SubscriptionLink {
         let mut open = Box::new(Open {
             wire,
             since: now,
+            is_sharded: self.connector.is_sharded(),
             asked: VecDeque::new(),
             ping_due: now + self.ping,
             ping_unanswered_since: None,
         });
         // What was to be told is part of what is wanted now.
         self.changes.clear();
-        let wanted: Vec<Arc<[u8]>> = self.wanted.iter().cloned().collect();
-        for channels in wanted.chunks(CHANNELS) {
-            open.ask(b"SUBSCRIBE", channels.iter());
-        }
+        let wanted: Vec<Change> = self.wanted.iter().cloned().map(Change::Subscribe).collect();
+        open.tell(&wanted);
         open.wire.write();
         self.state = State::Open(open);
     }
@@ -184,6 +181,29 @@ impl SubscriptionLink {
 }
 
 impl Open {
+    /// Asks for changes of one kind.
+    fn tell(&mut self, changes: &[Change]) {
+        if self.is_sharded {
+            for change in changes {
+                let command = match change {
+                    Change::Subscribe(_) => b"SSUBSCRIBE".as_slice(),
+                    Change::Unsubscribe(_) => b"SUNSUBSCRIBE",
+                };
+                resp::command(self.wire.out(), [command, change.channel()].into_iter());
+                self.asked.push_back(Asked::Shard(change.clone()));
+            }
+            return;
+        }
+        for some in changes.chunks(CHANNELS) {
+            let channels = some.iter().map(Change::channel);
+            match some.first() {
+                Some(Change::Subscribe(_)) => self.ask(b"SUBSCRIBE", channels),
+                Some(Change::Unsubscribe(_)) => self.ask(b"UNSUBSCRIBE", channels),
+                None => {}
+            }
+        }
+    }
+
     fn ask<'a>(&mut self, command: &[u8], channels: impl ExactSizeIterator<Item = &'a Arc<[u8]>>) {
         let out = self.wire.out();
         let count = channels.len();
@@ -216,7 +236,7 @@ impl Open {
         for _ in 0..FRAMES {
             match self.wire.poll(context) {
                 Poll::Ready(Ok(Frame::Push(parts))) => self.pushed(parts, seen),
-                Poll::Ready(Ok(Frame::Reply(_))) => self.answered(now, ping)?,
+                Poll::Ready(Ok(Frame::Reply(reply))) => self.answered(&reply, now, ping, seen)?,
                 Poll::Ready(Err(failure)) => return Err(failure),
                 Poll::Pending => return Ok(()),
             }
@@ -232,12 +252,25 @@ impl Open {
             return;
         };
         match (kind.as_slice(), parts.next()) {
-            (b"message", Some(Reply::Bytes(payload))) => seen.push(Seen::Message(NODE, channel.into(), payload)),
+            (b"message" | b"smessage", Some(Reply::Bytes(payload))) => {
+                seen.push(Seen::Message(NODE, channel.into(), payload))
+            }
             (b"subscribe", _) => {
                 self.confirmed();
                 seen.push(Seen::Subscribed(NODE, channel.into()));
             }
             (b"unsubscribe", _) => self.confirmed(),
+            (b"ssubscribe", _) => {
+                self.asked.pop_front();
+                seen.push(Seen::Subscribed(NODE, channel.into()));
+            }
+            (b"sunsubscribe", _) => match self.asked.front() {
+                Some(Asked::Shard(Change::Unsubscribe(asked))) if **asked == *channel => {
+                    self.asked.pop_front();
+                }
+                // Nobody asked for it: the channel's slot is another node's by now.
+                _ => seen.push(Seen::Unheard(NODE, channel.into())),
+            },
             _ => {}
         }
     }
@@ -253,14 +286,29 @@ impl Open {
 
     /// A ping's answer; or an error: the channels were refused, by an ACL perhaps, and their
     /// waiters poll.
-    fn answered(&mut self, now: Instant, ping: Duration) -> Result<(), Failure> {
+    fn answered(
+        &mut self,
+        reply: &Result<Reply, ServerError>,
+        now: Instant,
+        ping: Duration,
+        seen: &mut Vec<Seen>,
+    ) -> Result<(), Failure> {
         match self.asked.pop_front() {
             Some(Asked::Ping) => {
                 self.ping_unanswered_since = None;
                 self.ping_due = now + ping;
                 Ok(())
             }
-            Some(Asked::Channels(_)) => Ok(()),
+            Some(Asked::Shard(Change::Subscribe(channel))) => {
+                if let Err(error) = reply
+                    && NOT_HERE_NOT_NOW.contains(&error.code.as_str())
+                {
+                    seen.push(Seen::Unheard(NODE, channel));
+                }
+                Ok(())
+            }
+            // What a node of a cluster refuses to end, it ends itself once the slot has moved.
+            Some(Asked::Channels(_) | Asked::Shard(Change::Unsubscribe(_))) => Ok(()),
             None => Err(Failure::unavailable("the server answers what was not asked")),
         }
     }

@@ -15,6 +15,8 @@ struct Place {
     slot: u16,
     node: Option<Address>,
     is_confirmed: bool,
+    /// The node that was to have it has it no more. Where it is, the cluster is to say.
+    is_astray: bool,
 }
 
 /// What to tell a node.
@@ -30,6 +32,7 @@ impl Channels {
             slot,
             node: None,
             is_confirmed: false,
+            is_astray: false,
         });
     }
 
@@ -40,7 +43,28 @@ impl Channels {
 
     /// Whether one of them waits for a node.
     pub(super) fn any_is_nowhere(&self) -> bool {
-        self.0.values().any(|place| place.node.is_none())
+        self.0.values().any(|place| place.node.is_none() && !place.is_astray)
+    }
+
+    /// The cluster has said which node has which slot: those that went astray are placed with the next.
+    pub(super) fn find(&mut self) {
+        for place in self.0.values_mut() {
+            place.is_astray = false;
+        }
+    }
+
+    /// A node does not listen to this channel any more, or never did.
+    pub(super) fn astray(&mut self, node: &Address, channel: &Arc<[u8]>, seen: &mut Vec<Seen>) -> Option<Change> {
+        let place = self
+            .0
+            .get_mut(channel)
+            .filter(|place| place.node.as_ref() == Some(node))?;
+        place.is_astray = true;
+        if std::mem::take(&mut place.is_confirmed) {
+            seen.push(Seen::Unheard(NODE, Arc::clone(channel)));
+        }
+        let before = place.node.take()?;
+        Some(Change::Unsubscribe(before, Arc::clone(channel)))
     }
 
     /// Puts each where its slot is.
@@ -48,7 +72,7 @@ impl Channels {
         let mut changes = Vec::new();
         for (channel, place) in &mut self.0 {
             let Some(owner) = slots.owner(place.slot) else { continue };
-            if place.node.as_ref() == Some(owner) {
+            if place.is_astray || place.node.as_ref() == Some(owner) {
                 continue;
             }
             if std::mem::take(&mut place.is_confirmed) {
@@ -64,7 +88,10 @@ impl Channels {
 
     /// A node confirmed a channel. Whether it is the one where that is listened to.
     pub(super) fn confirmed(&mut self, node: &Address, channel: &Arc<[u8]>) -> bool {
-        let place = self.0.get_mut(channel).filter(|place| place.node.as_ref() == Some(node));
+        let place = self
+            .0
+            .get_mut(channel)
+            .filter(|place| place.node.as_ref() == Some(node));
         place.is_some_and(|place| {
             place.is_confirmed = true;
             true

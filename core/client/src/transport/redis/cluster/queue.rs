@@ -174,7 +174,13 @@ impl Queue {
     }
 
     /// A node did not run a call. It is tried at `asking`, or where its slot is then.
-    pub(super) fn turned_away(&mut self, turned_away: TurnedAway, asking: Option<Address>, follows: bool, now: Instant) {
+    pub(super) fn turned_away(
+        &mut self,
+        turned_away: TurnedAway,
+        asking: Option<Address>,
+        follows: bool,
+        now: Instant,
+    ) {
         let TurnedAway { call, said } = turned_away;
         let Some(sent) = self.left(call.id) else { return };
         let tries = sent.tries.saturating_add(1);
@@ -246,7 +252,11 @@ impl Queue {
         let due = self.waiting.iter().filter(|waiting| waiting.since != Instant::ZERO);
         due.map(|waiting| {
             let over = waiting.since + self.patience;
-            if waiting.not_before == Instant::ZERO { over } else { waiting.not_before.min(over) }
+            if waiting.not_before == Instant::ZERO {
+                over
+            } else {
+                waiting.not_before.min(over)
+            }
         })
         .min()
     }

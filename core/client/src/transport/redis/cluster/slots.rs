@@ -27,7 +27,13 @@ pub(super) fn slot(key: &[u8]) -> u16 {
 
 /// CRC-16/XMODEM, which a cluster hashes keys with.
 fn crc16(bytes: &[u8]) -> u16 {
-    let step = |crc: u16, _: u32| if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
+    let step = |crc: u16, _: u32| {
+        if crc & 0x8000 == 0 {
+            crc << 1
+        } else {
+            (crc << 1) ^ 0x1021
+        }
+    };
     let of_byte = |crc: u16, byte: &u8| (0..8).fold(crc ^ (u16::from(*byte) << 8), step);
     bytes.iter().fold(0, of_byte)
 }
@@ -198,7 +204,11 @@ mod tests {
     #[test]
     fn the_answer_names_owners_and_replicas_and_the_host_that_was_asked() {
         let answer = Reply::Array(vec![
-            range(0, 99, vec![node(Reply::Bytes(b"a".into()), 1), node(Reply::Bytes(b"r".into()), 2)]),
+            range(
+                0,
+                99,
+                vec![node(Reply::Bytes(b"a".into()), 1), node(Reply::Bytes(b"r".into()), 2)],
+            ),
             range(100, 16_383, vec![node(Reply::Nil, 3)]),
         ]);
         let slots = Slots::read(&answer, "here").unwrap();
