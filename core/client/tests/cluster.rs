@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 use leasehold::{Client, ErrorKind, Lease, Lock, LostReason, ReleaseOutcome};
 use leasehold_protocol::Reply;
 use support::cluster::{Cluster, Node};
+use support::version::Version;
 use support::{Redis, eventually, free_port};
 use tokio::task::JoinHandle;
 
@@ -17,7 +18,12 @@ const SOON: Duration = Duration::from_secs(10);
 
 /// By when a client works at a node that was promoted; on a busy machine, [`SOON`].
 fn at_most() -> Duration {
-    std::env::var("LEASEHOLD_TIMED").map_or(SOON, |_| Duration::from_secs(2))
+    if is_timed() { Duration::from_secs(2) } else { SOON }
+}
+
+/// Whether the test has the machine to itself.
+fn is_timed() -> bool {
+    std::env::var("LEASEHOLD_TIMED").is_ok()
 }
 
 async fn connect(cluster: &Cluster) -> Client {
@@ -41,16 +47,25 @@ fn waits(lock: Lock) -> JoinHandle<Lease> {
     tokio::spawn(async move { lock.wait(SOON).acquire().await.unwrap() })
 }
 
-/// Until somebody listens for a lock's release at the node that has its slot.
+/// Until somebody listens for a lock's release at the node that has its slot: by a sharded channel, if it has those.
 async fn is_listened_for(node: &Node, name: &str) {
-    let pattern = format!("*{name}*");
+    let (pattern, channels) = (
+        format!("*{name}*"),
+        if has_sharded_channels() {
+            "SHARDCHANNELS"
+        } else {
+            "CHANNELS"
+        },
+    );
     eventually("somebody listens", SOON, || {
-        ["CHANNELS", "SHARDCHANNELS"].iter().any(|of| {
-            let listeners = node.try_run(&["PUBSUB", of, &pattern]);
-            matches!(listeners, Ok(Reply::Array(channels)) if !channels.is_empty())
-        })
+        let listeners = node.try_run(&["PUBSUB", channels, &pattern]);
+        matches!(listeners, Ok(Reply::Array(channels)) if !channels.is_empty())
     })
     .await;
+}
+
+fn has_sharded_channels() -> bool {
+    Version::chosen() != Version::Redis62
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -422,4 +437,128 @@ async fn clusters_may_be_among_the_primaries_of_a_redlock_but_none_twice() {
     let error = Client::builder().primaries(primaries).connect().await.map(drop);
     let error = error.expect_err("one cluster by two addresses");
     assert!(error.message().contains("the same server"), "{error}");
+}
+
+/// Redisson's clients listen to a lock's channel in either way: those of a cluster to the sharded one, at the lock's
+/// node; those that know of none, or came before there were any, to the plain one, at any node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_is_heard_on_redissons_channel_in_every_way() {
+    let cluster = Cluster::start();
+    let client = connect(&cluster).await;
+    let primaries = cluster.primaries();
+    for node in &primaries {
+        let name = cluster.name_at(node, "redisson");
+        let channel = format!("redisson_lock__channel:{{{name}}}");
+        let elsewhere = primaries.iter().find(|other| *other != node).unwrap();
+        let mut listeners = vec![(elsewhere, "SUBSCRIBE")];
+        if has_sharded_channels() {
+            listeners.push((node, "SSUBSCRIBE"));
+        }
+        let listeners: Vec<_> = listeners
+            .into_iter()
+            .map(|(at, command)| {
+                let mut connection = at.connection();
+                redis::cmd(command).arg(&channel).exec(&mut connection).unwrap();
+                (command, connection)
+            })
+            .collect();
+        for lock in [client.lock(&name), client.fair_lock(&name)] {
+            lock.acquire().await.unwrap().release().await.unwrap();
+        }
+        for (command, mut connection) in listeners {
+            for _ in 0..2 {
+                let message = connection.recv_response().unwrap();
+                let redis::Value::Array(parts) = message else {
+                    panic!("{command}: {message:?}")
+                };
+                assert_eq!(parts[2], redis::Value::BulkString(b"0".to_vec()), "{command}");
+            }
+        }
+    }
+}
+
+/// The user of SECURITY.md's rule, with what the table there adds for clusters.
+fn printed_rule() -> Vec<String> {
+    let text = include_str!("../../../SECURITY.md");
+    let rule = text
+        .lines()
+        .find_map(|line| line.strip_prefix("ACL SETUSER locks "))
+        .unwrap();
+    let row = text
+        .lines()
+        .find(|line| line.contains("| a cluster,"))
+        .unwrap()
+        .split(" | ")
+        .next()
+        .unwrap();
+    let more = row
+        .split('`')
+        .filter(|word| word.starts_with('+'))
+        .map(|word| word.replace('\\', ""));
+    let known = |word: &String| has_sharded_channels() || !OF_SHARDED_CHANNELS.contains(&word.as_str());
+    // As the rule says: what the names of the locks begin with.
+    let rule = rule.replace("~orders:*", "~{orders:*");
+    rule.split(' ').map(str::to_owned).chain(more.filter(known)).collect()
+}
+
+/// Rights that servers without sharded channels do not know.
+const OF_SHARDED_CHANNELS: [&str; 3] = ["+ssubscribe", "+sunsubscribe", "+spublish"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_printed_rights_are_enough_for_a_cluster() {
+    let cluster = Cluster::start();
+    let rule = printed_rule();
+    for node in &cluster.nodes {
+        let words: Vec<&str> = ["ACL", "SETUSER", "locks"]
+            .into_iter()
+            .chain(rule.iter().map(String::as_str))
+            .collect();
+        node.run(&words);
+    }
+    let client = Client::connect(cluster.url.replace("://", "://locks:PASSWORD@"))
+        .await
+        .unwrap();
+    let other = Client::connect(cluster.url.replace("://", "://locks:PASSWORD@"))
+        .await
+        .unwrap();
+    let primaries = cluster.primaries();
+    for node in &primaries {
+        let name = cluster.name_at(node, "orders:1");
+        for ((kind, lock), (_, theirs)) in kinds(&client, &name).into_iter().zip(kinds(&other, &name)) {
+            let lease = lock.acquire().await.unwrap_or_else(|error| panic!("{kind}: {error}"));
+            let waiter = (kind != "read_lock").then(|| waits(theirs));
+            if waiter.is_some() {
+                is_listened_for(node, &name).await;
+            }
+            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
+            if let Some(waiter) = waiter {
+                waiter.await.unwrap().release().await.unwrap();
+            }
+        }
+    }
+    let name = cluster.name_at(&primaries[0], "orders:2");
+    let permit = client.semaphore(&name, 1).permits(1);
+    cluster.begin_move(cluster.slot(&name), &primaries[0], &primaries[1]);
+    permit.acquire().await.unwrap().release().await.unwrap();
+    for node in &primaries {
+        let Reply::Array(refused) = node.run(&["ACL", "LOG"]) else {
+            panic!("no log")
+        };
+        let objects = refused.iter().map(|entry| {
+            let Reply::Array(fields) = entry else {
+                panic!("{entry:?}")
+            };
+            let object = fields
+                .iter()
+                .position(|field| *field == Reply::Bytes(b"object".to_vec()))
+                .unwrap();
+            let Reply::Bytes(object) = &fields[object + 1] else {
+                panic!("{entry:?}")
+            };
+            String::from_utf8(object.clone()).unwrap()
+        });
+        // What clients say of themselves.
+        let unexpected: Vec<_> = objects.filter(|object| !object.starts_with("client")).collect();
+        assert!(unexpected.is_empty(), "{unexpected:?}");
+    }
 }

@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
 
 use leasehold_protocol::Reply;
 use rustix::process::{Pid, Signal, kill_process};
@@ -10,6 +11,9 @@ use serde_json::Value;
 
 use super::convert;
 use super::version::Version;
+
+/// So long a node may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A cluster, whose servers are stopped when it is dropped.
 pub struct Cluster {
@@ -161,10 +165,19 @@ impl Node {
     }
 
     pub fn try_run(&self, args: &[&str]) -> redis::RedisResult<Reply> {
-        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port))?;
-        let mut connection = client.get_connection_with_timeout(std::time::Duration::from_secs(2))?;
-        connection.set_read_timeout(Some(std::time::Duration::from_secs(2)))?;
+        let mut connection = self.try_connection()?;
         redis::cmd(args[0]).arg(&args[1..]).query(&mut connection).map(convert)
+    }
+
+    pub fn connection(&self) -> redis::Connection {
+        self.try_connection().expect("a connection")
+    }
+
+    fn try_connection(&self) -> redis::RedisResult<redis::Connection> {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port))?;
+        let connection = client.get_connection_with_timeout(PATIENCE)?;
+        connection.set_read_timeout(Some(PATIENCE))?;
+        Ok(connection)
     }
 
     pub fn run(&self, args: &[&str]) -> Reply {
