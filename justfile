@@ -155,6 +155,16 @@ test-jvm *options: (install "redis-server openssl") build-cli
       LEASEHOLD_TEST_JAVA_HOME="$newer" {{ maven }} --file packages/jvm/pom.xml verify "$@"; \
     fi
 
+# One scenario of each kind in Python, in Node and on the JVM, on sentinels and on a cluster
+[group('test')]
+test-fleets: (install "python-test redis-server") build-cli build-python build-node
+    npm run --silent --prefix packages/node build:test
+    for rig in ${LEASEHOLD_RIGS:-cluster}; do \
+      {{ python }} ci/behaviour/on_rig.py "$rig" -- sh -c 'cd packages/python && {{ python }} -m pytest tests/test_behaviour.py' && \
+      {{ python }} ci/behaviour/on_rig.py "$rig" -- node --test packages/node/build/test/behaviour.test.js && \
+      {{ python }} ci/behaviour/on_rig.py "$rig" -- {{ maven }} --file packages/jvm/pom.xml test -Dtest=BehaviourTest || exit 1; \
+    done
+
 # The public names of every language, beside the one table of them
 [group('test')]
 test-api *options: (install "python-test") build-python build-node build-jvm

@@ -44,6 +44,11 @@ def scenarios() -> list[tuple[dict[str, Any], str]]:
     return pairs
 
 
+def one_of_each_kind() -> list[tuple[dict[str, Any], str]]:
+    """The first scenario of each kind that one URL is enough for."""
+    return list({kind: (scenario, kind) for scenario, kind in reversed(scenarios()) if kind != "redlock"}.values())
+
+
 def run_in_threads(urls: list[str], scenario: dict[str, Any], kind: str) -> None:
     """Each task of the scenario is a thread.
 

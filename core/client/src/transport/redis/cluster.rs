@@ -253,14 +253,14 @@ impl Cluster {
                 self.queue.unsent(call);
             }
             for call in turned_away {
-                self.redirect(address, call, now);
+                seen.extend(self.redirect(address, call, now));
             }
             seen.push(Seen::Sendable);
         }
     }
 
-    /// A node did not run a call, and may have said who does.
-    fn redirect(&mut self, from: &Address, call: TurnedAway, now: Instant) {
+    /// A node did not run a call, and may have said who does. Gives its answer, if that is all there is to do.
+    fn redirect(&mut self, from: &Address, call: TurnedAway, now: Instant) -> Option<Seen> {
         // `MOVED 3999 host:port`
         let (slot, node) = call.said.message.split_once(' ').unwrap_or_default();
         let node = Address::read(node.trim_end(), &from.host);
@@ -279,7 +279,7 @@ impl Cluster {
             ("TRYAGAIN", ..) => {}
             _ => self.topology.want(),
         }
-        self.queue.turned_away(call, asking, follows, now);
+        self.queue.turned_away(call, asking, follows, now)
     }
 
     /// The node at this address.

@@ -18,6 +18,8 @@ use crate::transport::redis::resp::ServerError;
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
 /// So often a call follows where it is sent to without a pause.
 const FOLLOWED: u32 = 2;
+/// What a node says while it may serve no slot at all.
+const DOWN: &str = "CLUSTERDOWN";
 
 /// A slot's calls of one lane.
 pub(super) type Flow = (u16, Lane);
@@ -173,17 +175,21 @@ impl Queue {
         });
     }
 
-    /// A node did not run a call. It is tried at `asking`, or where its slot is then.
+    /// A node did not run a call. It is tried at `asking`, or where its slot is then. A cluster that is down may
+    /// be so for long: soon its word is the answer.
     pub(super) fn turned_away(
         &mut self,
         turned_away: TurnedAway,
         asking: Option<Address>,
         follows: bool,
         now: Instant,
-    ) {
+    ) -> Option<Seen> {
         let TurnedAway { call, said } = turned_away;
-        let Some(sent) = self.left(call.id) else { return };
+        let sent = self.left(call.id)?;
         let tries = sent.tries.saturating_add(1);
+        if said.code == DOWN && tries > FOLLOWED {
+            return Some(Seen::Reply(call.id, Err(said.to_call_error())));
+        }
         let pause = if follows && tries <= FOLLOWED {
             Duration::ZERO
         } else {
@@ -198,6 +204,7 @@ impl Queue {
             tries,
             said: Some(said),
         });
+        None
     }
 
     /// A call did not leave: the connection closed before.

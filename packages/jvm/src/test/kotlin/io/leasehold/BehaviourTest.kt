@@ -44,10 +44,18 @@ class BehaviourTest {
         val tests =
             suite.objects("scenarios").flatMap { scenario ->
                 val skipped = if (callers == "Threads") emptyList() else scenario.texts("skip_without_implicit_owner")
-                (scenario.texts("kinds") - skipped.toSet()).map { kind -> test(transport, callers, kind, scenario) }
+                (scenario.texts("kinds") - skipped.toSet())
+                    .filter { kind -> URL == null || isFirst(scenario, kind) }
+                    .map { kind -> test(transport, callers, kind, scenario) }
             }
         return dynamicContainer("$transport, $callers", tests)
     }
+
+    /** Whether it is the first scenario of a kind that one URL is enough for. */
+    private fun isFirst(
+        scenario: JsonObject,
+        kind: String,
+    ): Boolean = kind != REDLOCK && scenario === suite.objects("scenarios").first { kind in it.texts("kinds") }
 
     private fun test(transport: String, callers: String, kind: String, scenario: JsonObject): DynamicNode =
         dynamicTest("$transport, $callers, $kind: ${scenario.text("name")}") {
@@ -63,6 +71,9 @@ class BehaviourTest {
         private const val SERVERS = 3
         private val SCENARIOS = Path.of("../../ci/behaviour/scenarios.json")
         private val CALLERS: List<KClass<out Callers>> = listOf(Threads::class, Stages::class)
+
+        /** Servers that are given, on which each kind plays one scenario. */
+        private val URL: String? = System.getenv("LEASEHOLD_BEHAVIOUR_URL")
         private val counts = ConcurrentHashMap<String, Count>()
         private val memory = List(SERVERS) { "memory://${UUID.randomUUID()}" }
         private val serve = List(SERVERS) { lazy(::ServeProcess) }
@@ -72,10 +83,12 @@ class BehaviourTest {
                 "memory" to { memory },
                 "serve" to { serve.map { it.value.url } },
                 "redis" to { redis.map { it.value.url } },
+                "url" to { listOfNotNull(URL) },
             )
 
         private fun transports(): List<String> {
-            val wanted = System.getenv("LEASEHOLD_BEHAVIOUR") ?: return URLS.keys.toList()
+            if (URL != null) return listOf("url")
+            val wanted = System.getenv("LEASEHOLD_BEHAVIOUR") ?: return (URLS.keys - "url").toList()
             val named = wanted.split(',').map(String::trim).filter(String::isNotEmpty)
             check(URLS.keys.containsAll(named)) { "LEASEHOLD_BEHAVIOUR is \"$wanted\"; give some of ${URLS.keys}" }
             return named
