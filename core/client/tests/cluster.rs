@@ -2,11 +2,12 @@
 
 mod support;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use leasehold::observe::{Observation, Observer};
 use leasehold::{Client, ErrorKind, Lease, Lock, LostReason, ReleaseOutcome};
 use leasehold_protocol::Reply;
 use support::cluster::{Cluster, Node};
@@ -638,4 +639,50 @@ async fn the_printed_rights_are_enough_for_a_cluster() {
         let unexpected: Vec<_> = objects.filter(|object| !object.starts_with("client")).collect();
         assert!(unexpected.is_empty(), "{unexpected:?}");
     }
+}
+
+/// Keeps what is told of connections.
+#[derive(Clone, Debug, Default)]
+struct Links(Arc<Mutex<Vec<String>>>);
+
+impl Observer for Links {
+    fn observe(&self, observation: &Observation) {
+        let line = match observation {
+            Observation::Disconnected { server, .. } => format!("lost {server}"),
+            Observation::Connected {
+                server,
+                missing: Some(_),
+                ..
+            } => format!("back {server}"),
+            _ => return,
+        };
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_watches_hears_which_node_is_lost() {
+    let (cluster, links) = (Cluster::start(), Links::default());
+    let client = Client::builder()
+        .url(&cluster.url)
+        .observer(links.clone())
+        .connect()
+        .await
+        .unwrap();
+    let primaries = cluster.primaries();
+    for node in &primaries {
+        let name = cluster.name_at(node, "watched");
+        client.lock(name).acquire().await.unwrap().release().await.unwrap();
+    }
+    for (node, command) in [(&primaries[0], "normal"), (&primaries[1], "pubsub")] {
+        node.run(&["CLIENT", "KILL", "TYPE", command]);
+    }
+    let server = format!("127.0.0.1:{}", primaries[0].port);
+    eventually("it is told", SOON, || {
+        let told = links.0.lock().unwrap();
+        told.contains(&format!("lost {server}")) && told.contains(&format!("back {server}"))
+    })
+    .await;
+    let told = links.0.lock().unwrap().clone();
+    assert!(told.iter().all(|line| line.ends_with(&server)), "{told:?}");
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_protocol::{
-    Detail, Error, Instant, Kind, Lane, LeaseId, LostReason, NodeId, Observed, Outcome, Ticket, shown,
+    Cause, Detail, Error, Instant, Kind, Lane, LeaseId, LostReason, NodeId, Observed, Outcome, Ticket, shown,
 };
 
 use crate::observe::{Journal, Level, Link, Observation, ObservedLock, Observer, WaitOutcome};
@@ -26,7 +26,7 @@ pub(super) struct Observing {
     events: Vec<Event>,
     /// The servers as messages name them, by their nodes.
     servers: Vec<Arc<str>>,
-    links: BTreeMap<(NodeId, Lane), LinkState>,
+    links: BTreeMap<(Arc<str>, Lane), LinkState>,
     /// Who waits, since when. Like what is held, kept only if everything is told.
     waits: HashMap<Ticket, (ObservedLock, Instant)>,
     held: HashMap<LeaseId, (ObservedLock, Instant)>,
@@ -93,8 +93,10 @@ impl Observing {
     /// The transport saw something.
     pub(super) fn saw(&mut self, seen: &Seen, now: Instant) {
         match seen {
-            Seen::Opened(node, lane) => self.opened(*node, *lane, now),
-            Seen::Closed(node, lane, cause) => self.closed(*node, *lane, &cause.to_string(), now),
+            Seen::Opened(node, lane) => self.opened(self.server(*node), *lane, now),
+            Seen::Closed(node, lane, cause) => self.closed(self.server(*node), *lane, cause, now),
+            Seen::Shard(server, lane, None) => self.opened(Arc::clone(server), *lane, now),
+            Seen::Shard(server, lane, Some(cause)) => self.closed(Arc::clone(server), *lane, cause, now),
             Seen::Deaf(_)
             | Seen::Unheard(..)
             | Seen::Sendable
@@ -106,24 +108,24 @@ impl Observing {
         }
     }
 
-    fn opened(&mut self, node: NodeId, lane: Lane, now: Instant) {
-        let before = self.links.insert((node, lane), LinkState::Open);
+    fn opened(&mut self, server: Arc<str>, lane: Lane, now: Instant) {
+        let before = self.links.insert((Arc::clone(&server), lane), LinkState::Open);
         let missing = match before {
             Some(LinkState::Missing(since, _)) => Some(now.saturating_since(since)),
             Some(LinkState::Open) | None => None,
         };
-        let (server, link) = (self.server(node), link_of(lane));
+        let link = link_of(lane);
         self.tell(&Observation::Connected { server, link, missing }, now);
     }
 
-    fn closed(&mut self, node: NodeId, lane: Lane, cause: &str, now: Instant) {
-        let (server, link, cause) = (self.server(node), link_of(lane), cause.to_owned());
-        let (since, failures) = match self.links.get(&(node, lane)) {
+    fn closed(&mut self, server: Arc<str>, lane: Lane, cause: &Cause, now: Instant) {
+        let (place, link, cause) = ((Arc::clone(&server), lane), link_of(lane), cause.to_string());
+        let (since, failures) = match self.links.get(&place) {
             Some(LinkState::Open) => (now, 0),
             Some(LinkState::Missing(since, failures)) => (*since, failures.saturating_add(1)),
             None => (now, 1),
         };
-        self.links.insert((node, lane), LinkState::Missing(since, failures));
+        self.links.insert(place, LinkState::Missing(since, failures));
         let observation = match failures {
             0 => Observation::Disconnected { server, link, cause },
             _ => Observation::ConnectFailing {

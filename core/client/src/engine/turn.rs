@@ -143,7 +143,7 @@ impl Engine {
             Seen::Deaf(node) => self.session.on_subscriptions_lost(node),
             Seen::Unheard(node, channel) => self.session.on_subscription_lost(node, &channel),
             // `pump` sends after every burst.
-            Seen::Sendable => {}
+            Seen::Sendable | Seen::Shard(..) => {}
             Seen::Ready => self.tell_connected(Ok(())),
             Seen::Unreachable(error) => {
                 self.session.on_disconnected(NodeId::default(), &error, now);

@@ -75,7 +75,7 @@ impl Fleet {
                 self.is_told = true;
                 Seen::Unreachable(error)
             }
-            same @ (Seen::Reply(..) | Seen::Sendable) => same,
+            same @ (Seen::Reply(..) | Seen::Shard(..) | Seen::Sendable) => same,
         });
     }
 

@@ -24,6 +24,9 @@ pub(crate) enum Seen {
         expect(dead_code, reason = "only clusters lose them one by one")
     )]
     Unheard(NodeId, Arc<[u8]>),
+    /// A lane to one of a cluster's nodes opened, or closed for this cause. For those who watch.
+    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters have such"))]
+    Shard(Arc<str>, Lane, Option<Cause>),
     /// What was held back can be sent, or when it can be has changed.
     #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters hold back"))]
     Sendable,

@@ -197,12 +197,14 @@ impl Cluster {
     fn pass_on(&mut self, address: &Address, item: Seen, seen: &mut Vec<Seen>) {
         match item {
             Seen::Opened(_, lane) => {
+                seen.push(Seen::Shard(address.to_string().into(), lane, None));
                 if self.lost.contains(&lane) {
                     seen.push(Seen::Opened(NODE, lane));
                 }
                 seen.push(Seen::Sendable);
             }
             Seen::Closed(_, lane, cause) => {
+                seen.push(Seen::Shard(address.to_string().into(), lane, Some(cause.clone())));
                 let cause = cause.reworded(|text| format!("{address}: {text}"));
                 if let Some(shard) = self.shards.get_mut(address) {
                     shard.cause = Some(cause.clone());
@@ -229,7 +231,7 @@ impl Cluster {
                 }
                 self.topology.want();
             }
-            Seen::Ready | Seen::Unreachable(_) | Seen::Sendable => {}
+            Seen::Ready | Seen::Unreachable(_) | Seen::Sendable | Seen::Shard(..) => {}
         }
     }
 
