@@ -118,9 +118,9 @@ pub(crate) const DOWNGRADE: Known = Known {
     switches: &[(
         Switch::Scripts(&[(
             Script::WriteRelease,
-            "local listeners = changed and redis.pcall",
+            "local listeners = changed and publish",
             "local is_read = redis.call('EXISTS', (string.gsub(state, ':rw$', ':rw-readers'))) == 1
-local listeners = changed and not is_read and redis.pcall",
+local listeners = changed and not is_read and publish",
         )]),
         "may read again",
     )],
