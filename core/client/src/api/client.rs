@@ -39,16 +39,17 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects with the defaults to `redis://`, `rediss://`, `redis+unix://` or
-    /// `memory://`.
+    /// Connects with the defaults to `redis://` or `redis+unix://`, to the primary
+    /// that the sentinels of `redis+sentinel://` name, to a `redis+cluster://`, each
+    /// also with TLS (`rediss…`), or to `memory://`.
     ///
     /// # Errors
     /// - `InvalidArgument`: the URL is malformed. The message does not repeat it.
     /// - `Unavailable`: the server cannot be reached within the connect timeout
     ///   (5 s); the message names it and the cause.
     /// - `Misconfigured`: it refuses the password, is older than Redis 6.2, or is
-    ///   a replica, a sentinel or part of a cluster; or its certificate is not
-    ///   acceptable here, or that of this client there.
+    ///   not what the scheme says: a replica, a sentinel, part of a cluster; or its
+    ///   certificate is not acceptable here, or that of this client there.
     ///
     /// Dropping the future gives the connection up.
     pub async fn connect(url: impl Into<String>) -> Result<Self, Error> {
