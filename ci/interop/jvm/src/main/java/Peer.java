@@ -5,12 +5,14 @@ import java.time.Duration;
 import java.util.ConcurrentModificationException;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.redisson.Redisson;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
 /** The libraries of the JVM: `Peer LIBRARY URL`, with the line protocol of ../README.md. */
 public final class Peer {
+    private static final String CLUSTER = "redis+cluster://";
     private static final Duration PATIENCE = Duration.ofMinutes(1);
 
     /** One lock of one library, as its own type does it. */
@@ -89,7 +91,12 @@ public final class Peer {
 
     private static RedissonClient redisson(String url) {
         var config = new Config();
-        config.useSingleServer().setAddress(url).setConnectionMinimumIdleSize(1);
+        if (url.startsWith(CLUSTER)) {
+            var cluster = config.useClusterServers().setMasterConnectionMinimumIdleSize(1).setSlaveConnectionMinimumIdleSize(1);
+            Stream.of(url.substring(CLUSTER.length()).split(",")).forEach(node -> cluster.addNodeAddress("redis://" + node));
+        } else {
+            config.useSingleServer().setAddress(url).setConnectionMinimumIdleSize(1);
+        }
         return Redisson.create(config);
     }
 }
