@@ -3,11 +3,14 @@
 //! URLs are parsed here, strictly: a part that is not understood is refused
 //! instead of ignored, and no message repeats a part that might hold a password.
 
+mod sentinel;
+
 use std::fmt;
 use std::path::PathBuf;
 
 use leasehold_protocol::{Error, ErrorKind, Operation};
 
+use self::sentinel::Credentials;
 use crate::tls::{Tls, TlsFiles};
 
 /// A server, and how to get in.
@@ -30,6 +33,13 @@ pub(crate) enum Scheme {
         nodes: Vec<(String, u16)>,
         tls: Option<Tls>,
     },
+    /// `redis+sentinel://`, and `rediss+sentinel://` with TLS: those who know the service's primary.
+    Sentinel {
+        sentinels: Vec<(String, u16)>,
+        service: String,
+        credentials: Credentials,
+        tls: Option<Tls>,
+    },
     /// `redis+unix://` or `unix://`.
     Unix { path: PathBuf },
     /// `memory://`, or `memory://name` for one that the process shares.
@@ -38,7 +48,7 @@ pub(crate) enum Scheme {
 
 const DEFAULT_PORT: u16 = 6379;
 const FORMS: &str =
-    "give redis://[user:password@]host[:port][/db], rediss://…, redis+cluster://host,host, redis+unix:///path, memory:// or memory://name";
+    "give redis://[user:password@]host[:port][/db], rediss://…, redis+cluster://host,host, redis+sentinel://host,host/service, redis+unix:///path, memory:// or memory://name";
 
 impl Target {
     /// Reads a URL.
@@ -53,7 +63,7 @@ impl Target {
         }
         let scheme = scheme.to_ascii_lowercase();
         if let Some(option) = files.first()
-            && !matches!(scheme.as_str(), "rediss" | "rediss+cluster")
+            && !matches!(scheme.as_str(), "rediss" | "rediss+cluster" | "rediss+sentinel")
         {
             return Err(invalid(&format!(
                 "{option} is given but the URL is not rediss://; use one with the other"
@@ -66,9 +76,8 @@ impl Target {
             "memory" => Self::memory(rest),
             "redis+cluster" => Self::cluster(rest, None),
             "rediss+cluster" => Self::cluster(rest, Some(Tls::load(files)?)),
-            "redis+sentinel" | "rediss+sentinel" => Err(misconfigured(&format!(
-                "{scheme}:// comes with a later version; connect to one primary by redis:// for now"
-            ))),
+            "redis+sentinel" => Self::sentinel(rest, None),
+            "rediss+sentinel" => Self::sentinel(rest, Some(Tls::load(files)?)),
             // It may be anything, also a password that was pasted in the wrong place.
             _ => Err(invalid(&format!("the URL's scheme is not known; {FORMS}"))),
         }
@@ -78,7 +87,7 @@ impl Target {
         let (rest, query) = split_off(rest, '?');
         let (authority, path) = split_off(rest, '/');
         let (username, password, address) = credentials(authority)?;
-        let (host, port) = host_and_port(address)?;
+        let (host, port) = host_and_port(address, DEFAULT_PORT)?;
         let mut database = path.filter(|path| !path.is_empty()).map(parse_database).transpose()?;
         for (key, value) in pairs(query) {
             match key {
@@ -97,14 +106,8 @@ impl Target {
     fn cluster(rest: &str, tls: Option<Tls>) -> Result<Self, Error> {
         let (rest, query) = split_off(rest, '?');
         let (authority, path) = split_off(rest, '/');
-        let (username, password, addresses) = credentials(authority)?;
-        let mut nodes = Vec::new();
-        for address in addresses.split(',') {
-            let node = host_and_port(address)?;
-            if !nodes.contains(&node) {
-                nodes.push(node);
-            }
-        }
+        let (username, password, listed) = credentials(authority)?;
+        let nodes = addresses(listed, DEFAULT_PORT)?;
         if query.is_some_and(|query| !query.is_empty()) {
             return Err(invalid("the URL of a cluster has a ?part; leave it out"));
         }
@@ -124,7 +127,7 @@ impl Target {
     pub(crate) fn node(&self, host: &str, port: u16) -> Self {
         let tls = match &self.scheme {
             Scheme::Cluster { tls, .. } | Scheme::Tcp { tls, .. } => tls.clone(),
-            Scheme::Unix { .. } | Scheme::Memory { .. } => None,
+            Scheme::Sentinel { .. } | Scheme::Unix { .. } | Scheme::Memory { .. } => None,
         };
         Self {
             scheme: Scheme::Tcp {
@@ -191,10 +194,8 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.scheme {
             Scheme::Tcp { host, port, .. } => write!(f, "{}", address(host, *port)),
-            Scheme::Cluster { nodes, .. } => {
-                let nodes: Vec<String> = nodes.iter().map(|(host, port)| address(host, *port)).collect();
-                write!(f, "{}", nodes.join(","))
-            }
+            Scheme::Cluster { nodes, .. } => f.write_str(&list(nodes)),
+            Scheme::Sentinel { sentinels, service, .. } => write!(f, "sentinels {} of {service}", list(sentinels)),
             Scheme::Unix { path } => write!(f, "{}", path.display()),
             Scheme::Memory { name } => write!(f, "memory://{}", name.as_deref().unwrap_or_default()),
         }
@@ -214,6 +215,11 @@ pub(crate) fn address(host: &str, port: u16) -> String {
     } else {
         format!("{host}:{port}")
     }
+}
+
+fn list(nodes: &[(String, u16)]) -> String {
+    let nodes: Vec<String> = nodes.iter().map(|(host, port)| address(host, *port)).collect();
+    nodes.join(",")
 }
 
 /// `user`, `password` and what follows the last `@`.
@@ -238,7 +244,19 @@ fn credentials(authority: &str) -> Result<(Option<String>, Option<String>, &str)
     Ok(((!user.is_empty()).then_some(user), password, address))
 }
 
-fn host_and_port(address: &str) -> Result<(String, u16), Error> {
+/// Addresses with commas between them, each once.
+fn addresses(listed: &str, default_port: u16) -> Result<Vec<(String, u16)>, Error> {
+    let mut nodes = Vec::new();
+    for address in listed.split(',') {
+        let node = host_and_port(address, default_port)?;
+        if !nodes.contains(&node) {
+            nodes.push(node);
+        }
+    }
+    Ok(nodes)
+}
+
+fn host_and_port(address: &str, default_port: u16) -> Result<(String, u16), Error> {
     let (host, port) = match address.strip_prefix('[') {
         Some(rest) => {
             let Some((host, after)) = rest.split_once(']') else {
@@ -270,7 +288,7 @@ fn host_and_port(address: &str) -> Result<(String, u16), Error> {
         ));
     }
     let port = match port {
-        None => DEFAULT_PORT,
+        None => default_port,
         Some(port) => match port.parse::<u16>() {
             // `parse` would take a sign.
             Ok(number) if number > 0 && port.bytes().all(|byte| byte.is_ascii_digit()) => number,
@@ -332,19 +350,15 @@ fn invalid(message: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, Operation::Connect, message)
 }
 
-fn misconfigured(message: &str) -> Error {
-    Error::new(ErrorKind::Misconfigured, Operation::Connect, message)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(url: &str) -> Target {
+    pub(super) fn parse(url: &str) -> Target {
         Target::parse(url, &TlsFiles::default()).unwrap()
     }
 
-    fn refuse(url: &str) -> Error {
+    pub(super) fn refuse(url: &str) -> Error {
         Target::parse(url, &TlsFiles::default()).unwrap_err()
     }
 
@@ -388,13 +402,6 @@ mod tests {
                 name: Some("shop".into())
             }
         );
-    }
-
-    #[test]
-    fn sentinel_is_promised_for_later() {
-        let error = refuse("redis+sentinel://h/name");
-        assert_eq!(error.kind(), ErrorKind::Misconfigured);
-        assert!(error.message().contains("later version"));
     }
 
     #[test]
