@@ -47,8 +47,7 @@ pub(crate) enum Scheme {
 }
 
 const DEFAULT_PORT: u16 = 6379;
-const FORMS: &str =
-    "give redis://[user:password@]host[:port][/db], rediss://…, redis+cluster://host,host, redis+sentinel://host,host/service, redis+unix:///path, memory:// or memory://name";
+const FORMS: &str = "give redis://[user:password@]host[:port][/db], rediss://…, redis+cluster://host,host, redis+sentinel://host,host/service, redis+unix:///path, memory:// or memory://name";
 
 impl Target {
     /// Reads a URL.

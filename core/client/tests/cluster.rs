@@ -64,7 +64,11 @@ async fn each_shard_has_its_locks_and_wakes_those_who_wait_for_them() {
                 let lease = lock.acquire().await.unwrap_or_else(|error| panic!("{kind}: {error}"));
                 assert!(lease.is_valid(), "{kind}");
                 let keys = node.run(&["KEYS", &format!("*{name}*{}*", kind.split('_').next().unwrap_or(kind))]);
-                assert!(matches!(keys, Reply::Array(keys) if !keys.is_empty()), "{kind} {}", lease.name());
+                assert!(
+                    matches!(keys, Reply::Array(keys) if !keys.is_empty()),
+                    "{kind} {}",
+                    lease.name()
+                );
                 if kind == "read_lock" {
                     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
                     continue;
@@ -76,7 +80,11 @@ async fn each_shard_has_its_locks_and_wakes_those_who_wait_for_them() {
                 assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
                 let theirs = waiter.await.unwrap();
                 // The lease is thirty seconds long: only a message tells them so early.
-                assert!(released.elapsed() < Duration::from_secs(3), "{kind}: {:?}", released.elapsed());
+                assert!(
+                    released.elapsed() < Duration::from_secs(3),
+                    "{kind}: {:?}",
+                    released.elapsed()
+                );
                 assert_eq!(theirs.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
             }
         }
@@ -90,16 +98,22 @@ async fn an_address_of_the_wrong_mode_is_refused_with_the_right_one() {
     let error = error.expect_err("more than one address");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     let node = &cluster.nodes[0];
-    let error = Client::connect(format!("redis://127.0.0.1:{}", node.port)).await.map(drop);
+    let error = Client::connect(format!("redis://127.0.0.1:{}", node.port))
+        .await
+        .map(drop);
     let error = error.expect_err("a cluster");
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.message().contains("redis+cluster://"), "{error}");
     let single = Redis::start();
-    let error = Client::connect(format!("redis+cluster://127.0.0.1:{}", single.port)).await.map(drop);
+    let error = Client::connect(format!("redis+cluster://127.0.0.1:{}", single.port))
+        .await
+        .map(drop);
     let error = error.expect_err("no cluster");
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.message().contains("redis://"), "{error}");
-    let error = Client::connect(format!("redis+cluster://127.0.0.1:{}", free_port())).await.map(drop);
+    let error = Client::connect(format!("redis+cluster://127.0.0.1:{}", free_port()))
+        .await
+        .map(drop);
     let error = error.expect_err("nobody there");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 }
@@ -115,7 +129,9 @@ async fn every_node_is_got_into_with_the_credentials_of_the_url() {
         let error = Client::connect(url).await.map(drop).expect_err("no credentials");
         assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     }
-    let client = Client::connect(cluster.url.replace("://", "://:sesame@")).await.unwrap();
+    let client = Client::connect(cluster.url.replace("://", "://:sesame@"))
+        .await
+        .unwrap();
     for number in 0..20 {
         let lease = client.lock(format!("behind-{number}")).acquire().await.unwrap();
         assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
@@ -143,7 +159,14 @@ async fn every_kind_is_kept_while_its_slot_migrates_and_given_on_after_it() {
     const ONE_KEY: [&str; 4] = ["lock", "mutex", "write_lock", "semaphore"];
     let cluster = Cluster::start();
     let lease = Duration::from_millis(1_500);
-    let connect = async || Client::builder().url(&cluster.url).lease(lease).connect().await.unwrap();
+    let connect = async || {
+        Client::builder()
+            .url(&cluster.url)
+            .lease(lease)
+            .connect()
+            .await
+            .unwrap()
+    };
     let (client, other) = (connect().await, connect().await);
     let primaries = cluster.primaries();
     let (from, to) = (&primaries[0], &primaries[1]);
@@ -213,7 +236,10 @@ impl Crowd {
             join_all(locks.map(|lock| async move { lock.acquire().await.unwrap() }))
         };
         let (held, awaited) = (all("held", Self::HELD).await, all("awaited", Self::WAITERS).await);
-        let waiters: Vec<_> = awaited.iter().map(|lease| waits(clients[2].lock(lease.name()))).collect();
+        let waiters: Vec<_> = awaited
+            .iter()
+            .map(|lease| waits(clients[2].lock(lease.name())))
+            .collect();
         for node in cluster.primaries() {
             is_listened_for(&node, "awaited").await;
         }
@@ -248,7 +274,10 @@ impl Crowd {
 
 /// Until a replica has everything that its primary has.
 async fn is_replicated(primary: &Node, replica: &Node) {
-    eventually("the replica has everything", SOON, || primary.offset() == replica.offset()).await;
+    eventually("the replica has everything", SOON, || {
+        primary.offset() == replica.offset()
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -269,7 +298,10 @@ async fn a_replica_that_takes_over_has_its_primarys_locks() {
         eventually("the replica is the primary", SOON, || replica.is_primary()).await;
         let promoted = Instant::now();
         let probe = crowd.clients[0].lock(&name).wait(SOON).acquire().await.unwrap();
-        println!("killed: {is_killed}; a lock of its shard {:?} after the promotion", promoted.elapsed());
+        println!(
+            "killed: {is_killed}; a lock of its shard {:?} after the promotion",
+            promoted.elapsed()
+        );
         assert!(promoted.elapsed() < at_most(), "{:?}", promoted.elapsed());
         probe.release().await.unwrap();
         crowd.goes_on().await;
@@ -287,7 +319,15 @@ async fn a_shard_that_hangs_delays_no_other() {
     let lease = Duration::from_secs(2);
     let mut held = Vec::new();
     for name in &others {
-        held.push(client.lock(format!("{{{name}}}-held")).lease(lease).renewed().acquire().await.unwrap());
+        held.push(
+            client
+                .lock(format!("{{{name}}}-held"))
+                .lease(lease)
+                .renewed()
+                .acquire()
+                .await
+                .unwrap(),
+        );
     }
     let lost = client.lock(&hung).lease(lease).renewed().acquire().await.unwrap();
     for node in &cluster.nodes {
@@ -343,7 +383,9 @@ async fn slots_move_under_load_and_nobody_hears_of_it() {
         .collect();
     // The slots of names that are held, and others.
     let names = (0..Crowd::HELD).map(|number| format!("held-{number}"));
-    let used = names.map(|name| cluster.slot(&name)).filter(|slot| primaries[0].owner(*slot) == Some(primaries[0].port));
+    let used = names
+        .map(|name| cluster.slot(&name))
+        .filter(|slot| primaries[0].owner(*slot) == Some(primaries[0].port));
     for slot in used.chain(0..).take(slots) {
         if primaries[0].owner(slot) == Some(primaries[0].port) {
             cluster.begin_move(slot, &primaries[0], &primaries[1]);

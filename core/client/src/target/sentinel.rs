@@ -5,9 +5,7 @@ use std::fmt;
 
 use leasehold_protocol::Error;
 
-use super::{
-    Scheme, Target, addresses, credentials, decode, invalid, pairs, parse_database, split_off,
-};
+use super::{Scheme, Target, addresses, credentials, decode, invalid, pairs, parse_database, split_off};
 use crate::tls::Tls;
 
 /// The port of a sentinel.
@@ -102,7 +100,9 @@ fn read_credentials(query: Option<&str>) -> Result<Credentials, Error> {
         *part = Some(decode(value)?).filter(|value| !value.is_empty());
     }
     if read.username.is_some() && read.password.is_none() {
-        return Err(invalid("the URL has a sentinel_user but no sentinel_password; give both"));
+        return Err(invalid(
+            "the URL has a sentinel_user but no sentinel_password; give both",
+        ));
     }
     Ok(read)
 }
@@ -134,8 +134,7 @@ mod tests {
 
     #[test]
     fn servers_and_sentinels_have_their_own_credentials_and_none_is_shown() {
-        let url =
-            "redis+sentinel://us%65r:p%40ss@a,b/shop/3?sentinel_user=w%61tch&sentinel_password=ses%26me";
+        let url = "redis+sentinel://us%65r:p%40ss@a,b/shop/3?sentinel_user=w%61tch&sentinel_password=ses%26me";
         let target = parse(url);
         assert_eq!(
             (target.username.as_deref(), target.password.as_deref(), target.database),
@@ -156,7 +155,10 @@ mod tests {
         let target = parse("redis+sentinel://:theirs@a/shop/3?sentinel_password=sesame");
         let sentinel = target.one_sentinel("b", 7);
         assert_eq!((sentinel.to_string(), sentinel.database), ("b:7".into(), 0));
-        assert_eq!((sentinel.username, sentinel.password.as_deref()), (None, Some("sesame")));
+        assert_eq!(
+            (sentinel.username, sentinel.password.as_deref()),
+            (None, Some("sesame"))
+        );
     }
 
     #[test]
@@ -175,8 +177,14 @@ mod tests {
             ("redis+sentinel://a/shop?sesame=1", "sentinel_password"),
             ("redis+sentinel://a/shop?db=1", "sentinel_password"),
             ("redis+sentinel://a/shop?sentinel_user=sesame", "no sentinel_password"),
-            ("redis+sentinel://a/shop?sentinel_user=sesame&sentinel_password=", "no sentinel_password"),
-            ("redis+sentinel://a/shop?sentinel_password=sesame&sentinel_password=b", "twice"),
+            (
+                "redis+sentinel://a/shop?sentinel_user=sesame&sentinel_password=",
+                "no sentinel_password",
+            ),
+            (
+                "redis+sentinel://a/shop?sentinel_password=sesame&sentinel_password=b",
+                "twice",
+            ),
             ("redis+sentinel://a/shop?sentinel_password=sesame%zz", "%"),
         ] {
             let error = refuse(url);

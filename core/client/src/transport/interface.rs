@@ -19,7 +19,10 @@ pub(crate) enum Seen {
     /// The node's subscriptions are gone.
     Deaf(NodeId),
     /// One of them is. It is asked for again.
-    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters lose them one by one"))]
+    #[cfg_attr(
+        not(feature = "native"),
+        expect(dead_code, reason = "only clusters lose them one by one")
+    )]
     Unheard(NodeId, Arc<[u8]>),
     /// What was held back can be sent, or when it can be has changed.
     #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters hold back"))]

@@ -69,8 +69,13 @@ impl Cluster {
 
     /// The slot of a name, as a server computes it.
     pub fn slot(&self, name: &str) -> u16 {
-        let mut answers = self.nodes.iter().filter_map(|node| node.try_run(&["CLUSTER", "KEYSLOT", name]).ok());
-        let Some(Reply::Int(slot)) = answers.next() else { panic!("no node answers") };
+        let mut answers = self
+            .nodes
+            .iter()
+            .filter_map(|node| node.try_run(&["CLUSTER", "KEYSLOT", name]).ok());
+        let Some(Reply::Int(slot)) = answers.next() else {
+            panic!("no node answers")
+        };
         u16::try_from(slot).expect("a slot")
     }
 
@@ -159,7 +164,9 @@ impl Node {
     }
 
     pub fn text(&self, args: &[&str]) -> String {
-        let Reply::Bytes(text) = self.run(args) else { panic!("no text") };
+        let Reply::Bytes(text) = self.run(args) else {
+            panic!("no text")
+        };
         String::from_utf8(text).expect("text")
     }
 
@@ -192,7 +199,9 @@ impl Node {
                 return None;
             };
             let &Reply::Int(port) = owner.get(1)? else { return None };
-            (*first..=*last).contains(&i64::from(slot)).then(|| u16::try_from(port).ok())?
+            (*first..=*last)
+                .contains(&i64::from(slot))
+                .then(|| u16::try_from(port).ok())?
         })
     }
 

@@ -28,8 +28,9 @@ use leasehold_protocol::{CallId, Cause, Error, Instant, Lane, Transmit};
 
 use self::channels::{Change, Channels};
 use self::queue::{Queue, Step};
-use self::slots::{Address, Slots};
+use self::slots::Slots;
 use self::topology::Topology;
+use super::address::Address;
 use super::connect::{Connector, Membership};
 use super::failure::Failure;
 use super::in_flight::TurnedAway;
@@ -168,7 +169,9 @@ impl Cluster {
         let mut of_shard = mem::take(&mut self.of_shard);
         let addresses: Vec<Address> = self.shards.keys().cloned().collect();
         for address in addresses {
-            let Some(shard) = self.shards.get_mut(&address) else { continue };
+            let Some(shard) = self.shards.get_mut(&address) else {
+                continue;
+            };
             shard.redis.poll(context, now, &mut of_shard);
             for item in of_shard.drain(..) {
                 self.pass_on(&address, item, seen);
@@ -215,10 +218,16 @@ impl Cluster {
     /// Takes back what a node turned away, and what it cannot be sent.
     fn take_back(&mut self, address: &Address, now: Instant, seen: &mut Vec<Seen>) {
         for lane in LANES {
-            let Some(shard) = self.shards.get_mut(address) else { return };
+            let Some(shard) = self.shards.get_mut(address) else {
+                return;
+            };
             let link = shard.redis.lane(lane);
             let turned_away = link.take_turned_away();
-            let unsent: Vec<_> = if link.is_open() { Vec::new() } else { link.take_unsent().collect() };
+            let unsent: Vec<_> = if link.is_open() {
+                Vec::new()
+            } else {
+                link.take_unsent().collect()
+            };
             if turned_away.is_empty() && unsent.is_empty() {
                 continue;
             }
@@ -401,7 +410,9 @@ impl Transport for Cluster {
         let why = |waiting: &queue::Waiting| {
             let node = waiting.asking.as_ref().or_else(|| slots.owner(waiting.flow.0));
             let of_node = node.and_then(|node| shards.get(node)?.cause.clone());
-            of_node.or_else(|| cause.clone()).unwrap_or_else(|| "not connected".into())
+            of_node
+                .or_else(|| cause.clone())
+                .unwrap_or_else(|| "not connected".into())
         };
         self.queue.drop_overdue(now, why, seen);
         self.look_around(seen);

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::slots::{Address, Slots, slot};
+use super::slots::{Slots, slot};
 use crate::transport::interface::{NODE, Seen};
+use crate::transport::redis::address::Address;
 
 /// The channels that are wanted.
 #[derive(Default)]
@@ -64,7 +65,10 @@ impl Channels {
 
     /// A node confirmed a channel. Whether it is the one where that is listened to.
     pub(super) fn confirmed(&mut self, node: &Address, channel: &Arc<[u8]>) -> bool {
-        let place = self.0.get_mut(channel).filter(|place| place.node.as_ref() == Some(node));
+        let place = self
+            .0
+            .get_mut(channel)
+            .filter(|place| place.node.as_ref() == Some(node));
         place.is_some_and(|place| {
             place.is_confirmed = true;
             true

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use leasehold_protocol::{Call, CallError, CallId, Cause, Instant, Lane, Script, hash_tag};
 
-use super::slots::{Address, slot};
+use super::slots::slot;
 use crate::transport::interface::Seen;
+use crate::transport::redis::address::Address;
 use crate::transport::redis::in_flight::TurnedAway;
 use crate::transport::redis::resp::ServerError;
 
@@ -174,7 +175,13 @@ impl Queue {
     }
 
     /// A node did not run a call. It is tried at `asking`, or where its slot is then.
-    pub(super) fn turned_away(&mut self, turned_away: TurnedAway, asking: Option<Address>, follows: bool, now: Instant) {
+    pub(super) fn turned_away(
+        &mut self,
+        turned_away: TurnedAway,
+        asking: Option<Address>,
+        follows: bool,
+        now: Instant,
+    ) {
         let TurnedAway { call, said } = turned_away;
         let Some(sent) = self.left(call.id) else { return };
         let tries = sent.tries.saturating_add(1);
@@ -246,7 +253,11 @@ impl Queue {
         let due = self.waiting.iter().filter(|waiting| waiting.since != Instant::ZERO);
         due.map(|waiting| {
             let over = waiting.since + self.patience;
-            if waiting.not_before == Instant::ZERO { over } else { waiting.not_before.min(over) }
+            if waiting.not_before == Instant::ZERO {
+                over
+            } else {
+                waiting.not_before.min(over)
+            }
         })
         .min()
     }

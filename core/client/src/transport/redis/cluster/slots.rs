@@ -1,23 +1,14 @@
 //! Which node has which slot, as far as is known.
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::sync::Arc;
 
 use leasehold_protocol::{Reply, hash_tag};
 
-use crate::target;
+use crate::transport::redis::address::Address;
 use crate::transport::redis::resp::text;
 
 /// The slots of a cluster.
 pub(super) const SLOTS: usize = 16_384;
-
-/// Where a node is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Address {
-    pub(super) host: Arc<str>,
-    pub(super) port: u16,
-}
 
 /// The slot of a key or channel.
 pub(super) fn slot(key: &[u8]) -> u16 {
@@ -27,7 +18,13 @@ pub(super) fn slot(key: &[u8]) -> u16 {
 
 /// CRC-16/XMODEM, which a cluster hashes keys with.
 fn crc16(bytes: &[u8]) -> u16 {
-    let step = |crc: u16, _: u32| if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
+    let step = |crc: u16, _: u32| {
+        if crc & 0x8000 == 0 {
+            crc << 1
+        } else {
+            (crc << 1) ^ 0x1021
+        }
+    };
     let of_byte = |crc: u16, byte: &u8| (0..8).fold(crc ^ (u16::from(*byte) << 8), step);
     bytes.iter().fold(0, of_byte)
 }
@@ -128,36 +125,6 @@ fn address(node: &Reply, asked: &str) -> Option<Address> {
     Address::told(host, u16::try_from(*port).ok()?, asked)
 }
 
-impl Address {
-    pub(super) fn new(host: &str, port: u16) -> Self {
-        Self {
-            host: host.into(),
-            port,
-        }
-    }
-
-    /// What a node says of another; without a host, it is its own.
-    fn told(host: &str, port: u16, asked: &str) -> Option<Self> {
-        match host {
-            "?" => None,
-            "" => Some(Self::new(asked, port)),
-            host => Some(Self::new(host, port)),
-        }
-    }
-
-    /// Reads `host:port`, as a node says it that was asked at `asked`.
-    pub(super) fn read(text: &str, asked: &str) -> Option<Self> {
-        let (host, port) = text.rsplit_once(':')?;
-        Self::told(host, port.parse().ok()?, asked)
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&target::address(&self.host, self.port))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,7 +150,11 @@ mod tests {
     #[test]
     fn the_answer_names_owners_and_replicas_and_the_host_that_was_asked() {
         let answer = Reply::Array(vec![
-            range(0, 99, vec![node(Reply::Bytes(b"a".into()), 1), node(Reply::Bytes(b"r".into()), 2)]),
+            range(
+                0,
+                99,
+                vec![node(Reply::Bytes(b"a".into()), 1), node(Reply::Bytes(b"r".into()), 2)],
+            ),
             range(100, 16_383, vec![node(Reply::Nil, 3)]),
         ]);
         let slots = Slots::read(&answer, "here").unwrap();
