@@ -6,51 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
-use leasehold::{Client, ErrorKind, Lease, Lock, LostReason, ReleaseOutcome};
+use leasehold::{Client, ErrorKind, LostReason, ReleaseOutcome};
 use leasehold_protocol::Reply;
-use support::cluster::{Cluster, Node};
+use support::cluster::Cluster;
+use support::crowd::{Crowd, at_most, is_listened_for, is_replicated, kinds, waits};
 use support::{Redis, eventually, free_port};
-use tokio::task::JoinHandle;
 
 const SOON: Duration = Duration::from_secs(10);
-
-/// By when a client works at a node that was promoted; on a busy machine, [`SOON`].
-fn at_most() -> Duration {
-    std::env::var("LEASEHOLD_TIMED").map_or(SOON, |_| Duration::from_secs(2))
-}
+/// Of a crowd.
+const LEASE: Duration = Duration::from_secs(12);
 
 async fn connect(cluster: &Cluster) -> Client {
     Client::connect(cluster.url.as_str()).await.unwrap()
-}
-
-/// Every kind of lock on one name, or on several names of one slot.
-fn kinds(client: &Client, name: &str) -> Vec<(&'static str, Lock)> {
-    let of = |kind: &str| format!("{{{name}}}-{kind}");
-    vec![
-        ("lock", client.lock(of("lock"))),
-        ("mutex", client.mutex(of("mutex"))),
-        ("fair_lock", client.fair_lock(of("fair"))),
-        ("read_lock", client.read_write_lock(of("read")).read),
-        ("write_lock", client.read_write_lock(of("write")).write),
-        ("semaphore", client.semaphore(of("semaphore"), 1).permits(1)),
-    ]
-}
-
-fn waits(lock: Lock) -> JoinHandle<Lease> {
-    tokio::spawn(async move { lock.wait(SOON).acquire().await.unwrap() })
-}
-
-/// Until somebody listens for a lock's release at the node that has its slot.
-async fn is_listened_for(node: &Node, name: &str) {
-    let pattern = format!("*{name}*");
-    eventually("somebody listens", SOON, || {
-        ["CHANNELS", "SHARDCHANNELS"].iter().any(|of| {
-            let listeners = node.try_run(&["PUBSUB", of, &pattern]);
-            matches!(listeners, Ok(Reply::Array(channels)) if !channels.is_empty())
-        })
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -74,7 +41,7 @@ async fn each_shard_has_its_locks_and_wakes_those_who_wait_for_them() {
                     continue;
                 }
                 assert!(theirs.try_acquire().await.unwrap().is_none(), "{kind}");
-                let waiter = waits(theirs);
+                let waiter = waits(theirs, SOON);
                 is_listened_for(&node, &name).await;
                 let released = Instant::now();
                 assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
@@ -177,13 +144,16 @@ async fn every_kind_is_kept_while_its_slot_migrates_and_given_on_after_it() {
     for ((kind, lock), (_, theirs)) in kinds(&client, &name).into_iter().zip(kinds(&other, &name)) {
         held.push((kind, lock.acquire().await.unwrap()));
         if kind != "read_lock" {
-            waiters.push((kind, waits(theirs)));
+            waiters.push((kind, waits(theirs, SOON)));
         }
     }
     is_listened_for(from, &name).await;
     let fresh = kinds(&other, &format!("{name}}}-fresh"));
     cluster.begin_move(slot, from, to);
-    let fresh: Vec<_> = fresh.into_iter().map(|(kind, lock)| (kind, waits(lock))).collect();
+    let fresh: Vec<_> = fresh
+        .into_iter()
+        .map(|(kind, lock)| (kind, waits(lock, SOON)))
+        .collect();
     for has_moved in [false, true] {
         if has_moved {
             assert!(cluster.move_keys(slot, from, to) >= held.len());
@@ -213,79 +183,12 @@ async fn every_kind_is_kept_while_its_slot_migrates_and_given_on_after_it() {
     }
 }
 
-/// Clients that hold locks on every shard, and some that wait for some of them.
-struct Crowd {
-    clients: Vec<Client>,
-    held: Vec<Lease>,
-    awaited: Vec<Lease>,
-    waiters: Vec<JoinHandle<Lease>>,
-}
-
-impl Crowd {
-    const HELD: usize = 200;
-    const WAITERS: usize = 50;
-
-    async fn gather(cluster: &Cluster) -> Self {
-        let client = async || {
-            let options = Client::builder().url(&cluster.url).lease(Duration::from_secs(12));
-            options.connect().await.unwrap()
-        };
-        let clients = vec![client().await, client().await, client().await];
-        let all = |prefix: &'static str, count: usize| {
-            let locks = (0..count).map(|number| clients[number % 2].lock(format!("{prefix}-{number}")));
-            join_all(locks.map(|lock| async move { lock.acquire().await.unwrap() }))
-        };
-        let (held, awaited) = (all("held", Self::HELD).await, all("awaited", Self::WAITERS).await);
-        let waiters: Vec<_> = awaited
-            .iter()
-            .map(|lease| waits(clients[2].lock(lease.name())))
-            .collect();
-        for node in cluster.primaries() {
-            is_listened_for(&node, "awaited").await;
-        }
-        Self {
-            clients,
-            held,
-            awaited,
-            waiters,
-        }
-    }
-
-    /// All is as it was: the locks are held, those who wait get theirs, and new ones can be taken.
-    async fn goes_on(self) {
-        for lease in &self.held {
-            assert!(lease.is_valid(), "{}: {:?}", lease.name(), lease.lost_reason());
-        }
-        for lease in self.awaited {
-            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
-        }
-        for waiter in self.waiters {
-            let lease = waiter.await.unwrap();
-            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
-        }
-        for lease in self.held {
-            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
-        }
-        for client in self.clients {
-            client.close().await;
-        }
-    }
-}
-
-/// Until a replica has everything that its primary has.
-async fn is_replicated(primary: &Node, replica: &Node) {
-    eventually("the replica has everything", SOON, || {
-        primary.offset() == replica.offset()
-    })
-    .await;
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_takes_over_has_its_primarys_locks() {
     let cluster = Cluster::start();
     let primaries = cluster.primaries();
     for is_killed in [false, true] {
-        let crowd = Crowd::gather(&cluster).await;
+        let crowd = Crowd::gather(&cluster.url, LEASE, &cluster.primaries()).await;
         let primary = &primaries[usize::from(is_killed)];
         let replica = cluster.replica_of(primary).unwrap();
         let name = cluster.name_at(primary, "probe");
@@ -365,7 +268,7 @@ async fn slots_move_under_load_and_nobody_hears_of_it() {
     let cluster = Cluster::start();
     let slots = std::env::var("LEASEHOLD_SLOTS").map_or(100, |slots| slots.parse().unwrap());
     let primaries = cluster.primaries();
-    let crowd = Crowd::gather(&cluster).await;
+    let crowd = Crowd::gather(&cluster.url, LEASE, &cluster.primaries()).await;
     let is_over = Arc::<AtomicBool>::default();
     let tasks: Vec<_> = (0..20)
         .map(|number| {
