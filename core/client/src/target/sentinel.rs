@@ -5,8 +5,7 @@ use std::fmt;
 
 use leasehold_protocol::Error;
 
-use super::{Scheme, Target, addresses, credentials, decode, invalid, pairs, parse_database, split_off};
-use crate::tls::Tls;
+use super::parts::{addresses, credentials, decode, invalid, pairs, parse_database, split_off};
 
 /// The port of a sentinel.
 const PORT: u16 = 26_379;
@@ -24,45 +23,32 @@ impl fmt::Debug for Credentials {
     }
 }
 
-impl Target {
-    pub(super) fn sentinel(rest: &str, tls: Option<Tls>) -> Result<Self, Error> {
-        let (rest, query) = split_off(rest, '?');
-        let (authority, path) = split_off(rest, '/');
-        let (username, password, listed) = credentials(authority)?;
-        let sentinels = addresses(listed, PORT)?;
-        let (service, database) = split_off(path.unwrap_or_default(), '/');
-        let database = database.filter(|database| !database.is_empty());
-        Ok(Self {
-            scheme: Scheme::Sentinel {
-                sentinels,
-                service: read_service(service)?,
-                credentials: read_credentials(query)?,
-                tls,
-            },
-            username,
-            password,
-            database: database.map(parse_database).transpose()?.unwrap_or(0),
-        })
-    }
+/// What a URL of sentinels names.
+pub(super) struct Parts {
+    pub(super) sentinels: Vec<(String, u16)>,
+    pub(super) service: String,
+    pub(super) credentials: Credentials,
+    pub(super) username: Option<String>,
+    pub(super) password: Option<String>,
+    pub(super) database: i64,
+}
 
-    /// One of the sentinels, to be got into by their own credentials.
-    #[cfg(feature = "native")]
-    pub(crate) fn one_sentinel(&self, host: &str, port: u16) -> Self {
-        let (credentials, tls) = match &self.scheme {
-            Scheme::Sentinel { credentials, tls, .. } => (credentials.clone(), tls.clone()),
-            _ => (Credentials::default(), None),
-        };
-        Self {
-            scheme: Scheme::Tcp {
-                host: host.to_owned(),
-                port,
-                tls,
-            },
-            username: credentials.username,
-            password: credentials.password,
-            database: 0,
-        }
-    }
+/// Reads what stands behind the scheme.
+pub(super) fn read(rest: &str) -> Result<Parts, Error> {
+    let (rest, query) = split_off(rest, '?');
+    let (authority, path) = split_off(rest, '/');
+    let (username, password, listed) = credentials(authority)?;
+    let sentinels = addresses(listed, PORT)?;
+    let (service, database) = split_off(path.unwrap_or_default(), '/');
+    let database = database.filter(|database| !database.is_empty());
+    Ok(Parts {
+        sentinels,
+        service: read_service(service)?,
+        credentials: read_credentials(query)?,
+        username,
+        password,
+        database: database.map(parse_database).transpose()?.unwrap_or(0),
+    })
 }
 
 /// Sentinels take the same letters only.
@@ -111,8 +97,17 @@ fn read_credentials(query: Option<&str>) -> Result<Credentials, Error> {
 mod tests {
     use leasehold_protocol::ErrorKind;
 
-    use super::super::tests::{parse, refuse};
     use super::*;
+    use crate::target::{Scheme, Target};
+    use crate::tls::TlsFiles;
+
+    fn parse(url: &str) -> Target {
+        Target::parse(url, &TlsFiles::default()).unwrap()
+    }
+
+    fn refuse(url: &str) -> Error {
+        Target::parse(url, &TlsFiles::default()).unwrap_err()
+    }
 
     fn credentials_of(target: &Target) -> (Option<&str>, Option<&str>) {
         match &target.scheme {

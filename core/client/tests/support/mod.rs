@@ -3,6 +3,7 @@
 
 pub mod cluster;
 pub mod crowd;
+pub mod fake_sentinel;
 pub mod proxy;
 pub mod rig;
 pub mod sentinel;

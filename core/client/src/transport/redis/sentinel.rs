@@ -186,13 +186,13 @@ impl Sentinel {
         let named: Vec<Address> = self
             .watchers
             .values()
-            .flat_map(|watcher| watcher.others.iter().cloned())
+            .flat_map(|watcher| watcher.others().iter().cloned())
             .collect();
         self.watchers
-            .retain(|address, watcher| watcher.is_given || watcher.is_open() || named.contains(address));
+            .retain(|address, watcher| watcher.is_given() || watcher.is_open() || named.contains(address));
         let before = self.watchers.len();
         for address in named {
-            let others = self.watchers.values().filter(|watcher| !watcher.is_given).count();
+            let others = self.watchers.values().filter(|watcher| !watcher.is_given()).count();
             if others < OTHERS && !self.watchers.contains_key(&address) {
                 self.watch(address, false);
             }
@@ -212,7 +212,7 @@ impl Sentinel {
         let Some(round) = &self.round else { return };
         let has_ended = round.ends_at.is_some_and(|end| now >= end);
         let is_in = |(address, watcher): (&Address, &Watcher)| {
-            let is_out_of_reach = !watcher.is_given && !watcher.is_open();
+            let is_out_of_reach = !watcher.is_given() && !watcher.is_open();
             is_out_of_reach || round.votes.contains_key(address) || round.failures.contains_key(address)
         };
         if !has_ended && !self.watchers.iter().all(is_in) {

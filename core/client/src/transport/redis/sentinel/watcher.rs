@@ -34,10 +34,9 @@ pub(super) struct Watcher {
     service: Arc<str>,
     state: State,
     outage: Outage,
-    /// The URL names it; others are forgotten when no sentinel names them any more.
-    pub(super) is_given: bool,
+    is_given: bool,
     /// The other sentinels that it knows.
-    pub(super) others: Vec<Address>,
+    others: Vec<Address>,
     /// A connection that leaves a question unanswered for so long is given up.
     silence: Duration,
 }
@@ -96,6 +95,16 @@ impl Watcher {
 
     pub(super) const fn is_open(&self) -> bool {
         matches!(self.state, State::Open(_))
+    }
+
+    /// Whether the URL names it.
+    pub(super) const fn is_given(&self) -> bool {
+        self.is_given
+    }
+
+    /// The other sentinels that it knows.
+    pub(super) fn others(&self) -> &[Address] {
+        &self.others
     }
 
     /// Asks, if there is a connection; a new one asks by itself.
