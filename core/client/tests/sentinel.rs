@@ -215,6 +215,22 @@ async fn a_service_may_be_one_of_several_primaries() {
     works(&client, "majority").await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_and_servers_may_speak_tls_only() {
+    let watched = Watched::start_with_tls();
+    let builder = || Client::builder().tls_ca_file(watched.authority.clone().unwrap());
+    let client = builder().url(&watched.url).connect().await.unwrap();
+    works(&client, "before").await;
+    // Nothing is known of whether the replicas have everything: nothing is held now.
+    watched.primary().kill();
+    let lease = client.lock("after").wait(PROMOTED).acquire().await.unwrap();
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+    let error = refusal(&watched.url).await;
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    let plain = watched.url.replace("rediss", "redis");
+    assert_eq!(refusal(&plain).await.kind(), ErrorKind::Unavailable);
+}
+
 /// Many hold locks and many wait while another server becomes the primary.
 async fn a_crowd_goes_on(begin: impl FnOnce(&Watched, &Node)) {
     let watched = Watched::start();

@@ -18,6 +18,8 @@ pub struct Rig {
     stdin: Option<ChildStdin>,
     pub url: String,
     pub nodes: Vec<Node>,
+    /// The file of the authority whose certificate the servers have.
+    pub authority: Option<String>,
 }
 
 /// One of its servers.
@@ -35,6 +37,12 @@ impl Rig {
         let mut child = Command::new(root.join(".tools/venv/bin/python"))
             .arg(root.join("ci/servers"))
             .args([name, "--json", "--until-stdin-closes"])
+            // Only the system's server speaks TLS.
+            .args(if name.starts_with("tls") {
+                &["--server", "7.0"][..]
+            } else {
+                &[]
+            })
             .env("LEASEHOLD_TEST_SERVER", Version::chosen().name())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -48,6 +56,7 @@ impl Rig {
         Self {
             nodes: nodes.collect(),
             url: told["urls"][0].as_str().expect("a URL").into(),
+            authority: told["ca"].as_str().map(Into::into),
             stdin: child.stdin.take(),
             child,
         }

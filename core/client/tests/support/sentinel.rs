@@ -25,6 +25,11 @@ impl Watched {
         Self(Rig::start("sentinel"))
     }
 
+    /// Servers and sentinels that speak TLS only: a [`Node`] cannot be asked anything.
+    pub fn start_with_tls() -> Self {
+        Self(Rig::start("tls-sentinel"))
+    }
+
     pub fn sentinels(&self) -> Vec<Node> {
         self.of_role("sentinel")
     }
