@@ -3,8 +3,8 @@
 //! A [`Transport`] takes what the session wants to send, item by item, and
 //! reports what it saw. It keeps the driver's half of the session's law: calls
 //! of one lane stay in order, a call waits while its node is not connected, and
-//! every call is answered once. Further transports (sentinel, cluster) are
-//! further implementations; the engine does not know which one it drives.
+//! every call is answered once. Each way to find servers is an
+//! implementation of its own; the engine does not know which one it drives.
 
 mod fleet;
 mod interface;

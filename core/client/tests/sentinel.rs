@@ -190,6 +190,20 @@ async fn sentinels_and_servers_have_their_own_credentials() {
     ] {
         works(&connect(&format!("{url}{query}")).await, "with-a-password").await;
     }
+    // Nobody has to have more rights than to ask for the primary.
+    let few = "?sentinel_user=sesame-user&sentinel_password=sesame-4";
+    for (right, is_enough) in [("+client", false), ("+sentinel|get-master-addr-by-name", true)] {
+        for sentinel in watched.sentinels() {
+            sentinel.run(&["ACL", "SETUSER", "sesame-user", "on", ">sesame-4", right]);
+        }
+        if is_enough {
+            works(&connect(&format!("{url}{few}")).await, "with-few-rights").await;
+        } else {
+            let error = refusal(&format!("{url}{few}")).await;
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+            assert!(error.message().contains("permission"), "{error}");
+        }
+    }
     watched.primary().run(&["CONFIG", "SET", "requirepass", "sesame-3"]);
     let query = "?sentinel_password=sesame-1";
     for user in ["", ":sesame-1@"] {

@@ -39,8 +39,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects with the defaults to `redis://`, `rediss://`, `redis+unix://` or
-    /// `memory://`.
+    /// Connects with the defaults to `redis://`, `rediss://`, `redis+sentinel://`,
+    /// `redis+unix://` or `memory://`.
     ///
     /// # Errors
     /// - `InvalidArgument`: the URL is malformed. The message does not repeat it.
@@ -48,7 +48,8 @@ impl Client {
     ///   (5 s); the message names it and the cause.
     /// - `Misconfigured`: it refuses the password, is older than Redis 6.2, or is
     ///   a replica, a sentinel or part of a cluster; or its certificate is not
-    ///   acceptable here, or that of this client there.
+    ///   acceptable here, or that of this client there. With sentinels, if none
+    ///   of those that answer knows the service.
     ///
     /// Dropping the future gives the connection up.
     pub async fn connect(url: impl Into<String>) -> Result<Self, Error> {

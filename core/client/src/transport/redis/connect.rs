@@ -14,7 +14,7 @@ use super::dial::{self, Tcp};
 use super::failure::Failure;
 use super::outage::{self, LONGEST, Limits, Outage};
 use super::primary::{Elected, Named};
-use super::resp::{self, text};
+use super::resp::{self, ServerError, text};
 use super::role::{self, Greeting};
 use super::tls::{TlsDialer, TlsOutcome};
 use super::wire::Wire;
@@ -217,6 +217,11 @@ impl Connector {
                 Err(_) => Err(Failure::unavailable(format!("no answer within {limit:?}"))),
             }
         })
+    }
+
+    /// What a server said later, without secrets.
+    pub(super) fn refused(&self, error: ServerError) -> Failure {
+        Failure::from(error).without(&self.secrets)
     }
 
     /// Asks a node of a cluster something, on a connection for that alone.

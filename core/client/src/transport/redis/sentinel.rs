@@ -221,8 +221,14 @@ impl Sentinel {
         self.not_before = now + self.pause;
         self.pause = self.pause.saturating_mul(2).min(PAUSE.1);
         let round = mem::take(&mut self.round).unwrap_or_default();
+        // Few that are cut off from the others do not know better than what was known.
+        let most_answered = round.votes.len() * 2 > self.watchers.len();
         let is_missing = !self.redis.commands.is_open() && !self.redis.renewals.is_open();
-        match answer::choose(round.votes.values().flatten(), self.known.as_ref(), is_missing) {
+        match answer::choose(
+            round.votes.values().flatten(),
+            self.known.as_ref(),
+            is_missing && most_answered,
+        ) {
             Choice::Follow(vote) => self.follow(vote, now, seen),
             Choice::Stay if self.is_at() => {}
             Choice::Stay => self.stay(),

@@ -32,9 +32,9 @@ pub(super) fn is_news(vote: &Vote, known: Option<&Vote>) -> bool {
 }
 
 /// Chooses when the votes are in: the newest, among those the one that most sentinels name, among
-/// those the one that is known. What is older than that is followed only if the primary `is_missing`:
-/// perhaps all sentinels were set up anew.
-pub(super) fn choose<'a>(votes: impl Iterator<Item = &'a Vote>, known: Option<&Vote>, is_missing: bool) -> Choice {
+/// those the one that is known. What is older than that is followed only if `may_be_older`: the primary
+/// is missing, and perhaps the sentinels were set up anew.
+pub(super) fn choose<'a>(votes: impl Iterator<Item = &'a Vote>, known: Option<&Vote>, may_be_older: bool) -> Choice {
     let mut counts: BTreeMap<(u64, &Address), usize> = BTreeMap::new();
     for vote in votes {
         *counts.entry((vote.epoch, &vote.primary)).or_default() += 1;
@@ -48,7 +48,7 @@ pub(super) fn choose<'a>(votes: impl Iterator<Item = &'a Vote>, known: Option<&V
     };
     match known {
         Some(known) if known.primary == *primary && known.epoch == epoch => Choice::Stay,
-        Some(known) if epoch < known.epoch && !is_missing => Choice::Stay,
+        Some(known) if epoch < known.epoch && !may_be_older => Choice::Stay,
         _ => Choice::Follow(Vote {
             primary: primary.clone(),
             epoch,
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn the_newest_vote_wins_then_the_majority_then_what_is_known() {
         let known = of(1, 4);
-        for (votes, is_missing, expected) in [
+        for (votes, may_be_older, expected) in [
             (vec![], false, Choice::Nobody),
             (vec![of(1, 4), of(2, 5), of(1, 4)], false, Choice::Follow(of(2, 5))),
             (vec![of(2, 4), of(2, 4), of(1, 4)], false, Choice::Follow(of(2, 4))),
@@ -136,7 +136,7 @@ mod tests {
             (vec![of(2, 3), of(2, 3), of(3, 3)], true, Choice::Follow(of(2, 3))),
             (vec![of(1, 6)], false, Choice::Follow(of(1, 6))),
         ] {
-            assert_eq!(choose(votes.iter(), Some(&known), is_missing), expected, "{votes:?}");
+            assert_eq!(choose(votes.iter(), Some(&known), may_be_older), expected, "{votes:?}");
         }
         assert_eq!(choose([of(7, 0)].iter(), None, true), Choice::Follow(of(7, 0)));
     }

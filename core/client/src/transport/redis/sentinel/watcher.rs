@@ -47,6 +47,7 @@ enum State {
 }
 
 struct Open {
+    connector: Arc<Connector>,
     wire: Wire,
     since: Instant,
     /// What has no answer yet, oldest first.
@@ -121,7 +122,12 @@ impl Watcher {
                 State::Connecting(connecting) => match connecting.as_mut().poll(context) {
                     Poll::Pending => return,
                     Poll::Ready(Ok(wire)) => {
-                        let mut open = Box::new(Open::new(wire, now, up_to(&self.connector.world, LOOK)));
+                        let mut open = Box::new(Open::new(
+                            &self.connector,
+                            wire,
+                            now,
+                            up_to(&self.connector.world, LOOK),
+                        ));
                         open.subscribe();
                         open.ask(&self.service, now);
                         self.state = State::Open(open);
@@ -164,8 +170,9 @@ impl Watcher {
 }
 
 impl Open {
-    fn new(wire: Wire, now: Instant, look_in: Duration) -> Self {
+    fn new(connector: &Arc<Connector>, wire: Wire, now: Instant, look_in: Duration) -> Self {
         Self {
+            connector: Arc::clone(connector),
             wire,
             since: now,
             asked: VecDeque::new(),
@@ -258,7 +265,7 @@ impl Open {
                 Ok(vote) => heard.push(Heard::Says(vote)),
                 Err(failure) => heard.push(Heard::Fails(failure)),
             },
-            (Some(Question::Address), Err(error)) => heard.push(Heard::Fails(error.into())),
+            (Some(Question::Address), Err(error)) => heard.push(Heard::Fails(self.connector.refused(error))),
             (Some(Question::Others), Ok(reply)) => {
                 *others = answer::others(&reply);
                 heard.push(Heard::Others);
