@@ -145,3 +145,49 @@ async fn nothing_is_lost_with_the_sentinels_while_the_primary_is_up() {
     is_at(&client, &new, "news").await;
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_connection_is_not_opened_again_before_a_sentinel_has_answered() {
+    let primary = Redis::start();
+    let to_primary = Proxy::to(primary.port);
+    let sentinel = FakeSentinel::naming(to_primary.port, 1);
+    let to_sentinel = Proxy::to(sentinel.port);
+    let client = Client::connect(Watched::url_of(&[to_sentinel.port], SERVICE))
+        .await
+        .unwrap();
+    assert_eq!(
+        take(&client, "before").await.release().await.unwrap(),
+        ReleaseOutcome::Released
+    );
+    eventually("both listen", SOON, || {
+        to_sentinel.count(Carries::Subscriptions) > 0 && to_primary.count(Carries::Commands) > 0
+    })
+    .await;
+    to_sentinel.refuse();
+    to_sentinel.cut(Carries::Subscriptions);
+    let asked = to_sentinel.accepted();
+    eventually("the sentinel is tried in vain", SOON, || {
+        to_sentinel.accepted() > asked + 2
+    })
+    .await;
+    let connected = to_primary.accepted();
+    to_primary.cut(Carries::Commands);
+    let error = client
+        .lock("lost")
+        .wait(Duration::from_secs(1))
+        .acquire()
+        .await
+        .map(drop)
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(
+        error.to_string().contains(&format!("127.0.0.1:{}", to_sentinel.port)),
+        "{error}"
+    );
+    assert_eq!(to_primary.accepted(), connected);
+    to_sentinel.lead_to(sentinel.port);
+    assert_eq!(
+        take(&client, "again").await.release().await.unwrap(),
+        ReleaseOutcome::Released
+    );
+}
