@@ -39,7 +39,7 @@ demo-fencing: (install "python-build") build-cli build-python
 demo-log: (install "python-build redis-server") build-python
     {{ python }} examples/failover/run.py
 
-# Starts servers until Ctrl-C: `servers standalone|sentinel|cluster|tls|tls-cluster|redlock`, with `--server 6.2|7.0|8.2|valkey`, `--json`
+# Starts servers until Ctrl-C: `servers standalone|sentinel|cluster|tls|tls-cluster|tls-sentinel|redlock`, with `--server 6.2|7.0|8.2|valkey`, `--json`
 [group('main')]
 servers *ARGS: (install "python-test")
     @exec {{ python }} ci/servers --until-parent-ends "$@"

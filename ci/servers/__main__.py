@@ -26,9 +26,10 @@ RIGS = {
     "cluster": (cluster, "three primaries with a replica each"),
     "tls": (standalone, "one server that speaks TLS only"),
     "tls-cluster": (cluster, "a cluster that speaks TLS only"),
+    "tls-sentinel": (sentinel, "a primary, two replicas and three sentinels that speak TLS only"),
     "redlock": (redlock, "five servers that know nothing of each other"),
 }
-WITH_TLS = ("tls", "tls-cluster")
+WITH_TLS = ("tls", "tls-cluster", "tls-sentinel")
 # As ci/support/server names them.
 PROGRAMS = {"6.2": "6.2", "7.0": "system", "8.2": "8.2", "valkey": "valkey"}
 # What ends the command, and how often it looks whether something does.

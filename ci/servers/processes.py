@@ -58,14 +58,15 @@ class Servers:
 
     def start(self, port: int, *options: str) -> Server:
         """Starts a server that saves nothing. It need not answer yet: see `wait_until`."""
-        listen = self.certificates.listen(port) if self.certificates else ["--port", str(port)]
-        return self._start(port, [*listen, "--save", "", "--appendonly", "no", *options])
+        return self._start(port, [*self._listen(port), "--save", "", "--appendonly", "no", *options])
 
     def start_sentinel(self, port: int, *lines: str) -> Server:
         """Starts a sentinel, which wants a file of settings that it may write to."""
         settings = self._folder(port) / "sentinel.conf"
-        settings.write_text("\n".join([f"port {port}", *lines, ""]))
-        return self._start(port, ["--sentinel"], settings)
+        settings.write_text("\n".join([*lines, ""]))
+        # A sentinel's own connections speak TLS if those of replication do.
+        tls = ["--tls-replication", "yes"] if self.certificates else []
+        return self._start(port, ["--sentinel", *self._listen(port), *tls], settings)
 
     def wait_until(self, condition: Callable[[], bool], what: str, within: float = 60) -> None:
         """Returns when the condition holds. A server that cannot answer yet does not fulfil it; one that died ends
@@ -116,6 +117,9 @@ class Servers:
         server = Server(port, log, process, self._connection(port))
         self.running.append(server)
         return server
+
+    def _listen(self, port: int) -> list[str]:
+        return self.certificates.listen(port) if self.certificates else ["--port", str(port)]
 
     def _connection(self, port: int) -> "redis.Redis":
         authority = str(self.certificates.authority) if self.certificates else None

@@ -11,11 +11,11 @@ REPLICAS, SENTINELS, QUORUM = 2, 3, 2
 def sentinel(servers: Servers) -> Rig:
     first, *others = free_ports(1 + REPLICAS + SENTINELS)
     # Without the delay a replica waits 5 s for others that might want the same snapshot.
-    primary = servers.start(first, "--repl-diskless-sync-delay", "0")
-    replicas = [
-        servers.start(port, "--repl-diskless-sync-delay", "0", "--replicaof", HOST, str(first))
-        for port in others[:REPLICAS]
-    ]
+    options = ["--repl-diskless-sync-delay", "0"]
+    if servers.certificates:
+        options += ["--tls-replication", "yes"]
+    primary = servers.start(first, *options)
+    replicas = [servers.start(port, *options, "--replicaof", HOST, str(first)) for port in others[:REPLICAS]]
     # Sentinels ask a primary for its replicas every 10 s: the first time they shall be there.
     servers.wait_until(lambda: all(map(follows, replicas)), "the replicas' link to the primary")
     sentinels = [servers.start_sentinel(port, *_settings(primary)) for port in others[REPLICAS:]]

@@ -107,12 +107,15 @@ def test_five_servers_know_nothing_of_each_other() -> None:
                 write_and_read(store, "a")
 
 
-@pytest.mark.parametrize("server", ["7.0", "8.2", "valkey"])
-def test_each_sentinel_names_the_primary(server: str) -> None:
-    with running("sentinel", server) as it:
+@pytest.mark.parametrize(
+    ("rig", "server"), [("sentinel", "7.0"), ("sentinel", "8.2"), ("sentinel", "valkey"), ("tls-sentinel", "7.0")]
+)
+def test_each_sentinel_names_the_primary(rig: str, server: str) -> None:
+    scheme = "rediss" if rig == "tls-sentinel" else "redis"
+    with running(rig, server) as it:
         (primary,) = it.ports("primary")
         sentinels = it.ports("sentinel")
-        assert it.urls == [f"redis+sentinel://{','.join(f'127.0.0.1:{port}' for port in sentinels)}/mymaster"]
+        assert it.urls == [f"{scheme}+sentinel://{','.join(f'127.0.0.1:{port}' for port in sentinels)}/mymaster"]
         assert len(sentinels) == 3
         assert len(it.ports("replica")) == 2
         for port in sentinels:

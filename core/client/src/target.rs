@@ -3,11 +3,18 @@
 //! URLs are parsed here, strictly: a part that is not understood is refused
 //! instead of ignored, and no message repeats a part that might hold a password.
 
+mod parts;
+mod sentinel;
+
 use std::fmt;
 use std::path::PathBuf;
 
-use leasehold_protocol::{Error, ErrorKind, Operation};
+use leasehold_protocol::Error;
 
+use self::parts::{
+    FORMS, addresses, credentials, decode, host_and_port, invalid, pairs, parse_database, split_off, unknown_query,
+};
+use self::sentinel::Credentials;
 use crate::tls::{Tls, TlsFiles};
 
 /// A server, and how to get in.
@@ -30,6 +37,13 @@ pub(crate) enum Scheme {
         nodes: Vec<(String, u16)>,
         tls: Option<Tls>,
     },
+    /// `redis+sentinel://`, and `rediss+sentinel://` with TLS: those who know the service's primary.
+    Sentinel {
+        sentinels: Vec<(String, u16)>,
+        service: String,
+        credentials: Credentials,
+        tls: Option<Tls>,
+    },
     /// `redis+unix://` or `unix://`.
     Unix { path: PathBuf },
     /// `memory://`, or `memory://name` for one that the process shares.
@@ -37,7 +51,6 @@ pub(crate) enum Scheme {
 }
 
 const DEFAULT_PORT: u16 = 6379;
-const FORMS: &str = "give redis://[user:password@]host[:port][/db], rediss://…, redis+cluster://host,host, redis+unix:///path, memory:// or memory://name";
 
 impl Target {
     /// Reads a URL.
@@ -52,7 +65,7 @@ impl Target {
         }
         let scheme = scheme.to_ascii_lowercase();
         if let Some(option) = files.first()
-            && !matches!(scheme.as_str(), "rediss" | "rediss+cluster")
+            && !matches!(scheme.as_str(), "rediss" | "rediss+cluster" | "rediss+sentinel")
         {
             return Err(invalid(&format!(
                 "{option} is given but the URL is not rediss://; use one with the other"
@@ -65,9 +78,8 @@ impl Target {
             "memory" => Self::memory(rest),
             "redis+cluster" => Self::cluster(rest, None),
             "rediss+cluster" => Self::cluster(rest, Some(Tls::load(files)?)),
-            "redis+sentinel" | "rediss+sentinel" => Err(misconfigured(&format!(
-                "{scheme}:// comes with a later version; connect to one primary by redis:// for now"
-            ))),
+            "redis+sentinel" => Self::sentinel(rest, None),
+            "rediss+sentinel" => Self::sentinel(rest, Some(Tls::load(files)?)),
             // It may be anything, also a password that was pasted in the wrong place.
             _ => Err(invalid(&format!("the URL's scheme is not known; {FORMS}"))),
         }
@@ -77,7 +89,7 @@ impl Target {
         let (rest, query) = split_off(rest, '?');
         let (authority, path) = split_off(rest, '/');
         let (username, password, address) = credentials(authority)?;
-        let (host, port) = host_and_port(address)?;
+        let (host, port) = host_and_port(address, DEFAULT_PORT)?;
         let mut database = path.filter(|path| !path.is_empty()).map(parse_database).transpose()?;
         for (key, value) in pairs(query) {
             match key {
@@ -96,14 +108,8 @@ impl Target {
     fn cluster(rest: &str, tls: Option<Tls>) -> Result<Self, Error> {
         let (rest, query) = split_off(rest, '?');
         let (authority, path) = split_off(rest, '/');
-        let (username, password, addresses) = credentials(authority)?;
-        let mut nodes = Vec::new();
-        for address in addresses.split(',') {
-            let node = host_and_port(address)?;
-            if !nodes.contains(&node) {
-                nodes.push(node);
-            }
-        }
+        let (username, password, listed) = credentials(authority)?;
+        let nodes = addresses(listed, DEFAULT_PORT)?;
         if query.is_some_and(|query| !query.is_empty()) {
             return Err(invalid("the URL of a cluster has a ?part; leave it out"));
         }
@@ -118,12 +124,46 @@ impl Target {
         })
     }
 
+    fn sentinel(rest: &str, tls: Option<Tls>) -> Result<Self, Error> {
+        let read = sentinel::read(rest)?;
+        Ok(Self {
+            scheme: Scheme::Sentinel {
+                sentinels: read.sentinels,
+                service: read.service,
+                credentials: read.credentials,
+                tls,
+            },
+            username: read.username,
+            password: read.password,
+            database: read.database,
+        })
+    }
+
+    /// One of the sentinels, to be got into by their own credentials.
+    #[cfg(feature = "native")]
+    pub(crate) fn one_sentinel(&self, host: &str, port: u16) -> Self {
+        let (credentials, tls) = match &self.scheme {
+            Scheme::Sentinel { credentials, tls, .. } => (credentials.clone(), tls.clone()),
+            _ => (Credentials::default(), None),
+        };
+        Self {
+            scheme: Scheme::Tcp {
+                host: host.to_owned(),
+                port,
+                tls,
+            },
+            username: credentials.username,
+            password: credentials.password,
+            database: 0,
+        }
+    }
+
     /// One node of a cluster, to be got into as this one is.
     #[cfg(feature = "native")]
     pub(crate) fn node(&self, host: &str, port: u16) -> Self {
         let tls = match &self.scheme {
             Scheme::Cluster { tls, .. } | Scheme::Tcp { tls, .. } => tls.clone(),
-            Scheme::Unix { .. } | Scheme::Memory { .. } => None,
+            Scheme::Sentinel { .. } | Scheme::Unix { .. } | Scheme::Memory { .. } => None,
         };
         Self {
             scheme: Scheme::Tcp {
@@ -190,10 +230,8 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.scheme {
             Scheme::Tcp { host, port, .. } => write!(f, "{}", address(host, *port)),
-            Scheme::Cluster { nodes, .. } => {
-                let nodes: Vec<String> = nodes.iter().map(|(host, port)| address(host, *port)).collect();
-                write!(f, "{}", nodes.join(","))
-            }
+            Scheme::Cluster { nodes, .. } => f.write_str(&list(nodes)),
+            Scheme::Sentinel { sentinels, service, .. } => write!(f, "sentinels {} of {service}", list(sentinels)),
             Scheme::Unix { path } => write!(f, "{}", path.display()),
             Scheme::Memory { name } => write!(f, "memory://{}", name.as_deref().unwrap_or_default()),
         }
@@ -215,128 +253,15 @@ pub(crate) fn address(host: &str, port: u16) -> String {
     }
 }
 
-/// `user`, `password` and what follows the last `@`.
-fn credentials(authority: &str) -> Result<(Option<String>, Option<String>, &str), Error> {
-    let Some((userinfo, address)) = authority.rsplit_once('@') else {
-        return Ok((None, None, authority));
-    };
-    let (user, password) = match userinfo.split_once(':') {
-        Some((user, password)) => (user, Some(password)),
-        None => (userinfo, None),
-    };
-    let user = decode(user)?;
-    let password = password
-        .map(decode)
-        .transpose()?
-        .filter(|password| !password.is_empty());
-    if !user.is_empty() && password.is_none() {
-        return Err(invalid(
-            "the URL has a user but no password; give user:password@ or :password@",
-        ));
-    }
-    Ok(((!user.is_empty()).then_some(user), password, address))
-}
-
-fn host_and_port(address: &str) -> Result<(String, u16), Error> {
-    let (host, port) = match address.strip_prefix('[') {
-        Some(rest) => {
-            let Some((host, after)) = rest.split_once(']') else {
-                return Err(invalid("the URL's IPv6 address has no closing bracket"));
-            };
-            if host.parse::<std::net::Ipv6Addr>().is_err() {
-                return Err(invalid("the URL has brackets around something that is no IPv6 address"));
-            }
-            match after.strip_prefix(':') {
-                Some(port) => (host, Some(port)),
-                None if after.is_empty() => (host, None),
-                None => return Err(invalid("the URL has text after its IPv6 address")),
-            }
-        }
-        None => match address.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (address, None),
-        },
-    };
-    if host.is_empty() {
-        return Err(invalid(&format!("the URL has no host; {FORMS}")));
-    }
-    if !host
-        .chars()
-        .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.' | ':'))
-    {
-        return Err(invalid(
-            "the URL's host has letters that no host name has; write @, : and / in a password as %40, %3A and %2F",
-        ));
-    }
-    let port = match port {
-        None => DEFAULT_PORT,
-        Some(port) => match port.parse::<u16>() {
-            // `parse` would take a sign.
-            Ok(number) if number > 0 && port.bytes().all(|byte| byte.is_ascii_digit()) => number,
-            // It may be a piece of a password with a slash in it.
-            _ => {
-                return Err(invalid(
-                    "the URL's port is not a number from 1 to 65535; if it is part of a password, write @, : and / as %40, %3A and %2F",
-                ));
-            }
-        },
-    };
-    Ok((host.to_owned(), port))
-}
-
-fn parse_database(text: &str) -> Result<i64, Error> {
-    match text.parse::<u32>() {
-        Ok(number) if text.bytes().all(|byte| byte.is_ascii_digit()) => Ok(i64::from(number)),
-        _ => Err(invalid("the URL's database is not a number; give /0, /1, …")),
-    }
-}
-
-fn pairs(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
-    query
-        .unwrap_or_default()
-        .split('&')
-        .filter(|pair| !pair.is_empty())
-        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-}
-
-fn split_off(text: &str, at: char) -> (&str, Option<&str>) {
-    match text.split_once(at) {
-        Some((before, after)) => (before, Some(after)),
-        None => (text, None),
-    }
-}
-
-/// Undoes percent-encoding.
-fn decode(text: &str) -> Result<String, Error> {
-    let refuse = || invalid("the URL has a % that is not followed by two hex digits; write a % as %25");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16)).ok_or_else(refuse);
-        let value = digit(rest.next())? * 16 + digit(rest.next())?;
-        bytes.push(u8::try_from(value).map_err(|_| refuse())?);
-    }
-    String::from_utf8(bytes).map_err(|_| invalid("the URL's percent-encoding is not UTF-8"))
-}
-
-fn unknown_query() -> Error {
-    invalid("the URL has a ?part that is not known; only ?db=n is, once")
-}
-
-fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, Operation::Connect, message)
-}
-
-fn misconfigured(message: &str) -> Error {
-    Error::new(ErrorKind::Misconfigured, Operation::Connect, message)
+fn list(nodes: &[(String, u16)]) -> String {
+    let nodes: Vec<String> = nodes.iter().map(|(host, port)| address(host, *port)).collect();
+    nodes.join(",")
 }
 
 #[cfg(test)]
 mod tests {
+    use leasehold_protocol::ErrorKind;
+
     use super::*;
 
     fn parse(url: &str) -> Target {
@@ -387,13 +312,6 @@ mod tests {
                 name: Some("shop".into())
             }
         );
-    }
-
-    #[test]
-    fn sentinel_is_promised_for_later() {
-        let error = refuse("redis+sentinel://h/name");
-        assert_eq!(error.kind(), ErrorKind::Misconfigured);
-        assert!(error.message().contains("later version"));
     }
 
     #[test]

@@ -434,7 +434,8 @@ fn odd_options_are_refused_before_anything_starts() {
     let refuse = |options: Options| Host::open(options, Box::new(|| {})).expect_err("refused").kind();
     assert_eq!(refuse(at("nonsense")), ErrorKind::InvalidArgument);
     assert_eq!(refuse(at("redis://h:port")), ErrorKind::InvalidArgument);
-    assert_eq!(refuse(at("redis+sentinel://h/m")), ErrorKind::Misconfigured);
+    assert_eq!(refuse(at("redis+cluster://h/1")), ErrorKind::InvalidArgument);
+    assert_eq!(refuse(at("redis+sentinel://h")), ErrorKind::InvalidArgument);
     let short = Options {
         lease_ms: Some(299.0),
         ..at("memory://")

@@ -49,7 +49,8 @@ impl Client {
     ///   (5 s); the message names it and the cause.
     /// - `Misconfigured`: it refuses the password, is older than Redis 6.2, or is
     ///   not what the scheme says: a replica, a sentinel, part of a cluster; or its
-    ///   certificate is not acceptable here, or that of this client there.
+    ///   certificate is not acceptable here, or that of this client there. With
+    ///   sentinels, if none of those that answer knows the service.
     ///
     /// Dropping the future gives the connection up.
     pub async fn connect(url: impl Into<String>) -> Result<Self, Error> {

@@ -228,7 +228,7 @@ impl Server {
                 },
                 Scheme::Unix { path } => Place::Unix(path.clone()),
                 // `transport::open` has refused it.
-                Scheme::Cluster { .. } | Scheme::Memory { .. } => return Err(closed()),
+                Scheme::Cluster { .. } | Scheme::Sentinel { .. } | Scheme::Memory { .. } => return Err(closed()),
             },
             username: target.username.clone(),
             password: target.password.clone(),

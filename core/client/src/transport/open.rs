@@ -9,6 +9,7 @@ use super::interface::{First, Transport};
 use super::memory::Memory;
 use super::redis::cluster::Cluster;
 use super::redis::connect::Peers;
+use super::redis::sentinel::Sentinel;
 use super::redis::{Failing, Redis};
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
@@ -49,6 +50,7 @@ fn open_one(
     match &target.scheme {
         Scheme::Memory { name } => Ok(Box::new(Memory::open(name.as_deref()))),
         Scheme::Tcp { .. } | Scheme::Unix { .. } => Ok(Box::new(Redis::open(settings, target, first, peers))),
+        Scheme::Sentinel { .. } => Ok(Box::new(Sentinel::open(settings, target, first, peers))),
         Scheme::Cluster { .. } => Ok(Box::new(Cluster::open(settings, target, first, peers))),
     }
 }

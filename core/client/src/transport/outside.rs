@@ -23,21 +23,14 @@ use crate::target::Scheme;
 
 /// The transport that the settings ask for, and the program's end of it: a line for each server.
 pub(crate) fn open(settings: &Settings) -> Result<(Box<dyn Transport>, Vec<Line>), Error> {
-    let is_memory = |scheme: &Scheme| matches!(scheme, Scheme::Memory { .. });
-    if settings.targets.iter().any(|target| is_memory(&target.scheme)) {
-        return Err(Error::new(
-            ErrorKind::Misconfigured,
-            Operation::Connect,
-            "memory:// is not part of this build; connect to a server",
-        ));
-    }
-    let is_cluster = |scheme: &Scheme| matches!(scheme, Scheme::Cluster { .. });
-    if settings.targets.iter().any(|target| is_cluster(&target.scheme)) {
-        return Err(Error::new(
-            ErrorKind::Misconfigured,
-            Operation::Connect,
-            "clusters are not part of this build; connect to one server",
-        ));
+    for target in &settings.targets {
+        let refusal = match target.scheme {
+            Scheme::Tcp { .. } | Scheme::Unix { .. } => continue,
+            Scheme::Cluster { .. } => "clusters are not part of this build; connect to one server",
+            Scheme::Sentinel { .. } => "sentinels are not part of this build; connect to the primary",
+            Scheme::Memory { .. } => "memory:// is not part of this build; connect to a server",
+        };
+        return Err(Error::new(ErrorKind::Misconfigured, Operation::Connect, refusal));
     }
     let nodes = 0..settings.targets.len();
     let lines: Vec<Line> = nodes.map(|node| Line::new(node, settings.command_timeout)).collect();

@@ -15,6 +15,7 @@
 //! connections when it is demoted, and the address may lead elsewhere by now. Whether
 //! it is one still is asked now and then while the client has something there.
 
+mod address;
 pub(super) mod cluster;
 pub(super) mod connect;
 mod dial;
@@ -23,8 +24,10 @@ mod in_flight;
 mod lane;
 mod outage;
 mod permission;
+mod primary;
 mod resp;
 mod role;
+pub(super) mod sentinel;
 mod subscriptions;
 mod tls;
 mod wire;
@@ -132,6 +135,35 @@ impl Redis {
         self.subscriptions.give_up(now);
     }
 
+    /// The primary is elsewhere now: connects to it, and leaves what there is.
+    fn follow(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
+        self.renewals.follow(failure, now, seen);
+        self.commands.follow(failure, now, seen);
+        self.subscriptions.follow(now);
+    }
+
+    /// Moves both lanes on. Says why one has no connection any more, or still none.
+    fn poll_lanes(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) -> Option<Failure> {
+        let renewals = self.poll_lane(Lane::Renewal, context, now, seen);
+        let commands = self.poll_lane(Lane::Command, context, now, seen);
+        let demotion = [&commands, &renewals].into_iter().flatten().find(|of| of.is_demotion());
+        if let Some(demotion) = demotion {
+            self.leave(demotion, now, seen);
+        }
+        commands.or(renewals)
+    }
+
+    /// Moves the subscriptions on. Nothing is lost with them: each waiter polls, and asks again
+    /// once its channel is confirmed on the next connection.
+    fn poll_subscriptions(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+        self.subscriptions.poll(context, now, self.commands.is_open(), seen);
+        let hears = self.subscriptions.is_open();
+        if self.hears && !hears {
+            seen.push(Seen::Deaf(NODE));
+        }
+        self.hears = hears;
+    }
+
     /// The first try failed.
     fn failed_at_first(&mut self, failure: Failure, seen: &mut Vec<Seen>) {
         if self.first == Failing::MayPass && !failure.is_lasting() {
@@ -195,25 +227,12 @@ impl Transport for Redis {
         if self.state == State::Failed {
             return;
         }
-        let renewals = self.poll_lane(Lane::Renewal, context, now, seen);
-        let commands = self.poll_lane(Lane::Command, context, now, seen);
-        let demotion = [&commands, &renewals].into_iter().flatten().find(|of| of.is_demotion());
-        if let Some(demotion) = demotion {
-            self.leave(demotion, now, seen);
-        }
-        if let Some(failure) = commands.or(renewals)
+        if let Some(failure) = self.poll_lanes(context, now, seen)
             && self.state == State::First
         {
             self.failed_at_first(failure, seen);
         }
-        // Nothing is lost with the subscriptions: each waiter polls, and asks again
-        // once its channel is confirmed on the next connection.
-        self.subscriptions.poll(context, now, self.commands.is_open(), seen);
-        let hears = self.subscriptions.is_open();
-        if self.hears && !hears {
-            seen.push(Seen::Deaf(NODE));
-        }
-        self.hears = hears;
+        self.poll_subscriptions(context, now, seen);
         self.tell(now, seen);
     }
 

@@ -1,70 +1,30 @@
-//! A cluster of three primaries with a replica each, as `./ci/just servers cluster` starts it.
+//! A cluster of three primaries with a replica each.
 
-use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::time::Duration;
+use std::ops::Deref;
 
 use leasehold_protocol::Reply;
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 
-use super::convert;
-use super::version::Version;
-
-/// So long a node may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+use super::rig::{Node, Rig};
 
 /// A cluster, whose servers are stopped when it is dropped.
-pub struct Cluster {
-    child: Child,
-    /// The rig stops when this closes.
-    stdin: Option<ChildStdin>,
-    pub url: String,
-    /// The file of the authority that signed its certificates.
-    pub authority: Option<PathBuf>,
-    pub nodes: Vec<Node>,
-}
+pub struct Cluster(Rig);
 
-/// One of its servers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
-    pub port: u16,
-    pid: Pid,
+impl Deref for Cluster {
+    type Target = Rig;
+
+    fn deref(&self) -> &Rig {
+        &self.0
+    }
 }
 
 impl Cluster {
     pub fn start() -> Self {
-        Self::start_rig("cluster")
+        Self(Rig::start("cluster"))
     }
 
     /// One that speaks TLS only; its nodes cannot be asked by [`Node::run`].
     pub fn start_tls() -> Self {
-        Self::start_rig("tls-cluster")
-    }
-
-    fn start_rig(rig: &str) -> Self {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let mut child = Command::new(root.join(".tools/venv/bin/python"))
-            .arg(root.join("ci/servers"))
-            .args([rig, "--json", "--until-stdin-closes"])
-            .env("LEASEHOLD_TEST_SERVER", Version::chosen().name())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("ci/servers, which `./ci/just test-core` prepares");
-        let mut line = String::new();
-        let stdout = child.stdout.take().expect("a pipe");
-        BufReader::new(stdout).read_line(&mut line).expect("a line");
-        let told: Value = serde_json::from_str(&line).expect("the rig is up");
-        let nodes = told["nodes"].as_array().expect("nodes").iter().map(Node::read);
-        Self {
-            nodes: nodes.collect(),
-            url: told["urls"][0].as_str().expect("a URL").into(),
-            authority: told["ca"].as_str().map(Into::into),
-            stdin: child.stdin.take(),
-            child,
-        }
+        Self(Rig::start("tls-cluster"))
     }
 
     /// The primary that has a name's slot, as all nodes that answer say.
@@ -148,69 +108,9 @@ impl Cluster {
     }
 }
 
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        drop(self.stdin.take());
-        let _ = self.child.wait();
-    }
-}
-
 impl Node {
-    fn read(told: &Value) -> Self {
-        let number = |name: &str| told[name].as_i64().expect("a number");
-        Self {
-            port: u16::try_from(number("port")).expect("a port"),
-            pid: Pid::from_raw(i32::try_from(number("pid")).expect("a pid")).expect("a pid"),
-        }
-    }
-
-    pub fn try_run(&self, args: &[&str]) -> redis::RedisResult<Reply> {
-        let mut connection = self.try_connection()?;
-        redis::cmd(args[0]).arg(&args[1..]).query(&mut connection).map(convert)
-    }
-
-    pub fn connection(&self) -> redis::Connection {
-        self.try_connection().expect("a connection")
-    }
-
-    fn try_connection(&self) -> redis::RedisResult<redis::Connection> {
-        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port))?;
-        let connection = client.get_connection_with_timeout(PATIENCE)?;
-        connection.set_read_timeout(Some(PATIENCE))?;
-        Ok(connection)
-    }
-
-    pub fn run(&self, args: &[&str]) -> Reply {
-        self.try_run(args).expect("the server refused")
-    }
-
     pub fn id(&self) -> String {
         self.text(&["CLUSTER", "MYID"])
-    }
-
-    pub fn text(&self, args: &[&str]) -> String {
-        let Reply::Bytes(text) = self.run(args) else {
-            panic!("no text")
-        };
-        String::from_utf8(text).expect("text")
-    }
-
-    /// How far its data has come, as replication counts.
-    pub fn offset(&self) -> Option<i64> {
-        let Ok(Reply::Array(role)) = self.try_run(&["ROLE"]) else {
-            return None;
-        };
-        match role.get(if role.len() == 3 { 1 } else { 4 })? {
-            &Reply::Int(offset) => Some(offset),
-            _ => None,
-        }
-    }
-
-    pub fn is_primary(&self) -> bool {
-        let Ok(Reply::Array(role)) = self.try_run(&["ROLE"]) else {
-            return false;
-        };
-        role.first() == Some(&Reply::Bytes(b"master".to_vec()))
     }
 
     /// The port of a slot's owner, by what this one knows.
@@ -228,22 +128,5 @@ impl Node {
                 .contains(&i64::from(slot))
                 .then(|| u16::try_from(port).ok())?
         })
-    }
-
-    pub fn kill(&self) {
-        self.signal(Signal::KILL);
-    }
-
-    /// Stops the process as a debugger would: it keeps its connections and says nothing.
-    pub fn pause(&self) {
-        self.signal(Signal::STOP);
-    }
-
-    pub fn resume(&self) {
-        self.signal(Signal::CONT);
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(self.pid, signal).expect("a process");
     }
 }

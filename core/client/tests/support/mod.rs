@@ -2,7 +2,11 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 pub mod cluster;
+pub mod crowd;
+pub mod fake_sentinel;
 pub mod proxy;
+pub mod rig;
+pub mod sentinel;
 pub mod version;
 
 use std::net::TcpListener;

@@ -28,8 +28,9 @@ use leasehold_protocol::{CallId, Cause, Error, Instant, Lane, Transmit};
 
 use self::channels::{Change, Channels};
 use self::queue::{Queue, Step};
-use self::slots::{Address, Slots};
+use self::slots::Slots;
 use self::topology::Topology;
+use super::address::Address;
 use super::connect::{Connector, Membership, Peers};
 use super::failure::Failure;
 use super::in_flight::TurnedAway;

@@ -9,11 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use leasehold_protocol::{Instant, Lane, Reply, Script};
+use tokio::sync::watch;
 
 use super::dial::{self, Tcp};
 use super::failure::Failure;
-use super::outage::{self, Limits, Outage};
-use super::resp::{self, text};
+use super::outage::{self, LONGEST, Limits, Outage};
+use super::primary::{Elected, Named};
+use super::resp::{self, ServerError, text};
 use super::role::{self, Greeting};
 use super::tls::{TlsDialer, TlsOutcome};
 use super::wire::Wire;
@@ -29,6 +31,8 @@ pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// Opens connections to one server.
 pub(super) struct Connector {
     dialer: Dialer,
+    /// How soon a peer is noticed that is gone without a word.
+    silence: Duration,
     login: Login,
     /// What no message may repeat.
     secrets: Vec<String>,
@@ -39,6 +43,8 @@ pub(super) struct Connector {
     pub(super) membership: Membership,
     /// The server is the node of a cluster and has sharded channels, as its last greeting said.
     is_sharded: AtomicBool,
+    /// Between two tries.
+    longest_pause: Duration,
     pub(super) world: World,
 }
 
@@ -49,6 +55,8 @@ pub(super) enum Membership {
     Alone,
     /// A node of a cluster, with its part of the keys.
     Shard,
+    /// One that has no keys and knows where the primary is.
+    Sentinel,
 }
 
 /// How connections begin.
@@ -56,6 +64,8 @@ enum Dialer {
     Tcp(Tcp),
     Unix(PathBuf),
     Tls(TlsDialer),
+    /// To whatever server sentinels name at that time.
+    Elected(Elected),
 }
 
 /// What a connection is for.
@@ -65,7 +75,7 @@ pub(super) enum Purpose {
     FirstCalls(Lane),
     Calls(Lane),
     Subscriptions,
-    /// To ask the node of a cluster what it knows; a replica will do.
+    /// To ask the node of a cluster or a sentinel what it knows; a replica will do.
     Topology,
 }
 
@@ -141,8 +151,35 @@ const SHARDED_SINCE: (u32, u32) = (7, 0);
 
 impl Connector {
     pub(super) fn new(settings: &Settings, target: &Target, membership: Membership, peers: Option<Peers>) -> Self {
+        Self::with(settings, target, dialer(settings, target), membership, peers)
+    }
+
+    /// To the primary that sentinels name.
+    pub(super) fn elected(
+        settings: &Settings,
+        target: &Target,
+        named: watch::Sender<Named>,
+        peers: Option<Peers>,
+    ) -> Self {
+        let tls = match &target.scheme {
+            Scheme::Sentinel { tls, .. } => tls.clone(),
+            _ => None,
+        };
+        let dialer = Dialer::Elected(Elected::new(named, tls));
+        Self::with(settings, target, dialer, Membership::Alone, peers)
+    }
+
+    fn with(
+        settings: &Settings,
+        target: &Target,
+        dialer: Dialer,
+        membership: Membership,
+        peers: Option<Peers>,
+    ) -> Self {
         Self {
-            dialer: dialer(settings, target),
+            silence: silence(settings),
+            longest_pause: LONGEST,
+            dialer,
             login: Login {
                 username: target.username.clone(),
                 password: target.password.clone(),
@@ -162,6 +199,12 @@ impl Connector {
         }
     }
 
+    /// The same, with this as the longest pause between two tries.
+    pub(super) const fn pausing(mut self, longest: Duration) -> Self {
+        self.longest_pause = longest;
+        self
+    }
+
     /// Opens a connection.
     pub(super) fn open(
         self: &Arc<Self>,
@@ -169,8 +212,15 @@ impl Connector {
         outage: &Outage,
         now: Instant,
     ) -> Boxed<Result<Wire, Failure>> {
+        if let (Dialer::Elected(elected), Purpose::Calls(_)) = (&self.dialer, purpose) {
+            // There was a connection, or a try: the primary may be another one by now.
+            elected.doubt();
+        }
         let this = Arc::clone(self);
-        let (pause, limit) = (outage.pause(&self.world), self.limits.of(outage, now));
+        let (pause, limit) = (
+            outage.pause(&self.world, self.longest_pause),
+            self.limits.of(outage, now),
+        );
         Box::pin(async move {
             outage::wait(pause).await;
             match tokio::time::timeout(limit, this.connect(purpose)).await {
@@ -183,6 +233,11 @@ impl Connector {
     /// Whether messages go by sharded channels.
     pub(super) fn is_sharded(&self) -> bool {
         self.is_sharded.load(Ordering::Relaxed)
+    }
+
+    /// What a server said later, without secrets.
+    pub(super) fn refused(&self, error: ServerError) -> Failure {
+        Failure::from(error).without(&self.secrets)
     }
 
     /// Asks a node of a cluster something, on a connection for that alone.
@@ -208,7 +263,21 @@ impl Connector {
     }
 
     async fn connect(&self, purpose: Purpose) -> Result<Wire, Failure> {
-        let (mut wire, outcome) = self.dial(purpose).await?;
+        let Dialer::Elected(elected) = &self.dialer else {
+            return self.connect_by(&self.dialer, &self.node, purpose).await;
+        };
+        let address = elected.address().await?;
+        let tcp = tcp(&address.host, address.port, self.silence);
+        let dialer = match elected.tls() {
+            None => Dialer::Tcp(tcp),
+            Some(tls) => Dialer::Tls(TlsDialer::new(tcp, tls)),
+        };
+        let connected = self.connect_by(&dialer, &address.to_string(), purpose).await;
+        connected.map_err(|failure| failure.at(&address))
+    }
+
+    async fn connect_by(&self, dialer: &Dialer, node: &str, purpose: Purpose) -> Result<Wire, Failure> {
+        let (mut wire, outcome) = self.dial(dialer, node, purpose).await?;
         match self.greet(&mut wire, purpose).await {
             Ok(()) => Ok(wire),
             Err(failure) => Err(match outcome {
@@ -218,18 +287,24 @@ impl Connector {
         }
     }
 
-    async fn dial(&self, _purpose: Purpose) -> Result<(Wire, Option<Arc<TlsOutcome>>), Failure> {
+    async fn dial(
+        &self,
+        dialer: &Dialer,
+        _node: &str,
+        _purpose: Purpose,
+    ) -> Result<(Wire, Option<Arc<TlsOutcome>>), Failure> {
         #[cfg(feature = "simulation")]
         if let Some(world) = self.world.given() {
-            return Ok((Wire::new(world.dial(&self.node, _purpose.path()).await?), None));
+            return Ok((Wire::new(world.dial(_node, _purpose.path()).await?), None));
         }
-        Ok(match &self.dialer {
+        Ok(match dialer {
             Dialer::Tcp(tcp) => (Wire::new(tcp.connect().await?), None),
             Dialer::Unix(path) => (Wire::new(dial::unix(path).await?), None),
             Dialer::Tls(dialer) => {
                 let (stream, outcome) = dialer.connect().await?;
                 (Wire::new(stream), Some(outcome))
             }
+            Dialer::Elected(_) => unreachable!("the address is known by now"),
         })
     }
 
@@ -247,7 +322,10 @@ impl Connector {
         if let Some(script) = script {
             command(wire.out(), &[b"SCRIPT", b"LOAD", script.text().as_bytes()]);
         }
-        let greeting = wire.reply().await??;
+        let greeting = wire.reply().await?.map_err(|error| match self.membership {
+            Membership::Sentinel => Failure::of_sentinel(error),
+            Membership::Alone | Membership::Shard => error.into(),
+        })?;
         for _ in LIBRARY {
             // Servers before 7.2 do not know the command, and users may lack the right.
             let _ = wire.reply().await?;
@@ -264,7 +342,10 @@ impl Connector {
         if purpose != Purpose::Subscriptions {
             check_server(&greeting, self.membership)?;
             if is_for_calls && greeting.is_replica() {
-                return Err(Failure::replica());
+                return Err(match self.dialer {
+                    Dialer::Elected(_) => Failure::unavailable("the server that sentinels name is a replica"),
+                    _ => Failure::replica(),
+                });
             }
         }
         if let Some(peers) = peers {
@@ -311,34 +392,48 @@ fn check_server(greeting: &Greeting<'_>, membership: Membership) -> Result<(), F
         return Err(Failure::too_old(version));
     }
     match (greeting.mode, membership) {
-        (Some("cluster"), Membership::Shard) => Ok(()),
-        (Some("cluster"), Membership::Alone) => Err(Failure::misconfigured("the server is part of a cluster")
-            .advising("connect by redis+cluster://, or rediss+cluster:// with TLS")),
+        (Some("cluster"), Membership::Shard) | (Some("sentinel"), Membership::Sentinel) => Ok(()),
+        (Some("cluster"), Membership::Alone | Membership::Sentinel) => {
+            Err(Failure::misconfigured("the server is part of a cluster")
+                .advising("connect by redis+cluster://, or rediss+cluster:// with TLS"))
+        }
         (Some("sentinel"), _) => Err(Failure::misconfigured("the server is a sentinel")
-            .advising("connect to the primary, sentinels come with a later version")),
+            .advising("connect by redis+sentinel://host,host/service, or rediss+sentinel:// with TLS")),
+        (_, Membership::Sentinel) => {
+            Err(Failure::misconfigured("the server is no sentinel")
+                .advising("connect by redis://, or rediss:// with TLS"))
+        }
         (_, Membership::Shard) => Err(Failure::misconfigured("the server is no part of a cluster")
             .advising("connect by redis://, or rediss:// with TLS")),
         (_, Membership::Alone) => Ok(()),
     }
 }
 
-fn dialer(settings: &Settings, target: &Target) -> Dialer {
-    // A peer that is gone without a word is noticed within a third of a lease.
-    let third = settings.lease.get() / 3;
-    let tcp = |host: &str, port| Tcp {
+/// A peer that is gone without a word is noticed within a third of a lease.
+fn silence(settings: &Settings) -> Duration {
+    (settings.lease.get() / 3).clamp(Duration::from_millis(500), Duration::from_secs(20))
+}
+
+fn tcp(host: &str, port: u16, silence: Duration) -> Tcp {
+    Tcp {
         host: host.to_owned(),
         port,
-        silence: third.clamp(Duration::from_millis(500), Duration::from_secs(20)),
-    };
+        silence,
+    }
+}
+
+fn dialer(settings: &Settings, target: &Target) -> Dialer {
+    let silence = silence(settings);
     match &target.scheme {
-        Scheme::Tcp { host, port, tls: None } => Dialer::Tcp(tcp(host, *port)),
+        Scheme::Tcp { host, port, tls: None } => Dialer::Tcp(tcp(host, *port, silence)),
         Scheme::Tcp {
             host,
             port,
             tls: Some(tls),
-        } => Dialer::Tls(TlsDialer::new(tcp(host, *port), tls)),
+        } => Dialer::Tls(TlsDialer::new(tcp(host, *port, silence), tls)),
         Scheme::Unix { path } => Dialer::Unix(path.clone()),
         Scheme::Cluster { .. } => unreachable!("each node of a cluster has a target of its own"),
+        Scheme::Sentinel { .. } => unreachable!("each sentinel has a target of its own"),
         Scheme::Memory { .. } => unreachable!("memory:// has no connections"),
     }
 }
@@ -360,6 +455,7 @@ mod tests {
         for version in ["6.2.0", "7.0.15", "8.1.0", "10.0"] {
             assert!(check(version, "standalone", Membership::Alone).is_ok(), "{version}");
             assert!(check(version, "cluster", Membership::Shard).is_ok(), "{version}");
+            assert!(check(version, "sentinel", Membership::Sentinel).is_ok(), "{version}");
         }
     }
 
@@ -370,6 +466,8 @@ mod tests {
             ("5", "standalone", Membership::Alone),
             ("7.0.15", "sentinel", Membership::Alone),
             ("7.0.15", "sentinel", Membership::Shard),
+            ("7.0.15", "standalone", Membership::Sentinel),
+            ("7.0.15", "cluster", Membership::Sentinel),
             ("7.0.15", "cluster", Membership::Alone),
             ("7.0.15", "standalone", Membership::Shard),
         ] {

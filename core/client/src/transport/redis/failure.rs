@@ -5,6 +5,7 @@ use std::io;
 
 use leasehold_protocol::{Cause, Error, ErrorKind, Operation};
 
+use super::address::Address;
 use super::resp::ServerError;
 
 /// Why there is no connection.
@@ -44,6 +45,17 @@ impl Failure {
             .advising("connect to its primary")
     }
 
+    /// What a sentinel answered while a connection to it was made.
+    pub(super) fn of_sentinel(error: ServerError) -> Self {
+        match error.code.as_str() {
+            "WRONGPASS" => Self::misconfigured("the sentinel refused the user name or password")
+                .advising("correct sentinel_user and sentinel_password in the URL"),
+            "NOAUTH" => Self::misconfigured("the sentinel wants a password")
+                .advising("put ?sentinel_password=… into the URL; the password before the @ is that of the servers"),
+            _ => error.into(),
+        }
+    }
+
     pub(super) fn too_old(version: &str) -> Self {
         Self::misconfigured(format!("the server's version is {version}"))
             .advising("Redis 6.2 or Valkey 7.2 is the oldest that works")
@@ -60,6 +72,12 @@ impl Failure {
     /// The same, saying what to do.
     pub(super) fn advising(mut self, advice: &str) -> Self {
         self.cause = self.cause.with_advice(advice);
+        self
+    }
+
+    /// The same, saying where.
+    pub(super) fn at(mut self, address: &Address) -> Self {
+        self.cause = self.cause.reworded(|text| format!("{address}: {text}"));
         self
     }
 

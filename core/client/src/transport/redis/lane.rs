@@ -82,7 +82,7 @@ impl LaneLink {
             is_told: false,
             waiting: VecDeque::new(),
             in_flight: match connector.membership {
-                Membership::Alone => InFlight::default(),
+                Membership::Alone | Membership::Sentinel => InFlight::default(),
                 Membership::Shard => InFlight::of_shard(),
             },
             outage,
@@ -213,6 +213,14 @@ impl LaneLink {
         if self.is_open() {
             self.close(failure, now, seen);
         }
+    }
+
+    /// Gives the connection up, also one that is still being made, and connects to where the server
+    /// is now.
+    pub(super) fn follow(&mut self, failure: &Failure, now: Instant, seen: &mut Vec<Seen>) {
+        self.close(failure, now, seen);
+        self.outage.moved();
+        self.state = State::Connecting(self.connector.open(Purpose::Calls(self.lane), &self.outage, now));
     }
 
     /// Gives the connection up, answers what was on it, and connects again.

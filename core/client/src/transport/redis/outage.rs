@@ -9,9 +9,11 @@ use crate::world::World;
 
 /// A connection that lived so long was good.
 const GOOD: Duration = Duration::from_secs(1);
-/// The wait before the first try after a connection was good is at most the first of
-/// these; before every further try it doubles between them.
-const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// The wait before the first try after a connection was good is at most so long; before every
+/// further try it doubles.
+const BACK_OFF: Duration = Duration::from_millis(50);
+/// Up to so long, with most servers.
+pub(super) const LONGEST: Duration = Duration::from_secs(1);
 
 /// A handshake with TLS over a slow network may take so long; no try is cut off before.
 const SLOW: Duration = Duration::from_millis(500);
@@ -50,16 +52,21 @@ impl Outage {
         self.since.get_or_insert(now);
     }
 
-    /// How long to wait before the next try. At random, from the first one on: many
+    /// The server is to be found elsewhere: the next try is like the first after a connection was good.
+    pub(super) const fn moved(&mut self) {
+        self.failures = 1;
+    }
+
+    /// How long to wait before the next try, never more than `longest`. At random, from the first one on: many
     /// clients that lost one server do not come back in step.
-    pub(super) fn pause(&self, world: &World) -> Duration {
+    pub(super) fn pause(&self, world: &World, longest: Duration) -> Duration {
         let Some(failures) = self.failures.checked_sub(1) else {
             return Duration::ZERO;
         };
         let Some(doublings) = failures.checked_sub(1) else {
-            return up_to(world, BACK_OFF.0);
+            return up_to(world, BACK_OFF);
         };
-        let longest = BACK_OFF.0.saturating_mul(1 << doublings.min(10)).min(BACK_OFF.1);
+        let longest = BACK_OFF.saturating_mul(1 << doublings.min(10)).min(longest);
         longest / 2 + up_to(world, longest / 2)
     }
 }
@@ -118,7 +125,7 @@ mod tests {
     #[test]
     fn many_that_lost_one_server_do_not_come_back_in_step() {
         assert_eq!(
-            Outage::default().pause(&World::default()),
+            Outage::default().pause(&World::default(), LONGEST),
             Duration::ZERO,
             "nobody has lost anything yet"
         );
@@ -126,12 +133,12 @@ mod tests {
             .map(|_| {
                 let mut outage = Outage::default();
                 outage.began(at(0), at(60_000));
-                outage.pause(&World::default())
+                outage.pause(&World::default(), LONGEST)
             })
             .collect();
         let (least, most) = (pauses.iter().min().unwrap(), pauses.iter().max().unwrap());
-        assert!(*most <= BACK_OFF.0, "{most:?}");
-        assert!(*most - *least > BACK_OFF.0 / 2, "{least:?} to {most:?}");
+        assert!(*most <= BACK_OFF, "{most:?}");
+        assert!(*most - *least > BACK_OFF / 2, "{least:?} to {most:?}");
     }
 
     #[test]
@@ -148,15 +155,15 @@ mod tests {
             (500, 1_000),
         ] {
             outage.failed(at(60_000));
-            let pause = outage.pause(&World::default());
+            let pause = outage.pause(&World::default(), LONGEST);
             let range = Duration::from_millis(least)..=Duration::from_millis(most);
             assert!(range.contains(&pause), "{pause:?} is not in {range:?}");
         }
         // What closes at once was not good.
         outage.began(at(61_000), at(61_900));
-        assert!(outage.pause(&World::default()) >= Duration::from_millis(500));
+        assert!(outage.pause(&World::default(), LONGEST) >= Duration::from_millis(500));
         outage.began(at(70_000), at(71_000));
-        assert!(outage.pause(&World::default()) <= BACK_OFF.0);
+        assert!(outage.pause(&World::default(), LONGEST) <= BACK_OFF);
     }
 
     #[test]

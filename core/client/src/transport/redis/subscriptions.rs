@@ -152,6 +152,13 @@ impl SubscriptionLink {
         }
     }
 
+    /// Gives the connection up, also one that is still being made: the server is elsewhere now.
+    pub(super) fn follow(&mut self, now: Instant) {
+        self.give_up(now);
+        self.outage.moved();
+        self.state = State::Waiting;
+    }
+
     fn opened(&mut self, wire: Wire, now: Instant) {
         let mut open = Box::new(Open {
             wire,

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::slots::{Address, Slots, slot};
+use super::slots::{Slots, slot};
 use crate::transport::interface::{NODE, Seen};
+use crate::transport::redis::address::Address;
 
 /// The channels that are wanted.
 #[derive(Default)]

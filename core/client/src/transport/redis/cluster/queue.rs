@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use leasehold_protocol::{Call, CallError, CallId, Cause, Instant, Lane, Script, hash_tag};
 
-use super::slots::{Address, slot};
+use super::slots::slot;
 use crate::transport::interface::Seen;
+use crate::transport::redis::address::Address;
 use crate::transport::redis::in_flight::TurnedAway;
 use crate::transport::redis::resp::ServerError;
 

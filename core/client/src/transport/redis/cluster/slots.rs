@@ -1,23 +1,14 @@
 //! Which node has which slot, as far as is known.
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::sync::Arc;
 
 use leasehold_protocol::{Reply, hash_tag};
 
-use crate::target;
+use crate::transport::redis::address::Address;
 use crate::transport::redis::resp::text;
 
 /// The slots of a cluster.
 pub(super) const SLOTS: usize = 16_384;
-
-/// Where a node is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Address {
-    pub(super) host: Arc<str>,
-    pub(super) port: u16,
-}
 
 /// The slot of a key or channel.
 pub(super) fn slot(key: &[u8]) -> u16 {
@@ -147,36 +138,6 @@ fn address(node: &Reply, asked: &str) -> Option<Address> {
 fn id(node: &Reply) -> Option<&str> {
     let Reply::Array(parts) = node else { return None };
     text(parts.get(2)?)
-}
-
-impl Address {
-    pub(super) fn new(host: &str, port: u16) -> Self {
-        Self {
-            host: host.into(),
-            port,
-        }
-    }
-
-    /// What a node says of another; without a host, it is its own.
-    fn told(host: &str, port: u16, asked: &str) -> Option<Self> {
-        match host {
-            "?" => None,
-            "" => Some(Self::new(asked, port)),
-            host => Some(Self::new(host, port)),
-        }
-    }
-
-    /// Reads `host:port`, as a node says it that was asked at `asked`.
-    pub(super) fn read(text: &str, asked: &str) -> Option<Self> {
-        let (host, port) = text.rsplit_once(':')?;
-        Self::told(host, port.parse().ok()?, asked)
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&target::address(&self.host, self.port))
-    }
 }
 
 #[cfg(test)]

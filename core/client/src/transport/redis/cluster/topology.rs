@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use leasehold_protocol::{Instant, Reply};
 
-use super::slots::{Address, Slots};
+use super::slots::Slots;
 use crate::settings::Settings;
 use crate::target::Target;
+use crate::transport::redis::address::Address;
 use crate::transport::redis::connect::{Boxed, Connector, Membership};
 use crate::transport::redis::failure::Failure;
 use crate::transport::redis::outage::Outage;

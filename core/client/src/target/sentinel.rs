@@ -1,0 +1,191 @@
+//! `redis+sentinel://[user:password@]host[:port],host/service[/db]`: the sentinels that know which
+//! server is the primary.
+
+use std::fmt;
+
+use leasehold_protocol::Error;
+
+use super::parts::{addresses, credentials, decode, invalid, pairs, parse_database, split_off};
+
+/// The port of a sentinel.
+const PORT: u16 = 26_379;
+
+/// How to get into the sentinels. The servers have credentials of their own.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Credentials {
+    pub(crate) username: Option<String>,
+    pub(crate) password: Option<String>,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credentials")
+    }
+}
+
+/// What a URL of sentinels names.
+pub(super) struct Parts {
+    pub(super) sentinels: Vec<(String, u16)>,
+    pub(super) service: String,
+    pub(super) credentials: Credentials,
+    pub(super) username: Option<String>,
+    pub(super) password: Option<String>,
+    pub(super) database: i64,
+}
+
+/// Reads what stands behind the scheme.
+pub(super) fn read(rest: &str) -> Result<Parts, Error> {
+    let (rest, query) = split_off(rest, '?');
+    let (authority, path) = split_off(rest, '/');
+    let (username, password, listed) = credentials(authority)?;
+    let sentinels = addresses(listed, PORT)?;
+    let (service, database) = split_off(path.unwrap_or_default(), '/');
+    let database = database.filter(|database| !database.is_empty());
+    Ok(Parts {
+        sentinels,
+        service: read_service(service)?,
+        credentials: read_credentials(query)?,
+        username,
+        password,
+        database: database.map(parse_database).transpose()?.unwrap_or(0),
+    })
+}
+
+/// Sentinels take the same letters only.
+fn read_service(service: &str) -> Result<String, Error> {
+    if service.is_empty() {
+        return Err(invalid(
+            "the URL names no service; give redis+sentinel://host,host/service, for example …/mymaster",
+        ));
+    }
+    let service = decode(service)?;
+    let is_good = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    if !service.chars().all(is_good) {
+        return Err(invalid(
+            "the URL's service may have letters, digits, dots, dashes and underscores only",
+        ));
+    }
+    Ok(service)
+}
+
+fn read_credentials(query: Option<&str>) -> Result<Credentials, Error> {
+    let mut read = Credentials::default();
+    for (key, value) in pairs(query) {
+        let part = match key {
+            "sentinel_user" => &mut read.username,
+            "sentinel_password" => &mut read.password,
+            _ => {
+                return Err(invalid(
+                    "the URL has a ?part that is not known; with sentinels only sentinel_user and sentinel_password are",
+                ));
+            }
+        };
+        if part.is_some() {
+            return Err(invalid("the URL has sentinel_user or sentinel_password twice"));
+        }
+        *part = Some(decode(value)?).filter(|value| !value.is_empty());
+    }
+    if read.username.is_some() && read.password.is_none() {
+        return Err(invalid(
+            "the URL has a sentinel_user but no sentinel_password; give both",
+        ));
+    }
+    Ok(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_protocol::ErrorKind;
+
+    use super::*;
+    use crate::target::{Scheme, Target};
+    use crate::tls::TlsFiles;
+
+    fn parse(url: &str) -> Target {
+        Target::parse(url, &TlsFiles::default()).unwrap()
+    }
+
+    fn refuse(url: &str) -> Error {
+        Target::parse(url, &TlsFiles::default()).unwrap_err()
+    }
+
+    fn credentials_of(target: &Target) -> (Option<&str>, Option<&str>) {
+        match &target.scheme {
+            Scheme::Sentinel { credentials, .. } => (credentials.username.as_deref(), credentials.password.as_deref()),
+            _ => panic!("{target}"),
+        }
+    }
+
+    #[test]
+    fn sentinels_have_a_service_and_a_port_of_their_own() {
+        let target = parse("redis+sentinel://a,b:7001,[::1],a:26379/my.master");
+        assert_eq!(target.to_string(), "sentinels a:26379,b:7001,[::1]:26379 of my.master");
+        assert_eq!((target.database, &target.username, &target.password), (0, &None, &None));
+        assert_eq!(credentials_of(&target), (None, None));
+        for url in ["redis+sentinel://a/shop/", "redis+sentinel://a/shop/0"] {
+            assert_eq!(parse(url).to_string(), "sentinels a:26379 of shop");
+        }
+    }
+
+    #[test]
+    fn servers_and_sentinels_have_their_own_credentials_and_none_is_shown() {
+        let url = "redis+sentinel://us%65r:p%40ss@a,b/shop/3?sentinel_user=w%61tch&sentinel_password=ses%26me";
+        let target = parse(url);
+        assert_eq!(
+            (target.username.as_deref(), target.password.as_deref(), target.database),
+            (Some("user"), Some("p@ss"), 3)
+        );
+        assert_eq!(credentials_of(&target), (Some("watch"), Some("ses&me")));
+        let shown = format!("{target} {target:?} {:?}", target.scheme);
+        for secret in ["watch", "ses&me"] {
+            assert!(!shown.contains(secret), "{shown}");
+        }
+        assert!(!format!("{target} {target:?}").contains("p@ss"));
+        let alone = parse("redis+sentinel://a/shop?sentinel_password=sesame");
+        assert_eq!(credentials_of(&alone), (None, Some("sesame")));
+    }
+
+    #[test]
+    fn a_sentinel_is_got_into_by_its_own_credentials() {
+        let target = parse("redis+sentinel://:theirs@a/shop/3?sentinel_password=sesame");
+        let sentinel = target.one_sentinel("b", 7);
+        assert_eq!((sentinel.to_string(), sentinel.database), ("b:7".into(), 0));
+        assert_eq!(
+            (sentinel.username, sentinel.password.as_deref()),
+            (None, Some("sesame"))
+        );
+    }
+
+    #[test]
+    fn what_is_missing_or_unknown_is_named() {
+        for (url, text) in [
+            ("redis+sentinel://", "no host"),
+            ("redis+sentinel:///shop", "no host"),
+            ("redis+sentinel://a,,b/shop", "no host"),
+            ("redis+sentinel://a", "names no service"),
+            ("redis+sentinel://a/", "names no service"),
+            ("redis+sentinel://a//1", "names no service"),
+            ("redis+sentinel://a/sesame%21", "service may have"),
+            ("redis+sentinel://a/shop/sesame", "database"),
+            ("redis+sentinel://a/shop/1/sesame", "database"),
+            ("redis+sentinel://a:sesame/shop", "port"),
+            ("redis+sentinel://a/shop?sesame=1", "sentinel_password"),
+            ("redis+sentinel://a/shop?db=1", "sentinel_password"),
+            ("redis+sentinel://a/shop?sentinel_user=sesame", "no sentinel_password"),
+            (
+                "redis+sentinel://a/shop?sentinel_user=sesame&sentinel_password=",
+                "no sentinel_password",
+            ),
+            (
+                "redis+sentinel://a/shop?sentinel_password=sesame&sentinel_password=b",
+                "twice",
+            ),
+            ("redis+sentinel://a/shop?sentinel_password=sesame%zz", "%"),
+        ] {
+            let error = refuse(url);
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{url}");
+            assert!(error.message().contains(text), "{url}: {error}");
+            assert!(!format!("{error} {error:?}").contains("sesame"), "{url}: {error}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The address of a primary that sentinels name, as it is known from time to time.
+//!
+//! ```text
+//!   Asked ── a sentinel names one ──► At ── no connection, or none any more ──► Asked
+//!     ▲ └─── none does ──► Nowhere ───────── the next try ───────────────────────┘
+//! ```
+//!
+//! Connections are made in [`Named::At`] only: a try waits in [`Named::Asked`], and fails in
+//! [`Named::Nowhere`].
+
+use tokio::sync::watch;
+
+use super::address::Address;
+use super::failure::Failure;
+use crate::tls::Tls;
+
+/// What sentinels say.
+#[derive(Clone, Debug)]
+pub(super) enum Named {
+    /// They are being asked.
+    Asked,
+    At(Address),
+    Nowhere(Failure),
+}
+
+/// The server that is named.
+pub(super) struct Elected {
+    named: watch::Sender<Named>,
+    tls: Option<Tls>,
+}
+
+impl Elected {
+    pub(super) const fn new(named: watch::Sender<Named>, tls: Option<Tls>) -> Self {
+        Self { named, tls }
+    }
+
+    pub(super) const fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
+    }
+
+    /// What was said may not be so any more: no try begins before sentinels were asked.
+    pub(super) fn doubt(&self) {
+        self.named.send_replace(Named::Asked);
+    }
+
+    /// Waits until sentinels have said where it is.
+    pub(super) async fn address(&self) -> Result<Address, Failure> {
+        let mut told = self.named.subscribe();
+        let named = told.wait_for(|named| !matches!(named, Named::Asked)).await;
+        match named.as_deref() {
+            Ok(Named::At(address)) => Ok(address.clone()),
+            Ok(Named::Nowhere(failure)) => Err(failure.clone()),
+            Ok(Named::Asked) | Err(_) => Err(Failure::unavailable("no sentinel was asked")),
+        }
+    }
+}

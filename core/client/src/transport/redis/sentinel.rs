@@ -1,0 +1,358 @@
+//! A primary that sentinels watch: they say which server it is, and when another one is.
+//!
+//! ```text
+//!             one sentinel names a primary: its address, then its own greeting
+//!   asking ────────────────────────────────────────────────────► connected
+//!     ▲  ▲── nobody names one, or it is a replica: later ──┐         │
+//!     │                                                    │         │
+//!     └── a connection to it is lost ◄─────────────────────┴─────────┤
+//!         all are asked before any other try                         │
+//!                                                                    │
+//!   connected to the new one ◄── an answer that is newer ◄── a switch, or a new connection to
+//!         calls and subscriptions go there                   a sentinel: it is asked
+//! ```
+//!
+//! Every sentinel has a connection, also those that the others name: one of them in the URL is
+//! enough. Only a server that its own greeting calls a primary is used.
+
+mod answer;
+mod watcher;
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::Arc;
+use std::task::Context;
+use std::time::Duration;
+
+use leasehold_protocol::{CallId, Instant, Transmit};
+use tokio::sync::watch;
+
+use self::answer::{Choice, Vote};
+use self::watcher::{Heard, Watcher};
+use super::address::Address;
+use super::connect::{Connector, Membership, Peers};
+use super::failure::Failure;
+use super::primary::Named;
+use super::{Failing, Redis, State};
+use crate::settings::Settings;
+use crate::target::{Scheme, Target};
+use crate::transport::interface::{Seen, Transport};
+
+/// The least and the longest time between two rounds of questions.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+/// The longest time between two tries to connect to the primary, or to a sentinel of the URL.
+const LONGEST: Duration = Duration::from_millis(500);
+/// The same for a sentinel that others name: it may be out of reach from here.
+const LONGEST_OF_OTHERS: Duration = Duration::from_secs(10);
+/// How long a round goes on after its first answer.
+const PATIENCE: Duration = Duration::from_millis(250);
+/// So many sentinels are connected to, but for those of the URL.
+const OTHERS: usize = 16;
+/// So many failures stand in a message.
+const SHOWN: usize = 3;
+
+/// A service of sentinels, and the connections to its primary.
+pub(in crate::transport) struct Sentinel {
+    settings: Arc<Settings>,
+    target: Target,
+    service: Arc<str>,
+    redis: Redis,
+    watchers: BTreeMap<Address, Watcher>,
+    /// What the connections to the primary know of it.
+    named: watch::Sender<Named>,
+    /// The primary, as it was named last.
+    known: Option<Vote>,
+    round: Option<Round>,
+    /// Sentinels do not agree: all are asked.
+    is_wanted: bool,
+    /// When the next round may begin.
+    not_before: Instant,
+    pause: Duration,
+    is_in_use: bool,
+    /// Until then a first connection is tried for.
+    first_until: Option<Instant>,
+}
+
+/// All sentinels are asked.
+#[derive(Default)]
+struct Round {
+    /// `None` from those that do not know the service.
+    votes: BTreeMap<Address, Option<Vote>>,
+    failures: BTreeMap<Address, Failure>,
+    /// Set by the first answer.
+    ends_at: Option<Instant>,
+}
+
+impl Sentinel {
+    pub(in crate::transport) fn open(
+        settings: &Arc<Settings>,
+        target: &Target,
+        first: Failing,
+        peers: Option<Peers>,
+    ) -> Self {
+        let (given, service) = match &target.scheme {
+            Scheme::Sentinel { sentinels, service, .. } => (sentinels.as_slice(), service.as_str().into()),
+            _ => (&[][..], "".into()),
+        };
+        let named = watch::Sender::new(Named::Asked);
+        let connector = Connector::elected(settings, target, named.clone(), peers).pausing(LONGEST);
+        let mut this = Self {
+            settings: Arc::clone(settings),
+            target: target.clone(),
+            service,
+            redis: Redis::with(Arc::new(connector), settings, first),
+            watchers: BTreeMap::new(),
+            named,
+            known: None,
+            round: None,
+            is_wanted: false,
+            not_before: Instant::ZERO,
+            pause: PAUSE.0,
+            is_in_use: false,
+            first_until: None,
+        };
+        for (host, port) in given {
+            this.watch(Address::new(host, *port), true);
+        }
+        this
+    }
+
+    fn watch(&mut self, address: Address, is_given: bool) {
+        let target = self.target.one_sentinel(&address.host, address.port);
+        let longest = if is_given { LONGEST } else { LONGEST_OF_OTHERS };
+        let connector = Connector::new(&self.settings, &target, Membership::Sentinel, None).pausing(longest);
+        let watcher = Watcher::new(&self.settings, connector, &self.service, is_given);
+        self.watchers.insert(address, watcher);
+    }
+
+    /// Whether no connection is tried before sentinels have answered.
+    fn is_asked(&self) -> bool {
+        matches!(*self.named.borrow(), Named::Asked)
+    }
+
+    /// Whether connections to the primary may be tried.
+    fn is_at(&self) -> bool {
+        matches!(*self.named.borrow(), Named::At(_))
+    }
+
+    fn poll_watchers(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+        let mut news = Vec::new();
+        let mut heard = Vec::new();
+        for (address, watcher) in &mut self.watchers {
+            watcher.poll(context, now, self.is_in_use, &mut heard);
+            news.extend(heard.drain(..).map(|heard| (address.clone(), heard)));
+        }
+        let mut is_list_due = false;
+        for (address, heard) in news {
+            match heard {
+                Heard::Says(vote) => self.hear(address, vote, now, seen),
+                Heard::Others => is_list_due = true,
+                Heard::Fails(failure) => {
+                    is_list_due = true;
+                    if let Some(round) = &mut self.round {
+                        round.failures.insert(address.clone(), failure.at(&address));
+                    }
+                }
+            }
+        }
+        if is_list_due && self.learn() {
+            // The new ones are to be polled, too.
+            context.waker().wake_by_ref();
+        }
+    }
+
+    /// One sentinel has answered.
+    fn hear(&mut self, address: Address, vote: Option<Vote>, now: Instant, seen: &mut Vec<Seen>) {
+        if let Some(vote) = &vote {
+            if answer::is_news(vote, self.known.as_ref()) {
+                self.follow(vote.clone(), now, seen);
+            } else if self.known.as_ref().is_some_and(|known| known.primary != vote.primary) {
+                self.is_wanted |= self.round.is_none();
+            } else if !self.is_at() {
+                self.stay();
+            }
+        }
+        if let Some(round) = &mut self.round {
+            if vote.is_some() {
+                round.ends_at.get_or_insert(now + PATIENCE);
+            }
+            round.failures.remove(&address);
+            round.votes.insert(address, vote);
+        }
+    }
+
+    /// Watches the sentinels that others name, and those of the URL. Says whether some are new.
+    fn learn(&mut self) -> bool {
+        let named: Vec<Address> = self
+            .watchers
+            .values()
+            .flat_map(|watcher| watcher.others().iter().cloned())
+            .collect();
+        self.watchers
+            .retain(|address, watcher| watcher.is_given() || watcher.is_open() || named.contains(address));
+        let before = self.watchers.len();
+        for address in named {
+            let others = self.watchers.values().filter(|watcher| !watcher.is_given()).count();
+            if others < OTHERS && !self.watchers.contains_key(&address) {
+                self.watch(address, false);
+            }
+        }
+        self.watchers.len() > before
+    }
+
+    /// Asks all when that is due, and decides when all have answered.
+    fn poll_round(&mut self, now: Instant, seen: &mut Vec<Seen>) {
+        if self.round.is_none() && (self.is_wanted || self.is_asked()) && now >= self.not_before {
+            self.is_wanted = false;
+            self.round = Some(Round::default());
+            for watcher in self.watchers.values_mut() {
+                watcher.ask(now);
+            }
+        }
+        let Some(round) = &self.round else { return };
+        let has_ended = round.ends_at.is_some_and(|end| now >= end);
+        let is_in = |(address, watcher): (&Address, &Watcher)| {
+            let is_out_of_reach = !watcher.is_given() && !watcher.is_open();
+            is_out_of_reach || round.votes.contains_key(address) || round.failures.contains_key(address)
+        };
+        if !has_ended && !self.watchers.iter().all(is_in) {
+            return;
+        }
+        self.not_before = now + self.pause;
+        self.pause = self.pause.saturating_mul(2).min(PAUSE.1);
+        let round = mem::take(&mut self.round).unwrap_or_default();
+        // Few that are cut off from the others do not know better than what was known.
+        let most_answered = round.votes.len() * 2 > self.watchers.len();
+        let is_missing = !self.redis.commands.is_open() && !self.redis.renewals.is_open();
+        match answer::choose(
+            round.votes.values().flatten(),
+            self.known.as_ref(),
+            is_missing && most_answered,
+        ) {
+            Choice::Follow(vote) => self.follow(vote, now, seen),
+            Choice::Stay if self.is_at() => {}
+            Choice::Stay => self.stay(),
+            Choice::Nobody => self.nobody(&round, seen),
+        }
+    }
+
+    /// The primary is where it was.
+    fn stay(&self) {
+        if let Some(known) = &self.known {
+            self.named.send_replace(Named::At(known.primary.clone()));
+        }
+    }
+
+    /// A primary is named that is not the known one, or has a newer epoch.
+    fn follow(&mut self, vote: Vote, now: Instant, seen: &mut Vec<Seen>) {
+        let known = self.known.replace(vote);
+        let (Some(known), Some(vote)) = (known, &self.known) else {
+            return self.stay();
+        };
+        if known.primary != vote.primary {
+            let cause = format!("the primary was {} and is {} now", known.primary, vote.primary);
+            self.redis.follow(&Failure::unavailable(cause), now, seen);
+        }
+        self.stay();
+    }
+
+    /// No sentinel named a primary.
+    fn nobody(&mut self, round: &Round, seen: &mut Vec<Seen>) {
+        let failure = round.failure(&self.service);
+        if self.redis.state == State::First {
+            self.redis.failed_at_first(failure.clone(), seen);
+        }
+        if self.is_asked() {
+            self.named.send_replace(Named::Nowhere(failure));
+        }
+    }
+
+    /// The primary could not be connected to, and never was before.
+    fn failed_at_first(&mut self, failure: Failure, now: Instant, seen: &mut Vec<Seen>) {
+        // It may be down or be demoted just now, and sentinels soon name another one.
+        let may_pass = self.redis.first == Failing::IsFatal
+            && !failure.is_lasting()
+            && self.first_until.is_some_and(|until| now < until);
+        if !may_pass {
+            self.redis.failed_at_first(failure, seen);
+        }
+    }
+}
+
+impl Round {
+    /// Why no sentinel named a primary.
+    fn failure(&self, service: &str) -> Failure {
+        if !self.votes.is_empty() {
+            return Failure::misconfigured(format!("the sentinels know no service '{service}'"))
+                .advising("give the name that `sentinel monitor` has in their settings");
+        }
+        if let Some(lasting) = self.failures.values().find(|failure| failure.is_lasting()) {
+            return lasting.clone();
+        }
+        let all: Vec<String> = self.failures.values().take(SHOWN).map(ToString::to_string).collect();
+        Failure::unavailable(format!("no sentinel names a primary of {service} ({})", all.join("; ")))
+    }
+}
+
+impl Transport for Sentinel {
+    fn transmit(&mut self, item: Transmit) {
+        self.redis.transmit(item);
+    }
+
+    fn flush(&mut self, now: Instant, sent: &mut dyn FnMut(CallId)) {
+        self.redis.flush(now, sent);
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+        if self.redis.state == State::Failed {
+            return;
+        }
+        self.first_until.get_or_insert(now + self.settings.connect_timeout);
+        self.poll_watchers(context, now, seen);
+        self.poll_round(now, seen);
+        if self.redis.state == State::Failed {
+            return;
+        }
+        let failure = self.redis.poll_lanes(context, now, seen);
+        if self.redis.state == State::First
+            && let Some(failure) = failure
+        {
+            self.failed_at_first(failure, now, seen);
+        }
+        self.redis.poll_subscriptions(context, now, seen);
+        self.redis.tell(now, seen);
+        if self.redis.every_lane_is_open() {
+            self.pause = PAUSE.0;
+        }
+        // What was just lost is asked for.
+        self.poll_round(now, seen);
+    }
+
+    fn set_in_use(&mut self, is_in_use: bool) {
+        self.is_in_use = is_in_use;
+        self.redis.set_in_use(is_in_use);
+    }
+
+    fn set_shortest_lease(&mut self, lease: Duration) {
+        self.redis.set_shortest_lease(lease);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        if self.redis.state == State::Failed {
+            return None;
+        }
+        let round = match &self.round {
+            Some(round) => round.ends_at,
+            None => Some(self.not_before).filter(|_| self.is_wanted || self.is_asked()),
+        };
+        let watchers = self
+            .watchers
+            .values()
+            .filter_map(|watcher| watcher.poll_timeout(self.is_in_use));
+        watchers.chain(round).chain(self.redis.poll_timeout()).min()
+    }
+
+    fn every_lane_is_open(&self) -> bool {
+        self.redis.every_lane_is_open()
+    }
+}

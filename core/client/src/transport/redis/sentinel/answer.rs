@@ -1,0 +1,166 @@
+//! What sentinels answer, and whose answer counts.
+
+use std::collections::BTreeMap;
+
+use leasehold_protocol::Reply;
+
+use crate::transport::redis::address::Address;
+use crate::transport::redis::failure::Failure;
+use crate::transport::redis::resp::text;
+
+/// What one sentinel thinks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Vote {
+    pub(super) primary: Address,
+    /// The number of the failover that made it the primary. What has a higher one is newer.
+    pub(super) epoch: u64,
+}
+
+/// What to do with the votes of a round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// It is where it was.
+    Stay,
+    Follow(Vote),
+    /// No sentinel that answered knows of one.
+    Nobody,
+}
+
+/// Whether a vote counts before the others are in: it is the first, or newer than what is known.
+pub(super) fn is_news(vote: &Vote, known: Option<&Vote>) -> bool {
+    known.is_none_or(|known| vote.epoch > known.epoch)
+}
+
+/// Chooses when the votes are in: the newest, among those the one that most sentinels name, among
+/// those the one that is known. What is older than that is followed only if `may_be_older`: the primary
+/// is missing, and perhaps the sentinels were set up anew.
+pub(super) fn choose<'a>(votes: impl Iterator<Item = &'a Vote>, known: Option<&Vote>, may_be_older: bool) -> Choice {
+    let mut counts: BTreeMap<(u64, &Address), usize> = BTreeMap::new();
+    for vote in votes {
+        *counts.entry((vote.epoch, &vote.primary)).or_default() += 1;
+    }
+    let is_known = |primary: &Address| known.is_some_and(|known| known.primary == *primary);
+    let best = counts
+        .into_iter()
+        .max_by_key(|&((epoch, primary), count)| (epoch, count, is_known(primary)));
+    let Some(((epoch, primary), _)) = best else {
+        return Choice::Nobody;
+    };
+    match known {
+        Some(known) if known.primary == *primary && known.epoch == epoch => Choice::Stay,
+        Some(known) if epoch < known.epoch && !may_be_older => Choice::Stay,
+        _ => Choice::Follow(Vote {
+            primary: primary.clone(),
+            epoch,
+        }),
+    }
+}
+
+/// Reads the answer to `SENTINEL GET-MASTER-ADDR-BY-NAME`. `None` if the service is unknown.
+pub(super) fn vote(reply: &Reply, epoch: u64) -> Result<Option<Vote>, Failure> {
+    match reply {
+        Reply::Nil => Ok(None),
+        Reply::Array(parts) => {
+            let host = parts.first().and_then(text).filter(|host| !host.is_empty());
+            let port = parts.get(1).and_then(text).and_then(|port| port.parse().ok());
+            match (host, port) {
+                (Some(host), Some(port)) => Ok(Some(Vote {
+                    primary: Address::new(host, port),
+                    epoch,
+                })),
+                _ => Err(Failure::unavailable("the sentinel does not know the primary's address")),
+            }
+        }
+        _ => Err(Failure::unavailable("the sentinel's answer is no address")),
+    }
+}
+
+/// Reads the epoch in the answer to `SENTINEL MASTER`; 0 if it has none.
+pub(super) fn epoch(reply: &Reply) -> u64 {
+    field(reply, "config-epoch")
+        .and_then(|epoch| epoch.parse().ok())
+        .unwrap_or(0)
+}
+
+/// Reads the answer to `SENTINEL SENTINELS`.
+pub(super) fn others(reply: &Reply) -> Vec<Address> {
+    let Reply::Array(all) = reply else { return Vec::new() };
+    let address = |one| Some(Address::new(field(one, "ip")?, field(one, "port")?.parse().ok()?));
+    all.iter().filter_map(address).collect()
+}
+
+/// Whether an event is about the service: `mymaster …`, or `slave … @ mymaster …`.
+pub(super) fn is_about(event: &str, service: &str) -> bool {
+    event.split(' ').any(|word| word == service)
+}
+
+fn field<'a>(reply: &'a Reply, name: &str) -> Option<&'a str> {
+    let Reply::Array(pairs) = reply else { return None };
+    let of_name = |pair: &&[Reply]| text(&pair[0]) == Some(name);
+    pairs.chunks_exact(2).find(of_name).and_then(|pair| text(&pair[1]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(port: u16, epoch: u64) -> Vote {
+        Vote {
+            primary: Address::new("h", port),
+            epoch,
+        }
+    }
+
+    fn words(words: &[&str]) -> Reply {
+        Reply::Array(words.iter().map(|word| Reply::Bytes((*word).into())).collect())
+    }
+
+    #[test]
+    fn the_first_vote_and_a_newer_one_count_at_once() {
+        assert!(is_news(&of(1, 0), None));
+        assert!(is_news(&of(2, 5), Some(&of(1, 4))));
+        assert!(!is_news(&of(2, 4), Some(&of(1, 4))));
+        assert!(!is_news(&of(2, 3), Some(&of(1, 4))));
+    }
+
+    #[test]
+    fn the_newest_vote_wins_then_the_majority_then_what_is_known() {
+        let known = of(1, 4);
+        for (votes, may_be_older, expected) in [
+            (vec![], false, Choice::Nobody),
+            (vec![of(1, 4), of(2, 5), of(1, 4)], false, Choice::Follow(of(2, 5))),
+            (vec![of(2, 4), of(2, 4), of(1, 4)], false, Choice::Follow(of(2, 4))),
+            (vec![of(2, 4), of(1, 4)], false, Choice::Stay),
+            (vec![of(1, 4), of(0, 4)], true, Choice::Stay),
+            (vec![of(2, 3), of(2, 3)], false, Choice::Stay),
+            (vec![of(2, 3), of(2, 3), of(3, 3)], true, Choice::Follow(of(2, 3))),
+            (vec![of(1, 6)], false, Choice::Follow(of(1, 6))),
+        ] {
+            assert_eq!(choose(votes.iter(), Some(&known), may_be_older), expected, "{votes:?}");
+        }
+        assert_eq!(choose([of(7, 0)].iter(), None, true), Choice::Follow(of(7, 0)));
+    }
+
+    #[test]
+    fn answers_are_read() {
+        assert_eq!(vote(&words(&["h", "7"]), 3).unwrap(), Some(of(7, 3)));
+        assert_eq!(vote(&Reply::Nil, 3).unwrap(), None);
+        for odd in [words(&[]), words(&["", "7"]), words(&["h", "x"]), Reply::Int(1)] {
+            assert!(vote(&odd, 0).is_err(), "{odd:?}");
+        }
+        assert_eq!(epoch(&words(&["name", "shop", "config-epoch", "12"])), 12);
+        assert_eq!(epoch(&words(&["name", "shop"])), 0);
+        let told = Reply::Array(vec![words(&["ip", "h", "port", "7"]), words(&["ip", "h"])]);
+        assert_eq!(others(&told), [Address::new("h", 7)]);
+    }
+
+    #[test]
+    fn events_of_other_services_are_passed_over() {
+        assert!(is_about("shop 10.0.0.1 6379 10.0.0.2 6379", "shop"));
+        assert!(is_about(
+            "slave 10.0.0.2:6379 10.0.0.2 6379 @ shop 10.0.0.1 6379",
+            "shop"
+        ));
+        assert!(!is_about("shop-2 10.0.0.1 6379 10.0.0.2 6379", "shop"));
+    }
+}

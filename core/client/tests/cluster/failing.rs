@@ -1,0 +1,167 @@
+//! Nodes that are killed, replaced or hang.
+
+use std::time::{Duration, Instant};
+
+use crate::support::cluster::Cluster;
+use crate::support::crowd::{Crowd, at_most, is_replicated, is_timed};
+use crate::support::eventually;
+use crate::support::rig::Node;
+use crate::{LEASE, SOON};
+use leasehold::{Client, ErrorKind, Lease, LostReason, ReleaseOutcome};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_takes_over_has_its_primarys_locks() {
+    let cluster = Cluster::start();
+    let primaries = cluster.primaries();
+    for is_killed in [false, true] {
+        let crowd = Crowd::gather(&cluster.url, LEASE, &cluster.primaries()).await;
+        let primary = &primaries[usize::from(is_killed)];
+        let replica = cluster.replica_of(primary).unwrap();
+        let name = cluster.name_at(primary, "probe");
+        is_replicated(primary, &replica).await;
+        if is_killed {
+            primary.kill();
+        } else {
+            replica.run(&["CLUSTER", "FAILOVER"]);
+        }
+        eventually("the replica is the primary", SOON, || replica.is_primary()).await;
+        let promoted = Instant::now();
+        let probe = crowd.clients[0].lock(&name).wait(SOON).acquire().await.unwrap();
+        println!(
+            "killed: {is_killed}; a lock of its shard {:?} after the promotion",
+            promoted.elapsed()
+        );
+        assert!(promoted.elapsed() < at_most(), "{:?}", promoted.elapsed());
+        probe.release().await.unwrap();
+        crowd.goes_on().await;
+    }
+}
+
+/// A cluster of whose three shards one is about to hang, and a client that holds a lock on each.
+struct Hanging {
+    cluster: Cluster,
+    client: Client,
+    /// The nodes that are about to hang.
+    shard: [Node; 2],
+    /// A lock of that shard.
+    theirs: Lease,
+    /// Locks of the others.
+    others: Vec<Lease>,
+}
+
+impl Hanging {
+    const LEASE: Duration = Duration::from_secs(2);
+
+    async fn prepare(full_coverage: &str) -> Self {
+        let cluster = Cluster::start();
+        for node in &cluster.nodes {
+            node.run(&["CONFIG", "SET", "cluster-require-full-coverage", full_coverage]);
+        }
+        let client = Client::builder()
+            .url(&cluster.url)
+            .lease(Self::LEASE)
+            .connect()
+            .await
+            .unwrap();
+        let primaries = cluster.primaries();
+        let mut held = Vec::new();
+        for node in &primaries {
+            held.push(client.lock(cluster.name_at(node, "held")).acquire().await.unwrap());
+        }
+        Self {
+            shard: [primaries[0].clone(), cluster.replica_of(&primaries[0]).unwrap()],
+            theirs: held.remove(0),
+            others: held,
+            cluster,
+            client,
+        }
+    }
+
+    /// Rounds on the other shards for three leases. Gives how long each took, in order.
+    async fn rounds(&self) -> Vec<Duration> {
+        let names: Vec<_> = self
+            .others
+            .iter()
+            .map(|lease| format!("{{{}}}-round", lease.name()))
+            .collect();
+        let (end, mut took) = (Instant::now() + 3 * Self::LEASE, Vec::new());
+        while Instant::now() < end {
+            for name in &names {
+                let start = Instant::now();
+                self.client.lock(name).acquire().await.unwrap().release().await.unwrap();
+                took.push(start.elapsed());
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        took.sort_unstable();
+        took
+    }
+
+    /// The shard goes on, and its locks can be taken again.
+    async fn goes_on(self) {
+        assert_eq!(self.theirs.lost().await, LostReason::Expired);
+        for node in &self.shard {
+            node.resume();
+        }
+        for node in self.cluster.primaries() {
+            let lock = self.client.lock(self.cluster.name_at(&node, "again")).wait(SOON);
+            assert_eq!(
+                lock.acquire().await.unwrap().release().await.unwrap(),
+                ReleaseOutcome::Released
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_that_hangs_delays_no_other() {
+    let hanging = Hanging::prepare("no").await;
+    let before = if is_timed() { hanging.rounds().await } else { Vec::new() };
+    for node in &hanging.shard {
+        node.pause();
+    }
+    let took = hanging.rounds().await;
+    let nearly_all = |took: &[Duration]| took[took.len() * 99 / 100];
+    println!(
+        "{} rounds at the others: 99 of 100 took {:?}, the slowest {:?}",
+        took.len(),
+        nearly_all(&took),
+        took.last()
+    );
+    assert!(took.len() > 100, "{}", took.len());
+    assert!(took.last() < Some(&Duration::from_secs(1)), "{:?}", took.last());
+    if is_timed() {
+        assert!(
+            nearly_all(&took) < 2 * nearly_all(&before),
+            "{:?}, before {:?}",
+            nearly_all(&took),
+            nearly_all(&before)
+        );
+    }
+    for lease in &hanging.others {
+        assert!(lease.is_valid(), "{}: {:?}", lease.name(), lease.lost_reason());
+    }
+    hanging.goes_on().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_wants_all_its_slots_stands_still_with_one_shard() {
+    let hanging = Hanging::prepare("yes").await;
+    for node in &hanging.shard {
+        node.pause();
+    }
+    for lease in &hanging.others {
+        assert_eq!(lease.lost().await, LostReason::Expired);
+    }
+    let lock = hanging
+        .client
+        .lock(hanging.others[0].name())
+        .wait(Duration::from_millis(100));
+    let refused = lock.acquire().await.map(drop).expect_err("all slots are refused");
+    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    assert!(
+        refused.message().contains("CLUSTERDOWN") || refused.to_string().contains("CLUSTERDOWN"),
+        "{refused}"
+    );
+    hanging.goes_on().await;
+}

@@ -1,0 +1,134 @@
+//! Who hears of what: waiters of releases, Redisson too, and those who watch of connections.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::support::cluster::Cluster;
+use crate::support::crowd::{is_listened_for, kinds, waits};
+use crate::support::eventually;
+use crate::{SOON, connect, has_sharded_channels};
+use leasehold::observe::{Observation, Observer};
+use leasehold::{Client, ReleaseOutcome};
+use leasehold_protocol::Reply;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_shard_has_its_locks_and_wakes_those_who_wait_for_them() {
+    let cluster = Cluster::start();
+    let (client, other) = (connect(&cluster).await, connect(&cluster).await);
+    for node in cluster.primaries() {
+        for number in 0..10 {
+            let name = cluster.name_at(&node, &format!("shard-{number}"));
+            for ((kind, lock), (_, theirs)) in kinds(&client, &name).into_iter().zip(kinds(&other, &name)) {
+                let lease = lock.acquire().await.unwrap_or_else(|error| panic!("{kind}: {error}"));
+                assert!(lease.is_valid(), "{kind}");
+                let keys = node.run(&["KEYS", &format!("*{name}*{}*", kind.split('_').next().unwrap_or(kind))]);
+                assert!(
+                    matches!(keys, Reply::Array(keys) if !keys.is_empty()),
+                    "{kind} {}",
+                    lease.name()
+                );
+                if kind == "read_lock" {
+                    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
+                    continue;
+                }
+                assert!(theirs.try_acquire().await.unwrap().is_none(), "{kind}");
+                let waiter = waits(theirs, SOON);
+                is_listened_for(&node, &name).await;
+                let released = Instant::now();
+                assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
+                let theirs = waiter.await.unwrap();
+                // The lease is thirty seconds long: only a message tells them so early.
+                assert!(
+                    released.elapsed() < Duration::from_secs(3),
+                    "{kind}: {:?}",
+                    released.elapsed()
+                );
+                assert_eq!(theirs.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
+            }
+        }
+    }
+}
+
+/// Redisson's clients listen to a lock's channel in either way: those of a cluster to the sharded one, at the lock's
+/// node; those that know of none, or came before there were any, to the plain one, at any node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_is_heard_on_redissons_channel_in_every_way() {
+    let cluster = Cluster::start();
+    let client = connect(&cluster).await;
+    let primaries = cluster.primaries();
+    for node in &primaries {
+        let name = cluster.name_at(node, "redisson");
+        let channel = format!("redisson_lock__channel:{{{name}}}");
+        let elsewhere = primaries.iter().find(|other| *other != node).unwrap();
+        let mut listeners = vec![(elsewhere, "SUBSCRIBE")];
+        if has_sharded_channels() {
+            listeners.push((node, "SSUBSCRIBE"));
+        }
+        let listeners: Vec<_> = listeners
+            .into_iter()
+            .map(|(at, command)| {
+                let mut connection = at.connection();
+                redis::cmd(command).arg(&channel).exec(&mut connection).unwrap();
+                (command, connection)
+            })
+            .collect();
+        for lock in [client.lock(&name), client.fair_lock(&name)] {
+            lock.acquire().await.unwrap().release().await.unwrap();
+        }
+        for (command, mut connection) in listeners {
+            for _ in 0..2 {
+                let message = connection.recv_response().unwrap();
+                let redis::Value::Array(parts) = message else {
+                    panic!("{command}: {message:?}")
+                };
+                assert_eq!(parts[2], redis::Value::BulkString(b"0".to_vec()), "{command}");
+            }
+        }
+    }
+}
+
+/// Keeps what is told of connections.
+#[derive(Clone, Debug, Default)]
+struct Links(Arc<Mutex<Vec<String>>>);
+
+impl Observer for Links {
+    fn observe(&self, observation: &Observation) {
+        let line = match observation {
+            Observation::Disconnected { server, .. } => format!("lost {server}"),
+            Observation::Connected {
+                server,
+                missing: Some(_),
+                ..
+            } => format!("back {server}"),
+            _ => return,
+        };
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_watches_hears_which_node_is_lost() {
+    let (cluster, links) = (Cluster::start(), Links::default());
+    let client = Client::builder()
+        .url(&cluster.url)
+        .observer(links.clone())
+        .connect()
+        .await
+        .unwrap();
+    let primaries = cluster.primaries();
+    for node in &primaries {
+        let name = cluster.name_at(node, "watched");
+        client.lock(name).acquire().await.unwrap().release().await.unwrap();
+    }
+    for (node, command) in [(&primaries[0], "normal"), (&primaries[1], "pubsub")] {
+        node.run(&["CLIENT", "KILL", "TYPE", command]);
+    }
+    let server = format!("127.0.0.1:{}", primaries[0].port);
+    eventually("it is told", SOON, || {
+        let told = links.0.lock().unwrap();
+        told.contains(&format!("lost {server}")) && told.contains(&format!("back {server}"))
+    })
+    .await;
+    let told = links.0.lock().unwrap().clone();
+    assert!(told.iter().all(|line| line.ends_with(&server)), "{told:?}");
+}

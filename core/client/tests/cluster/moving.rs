@@ -1,0 +1,118 @@
+//! Slots that move from one node to another while their locks are held, waited for and taken.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::support::cluster::Cluster;
+use crate::support::crowd::{Crowd, is_listened_for, kinds, waits};
+use crate::{LEASE, SOON, connect};
+use leasehold::{Client, ReleaseOutcome};
+
+/// A slot is held migrating for some time: first with all keys where they were, then with all of them moved.
+/// A server lets pass what names one key: every renewal, most releases, and a semaphore. Other calls it refuses
+/// while some of their keys are missing, so they wait until the slot has moved.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_kind_is_kept_while_its_slot_migrates_and_given_on_after_it() {
+    const STAY: Duration = Duration::from_millis(2_500);
+    const ONE_KEY: [&str; 4] = ["lock", "mutex", "write_lock", "semaphore"];
+    let cluster = Cluster::start();
+    let lease = Duration::from_millis(1_500);
+    let connect = async || {
+        Client::builder()
+            .url(&cluster.url)
+            .lease(lease)
+            .connect()
+            .await
+            .unwrap()
+    };
+    let (client, other) = (connect().await, connect().await);
+    let primaries = cluster.primaries();
+    let (from, to) = (&primaries[0], &primaries[1]);
+    let name = cluster.name_at(from, "moving");
+    let slot = cluster.slot(&name);
+    let mut held = Vec::new();
+    let mut waiters = Vec::new();
+    for ((kind, lock), (_, theirs)) in kinds(&client, &name).into_iter().zip(kinds(&other, &name)) {
+        held.push((kind, lock.acquire().await.unwrap()));
+        if kind != "read_lock" {
+            waiters.push((kind, waits(theirs, SOON)));
+        }
+    }
+    is_listened_for(from, &name).await;
+    let fresh = kinds(&other, &format!("{name}}}-fresh"));
+    cluster.begin_move(slot, from, to);
+    let fresh: Vec<_> = fresh
+        .into_iter()
+        .map(|(kind, lock)| (kind, waits(lock, SOON)))
+        .collect();
+    for has_moved in [false, true] {
+        if has_moved {
+            assert!(cluster.move_keys(slot, from, to) >= held.len());
+        }
+        let end = Instant::now() + STAY;
+        while Instant::now() < end {
+            let permit = client.semaphore(format!("{{{name}}}-permits"), 1).permits(1);
+            let lease = permit.acquire().await.unwrap();
+            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{has_moved}");
+            for (kind, lease) in &held {
+                assert!(lease.is_valid(), "{has_moved}: {kind}: {:?}", lease.lost_reason());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    let (at_once, later): (Vec<_>, Vec<_>) = held.into_iter().partition(|(kind, _)| ONE_KEY.contains(kind));
+    for (kind, lease) in at_once {
+        assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
+    }
+    cluster.end_move(slot, from, to);
+    for (kind, lease) in later {
+        assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
+    }
+    for (kind, waiter) in waiters.into_iter().chain(fresh) {
+        let lease = waiter.await.unwrap_or_else(|error| panic!("{kind}: {error}"));
+        assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slots_move_under_load_and_nobody_hears_of_it() {
+    let cluster = Cluster::start();
+    let slots = std::env::var("LEASEHOLD_SLOTS").map_or(100, |slots| slots.parse().unwrap());
+    let primaries = cluster.primaries();
+    let crowd = Crowd::gather(&cluster.url, LEASE, &cluster.primaries()).await;
+    let is_over = Arc::<AtomicBool>::default();
+    let tasks: Vec<_> = (0..20)
+        .map(|number| {
+            let (client, is_over) = (crowd.clients[number % 3].clone(), Arc::clone(&is_over));
+            tokio::spawn(async move {
+                let mut rounds = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    let lease = client.lock(format!("load-{}", rounds % 500)).acquire().await.unwrap();
+                    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+                    rounds += 1;
+                }
+                rounds
+            })
+        })
+        .collect();
+    // The slots of names that are held, and others.
+    let names = (0..Crowd::HELD).map(|number| format!("held-{number}"));
+    let used = names
+        .map(|name| cluster.slot(&name))
+        .filter(|slot| primaries[0].owner(*slot) == Some(primaries[0].port));
+    for slot in used.chain(0..).take(slots) {
+        if primaries[0].owner(slot) == Some(primaries[0].port) {
+            cluster.begin_move(slot, &primaries[0], &primaries[1]);
+            while cluster.move_keys(slot, &primaries[0], &primaries[1]) > 0 {}
+            cluster.end_move(slot, &primaries[0], &primaries[1]);
+        }
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let mut rounds = 0;
+    for task in tasks {
+        rounds += task.await.unwrap();
+    }
+    println!("{rounds} rounds while {slots} slots moved");
+    crowd.goes_on().await;
+}

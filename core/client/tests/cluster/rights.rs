@@ -1,0 +1,93 @@
+//! The rights of SECURITY.md, as they are printed there, on a cluster.
+
+use crate::support::cluster::Cluster;
+use crate::support::crowd::{is_listened_for, kinds, waits};
+use crate::{SOON, has_sharded_channels};
+use leasehold::{Client, ReleaseOutcome};
+use leasehold_protocol::Reply;
+
+/// The user of SECURITY.md's rule, with what the table there adds for clusters.
+fn printed_rule() -> Vec<String> {
+    let text = include_str!("../../../SECURITY.md");
+    let rule = text
+        .lines()
+        .find_map(|line| line.strip_prefix("ACL SETUSER locks "))
+        .unwrap();
+    let row = text
+        .lines()
+        .find(|line| line.contains("| a cluster,"))
+        .unwrap()
+        .split(" | ")
+        .next()
+        .unwrap();
+    let more = row
+        .split('`')
+        .filter(|word| word.starts_with('+'))
+        .map(|word| word.replace('\\', ""));
+    let known = |word: &String| has_sharded_channels() || !OF_SHARDED_CHANNELS.contains(&word.as_str());
+    // As the rule says: what the names of the locks begin with.
+    let rule = rule.replace("~orders:*", "~{orders:*");
+    rule.split(' ').map(str::to_owned).chain(more.filter(known)).collect()
+}
+
+/// Rights that servers without sharded channels do not know.
+const OF_SHARDED_CHANNELS: [&str; 3] = ["+ssubscribe", "+sunsubscribe", "+spublish"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_printed_rights_are_enough_for_a_cluster() {
+    let cluster = Cluster::start();
+    let rule = printed_rule();
+    for node in &cluster.nodes {
+        let words: Vec<&str> = ["ACL", "SETUSER", "locks"]
+            .into_iter()
+            .chain(rule.iter().map(String::as_str))
+            .collect();
+        node.run(&words);
+    }
+    let client = Client::connect(cluster.url.replace("://", "://locks:PASSWORD@"))
+        .await
+        .unwrap();
+    let other = Client::connect(cluster.url.replace("://", "://locks:PASSWORD@"))
+        .await
+        .unwrap();
+    let primaries = cluster.primaries();
+    for node in &primaries {
+        let name = cluster.name_at(node, "orders:1");
+        for ((kind, lock), (_, theirs)) in kinds(&client, &name).into_iter().zip(kinds(&other, &name)) {
+            let lease = lock.acquire().await.unwrap_or_else(|error| panic!("{kind}: {error}"));
+            let waiter = (kind != "read_lock").then(|| waits(theirs, SOON));
+            if waiter.is_some() {
+                is_listened_for(node, &name).await;
+            }
+            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
+            if let Some(waiter) = waiter {
+                waiter.await.unwrap().release().await.unwrap();
+            }
+        }
+    }
+    let name = cluster.name_at(&primaries[0], "orders:2");
+    let permit = client.semaphore(&name, 1).permits(1);
+    cluster.begin_move(cluster.slot(&name), &primaries[0], &primaries[1]);
+    permit.acquire().await.unwrap().release().await.unwrap();
+    for node in &primaries {
+        let Reply::Array(refused) = node.run(&["ACL", "LOG"]) else {
+            panic!("no log")
+        };
+        let objects = refused.iter().map(|entry| {
+            let Reply::Array(fields) = entry else {
+                panic!("{entry:?}")
+            };
+            let object = fields
+                .iter()
+                .position(|field| *field == Reply::Bytes(b"object".to_vec()))
+                .unwrap();
+            let Reply::Bytes(object) = &fields[object + 1] else {
+                panic!("{entry:?}")
+            };
+            String::from_utf8(object.clone()).unwrap()
+        });
+        // What clients say of themselves.
+        let unexpected: Vec<_> = objects.filter(|object| !object.starts_with("client")).collect();
+        assert!(unexpected.is_empty(), "{unexpected:?}");
+    }
+}

@@ -1,0 +1,287 @@
+//! Locks on a primary with two replicas that three sentinels watch, and what happens to them when
+//! another one becomes the primary.
+//!
+//! Only with `LEASEHOLD_TIMED` are clients to be there within 2 s: other runs do not have the machine
+//! to themselves.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, ErrorKind, ReleaseOutcome};
+use support::crowd::{Crowd, at_most, is_listened_for, is_replicated, kinds, waits};
+use support::rig::Node;
+use support::sentinel::{SERVICE, Watched};
+use support::{Redis, eventually, free_port};
+
+const SOON: Duration = Duration::from_secs(10);
+/// Sentinels that do not agree at first take a second try.
+const PROMOTED: Duration = Duration::from_secs(25);
+const LEASE: Duration = Duration::from_secs(30);
+
+async fn connect(url: &str) -> Client {
+    Client::connect(url)
+        .await
+        .unwrap_or_else(|error| panic!("{url}: {error}"))
+}
+
+async fn refusal(url: &str) -> leasehold::Error {
+    let error = Client::connect(url).await.map(drop).expect_err(url);
+    assert!(!format!("{error} {error:?}").contains("sesame"), "{error}");
+    error
+}
+
+async fn works(client: &Client, name: &str) {
+    let lease = client.lock(name).wait(SOON).acquire().await.unwrap();
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{name}");
+}
+
+/// Has sentinels promote a replica, as soon as all have everything; says which.
+async fn fail_over(watched: &Watched, begin: impl FnOnce(&Node)) -> Node {
+    let (primary, replicas) = (watched.primary(), watched.replicas());
+    for replica in &replicas {
+        is_replicated(&primary, replica).await;
+    }
+    begin(&primary);
+    let promoted = || replicas.iter().find(|replica| replica.is_primary());
+    eventually("a replica is the primary", PROMOTED, || promoted().is_some()).await;
+    promoted().unwrap().clone()
+}
+
+/// Until a client takes locks at this node.
+async fn is_at(client: &Client, node: &Node, name: &str) {
+    let start = Instant::now();
+    loop {
+        let lease = client.lock(name).wait(SOON).acquire().await.unwrap();
+        let is_there = node.has_key(name);
+        // The old primary may have granted it.
+        let released = lease.release().await;
+        if is_there {
+            assert_eq!(released.unwrap(), ReleaseOutcome::Released);
+            return;
+        }
+        assert!(start.elapsed() < SOON, "not at the new primary");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_kind_of_lock_is_at_the_primary_and_wakes_those_who_wait() {
+    let watched = Watched::start();
+    let (client, other) = (connect(&watched.url).await, connect(&watched.url).await);
+    for ((kind, lock), (_, theirs)) in kinds(&client, "each").into_iter().zip(kinds(&other, "each")) {
+        let lease = lock.acquire().await.unwrap_or_else(|error| panic!("{kind}: {error}"));
+        assert!(watched.primary().has_key("each"), "{kind}");
+        if kind != "read_lock" {
+            let waiter = waits(theirs, SOON);
+            is_listened_for(&watched.primary(), "each").await;
+            let released = Instant::now();
+            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
+            let theirs = waiter.await.unwrap();
+            assert!(
+                released.elapsed() < Duration::from_secs(3),
+                "{kind}: {:?}",
+                released.elapsed()
+            );
+            assert_eq!(theirs.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
+        } else {
+            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
+        }
+    }
+    let client = connect(&format!("{}/3", watched.url)).await;
+    let lease = client.lock("in-three").acquire().await.unwrap();
+    assert!(!watched.primary().has_key("in-three"));
+    assert!(watched.primary().text(&["INFO", "keyspace"]).contains("db3:"));
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+}
+
+#[tokio::test]
+async fn one_sentinel_is_enough_and_the_others_are_learnt_from_it() {
+    let watched = Watched::start();
+    let ports: Vec<u16> = watched.sentinels().iter().map(|node| node.port).collect();
+    works(
+        &connect(&Watched::url_of(&[free_port(), ports[1]], SERVICE)).await,
+        "first-is-dead",
+    )
+    .await;
+    watched.sentinels()[2].pause();
+    works(
+        &connect(&Watched::url_of(&[ports[2], ports[1]], SERVICE)).await,
+        "first-hangs",
+    )
+    .await;
+    watched.sentinels()[2].resume();
+    let client = connect(&Watched::url_of(&ports[..1], SERVICE)).await;
+    works(&client, "only-one").await;
+    let sentinels = watched.sentinels();
+    let has_a_listener = |node: &Node| {
+        node.text(&["CLIENT", "LIST"])
+            .lines()
+            .filter(|line| line.contains("sub=2"))
+            .count()
+            > 0
+    };
+    eventually("the others are listened to", SOON, || {
+        sentinels[1..].iter().all(has_a_listener)
+    })
+    .await;
+    sentinels[0].kill();
+    let promoted = fail_over(&watched, |_| {
+        sentinels[1].run(&["SENTINEL", "FAILOVER", SERVICE]);
+    })
+    .await;
+    is_at(&client, &promoted, "learnt").await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_an_address_is_named() {
+    let watched = Watched::start();
+    let ports: Vec<u16> = watched.sentinels().iter().map(|node| node.port).collect();
+    let error = refusal(&Watched::url_of(&ports, "nosuch")).await;
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(error.message().contains("know no service 'nosuch'"), "{error}");
+    let nobody = [free_port(), free_port()];
+    let error = refusal(&Watched::url_of(&nobody, SERVICE)).await;
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    for port in nobody {
+        assert!(error.to_string().contains(&format!("127.0.0.1:{port}")), "{error}");
+    }
+    let error = refusal(&Watched::url_of(&[watched.primary().port], SERVICE)).await;
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(
+        error.message().contains("no sentinel") && error.message().contains("redis://"),
+        "{error}"
+    );
+    let error = refusal(&format!("redis://127.0.0.1:{}", ports[0])).await;
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(error.message().contains("redis+sentinel://"), "{error}");
+    // One that is wrong does no harm beside a good one.
+    works(
+        &connect(&Watched::url_of(&[watched.primary().port, ports[0]], SERVICE)).await,
+        "one-good",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn sentinels_and_servers_have_their_own_credentials() {
+    let watched = Watched::start();
+    for sentinel in watched.sentinels() {
+        sentinel.run(&["ACL", "SETUSER", "watch", "on", ">sesame-2", "~*", "&*", "+@all"]);
+        sentinel.run(&[
+            "ACL",
+            "SETUSER",
+            "asks",
+            "on",
+            ">sesame-4",
+            "+sentinel|get-master-addr-by-name",
+        ]);
+        sentinel.run(&["ACL", "SETUSER", "sesame-user", "on", ">sesame-5"]);
+        sentinel.run(&["ACL", "SETUSER", "default", "resetpass", ">sesame-1"]);
+    }
+    let url = &watched.url;
+    for (query, text) in [
+        ("", "wants a password"),
+        ("?sentinel_password=sesame-2", "refused"),
+        ("?sentinel_user=watch&sentinel_password=sesame-1", "refused"),
+    ] {
+        let error = refusal(&format!("{url}{query}")).await;
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+        assert!(
+            error.message().contains("the sentinel") && error.message().contains(text),
+            "{error}"
+        );
+        assert!(error.message().contains("sentinel_password"), "{error}");
+    }
+    for query in [
+        "?sentinel_password=sesame-1",
+        "?sentinel_user=watch&sentinel_password=sesame%2D2",
+    ] {
+        works(&connect(&format!("{url}{query}")).await, "with-a-password").await;
+    }
+    // Nobody needs more rights than to ask for the primary.
+    works(
+        &connect(&format!("{url}?sentinel_user=asks&sentinel_password=sesame-4")).await,
+        "with-few-rights",
+    )
+    .await;
+    let error = refusal(&format!("{url}?sentinel_user=sesame-user&sentinel_password=sesame-5")).await;
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(error.message().contains("permission"), "{error}");
+    watched.primary().run(&["CONFIG", "SET", "requirepass", "sesame-3"]);
+    let query = "?sentinel_password=sesame-1";
+    for user in ["", ":sesame-1@"] {
+        let error = refusal(&format!("{}{query}", url.replace("://", &format!("://{user}")))).await;
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+        assert!(error.message().contains("the server"), "{error}");
+    }
+    works(
+        &connect(&format!("{}{query}", url.replace("://", "://:sesame-3@"))).await,
+        "with-both",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_service_may_be_one_of_several_primaries() {
+    let (watched, first, second) = (Watched::start(), Redis::start(), Redis::start());
+    let client = Client::builder()
+        .primaries([watched.url.clone(), first.url(), second.url()])
+        .connect()
+        .await
+        .unwrap();
+    works(&client, "majority").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_and_servers_may_speak_tls_only() {
+    let watched = Watched::start_with_tls();
+    let builder = || Client::builder().tls_ca_file(watched.authority.clone().unwrap());
+    let client = builder().url(&watched.url).connect().await.unwrap();
+    works(&client, "before").await;
+    // Nothing is known of whether the replicas have everything: nothing is held now.
+    watched.primary().kill();
+    let lease = client.lock("after").wait(PROMOTED).acquire().await.unwrap();
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+    let error = refusal(&watched.url).await;
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    let plain = watched.url.replace("rediss", "redis");
+    assert_eq!(refusal(&plain).await.kind(), ErrorKind::Unavailable);
+}
+
+/// Many hold locks and many wait while another server becomes the primary.
+async fn a_crowd_goes_on(begin: impl FnOnce(&Watched, &Node)) {
+    let watched = Watched::start();
+    let old = watched.primary();
+    let crowd = Crowd::gather(&watched.url, LEASE, std::slice::from_ref(&old)).await;
+    let promoted = fail_over(&watched, |primary| begin(&watched, primary)).await;
+    let start = Instant::now();
+    for (number, client) in crowd.clients.iter().enumerate() {
+        is_at(client, &promoted, &format!("probe-{number}")).await;
+    }
+    println!("all clients were there {:?} after the promotion", start.elapsed());
+    assert!(start.elapsed() < at_most(), "{:?}", start.elapsed());
+    let before = old.try_run(&["PING"]).ok().map(|_| old.scripts_called());
+    crowd.goes_on().await;
+    if let Some(before) = before {
+        assert_eq!(old.scripts_called(), before, "something was written to the old primary");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_that_is_replaced_is_left_at_once() {
+    a_crowd_goes_on(|watched, _| {
+        watched.sentinels()[0].run(&["SENTINEL", "FAILOVER", SERVICE]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_that_dies_is_followed_by_the_one_that_sentinels_promote() {
+    a_crowd_goes_on(|_, primary| primary.kill()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_that_hangs_is_followed_by_the_one_that_sentinels_promote() {
+    a_crowd_goes_on(|_, primary| primary.pause()).await;
+}

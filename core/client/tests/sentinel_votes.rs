@@ -1,0 +1,193 @@
+//! Sentinels that are wrong, late or gone: which server a client takes for the primary.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, ErrorKind, Lease, ReleaseOutcome};
+use leasehold_protocol::Reply;
+use support::fake_sentinel::FakeSentinel;
+use support::proxy::{Carries, Proxy};
+use support::sentinel::{SERVICE, Watched};
+use support::{Redis, eventually, free_port};
+
+const SOON: Duration = Duration::from_secs(10);
+
+fn url(sentinels: &[&FakeSentinel]) -> String {
+    let ports: Vec<u16> = sentinels.iter().map(|sentinel| sentinel.port).collect();
+    Watched::url_of(&ports, SERVICE)
+}
+
+async fn connect(sentinels: &[&FakeSentinel]) -> Client {
+    Client::connect(url(sentinels)).await.unwrap()
+}
+
+async fn take(client: &Client, name: &str) -> Lease {
+    client.lock(name).wait(SOON).acquire().await.unwrap()
+}
+
+fn has(server: &Redis, name: &str) -> bool {
+    matches!(server.run(&["KEYS", &format!("*{name}*")]), Reply::Array(keys) if !keys.is_empty())
+}
+
+/// Until the client's locks are at this server.
+async fn is_at(client: &Client, server: &Redis, name: &str) {
+    let start = Instant::now();
+    loop {
+        let lease = take(client, name).await;
+        let is_there = has(server, name);
+        let _ = lease.release().await;
+        if is_there {
+            return;
+        }
+        assert!(start.elapsed() < SOON, "not there");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_is_named_is_not_used_and_sentinels_are_asked_until_they_name_a_primary() {
+    let (primary, replica) = (Redis::start(), Redis::start());
+    replica.run(&["REPLICAOF", "127.0.0.1", &primary.port.to_string()]);
+    let sentinel = FakeSentinel::naming(replica.port, 1);
+    let connecting = tokio::spawn({
+        let url = url(&[&sentinel]);
+        async move { Client::connect(url).await }
+    });
+    eventually("it is asked again and again", SOON, || sentinel.asked() >= 4).await;
+    sentinel.name(primary.port, 2);
+    let client = connecting.await.unwrap().unwrap();
+    let lease = take(&client, "asked").await;
+    assert!(has(&primary, "asked"));
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+    assert_eq!(replica.calls("evalsha") + replica.calls("eval"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_connection_is_tried_for_as_long_as_it_may_take() {
+    let sentinel = FakeSentinel::naming(free_port(), 1);
+    let error = Client::builder()
+        .url(url(&[&sentinel]))
+        .connect_timeout(Duration::from_secs(1))
+        .connect()
+        .await;
+    let error = error.map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(sentinel.asked() >= 2, "{}", sentinel.asked());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_newest_answer_wins_whoever_is_first_and_an_older_one_never_does() {
+    let (old, new) = (Redis::start(), Redis::start());
+    let (late, up_to_date) = (FakeSentinel::naming(old.port, 4), FakeSentinel::naming(new.port, 5));
+    for order in [[&late, &up_to_date], [&up_to_date, &late]] {
+        let client = connect(&order).await;
+        is_at(&client, &new, "newest").await;
+        late.switch(old.port, 4);
+        for _ in 0..50 {
+            let lease = take(&client, "still").await;
+            assert!(has(&new, "still"));
+            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_switch_is_followed_at_once_with_all_that_waits_though_the_old_primary_is_up() {
+    // Else a replica waits 5 s for others that might want the same snapshot.
+    let start = || Redis::start_with(&["--repl-diskless-sync-delay", "0"], None);
+    let (old, new) = (start(), start());
+    let sentinel = FakeSentinel::naming(old.port, 1);
+    let client = connect(&[&sentinel]).await;
+    let held = take(&client, "held").await;
+    let other = connect(&[&sentinel]).await;
+    let waiter = tokio::spawn(async move { take(&other, "held").await });
+    let listens = || matches!(old.run(&["PUBSUB", "CHANNELS", "*held*"]), Reply::Array(of) if !of.is_empty());
+    eventually("somebody waits", SOON, listens).await;
+    new.run(&["REPLICAOF", "127.0.0.1", &old.port.to_string()]);
+    eventually("the replica has it", SOON, || has(&new, "held")).await;
+    new.run(&["REPLICAOF", "NO", "ONE"]);
+    sentinel.switch(new.port, 2);
+    let listens = || matches!(new.run(&["PUBSUB", "CHANNELS", "*held*"]), Reply::Array(of) if !of.is_empty());
+    eventually("it waits there", Duration::from_secs(3), listens).await;
+    assert!(held.is_valid());
+    let before = old.calls("evalsha") + old.calls("eval");
+    assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);
+    let theirs = waiter.await.unwrap();
+    assert_eq!(theirs.release().await.unwrap(), ReleaseOutcome::Released);
+    assert_eq!(old.calls("evalsha") + old.calls("eval"), before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_with_the_sentinels_while_the_primary_is_up() {
+    let primary = Redis::start();
+    let sentinel = FakeSentinel::naming(primary.port, 1);
+    let proxy = Proxy::to(sentinel.port);
+    let client = Client::connect(Watched::url_of(&[proxy.port], SERVICE)).await.unwrap();
+    let held = take(&client, "held").await;
+    proxy.refuse();
+    eventually("a connection to cut", SOON, || proxy.count(Carries::Subscriptions) > 0).await;
+    proxy.cut(Carries::Subscriptions);
+    for _ in 0..50 {
+        assert_eq!(
+            take(&client, "other").await.release().await.unwrap(),
+            ReleaseOutcome::Released
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(held.is_valid());
+    // It is asked as soon as it is there again: it may have news.
+    let new = Redis::start();
+    sentinel.name(new.port, 2);
+    proxy.lead_to(sentinel.port);
+    let start = Instant::now();
+    is_at(&client, &new, "news").await;
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_connection_is_not_opened_again_before_a_sentinel_has_answered() {
+    let primary = Redis::start();
+    let to_primary = Proxy::to(primary.port);
+    let sentinel = FakeSentinel::naming(to_primary.port, 1);
+    let to_sentinel = Proxy::to(sentinel.port);
+    let client = Client::connect(Watched::url_of(&[to_sentinel.port], SERVICE))
+        .await
+        .unwrap();
+    assert_eq!(
+        take(&client, "before").await.release().await.unwrap(),
+        ReleaseOutcome::Released
+    );
+    eventually("both listen", SOON, || {
+        to_sentinel.count(Carries::Subscriptions) > 0 && to_primary.count(Carries::Commands) > 0
+    })
+    .await;
+    to_sentinel.refuse();
+    to_sentinel.cut(Carries::Subscriptions);
+    let asked = to_sentinel.accepted();
+    eventually("the sentinel is tried in vain", SOON, || {
+        to_sentinel.accepted() > asked + 2
+    })
+    .await;
+    let connected = to_primary.accepted();
+    to_primary.cut(Carries::Commands);
+    let error = client
+        .lock("lost")
+        .wait(Duration::from_secs(1))
+        .acquire()
+        .await
+        .map(drop)
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(
+        error.to_string().contains(&format!("127.0.0.1:{}", to_sentinel.port)),
+        "{error}"
+    );
+    assert_eq!(to_primary.accepted(), connected);
+    to_sentinel.lead_to(sentinel.port);
+    assert_eq!(
+        take(&client, "again").await.release().await.unwrap(),
+        ReleaseOutcome::Released
+    );
+}

@@ -1,0 +1,121 @@
+//! Many locks, those who hold them and those who wait for them, while servers fail.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use leasehold::{Client, Lease, Lock, ReleaseOutcome};
+use leasehold_protocol::Reply;
+use tokio::task::JoinHandle;
+
+use super::eventually;
+use super::rig::Node;
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// By when a client works at a node that was promoted; on a busy machine, [`SOON`].
+pub fn at_most() -> Duration {
+    if is_timed() { Duration::from_secs(2) } else { SOON }
+}
+
+/// Whether the test has the machine to itself.
+pub fn is_timed() -> bool {
+    std::env::var("LEASEHOLD_TIMED").is_ok()
+}
+
+/// Every kind of lock on one name, or on several names of one slot.
+pub fn kinds(client: &Client, name: &str) -> Vec<(&'static str, Lock)> {
+    let of = |kind: &str| format!("{{{name}}}-{kind}");
+    vec![
+        ("lock", client.lock(of("lock"))),
+        ("mutex", client.mutex(of("mutex"))),
+        ("fair_lock", client.fair_lock(of("fair"))),
+        ("read_lock", client.read_write_lock(of("read")).read),
+        ("write_lock", client.read_write_lock(of("write")).write),
+        ("semaphore", client.semaphore(of("semaphore"), 1).permits(1)),
+    ]
+}
+
+/// Waits for a lock in the background.
+pub fn waits(lock: Lock, limit: Duration) -> JoinHandle<Lease> {
+    tokio::spawn(async move { lock.wait(limit).acquire().await.unwrap() })
+}
+
+/// Until somebody listens for a lock's release at a node.
+pub async fn is_listened_for(node: &Node, name: &str) {
+    let pattern = format!("*{name}*");
+    eventually("somebody listens", SOON, || {
+        ["CHANNELS", "SHARDCHANNELS"].iter().any(|of| {
+            let listeners = node.try_run(&["PUBSUB", of, &pattern]);
+            matches!(listeners, Ok(Reply::Array(channels)) if !channels.is_empty())
+        })
+    })
+    .await;
+}
+
+/// Clients that hold many locks, and one that waits for some of them.
+pub struct Crowd {
+    pub clients: Vec<Client>,
+    held: Vec<Lease>,
+    awaited: Vec<Lease>,
+    waiters: Vec<JoinHandle<Lease>>,
+}
+
+impl Crowd {
+    pub const HELD: usize = 200;
+    pub const WAITERS: usize = 50;
+
+    /// `nodes` are those that have the locks; who waits does so for two leases.
+    pub async fn gather(url: &str, term: Duration, nodes: &[Node]) -> Self {
+        let client = async || {
+            let options = Client::builder().url(url).lease(term);
+            options.connect().await.unwrap()
+        };
+        let clients = vec![client().await, client().await, client().await];
+        let all = |prefix: &'static str, count: usize| {
+            let locks = (0..count).map(|number| clients[number % 2].lock(format!("{prefix}-{number}")));
+            join_all(locks.map(|lock| async move { lock.acquire().await.unwrap() }))
+        };
+        let (held, awaited) = (all("held", Self::HELD).await, all("awaited", Self::WAITERS).await);
+        let waiters: Vec<_> = awaited
+            .iter()
+            .map(|lease| waits(clients[2].lock(lease.name()), 2 * term))
+            .collect();
+        for node in nodes {
+            is_listened_for(node, "awaited").await;
+        }
+        Self {
+            clients,
+            held,
+            awaited,
+            waiters,
+        }
+    }
+
+    /// All is as it was: the locks are held, those who wait get theirs, and new ones can be taken.
+    pub async fn goes_on(self) {
+        for lease in &self.held {
+            assert!(lease.is_valid(), "{}: {:?}", lease.name(), lease.lost_reason());
+        }
+        for lease in self.awaited {
+            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+        }
+        for waiter in self.waiters {
+            let lease = waiter.await.unwrap();
+            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+        }
+        for lease in self.held {
+            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+        }
+        for client in self.clients {
+            client.close().await;
+        }
+    }
+}
+
+/// Until a replica has everything that its primary has.
+pub async fn is_replicated(primary: &Node, replica: &Node) {
+    eventually("the replica has everything", SOON, || {
+        primary.offset() == replica.offset()
+    })
+    .await;
+}

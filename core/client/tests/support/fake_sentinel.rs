@@ -1,0 +1,130 @@
+//! A sentinel that says what a test wants.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+/// It says so until it is dropped; connections that are open stay.
+pub struct FakeSentinel {
+    pub port: u16,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// The port of the primary that it names, and the number of the failover.
+    named: Mutex<(u16, u64)>,
+    listeners: Mutex<Vec<TcpStream>>,
+    asked: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl FakeSentinel {
+    pub fn naming(primary: u16, epoch: u64) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let shared = Arc::new(Shared {
+            named: Mutex::new((primary, epoch)),
+            listeners: Mutex::default(),
+            asked: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+        });
+        let at_work = Arc::clone(&shared);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if at_work.is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let at_work = Arc::clone(&at_work);
+                thread::spawn(move || at_work.serve(stream));
+            }
+        });
+        Self { port, shared }
+    }
+
+    /// Names another primary from now on, and says so to those who listen.
+    pub fn switch(&self, primary: u16, epoch: u64) {
+        self.name(primary, epoch);
+        let event = format!("mymaster 127.0.0.1 1 127.0.0.1 {primary}");
+        let push = format!(">3\r\n{}", bulks(&["message", "+switch-master", &event]));
+        for listener in self.shared.listeners().iter_mut() {
+            let _ = listener.write_all(push.as_bytes());
+        }
+    }
+
+    /// Names another primary to those who ask.
+    pub fn name(&self, primary: u16, epoch: u64) {
+        *self.shared.named.lock().unwrap_or_else(PoisonError::into_inner) = (primary, epoch);
+    }
+
+    /// How often it was asked for the primary.
+    pub fn asked(&self) -> u64 {
+        self.shared.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for FakeSentinel {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+    }
+}
+
+impl Shared {
+    fn serve(&self, stream: TcpStream) {
+        let mut out = stream.try_clone().expect("a socket");
+        let mut input = BufReader::new(stream);
+        while let Some(command) = read(&mut input) {
+            let (primary, epoch) = *self.named.lock().unwrap_or_else(PoisonError::into_inner);
+            let words: Vec<&str> = command.iter().map(String::as_str).collect();
+            let answer = match words[..] {
+                ["HELLO", ..] => format!("%2\r\n{}", bulks(&["mode", "sentinel", "version", "7.0.0"])),
+                ["SUBSCRIBE", ref channels @ ..] => {
+                    self.listeners().push(out.try_clone().expect("a socket"));
+                    let push = |channel: &&str| format!(">3\r\n{}:1\r\n", bulks(&["subscribe", channel]));
+                    channels.iter().map(push).collect()
+                }
+                ["SENTINEL", "MASTER", _] => format!("%1\r\n{}", bulks(&["config-epoch", &epoch.to_string()])),
+                ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"] => {
+                    self.asked.fetch_add(1, Ordering::Relaxed);
+                    format!("*2\r\n{}", bulks(&["127.0.0.1", &primary.to_string()]))
+                }
+                ["SENTINEL", "SENTINELS", _] => "*0\r\n".into(),
+                _ => "-ERR unknown command\r\n".into(),
+            };
+            if out.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn listeners(&self) -> std::sync::MutexGuard<'_, Vec<TcpStream>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One command; `None` at the end.
+fn read(input: &mut BufReader<TcpStream>) -> Option<Vec<String>> {
+    let number = |input: &mut BufReader<TcpStream>| {
+        let mut line = String::new();
+        input.read_line(&mut line).ok()?;
+        line.get(1..)?.trim_end().parse::<usize>().ok()
+    };
+    let parts = number(input)?;
+    let mut command = Vec::new();
+    for _ in 0..parts {
+        let mut part = vec![0; number(input)? + 2];
+        input.read_exact(&mut part).ok()?;
+        part.truncate(part.len() - 2);
+        command.push(String::from_utf8(part).ok()?);
+    }
+    Some(command)
+}
+
+fn bulks(parts: &[&str]) -> String {
+    parts
+        .iter()
+        .map(|part| format!("${}\r\n{part}\r\n", part.len()))
+        .collect()
+}

@@ -1,0 +1,152 @@
+//! Servers as `./ci/just servers RIG` starts them.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
+
+use leasehold_protocol::Reply;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::convert;
+use super::version::Version;
+
+/// So long a server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Servers that know of each other, and are stopped when this is dropped.
+pub struct Rig {
+    child: Child,
+    /// The rig stops when this closes.
+    stdin: Option<ChildStdin>,
+    pub url: String,
+    pub nodes: Vec<Node>,
+    /// The file of the authority whose certificate the servers have.
+    pub authority: Option<PathBuf>,
+}
+
+/// One of its servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// At the start.
+    pub role: String,
+    pub port: u16,
+    pid: Pid,
+}
+
+impl Rig {
+    pub fn start(name: &str) -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut child = Command::new(root.join(".tools/venv/bin/python"))
+            .arg(root.join("ci/servers"))
+            .args([name, "--json", "--until-stdin-closes"])
+            // Only the system's server speaks TLS.
+            .args(if name.starts_with("tls") {
+                &["--server", "7.0"][..]
+            } else {
+                &[]
+            })
+            .env("LEASEHOLD_TEST_SERVER", Version::chosen().name())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("ci/servers, which `./ci/just test-core` prepares");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("a pipe");
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
+        let told: Value = serde_json::from_str(&line).expect("the rig is up");
+        let nodes = told["nodes"].as_array().expect("nodes").iter().map(Node::read);
+        Self {
+            nodes: nodes.collect(),
+            url: told["urls"][0].as_str().expect("a URL").into(),
+            authority: told["ca"].as_str().map(Into::into),
+            stdin: child.stdin.take(),
+            child,
+        }
+    }
+
+    pub fn of_role(&self, role: &str) -> Vec<Node> {
+        self.nodes.iter().filter(|node| node.role == role).cloned().collect()
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+impl Node {
+    fn read(told: &Value) -> Self {
+        let number = |name: &str| told[name].as_i64().expect("a number");
+        Self {
+            role: told["role"].as_str().expect("a role").into(),
+            port: u16::try_from(number("port")).expect("a port"),
+            pid: Pid::from_raw(i32::try_from(number("pid")).expect("a pid")).expect("a pid"),
+        }
+    }
+
+    pub fn try_run(&self, args: &[&str]) -> redis::RedisResult<Reply> {
+        let mut connection = self.try_connection()?;
+        redis::cmd(args[0]).arg(&args[1..]).query(&mut connection).map(convert)
+    }
+
+    pub fn connection(&self) -> redis::Connection {
+        self.try_connection().expect("a connection")
+    }
+
+    fn try_connection(&self) -> redis::RedisResult<redis::Connection> {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port))?;
+        let connection = client.get_connection_with_timeout(PATIENCE)?;
+        connection.set_read_timeout(Some(PATIENCE))?;
+        Ok(connection)
+    }
+
+    pub fn run(&self, args: &[&str]) -> Reply {
+        self.try_run(args).expect("the server refused")
+    }
+
+    pub fn text(&self, args: &[&str]) -> String {
+        let Reply::Bytes(text) = self.run(args) else {
+            panic!("no text")
+        };
+        String::from_utf8(text).expect("text")
+    }
+
+    /// How far its data has come, as replication counts.
+    pub fn offset(&self) -> Option<i64> {
+        let Ok(Reply::Array(role)) = self.try_run(&["ROLE"]) else {
+            return None;
+        };
+        match role.get(if role.len() == 3 { 1 } else { 4 })? {
+            &Reply::Int(offset) => Some(offset),
+            _ => None,
+        }
+    }
+
+    pub fn is_primary(&self) -> bool {
+        let Ok(Reply::Array(role)) = self.try_run(&["ROLE"]) else {
+            return false;
+        };
+        role.first() == Some(&Reply::Bytes(b"master".to_vec()))
+    }
+
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// Stops the process as a debugger would: it keeps its connections and says nothing.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(self.pid, signal).expect("a process");
+    }
+}
