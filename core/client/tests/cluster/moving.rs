@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::cluster::Cluster;
 use crate::support::crowd::{Crowd, is_listened_for, kinds, waits};
-use crate::{LEASE, SOON, connect};
+use crate::{LEASE, SOON};
 use leasehold::{Client, ReleaseOutcome};
 
 /// A slot is held migrating for some time: first with all keys where they were, then with all of them moved.

@@ -8,7 +8,7 @@ use leasehold_protocol::Reply;
 
 /// The user of SECURITY.md's rule, with what the table there adds for clusters.
 fn printed_rule() -> Vec<String> {
-    let text = include_str!("../../../SECURITY.md");
+    let text = include_str!("../../../../SECURITY.md");
     let rule = text
         .lines()
         .find_map(|line| line.strip_prefix("ACL SETUSER locks "))
