@@ -46,7 +46,7 @@ servers *ARGS: (install "python-test")
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint test-install build test-core test-servers test-rigs test-wasm test-python test-node test-jvm test-api test-shipped test-cross test-interop test-demo test-timing
+test: lint test-install build test-core test-servers test-rigs test-wasm test-python test-node test-jvm test-fleets test-api test-shipped test-cross test-interop test-demo test-timing
 
 # What the demo and the tests need
 [group('build')]
@@ -90,7 +90,7 @@ build-interop: build-jvm
 
 # The Rust crates: virtual time, the embedded store, a real redis-server
 [group('test')]
-test-core *options: (install "redis-server") && test-schedules
+test-core *options: (install "python-test redis-server openssl") && test-schedules
     cargo test --locked {{ core }} "$@"
     cargo test --locked --package leasehold-simulator --features defects --test defects --test mistakes --test known_defects
     ci/transitions/check
@@ -101,10 +101,10 @@ test-schedules *options:
     cargo test --locked --package leasehold --lib --features schedules schedules:: "$@"
 
 # The Rust tests that meet a server, on each version that ci/support/server has; `LEASEHOLD_TEST_SERVER` names one
-test-servers *options: (install "redis-server servers")
+test-servers *options: (install "python-test redis-server servers")
     ci/support/server all
     for server in ${LEASEHOLD_TEST_SERVER:-$(ci/support/server --list | grep -vx system)}; do \
-      LEASEHOLD_TEST_SERVER=$server LEASEHOLD_BEHAVIOUR=redis cargo test --locked --package leasehold --tests "$@" || exit 1; \
+      LEASEHOLD_TEST_SERVER=$server LEASEHOLD_BEHAVIOUR=redis,sentinel,cluster cargo test --locked --package leasehold --tests "$@" || exit 1; \
     done
 
 # The rigs of `servers`: each starts, is usable, and leaves nothing behind
@@ -159,7 +159,7 @@ test-jvm *options: (install "redis-server openssl") build-cli
 [group('test')]
 test-fleets: (install "python-test redis-server") build-cli build-python build-node
     npm run --silent --prefix packages/node build:test
-    for rig in ${LEASEHOLD_RIGS:-cluster}; do \
+    for rig in ${LEASEHOLD_RIGS:-sentinel cluster}; do \
       {{ python }} ci/behaviour/on_rig.py "$rig" -- sh -c 'cd packages/python && {{ python }} -m pytest tests/test_behaviour.py' && \
       {{ python }} ci/behaviour/on_rig.py "$rig" -- node --test packages/node/build/test/behaviour.test.js && \
       {{ python }} ci/behaviour/on_rig.py "$rig" -- {{ maven }} --file packages/jvm/pom.xml test -Dtest=BehaviourTest || exit 1; \
@@ -212,6 +212,8 @@ test-timing: (install "python-test python-demo node-demo redis-server") build bu
     cd ci/quiet && {{ python }} -m pytest
     {{ quiet }} cargo test --locked {{ core }} --test timing -- --test-threads=1
     LEASEHOLD_TIMED=1 {{ quiet }} cargo test --locked --package leasehold --test demotion -- --test-threads=1 a_demoted_primary
+    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=5 {{ quiet }} cargo test --locked --package leasehold --test cluster -- --test-threads=1 shard takes_over
+    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=5 {{ quiet }} cargo test --locked --package leasehold --test sentinel -- --test-threads=1 followed replaced
     cd packages/python && {{ quiet_pytest }} -m timing
     {{ quiet }} npm run --silent --prefix packages/node test:timing
     {{ quiet }} {{ maven }} --file packages/jvm/pom.xml verify -Ptiming

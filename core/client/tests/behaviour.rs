@@ -13,11 +13,13 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt as _, stream};
 use leasehold::{Client, Error, Lease, Lock, LostReason, ReleaseOutcome};
 use serde_json::Value;
-use support::cluster::Cluster;
+use support::rig::Rig;
 use support::{Redis, free_port, version};
 use tokio::task::JoinHandle;
 
 const SCENARIOS: &str = include_str!("../../../ci/behaviour/scenarios.json");
+/// Unless `LEASEHOLD_BEHAVIOUR` names some.
+const ALL: &str = "memory,serve,redis,sentinel,tls-sentinel,cluster,tls-cluster";
 const PATIENCE: u64 = 5_000;
 /// So many scenarios run at a time, each on a lock of its own.
 const AT_ONCE: usize = 4;
@@ -25,16 +27,16 @@ const AT_ONCE: usize = 4;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_scenario_holds_for_every_kind_on_every_transport() {
     let suite: Value = serde_json::from_str(SCENARIOS).expect("JSON");
-    let wanted = std::env::var("LEASEHOLD_BEHAVIOUR").unwrap_or_else(|_| "memory,serve,redis".into());
+    let wanted = std::env::var("LEASEHOLD_BEHAVIOUR").unwrap_or_else(|_| ALL.into());
     for transport in wanted.split(',') {
         let servers = [(); 3].map(|()| Server::start(transport));
         let server = match &servers[0] {
             Server::Redis(redis) => version::of(redis),
-            Server::Cluster(_) => format!("cluster of {}", version::Version::chosen()),
+            Server::Rig(_) => format!("{transport}, {}", version::Version::chosen()),
             _ => transport.into(),
         };
         let urls: Vec<String> = servers.iter().enumerate().map(|(at, server)| server.url(at)).collect();
-        // Three clusters would have three authorities.
+        // Three rigs have three authorities.
         let authority = servers[0].authority();
         let mut runs = Vec::new();
         for scenario in suite["scenarios"].as_array().expect("scenarios") {
@@ -70,7 +72,7 @@ enum Server {
     Memory,
     Serve(Child, u16),
     Redis(Redis),
-    Cluster(Cluster),
+    Rig(Rig),
 }
 
 impl Server {
@@ -78,8 +80,7 @@ impl Server {
         match transport {
             "memory" => Self::Memory,
             "redis" => Self::Redis(Redis::start()),
-            "cluster" => Self::Cluster(Cluster::start()),
-            "tls-cluster" => Self::Cluster(Cluster::start_tls()),
+            "sentinel" | "tls-sentinel" | "cluster" | "tls-cluster" => Self::Rig(Rig::start(transport)),
             "serve" => {
                 let port = free_port();
                 let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
@@ -120,7 +121,7 @@ impl Server {
             Self::Memory => format!("memory://behaviour-{}-{number}", std::process::id()),
             Self::Serve(_, port) => format!("redis://127.0.0.1:{port}"),
             Self::Redis(redis) => redis.url(),
-            Self::Cluster(cluster) => cluster.url.clone(),
+            Self::Rig(rig) => rig.url.clone(),
         }
     }
 }
@@ -128,7 +129,7 @@ impl Server {
 impl Server {
     fn authority(&self) -> Option<&Path> {
         match self {
-            Self::Cluster(cluster) => cluster.authority.as_deref(),
+            Self::Rig(rig) => rig.authority.as_deref(),
             Self::Memory | Self::Serve(..) | Self::Redis(_) => None,
         }
     }

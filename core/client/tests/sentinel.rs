@@ -9,7 +9,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use leasehold::{Client, ErrorKind, ReleaseOutcome};
-use support::crowd::{Crowd, at_most, is_listened_for, is_replicated, kinds, waits};
+use support::crowd::{Crowd, at_most, is_listened_for, is_replicated, kinds, times, waits};
 use support::rig::Node;
 use support::sentinel::{SERVICE, Watched};
 use support::{Redis, eventually, free_port};
@@ -250,7 +250,13 @@ async fn sentinels_and_servers_may_speak_tls_only() {
 }
 
 /// Many hold locks and many wait while another server becomes the primary.
-async fn a_crowd_goes_on(begin: impl FnOnce(&Watched, &Node)) {
+async fn a_crowd_goes_on(begin: impl Fn(&Watched, &Node)) {
+    for _ in 0..times() {
+        a_crowd_goes_on_once(&begin).await;
+    }
+}
+
+async fn a_crowd_goes_on_once(begin: impl Fn(&Watched, &Node)) {
     let watched = Watched::start();
     let old = watched.primary();
     let crowd = Crowd::gather(&watched.url, LEASE, std::slice::from_ref(&old)).await;

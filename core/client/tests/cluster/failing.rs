@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::support::cluster::Cluster;
-use crate::support::crowd::{Crowd, at_most, is_replicated, is_timed};
+use crate::support::crowd::{Crowd, at_most, is_replicated, is_timed, times};
 use crate::support::eventually;
 use crate::support::rig::Node;
 use crate::{LEASE, SOON};
@@ -11,6 +11,12 @@ use leasehold::{Client, ErrorKind, Lease, LostReason, ReleaseOutcome};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_takes_over_has_its_primarys_locks() {
+    for _ in 0..times() {
+        one_is_replaced_and_one_is_killed().await;
+    }
+}
+
+async fn one_is_replaced_and_one_is_killed() {
     let cluster = Cluster::start();
     let primaries = cluster.primaries();
     for is_killed in [false, true] {

@@ -17,6 +17,11 @@ pub fn at_most() -> Duration {
     if is_timed() { Duration::from_secs(2) } else { SOON }
 }
 
+/// How often in a row a server fails: `LEASEHOLD_FAILOVERS`.
+pub fn times() -> usize {
+    std::env::var("LEASEHOLD_FAILOVERS").map_or(1, |times| times.parse().unwrap())
+}
+
 /// Whether the test has the machine to itself.
 pub fn is_timed() -> bool {
     std::env::var("LEASEHOLD_TIMED").is_ok()
