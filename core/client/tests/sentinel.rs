@@ -51,9 +51,11 @@ async fn fail_over(watched: &Watched, begin: impl FnOnce(&Node)) -> Node {
 /// Until a client takes locks at this node.
 async fn is_at(client: &Client, node: &Node, name: &str) {
     let start = Instant::now();
-    loop {
-        let lease = client.lock(name).wait(SOON).acquire().await.unwrap();
-        let is_there = node.has_key(name);
+    for number in 0.. {
+        // A name of its own: what counts its tokens stays for a while.
+        let name = format!("{name}-{number}.");
+        let lease = client.lock(&name).wait(SOON).acquire().await.unwrap();
+        let is_there = node.has_key(&name);
         // The old primary may have granted it.
         let released = lease.release().await;
         if is_there {
