@@ -35,8 +35,9 @@ use crate::tree;
 pub(crate) struct Run {
     /// The lock's name.
     name: String,
-    /// The server: redis://, rediss:// or redis+unix://. Without it, the environment variable
-    /// LEASEHOLD_URL, which is the better place for a password.
+    /// The server: redis://, redis+sentinel:// or redis+cluster://, each also as rediss…, or
+    /// redis+unix://. Without it, the environment variable LEASEHOLD_URL, which is the better
+    /// place for a password.
     #[arg(long)]
     url: Option<String>,
     /// A PEM file of the authorities to trust for rediss://, instead of the system's.

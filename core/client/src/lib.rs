@@ -21,6 +21,8 @@
 //! `redis+sentinel://[user:password@]host[:port],host/service[/db]`, with TLS
 //! `rediss+sentinel://…`; the user is that of the servers, and that of the sentinels is
 //! given by `?sentinel_user=…&sentinel_password=…`. One sentinel is enough: it names the others.
+//! A cluster is `redis+cluster://[user:password@]host[:port],host`, with TLS `rediss+cluster://…`;
+//! here one node is enough.
 //!
 //! # What a lease promises
 //!

@@ -14,8 +14,10 @@ use crate::world::World;
 #[derive(Clone, Default)]
 pub struct Options {
     /// Where the server is: `redis://[user:password@]host[:port][/db]`,
-    /// `rediss://` (TLS), `redis+unix:///path[?db=n]`, `memory://` or
-    /// `memory://name`. Default: the environment variable `LEASEHOLD_URL`.
+    /// `redis+sentinel://[user:password@]host[:port],host/service[/db]`,
+    /// `redis+cluster://[user:password@]host[:port],host`, each with TLS as
+    /// `rediss…`; `redis+unix:///path[?db=n]`, `memory://` or `memory://name`.
+    /// Default: the environment variable `LEASEHOLD_URL`.
     pub url: Option<String>,
     /// Where several independent primaries are, an odd number from 3 to 15: then
     /// every lock is a RedLock, held by a majority of them, and `url` is not given.

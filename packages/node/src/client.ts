@@ -17,7 +17,10 @@ export type Body<T> = (lease: Lease, signal: AbortSignal) => T | PromiseLike<T>;
 /**
  * Connects to the server that keeps the locks.
  *
- * - `redis://host:6379/0`, `rediss://` with TLS, `redis+unix:///path`: Redis 6.2 or Valkey 7.2 and later
+ * - `redis://host:6379/0`, `redis+unix:///path`: Redis 6.2 or Valkey 7.2 and later
+ * - `redis+sentinel://host:26379,host/service/0`: the primary that the sentinels name
+ * - `redis+cluster://host:6379,host`: a cluster
+ * - `rediss://`, `rediss+sentinel://`, `rediss+cluster://`: the same with TLS
  * - `memory://`: a store inside this client, for tests and trying things out;
  *   `memory://name` is shared within the process. It excludes nobody outside.
  *

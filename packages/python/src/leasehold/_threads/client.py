@@ -42,8 +42,9 @@ def connect(
 ) -> Client:
     """Connects to a server and gives the client.
 
-    `url` is `redis://[user:password@]host[:port][/db]`, `rediss://` for TLS,
-    `redis+unix:///path`, or `memory://`, which excludes nobody outside of the process.
+    `url` is `redis://[user:password@]host[:port][/db]`, `redis+sentinel://host,host/service` for
+    the primary that sentinels name, `redis+cluster://host,host` for a cluster, each as `rediss…`
+    for TLS; `redis+unix:///path`, or `memory://`, which excludes nobody outside of the process.
     Without it the environment variable `LEASEHOLD_URL` counts.
 
     `lease` is how long a lock outlives its holder's process: the watchdog renews each
