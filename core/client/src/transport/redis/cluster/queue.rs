@@ -279,3 +279,135 @@ impl Waiting {
         Seen::Reply(self.call.id, Err(error))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use leasehold_protocol::NodeId;
+
+    use super::*;
+
+    const NOW: Instant = Instant::from_micros(1_000_000);
+
+    fn call(id: u64, script: Script, key: &str) -> Call {
+        Call {
+            id: CallId::from_u64(id),
+            node: NodeId::default(),
+            lane: Lane::Command,
+            script,
+            keys: vec![key.as_bytes().into()],
+            args: Vec::new(),
+        }
+    }
+
+    fn a() -> Address {
+        Address::new("a", 1)
+    }
+
+    fn b() -> Address {
+        Address::new("b", 1)
+    }
+
+    /// Sends what may go to `node`; gives the calls that went.
+    fn sent(queue: &mut Queue, node: &Address, now: Instant) -> Vec<(u64, bool)> {
+        let mut went = Vec::new();
+        queue.flush(
+            now,
+            |_| Step::Go(node.clone()),
+            |_, call, asking| went.push((call.id.get(), asking)),
+        );
+        went
+    }
+
+    fn turn_away(queue: &mut Queue, call: Call, code: &str, asking: Option<Address>, now: Instant) -> Option<Seen> {
+        let said = ServerError {
+            code: code.into(),
+            message: String::new(),
+        };
+        let follows = asking.is_some();
+        queue.turned_away(TurnedAway { call, said }, asking, follows, now)
+    }
+
+    fn is_refusal(seen: &Seen, id: u64) -> bool {
+        matches!(seen, Seen::Reply(of, Err(CallError::Server { .. })) if *of == CallId::from_u64(id))
+    }
+
+    fn of(queue: &mut Queue, id: u64, script: Script, key: &str) -> Call {
+        let made = call(id, script, key);
+        queue.push(made.clone());
+        made
+    }
+
+    #[test]
+    fn a_slot_s_calls_are_on_their_way_to_one_node_at_a_time() {
+        let mut queue = Queue::new(Duration::from_secs(3));
+        of(&mut queue, 1, Script::LockAcquire, "x");
+        assert_eq!(sent(&mut queue, &a(), NOW), [(1, false)]);
+        of(&mut queue, 2, Script::LockRelease, "x");
+        of(&mut queue, 3, Script::LockAcquire, "another slot");
+        assert_eq!(sent(&mut queue, &b(), NOW), [(3, false)]);
+        assert_eq!((queue.on_the_way_to(&a()), queue.on_the_way_to(&b())), (1, 1));
+        queue.answered(CallId::from_u64(1), &mut Vec::new());
+        assert_eq!(sent(&mut queue, &b(), NOW), [(2, false)]);
+        assert_eq!(queue.on_the_way_to(&a()), 0);
+    }
+
+    #[test]
+    fn what_is_sent_elsewhere_goes_at_once_and_what_nobody_wants_goes_later() {
+        let mut queue = Queue::new(Duration::from_secs(3));
+        let call = of(&mut queue, 1, Script::LockAcquire, "x");
+        sent(&mut queue, &a(), NOW);
+        assert!(turn_away(&mut queue, call.clone(), "ASK", Some(b()), NOW).is_none());
+        assert_eq!(sent(&mut queue, &b(), NOW), [(1, true)]);
+        assert!(turn_away(&mut queue, call, "TRYAGAIN", None, NOW).is_none());
+        assert_eq!(sent(&mut queue, &a(), NOW), []);
+        let due = queue.poll_timeout().unwrap();
+        assert!(due > NOW && due <= NOW + BACK_OFF.1);
+        assert_eq!(sent(&mut queue, &a(), due), [(1, false)]);
+    }
+
+    #[test]
+    fn what_undoes_a_call_is_not_followed_by_it() {
+        let mut queue = Queue::new(Duration::from_secs(3));
+        let acquire = of(&mut queue, 1, Script::LockAcquire, "x");
+        sent(&mut queue, &a(), NOW);
+        turn_away(&mut queue, acquire, "TRYAGAIN", None, NOW);
+        of(&mut queue, 2, Script::LockRelease, "x");
+        assert_eq!(sent(&mut queue, &a(), NOW), [(2, false)]);
+        let mut seen = Vec::new();
+        queue.answered(CallId::from_u64(2), &mut seen);
+        assert!(matches!(&seen[..], [seen] if is_refusal(seen, 1)), "{seen:?}");
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn a_cluster_that_is_down_says_so_soon_and_others_when_their_time_is_over() {
+        let mut queue = Queue::new(Duration::from_secs(3));
+        let call = of(&mut queue, 1, Script::LockAcquire, "x");
+        let mut now = NOW;
+        let answer = loop {
+            assert_eq!(sent(&mut queue, &a(), now), [(1, false)]);
+            match turn_away(&mut queue, call.clone(), DOWN, None, now) {
+                Some(answer) => break answer,
+                None => now = queue.poll_timeout().unwrap(),
+            }
+        };
+        assert!(is_refusal(&answer, 1), "{answer:?}");
+        assert!(now < NOW + Duration::from_millis(200));
+        let call = of(&mut queue, 2, Script::LockAcquire, "x");
+        sent(&mut queue, &a(), NOW);
+        turn_away(&mut queue, call, "TRYAGAIN", None, NOW);
+        let (mut seen, over) = (Vec::new(), NOW + Duration::from_secs(3));
+        queue.drop_overdue(over, |_| "why".into(), &mut seen);
+        assert!(matches!(&seen[..], [seen] if is_refusal(seen, 2)), "{seen:?}");
+    }
+
+    #[test]
+    fn what_did_not_leave_is_sent_again_before_what_came_later() {
+        let mut queue = Queue::new(Duration::from_secs(3));
+        let first = of(&mut queue, 1, Script::LockAcquire, "x");
+        sent(&mut queue, &a(), NOW);
+        of(&mut queue, 2, Script::LockRelease, "x");
+        queue.unsent(first);
+        assert_eq!(sent(&mut queue, &b(), NOW), [(1, false), (2, false)]);
+    }
+}
