@@ -171,3 +171,46 @@ async fn a_cluster_that_wants_all_its_slots_stands_still_with_one_shard() {
     );
     hanging.goes_on().await;
 }
+
+/// Whoever uses one shard only has no other node that keeps the cluster in sight.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_only_node_that_a_client_uses_is_followed_when_it_dies_or_hangs() {
+    for is_killed in [true, false] {
+        let cluster = Cluster::start();
+        let primary = &cluster.primaries()[0];
+        let replica = cluster.replica_of(primary).unwrap();
+        let client = Client::builder()
+            .url(&cluster.url)
+            .lease(LEASE)
+            .connect()
+            .await
+            .unwrap();
+        let held = client.lock(cluster.name_at(primary, "held")).acquire().await.unwrap();
+        let name = cluster.name_at(primary, "next");
+        is_replicated(primary, &replica).await;
+        if is_killed {
+            primary.kill();
+        } else {
+            primary.pause();
+        }
+        // One call is on its way to the node, and stays there.
+        let waiting = client.lock(&name).wait(3 * SOON);
+        let start = Instant::now();
+        let waiting = tokio::spawn(async move { waiting.acquire().await.unwrap() });
+        eventually("the replica is the primary", SOON, || replica.is_primary()).await;
+        let promoted = Instant::now();
+        let next = waiting.await.unwrap();
+        println!(
+            "killed: {is_killed}; after {:?}, {:?} after the promotion",
+            start.elapsed(),
+            promoted.elapsed()
+        );
+        assert!(promoted.elapsed() < at_most(), "{:?}", promoted.elapsed());
+        assert_eq!(next.release().await.unwrap(), ReleaseOutcome::Released);
+        assert!(held.is_valid(), "{:?}", held.lost_reason());
+        assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);
+        if !is_killed {
+            primary.resume();
+        }
+    }
+}

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::cluster::Cluster;
 use crate::support::crowd::{Crowd, is_listened_for, kinds, waits};
-use crate::{LEASE, SOON};
+use crate::{LEASE, SOON, connect};
 use leasehold::{Client, ReleaseOutcome};
 
 /// A slot is held migrating for some time: first with all keys where they were, then with all of them moved.
@@ -115,4 +115,37 @@ async fn slots_move_under_load_and_nobody_hears_of_it() {
     }
     println!("{rounds} rounds while {slots} slots moved");
     crowd.goes_on().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_is_released_at_the_node_that_is_giving_its_slot_away() {
+    let cluster = Cluster::start();
+    let (client, other) = (connect(&cluster).await, connect(&cluster).await);
+    let primaries = cluster.primaries();
+    let (from, to) = (&primaries[0], &primaries[1]);
+    let name = cluster.name_at(from, "leaving");
+    let slot = cluster.slot(&name);
+    let (mut held, mut waiters) = (Vec::new(), Vec::new());
+    for ((kind, lock), (_, theirs)) in kinds(&client, &name).into_iter().zip(kinds(&other, &name)) {
+        held.push((kind, lock.acquire().await.unwrap()));
+        if kind != "read_lock" {
+            waiters.push((kind, waits(theirs, SOON)));
+        }
+    }
+    is_listened_for(from, &name).await;
+    cluster.begin_move(slot, from, to);
+    let mut releases = Vec::new();
+    for (kind, lease) in held {
+        releases.push((kind, tokio::spawn(lease.release())));
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    cluster.move_keys(slot, from, to);
+    cluster.end_move(slot, from, to);
+    for (kind, release) in releases {
+        assert_eq!(release.await.unwrap().unwrap(), ReleaseOutcome::Released, "{kind}");
+    }
+    for (kind, waiter) in waiters {
+        let lease = waiter.await.unwrap_or_else(|error| panic!("{kind}: {error}"));
+        assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
+    }
 }

@@ -43,6 +43,8 @@ use crate::transport::interface::{NODE, Seen, Transport};
 const LANES: [Lane; 2] = [Lane::Command, Lane::Renewal];
 /// A node without slots is left when it had nothing to do for so long.
 const IDLE: Duration = Duration::from_secs(5);
+/// The cluster is asked about a node that has not answered for so long.
+const SILENT: Duration = Duration::from_secs(1);
 
 /// The nodes of one cluster.
 pub(in crate::transport) struct Cluster {
@@ -84,6 +86,15 @@ struct Shard {
     redis: Redis,
     used: Instant,
     cause: Option<Cause>,
+}
+
+impl Shard {
+    /// When its oldest call has waited so long that another node may have taken its place.
+    fn silent_at(&self) -> Option<Instant> {
+        let lanes = [&self.redis.commands, &self.redis.renewals];
+        let oldest = lanes.into_iter().filter_map(LaneLink::unanswered_since).min()?;
+        Some(oldest + SILENT)
+    }
 }
 
 impl Redis {
@@ -186,10 +197,11 @@ impl Cluster {
                 continue;
             };
             shard.redis.poll(context, now, &mut of_shard);
+            // First, so that what answers find waiting is all that waits.
+            self.take_back(&address, now, seen);
             for item in of_shard.drain(..) {
                 self.pass_on(&address, item, seen);
             }
-            self.take_back(&address, now, seen);
         }
         self.of_shard = of_shard;
     }
@@ -325,37 +337,70 @@ impl Cluster {
     fn leave_idle(&mut self, now: Instant) {
         let (slots, queue, channels) = (&self.slots, &self.queue, &self.channels);
         self.shards.retain(|address, shard| {
-            let is_idle = !slots.has(address) && queue.on_the_way_to(address) == 0 && !channels.any_at(address);
-            !is_idle || now < shard.used + IDLE
+            let is_due = !slots.has(address) && now >= shard.used + IDLE;
+            if is_due && (queue.on_the_way_to(address) > 0 || channels.any_at(address)) {
+                shard.used = now;
+                return true;
+            }
+            !is_due
         });
+    }
+
+    /// Gives up the connections to nodes that say nothing and have no slots any more: what is on its way there
+    /// holds up what could go elsewhere.
+    fn leave_silent(&mut self, now: Instant, seen: &mut Vec<Seen>) {
+        let failure = Failure::unavailable("it does not answer, and its slots are another node's");
+        let mut of_shard = Vec::new();
+        let addresses: Vec<Address> = self.shards.keys().cloned().collect();
+        for address in addresses
+            .iter()
+            .filter(|address| !self.slots.has(address))
+            .cloned()
+            .collect::<Vec<_>>()
+        {
+            if let Some(shard) = self.shards.get_mut(&address)
+                && shard.silent_at().is_some_and(|at| now >= at)
+            {
+                shard.redis.leave(&failure, now, &mut of_shard);
+            }
+            self.take_back(&address, now, seen);
+            for item in of_shard.drain(..) {
+                self.pass_on(&address, item, seen);
+            }
+        }
     }
 
     /// Has the cluster asked again while a node with slots is missing, and tells which lanes are
     /// open or are no more.
-    fn look_around(&mut self, seen: &mut Vec<Seen>) {
+    fn look_around(&mut self, now: Instant, seen: &mut Vec<Seen>) {
         if self.state != State::Known {
             return;
         }
         let is_missing = |(address, shard): (&Address, &Shard)| {
             shard.cause.is_some() && self.slots.has(address) && !shard.redis.every_lane_is_open()
         };
-        if self.shards.iter().any(is_missing) {
+        let is_silent = |shard: &Shard| shard.silent_at().is_some_and(|at| now >= at);
+        if self.shards.iter().any(is_missing) || self.shards.values().any(is_silent) {
             self.topology.want();
         } else if self.queue.is_empty() {
-            self.topology.is_good();
+            self.topology.is_good(now);
         }
         for lane in LANES {
-            let is_of_slots = |address: &&Address| self.slots.has(address);
-            let of_slots = self.shards.keys().filter(is_of_slots).count();
             let open = |shard: &Shard| match lane {
                 Lane::Command => shard.redis.commands.is_open(),
                 Lane::Renewal => shard.redis.renewals.is_open(),
             };
-            let any_is_open = self.shards.values().any(open);
-            let all_failed = of_slots > 0 && self.shards.values().all(|shard| shard.cause.is_some());
-            if any_is_open && self.open.insert(lane) {
+            let mut of_slots = self
+                .shards
+                .iter()
+                .filter(|(address, _)| self.slots.has(address))
+                .peekable();
+            // Else there is a node that nobody has tried: the next call does.
+            let all_failed = of_slots.peek().is_some() && of_slots.all(|(_, shard)| shard.cause.is_some());
+            let is_open = self.shards.values().any(open) || !all_failed;
+            if is_open && self.open.insert(lane) {
                 seen.push(Seen::Opened(NODE, lane));
-            } else if !any_is_open && all_failed && self.open.remove(&lane) {
+            } else if !is_open && self.open.remove(&lane) {
                 let cause = self.cause.clone().unwrap_or_else(|| "not connected".into());
                 seen.push(Seen::Closed(NODE, lane, cause));
             }
@@ -424,9 +469,10 @@ impl Transport for Cluster {
         self.poll_topology(context, now, seen);
         if mem::take(&mut self.has_moved) {
             self.place_channels(now, seen);
-            self.leave_idle(now);
+            self.leave_silent(now, seen);
             seen.push(Seen::Sendable);
         }
+        self.leave_idle(now);
         let (slots, shards, cause) = (&self.slots, &self.shards, &self.cause);
         let why = |waiting: &queue::Waiting| {
             let node = waiting.asking.as_ref().or_else(|| slots.owner(waiting.flow.0));
@@ -436,7 +482,7 @@ impl Transport for Cluster {
                 .unwrap_or_else(|| "not connected".into())
         };
         self.queue.drop_overdue(now, why, seen);
-        self.look_around(seen);
+        self.look_around(now, seen);
     }
 
     fn set_in_use(&mut self, is_in_use: bool) {
@@ -459,7 +505,14 @@ impl Transport for Cluster {
         }
         let own = [self.topology.poll_timeout(), self.queue.poll_timeout()];
         let shards = self.shards.values().filter_map(|shard| shard.redis.poll_timeout());
-        own.into_iter().flatten().chain(shards).min()
+        let silent = self
+            .shards
+            .values()
+            .filter_map(Shard::silent_at)
+            .filter(|_| !self.topology.is_wanted());
+        let idle = self.shards.iter().filter(|(address, _)| !self.slots.has(address));
+        let idle = idle.map(|(_, shard)| shard.used + IDLE);
+        own.into_iter().flatten().chain(shards).chain(silent).chain(idle).min()
     }
 
     fn every_lane_is_open(&self) -> bool {

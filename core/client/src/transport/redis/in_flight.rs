@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
 
-use leasehold_protocol::{Call, Instant, Reply, SHARDED, Script};
+use leasehold_protocol::{Call, CallError, Cause, Instant, Reply, SHARDED, Script};
 
 use super::failure::Failure;
 use super::resp::{self, ServerError};
@@ -47,6 +47,14 @@ pub(super) struct TurnedAway {
 
 /// The codes with which a node of a cluster turns a call away, before it runs any of it.
 pub(super) const NOT_HERE_NOT_NOW: [&str; 4] = ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"];
+
+/// What a node says that stopped a script in the midst of it: one of its own commands had removed a key, and a
+/// node that is giving a slot away lets no command look for what it does not have.
+const STOPPED_MIDWAY: [&str; 2] = [
+    "attempted to access a non local key",
+    // Redis 8.
+    "undeclared keys were accessed during rehashing",
+];
 
 struct Entry {
     what: What,
@@ -182,12 +190,19 @@ impl InFlight {
             seen.push(Seen::Reply(call.id, Err(permission::explained(error, call))));
             return Ok(());
         }
-        if let Some(turned_away) = &mut self.turned_away
-            && NOT_HERE_NOT_NOW.contains(&error.code.as_str())
-        {
-            let call = routed.call;
-            turned_away.push(TurnedAway { call, said: error });
-            return Ok(());
+        if let Some(turned_away) = &mut self.turned_away {
+            if NOT_HERE_NOT_NOW.contains(&error.code.as_str()) {
+                let call = routed.call;
+                turned_away.push(TurnedAway { call, said: error });
+                return Ok(());
+            }
+            let message = error.message.to_ascii_lowercase();
+            if STOPPED_MIDWAY.iter().any(|text| message.contains(text)) {
+                // As if the connection had closed: it may have been done, and is to be asked again.
+                let cause = Cause::new("the lock's slot is on its way to another node");
+                seen.push(Seen::Reply(call.id, Err(CallError::Disconnected(cause))));
+                return Ok(());
+            }
         }
         seen.push(Seen::Reply(call.id, Err(permission::explained(&error, call))));
         role::no_primary(&error).map_or(Ok(()), |code| Err(Failure::demoted(code)))

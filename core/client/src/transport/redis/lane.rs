@@ -133,6 +133,11 @@ impl LaneLink {
         }
     }
 
+    /// Since when the oldest call on the connection has no answer.
+    pub(super) fn unanswered_since(&self) -> Option<Instant> {
+        self.in_flight.since()
+    }
+
     /// Takes the calls that the node of a cluster turned away.
     pub(super) fn take_turned_away(&mut self) -> Vec<TurnedAway> {
         self.in_flight.take_turned_away()

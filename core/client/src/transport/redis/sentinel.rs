@@ -222,7 +222,11 @@ impl Sentinel {
         self.pause = self.pause.saturating_mul(2).min(PAUSE.1);
         let round = mem::take(&mut self.round).unwrap_or_default();
         // Few that are cut off from the others do not know better than what was known.
-        let most_answered = round.votes.len() * 2 > self.watchers.len();
+        let reachable = self
+            .watchers
+            .values()
+            .filter(|watcher| watcher.is_given() || watcher.is_open());
+        let most_answered = round.votes.len() * 2 > reachable.count();
         let is_missing = !self.redis.commands.is_open() && !self.redis.renewals.is_open();
         match answer::choose(
             round.votes.values().flatten(),

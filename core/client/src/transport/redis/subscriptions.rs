@@ -268,7 +268,11 @@ impl Open {
             }
             (b"unsubscribe", _) => self.confirmed(),
             (b"ssubscribe", _) => {
-                self.asked.pop_front();
+                if let Some(Asked::Shard(Change::Subscribe(asked))) = self.asked.front()
+                    && **asked == *channel
+                {
+                    self.asked.pop_front();
+                }
                 seen.push(Seen::Subscribed(NODE, channel.into()));
             }
             (b"sunsubscribe", _) => match self.asked.front() {
@@ -300,6 +304,11 @@ impl Open {
         ping: Duration,
         seen: &mut Vec<Seen>,
     ) -> Result<(), Failure> {
+        let is_turned_away = matches!(reply, Err(error) if NOT_HERE_NOT_NOW.contains(&error.code.as_str()));
+        if is_turned_away && !matches!(self.asked.front(), Some(Asked::Shard(_))) {
+            // The end of a channel, which the node had ended itself before it read that.
+            return Ok(());
+        }
         match self.asked.pop_front() {
             Some(Asked::Ping) => {
                 self.ping_unanswered_since = None;
@@ -307,9 +316,7 @@ impl Open {
                 Ok(())
             }
             Some(Asked::Shard(Change::Subscribe(channel))) => {
-                if let Err(error) = reply
-                    && NOT_HERE_NOT_NOW.contains(&error.code.as_str())
-                {
+                if is_turned_away {
                     seen.push(Seen::Unheard(NODE, channel));
                 }
                 Ok(())

@@ -4,6 +4,7 @@
 //! node than the slot's, the rest waits, so that they run in the order in which they came.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -119,13 +120,23 @@ impl Queue {
             if waiting.since == Instant::ZERO {
                 waiting.since = now;
             }
-            // One that is not wanted yet holds up nobody: what undoes it comes back to `overtaken`.
-            if now < waiting.not_before || blocked.contains(&waiting.flow) {
+            // One that is not wanted yet holds up nobody: what undoes it comes back to `answered`.
+            if now < waiting.not_before {
                 kept.push_back(waiting);
                 continue;
             }
             waiting.not_before = Instant::ZERO;
             let flow = waiting.flow;
+            let is_overtaken = waiting.said.is_some() && {
+                let later = (Bound::Excluded(waiting.call.id), Bound::Unbounded);
+                self.sent
+                    .range(later)
+                    .any(|(id, sent)| waiting.is_overtaken_by(*id, sent))
+            };
+            if is_overtaken || blocked.contains(&flow) {
+                kept.push_back(waiting);
+                continue;
+            }
             let node = match step(&waiting) {
                 Step::Go(node) if self.ways.get(&flow).is_none_or(|way| way.node == node) => node,
                 Step::Go(_) | Step::Stay => {
@@ -157,13 +168,7 @@ impl Queue {
     /// after it: it might be what undoes that.
     pub(super) fn answered(&mut self, id: CallId, seen: &mut Vec<Seen>) {
         let Some(sent) = self.left(id) else { return };
-        let overtaken = |waiting: &Waiting| {
-            waiting.said.is_some()
-                && waiting.flow == sent.flow
-                && waiting.call.id < id
-                && waiting.call.script != sent.script
-                && waiting.call.keys.first().map(|key| hash_tag(key)) == Some(hash_tag(&sent.key))
-        };
+        let overtaken = |waiting: &Waiting| waiting.said.is_some() && waiting.is_overtaken_by(id, &sent);
         if !self.waiting.iter().any(overtaken) {
             return;
         }
@@ -271,6 +276,14 @@ impl Queue {
 }
 
 impl Waiting {
+    /// Whether a call that was sent is a later one of its lock, by another script: it might be what undoes this one.
+    fn is_overtaken_by(&self, id: CallId, sent: &Sent) -> bool {
+        self.flow == sent.flow
+            && self.call.id < id
+            && self.call.script != sent.script
+            && self.call.keys.first().map(|key| hash_tag(key)) == Some(hash_tag(&sent.key))
+    }
+
     fn answer(&self, cause: impl Into<Cause>) -> Seen {
         let error = match &self.said {
             Some(said) => said.to_call_error(),
@@ -366,6 +379,29 @@ mod tests {
     }
 
     #[test]
+    fn calls_that_wait_for_a_node_keep_nobody_awake() {
+        let mut queue = Queue::new(Duration::from_secs(3));
+        let calls = [1, 2].map(|id| of(&mut queue, id, Script::LockAcquire, "x"));
+        assert_eq!(sent(&mut queue, &a(), NOW).len(), calls.len());
+        for call in calls {
+            queue.turned_away(
+                TurnedAway {
+                    call,
+                    said: ServerError {
+                        code: "MOVED".into(),
+                        message: String::new(),
+                    },
+                },
+                None,
+                true,
+                NOW,
+            );
+        }
+        queue.flush(NOW, |_| Step::Stay, |_, _, _| {});
+        assert_eq!(queue.poll_timeout(), Some(NOW + Duration::from_secs(3)));
+    }
+
+    #[test]
     fn what_undoes_a_call_is_not_followed_by_it() {
         let mut queue = Queue::new(Duration::from_secs(3));
         let acquire = of(&mut queue, 1, Script::LockAcquire, "x");
@@ -374,6 +410,8 @@ mod tests {
         of(&mut queue, 2, Script::LockRelease, "x");
         assert_eq!(sent(&mut queue, &a(), NOW), [(2, false)]);
         let mut seen = Vec::new();
+        // Nor is it sent behind that.
+        assert_eq!(sent(&mut queue, &a(), NOW + BACK_OFF.1), []);
         queue.answered(CallId::from_u64(2), &mut seen);
         assert!(matches!(&seen[..], [seen] if is_refusal(seen, 1)), "{seen:?}");
         assert!(queue.is_empty());

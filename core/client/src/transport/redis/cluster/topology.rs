@@ -71,9 +71,16 @@ impl Topology {
         self.is_wanted = true;
     }
 
-    /// Nothing is missing: the next round need not wait for long.
-    pub(super) const fn is_good(&mut self) {
-        self.pause = PAUSE.0;
+    /// Nothing is missing: if that was so for some time, the next round need not wait for long.
+    pub(super) fn is_good(&mut self, now: Instant) {
+        if !self.is_wanted && self.asked.is_empty() && now >= self.not_before {
+            self.pause = PAUSE.0;
+        }
+    }
+
+    /// Whether it is to be asked, or is being.
+    pub(super) const fn is_wanted(&self) -> bool {
+        self.is_wanted || !self.asked.is_empty()
     }
 
     /// Moves a round on, or begins one with `nodes`. An answer, or why there is none.
