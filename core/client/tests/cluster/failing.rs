@@ -197,6 +197,10 @@ async fn the_only_node_that_a_client_uses_is_followed_when_it_dies_or_hangs() {
         let waiting = client.lock(&name).wait(3 * SOON);
         let start = Instant::now();
         let waiting = tokio::spawn(async move { waiting.acquire().await.unwrap() });
+        // Meanwhile a shard that was never used is as good as ever.
+        let elsewhere = cluster.name_at(&cluster.primaries()[1], "elsewhere");
+        let elsewhere = client.lock(elsewhere).try_acquire().await.unwrap().unwrap();
+        elsewhere.release().await.unwrap();
         eventually("the replica is the primary", SOON, || replica.is_primary()).await;
         let promoted = Instant::now();
         let next = waiting.await.unwrap();

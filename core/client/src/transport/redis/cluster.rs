@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
-use leasehold_protocol::{CallId, Cause, Error, Instant, Lane, Transmit};
+use leasehold_protocol::{CallError, CallId, Cause, Error, Instant, Lane, Transmit};
 
 use self::channels::{Change, Channels};
 use self::queue::{Queue, Step};
@@ -390,13 +390,9 @@ impl Cluster {
                 Lane::Command => shard.redis.commands.is_open(),
                 Lane::Renewal => shard.redis.renewals.is_open(),
             };
-            let mut of_slots = self
-                .shards
-                .iter()
-                .filter(|(address, _)| self.slots.has(address))
-                .peekable();
             // Else there is a node that nobody has tried: the next call does.
-            let all_failed = of_slots.peek().is_some() && of_slots.all(|(_, shard)| shard.cause.is_some());
+            let has_failed = |owner: &Address| self.shards.get(owner).is_some_and(|shard| shard.cause.is_some());
+            let all_failed = self.slots.owners().all(has_failed);
             let is_open = self.shards.values().any(open) || !all_failed;
             if is_open && self.open.insert(lane) {
                 seen.push(Seen::Opened(NODE, lane));
@@ -475,11 +471,15 @@ impl Transport for Cluster {
         self.leave_idle(now);
         let (slots, shards, cause) = (&self.slots, &self.shards, &self.cause);
         let why = |waiting: &queue::Waiting| {
-            let node = waiting.asking.as_ref().or_else(|| slots.owner(waiting.flow.0));
-            let of_node = node.and_then(|node| shards.get(node)?.cause.clone());
-            of_node
-                .or_else(|| cause.clone())
-                .unwrap_or_else(|| "not connected".into())
+            let Some(node) = waiting.asking.as_ref().or_else(|| slots.owner(waiting.flow.0)) else {
+                return CallError::server("CLUSTERDOWN", "no node has the slot of the lock");
+            };
+            let of_node = shards.get(node).and_then(|shard| shard.cause.clone());
+            CallError::Disconnected(
+                of_node
+                    .or_else(|| cause.clone())
+                    .unwrap_or_else(|| "not connected".into()),
+            )
         };
         self.queue.drop_overdue(now, why, seen);
         self.look_around(now, seen);

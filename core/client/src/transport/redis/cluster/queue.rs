@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{Call, CallError, CallId, Cause, Instant, Lane, Script, hash_tag};
+use leasehold_protocol::{Call, CallError, CallId, Instant, Lane, Script, hash_tag};
 
 use super::slots::slot;
 use crate::transport::interface::Seen;
@@ -175,7 +175,7 @@ impl Queue {
         self.waiting.retain(|waiting| {
             let is_over = overtaken(waiting);
             if is_over {
-                seen.push(waiting.answer("another call of its lock came before"));
+                seen.push(waiting.answer(|| CallError::Disconnected("another call of its lock came before".into())));
             }
             !is_over
         });
@@ -244,8 +244,8 @@ impl Queue {
         Some(sent)
     }
 
-    /// Answers what has waited too long; `cause` says why for a slot.
-    pub(super) fn drop_overdue(&mut self, now: Instant, cause: impl Fn(&Waiting) -> Cause, seen: &mut Vec<Seen>) {
+    /// Answers what has waited too long; `why` says what to a call that no node has refused.
+    pub(super) fn drop_overdue(&mut self, now: Instant, why: impl Fn(&Waiting) -> CallError, seen: &mut Vec<Seen>) {
         let patience = self.patience;
         let is_overdue = |waiting: &Waiting| waiting.since != Instant::ZERO && now >= waiting.since + patience;
         if !self.waiting.iter().any(is_overdue) {
@@ -254,7 +254,7 @@ impl Queue {
         self.waiting.retain(|waiting| {
             let is_over = is_overdue(waiting);
             if is_over {
-                seen.push(waiting.answer(cause(waiting)));
+                seen.push(waiting.answer(|| why(waiting)));
             }
             !is_over
         });
@@ -284,11 +284,8 @@ impl Waiting {
             && self.call.keys.first().map(|key| hash_tag(key)) == Some(hash_tag(&sent.key))
     }
 
-    fn answer(&self, cause: impl Into<Cause>) -> Seen {
-        let error = match &self.said {
-            Some(said) => said.to_call_error(),
-            None => CallError::Disconnected(cause.into()),
-        };
+    fn answer(&self, otherwise: impl FnOnce() -> CallError) -> Seen {
+        let error = self.said.as_ref().map_or_else(otherwise, ServerError::to_call_error);
         Seen::Reply(self.call.id, Err(error))
     }
 }
@@ -435,7 +432,7 @@ mod tests {
         sent(&mut queue, &a(), NOW);
         turn_away(&mut queue, call, "TRYAGAIN", None, NOW);
         let (mut seen, over) = (Vec::new(), NOW + Duration::from_secs(3));
-        queue.drop_overdue(over, |_| "why".into(), &mut seen);
+        queue.drop_overdue(over, |_| unreachable!("it was refused"), &mut seen);
         assert!(matches!(&seen[..], [seen] if is_refusal(seen, 2)), "{seen:?}");
     }
 

@@ -106,6 +106,11 @@ impl Slots {
         &self.ids
     }
 
+    /// All nodes that have slots, as far as is known.
+    pub(super) fn owners(&self) -> impl Iterator<Item = &Address> {
+        self.owners.iter()
+    }
+
     /// Whether a node had a slot when its cluster was asked last.
     pub(super) fn has(&self, node: &Address) -> bool {
         self.owners.contains(node)
