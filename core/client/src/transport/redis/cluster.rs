@@ -15,6 +15,7 @@
 
 mod channels;
 mod queue;
+mod shard;
 mod slots;
 mod topology;
 
@@ -28,24 +29,19 @@ use leasehold_protocol::{CallError, CallId, Cause, Error, Instant, Lane, Transmi
 
 use self::channels::{Change, Channels};
 use self::queue::{Queue, Step};
+use self::shard::Shard;
 use self::slots::Slots;
 use self::topology::Topology;
+use super::Failing;
 use super::address::Address;
-use super::connect::{Connector, Membership, Peers};
+use super::connect::Peers;
 use super::failure::Failure;
 use super::in_flight::TurnedAway;
-use super::lane::LaneLink;
-use super::{Failing, Redis};
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
 use crate::transport::interface::{NODE, Seen, Transport};
 
 const LANES: [Lane; 2] = [Lane::Command, Lane::Renewal];
-/// A node without slots is left when it had nothing to do for so long.
-const IDLE: Duration = Duration::from_secs(5);
-/// The cluster is asked about a node that has not answered for so long.
-const SILENT: Duration = Duration::from_secs(1);
-
 /// The nodes of one cluster.
 pub(in crate::transport) struct Cluster {
     settings: Arc<Settings>,
@@ -79,36 +75,6 @@ enum State {
     Known,
     /// Connecting failed at first; nothing is tried again.
     Failed,
-}
-
-/// A node, and since when it has had nothing to do.
-struct Shard {
-    redis: Redis,
-    used: Instant,
-    cause: Option<Cause>,
-}
-
-impl Shard {
-    /// When its oldest call has waited so long that another node may have taken its place.
-    fn silent_at(&self) -> Option<Instant> {
-        let lanes = [&self.redis.commands, &self.redis.renewals];
-        let oldest = lanes.into_iter().filter_map(LaneLink::unanswered_since).min()?;
-        Some(oldest + SILENT)
-    }
-}
-
-impl Redis {
-    fn shard(settings: &Arc<Settings>, target: &Target) -> Self {
-        let connector = Connector::new(settings, target, Membership::Shard, None);
-        Self::with(Arc::new(connector), settings, Failing::IsAnOutage)
-    }
-
-    const fn lane(&mut self, lane: Lane) -> &mut LaneLink {
-        match lane {
-            Lane::Command => &mut self.commands,
-            Lane::Renewal => &mut self.renewals,
-        }
-    }
 }
 
 impl Cluster {
@@ -196,7 +162,7 @@ impl Cluster {
             let Some(shard) = self.shards.get_mut(&address) else {
                 continue;
             };
-            shard.redis.poll(context, now, &mut of_shard);
+            shard.redis_mut().poll(context, now, &mut of_shard);
             // First, so that what answers find waiting is all that waits.
             self.take_back(&address, now, seen);
             for item in of_shard.drain(..) {
@@ -220,7 +186,7 @@ impl Cluster {
                 seen.push(Seen::Shard(address.to_string().into(), lane, Some(cause.clone())));
                 let cause = cause.reworded(|text| format!("{address}: {text}"));
                 if let Some(shard) = self.shards.get_mut(address) {
-                    shard.cause = Some(cause.clone());
+                    shard.failed(cause.clone());
                 }
                 self.cause = Some(cause);
                 self.lost.insert(lane);
@@ -254,7 +220,7 @@ impl Cluster {
             let Some(shard) = self.shards.get_mut(address) else {
                 return;
             };
-            let link = shard.redis.lane(lane);
+            let link = shard.lane(lane);
             let turned_away = link.take_turned_away();
             let unsent: Vec<_> = if link.is_open() {
                 Vec::new()
@@ -301,18 +267,14 @@ impl Cluster {
     fn shard(&mut self, address: &Address, now: Instant) -> &mut Shard {
         let shard = self.shards.entry(address.clone()).or_insert_with(|| {
             let target = self.target.node(&address.host, address.port);
-            let mut redis = Redis::shard(&self.settings, &target);
-            redis.set_in_use(self.is_in_use);
+            let mut shard = Shard::new(&self.settings, &target, now);
+            shard.redis_mut().set_in_use(self.is_in_use);
             if let Some(lease) = self.shortest_lease {
-                redis.set_shortest_lease(lease);
+                shard.redis_mut().set_shortest_lease(lease);
             }
-            Shard {
-                redis,
-                used: now,
-                cause: None,
-            }
+            shard
         });
-        shard.used = now;
+        shard.used(now);
         shard
     }
 
@@ -324,10 +286,10 @@ impl Cluster {
 
     fn tell(&mut self, change: Change, now: Instant) {
         match change {
-            Change::Subscribe(node, channel) => self.shard(&node, now).redis.subscriptions.subscribe(channel),
+            Change::Subscribe(node, channel) => self.shard(&node, now).redis_mut().subscriptions.subscribe(channel),
             Change::Unsubscribe(node, channel) => {
                 if let Some(shard) = self.shards.get_mut(&node) {
-                    shard.redis.subscriptions.unsubscribe(&channel);
+                    shard.redis_mut().subscriptions.unsubscribe(&channel);
                 }
             }
         }
@@ -337,9 +299,9 @@ impl Cluster {
     fn leave_idle(&mut self, now: Instant) {
         let (slots, queue, channels) = (&self.slots, &self.queue, &self.channels);
         self.shards.retain(|address, shard| {
-            let is_due = !slots.has(address) && now >= shard.used + IDLE;
+            let is_due = !slots.has(address) && now >= shard.idle_at();
             if is_due && (queue.on_the_way_to(address) > 0 || channels.any_at(address)) {
-                shard.used = now;
+                shard.used(now);
                 return true;
             }
             !is_due
@@ -361,7 +323,7 @@ impl Cluster {
             if let Some(shard) = self.shards.get_mut(&address)
                 && shard.silent_at().is_some_and(|at| now >= at)
             {
-                shard.redis.leave(&failure, now, &mut of_shard);
+                shard.redis_mut().leave(&failure, now, &mut of_shard);
             }
             self.take_back(&address, now, seen);
             for item in of_shard.drain(..) {
@@ -377,7 +339,7 @@ impl Cluster {
             return;
         }
         let is_missing = |(address, shard): (&Address, &Shard)| {
-            shard.cause.is_some() && self.slots.has(address) && !shard.redis.every_lane_is_open()
+            shard.cause().is_some() && self.slots.has(address) && !shard.redis().every_lane_is_open()
         };
         let is_silent = |shard: &Shard| shard.silent_at().is_some_and(|at| now >= at);
         if self.shards.iter().any(is_missing) || self.shards.values().any(is_silent) {
@@ -386,12 +348,9 @@ impl Cluster {
             self.topology.is_good(now);
         }
         for lane in LANES {
-            let open = |shard: &Shard| match lane {
-                Lane::Command => shard.redis.commands.is_open(),
-                Lane::Renewal => shard.redis.renewals.is_open(),
-            };
+            let open = |shard: &Shard| shard.is_open(lane);
             // Else there is a node that nobody has tried: the next call does.
-            let has_failed = |owner: &Address| self.shards.get(owner).is_some_and(|shard| shard.cause.is_some());
+            let has_failed = |owner: &Address| self.shards.get(owner).is_some_and(|shard| shard.cause().is_some());
             let all_failed = self.slots.owners().all(has_failed);
             let is_open = self.shards.values().any(open) || !all_failed;
             if is_open && self.open.insert(lane) {
@@ -439,7 +398,7 @@ impl Transport for Cluster {
                     this.topology.want();
                     return Step::Stay;
                 };
-                if this.shard(&node, now).redis.lane(waiting.flow.1).is_open() {
+                if this.shard(&node, now).lane(waiting.flow.1).is_open() {
                     Step::Go(node)
                 } else {
                     Step::Stay
@@ -450,10 +409,10 @@ impl Transport for Cluster {
         self.queue = queue;
         for (node, call, asking) in gone {
             let lane = call.lane;
-            self.shard(&node, now).redis.lane(lane).push(call, asking);
+            self.shard(&node, now).lane(lane).push(call, asking);
         }
         for shard in self.shards.values_mut() {
-            shard.redis.flush(now, sent);
+            shard.redis_mut().flush(now, sent);
         }
     }
 
@@ -474,7 +433,7 @@ impl Transport for Cluster {
             let Some(node) = waiting.asking.as_ref().or_else(|| slots.owner(waiting.flow.0)) else {
                 return CallError::server("CLUSTERDOWN", "no node has the slot of the lock");
             };
-            let of_node = shards.get(node).and_then(|shard| shard.cause.clone());
+            let of_node = shards.get(node).and_then(|shard| shard.cause().cloned());
             CallError::Disconnected(
                 of_node
                     .or_else(|| cause.clone())
@@ -488,14 +447,14 @@ impl Transport for Cluster {
     fn set_in_use(&mut self, is_in_use: bool) {
         self.is_in_use = is_in_use;
         for shard in self.shards.values_mut() {
-            shard.redis.set_in_use(is_in_use);
+            shard.redis_mut().set_in_use(is_in_use);
         }
     }
 
     fn set_shortest_lease(&mut self, lease: Duration) {
         self.shortest_lease = Some(self.shortest_lease.map_or(lease, |known| known.min(lease)));
         for shard in self.shards.values_mut() {
-            shard.redis.set_shortest_lease(lease);
+            shard.redis_mut().set_shortest_lease(lease);
         }
     }
 
@@ -504,18 +463,18 @@ impl Transport for Cluster {
             return None;
         }
         let own = [self.topology.poll_timeout(), self.queue.poll_timeout()];
-        let shards = self.shards.values().filter_map(|shard| shard.redis.poll_timeout());
+        let shards = self.shards.values().filter_map(|shard| shard.redis().poll_timeout());
         let silent = self
             .shards
             .values()
             .filter_map(Shard::silent_at)
             .filter(|_| !self.topology.is_wanted());
         let idle = self.shards.iter().filter(|(address, _)| !self.slots.has(address));
-        let idle = idle.map(|(_, shard)| shard.used + IDLE);
+        let idle = idle.map(|(_, shard)| shard.idle_at());
         own.into_iter().flatten().chain(shards).chain(silent).chain(idle).min()
     }
 
     fn every_lane_is_open(&self) -> bool {
-        self.state == State::Known && self.shards.values().all(|shard| shard.redis.every_lane_is_open())
+        self.state == State::Known && self.shards.values().all(|shard| shard.redis().every_lane_is_open())
     }
 }
