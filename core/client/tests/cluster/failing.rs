@@ -43,6 +43,9 @@ async fn one_is_replaced_and_one_is_killed() {
     }
 }
 
+/// What a round may take for reasons of the machine's.
+const NOISE: Duration = Duration::from_millis(5);
+
 /// A cluster of whose three shards one is about to hang, and a client that holds a lock on each.
 struct Hanging {
     cluster: Cluster,
@@ -138,7 +141,7 @@ async fn a_shard_that_hangs_delays_no_other() {
     assert!(took.last() < Some(&Duration::from_secs(1)), "{:?}", took.last());
     if is_timed() {
         assert!(
-            nearly_all(&took) < 2 * nearly_all(&before),
+            nearly_all(&took) < NOISE.max(2 * nearly_all(&before)),
             "{:?}, before {:?}",
             nearly_all(&took),
             nearly_all(&before)
