@@ -9,7 +9,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use leasehold::{Client, ErrorKind, ReleaseOutcome};
-use support::crowd::{Crowd, at_most, is_listened_for, is_replicated, kinds, times, waits};
+use support::crowd::{Crowd, at_most, hands_over, is_replicated, kinds, patient, times};
 use support::rig::Node;
 use support::sentinel::{SERVICE, Watched};
 use support::{Redis, eventually, free_port};
@@ -70,22 +70,12 @@ async fn is_at(client: &Client, node: &Node, name: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_kind_of_lock_is_at_the_primary_and_wakes_those_who_wait() {
     let watched = Watched::start();
-    let (client, other) = (connect(&watched.url).await, connect(&watched.url).await);
+    let (client, other) = (connect(&watched.url).await, patient(&watched.url).await);
     for ((kind, lock), (_, theirs)) in kinds(&client, "each").into_iter().zip(kinds(&other, "each")) {
         let lease = lock.acquire().await.unwrap_or_else(|error| panic!("{kind}: {error}"));
         assert!(watched.primary().has_key("each"), "{kind}");
         if kind != "read_lock" {
-            let waiter = waits(theirs, SOON);
-            is_listened_for(&watched.primary(), "each").await;
-            let released = Instant::now();
-            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
-            let theirs = waiter.await.unwrap();
-            assert!(
-                released.elapsed() < Duration::from_secs(3),
-                "{kind}: {:?}",
-                released.elapsed()
-            );
-            assert_eq!(theirs.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
+            hands_over(kind, lease, theirs, &watched.primary(), "each").await;
         } else {
             assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
         }

@@ -1,10 +1,9 @@
 //! Who hears of what: waiters of releases, Redisson too, and those who watch of connections.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use crate::support::cluster::Cluster;
-use crate::support::crowd::{is_listened_for, kinds, waits};
+use crate::support::crowd::{hands_over, kinds, patient};
 use crate::support::eventually;
 use crate::{SOON, connect, has_sharded_channels};
 use leasehold::observe::{Observation, Observer};
@@ -14,7 +13,7 @@ use leasehold_protocol::Reply;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_shard_has_its_locks_and_wakes_those_who_wait_for_them() {
     let cluster = Cluster::start();
-    let (client, other) = (connect(&cluster).await, connect(&cluster).await);
+    let (client, other) = (connect(&cluster).await, patient(&cluster.url).await);
     for node in cluster.primaries() {
         for number in 0..10 {
             let name = cluster.name_at(&node, &format!("shard-{number}"));
@@ -32,18 +31,7 @@ async fn each_shard_has_its_locks_and_wakes_those_who_wait_for_them() {
                     continue;
                 }
                 assert!(theirs.try_acquire().await.unwrap().is_none(), "{kind}");
-                let waiter = waits(theirs, SOON);
-                is_listened_for(&node, &name).await;
-                let released = Instant::now();
-                assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
-                let theirs = waiter.await.unwrap();
-                // The lease is thirty seconds long: only a message tells them so early.
-                assert!(
-                    released.elapsed() < Duration::from_secs(3),
-                    "{kind}: {:?}",
-                    released.elapsed()
-                );
-                assert_eq!(theirs.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
+                hands_over(kind, lease, theirs, &node, &name).await;
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Many locks, those who hold them and those who wait for them, while servers fail.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use leasehold::{Client, Lease, Lock, ReleaseOutcome};
@@ -55,6 +55,30 @@ pub async fn is_listened_for(node: &Node, name: &str) {
         })
     })
     .await;
+}
+
+/// A client that asks again so rarely that only a message tells it of a release in time.
+pub async fn patient(url: &str) -> Client {
+    let interval = (Duration::from_secs(20), Duration::from_secs(25));
+    Client::builder()
+        .url(url)
+        .retry_interval(interval.0, interval.1)
+        .connect()
+        .await
+        .unwrap()
+}
+
+/// Releases a lock for which a [`patient`] client waits at `node`, and hears that it has it by a message.
+pub async fn hands_over(kind: &str, lease: Lease, theirs: Lock, node: &Node, name: &str) {
+    let waiter = waits(theirs, SOON);
+    is_listened_for(node, name).await;
+    let released = Instant::now();
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
+    let theirs = waiter.await.unwrap();
+    let limit = if is_timed() { Duration::from_millis(100) } else { SOON };
+    let took = released.elapsed();
+    assert!(took < limit, "{kind}: {took:?}");
+    assert_eq!(theirs.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
 }
 
 /// Clients that hold many locks, and one that waits for some of them.
