@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import redis
 
-from peers import Library, Peer
+from peers import Library, Peer, peers
 from redis_server import redis_server
 from server import Server
 
@@ -19,14 +19,5 @@ def server() -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def start(server: Server) -> Iterator[Callable[[Library], Peer]]:
     """Starts a library's peer, once for all tests."""
-    running: dict[Library, Peer] = {}
-
-    def start(library: Library) -> Peer:
-        if library not in running:
-            running[library] = Peer(library, server.url)
-            assert running[library].answer(within=60) == "ready"
-        return running[library]
-
-    yield start
-    for peer in running.values():
-        peer.stop()
+    with peers(server.url) as start:
+        yield start

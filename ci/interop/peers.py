@@ -1,10 +1,12 @@
 """Starts the peers and talks to them: README.md has the protocol."""
 
+import contextlib
 import os
 import queue
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,3 +83,21 @@ class Peer:
         for line in self.process.stdout:
             self._said.put(line.rstrip("\n"))
         self._said.put("error it ended")
+
+
+@contextlib.contextmanager
+def peers(url: str) -> Iterator[Callable[[Library], Peer]]:
+    """Starts a library's peer when it is first asked for; stops all of them at the end."""
+    running: dict[Library, Peer] = {}
+
+    def start(library: Library) -> Peer:
+        if library not in running:
+            running[library] = Peer(library, url)
+            assert running[library].answer(within=60) == "ready"
+        return running[library]
+
+    try:
+        yield start
+    finally:
+        for peer in running.values():
+            peer.stop()

@@ -12,7 +12,7 @@ from rigs import rig
 
 import leasehold
 from pairs import REDISSON, Pair, ours
-from peers import Library, Peer
+from peers import Library, Peer, peers
 from server import ASKING, Server
 
 SHARDS = 3
@@ -55,17 +55,8 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def start(cluster: Cluster) -> Iterator[Callable[[Library], Peer]]:
-    running: dict[Library, Peer] = {}
-
-    def start(library: Library) -> Peer:
-        if library not in running:
-            running[library] = Peer(library, cluster.url)
-            assert running[library].answer(within=60) == "ready"
-        return running[library]
-
-    yield start
-    for peer in running.values():
-        peer.stop()
+    with peers(cluster.url) as start:
+        yield start
 
 
 def channel(name: str) -> str:

@@ -313,18 +313,16 @@ impl Cluster {
     fn leave_silent(&mut self, now: Instant, seen: &mut Vec<Seen>) {
         let failure = Failure::unavailable("it does not answer, and its slots are another node's");
         let mut of_shard = Vec::new();
-        let addresses: Vec<Address> = self.shards.keys().cloned().collect();
-        for address in addresses
-            .iter()
-            .filter(|address| !self.slots.has(address))
-            .cloned()
-            .collect::<Vec<_>>()
-        {
-            if let Some(shard) = self.shards.get_mut(&address)
-                && shard.silent_at().is_some_and(|at| now >= at)
-            {
-                shard.redis_mut().leave(&failure, now, &mut of_shard);
+        let without_slots = self.shards.keys().filter(|address| !self.slots.has(address));
+        let without_slots: Vec<Address> = without_slots.cloned().collect();
+        for address in without_slots {
+            let Some(shard) = self.shards.get_mut(&address) else {
+                continue;
+            };
+            if shard.silent_at().is_none_or(|at| now < at) {
+                continue;
             }
+            shard.redis_mut().leave(&failure, now, &mut of_shard);
             self.take_back(&address, now, seen);
             for item in of_shard.drain(..) {
                 self.pass_on(&address, item, seen);
