@@ -46,7 +46,12 @@ servers *ARGS: (install "python-test")
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint test-install build test-core test-servers test-rigs test-wasm test-python test-node test-jvm test-fleets test-api test-shipped test-cross test-interop test-demo test-timing
+test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target") build build-tests test-side-by-side test-wasm test-python test-node test-jvm test-fleets test-api test-shipped test-cross test-interop test-demo test-timing
+
+# What waits most of its time, for servers and for clocks: together it takes as long as the longest
+[group('test')]
+[parallel]
+test-side-by-side: test-install test-rigs test-core test-servers
 
 # What the demo and the tests need
 [group('build')]
@@ -82,6 +87,14 @@ build-example: build-jvm
 build-contender:
     cargo build --release --locked --package leasehold-contender
 
+# The Rust tests, so that those who run side by side need not build
+[private]
+build-tests:
+    cargo test --locked {{ core }} --no-run
+    cargo test --locked --package leasehold-simulator --features defects --test defects --test mistakes --test known_defects --no-run
+    cargo test --locked --package leasehold --lib --features schedules --no-run
+    cargo test --locked --package leasehold --tests --no-run
+
 # The other lock libraries that ours is set beside
 [group('build')]
 build-interop: build-jvm
@@ -90,8 +103,8 @@ build-interop: build-jvm
 
 # The Rust crates: virtual time, the embedded store, a real redis-server
 [group('test')]
-test-core *options: (install "python-test redis-server openssl") && test-schedules
-    cargo test --locked {{ core }} "$@"
+test-core *options: (install "python-test redis-server openssl") build-cli && test-schedules
+    LEASEHOLD_COMMAND={{ justfile_directory() }}/target/release/leasehold cargo test --locked {{ core }} "$@"
     cargo test --locked --package leasehold-simulator --features defects --test defects --test mistakes --test known_defects
     ci/transitions/check
 
@@ -100,12 +113,17 @@ test-core *options: (install "python-test redis-server openssl") && test-schedul
 test-schedules *options:
     cargo test --locked --package leasehold --lib --features schedules schedules:: "$@"
 
-# The Rust tests that meet a server, on each version that ci/support/server has; `LEASEHOLD_TEST_SERVER` names one
-test-servers *options: (install "python-test redis-server servers")
-    ci/support/server all
-    for server in ${LEASEHOLD_TEST_SERVER:-$(ci/support/server --list | grep -vx system)}; do \
-      LEASEHOLD_TEST_SERVER=$server LEASEHOLD_BEHAVIOUR=redis,sentinel,cluster cargo test --locked --package leasehold --tests "$@" || exit 1; \
-    done
+# The Rust tests that meet a server, on each version that ci/support/server has, side by side
+[group('test')]
+[parallel]
+test-servers *options: (test-server "6.2" options) (test-server "8.2" options) (test-server "valkey" options)
+
+# The same on one version, if this machine can have it: `test-server valkey --test versions`
+[group('test')]
+test-server name *options: (install "python-test redis-server servers")
+    if ci/support/server --list | grep -qx {{ name }}; then \
+      LEASEHOLD_TEST_SERVER={{ name }} LEASEHOLD_BEHAVIOUR=redis,sentinel,cluster cargo test --locked --package leasehold --tests {{ options }}; \
+    fi
 
 # The rigs of `servers`: each starts, is usable, and leaves nothing behind
 [group('test')]

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import random
 import socket
 import subprocess
 import tempfile
@@ -33,9 +34,12 @@ def server_program(name: str | None = None) -> str:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """None of those that systems give to outgoing connections: one of these might take it before the server starts."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ mod support;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -83,20 +83,7 @@ impl Server {
             "sentinel" | "tls-sentinel" | "cluster" | "tls-cluster" => Self::Rig(Rig::start(transport)),
             "serve" => {
                 let port = free_port();
-                let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-                let built = Command::new(cargo)
-                    .args(["build", "--quiet", "--package", "leasehold-cli"])
-                    .status()
-                    .expect("cargo");
-                assert!(built.success());
-                // Next to this test's own folder `deps`.
-                let own = std::env::current_exe().expect("a path");
-                let command = own
-                    .parent()
-                    .and_then(|deps| deps.parent())
-                    .expect("a folder")
-                    .join("leasehold");
-                let child = Command::new(command)
+                let child = Command::new(leasehold())
                     .args(["serve", "--port", &port.to_string()])
                     .stdout(Stdio::null())
                     .stderr(Stdio::null())
@@ -142,6 +129,23 @@ impl Drop for Server {
             let _ = child.wait();
         }
     }
+}
+
+/// The command `leasehold`: the one that `LEASEHOLD_COMMAND` names, or else it is built.
+fn leasehold() -> PathBuf {
+    if let Some(given) = std::env::var_os("LEASEHOLD_COMMAND") {
+        return given.into();
+    }
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "--package", "leasehold-cli"])
+        .status()
+        .expect("cargo");
+    assert!(built.success());
+    // Next to this test's own folder `deps`.
+    let own = std::env::current_exe().expect("a path");
+    let deps = own.parent().expect("a folder");
+    deps.parent().expect("a folder").join("leasehold")
 }
 
 /// One scenario for one kind.

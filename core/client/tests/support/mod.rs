@@ -9,6 +9,7 @@ pub mod rig;
 pub mod sentinel;
 pub mod version;
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -193,10 +194,16 @@ fn spawn(version: Version, port: u16, directory: &PathBuf, args: &[&str], passwo
     command.spawn().expect("a server")
 }
 
-/// A port that nobody listens on.
+/// A port that nobody listens on. It is none of those that systems give to outgoing connections, of which
+/// one might take it before the server starts.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
+    loop {
+        let number = RandomState::new().build_hasher().finish() % 22_000;
+        let port = 10_000 + u16::try_from(number).expect("a port");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 fn convert(value: redis::Value) -> Reply {
