@@ -103,9 +103,7 @@ async fn slots_move_under_load_and_nobody_hears_of_it() {
         .filter(|slot| primaries[0].owner(*slot) == Some(primaries[0].port));
     for slot in used.chain(0..).take(slots) {
         if primaries[0].owner(slot) == Some(primaries[0].port) {
-            cluster.begin_move(slot, &primaries[0], &primaries[1]);
-            while cluster.move_keys(slot, &primaries[0], &primaries[1]) > 0 {}
-            cluster.end_move(slot, &primaries[0], &primaries[1]);
+            cluster.move_slot(slot, &primaries[0], &primaries[1]).await;
         }
     }
     is_over.store(true, Ordering::Relaxed);

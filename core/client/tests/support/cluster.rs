@@ -1,10 +1,14 @@
 //! A cluster of three primaries with a replica each.
 
 use std::ops::Deref;
+use std::time::Duration;
 
 use leasehold_protocol::Reply;
 
+use super::eventually;
 use super::rig::{Node, Rig};
+
+const SOON: Duration = Duration::from_secs(10);
 
 /// A cluster, whose servers are stopped when it is dropped.
 pub struct Cluster(Rig);
@@ -97,6 +101,19 @@ impl Cluster {
         }
     }
 
+    /// Moves a slot with all that it has.
+    pub async fn move_slot(&self, slot: u16, from: &Node, to: &Node) {
+        self.begin_move(slot, from, to);
+        while self.move_keys(slot, from, to) > 0 {}
+        // Else its claim may be older than one that `from` made before: that would take the slot back, and drop
+        // what has moved.
+        eventually("the new owner knows the old one's epoch", SOON, || {
+            to.epoch_of(from) == from.epoch_of(from)
+        })
+        .await;
+        self.end_move(slot, from, to);
+    }
+
     /// The replica of a primary.
     pub fn replica_of(&self, primary: &Node) -> Option<Node> {
         let id = primary.id();
@@ -111,6 +128,14 @@ impl Cluster {
 impl Node {
     pub fn id(&self) -> String {
         self.text(&["CLUSTER", "MYID"])
+    }
+
+    /// The epoch of another node's settings, by what this one knows.
+    fn epoch_of(&self, other: &Node) -> Option<u64> {
+        let id = other.id();
+        let told = self.text(&["CLUSTER", "NODES"]);
+        let line = told.lines().find(|line| line.starts_with(&id))?;
+        line.split(' ').nth(6)?.parse().ok()
     }
 
     /// The port of a slot's owner, by what this one knows.

@@ -95,6 +95,11 @@ impl Crowd {
 
     /// `nodes` are those that have the locks; who waits does so for two leases.
     pub async fn gather(url: &str, term: Duration, nodes: &[Node]) -> Self {
+        Self::gather_for(url, term, 2 * term, nodes).await
+    }
+
+    /// As `gather`, and who waits does so for `limit`.
+    pub async fn gather_for(url: &str, term: Duration, limit: Duration, nodes: &[Node]) -> Self {
         let client = async || {
             let options = Client::builder().url(url).lease(term);
             options.connect().await.unwrap()
@@ -107,7 +112,7 @@ impl Crowd {
         let (held, awaited) = (all("held", Self::HELD).await, all("awaited", Self::WAITERS).await);
         let waiters: Vec<_> = awaited
             .iter()
-            .map(|lease| waits(clients[2].lock(lease.name()), 2 * term))
+            .map(|lease| waits(clients[2].lock(lease.name()), limit))
             .collect();
         for node in nodes {
             is_listened_for(node, "awaited").await;

@@ -1,0 +1,153 @@
+//! Slots that move to another node and back, again and again, while locks of every kind are contended:
+//! no caller hears of it, nobody is let in beside a holder, and waiters of a fair lock keep their order.
+
+use std::iter::repeat_n;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, Lock, ReleaseOutcome};
+use leasehold_protocol::Reply;
+
+use crate::support::cluster::Cluster;
+use crate::support::crowd::{Crowd, waits};
+use crate::support::eventually;
+use crate::support::rig::Node;
+use crate::{LEASE, SOON};
+
+/// Longer than any number of slots takes.
+const LONG: Duration = Duration::from_secs(3_600);
+/// A fair lock's queue moves along with every so many slots.
+const QUEUE_MOVES: usize = 50;
+/// The weight of a holder that excludes all others.
+const ALONE: u32 = 1_000;
+
+/// One side of a lock: its holders may weigh `most` together, and each weighs `weight`.
+struct Side {
+    kind: &'static str,
+    lock: Lock,
+    weight: u32,
+    most: u32,
+    inside: Arc<AtomicU32>,
+}
+
+/// Every kind of lock, with names in the slot of `name`. `inside` counts who holds each of them.
+fn sides(client: &Client, name: &str, inside: &[Arc<AtomicU32>; 5]) -> Vec<Side> {
+    let of = |kind: &str| format!("{{{name}}}-{kind}");
+    let both = client.read_write_lock(of("both"));
+    let side = |kind, lock, weight, most, at: usize| Side {
+        kind,
+        lock,
+        weight,
+        most,
+        inside: Arc::clone(&inside[at]),
+    };
+    vec![
+        side("lock", client.lock(of("lock")), ALONE, ALONE, 0),
+        side("mutex", client.mutex(of("mutex")), ALONE, ALONE, 1),
+        side("fair_lock", client.fair_lock(of("fair")), ALONE, ALONE, 2),
+        side("semaphore", client.semaphore(of("two"), 2).permits(1), 1, 2, 3),
+        side("read_lock", both.read, 1, ALONE - 1, 4),
+        side("write_lock", both.write, ALONE, ALONE, 4),
+    ]
+}
+
+impl Side {
+    /// Acquires and releases until `is_over`; says how often.
+    async fn contend(self, is_over: Arc<AtomicBool>) -> usize {
+        let mut rounds = 0;
+        while !is_over.load(Ordering::Relaxed) {
+            let lease = self
+                .lock
+                .acquire()
+                .await
+                .unwrap_or_else(|error| panic!("{}: {error}", self.kind));
+            let weight = self.inside.fetch_add(self.weight, Ordering::SeqCst) + self.weight;
+            assert!(weight <= self.most, "{}: {weight} inside", self.kind);
+            tokio::task::yield_now().await;
+            self.inside.fetch_sub(self.weight, Ordering::SeqCst);
+            assert_eq!(
+                lease.release().await.unwrap(),
+                ReleaseOutcome::Released,
+                "{}",
+                self.kind
+            );
+            rounds += 1;
+        }
+        rounds
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slots_move_back_and_forth_and_nobody_hears_of_it() {
+    let cluster = Cluster::start();
+    let moves: usize = std::env::var("LEASEHOLD_SLOTS").map_or(100, |slots| slots.parse().unwrap());
+    let primaries = cluster.primaries();
+    let (here, there) = (&primaries[0], &primaries[1]);
+    let crowd = Crowd::gather_for(&cluster.url, LEASE, LONG, &primaries).await;
+    let is_over = Arc::<AtomicBool>::default();
+    let names: Vec<String> = (0..3)
+        .map(|number| cluster.name_at(here, &format!("contended{number}")))
+        .collect();
+    let mut tasks = Vec::new();
+    for name in &names {
+        let inside = <[Arc<AtomicU32>; 5]>::default();
+        for side in crowd.clients.iter().flat_map(|client| sides(client, name, &inside)) {
+            tasks.push(tokio::spawn(side.contend(Arc::clone(&is_over))));
+        }
+    }
+    let began = Instant::now();
+    let contended = names.iter().map(|name| cluster.slot(name)).cycle();
+    let others = (0..).filter(|slot| here.owner(*slot) == Some(here.port));
+    for (number, (contended, other)) in contended.zip(others).take(moves.div_ceil(2)).enumerate() {
+        for slot in [contended, other] {
+            cluster.move_slot(slot, here, there).await;
+            cluster.move_slot(slot, there, here).await;
+        }
+        if number % (QUEUE_MOVES / 2) == 0 {
+            a_queue_moves(&cluster, &crowd.clients, here, there, number).await;
+        }
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let mut rounds = 0;
+    for task in tasks {
+        rounds += task.await.unwrap();
+    }
+    println!(
+        "{rounds} rounds while {moves} slots moved there and back, in {:?}",
+        began.elapsed()
+    );
+    assert!(rounds > moves, "{rounds} rounds");
+    crowd.goes_on().await;
+}
+
+/// The waiters of a fair lock have their turns as they came, though their queue was elsewhere meanwhile.
+async fn a_queue_moves(cluster: &Cluster, clients: &[Client], here: &Node, there: &Node, number: usize) {
+    let name = cluster.name_at(here, &format!("queue{number}"));
+    let slot = cluster.slot(&name);
+    let held = clients[0].fair_lock(name.as_str()).acquire().await.unwrap();
+    let turn = Arc::<AtomicUsize>::default();
+    let mut waiters = Vec::new();
+    let order = clients.iter().chain(clients).enumerate();
+    for (place, client) in order {
+        let waiter = waits(client.fair_lock(name.as_str()), SOON);
+        let queue = format!("leasehold:{{{name}}}:fair");
+        eventually("the waiter has its place", SOON, || {
+            here.run(&["ZCARD", &queue]) == Reply::Int(i64::try_from(place).unwrap() + 1)
+        })
+        .await;
+        let turn = Arc::clone(&turn);
+        waiters.push(tokio::spawn(async move {
+            let lease = waiter.await.unwrap();
+            assert_eq!(turn.fetch_add(1, Ordering::SeqCst), place, "out of turn");
+            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+        }));
+    }
+    for (from, to) in repeat_n([(here, there), (there, here)], 2).flatten() {
+        cluster.move_slot(slot, from, to).await;
+    }
+    assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);
+    for waiter in waiters {
+        waiter.await.unwrap();
+    }
+}
