@@ -1,12 +1,10 @@
 //! Slots that move from one node to another while their locks are held, waited for and taken.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::cluster::Cluster;
-use crate::support::crowd::{Crowd, is_listened_for, kinds, waits};
-use crate::{LEASE, SOON, connect};
+use crate::support::crowd::{is_listened_for, kinds, waits};
+use crate::{SOON, connect};
 use leasehold::{Client, ReleaseOutcome};
 
 /// A slot is held migrating for some time: first with all keys where they were, then with all of them moved.
@@ -73,46 +71,6 @@ async fn every_kind_is_kept_while_its_slot_migrates_and_given_on_after_it() {
         let lease = waiter.await.unwrap_or_else(|error| panic!("{kind}: {error}"));
         assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{kind}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn slots_move_under_load_and_nobody_hears_of_it() {
-    let cluster = Cluster::start();
-    let slots = std::env::var("LEASEHOLD_SLOTS").map_or(100, |slots| slots.parse().unwrap());
-    let primaries = cluster.primaries();
-    let crowd = Crowd::gather(&cluster.url, LEASE, &cluster.primaries()).await;
-    let is_over = Arc::<AtomicBool>::default();
-    let tasks: Vec<_> = (0..20)
-        .map(|number| {
-            let (client, is_over) = (crowd.clients[number % 3].clone(), Arc::clone(&is_over));
-            tokio::spawn(async move {
-                let mut rounds = 0;
-                while !is_over.load(Ordering::Relaxed) {
-                    let lease = client.lock(format!("load-{}", rounds % 500)).acquire().await.unwrap();
-                    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
-                    rounds += 1;
-                }
-                rounds
-            })
-        })
-        .collect();
-    // The slots of names that are held, and others.
-    let names = (0..Crowd::HELD).map(|number| format!("held-{number}"));
-    let used = names
-        .map(|name| cluster.slot(&name))
-        .filter(|slot| primaries[0].owner(*slot) == Some(primaries[0].port));
-    for slot in used.chain(0..).take(slots) {
-        if primaries[0].owner(slot) == Some(primaries[0].port) {
-            cluster.move_slot(slot, &primaries[0], &primaries[1]).await;
-        }
-    }
-    is_over.store(true, Ordering::Relaxed);
-    let mut rounds = 0;
-    for task in tasks {
-        rounds += task.await.unwrap();
-    }
-    println!("{rounds} rounds while {slots} slots moved");
-    crowd.goes_on().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

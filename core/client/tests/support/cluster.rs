@@ -131,7 +131,7 @@ impl Node {
     }
 
     /// The epoch of another node's settings, by what this one knows.
-    fn epoch_of(&self, other: &Node) -> Option<u64> {
+    fn epoch_of(&self, other: &Self) -> Option<u64> {
         let id = other.id();
         let told = self.text(&["CLUSTER", "NODES"]);
         let line = told.lines().find(|line| line.starts_with(&id))?;
