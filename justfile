@@ -173,14 +173,16 @@ test-jvm *options: (install "redis-server openssl") build-cli
       LEASEHOLD_TEST_JAVA_HOME="$newer" {{ maven }} --file packages/jvm/pom.xml verify "$@"; \
     fi
 
-# One scenario of each kind in Python, in Node and on the JVM, on sentinels and on a cluster
+# One scenario of each kind in Python, in Node and on the JVM, on each rig of `servers`
 [group('test')]
-test-fleets: (install "python-test redis-server") build-cli build-python build-node
+test-fleets: (install "python-test redis-server openssl") build-cli build-python build-node
     npm run --silent --prefix packages/node build:test
-    for rig in ${LEASEHOLD_RIGS:-sentinel cluster}; do \
-      {{ python }} ci/behaviour/on_rig.py "$rig" -- sh -c 'cd packages/python && {{ python }} -m pytest tests/test_behaviour.py' && \
-      {{ python }} ci/behaviour/on_rig.py "$rig" -- node --test packages/node/build/test/behaviour.test.js && \
-      {{ python }} ci/behaviour/on_rig.py "$rig" -- {{ maven }} --file packages/jvm/pom.xml test -Dtest=BehaviourTest || exit 1; \
+    {{ maven }} --quiet --file packages/jvm/pom.xml test-compile
+    for rig in ${LEASEHOLD_RIGS:-standalone sentinel cluster redlock tls tls-sentinel tls-cluster}; do \
+      {{ python }} ci/behaviour/on_rig.py "$rig" -- sh -ec \
+        '(cd packages/python && {{ python }} -m pytest tests/test_behaviour.py) && \
+        node --test packages/node/build/test/behaviour.test.js && \
+        {{ maven }} --file packages/jvm/pom.xml surefire:test -Dtest=BehaviourTest' || exit 1; \
     done
 
 # The public names of every language, beside the one table of them

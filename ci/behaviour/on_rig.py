@@ -1,4 +1,4 @@
-"""Runs a command with LEASEHOLD_BEHAVIOUR_URL, the servers of a rig: `on_rig.py cluster -- pytest`."""
+"""Runs a command on the servers of a rig: `on_rig.py cluster -- pytest`. README.md names the variables that it gets."""
 
 import os
 import subprocess
@@ -13,7 +13,10 @@ from rigs import rig
 def main() -> int:
     name, _, *command = sys.argv[1:]
     with rig(name) as servers:
-        return subprocess.call(command, env={**os.environ, "LEASEHOLD_BEHAVIOUR_URL": servers["urls"][0]})
+        told = {"LEASEHOLD_BEHAVIOUR_URLS": " ".join(servers["urls"])}
+        if servers["ca"]:
+            told["LEASEHOLD_BEHAVIOUR_CA"] = servers["ca"]
+        return subprocess.call(command, env={**os.environ, **told})
 
 
 if __name__ == "__main__":

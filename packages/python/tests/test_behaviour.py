@@ -1,5 +1,5 @@
 """What every language's locks do, on every transport. `LEASEHOLD_BEHAVIOUR` picks transports;
-`LEASEHOLD_BEHAVIOUR_URL` gives servers, on which each kind plays one scenario."""
+`LEASEHOLD_BEHAVIOUR_URLS` gives servers, on which each kind plays one scenario."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import pytest
 from behaviour import one_of_each_kind, run_in_tasks, run_in_threads, scenarios
 from servers import RedisServer, development_server
 
-URL = os.environ.get("LEASEHOLD_BEHAVIOUR_URL")
-TRANSPORTS = ["url"] if URL else os.environ.get("LEASEHOLD_BEHAVIOUR", "memory,serve,redis").split(",")
-PLAYED = one_of_each_kind() if URL else scenarios()
+# What stands in a URL has no blank.
+URLS = os.environ.get("LEASEHOLD_BEHAVIOUR_URLS", "").split()
+TRANSPORTS = ["urls"] if URLS else os.environ.get("LEASEHOLD_BEHAVIOUR", "memory,serve,redis").split(",")
+PLAYED = one_of_each_kind(len(URLS)) if URLS else scenarios()
 PAIRS = [pytest.param(scenario, kind, id=f"{kind}: {scenario['name']}") for scenario, kind in PLAYED]
 
 
@@ -31,8 +32,8 @@ def transport(request: pytest.FixtureRequest) -> Iterator[tuple[str, list[str]]]
                 urls = [stack.enter_context(development_server()) for _ in range(3)]
             case "redis":
                 urls = [stack.enter_context(RedisServer()).url for _ in range(3)]
-            case "url":
-                urls = [URL or ""]
+            case "urls":
+                urls = URLS
             case _:
                 pytest.fail(f"LEASEHOLD_BEHAVIOUR names {name!r}; it knows memory, serve and redis")
         yield name, urls

@@ -6,6 +6,7 @@ import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
+import java.nio.file.Path
 import java.time.Duration
 import java.util.UUID
 import java.util.concurrent.CompletableFuture
@@ -44,6 +45,7 @@ class Scenario(
     private fun connect(): LeaseholdClient {
         val builder = Leasehold.builder()
         if (kind == REDLOCK) builder.primaries(urls) else builder.url(urls.first())
+        System.getenv("LEASEHOLD_BEHAVIOUR_CA")?.let { builder.tlsCaFile(Path.of(it)) }
         return (scenario.millis("lease_ms")?.let(builder::lease) ?: builder).connect()
     }
 
