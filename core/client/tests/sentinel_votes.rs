@@ -84,7 +84,7 @@ async fn the_newest_answer_wins_whoever_is_first_and_an_older_one_never_does() {
     let (late, up_to_date) = (FakeSentinel::naming(old.port, 4), FakeSentinel::naming(new.port, 5));
     for order in [[&late, &up_to_date], [&up_to_date, &late]] {
         let client = connect(&order).await;
-        is_at(&client, &new, "newest").await;
+        is_at(&client, &new, &format!("newest-{}", order[0].port)).await;
         late.switch(old.port, 4);
         for number in 0..50 {
             let name = format!("still-{}-{number}.", order[0].port);
