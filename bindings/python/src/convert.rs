@@ -76,7 +76,8 @@ pub(crate) fn address_map(function: Py<PyAny>) -> AddressMap {
                 let class = raised.get_type(py).name().map(|name| name.to_string());
                 format!("it raised {}", class.as_deref().unwrap_or("an exception"))
             })?;
-            said.extract(py).map_err(|_| "it gave neither a str nor None".to_owned())
+            said.extract(py)
+                .map_err(|_| "it gave neither a str nor None".to_owned())
         });
         called.unwrap_or_else(|| Err("the interpreter is ending".into()))
     })

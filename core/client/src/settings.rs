@@ -88,7 +88,10 @@ pub(crate) struct Settings {
     pub(crate) command_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) retry_interval: (Duration, Duration),
-    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "nobody announces anything there"))]
+    #[cfg_attr(
+        not(feature = "native"),
+        expect(dead_code, reason = "nobody announces anything there")
+    )]
     pub(crate) address_map: Mapping,
     pub(crate) lazy: bool,
     /// What is around the client.

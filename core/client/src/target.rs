@@ -13,6 +13,8 @@ use std::path::PathBuf;
 use leasehold_protocol::Error;
 
 pub use self::announced::AddressMap;
+#[cfg(feature = "native")]
+pub(crate) use self::announced::CALLS;
 pub(crate) use self::announced::Mapping;
 #[cfg(feature = "native")]
 pub(crate) use self::parts::named_host_and_port;

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
+#[cfg(feature = "native")]
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use leasehold_protocol::Error;
 
@@ -29,10 +31,10 @@ pub struct AddressMap(Source);
 #[derive(Clone)]
 enum Source {
     Table(Vec<(String, String)>),
-    Function(Function),
+    Function(Arc<Call>),
 }
 
-type Function = Arc<dyn Fn(&str) -> Result<Option<String>, String> + Send + Sync>;
+type Call = dyn Fn(&str) -> Result<Option<String>, String> + Send + Sync;
 
 impl AddressMap {
     /// A function in place of a table. It is given the announced `host:port` (an IPv6 address in
@@ -99,9 +101,60 @@ pub(crate) enum Mapping {
     /// Everything is where it is announced.
     #[default]
     None,
+    #[cfg_attr(
+        not(feature = "native"),
+        expect(dead_code, reason = "nobody announces anything there")
+    )]
     Table(Arc<Table>),
-    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters and sentinels announce"))]
+    #[cfg_attr(
+        not(feature = "native"),
+        expect(dead_code, reason = "nobody announces anything there")
+    )]
     Function(Function),
+}
+
+/// A program's function.
+#[derive(Clone)]
+#[cfg_attr(
+    not(feature = "native"),
+    expect(dead_code, reason = "nobody announces anything there")
+)]
+pub(crate) struct Function {
+    call: Arc<Call>,
+    /// Calls that have not come back.
+    #[cfg(feature = "native")]
+    running: Arc<AtomicUsize>,
+}
+
+/// So many calls may run at a time: one that never comes back keeps its thread.
+#[cfg(feature = "native")]
+pub(crate) const CALLS: usize = 32;
+
+/// A call of a program's function, on whatever thread.
+#[cfg(feature = "native")]
+pub(crate) struct Calling(Function);
+
+#[cfg(feature = "native")]
+impl Function {
+    /// `None` if too many have not come back.
+    pub(crate) fn begin(&self) -> Option<Calling> {
+        let calling = Calling(self.clone());
+        (self.running.fetch_add(1, Ordering::Relaxed) < CALLS).then_some(calling)
+    }
+}
+
+#[cfg(feature = "native")]
+impl Calling {
+    pub(crate) fn call(self, announced: &str) -> Result<Option<String>, String> {
+        (self.0.call)(announced)
+    }
+}
+
+#[cfg(feature = "native")]
+impl Drop for Calling {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// By host and, with or without it, port; hosts in one spelling.
@@ -117,7 +170,13 @@ impl Mapping {
     pub(crate) fn check(map: Option<AddressMap>) -> Result<Self, Error> {
         let entries = match map.map(|map| map.0) {
             None => return Ok(Self::None),
-            Some(Source::Function(function)) => return Ok(Self::Function(function)),
+            Some(Source::Function(call)) => {
+                return Ok(Self::Function(Function {
+                    call,
+                    #[cfg(feature = "native")]
+                    running: Arc::default(),
+                }));
+            }
             Some(Source::Table(entries)) => entries,
         };
         let mut table = Table::new();
@@ -243,6 +302,19 @@ mod tests {
         }
         let twice = check([("H:1", "a:1"), ("h:1", "b:1")]).err().unwrap();
         assert!(twice.message().contains("two entries"), "{twice}");
+    }
+
+    #[test]
+    #[cfg(feature = "native")]
+    fn calls_that_do_not_come_back_are_not_joined_by_ever_more() {
+        let map = Mapping::check(Some(AddressMap::by(|_| None))).unwrap();
+        let function = map.function().unwrap();
+        let mut stuck: Vec<Calling> = (0..CALLS).map(|_| function.begin().unwrap()).collect();
+        for _ in 0..3 {
+            assert!(function.begin().is_none());
+        }
+        assert_eq!(stuck.remove(0).call("h:1"), Ok(None));
+        assert!(function.begin().is_some());
     }
 
     #[test]

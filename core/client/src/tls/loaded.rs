@@ -85,8 +85,11 @@ impl fmt::Debug for Tls {
 
 /// A message does not repeat it: it may be anything, also a URL.
 fn server_name(name: &str) -> Result<ServerName<'static>, Error> {
-    ServerName::try_from(name.to_owned())
-        .map_err(|_| invalid(format!("{SERVER_NAME} is no name of a host, nor an IP address; give it alone, without a port")))
+    ServerName::try_from(name.to_owned()).map_err(|_| {
+        invalid(format!(
+            "{SERVER_NAME} is no name of a host, nor an IP address; give it alone, without a port"
+        ))
+    })
 }
 
 fn authorities(path: &str) -> Result<RootCertStore, Error> {
@@ -186,7 +189,14 @@ mod tests {
         for name in ["cache.example", "10.0.0.1", "::1", "localhost"] {
             assert!(server_name(name).is_ok(), "{name}");
         }
-        for name in ["", "sesame.example:6379", "rediss://:sesame@h", "[::1]", "*.sesame", "a sesame"] {
+        for name in [
+            "",
+            "sesame.example:6379",
+            "rediss://:sesame@h",
+            "[::1]",
+            "*.sesame",
+            "a sesame",
+        ] {
             let error = server_name(name).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name}");
             assert!(!error.message().contains("sesame"), "{error}");

@@ -34,7 +34,11 @@ async fn a_node_that_announces_another_address_is_reached_by_the_map_alone() {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.message().contains("10.255.0.1:7000"), "{error}");
     let whole = [("10.255.0.1:7000", here.as_str())];
-    works(&builder(&node).address_map(whole).connect().await.unwrap(), "by address").await;
+    works(
+        &builder(&node).address_map(whole).connect().await.unwrap(),
+        "by address",
+    )
+    .await;
     // What the user wrote is not mapped.
     let more = [whole[0], (here.as_str(), "10.255.0.1:7000")];
     works(&builder(&node).address_map(more).connect().await.unwrap(), "once").await;
@@ -94,8 +98,15 @@ async fn announce_other_ports(cluster: &Cluster) -> Vec<(String, String)> {
     for (node, port) in cluster.nodes.iter().zip(&announced) {
         node.run(&["CONFIG", "SET", "cluster-announce-port", &port.to_string()]);
     }
-    let all_know = |node: &Node| (0..16_384).step_by(5_000).all(|slot| node.owner(slot).is_some_and(|port| announced.contains(&port)));
-    eventually("all nodes announce the other ports", 3 * SOON, || cluster.nodes.iter().all(all_know)).await;
+    let all_know = |node: &Node| {
+        (0..16_384)
+            .step_by(5_000)
+            .all(|slot| node.owner(slot).is_some_and(|port| announced.contains(&port)))
+    };
+    eventually("all nodes announce the other ports", 3 * SOON, || {
+        cluster.nodes.iter().all(all_know)
+    })
+    .await;
     let pairs = cluster.nodes.iter().zip(&announced);
     pairs
         .map(|(node, port)| (format!("127.0.0.1:{port}"), format!("127.0.0.1:{}", node.port)))
@@ -111,7 +122,12 @@ async fn a_slot_that_moves_is_followed_to_where_its_new_node_is_mapped() {
     let from = primaries.iter().find(is_owner).expect("an owner").clone();
     let to = primaries.iter().find(|node| **node != from).expect("another").clone();
     let map = announce_other_ports(&cluster).await;
-    let client = Client::builder().url(&cluster.url).address_map(map).connect().await.unwrap();
+    let client = Client::builder()
+        .url(&cluster.url)
+        .address_map(map)
+        .connect()
+        .await
+        .unwrap();
     for number in 0..20 {
         works(&client, &format!("anywhere-{number}")).await;
     }
@@ -144,7 +160,10 @@ async fn nodes_that_announce_names_are_reached_by_host_also_when_a_replica_takes
         let told = node.text(&["CLUSTER", "NODES"]);
         cluster.nodes.iter().all(|other| told.contains(&name(other)))
     };
-    eventually("all nodes know the names", 3 * SOON, || cluster.nodes.iter().all(all_named)).await;
+    eventually("all nodes know the names", 3 * SOON, || {
+        cluster.nodes.iter().all(all_named)
+    })
+    .await;
     let map: Vec<(String, &str)> = cluster.nodes.iter().map(|node| (name(node), "127.0.0.1")).collect();
     let builder = || Client::builder().url(&cluster.url).connect_timeout(SOON / 5);
     let lost = builder().connect().await.unwrap();
@@ -158,6 +177,13 @@ async fn nodes_that_announce_names_are_reached_by_host_also_when_a_replica_takes
     lock.acquire().await.unwrap().release().await.unwrap();
     let replica = cluster.replica_of(&primary).expect("a replica");
     primary.kill();
-    lock.clone().wait(3 * SOON).acquire().await.unwrap().release().await.unwrap();
+    lock.clone()
+        .wait(3 * SOON)
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
     assert!(replica.is_primary());
 }

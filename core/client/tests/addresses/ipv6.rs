@@ -26,14 +26,19 @@ async fn a_server_at_an_ipv6_address_is_reached() {
     let client = Client::connect(format!("redis://[::1]:{}", server.port)).await.unwrap();
     works(&client, "a").await;
     assert!(has_clients_by_ipv6(&server));
-    let error = Client::connect(format!("redis://[::1]:{}", free_port())).await.map(drop);
+    let error = Client::connect(format!("redis://[::1]:{}", free_port()))
+        .await
+        .map(drop);
     let error = error.expect_err("nobody there");
-    assert!(error.message().contains("[::1]:"), "{error}");
+    assert!(error.to_string().contains("[::1]:"), "{error}");
 }
 
 /// A node that announces `::1`, bare as servers do.
 fn node() -> Redis {
-    Redis::start_node(Version::chosen(), &[&BOTH[..], &["--cluster-announce-ip", "::1"]].concat())
+    Redis::start_node(
+        Version::chosen(),
+        &[&BOTH[..], &["--cluster-announce-ip", "::1"]].concat(),
+    )
 }
 
 fn id(node: &Redis) -> String {
@@ -59,7 +64,9 @@ async fn a_cluster_at_ipv6_addresses_is_found_and_a_slot_that_moved_is_followed(
     for node in [&one, &other] {
         node.wait_until_served();
     }
-    let client = Client::connect(format!("redis+cluster://[::1]:{}", one.port)).await.unwrap();
+    let client = Client::connect(format!("redis+cluster://[::1]:{}", one.port))
+        .await
+        .unwrap();
     for number in 0..20 {
         works(&client, &format!("anywhere-{number}")).await;
     }
@@ -117,7 +124,10 @@ async fn a_primary_at_an_ipv6_address_is_found_by_sentinels_there() {
     let server = Redis::start_with(&BOTH, None);
     let sentinel = Watching::start(server.port);
     let url = format!("redis+sentinel://[::1]:{}/mymaster", sentinel.port);
-    eventually("the sentinel listens", SOON, || std::net::TcpStream::connect(("::1", sentinel.port)).is_ok()).await;
+    eventually("the sentinel listens", SOON, || {
+        std::net::TcpStream::connect(("::1", sentinel.port)).is_ok()
+    })
+    .await;
     works(&Client::connect(url).await.unwrap(), "a").await;
     assert!(has_clients_by_ipv6(&server));
 }

@@ -26,7 +26,12 @@ async fn works(client: &Client, name: &str) {
 
 #[tokio::test]
 async fn a_map_that_cannot_be_one_is_refused_before_anything_is_opened() {
-    let url = |scheme: &str| format!("{scheme}://127.0.0.1:1/{}", if scheme.ends_with("l") { "mymaster" } else { "" });
+    let url = |scheme: &str| {
+        format!(
+            "{scheme}://127.0.0.1:1/{}",
+            if scheme.ends_with("l") { "mymaster" } else { "" }
+        )
+    };
     let good = [("10.0.0.1:6379", "localhost:7001")];
     for (scheme, map, words) in [
         ("redis+cluster", [("10.0.0.1", "localhost:7001")], "one side only"),

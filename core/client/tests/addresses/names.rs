@@ -32,6 +32,8 @@ impl Named {
                 text(&pair.key),
                 "--tls-ca-cert-file",
                 text(&ca),
+                "--tls-cluster",
+                "yes",
                 "--tls-auth-clients",
                 "no",
                 "--cluster-announce-ip",
@@ -74,7 +76,12 @@ async fn a_node_that_announces_an_ip_address_is_verified_by_the_name_that_is_giv
     assert!(error.message().contains("127.0.0.1"), "{error}");
     assert!(error.message().contains("tls_server_name"), "{error}");
     for host in ["localhost", "127.0.0.1"] {
-        let client = named.builder(host).tls_server_name("localhost").connect().await.unwrap();
+        let client = named
+            .builder(host)
+            .tls_server_name("localhost")
+            .connect()
+            .await
+            .unwrap();
         works(&client, "a").await;
     }
 }
@@ -84,7 +91,11 @@ async fn the_name_that_is_given_is_the_only_one_that_will_do() {
     let named = Named::start("localhost");
     let error = no_lock(named.builder("localhost").tls_server_name("cache.example")).await;
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-    let words = ["not for cache.example", "localhost", "give one of its names as tls_server_name"];
+    let words = [
+        "not for cache.example",
+        "localhost",
+        "give one of its names as tls_server_name",
+    ];
     for word in words {
         assert!(error.message().contains(word), "{error}");
     }
@@ -94,5 +105,9 @@ async fn the_name_that_is_given_is_the_only_one_that_will_do() {
 async fn a_mapped_node_is_verified_by_the_host_that_it_is_reached_at() {
     let named = Named::start("localhost");
     let map = [("127.0.0.1", "localhost")];
-    works(&named.builder("localhost").address_map(map).connect().await.unwrap(), "a").await;
+    works(
+        &named.builder("localhost").address_map(map).connect().await.unwrap(),
+        "a",
+    )
+    .await;
 }

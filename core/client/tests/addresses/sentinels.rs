@@ -52,7 +52,10 @@ async fn a_primary_that_sentinels_name_elsewhere_is_reached_by_the_map_and_so_is
     ];
     let client = builder().address_map(map).connect().await.unwrap();
     works(&client, "a").await;
-    eventually("the sentinel that the first one names is asked", SOON, || other.asked() > 0).await;
+    eventually("the sentinel that the first one names is asked", SOON, || {
+        other.asked() > 0
+    })
+    .await;
     assert_eq!(scripts_called(&second), 0);
     sentinel.switch(7002, 2);
     works_until(&client, "b", "not at the next primary", || scripts_called(&second) > 0).await;
@@ -63,7 +66,10 @@ async fn a_sentinel_of_the_url_that_another_one_announces_is_asked_once() {
     let primary = Redis::start();
     let one = FakeSentinel::naming(primary.port, 1);
     let other = FakeSentinel::naming_at("127.0.0.1", primary.port, 1, Some(26_380));
-    let url = format!("redis+sentinel://127.0.0.1:{},127.0.0.1:{}/mymaster", one.port, other.port);
+    let url = format!(
+        "redis+sentinel://127.0.0.1:{},127.0.0.1:{}/mymaster",
+        one.port, other.port
+    );
     let map = [("127.0.0.1:26380", here(one.port))];
     let client = Client::builder().url(url).address_map(map).connect().await.unwrap();
     eventually("both are asked", SOON, || one.asked() > 0 && other.asked() > 0).await;
@@ -105,7 +111,10 @@ async fn a_failover_is_followed_by_the_mapped_addresses_alone() {
     .await;
     eventually("a replica is the primary", 3 * SOON, || promoted().is_some()).await;
     let next = 1 + promoted().unwrap();
-    works_until(&client, "b", "not at the new primary", || of_the_client(&servers[next]) >= 3).await;
+    works_until(&client, "b", "not at the new primary", || {
+        of_the_client(&servers[next]) >= 3
+    })
+    .await;
     kept.extend(None).await.unwrap();
     kept.release().await.unwrap();
     for (server, way) in servers.iter().zip(&ways) {

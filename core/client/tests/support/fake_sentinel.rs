@@ -112,10 +112,7 @@ impl Shared {
                 }
                 ["SENTINEL", "SENTINELS", _] => match self.other {
                     None => "*0\r\n".into(),
-                    Some(port) => format!(
-                        "*1\r\n*4\r\n{}",
-                        bulks(&["ip", &self.host, "port", &port.to_string()])
-                    ),
+                    Some(port) => format!("*1\r\n*4\r\n{}", bulks(&["ip", &self.host, "port", &port.to_string()])),
                 },
                 _ => "-ERR unknown command\r\n".into(),
             };

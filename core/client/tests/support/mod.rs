@@ -107,7 +107,8 @@ impl Redis {
     /// Waits until the node's cluster serves all slots: a node that has just started waits for a moment.
     pub fn wait_until_served(&self) {
         let start = Instant::now();
-        let is_ok = || matches!(self.run(&["CLUSTER", "INFO"]), Reply::Bytes(info) if info.starts_with(b"cluster_state:ok"));
+        let is_ok =
+            || matches!(self.run(&["CLUSTER", "INFO"]), Reply::Bytes(info) if info.starts_with(b"cluster_state:ok"));
         while !is_ok() {
             assert!(start.elapsed() < Duration::from_secs(30), "the cluster is not served");
             std::thread::sleep(Duration::from_millis(20));

@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leasehold_protocol::{Instant, Lane, Reply, Script};
@@ -14,9 +14,9 @@ use super::address::Address;
 use super::dial::{self, Tcp};
 use super::failure::Failure;
 use super::outage::{self, LONGEST, Limits, Outage, Until};
-use super::primary::{Elected, Named};
 use super::peers::Peers;
 use super::place::{self, Announced};
+use super::primary::{Elected, Named};
 use super::resp::{self, ServerError};
 use super::role::{self, Greeting};
 use super::tls::{TlsDialer, TlsOutcome};
@@ -259,7 +259,13 @@ impl Connector {
         };
         let node = reached.to_string();
         let connected = until.wait(self.connect_by(&dialer, &node, purpose)).await;
-        connected.map_err(|failure| if reached == *announced { failure } else { failure.mapped_to(&reached) })
+        connected.map_err(|failure| {
+            if reached == *announced {
+                failure
+            } else {
+                failure.mapped_to(&reached)
+            }
+        })
     }
 
     async fn connect_by(&self, dialer: &Dialer, node: &str, purpose: Purpose) -> Result<Wire, Failure> {

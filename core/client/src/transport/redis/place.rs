@@ -1,10 +1,8 @@
 //! Where a server is reached that others announce: where the program's `address_map` says.
 
-use std::sync::Arc;
-
 use super::address::Address;
 use super::failure::Failure;
-use crate::target::{Mapping, named_host_and_port};
+use crate::target::{CALLS, Mapping, named_host_and_port};
 use crate::tls::Tls;
 
 /// A server that others announce.
@@ -16,11 +14,15 @@ pub(super) struct Announced {
 /// Where an announced address is reached.
 pub(super) async fn reached(mapping: &Mapping, announced: &Address) -> Result<Address, Failure> {
     if let Some(function) = mapping.function() {
-        let (function, text) = (Arc::clone(function), announced.to_string());
+        let Some(calling) = function.begin() else {
+            return Err(Failure::unavailable(format!(
+                "{CALLS} calls of the function of address_map have not come back"
+            )));
+        };
+        let text = announced.to_string();
         // It is the program's code: it may block or panic, and the engine's thread keeps the locks.
-        let said = tokio::task::spawn_blocking(move || function(&text)).await;
-        let said = said.unwrap_or_else(|_| Err("it panicked".into()));
-        return understand(said, announced);
+        let said = tokio::task::spawn_blocking(move || calling.call(&text)).await;
+        return understand(said.unwrap_or_else(|_| Err("it panicked".into())), announced);
     }
     let listed = mapping.listed(&announced.host, announced.port);
     Ok(listed.map_or_else(|| announced.clone(), |(host, port)| Address::new(&host, port)))
@@ -53,9 +55,15 @@ mod tests {
         assert_eq!(understand(Ok(None), &announced).unwrap(), announced);
         for odd in ["", "sesame", "sesame:0", "redis://:sesame@h:1"] {
             let failure = understood(odd).unwrap_err();
-            assert!(failure.is_lasting() && !failure.to_string().contains("sesame"), "{failure}");
+            assert!(
+                failure.is_lasting() && !failure.to_string().contains("sesame"),
+                "{failure}"
+            );
         }
         let failed = understand(Err("no such node".into()), &announced).unwrap_err();
-        assert!(!failed.is_lasting() && failed.to_string().contains("no such node"), "{failed}");
+        assert!(
+            !failed.is_lasting() && failed.to_string().contains("no such node"),
+            "{failed}"
+        );
     }
 }

@@ -191,12 +191,13 @@ fn distrust(error: &CertificateError, host: &str, options: &TlsOptions) -> Cause
         }
         CertificateError::NotValidForNameContext { presented, .. } => {
             let names: Vec<&str> = presented.iter().map(|name| plain_name(name)).collect();
-            not_for(&format!(" but for {}", names.join(", ")))
-                .with_advice(if options.has_server_name() {
-                    format!("give one of its names as {SERVER_NAME}")
-                } else {
-                    format!("connect by one of its names, have one made for {host}, or give one of its names as {SERVER_NAME}")
-                })
+            not_for(&format!(" but for {}", names.join(", "))).with_advice(if options.has_server_name() {
+                format!("give one of its names as {SERVER_NAME}")
+            } else {
+                format!(
+                    "connect by one of its names, have one made for {host}, or give one of its names as {SERVER_NAME}"
+                )
+            })
         }
         CertificateError::Expired => expired(None),
         CertificateError::ExpiredContext { time, not_after } => expired(Some(between(*not_after, *time))),

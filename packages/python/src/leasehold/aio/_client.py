@@ -89,16 +89,16 @@ def redlock(
         files = (tls_ca_file, tls_cert_file, tls_key_file)
         return open_native(
             None,
-        url_list(urls),
-        lease,
-        command_timeout,
-        connect_timeout,
-        retry_interval,
-        key_prefix,
-        files,
-        tls_server_name,
-        address_map,
-        lazy,
+            url_list(urls),
+            lease,
+            command_timeout,
+            connect_timeout,
+            retry_interval,
+            key_prefix,
+            files,
+            tls_server_name,
+            address_map,
+            lazy,
         )
 
     return Connecting(start, lazy)
