@@ -7,7 +7,7 @@ import asyncio
 import json
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -209,7 +209,7 @@ PLACES: dict[str, Callable[[Listener, Any], object]] = {
     "a server's name": lambda listen, given: connect(listen, url="rediss://127.0.0.1:1", tls_server_name=given),
     "an address map": lambda listen, given: [
         connect(listen, url="redis+cluster://127.0.0.1:1", address_map=addresses)  # type: ignore[func-returns-value]
-        for addresses in ({given: "h:1"}, {"h:1": given}, given)
+        for addresses in ({given: "h:1"} if isinstance(given, Hashable) else {}, {"h:1": given}, given)
     ],
     "name of a lock": lambda listen, given: use(listen, lock_of(given)),
     "name of a mutex": lambda listen, given: use(listen, lambda client: client.mutex(given, wait=0)),

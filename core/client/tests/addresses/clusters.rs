@@ -115,6 +115,9 @@ async fn announce_other_ports(cluster: &Cluster) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn a_slot_that_moves_is_followed_to_where_its_new_node_is_mapped() {
+    if Version::chosen() == Version::Redis62 {
+        return; // Its nodes announce other ports only from their start on.
+    }
     let cluster = Cluster::start();
     let primaries = cluster.primaries();
     let slot = cluster.slot("{moved}");
