@@ -118,7 +118,9 @@ export function clientOptions(servers: Servers, options: ConnectOptions | undefi
 }
 
 /** The function of `addressMap` as the native library calls it, if it is one. It never throws. */
-export function addressFunction(options: ConnectOptions | undefined): ((announced: string) => NativeReached) | undefined {
+export function addressFunction(
+  options: ConnectOptions | undefined,
+): ((announced: string) => NativeReached) | undefined {
   const given: unknown = object(options, 'the options', 'connect')?.addressMap;
   if (typeof given !== 'function') return undefined;
   return (announced) => {

@@ -16,7 +16,7 @@ class AddressesTest {
     @Test
     fun `a table says where an announced node is`() {
         works(builder().addressMap(mapOf(ANNOUNCED to HERE)))
-        val lost = assertThrows(UnavailableException::class.java) { works(builder()) }
+        val lost = assertThrows(UnavailableException::class.java) { works(builder(), SHORT) }
         assertTrue(ANNOUNCED in checkNotNull(lost.message), lost.message)
     }
 
@@ -42,7 +42,7 @@ class AddressesTest {
                 Function<String, String?> { null } to ANNOUNCED,
             )
         for ((where, cause) in attempts) {
-            val lost = assertThrows(UnavailableException::class.java) { works(builder().addressMap(where)) }
+            val lost = assertThrows(UnavailableException::class.java) { works(builder().addressMap(where), SHORT) }
             val message = checkNotNull(lost.message)
             assertTrue(cause in message, message)
             assertFalse("hunter2" in message, message)
@@ -60,12 +60,12 @@ class AddressesTest {
         }
     }
 
-    private fun builder() =
-        Leasehold.builder().url("redis+cluster://$HERE").connectTimeout(Duration.ofMillis(500))
+    private fun builder() = Leasehold.builder().url("redis+cluster://$HERE")
 
-    private fun works(builder: LeaseholdBuilder) =
-        builder.connect().use { client ->
-            val lock = client.lock("a", LockOptions.DEFAULT.withWait(Duration.ofSeconds(2)))
+    private fun works(builder: LeaseholdBuilder, wait: Duration = Duration.ofSeconds(10)) =
+        // Connecting ends before the wait does, so that its cause is known.
+        builder.connectTimeout(wait.dividedBy(2)).connect().use { client ->
+            val lock = client.lock("a", LockOptions.DEFAULT.withWait(wait))
             lock.lock()
             lock.unlock()
         }
@@ -73,6 +73,7 @@ class AddressesTest {
     private companion object {
         const val ANNOUNCED = "10.255.0.1:7000"
         const val SLOTS = 16_384
+        val SHORT: Duration = Duration.ofSeconds(4)
 
         val node =
             RedisServer(
