@@ -2,9 +2,10 @@
 //!
 //! Functions that start an operation do nothing if the handle was dropped.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use leasehold::host::{Error, ErrorKind, Kind, Level, LostReason, Op, Operation, Options, ReleaseOutcome};
+use leasehold::host::{AddressMap, Error, ErrorKind, Kind, Level, LostReason, Op, Operation, Options, ReleaseOutcome};
 
 use crate::client::Client;
 
@@ -33,10 +34,31 @@ pub struct NativeOptions {
     pub tls_cert_file: Option<String>,
     /// A file of its private key.
     pub tls_key_file: Option<String>,
+    /// What the servers' certificates are to be for.
+    pub tls_server_name: Option<String>,
+    /// Where announced addresses are reached.
+    pub address_map: Option<HashMap<String, String>>,
     /// Whether to connect at the first use; then no event says how connecting went.
     pub lazy: bool,
     /// The name of the level from which on lines for the log come.
     pub log: Option<String>,
+}
+
+/// The program's function from announced addresses to those where they are reached. It is called
+/// on threads that have nothing else to do.
+#[uniffi::export(callback_interface)]
+pub trait AddressFunction: Send + Sync {
+    /// Where it is. Never throws.
+    fn reached(&self, announced: String) -> NativeReached;
+}
+
+/// What such a function said.
+#[derive(uniffi::Record)]
+pub struct NativeReached {
+    /// `None` for "as it is announced".
+    pub address: Option<String>,
+    /// Why it said nothing.
+    pub failure: Option<String>,
 }
 
 /// An error as plain data.
@@ -79,8 +101,16 @@ pub struct NativeVocabulary {
 }
 
 /// Checks the options and starts to connect; the first event, of request 0, says how that went.
+/// `addresses` says where announced addresses are reached, in place of a table.
 #[uniffi::export]
-pub fn open(options: NativeOptions) -> NativeOpened {
+pub fn open(options: NativeOptions, addresses: Option<Box<dyn AddressFunction>>) -> NativeOpened {
+    let address_map = match addresses {
+        Some(function) => Some(AddressMap::by_fallible(move |announced| {
+            let said = function.reached(announced.to_owned());
+            said.failure.map_or(Ok(said.address), Err)
+        })),
+        None => options.address_map.map(AddressMap::from),
+    };
     let retry_interval_ms = match (options.retry_interval_min_ms, options.retry_interval_max_ms) {
         (Some(min), Some(max)) => Some((min, max)),
         _ => None,
@@ -96,6 +126,8 @@ pub fn open(options: NativeOptions) -> NativeOpened {
         tls_ca_file: options.tls_ca_file,
         tls_cert_file: options.tls_cert_file,
         tls_key_file: options.tls_key_file,
+        tls_server_name: options.tls_server_name,
+        address_map,
         lazy: options.lazy,
         log: options.log.as_deref().and_then(Level::parse),
         observers: Vec::new(),

@@ -5,11 +5,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leasehold::host::{Acquire, Completion, Error, Event, Holder, Host, Lease, Line, LostReason, Op, Pending};
+use leasehold::host::{Acquire, Completion, Error, Event, Holder, Host, Lease, Line, LostReason, Op, Options, Pending};
 use napi::bindgen_prelude::{ClassInstance, Either, Env, Float64ArraySlice, Function, JavaScriptClassExt};
 use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi_derive::napi;
 
+use crate::addresses::{self, NativeReached};
 use crate::failure::{NativeFailure, NativeHolder, milliseconds};
 use crate::observation::NativeObservation;
 use crate::options::ClientOptions;
@@ -38,12 +39,14 @@ pub struct NativeClient {
 /// Starts to connect. The answer comes as the row of request 0.
 ///
 /// `wake` is called on JavaScript's thread whenever there is something to drain.
-/// It does not keep the process alive.
+/// It does not keep the process alive. Nor does `addresses`, which says where an announced address
+/// is reached, in place of a table.
 #[napi(catch_unwind)]
 pub fn open<'env>(
     env: &'env Env,
     options: ClientOptions,
     wake: Function<'_, (), ()>,
+    addresses: Option<Function<'_, String, NativeReached>>,
 ) -> napi::Result<Either<ClassInstance<'env, NativeClient>, NativeFailure>> {
     let wake = wake
         .build_threadsafe_function::<()>()
@@ -54,7 +57,11 @@ pub fn open<'env>(
         // Refused only while the environment is closing, when nobody listens.
         let _ = wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
     };
-    match Host::open(options.into(), Box::new(wake)) {
+    let mut options = Options::from(options);
+    if let Some(function) = addresses {
+        options.address_map = Some(addresses::map(function)?);
+    }
+    match Host::open(options, Box::new(wake)) {
         Ok(host) => NativeClient::new(host).into_instance(env).map(Either::A),
         Err(error) => Ok(Either::B(NativeFailure::from(&error))),
     }

@@ -8,6 +8,7 @@
 #![allow(unreachable_pub, reason = "the macro exports what is `pub`")]
 #![warn(clippy::too_many_lines)]
 
+mod addresses;
 mod client;
 mod failure;
 mod observation;

@@ -1,5 +1,7 @@
 //! The options of a client, as JavaScript gives them.
 
+use std::collections::HashMap;
+
 use leasehold::host::{Level, Options};
 use napi_derive::napi;
 
@@ -17,6 +19,8 @@ pub struct ClientOptions {
     pub tls_ca_file: Option<String>,
     pub tls_cert_file: Option<String>,
     pub tls_key_file: Option<String>,
+    pub tls_server_name: Option<String>,
+    pub address_map: Option<HashMap<String, String>>,
     pub lazy: Option<bool>,
 }
 
@@ -33,6 +37,8 @@ impl From<ClientOptions> for Options {
             tls_ca_file: options.tls_ca_file,
             tls_cert_file: options.tls_cert_file,
             tls_key_file: options.tls_key_file,
+            tls_server_name: options.tls_server_name,
+            address_map: options.address_map.map(Into::into),
             lazy: options.lazy.unwrap_or(false),
             // A listener may come at any time.
             log: Some(Level::Info),

@@ -1,10 +1,11 @@
 //! The class `Client`.
 
+use std::collections::HashMap;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::host::{Acquire, Completion, Event, Host, Level, Op, Options};
+use leasehold::host::{Acquire, AddressMap, Completion, Event, Host, Level, Op, Options};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -43,7 +44,7 @@ impl Client {
     #[new]
     #[pyo3(signature = (
         *, url, primaries, lease_ms, command_timeout_ms, connect_timeout_ms, retry_interval_ms, key_prefix,
-        tls_ca_file, tls_cert_file, tls_key_file, lazy, log
+        tls_ca_file, tls_cert_file, tls_key_file, tls_server_name, address_map, address_function, lazy, log
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments, checked by the type stub")]
     fn new(
@@ -58,6 +59,9 @@ impl Client {
         tls_ca_file: Option<String>,
         tls_cert_file: Option<String>,
         tls_key_file: Option<String>,
+        tls_server_name: Option<String>,
+        address_map: Option<HashMap<String, String>>,
+        address_function: Option<Py<PyAny>>,
         lazy: bool,
         log: Option<&str>,
     ) -> PyResult<Self> {
@@ -72,6 +76,11 @@ impl Client {
             tls_ca_file,
             tls_cert_file,
             tls_key_file,
+            tls_server_name,
+            address_map: match address_function {
+                Some(function) => Some(convert::address_map(function)),
+                None => address_map.map(AddressMap::from),
+            },
             lazy,
             log: log.and_then(Level::parse),
             observers: Vec::new(),

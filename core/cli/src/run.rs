@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use leasehold::host::shown;
-use leasehold::{Builder, Client, Lease, ReleaseOutcome};
+use leasehold::{AddressMap, Builder, Client, Lease, ReleaseOutcome};
 use tokio::time::{sleep, timeout};
 
 use crate::exit::Exit;
@@ -49,6 +49,15 @@ pub(crate) struct Run {
     /// A PEM file of the private key of that certificate.
     #[arg(long, value_name = "FILE")]
     tls_key_file: Option<PathBuf>,
+    /// What the certificates of all servers are to be for, instead of the host that is connected
+    /// to: for nodes and sentinels that announce IP addresses.
+    #[arg(long, value_name = "NAME")]
+    tls_server_name: Option<String>,
+    /// Where a server is reached that a cluster's nodes or sentinels announce, if that is
+    /// elsewhere: 10.0.0.1:6379=localhost:7001, or host=host for any port. May be given
+    /// several times.
+    #[arg(long, value_name = "ANNOUNCED=REACHED")]
+    address_map: Vec<String>,
     /// How many seconds to wait for the lock; 0 tries once. Without it, as long as the server
     /// answers.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -127,6 +136,17 @@ impl Run {
         }
         if let Some(file) = &self.tls_key_file {
             builder = builder.tls_key_file(file);
+        }
+        if let Some(name) = &self.tls_server_name {
+            builder = builder.tls_server_name(name);
+        }
+        if !self.address_map.is_empty() {
+            // Without a =, one side is empty, and refused as any other that is no address.
+            let entry = |given: &String| {
+                let (from, to) = given.split_once('=').unwrap_or((given, ""));
+                (from.to_owned(), to.to_owned())
+            };
+            builder = builder.address_map(self.address_map.iter().map(entry).collect::<AddressMap>());
         }
         if let Some(lease) = self.lease {
             builder = builder.lease(lease);

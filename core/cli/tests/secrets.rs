@@ -30,6 +30,16 @@ fn in_place(place: &str, given: &str) -> String {
         "lease of a client" => run(&[&glued("--lease")]),
         "wait" => run(&[&glued("--wait")]),
         "a file of authorities" | "a URL in a file's place" => run(&[&glued("--tls-ca-file")]),
+        "a server's name" => run(&[&glued("--tls-server-name")]),
+        "an address map" => {
+            let cluster = |option: &str| {
+                said(
+                    &["run", option, "name", "--", "true"],
+                    Some("redis+cluster://127.0.0.1:1"),
+                )
+            };
+            cluster(&glued("--address-map")) + &cluster(&format!("--address-map=h:1={given}"))
+        }
         "a file of a certificate" => run(&[&glued("--tls-cert-file"), &format!("--tls-key-file={SHAPES}")]),
         "a file of a key" => run(&[&format!("--tls-cert-file={SHAPES}"), &glued("--tls-key-file")]),
         "name of a lock" => said(&["run", given, "--", "true"], Some("redis://127.0.0.1:1")),

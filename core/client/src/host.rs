@@ -40,6 +40,7 @@ pub use crate::observe::{Field, Level, Line};
 pub use crate::port::{Completion, Event, Lease, Released};
 pub use crate::process::Process;
 pub use crate::settings::Options;
+pub use crate::target::AddressMap;
 
 use self::generation::Generation;
 use crate::clock;

@@ -80,6 +80,8 @@ mod world;
 
 pub use leasehold_protocol::{Error, ErrorKind, Holder, LockState, LostReason, Operation, ReleaseOutcome};
 
+pub use target::AddressMap;
+
 #[cfg(feature = "native")]
 pub use api::{Builder, Client, Lease, Lock, ReadWriteLock, Semaphore, blocking};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use leasehold_protocol::{Error, ErrorKind, KeyPrefix, LeaseDuration, LockName, Operation, shown};
 
 use crate::observe::{Level, Observer};
-use crate::target::{Scheme, Target};
-use crate::tls::{TlsFiles, shown_path};
+use crate::target::{AddressMap, Mapping, Scheme, Target};
+use crate::tls::{TlsOptions, shown_path};
 use crate::world::World;
 
 /// What a client is configured with. `None` stands for the default.
@@ -40,6 +40,13 @@ pub struct Options {
     pub tls_cert_file: Option<String>,
     /// A PEM file of that certificate's private key, not encrypted.
     pub tls_key_file: Option<String>,
+    /// What the certificates of all servers are to be for, also as SNI, instead of the host that
+    /// is connected to: for nodes that announce IP addresses which no certificate names. A name of a host
+    /// or an IP address, without a port; with TLS only.
+    pub tls_server_name: Option<String>,
+    /// Where the servers are reached that a cluster's nodes and sentinels announce. Those of the
+    /// URL are reached as they stand there. Default: as they are announced.
+    pub address_map: Option<AddressMap>,
     /// Connect at the first use, not before: see [`Host::open`](crate::host::Host::open).
     pub lazy: bool,
     /// Lines of this level and above come as [`Event::Observed`](crate::host::Event::Observed), for
@@ -63,6 +70,9 @@ impl std::fmt::Debug for Options {
             .field("tls_ca_file", &self.tls_ca_file.as_deref().map(shown_path))
             .field("tls_cert_file", &self.tls_cert_file.as_deref().map(shown_path))
             .field("tls_key_file", &self.tls_key_file.as_deref().map(shown_path))
+            // It may be anything, also a URL.
+            .field("tls_server_name", &self.tls_server_name.as_ref().map(|_| ".."))
+            .field("address_map", &self.address_map)
             .field("lazy", &self.lazy)
             .field("log", &self.log)
             .field("observers", &self.observers.len())
@@ -78,6 +88,11 @@ pub(crate) struct Settings {
     pub(crate) command_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) retry_interval: (Duration, Duration),
+    #[cfg_attr(
+        not(feature = "native"),
+        expect(dead_code, reason = "nobody announces anything there")
+    )]
+    pub(crate) address_map: Mapping,
     pub(crate) lazy: bool,
     /// What is around the client.
     pub(crate) world: World,
@@ -94,8 +109,19 @@ const DAY_MS: f64 = 86_400_000.0;
 
 impl Settings {
     pub(crate) fn check(options: Options) -> Result<Self, Error> {
-        let files = TlsFiles::new(options.tls_ca_file, options.tls_cert_file, options.tls_key_file)?;
-        let targets = targets(options.url, options.primaries.as_deref(), &files)?;
+        let tls = TlsOptions::new(
+            options.tls_ca_file,
+            options.tls_cert_file,
+            options.tls_key_file,
+            options.tls_server_name,
+        )?;
+        let targets = targets(options.url, options.primaries.as_deref(), &tls)?;
+        let address_map = Mapping::check(options.address_map)?;
+        if address_map.is_given() && !targets.iter().any(Target::has_announcements) {
+            return Err(invalid(
+                "address_map is given but the URL is neither redis+cluster:// nor redis+sentinel://; only what servers announce is mapped",
+            ));
+        }
         let retry_interval = match options.retry_interval_ms {
             None => RETRY_INTERVAL,
             Some((low, high)) => {
@@ -127,6 +153,7 @@ impl Settings {
                 Some(ms) => timeout("the connect timeout", ms)?,
             },
             retry_interval,
+            address_map,
             lazy: options.lazy,
             world: World::default(),
             log: options.log,
@@ -167,14 +194,14 @@ impl Settings {
 }
 
 /// The server that a URL names, or the primaries that several do.
-fn targets(url: Option<String>, primaries: Option<&[String]>, files: &TlsFiles) -> Result<Vec<Target>, Error> {
+fn targets(url: Option<String>, primaries: Option<&[String]>, tls: &TlsOptions) -> Result<Vec<Target>, Error> {
     let Some(primaries) = primaries else {
         let url = match url {
             Some(url) => url,
             None => std::env::var(URL_VARIABLE)
                 .map_err(|_| misconfigured(format!("no URL was given; pass one, or set {URL_VARIABLE}")))?,
         };
-        return Ok(vec![Target::parse(&url, files)?]);
+        return Ok(vec![Target::parse(&url, tls)?]);
     };
     if url.is_some() {
         return Err(invalid(
@@ -189,7 +216,7 @@ fn targets(url: Option<String>, primaries: Option<&[String]>, files: &TlsFiles) 
     }
     let mut targets: Vec<Target> = Vec::new();
     for url in primaries {
-        let target = Target::parse(url, files)?;
+        let target = Target::parse(url, tls)?;
         if matches!(target.scheme, Scheme::Memory { name: None }) {
             return Err(invalid("a private memory:// is no primary of others; give each a name"));
         }

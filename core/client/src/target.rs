@@ -3,6 +3,7 @@
 //! URLs are parsed here, strictly: a part that is not understood is refused
 //! instead of ignored, and no message repeats a part that might hold a password.
 
+mod announced;
 mod parts;
 mod sentinel;
 
@@ -11,11 +12,17 @@ use std::path::PathBuf;
 
 use leasehold_protocol::Error;
 
+pub use self::announced::AddressMap;
+#[cfg(feature = "native")]
+pub(crate) use self::announced::CALLS;
+pub(crate) use self::announced::Mapping;
+#[cfg(feature = "native")]
+pub(crate) use self::parts::named_host_and_port;
 use self::parts::{
     FORMS, addresses, credentials, decode, host_and_port, invalid, pairs, parse_database, split_off, unknown_query,
 };
 use self::sentinel::Credentials;
-use crate::tls::{Tls, TlsFiles};
+use crate::tls::{Tls, TlsOptions};
 
 /// A server, and how to get in.
 #[derive(Clone)]
@@ -54,7 +61,7 @@ const DEFAULT_PORT: u16 = 6379;
 
 impl Target {
     /// Reads a URL.
-    pub(crate) fn parse(url: &str, files: &TlsFiles) -> Result<Self, Error> {
+    pub(crate) fn parse(url: &str, options: &TlsOptions) -> Result<Self, Error> {
         let Some((scheme, rest)) = url.split_once("://") else {
             return Err(invalid(&format!("the URL has no scheme; {FORMS}")));
         };
@@ -64,7 +71,7 @@ impl Target {
             ));
         }
         let scheme = scheme.to_ascii_lowercase();
-        if let Some(option) = files.first()
+        if let Some(option) = options.first()
             && !matches!(scheme.as_str(), "rediss" | "rediss+cluster" | "rediss+sentinel")
         {
             return Err(invalid(&format!(
@@ -73,13 +80,13 @@ impl Target {
         }
         match scheme.as_str() {
             "redis" => Self::tcp(rest, None),
-            "rediss" => Self::tcp(rest, Some(Tls::load(files)?)),
+            "rediss" => Self::tcp(rest, Some(Tls::load(options)?)),
             "redis+unix" | "unix" => Self::unix(rest),
             "memory" => Self::memory(rest),
             "redis+cluster" => Self::cluster(rest, None),
-            "rediss+cluster" => Self::cluster(rest, Some(Tls::load(files)?)),
+            "rediss+cluster" => Self::cluster(rest, Some(Tls::load(options)?)),
             "redis+sentinel" => Self::sentinel(rest, None),
-            "rediss+sentinel" => Self::sentinel(rest, Some(Tls::load(files)?)),
+            "rediss+sentinel" => Self::sentinel(rest, Some(Tls::load(options)?)),
             // It may be anything, also a password that was pasted in the wrong place.
             _ => Err(invalid(&format!("the URL's scheme is not known; {FORMS}"))),
         }
@@ -137,6 +144,22 @@ impl Target {
             password: read.password,
             database: read.database,
         })
+    }
+
+    /// Whether its servers say where others are.
+    pub(crate) const fn has_announcements(&self) -> bool {
+        matches!(self.scheme, Scheme::Cluster { .. } | Scheme::Sentinel { .. })
+    }
+
+    /// Whether the URL names this node or sentinel.
+    #[cfg(feature = "native")]
+    pub(crate) fn lists(&self, host: &str, port: u16) -> bool {
+        match &self.scheme {
+            Scheme::Cluster { nodes: listed, .. } | Scheme::Sentinel { sentinels: listed, .. } => {
+                listed.iter().any(|(name, at)| name == host && *at == port)
+            }
+            Scheme::Tcp { .. } | Scheme::Unix { .. } | Scheme::Memory { .. } => false,
+        }
     }
 
     /// One of the sentinels, to be got into by their own credentials.
@@ -265,11 +288,11 @@ mod tests {
     use super::*;
 
     fn parse(url: &str) -> Target {
-        Target::parse(url, &TlsFiles::default()).unwrap()
+        Target::parse(url, &TlsOptions::default()).unwrap()
     }
 
     fn refuse(url: &str) -> Error {
-        Target::parse(url, &TlsFiles::default()).unwrap_err()
+        Target::parse(url, &TlsOptions::default()).unwrap_err()
     }
 
     #[test]
@@ -374,8 +397,9 @@ mod tests {
     #[test]
     fn tls_options_need_rediss() {
         for files in [
-            TlsFiles::new(Some("/ca.pem".into()), None, None),
-            TlsFiles::new(None, Some("/cert.pem".into()), Some("/key.pem".into())),
+            TlsOptions::new(Some("/ca.pem".into()), None, None, None),
+            TlsOptions::new(None, Some("/cert.pem".into()), Some("/key.pem".into()), None),
+            TlsOptions::new(None, None, None, Some("cache.example".into())),
         ] {
             for url in ["redis://h", "redis+unix:///h", "memory://"] {
                 let error = Target::parse(url, files.as_ref().unwrap()).unwrap_err();

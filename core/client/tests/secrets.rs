@@ -97,6 +97,11 @@ fn in_place(place: &str, given: &str) -> Said {
         "a file of a certificate" => connect(tls().tls_cert_file(given).tls_key_file(SHAPES)),
         "a file of a key" => connect(tls().tls_cert_file(SHAPES).tls_key_file(given)),
         "a URL in a file's place" => connect(tls().tls_ca_file(given)),
+        "a server's name" => connect(tls().tls_server_name(given)),
+        "an address map" => {
+            let cluster = |map| connect(Client::builder().url("redis+cluster://127.0.0.1:1").address_map(map));
+            cluster([(given, "h:1")]).and(&cluster([("h:1", given)]))
+        }
         "name of a lock" => use_lock(&client, client.lock(given)),
         "name of a mutex" => use_lock(&client, client.mutex(given)),
         "name of a fair lock" => use_lock(&client, client.fair_lock(given)),

@@ -63,6 +63,8 @@ export interface ClientOptions {
   tlsCaFile?: string;
   tlsCertFile?: string;
   tlsKeyFile?: string;
+  tlsServerName?: string;
+  addressMap?: Record<string, string>;
   lazy?: boolean;
 }
 
@@ -110,13 +112,26 @@ export interface NativeObservation {
   fields: Record<string, string | number>;
 }
 
+/** What the function said. */
+export interface NativeReached {
+  /** Left out for "as it is announced". */
+  address?: string;
+  /** Why it said nothing. */
+  failure?: string;
+}
+
 /**
  * Starts to connect. The answer comes as the row of request 0.
  *
  * `wake` is called on JavaScript's thread whenever there is something to drain.
- * It does not keep the process alive.
+ * It does not keep the process alive. Nor does `addresses`, which says where an announced address
+ * is reached, in place of a table.
  */
-export declare function open(options: ClientOptions, wake: () => void): NativeClient | NativeFailure;
+export declare function open(
+  options: ClientOptions,
+  wake: () => void,
+  addresses?: ((announced: string) => NativeReached) | undefined | null,
+): NativeClient | NativeFailure;
 
 /** A lock's name as messages show it. */
 export declare function shown(name: string): string;

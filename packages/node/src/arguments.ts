@@ -2,7 +2,8 @@
 // type. Ranges are the core's business.
 
 import { InvalidArgumentError, type Operation } from './errors.js';
-import type { AcquireOptions, ConnectOptions } from './options.js';
+import type { NativeReached } from './native.js';
+import type { AcquireOptions, AddressFunction, ConnectOptions } from './options.js';
 
 /** Where a client's locks are: on one server, or on several primaries. */
 export type Servers = { readonly url: string | undefined } | { readonly primaries: readonly string[] };
@@ -109,9 +110,42 @@ export function clientOptions(servers: Servers, options: ConnectOptions | undefi
     tlsCaFile: string(given.tlsCaFile, 'tlsCaFile', 'connect'),
     tlsCertFile: string(given.tlsCertFile, 'tlsCertFile', 'connect'),
     tlsKeyFile: string(given.tlsKeyFile, 'tlsKeyFile', 'connect'),
+    tlsServerName: string(given.tlsServerName, 'tlsServerName', 'connect'),
+    addressMap: addressTable(given.addressMap),
     lazy: boolean(given.lazy, 'lazy', 'connect'),
   };
   return Object.fromEntries(Object.entries(checked).filter(([, value]) => value !== undefined));
+}
+
+/** The function of `addressMap` as the native library calls it, if it is one. It never throws. */
+export function addressFunction(
+  options: ConnectOptions | undefined,
+): ((announced: string) => NativeReached) | undefined {
+  const given: unknown = object(options, 'the options', 'connect')?.addressMap;
+  if (typeof given !== 'function') return undefined;
+  return (announced) => {
+    try {
+      const address: unknown = (given as AddressFunction)(announced);
+      if (address === undefined || address === null) return {};
+      return typeof address === 'string' ? { address } : { failure: 'it gave neither a string nor null' };
+    } catch (thrown) {
+      // Its text is the program's own, and may hold anything.
+      return { failure: `it threw ${thrown instanceof Error ? thrown.name : typeof thrown}` };
+    }
+  };
+}
+
+/** The table of `addressMap`, unless it is a function. */
+function addressTable(given: unknown): Record<string, string> | undefined {
+  if (given === undefined || typeof given === 'function') return undefined;
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+    throw wrong('addressMap', 'an object of strings, a Map or a function', given, 'connect');
+  }
+  const entries: [unknown, unknown][] = given instanceof Map ? [...given] : Object.entries(given);
+  for (const side of entries.flat()) {
+    if (typeof side !== 'string') throw wrong('each address of addressMap', 'a string', side, 'connect');
+  }
+  return Object.fromEntries(entries as [string, string][]);
 }
 
 function retryIntervalMs(value: unknown): [number | undefined, number | undefined] {

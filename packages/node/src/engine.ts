@@ -3,7 +3,7 @@
 // Requests go in one by one and at once. Their answers come in batches, by the
 // inbox.
 
-import { clientOptions, type Servers } from './arguments.js';
+import { addressFunction, clientOptions, type Servers } from './arguments.js';
 import type { Holder, LostReason } from './errors.js';
 import type { Hold } from './hold.js';
 import { Failure, Inbox, REASONS, type Settle } from './inbox.js';
@@ -36,7 +36,7 @@ export class Engine {
 
   /** Connects, unless that is for the first use. Rejects with the error of connecting. */
   static async open(servers: Servers, options: ConnectOptions | undefined): Promise<Engine> {
-    const inbox = Inbox.open(clientOptions(servers, options));
+    const inbox = Inbox.open(clientOptions(servers, options), addressFunction(options));
     if (inbox instanceof Failure) throw inbox.error();
     const engine = new Engine(inbox);
     const failure = options?.lazy ? undefined : await engine.#answer(CONNECT, (_a, _b, failure) => failure);

@@ -13,7 +13,14 @@ import { reasonOf } from './arguments.js';
 import { errorOf, type Holder, holderOf, type LostReason } from './errors.js';
 import { closeAtExit, forgetAtExit } from './exit.js';
 import type { Hold } from './hold.js';
-import { type ClientOptions, type NativeClient, type NativeFailure, type NativeHolder, native } from './native.js';
+import {
+  type ClientOptions,
+  type NativeClient,
+  type NativeFailure,
+  type NativeHolder,
+  type NativeReached,
+  native,
+} from './native.js';
 import { NumberTable } from './number-table.js';
 import type { Observations } from './observations.js';
 
@@ -75,9 +82,9 @@ export class Inbox {
   }
 
   /** Starts to connect. The answer comes as that of request 0. */
-  static open(options: ClientOptions): Inbox | Failure {
+  static open(options: ClientOptions, addresses?: (announced: string) => NativeReached): Inbox | Failure {
     const listener = new Listener();
-    const client = native.open(options, () => listener.inbox?.drain());
+    const client = native.open(options, () => listener.inbox?.drain(), addresses);
     return 'drain' in client ? new Inbox(client, listener) : new Failure(client, false);
   }
 

@@ -26,6 +26,7 @@ export type { Lock } from './lock.js';
 export type { ClientEvents, Observation } from './observations.js';
 export type {
   AcquireOptions,
+  AddressFunction,
   ConnectOptions,
   LockOptions,
   PermitOptions,

@@ -6,7 +6,14 @@ import { join } from 'node:path';
 
 type Binding = typeof import('../native/binding');
 
-export type { ClientOptions, NativeClient, NativeFailure, NativeHolder, NativeObservation } from '../native/binding';
+export type {
+  ClientOptions,
+  NativeClient,
+  NativeFailure,
+  NativeHolder,
+  NativeObservation,
+  NativeReached,
+} from '../native/binding';
 
 /** `linux-x64-gnu` and the like, as the build names its file. */
 function target(): string {

@@ -1,3 +1,10 @@
+/**
+ * Where an announced `host:port` is reached, also as `host:port`; `null` or `undefined` for "as it is announced". Called
+ * before each connection, like any callback: it should not take long, as connecting waits for it. If it throws or gives
+ * no address, that try to connect fails.
+ */
+export type AddressFunction = (announced: string) => string | null | undefined;
+
 /** How a client works. What is left out has the default. */
 export interface ConnectOptions {
   /**
@@ -22,6 +29,19 @@ export interface ConnectOptions {
   readonly tlsCertFile?: string | undefined;
   /** A PEM file of the private key of that certificate, not encrypted. Default none. */
   readonly tlsKeyFile?: string | undefined;
+  /**
+   * What the certificates of all servers are to be for, those of the URL too, instead of the host that is connected
+   * to: for nodes and sentinels that announce IP addresses which no certificate names. A host's name or an IP address,
+   * without a port; with `rediss://`. Default each server's own host.
+   */
+  readonly tlsServerName?: string | undefined;
+  /**
+   * Where the servers are reached that a cluster's nodes and sentinels announce, as behind NAT or out of a Kubernetes
+   * cluster: `{ '10.0.0.1:6379': 'localhost:7001' }`, with a port on both sides or on neither, and an IPv6 address in
+   * brackets; or a function, see `AddressFunction`. The addresses of the URL are reached as they stand there. Default
+   * as they are announced.
+   */
+  readonly addressMap?: Readonly<Record<string, string>> | ReadonlyMap<string, string> | AddressFunction | undefined;
   /**
    * Connects at the first use, for a client that is made before its server is up. A use then waits for the connection
    * as it does in an outage, within its own wait; what connecting can never succeed with (`MisconfiguredError`) comes

@@ -112,6 +112,12 @@ const places: Record<string, Place> = {
     open(listen, 'rediss://127.0.0.1:1', { tlsCertFile: given, tlsKeyFile: file }),
   'a file of a key': (listen, given) => open(listen, 'rediss://127.0.0.1:1', { tlsCertFile: file, tlsKeyFile: given }),
   "a URL in a file's place": (listen, given) => open(listen, 'rediss://127.0.0.1:1', { tlsCaFile: given }),
+  "a server's name": (listen, given) => open(listen, 'rediss://127.0.0.1:1', { tlsServerName: given }),
+  'an address map': async (listen, given) => {
+    for (const addressMap of [{ [given as string]: 'h:1' }, { 'h:1': given }, given]) {
+      await open(listen, 'redis+cluster://127.0.0.1:1', { addressMap });
+    }
+  },
   'name of a lock': (listen, given) => use(listen, (client) => client.lock(given as string)),
   'name of a mutex': (listen, given) => use(listen, (client) => client.mutex(given as string, { waitMs: 0 })),
   'name of a fair lock': (listen, given) => use(listen, (client) => client.fairLock(given as string)),

@@ -49,4 +49,14 @@ describe('a server that demands client certificates', () => {
     await assert.rejects(connect(url, { tlsCaFile: file('other.pem') }), MisconfiguredError);
     await assert.rejects(connect(url, { tlsCertFile: file('client.pem') }), InvalidArgumentError);
   });
+
+  it('is verified by the name that is given', async () => {
+    const options = { tlsCaFile: file('ca.pem'), tlsServerName: 'cache.example' };
+    await assert.rejects(connect(url, options), (error: Error) => {
+      assert.ok(error instanceof MisconfiguredError);
+      assert.match(error.message, /not for cache\.example but for localhost/);
+      return true;
+    });
+    await assert.rejects(connect('redis://127.0.0.1:1', { tlsServerName: 'cache.example' }), InvalidArgumentError);
+  });
 });

@@ -37,8 +37,8 @@ def free_port() -> int:
 class RedisServer:
     """Runs from `with` to its end, and may be paused, killed and started again meanwhile."""
 
-    def __init__(self, *options: str) -> None:
-        self.port = free_port()
+    def __init__(self, *options: str, port: int | None = None) -> None:
+        self.port = port or free_port()
         self.url = f"redis://127.0.0.1:{self.port}"
         self._options = options
         self._folder = tempfile.TemporaryDirectory()

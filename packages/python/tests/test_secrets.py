@@ -7,7 +7,7 @@ import asyncio
 import json
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -206,6 +206,11 @@ PLACES: dict[str, Callable[[Listener, Any], object]] = {
         listen, url="rediss://127.0.0.1:1", tls_cert_file=FILE, tls_key_file=given
     ),
     "a URL in a file's place": lambda listen, given: connect(listen, url="rediss://127.0.0.1:1", tls_ca_file=given),
+    "a server's name": lambda listen, given: connect(listen, url="rediss://127.0.0.1:1", tls_server_name=given),
+    "an address map": lambda listen, given: [
+        connect(listen, url="redis+cluster://127.0.0.1:1", address_map=addresses)  # type: ignore[func-returns-value]
+        for addresses in ({given: "h:1"} if isinstance(given, Hashable) else {}, {"h:1": given}, given)
+    ],
     "name of a lock": lambda listen, given: use(listen, lock_of(given)),
     "name of a mutex": lambda listen, given: use(listen, lambda client: client.mutex(given, wait=0)),
     "name of a fair lock": lambda listen, given: use(listen, lambda client: client.fair_lock(given)),

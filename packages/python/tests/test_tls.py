@@ -74,3 +74,10 @@ async def test_a_client_without_a_certificate_is_misconfigured(secure: Secure) -
         leasehold.connect(secure.url, tls_ca_file=secure.file("other.pem"))
     with pytest.raises(leasehold.InvalidArgumentError, match="tls_key_file"):
         leasehold.connect(secure.url, tls_ca_file=ca, tls_cert_file=secure.file("client.pem"))
+
+
+def test_a_server_is_verified_by_the_name_that_is_given(secure: Secure) -> None:
+    with pytest.raises(leasehold.MisconfiguredError, match=r"not for cache\.example but for localhost"):
+        leasehold.connect(secure.url, tls_ca_file=secure.file("ca.pem"), tls_server_name="cache.example")
+    with pytest.raises(leasehold.InvalidArgumentError, match="tls_server_name"):
+        leasehold.connect("redis://127.0.0.1:1", tls_server_name="cache.example")

@@ -9,7 +9,7 @@ use leasehold_protocol::Error;
 use super::convert::millis;
 use super::kinds::{self, ReadWriteLock, Semaphore};
 use super::lock::{self, Lock};
-use crate::host::{Host, Kind, Op, Options};
+use crate::host::{AddressMap, Host, Kind, Op, Options};
 use crate::observe::Observer;
 #[cfg(feature = "simulation")]
 use crate::world::{Simulated, World};
@@ -234,6 +234,24 @@ impl Builder {
     /// A PEM file of the private key of that certificate, not encrypted.
     pub fn tls_key_file(mut self, path: impl AsRef<Path>) -> Self {
         self.options.tls_key_file = Some(path.as_ref().to_string_lossy().into_owned());
+        self
+    }
+
+    /// What the certificates of all servers are to be for, those of the URL too, instead of the
+    /// host that is connected to: for nodes and sentinels that announce IP addresses which no
+    /// certificate names. A host's name, which is also sent as SNI, or an IP address, without a
+    /// port; with `rediss://`. Default: each server's own host.
+    pub fn tls_server_name(mut self, name: impl Into<String>) -> Self {
+        self.options.tls_server_name = Some(name.into());
+        self
+    }
+
+    /// Where the servers are reached that a cluster's nodes and sentinels announce, if that is
+    /// elsewhere, as behind NAT or out of a Kubernetes cluster: a table such as
+    /// `[("10.0.0.1:6379", "localhost:7001")]`, or a function, [`AddressMap::by`]. The
+    /// addresses of the URL are reached as they stand there. Default: as they are announced.
+    pub fn address_map(mut self, map: impl Into<AddressMap>) -> Self {
+        self.options.address_map = Some(map.into());
         self
     }
 

@@ -40,6 +40,18 @@ pub(super) fn addresses(listed: &str, default_port: u16) -> Result<Vec<(String, 
 }
 
 pub(super) fn host_and_port(address: &str, default_port: u16) -> Result<(String, u16), Error> {
+    let (host, port) = host_and_optional_port(address)?;
+    Ok((host, port.unwrap_or(default_port)))
+}
+
+/// As `host_and_port`, of an address that has both.
+#[cfg(feature = "native")]
+pub(crate) fn named_host_and_port(address: &str) -> Option<(String, u16)> {
+    let (host, port) = host_and_optional_port(address).ok()?;
+    Some((host, port?))
+}
+
+pub(super) fn host_and_optional_port(address: &str) -> Result<(String, Option<u16>), Error> {
     let (host, port) = match address.strip_prefix('[') {
         Some(rest) => {
             let Some((host, after)) = rest.split_once(']') else {
@@ -71,10 +83,10 @@ pub(super) fn host_and_port(address: &str, default_port: u16) -> Result<(String,
         ));
     }
     let port = match port {
-        None => default_port,
+        None => None,
         Some(port) => match port.parse::<u16>() {
             // `parse` would take a sign.
-            Ok(number) if number > 0 && port.bytes().all(|byte| byte.is_ascii_digit()) => number,
+            Ok(number) if number > 0 && port.bytes().all(|byte| byte.is_ascii_digit()) => Some(number),
             // It may be a piece of a password with a slash in it.
             _ => {
                 return Err(invalid(

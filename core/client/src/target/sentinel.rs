@@ -99,14 +99,14 @@ mod tests {
 
     use super::*;
     use crate::target::{Scheme, Target};
-    use crate::tls::TlsFiles;
+    use crate::tls::TlsOptions;
 
     fn parse(url: &str) -> Target {
-        Target::parse(url, &TlsFiles::default()).unwrap()
+        Target::parse(url, &TlsOptions::default()).unwrap()
     }
 
     fn refuse(url: &str) -> Error {
-        Target::parse(url, &TlsFiles::default()).unwrap_err()
+        Target::parse(url, &TlsOptions::default()).unwrap_err()
     }
 
     fn credentials_of(target: &Target) -> (Option<&str>, Option<&str>) {

@@ -9,19 +9,21 @@ use leasehold_protocol::{Error, ErrorKind, Operation, shown};
 use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, InconsistentKeys, RootCertStore};
 
-use super::files::{CA, CERT, KEY, TlsFiles, invalid, is_key_text, is_pem_text};
+use super::options::{CA, CERT, KEY, SERVER_NAME, TlsOptions, invalid, is_key_text, is_pem_text};
 
 /// The files, read.
 #[derive(Clone)]
 pub(crate) struct Tls {
-    pub(crate) files: TlsFiles,
+    pub(crate) options: TlsOptions,
     /// Everything but the client's certificate.
     pub(crate) config: Arc<ClientConfig>,
     pub(crate) client: Option<Arc<CertifiedKey>>,
+    /// What the servers' certificates are to be for, instead of the host that is connected to.
+    pub(crate) server_name: Option<ServerName<'static>>,
     pub(crate) read_at: Instant,
 }
 
@@ -29,15 +31,16 @@ impl Tls {
     /// Reads the files.
     ///
     /// # Errors
-    /// `InvalidArgument` for text in a path's place; `Misconfigured` for a file that
-    /// cannot be read or is not what it should be.
-    pub(crate) fn load(files: &TlsFiles) -> Result<Self, Error> {
+    /// `InvalidArgument` for text in a path's place, and for a server's name that is none;
+    /// `Misconfigured` for a file that cannot be read or is not what it should be.
+    pub(crate) fn load(options: &TlsOptions) -> Result<Self, Error> {
         let provider = Arc::new(ring::default_provider());
-        let roots = match &files.ca {
+        let server_name = options.server_name.as_deref().map(server_name).transpose()?;
+        let roots = match &options.ca {
             Some(path) => authorities(path)?,
             None => authorities_of_the_system()?,
         };
-        let client = match &files.client {
+        let client = match &options.client {
             Some((cert, key)) => Some(Arc::new(certified_key(cert, key, &provider)?)),
             None => None,
         };
@@ -49,9 +52,10 @@ impl Tls {
         // A resumed session is not checked anew: its certificate may have ended since.
         config.resumption = Resumption::disabled();
         Ok(Self {
-            files: files.clone(),
+            options: options.clone(),
             config: Arc::new(config),
             client,
+            server_name,
             read_at: Instant::now(),
         })
     }
@@ -67,7 +71,7 @@ impl Tls {
 /// Two servers are told apart by their addresses.
 impl PartialEq for Tls {
     fn eq(&self, other: &Self) -> bool {
-        self.files == other.files
+        self.options == other.options
     }
 }
 
@@ -77,6 +81,15 @@ impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Tls")
     }
+}
+
+/// A message does not repeat it: it may be anything, also a URL.
+fn server_name(name: &str) -> Result<ServerName<'static>, Error> {
+    ServerName::try_from(name.to_owned()).map_err(|_| {
+        invalid(format!(
+            "{SERVER_NAME} is no name of a host, nor an IP address; give it alone, without a port"
+        ))
+    })
 }
 
 fn authorities(path: &str) -> Result<RootCertStore, Error> {
@@ -170,6 +183,25 @@ fn misconfigured(message: String) -> Error {
 mod tests {
     use super::*;
     use crate::tls::shown_path;
+
+    #[test]
+    fn a_servers_name_is_a_host_or_an_ip_address() {
+        for name in ["cache.example", "10.0.0.1", "::1", "localhost"] {
+            assert!(server_name(name).is_ok(), "{name}");
+        }
+        for name in [
+            "",
+            "sesame.example:6379",
+            "rediss://:sesame@h",
+            "[::1]",
+            "*.sesame",
+            "a sesame",
+        ] {
+            let error = server_name(name).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name}");
+            assert!(!error.message().contains("sesame"), "{error}");
+        }
+    }
 
     #[test]
     fn what_looks_like_a_key_is_no_path() {

@@ -2,7 +2,7 @@
 
 use leasehold_protocol::{Error, ErrorKind, Operation};
 
-use super::files::TlsFiles;
+use super::options::TlsOptions;
 
 /// That there is to be TLS.
 #[derive(Clone, PartialEq, Eq)]
@@ -11,9 +11,9 @@ pub(crate) struct Tls(());
 
 impl Tls {
     /// # Errors
-    /// `Misconfigured` if there are files to read.
-    pub(crate) fn load(files: &TlsFiles) -> Result<Self, Error> {
-        match files.first() {
+    /// `Misconfigured` if there are any.
+    pub(crate) fn load(options: &TlsOptions) -> Result<Self, Error> {
+        match options.first() {
             None => Ok(Self(())),
             Some(option) => Err(Error::new(
                 ErrorKind::Misconfigured,

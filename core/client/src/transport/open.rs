@@ -8,7 +8,7 @@ use super::fleet::Fleet;
 use super::interface::{First, Transport};
 use super::memory::Memory;
 use super::redis::cluster::Cluster;
-use super::redis::connect::Peers;
+use super::redis::peers::Peers;
 use super::redis::sentinel::Sentinel;
 use super::redis::{Failing, Redis};
 use crate::settings::Settings;

@@ -17,13 +17,15 @@
 
 mod address;
 pub(super) mod cluster;
-pub(super) mod connect;
+mod connect;
 mod dial;
 mod failure;
 mod in_flight;
 mod lane;
 mod outage;
+pub(super) mod peers;
 mod permission;
+mod place;
 mod primary;
 mod resp;
 mod role;
@@ -43,9 +45,10 @@ use crate::settings::Settings;
 use crate::target::Target;
 use crate::world::Defect;
 
-use self::connect::{Connector, Membership, Peers};
+use self::connect::{Connector, Membership};
 use self::failure::Failure;
 use self::lane::LaneLink;
+use self::peers::Peers;
 use self::subscriptions::SubscriptionLink;
 
 /// One server and its connections.

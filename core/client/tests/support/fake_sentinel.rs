@@ -13,21 +13,34 @@ pub struct FakeSentinel {
 }
 
 struct Shared {
+    /// The host that it says all servers have.
+    host: String,
     /// The port of the primary that it names, and the number of the failover.
     named: Mutex<(u16, u64)>,
+    /// The port of another sentinel that it knows.
+    other: Option<u16>,
     listeners: Mutex<Vec<TcpStream>>,
     asked: AtomicU64,
+    connections: AtomicU64,
     is_over: AtomicBool,
 }
 
 impl FakeSentinel {
     pub fn naming(primary: u16, epoch: u64) -> Self {
+        Self::naming_at("127.0.0.1", primary, epoch, None)
+    }
+
+    /// One that says of all servers, and of the sentinel `other`, that they are at this host.
+    pub fn naming_at(host: &str, primary: u16, epoch: u64, other: Option<u16>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let shared = Arc::new(Shared {
+            host: host.to_owned(),
+            other,
             named: Mutex::new((primary, epoch)),
             listeners: Mutex::default(),
             asked: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
         });
         let at_work = Arc::clone(&shared);
@@ -36,6 +49,7 @@ impl FakeSentinel {
                 if at_work.is_over.load(Ordering::Relaxed) {
                     return;
                 }
+                at_work.connections.fetch_add(1, Ordering::Relaxed);
                 let at_work = Arc::clone(&at_work);
                 thread::spawn(move || at_work.serve(stream));
             }
@@ -46,7 +60,8 @@ impl FakeSentinel {
     /// Names another primary from now on, and says so to those who listen.
     pub fn switch(&self, primary: u16, epoch: u64) {
         self.name(primary, epoch);
-        let event = format!("mymaster 127.0.0.1 1 127.0.0.1 {primary}");
+        let host = &self.shared.host;
+        let event = format!("mymaster {host} 1 {host} {primary}");
         let push = format!(">3\r\n{}", bulks(&["message", "+switch-master", &event]));
         for listener in self.shared.listeners().iter_mut() {
             let _ = listener.write_all(push.as_bytes());
@@ -56,6 +71,11 @@ impl FakeSentinel {
     /// Names another primary to those who ask.
     pub fn name(&self, primary: u16, epoch: u64) {
         *self.shared.named.lock().unwrap_or_else(PoisonError::into_inner) = (primary, epoch);
+    }
+
+    /// How many connections it has had.
+    pub fn connections(&self) -> u64 {
+        self.shared.connections.load(Ordering::Relaxed)
     }
 
     /// How often it was asked for the primary.
@@ -88,9 +108,12 @@ impl Shared {
                 ["SENTINEL", "MASTER", _] => format!("%1\r\n{}", bulks(&["config-epoch", &epoch.to_string()])),
                 ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"] => {
                     self.asked.fetch_add(1, Ordering::Relaxed);
-                    format!("*2\r\n{}", bulks(&["127.0.0.1", &primary.to_string()]))
+                    format!("*2\r\n{}", bulks(&[&self.host, &primary.to_string()]))
                 }
-                ["SENTINEL", "SENTINELS", _] => "*0\r\n".into(),
+                ["SENTINEL", "SENTINELS", _] => match self.other {
+                    None => "*0\r\n".into(),
+                    Some(port) => format!("*1\r\n*4\r\n{}", bulks(&["ip", &self.host, "port", &port.to_string()])),
+                },
                 _ => "-ERR unknown command\r\n".into(),
             };
             if out.write_all(answer.as_bytes()).is_err() {

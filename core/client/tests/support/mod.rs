@@ -80,7 +80,43 @@ impl Redis {
     }
 
     pub fn start_version(version: Version, args: &[&str], password: Option<&str>) -> Self {
-        let port = free_port();
+        Self::start_at(free_port(), version, args, password)
+    }
+
+    /// A node that has all slots of a cluster of its own.
+    pub fn start_cluster(version: Version, args: &[&str]) -> Self {
+        let node = Self::start_node(version, args);
+        node.own_slots(0..16_384);
+        node.wait_until_served();
+        node
+    }
+
+    /// A node of a cluster that has no slots yet. `CLUSTER MEET` leads it to others.
+    pub fn start_node(version: Version, args: &[&str]) -> Self {
+        let cluster = ["--cluster-enabled", "yes", "--cluster-node-timeout", "15000"];
+        Self::start_at(free_node_port(), version, &[&cluster, args].concat(), None)
+    }
+
+    /// Gives these slots of a cluster to this node.
+    pub fn own_slots(&self, slots: std::ops::Range<u16>) {
+        let slots: Vec<String> = slots.map(|slot| slot.to_string()).collect();
+        let mut add = vec!["CLUSTER", "ADDSLOTS"];
+        add.extend(slots.iter().map(String::as_str));
+        self.run(&add);
+    }
+
+    /// Waits until the node's cluster serves all slots: a node that has just started waits for a moment.
+    pub fn wait_until_served(&self) {
+        let start = Instant::now();
+        let is_ok =
+            || matches!(self.run(&["CLUSTER", "INFO"]), Reply::Bytes(info) if info.starts_with(b"cluster_state:ok"));
+        while !is_ok() {
+            assert!(start.elapsed() < Duration::from_secs(30), "the cluster is not served");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn start_at(port: u16, version: Version, args: &[&str], password: Option<&str>) -> Self {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let directory = std::env::temp_dir().join(format!("leasehold-test-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a temporary directory");
@@ -204,6 +240,15 @@ pub fn free_port() -> u16 {
             return port;
         }
     }
+}
+
+/// One for the node of a cluster, which speaks to the others on the port that is 10,000 higher.
+fn free_node_port() -> u16 {
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let mut ports = std::iter::repeat_with(|| 10_000 + free_port() % 12_000);
+    ports
+        .find(|port| is_free(*port) && is_free(port + 10_000))
+        .expect("a port")
 }
 
 fn convert(value: redis::Value) -> Reply {

@@ -99,6 +99,9 @@ class Client:
         tls_ca_file: str | None,
         tls_cert_file: str | None,
         tls_key_file: str | None,
+        tls_server_name: str | None,
+        address_map: dict[str, str] | None,
+        address_function: Callable[[str], str | None] | None,
         lazy: bool,
         log: str | None,
     ) -> Client: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from os import PathLike, fspath
 from typing import TypeAlias
 
@@ -15,6 +15,9 @@ from leasehold.errors import InvalidArgumentError
 TlsFiles: TypeAlias = tuple[str | PathLike[str] | None, str | PathLike[str] | None, str | PathLike[str] | None]
 """The files of the authorities, of the certificate and of its key."""
 
+AddressMap: TypeAlias = Mapping[str, str] | Callable[[str], str | None]
+"""From the addresses that servers announce to those where they are reached."""
+
 
 def open_native(
     url: str | None,
@@ -25,11 +28,14 @@ def open_native(
     retry_interval: tuple[Duration, Duration] | None,
     key_prefix: str | None,
     files: TlsFiles,
+    tls_server_name: str | None,
+    address_map: AddressMap | None,
     lazy: bool,
 ) -> _native.Client:
     """Starts to connect: to one server, or to several primaries."""
     refuse_eventlet("connect")
     ca, cert, key = files
+    table, function = _addresses(address_map)
     return _native.Client(
         url=_text(url, "the URL"),
         primaries=primaries,
@@ -41,6 +47,9 @@ def open_native(
         tls_ca_file=_path(ca, "tls_ca_file"),
         tls_cert_file=_path(cert, "tls_cert_file"),
         tls_key_file=_path(key, "tls_key_file"),
+        tls_server_name=_text(tls_server_name, "tls_server_name"),
+        address_map=table,
+        address_function=function,
         lazy=flag(lazy, "lazy"),
         log=_log.wanted_level(),
     )
@@ -60,6 +69,19 @@ def _retry_bounds(interval: tuple[Duration, Duration] | None) -> tuple[float, fl
     if not isinstance(interval, tuple | list) or len(interval) != 2:
         raise TypeError(f"retry_interval is two durations, the shortest and the longest, not a {type_of(interval)}")
     return milliseconds(interval[0]), milliseconds(interval[1])
+
+
+def _addresses(given: AddressMap | None) -> tuple[dict[str, str] | None, Callable[[str], str | None] | None]:
+    """The table or the function, if there is either."""
+    if isinstance(given, Mapping):
+        return {_address(key): _address(value) for key, value in given.items()}, None
+    if given is not None and not callable(given):
+        raise TypeError(f"address_map is a dict of str or a function, not a {type_of(given)}")
+    return None, given
+
+
+def _address(value: str) -> str:
+    return _required_text(value, "an address of address_map")
 
 
 def _text(value: str | None, what: str) -> str | None:

@@ -1,26 +1,29 @@
 //! Opening a connection: address, credentials, TLS, and whether the server will do.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use leasehold_protocol::{Instant, Lane, Reply, Script};
 use tokio::sync::watch;
 
+use super::address::Address;
 use super::dial::{self, Tcp};
 use super::failure::Failure;
-use super::outage::{self, LONGEST, Limits, Outage};
+use super::outage::{self, LONGEST, Limits, Outage, Until};
+use super::peers::Peers;
+use super::place::{self, Announced};
 use super::primary::{Elected, Named};
-use super::resp::{self, ServerError, text};
+use super::resp::{self, ServerError};
 use super::role::{self, Greeting};
 use super::tls::{TlsDialer, TlsOutcome};
 use super::wire::Wire;
 use crate::settings::Settings;
-use crate::target::{Scheme, Target};
+use crate::target::{Mapping, Scheme, Target};
+use crate::tls::Tls;
 #[cfg(feature = "simulation")]
 use crate::world::Path;
 use crate::world::World;
@@ -31,6 +34,8 @@ pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// Opens connections to one server.
 pub(super) struct Connector {
     dialer: Dialer,
+    /// Where announced addresses are reached.
+    mapping: Mapping,
     /// How soon a peer is noticed that is gone without a word.
     silence: Duration,
     login: Login,
@@ -64,6 +69,8 @@ enum Dialer {
     Tcp(Tcp),
     Unix(PathBuf),
     Tls(TlsDialer),
+    /// To a server that others announce, wherever that is reached.
+    Announced(Announced),
     /// To whatever server sentinels name at that time.
     Elected(Elected),
 }
@@ -90,53 +97,6 @@ impl Purpose {
     }
 }
 
-/// What makes sure that several primaries are several servers.
-#[derive(Clone, Debug)]
-pub(in crate::transport) struct Peers {
-    /// The run id of each server, or the ids of each cluster's nodes, by its node.
-    ids: Arc<Mutex<BTreeMap<usize, BTreeSet<String>>>>,
-    node: usize,
-}
-
-impl Peers {
-    /// One for each of `count` primaries.
-    pub(in crate::transport) fn new(count: usize) -> Vec<Self> {
-        let ids = Arc::default();
-        let peer = |node| Self {
-            ids: Arc::clone(&ids),
-            node,
-        };
-        (0..count).map(peer).collect()
-    }
-
-    /// Notes who the server is, by what `INFO server` says.
-    fn check(&self, info: &Reply) -> Result<(), Failure> {
-        let run_id = text(info).and_then(|info| info.lines().find_map(|line| line.strip_prefix("run_id:")));
-        let Some(run_id) = run_id else {
-            return Err(Failure::misconfigured(
-                "the server does not say its run id, by which primaries are told apart",
-            ));
-        };
-        self.check_ids([run_id.to_owned()].into())
-    }
-
-    /// Notes by which ids the server or cluster is known.
-    pub(super) fn check_ids(&self, own: BTreeSet<String>) -> Result<(), Failure> {
-        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        if ids
-            .iter()
-            .any(|(node, known)| *node != self.node && !known.is_disjoint(&own))
-        {
-            return Err(
-                Failure::misconfigured("it is the same server as another one of the primaries")
-                    .advising("a majority needs independent ones"),
-            );
-        }
-        ids.insert(self.node, own);
-        Ok(())
-    }
-}
-
 /// Who this client is, as it says on each connection.
 struct Login {
     username: Option<String>,
@@ -152,6 +112,18 @@ const SHARDED_SINCE: (u32, u32) = (7, 0);
 impl Connector {
     pub(super) fn new(settings: &Settings, target: &Target, membership: Membership, peers: Option<Peers>) -> Self {
         Self::with(settings, target, dialer(settings, target), membership, peers)
+    }
+
+    /// To a node or a sentinel that others announce.
+    pub(super) fn announced(settings: &Settings, target: &Target, membership: Membership) -> Self {
+        let dialer = match &target.scheme {
+            Scheme::Tcp { host, port, tls } if settings.address_map.is_given() => Dialer::Announced(Announced {
+                address: Address::new(host, *port),
+                tls: tls.clone(),
+            }),
+            _ => dialer(settings, target),
+        };
+        Self::with(settings, target, dialer, membership, None)
     }
 
     /// To the primary that sentinels name.
@@ -180,6 +152,7 @@ impl Connector {
             silence: silence(settings),
             longest_pause: LONGEST,
             dialer,
+            mapping: settings.address_map.clone(),
             login: Login {
                 username: target.username.clone(),
                 password: target.password.clone(),
@@ -223,10 +196,8 @@ impl Connector {
         );
         Box::pin(async move {
             outage::wait(pause).await;
-            match tokio::time::timeout(limit, this.connect(purpose)).await {
-                Ok(result) => result.map_err(|failure| failure.without(&this.secrets)),
-                Err(_) => Err(Failure::unavailable(format!("no answer within {limit:?}"))),
-            }
+            let connected = this.connect(purpose, &Until::after(limit)).await;
+            connected.map_err(|failure| failure.without(&this.secrets))
         })
     }
 
@@ -250,30 +221,51 @@ impl Connector {
         let this = Arc::clone(self);
         let limit = self.limits.of(outage, now);
         Box::pin(async move {
+            let until = Until::after(limit);
             let asked = async {
-                let mut wire = this.connect(Purpose::Topology).await?;
+                let mut wire = this.connect(Purpose::Topology, &until).await?;
                 command(wire.out(), question);
-                Ok(wire.reply().await??)
+                until.wait(async { Ok(wire.reply().await??) }).await
             };
-            match tokio::time::timeout(limit, asked).await {
-                Ok(result) => result.map_err(|failure: Failure| failure.without(&this.secrets)),
-                Err(_) => Err(Failure::unavailable(format!("no answer within {limit:?}"))),
-            }
+            asked.await.map_err(|failure| failure.without(&this.secrets))
         })
     }
 
-    async fn connect(&self, purpose: Purpose) -> Result<Wire, Failure> {
-        let Dialer::Elected(elected) = &self.dialer else {
-            return self.connect_by(&self.dialer, &self.node, purpose).await;
-        };
-        let address = elected.address().await?;
-        let tcp = tcp(&address.host, address.port, self.silence);
-        let dialer = match elected.tls() {
+    async fn connect(&self, purpose: Purpose, until: &Until) -> Result<Wire, Failure> {
+        match &self.dialer {
+            Dialer::Elected(elected) => {
+                let address = until.wait(elected.address()).await?;
+                let connected = self.reach(&address, elected.tls(), purpose, until).await;
+                connected.map_err(|failure| failure.at(&address))
+            }
+            Dialer::Announced(Announced { address, tls }) => self.reach(address, tls.as_ref(), purpose, until).await,
+            dialer => until.wait(self.connect_by(dialer, &self.node, purpose)).await,
+        }
+    }
+
+    /// Connects to where an announced address is reached.
+    async fn reach(
+        &self,
+        announced: &Address,
+        tls: Option<&Tls>,
+        purpose: Purpose,
+        until: &Until,
+    ) -> Result<Wire, Failure> {
+        let reached = until.wait(place::reached(&self.mapping, announced)).await?;
+        let tcp = tcp(&reached.host, reached.port, self.silence);
+        let dialer = match tls {
             None => Dialer::Tcp(tcp),
             Some(tls) => Dialer::Tls(TlsDialer::new(tcp, tls)),
         };
-        let connected = self.connect_by(&dialer, &address.to_string(), purpose).await;
-        connected.map_err(|failure| failure.at(&address))
+        let node = reached.to_string();
+        let connected = until.wait(self.connect_by(&dialer, &node, purpose)).await;
+        connected.map_err(|failure| {
+            if reached == *announced {
+                failure
+            } else {
+                failure.mapped_to(&reached)
+            }
+        })
     }
 
     async fn connect_by(&self, dialer: &Dialer, node: &str, purpose: Purpose) -> Result<Wire, Failure> {
@@ -304,7 +296,7 @@ impl Connector {
                 let (stream, outcome) = dialer.connect().await?;
                 (Wire::new(stream), Some(outcome))
             }
-            Dialer::Elected(_) => unreachable!("the address is known by now"),
+            Dialer::Announced(_) | Dialer::Elected(_) => unreachable!("the address is known by now"),
         })
     }
 

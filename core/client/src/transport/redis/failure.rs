@@ -81,6 +81,12 @@ impl Failure {
         self
     }
 
+    /// The same, saying where the address led that was announced.
+    pub(super) fn mapped_to(mut self, address: &Address) -> Self {
+        self.cause = self.cause.reworded(|text| format!("mapped to {address}: {text}"));
+        self
+    }
+
     /// Whether the server is no primary any more.
     pub(super) const fn is_demotion(&self) -> bool {
         self.is_demotion

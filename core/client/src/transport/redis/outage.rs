@@ -1,10 +1,12 @@
 //! How a lost connection is tried for again: after what pause, and how long a try may take.
 
+use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use leasehold_protocol::Instant;
 
+use super::failure::Failure;
 use crate::world::World;
 
 /// A connection that lived so long was good.
@@ -98,6 +100,27 @@ impl Limits {
         lease.map_or(self.connect_timeout, |lease| {
             self.connect_timeout.min((lease / 3).max(SLOW))
         })
+    }
+}
+
+/// When a try is over.
+pub(super) struct Until {
+    at: tokio::time::Instant,
+    limit: Duration,
+}
+
+impl Until {
+    pub(super) fn after(limit: Duration) -> Self {
+        Self {
+            at: tokio::time::Instant::now() + limit,
+            limit,
+        }
+    }
+
+    /// Waits for a step of the try, no longer than there is time.
+    pub(super) async fn wait<T>(&self, step: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let late = |_| Err(Failure::unavailable(format!("no answer within {:?}", self.limit)));
+        tokio::time::timeout_at(self.at, step).await.unwrap_or_else(late)
     }
 }
 

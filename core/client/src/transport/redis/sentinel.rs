@@ -30,8 +30,9 @@ use tokio::sync::watch;
 use self::answer::{Choice, Vote};
 use self::watcher::{Heard, Watcher};
 use super::address::Address;
-use super::connect::{Connector, Membership, Peers};
+use super::connect::{Connector, Membership};
 use super::failure::Failure;
+use super::peers::Peers;
 use super::primary::Named;
 use super::{Failing, Redis, State};
 use crate::settings::Settings;
@@ -119,8 +120,11 @@ impl Sentinel {
 
     fn watch(&mut self, address: Address, is_given: bool) {
         let target = self.target.one_sentinel(&address.host, address.port);
-        let longest = if is_given { LONGEST } else { LONGEST_OF_OTHERS };
-        let connector = Connector::new(&self.settings, &target, Membership::Sentinel, None).pausing(longest);
+        let connector = if is_given {
+            Connector::new(&self.settings, &target, Membership::Sentinel, None).pausing(LONGEST)
+        } else {
+            Connector::announced(&self.settings, &target, Membership::Sentinel).pausing(LONGEST_OF_OTHERS)
+        };
         let watcher = Watcher::new(&self.settings, connector, &self.service, is_given);
         self.watchers.insert(address, watcher);
     }
@@ -192,6 +196,11 @@ impl Sentinel {
             .retain(|address, watcher| watcher.is_given() || watcher.is_open() || named.contains(address));
         let before = self.watchers.len();
         for address in named {
+            let reached = self.settings.address_map.listed(&address.host, address.port);
+            if reached.is_some_and(|(host, port)| self.target.lists(&host, port)) {
+                // It has a connection by the URL, and one vote.
+                continue;
+            }
             let others = self.watchers.values().filter(|watcher| !watcher.is_given()).count();
             if others < OTHERS && !self.watchers.contains_key(&address) {
                 self.watch(address, false);

@@ -23,7 +23,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::dial::Tcp;
 use super::failure::Failure;
-use crate::tls::{CA, CERT, KEY, Tls, TlsFiles};
+use crate::tls::{CA, CERT, KEY, SERVER_NAME, Tls, TlsOptions};
 
 /// Opens TLS connections to one server.
 pub(super) struct TlsDialer {
@@ -60,12 +60,17 @@ impl TlsDialer {
     }
 
     pub(super) async fn connect(&self) -> Result<(Stream, Arc<TlsOutcome>), Failure> {
-        let name = ServerName::try_from(self.tcp.host.clone()).map_err(|_| {
-            Failure::misconfigured("no certificate can be for this host's name").advising("use another name of it")
-        })?;
+        let tls = self.tls().await;
+        let name = match &tls.server_name {
+            Some(name) => name.clone(),
+            None => ServerName::try_from(self.tcp.host.clone()).map_err(|_| {
+                Failure::misconfigured("no certificate can be for this host's name")
+                    .advising(&format!("use another name of it, or give {SERVER_NAME}"))
+            })?,
+        };
         let outcome = Arc::new(TlsOutcome {
-            tls: self.tls().await,
-            host: self.tcp.host.clone(),
+            tls,
+            host: name.to_str().into_owned(),
             was_asked: AtomicBool::new(false),
             end: OnceLock::new(),
         });
@@ -92,8 +97,8 @@ impl TlsDialer {
         if known.read_at.elapsed() < FRESH {
             return known;
         }
-        let files = known.files.clone();
-        match tokio::task::spawn_blocking(move || Tls::load(&files)).await {
+        let options = known.options.clone();
+        match tokio::task::spawn_blocking(move || Tls::load(&options)).await {
             Ok(Ok(read)) => {
                 let read = Arc::new(read);
                 *self.lock() = Arc::clone(&read);
@@ -122,10 +127,10 @@ impl TlsOutcome {
         let asked = self.was_asked.load(Ordering::Relaxed);
         match self.end.get() {
             Some(rustls::Error::InvalidCertificate(error)) => {
-                Failure::misconfigured(distrust(error, &self.host, &self.tls.files))
+                Failure::misconfigured(distrust(error, &self.host, &self.tls.options))
             }
             Some(rustls::Error::AlertReceived(alert)) if asked && is_about_the_client(*alert) => {
-                Failure::misconfigured(match self.tls.files.cert_shown() {
+                Failure::misconfigured(match self.tls.options.cert_shown() {
                     None => demand(),
                     Some(cert) => Cause::new(format!(
                         "the server did not accept the client certificate of {CERT}, {cert} ({})",
@@ -169,10 +174,10 @@ fn demand() -> Cause {
 }
 
 /// Why the server's certificate is not acceptable, and what to do.
-fn distrust(error: &CertificateError, host: &str, files: &TlsFiles) -> Cause {
+fn distrust(error: &CertificateError, host: &str, options: &TlsOptions) -> Cause {
     let not_for = |what: &str| Cause::new(format!("the server's certificate is not for {host}{what}"));
     match error {
-        CertificateError::UnknownIssuer => match files.ca_shown() {
+        CertificateError::UnknownIssuer => match options.ca_shown() {
             Some(ca) => Cause::new(format!(
                 "the server's certificate is signed by an authority that is not in {CA}, {ca}"
             ))
@@ -186,8 +191,13 @@ fn distrust(error: &CertificateError, host: &str, files: &TlsFiles) -> Cause {
         }
         CertificateError::NotValidForNameContext { presented, .. } => {
             let names: Vec<&str> = presented.iter().map(|name| plain_name(name)).collect();
-            not_for(&format!(" but for {}", names.join(", ")))
-                .with_advice(format!("connect by one of its names, or have one made for {host}"))
+            not_for(&format!(" but for {}", names.join(", "))).with_advice(if options.has_server_name() {
+                format!("give one of its names as {SERVER_NAME}")
+            } else {
+                format!(
+                    "connect by one of its names, have one made for {host}, or give one of its names as {SERVER_NAME}"
+                )
+            })
         }
         CertificateError::Expired => expired(None),
         CertificateError::ExpiredContext { time, not_after } => expired(Some(between(*not_after, *time))),

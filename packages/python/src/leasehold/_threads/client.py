@@ -14,7 +14,7 @@ from typing import ParamSpec, Self, TypeVar
 from leasehold import _log, _native
 from leasehold._client import ClientBase
 from leasehold._context import running_hub
-from leasehold._options import open_native, url_list
+from leasehold._options import AddressMap, open_native, url_list
 from leasehold._settings import Duration, LockSettings
 from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold._threads.connection import Connection
@@ -38,6 +38,8 @@ def connect(
     tls_ca_file: str | PathLike[str] | None = None,
     tls_cert_file: str | PathLike[str] | None = None,
     tls_key_file: str | PathLike[str] | None = None,
+    tls_server_name: str | None = None,
+    address_map: AddressMap | None = None,
     lazy: bool = False,
 ) -> Client:
     """Connects to a server and gives the client.
@@ -58,6 +60,15 @@ def connect(
     system's. To a server that demands a client certificate, `tls_cert_file` is the PEM file
     of yours, and `tls_key_file` that of its private key, not encrypted. The files are read
     again for later connections, so that they can be replaced while the program runs.
+    `tls_server_name` is what the certificates of all servers are to be for, instead of the host
+    that is connected to: for nodes and sentinels that announce IP addresses.
+
+    `address_map` says where the servers are reached that a cluster's nodes and sentinels
+    announce, as behind NAT or out of a Kubernetes cluster: `{"10.0.0.1:6379": "localhost:7001"}`,
+    with a port on both sides or on neither, an IPv6 address in brackets. Or it is a function
+    that is given the announced `host:port` and gives the one to use, or `None` for "as it is
+    announced". It is called before each connection, on a thread of its own, and may block; if
+    it raises, that try to connect fails. The addresses of the URL are reached as they stand there.
 
     With `lazy` nothing is asked before the first use, which connects: a module may make a
     client before its server is up. A use then waits for the connection as it does in an
@@ -69,7 +80,19 @@ def connect(
     `InvalidArgumentError` for a malformed URL or an option out of its range.
     """
     files = (tls_ca_file, tls_cert_file, tls_key_file)
-    native = open_native(url, None, lease, command_timeout, connect_timeout, retry_interval, key_prefix, files, lazy)
+    native = open_native(
+        url,
+        None,
+        lease,
+        command_timeout,
+        connect_timeout,
+        retry_interval,
+        key_prefix,
+        files,
+        tls_server_name,
+        address_map,
+        lazy,
+    )
     return _client_of(native, lazy)
 
 
@@ -84,6 +107,8 @@ def redlock(
     tls_ca_file: str | PathLike[str] | None = None,
     tls_cert_file: str | PathLike[str] | None = None,
     tls_key_file: str | PathLike[str] | None = None,
+    tls_server_name: str | None = None,
+    address_map: AddressMap | None = None,
     lazy: bool = False,
 ) -> Client:
     """Connects to several independent primaries, and gives a client whose locks are RedLocks:
@@ -114,7 +139,17 @@ def redlock(
     """
     files = (tls_ca_file, tls_cert_file, tls_key_file)
     native = open_native(
-        None, url_list(urls), lease, command_timeout, connect_timeout, retry_interval, key_prefix, files, lazy
+        None,
+        url_list(urls),
+        lease,
+        command_timeout,
+        connect_timeout,
+        retry_interval,
+        key_prefix,
+        files,
+        tls_server_name,
+        address_map,
+        lazy,
     )
     return _client_of(native, lazy)
 

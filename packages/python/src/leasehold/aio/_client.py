@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from leasehold import _native
 from leasehold._client import ClientBase
-from leasehold._options import open_native, url_list
+from leasehold._options import AddressMap, open_native, url_list
 from leasehold._settings import Duration, LockSettings
 from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold.aio._connection import Connection
@@ -34,6 +34,8 @@ def connect(
     tls_ca_file: str | PathLike[str] | None = None,
     tls_cert_file: str | PathLike[str] | None = None,
     tls_key_file: str | PathLike[str] | None = None,
+    tls_server_name: str | None = None,
+    address_map: AddressMap | None = None,
     lazy: bool = False,
 ) -> Connecting:
     """Connects to a server: `client = await connect(url)`, or `async with connect(url) as client`.
@@ -44,7 +46,19 @@ def connect(
 
     def start() -> _native.Client:
         files = (tls_ca_file, tls_cert_file, tls_key_file)
-        return open_native(url, None, lease, command_timeout, connect_timeout, retry_interval, key_prefix, files, lazy)
+        return open_native(
+            url,
+            None,
+            lease,
+            command_timeout,
+            connect_timeout,
+            retry_interval,
+            key_prefix,
+            files,
+            tls_server_name,
+            address_map,
+            lazy,
+        )
 
     return Connecting(start, lazy)
 
@@ -60,6 +74,8 @@ def redlock(
     tls_ca_file: str | PathLike[str] | None = None,
     tls_cert_file: str | PathLike[str] | None = None,
     tls_key_file: str | PathLike[str] | None = None,
+    tls_server_name: str | None = None,
+    address_map: AddressMap | None = None,
     lazy: bool = False,
 ) -> Connecting:
     """Connects to several independent primaries, of which a majority holds each lock:
@@ -72,7 +88,17 @@ def redlock(
     def start() -> _native.Client:
         files = (tls_ca_file, tls_cert_file, tls_key_file)
         return open_native(
-            None, url_list(urls), lease, command_timeout, connect_timeout, retry_interval, key_prefix, files, lazy
+            None,
+            url_list(urls),
+            lease,
+            command_timeout,
+            connect_timeout,
+            retry_interval,
+            key_prefix,
+            files,
+            tls_server_name,
+            address_map,
+            lazy,
         )
 
     return Connecting(start, lazy)

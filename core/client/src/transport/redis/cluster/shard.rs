@@ -25,7 +25,7 @@ pub(super) struct Shard {
 
 impl Shard {
     pub(super) fn new(settings: &Arc<Settings>, target: &Target, now: Instant) -> Self {
-        let connector = Connector::new(settings, target, Membership::Shard, None);
+        let connector = Connector::announced(settings, target, Membership::Shard);
         Self {
             redis: Redis::with(Arc::new(connector), settings, Failing::IsAnOutage),
             used: now,

@@ -160,7 +160,11 @@ impl Topology {
         self.slow_at = now + PATIENCE;
         for node in self.next.split_off(self.next.len().saturating_sub(AT_ONCE)) {
             let target = self.target.node(&node.host, node.port);
-            let connector = Arc::new(Connector::new(&self.settings, &target, Membership::Shard, None));
+            let connector = Arc::new(if self.target.lists(&node.host, node.port) {
+                Connector::new(&self.settings, &target, Membership::Shard, None)
+            } else {
+                Connector::announced(&self.settings, &target, Membership::Shard)
+            });
             self.asked.push(Asked {
                 host: Arc::clone(&node.host),
                 answer: connector.ask(QUESTION, &self.outage, now),

@@ -9,6 +9,7 @@ import io.leasehold.internal.millis
 import java.nio.file.Path
 import java.time.Duration
 import java.util.concurrent.Executor
+import java.util.function.Function
 
 /** The options of a client. Values are checked by [connect]. */
 public class LeaseholdBuilder internal constructor() {
@@ -71,6 +72,29 @@ public class LeaseholdBuilder internal constructor() {
 
     /** A PEM file of the private key of that certificate, not encrypted. Default: none. */
     public fun tlsKeyFile(file: Path): LeaseholdBuilder = set { copy(tlsKeyFile = file.toString()) }
+
+    /**
+     * What the certificates of all servers are to be for, those of the URL too, instead of the host that is connected
+     * to: for nodes and sentinels that announce IP addresses which no certificate names. A host's name or an IP
+     * address, without a port; with `rediss://`. Default: each server's own host.
+     */
+    public fun tlsServerName(name: String): LeaseholdBuilder = set { copy(tlsServerName = name) }
+
+    /**
+     * Where the servers are reached that a cluster's nodes and sentinels announce, as behind NAT or out of a Kubernetes
+     * cluster: from `10.0.0.1:6379` to `localhost:7001`, with a port on both sides or on neither, an IPv6 address in
+     * brackets. The addresses of the URL are reached as they stand there. Default: as they are announced.
+     */
+    public fun addressMap(addresses: Map<String, String>): LeaseholdBuilder =
+        set { copy(addressMap = addresses.toMap(), addressFunction = null) }
+
+    /**
+     * The same by a function, which is given the announced `host:port` and gives the one to use, or `null` for "as it
+     * is announced". It is called before each connection, on a thread that has nothing else to do, several at a time
+     * perhaps, and may block. If it throws, or gives no address, that try to connect fails.
+     */
+    public fun addressMap(addresses: Function<String, String?>): LeaseholdBuilder =
+        set { copy(addressMap = null, addressFunction = addresses) }
 
     /**
      * Connects at the first use, for a client that is made before its server is up. A use then waits for the connection

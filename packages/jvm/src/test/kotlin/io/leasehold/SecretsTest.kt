@@ -35,6 +35,13 @@ class SecretsTest {
             "a file of a certificate" to { given -> open(tls().tlsCertFile(path(given)).tlsKeyFile(SHAPES)) },
             "a file of a key" to { given -> open(tls().tlsCertFile(SHAPES).tlsKeyFile(path(given))) },
             "a URL in a file's place" to { given -> open(tls().tlsCaFile(path(given))) },
+            "a server's name" to { given -> open(tls().tlsServerName(given)) },
+            "an address map" to
+                { given ->
+                    for (addresses in listOf(mapOf(given to "h:1"), mapOf("h:1" to given))) {
+                        open(Leasehold.builder().url("redis+cluster://127.0.0.1:1").addressMap(addresses))
+                    }
+                },
             "name of a lock" to { given -> use { it.lock(given) } },
             "name of a mutex" to { given -> use { it.mutex(given) } },
             "name of a fair lock" to { given -> use { it.fairLock(given) } },

@@ -35,6 +35,19 @@ class TlsTest {
         }
     }
 
+    @Test
+    fun `a server is verified by the name that is given`() {
+        val refused =
+            assertThrows(MisconfiguredException::class.java) {
+                builder("ca.pem").tlsServerName("cache.example").connect()
+            }
+        val message = checkNotNull(refused.message)
+        assertTrue("not for cache.example but for localhost" in message, message)
+        assertThrows(InvalidArgumentException::class.java) {
+            Leasehold.builder().url("redis://127.0.0.1:1").tlsServerName("cache.example").connect()
+        }
+    }
+
     private fun builder(ca: String) = Leasehold.builder().url("rediss://localhost:$port").tlsCaFile(file(ca))
 
     private companion object {

@@ -3,9 +3,12 @@ package io.leasehold.internal
 import com.sun.jna.Native
 import io.leasehold.LockOptions
 import io.leasehold.LostReason
+import io.leasehold.internal.uniffi.AddressFunction
 import io.leasehold.internal.uniffi.NativeFailure
 import io.leasehold.internal.uniffi.NativeOptions
+import io.leasehold.internal.uniffi.NativeReached
 import java.nio.ByteBuffer
+import java.util.function.Function
 import io.leasehold.internal.uniffi.cancel as uniffiCancel
 import io.leasehold.internal.uniffi.close as uniffiClose
 import io.leasehold.internal.uniffi.dropClient as uniffiDropClient
@@ -41,9 +44,12 @@ internal class JnaFace : NativeFace {
                     tlsCaFile = options.tlsCaFile,
                     tlsCertFile = options.tlsCertFile,
                     tlsKeyFile = options.tlsKeyFile,
+                    tlsServerName = options.tlsServerName,
+                    addressMap = options.addressMap,
                     lazy = options.isLazy,
                     log = Log.wantedLevel(),
                 ),
+                options.addressFunction?.let { Addresses(it) },
             )
         return Opened(opened.handle.toLong(), opened.failure?.let { failure(it) })
     }
@@ -162,4 +168,15 @@ internal object HotFunctions {
     external fun leasehold_next(client: Long, timeoutMs: Long, buffer: ByteBuffer, capacity: Int): Int
 
     external fun leasehold_remaining(client: Long, lease: Long): Long
+}
+
+/** An address map that is a function, as the native part calls it. */
+private class Addresses(private val function: Function<String, String?>) : AddressFunction {
+    override fun reached(announced: String): NativeReached =
+        try {
+            NativeReached(function.apply(announced), null)
+        } catch (thrown: Throwable) {
+            // Its text is the program's own, and may hold anything.
+            NativeReached(null, "it threw ${thrown.javaClass.simpleName}")
+        }
 }

@@ -1,41 +1,60 @@
-//! Which files the options name.
+//! What the options name: files, and the name that certificates are to have.
 
 use std::borrow::Cow;
 
 use leasehold_protocol::{Error, ErrorKind, Operation, shown};
 
-/// The files that a program's options name.
+/// A program's options for TLS.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct TlsFiles {
+pub(crate) struct TlsOptions {
     /// The authorities to trust instead of the system's.
     pub(super) ca: Option<String>,
     /// The client's certificate and its key.
     pub(super) client: Option<(String, String)>,
+    /// What the servers' certificates are to be for, instead of the host that is connected to.
+    pub(super) server_name: Option<String>,
 }
 
 pub(crate) const CA: &str = "tls_ca_file";
 pub(crate) const CERT: &str = "tls_cert_file";
 pub(crate) const KEY: &str = "tls_key_file";
+pub(crate) const SERVER_NAME: &str = "tls_server_name";
 
-impl TlsFiles {
-    /// The files, if they go together.
-    pub(crate) fn new(ca: Option<String>, cert: Option<String>, key: Option<String>) -> Result<Self, Error> {
+impl TlsOptions {
+    /// The options, if they go together.
+    pub(crate) fn new(
+        ca: Option<String>,
+        cert: Option<String>,
+        key: Option<String>,
+        server_name: Option<String>,
+    ) -> Result<Self, Error> {
         let client = match (cert, key) {
             (Some(cert), Some(key)) => Some((cert, key)),
             (None, None) => None,
             (Some(_), None) => return Err(alone(CERT, KEY)),
             (None, Some(_)) => return Err(alone(KEY, CERT)),
         };
-        Ok(Self { ca, client })
+        Ok(Self {
+            ca,
+            client,
+            server_name,
+        })
     }
 
     /// The name of the first option that is given.
     pub(crate) const fn first(&self) -> Option<&'static str> {
-        match (&self.ca, &self.client) {
-            (Some(_), _) => Some(CA),
-            (None, Some(_)) => Some(CERT),
-            (None, None) => None,
+        match (&self.ca, &self.client, &self.server_name) {
+            (Some(_), ..) => Some(CA),
+            (None, Some(_), _) => Some(CERT),
+            (None, None, Some(_)) => Some(SERVER_NAME),
+            (None, None, None) => None,
         }
+    }
+
+    /// Whether certificates are to be for another name than the host's.
+    #[cfg(feature = "native")]
+    pub(crate) const fn has_server_name(&self) -> bool {
+        self.server_name.is_some()
     }
 
     /// The file of authorities, as messages show it.
@@ -91,7 +110,7 @@ mod tests {
     #[test]
     fn a_certificate_and_its_key_go_together() {
         for (cert, key, missing) in [(Some("/c"), None, KEY), (None, Some("/k"), CERT)] {
-            let error = TlsFiles::new(None, cert.map(Into::into), key.map(Into::into))
+            let error = TlsOptions::new(None, cert.map(Into::into), key.map(Into::into), None)
                 .err()
                 .unwrap();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);

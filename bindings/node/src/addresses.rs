@@ -1,0 +1,48 @@
+//! An `addressMap` that is a function of JavaScript.
+
+use std::sync::mpsc;
+
+use leasehold::host::AddressMap;
+use napi::Status;
+use napi::bindgen_prelude::Function;
+use napi::threadsafe_function::ThreadsafeFunctionCallMode;
+use napi_derive::napi;
+
+/// What the function said.
+#[napi(object, object_to_js = false)]
+pub struct NativeReached {
+    /// Left out for "as it is announced".
+    pub address: Option<String>,
+    /// Why it said nothing.
+    pub failure: Option<String>,
+}
+
+/// The core calls it on a thread that has nothing else to do and waits there for JavaScript's.
+pub(crate) fn map(function: Function<'_, String, NativeReached>) -> napi::Result<AddressMap> {
+    let function = function
+        .build_threadsafe_function::<String>()
+        .weak::<true>()
+        .callee_handled::<false>()
+        .build()?;
+    Ok(AddressMap::by_fallible(move |announced| {
+        let (tell, told) = mpsc::channel();
+        let status = function.call_with_return_value(
+            announced.to_owned(),
+            ThreadsafeFunctionCallMode::NonBlocking,
+            move |said: napi::Result<NativeReached>, _| {
+                // Refused only if nobody waits any more.
+                let _ = tell.send(said);
+                Ok(())
+            },
+        );
+        if status != Status::Ok {
+            return Err("JavaScript is ending".into());
+        }
+        match told.recv() {
+            Ok(Ok(NativeReached { failure: None, address })) => Ok(address),
+            Ok(Ok(NativeReached { failure: Some(why), .. })) => Err(why),
+            Ok(Err(_)) => Err("it gave what cannot be read".into()),
+            Err(_) => Err("JavaScript is ending".into()),
+        }
+    }))
+}

@@ -1,0 +1,69 @@
+//! Where a server is reached that others announce: where the program's `address_map` says.
+
+use super::address::Address;
+use super::failure::Failure;
+use crate::target::{CALLS, Mapping, named_host_and_port};
+use crate::tls::Tls;
+
+/// A server that others announce.
+pub(super) struct Announced {
+    pub(super) address: Address,
+    pub(super) tls: Option<Tls>,
+}
+
+/// Where an announced address is reached.
+pub(super) async fn reached(mapping: &Mapping, announced: &Address) -> Result<Address, Failure> {
+    if let Some(function) = mapping.function() {
+        let Some(calling) = function.begin() else {
+            return Err(Failure::unavailable(format!(
+                "{CALLS} calls of the function of address_map have not come back"
+            )));
+        };
+        let text = announced.to_string();
+        // It is the program's code: it may block or panic, and the engine's thread keeps the locks.
+        let said = tokio::task::spawn_blocking(move || calling.call(&text)).await;
+        return understand(said.unwrap_or_else(|_| Err("it panicked".into())), announced);
+    }
+    let listed = mapping.listed(&announced.host, announced.port);
+    Ok(listed.map_or_else(|| announced.clone(), |(host, port)| Address::new(&host, port)))
+}
+
+fn understand(said: Result<Option<String>, String>, announced: &Address) -> Result<Address, Failure> {
+    let Some(said) = said.map_err(|why| Failure::unavailable(format!("the function of address_map failed: {why}")))?
+    else {
+        return Ok(announced.clone());
+    };
+    match named_host_and_port(&said) {
+        Some((host, port)) => Ok(Address::new(&host, port)),
+        // It may be anything, also a URL.
+        None => Err(
+            Failure::misconfigured("the function of address_map says what is no address")
+                .advising("let it give host:port, with an IPv6 address in brackets, or nothing"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_function_says_is_an_address_or_nothing_or_not_repeated() {
+        let announced = Address::new("10.0.0.1", 6379);
+        let understood = |said: &str| understand(Ok(Some(said.to_owned())), &announced);
+        assert_eq!(understood("[::1]:7001").unwrap(), Address::new("::1", 7001));
+        assert_eq!(understand(Ok(None), &announced).unwrap(), announced);
+        for odd in ["", "sesame", "sesame:0", "redis://:sesame@h:1"] {
+            let failure = understood(odd).unwrap_err();
+            assert!(
+                failure.is_lasting() && !failure.to_string().contains("sesame"),
+                "{failure}"
+            );
+        }
+        let failed = understand(Err("no such node".into()), &announced).unwrap_err();
+        assert!(
+            !failed.is_lasting() && failed.to_string().contains("no such node"),
+            "{failed}"
+        );
+    }
+}

@@ -1,0 +1,190 @@
+//! Clusters whose nodes announce addresses which do not lead to them from here.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use leasehold::{AddressMap, Builder, Client, ErrorKind};
+
+use super::support::cluster::Cluster;
+use super::support::rig::Node;
+use super::support::version::Version;
+use super::support::{Redis, eventually, free_port};
+use super::{ELSEWHERE, SOON, works};
+
+/// A cluster of one node that says it is elsewhere.
+fn elsewhere() -> Redis {
+    let announced = ["--cluster-announce-ip", ELSEWHERE, "--cluster-announce-port", "7000"];
+    Redis::start_cluster(Version::chosen(), &announced)
+}
+
+fn builder(node: &Redis) -> Builder {
+    Client::builder().url(format!("redis+cluster://127.0.0.1:{}", node.port))
+}
+
+#[tokio::test]
+async fn a_node_that_announces_another_address_is_reached_by_the_map_alone() {
+    let node = elsewhere();
+    let here = format!("127.0.0.1:{}", node.port);
+    let client = builder(&node).connect().await.unwrap();
+    // Longer than connecting may take.
+    let error = client.lock("a").wait(SOON).acquire().await.expect_err("no way");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.message().contains("10.255.0.1:7000"), "{error}");
+    let whole = [("10.255.0.1:7000", here.as_str())];
+    works(
+        &builder(&node).address_map(whole).connect().await.unwrap(),
+        "by address",
+    )
+    .await;
+    // What the user wrote is not mapped.
+    let more = [whole[0], (here.as_str(), "10.255.0.1:7000")];
+    works(&builder(&node).address_map(more).connect().await.unwrap(), "once").await;
+}
+
+#[tokio::test]
+async fn an_error_names_the_announced_address_and_where_it_led() {
+    let node = elsewhere();
+    let nobody = format!("127.0.0.1:{}", free_port());
+    let map = [("10.255.0.1:7000", nobody.as_str())];
+    let client = builder(&node).address_map(map).connect().await.unwrap();
+    let error = client.lock("a").wait(SOON / 2).acquire().await.expect_err("no way");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let both = format!("10.255.0.1:7000: mapped to {nobody}: ");
+    assert!(error.message().contains(&both), "{error}");
+}
+
+#[tokio::test]
+async fn a_function_says_where_nodes_are_and_runs_beside_the_engine() {
+    let node = elsewhere();
+    let (port, asked) = (node.port, Arc::new(Mutex::new(Vec::new())));
+    let told = Arc::clone(&asked);
+    let map = AddressMap::by(move |announced| {
+        let thread = thread::current().name().unwrap_or_default().to_owned();
+        told.lock().unwrap().push((announced.to_owned(), thread));
+        Some(format!("127.0.0.1:{port}"))
+    });
+    works(&builder(&node).address_map(map).connect().await.unwrap(), "a").await;
+    let asked = asked.lock().unwrap();
+    assert!(!asked.is_empty());
+    for (announced, thread) in asked.iter() {
+        assert_eq!(announced, "10.255.0.1:7000");
+        assert_ne!(thread, "leasehold-engine");
+    }
+}
+
+#[tokio::test]
+async fn a_function_that_fails_costs_one_try_and_hurts_nothing_else() {
+    let node = elsewhere();
+    let (port, calls) = (node.port, AtomicUsize::new(0));
+    let map = AddressMap::by(move |_| match calls.fetch_add(1, Ordering::Relaxed) {
+        0 => panic!("a mistake of the program"),
+        1 => Some("no address".into()),
+        _ => Some(format!("127.0.0.1:{port}")),
+    });
+    works(&builder(&node).address_map(map).connect().await.unwrap(), "a").await;
+    let map = AddressMap::by_fallible(|_| Err("the table is gone".into()));
+    let client = builder(&node).address_map(map).connect().await.unwrap();
+    let error = client.lock("a").wait(SOON / 2).acquire().await.expect_err("no way");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.message().contains("the table is gone"), "{error}");
+}
+
+/// Has all nodes announce ports that nobody listens on; the table from those to the real ones.
+async fn announce_other_ports(cluster: &Cluster) -> Vec<(String, String)> {
+    let announced: Vec<u16> = cluster.nodes.iter().map(|_| free_port()).collect();
+    for (node, port) in cluster.nodes.iter().zip(&announced) {
+        node.run(&["CONFIG", "SET", "cluster-announce-port", &port.to_string()]);
+    }
+    let all_know = |node: &Node| {
+        (0..16_384)
+            .step_by(5_000)
+            .all(|slot| node.owner(slot).is_some_and(|port| announced.contains(&port)))
+    };
+    eventually("all nodes announce the other ports", 3 * SOON, || {
+        cluster.nodes.iter().all(all_know)
+    })
+    .await;
+    let pairs = cluster.nodes.iter().zip(&announced);
+    pairs
+        .map(|(node, port)| (format!("127.0.0.1:{port}"), format!("127.0.0.1:{}", node.port)))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_slot_that_moves_is_followed_to_where_its_new_node_is_mapped() {
+    if Version::chosen() == Version::Redis62 {
+        return; // Its nodes announce other ports only from their start on.
+    }
+    let cluster = Cluster::start();
+    let primaries = cluster.primaries();
+    let slot = cluster.slot("{moved}");
+    let is_owner = |node: &&Node| node.owner(slot) == Some(node.port);
+    let from = primaries.iter().find(is_owner).expect("an owner").clone();
+    let to = primaries.iter().find(|node| **node != from).expect("another").clone();
+    let map = announce_other_ports(&cluster).await;
+    let client = Client::builder()
+        .url(&cluster.url)
+        .address_map(map)
+        .connect()
+        .await
+        .unwrap();
+    for number in 0..20 {
+        works(&client, &format!("anywhere-{number}")).await;
+    }
+    works(&client, "{moved}:before").await;
+    let lease = client.lock("{moved}:held").acquire().await.unwrap();
+    cluster.begin_move(slot, &from, &to);
+    cluster.move_keys(slot, &from, &to);
+    // The record is at the new node already: the old one says ASK.
+    lease.extend(None).await.unwrap();
+    cluster.end_move(slot, &from, &to);
+    works(&client, "{moved}:after").await;
+    assert!(lease.is_valid());
+    lease.release().await.unwrap();
+    assert!(to.scripts_called() > 0);
+}
+
+/// As in Kubernetes, where nodes have names that only their own network knows.
+#[tokio::test]
+async fn nodes_that_announce_names_are_reached_by_host_also_when_a_replica_takes_over() {
+    if Version::chosen() == Version::Redis62 {
+        return; // It announces no names.
+    }
+    let cluster = Cluster::start();
+    let name = |node: &Node| format!("node-{}.cache.invalid", node.port);
+    for node in &cluster.nodes {
+        node.run(&["CONFIG", "SET", "cluster-announce-hostname", &name(node)]);
+        node.run(&["CONFIG", "SET", "cluster-preferred-endpoint-type", "hostname"]);
+    }
+    let all_named = |node: &Node| {
+        let told = node.text(&["CLUSTER", "NODES"]);
+        cluster.nodes.iter().all(|other| told.contains(&name(other)))
+    };
+    eventually("all nodes know the names", 3 * SOON, || {
+        cluster.nodes.iter().all(all_named)
+    })
+    .await;
+    let map: Vec<(String, &str)> = cluster.nodes.iter().map(|node| (name(node), "127.0.0.1")).collect();
+    let builder = || Client::builder().url(&cluster.url);
+    let lost = builder().connect().await.unwrap();
+    lost.lock("a").wait(SOON / 2).acquire().await.expect_err("no such name");
+    let client = builder().address_map(map).connect().await.unwrap();
+    for number in 0..20 {
+        works(&client, &format!("anywhere-{number}")).await;
+    }
+    let primary = cluster.primaries().remove(0);
+    let lock = client.lock(cluster.name_at(&primary, "failing"));
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let replica = cluster.replica_of(&primary).expect("a replica");
+    primary.kill();
+    lock.clone()
+        .wait(3 * SOON)
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    assert!(replica.is_primary());
+}

@@ -1,0 +1,133 @@
+//! Servers on `::1`, and what they announce.
+
+use std::process::{Child, Command, Stdio};
+
+use leasehold::Client;
+use leasehold_protocol::Reply;
+
+use super::support::version::Version;
+use super::support::{Redis, eventually, free_port};
+use super::{SOON, works};
+
+/// The tests' own connections are to 127.0.0.1.
+const BOTH: [&str; 3] = ["--bind", "127.0.0.1", "::1"];
+
+/// Whether clients are there by IPv6.
+fn has_clients_by_ipv6(server: &Redis) -> bool {
+    let Reply::Bytes(told) = server.run(&["CLIENT", "LIST"]) else {
+        panic!("no text");
+    };
+    String::from_utf8(told).unwrap().contains("addr=[::1]:")
+}
+
+#[tokio::test]
+async fn a_server_at_an_ipv6_address_is_reached() {
+    let server = Redis::start_with(&BOTH, None);
+    let client = Client::connect(format!("redis://[::1]:{}", server.port)).await.unwrap();
+    works(&client, "a").await;
+    assert!(has_clients_by_ipv6(&server));
+    let error = Client::connect(format!("redis://[::1]:{}", free_port()))
+        .await
+        .map(drop);
+    let error = error.expect_err("nobody there");
+    assert!(error.to_string().contains("[::1]:"), "{error}");
+}
+
+/// A node that announces `::1`, bare as servers do.
+fn node() -> Redis {
+    Redis::start_node(
+        Version::chosen(),
+        &[&BOTH[..], &["--cluster-announce-ip", "::1"]].concat(),
+    )
+}
+
+fn id(node: &Redis) -> String {
+    match node.run(&["CLUSTER", "MYID"]) {
+        Reply::Bytes(id) => String::from_utf8(id).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn slot(node: &Redis, key: &str) -> String {
+    match node.run(&["CLUSTER", "KEYSLOT", key]) {
+        Reply::Int(slot) => slot.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_at_ipv6_addresses_is_found_and_a_slot_that_moved_is_followed() {
+    let (one, other) = (node(), node());
+    one.own_slots(0..8_192);
+    other.own_slots(8_192..16_384);
+    one.run(&["CLUSTER", "MEET", "::1", &other.port.to_string()]);
+    for node in [&one, &other] {
+        node.wait_until_served();
+    }
+    let client = Client::connect(format!("redis+cluster://[::1]:{}", one.port))
+        .await
+        .unwrap();
+    for number in 0..20 {
+        works(&client, &format!("anywhere-{number}")).await;
+    }
+    for node in [&one, &other] {
+        assert!(has_clients_by_ipv6(node));
+        assert!(node.calls("evalsha") + node.calls("eval") > 0);
+    }
+    // A name of the first node's, which leaves no key behind.
+    let mut names = (0..).map(|number| format!("moved-{number}"));
+    let is_there = |name: &String| slot(&one, name).parse::<u16>().unwrap() < 8_192;
+    let name = names.find(is_there).unwrap();
+    let lock = client.lock(&name).without_fencing().wait(SOON);
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let (slot, next) = (slot(&one, &name), id(&other));
+    for node in [&other, &one] {
+        node.run(&["CLUSTER", "SETSLOT", &slot, "NODE", &next]);
+    }
+    let before = other.calls("evalsha") + other.calls("eval");
+    lock.acquire().await.unwrap().release().await.unwrap();
+    assert!(other.calls("evalsha") + other.calls("eval") > before);
+}
+
+/// A sentinel of a server at `::1`, ended with this.
+struct Watching {
+    child: Child,
+    port: u16,
+    file: std::path::PathBuf,
+}
+
+impl Watching {
+    fn start(primary: u16) -> Self {
+        let port = free_port();
+        let file = std::env::temp_dir().join(format!("leasehold-sentinel-{}-{port}.conf", std::process::id()));
+        std::fs::write(&file, format!("sentinel monitor mymaster ::1 {primary} 1\n")).unwrap();
+        let child = Command::new(Version::chosen().program())
+            .arg(&file)
+            .args(["--sentinel", "--bind", "::1", "--port", &port.to_string()])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("a sentinel");
+        Self { child, port, file }
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+#[tokio::test]
+async fn a_primary_at_an_ipv6_address_is_found_by_sentinels_there() {
+    let server = Redis::start_with(&BOTH, None);
+    let sentinel = Watching::start(server.port);
+    let url = format!("redis+sentinel://[::1]:{}/mymaster", sentinel.port);
+    eventually("the sentinel listens", SOON, || {
+        std::net::TcpStream::connect(("::1", sentinel.port)).is_ok()
+    })
+    .await;
+    works(&Client::connect(url).await.unwrap(), "a").await;
+    assert!(has_clients_by_ipv6(&server));
+}

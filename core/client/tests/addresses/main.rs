@@ -1,0 +1,52 @@
+//! Servers that announce addresses which do not lead to them from here, and IPv6.
+
+#![allow(unreachable_pub, reason = "what the modules of this binary share")]
+
+#[path = "../support/certificates.rs"]
+mod certificates;
+mod clusters;
+mod ipv6;
+mod names;
+mod sentinels;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::time::Duration;
+
+use leasehold::{Client, ErrorKind, ReleaseOutcome};
+
+const SOON: Duration = Duration::from_secs(10);
+/// Nobody is there.
+const ELSEWHERE: &str = "10.255.0.1";
+
+async fn works(client: &Client, name: &str) {
+    let lease = client.lock(name).wait(SOON).acquire().await.unwrap();
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{name}");
+}
+
+#[tokio::test]
+async fn a_map_that_cannot_be_one_is_refused_before_anything_is_opened() {
+    let url = |scheme: &str| {
+        format!(
+            "{scheme}://127.0.0.1:1/{}",
+            if scheme.ends_with("l") { "mymaster" } else { "" }
+        )
+    };
+    let good = [("10.0.0.1:6379", "localhost:7001")];
+    for (scheme, map, words) in [
+        ("redis+cluster", [("10.0.0.1", "localhost:7001")], "one side only"),
+        ("redis+sentinel", [("", "localhost:7001")], "no address"),
+        ("redis+cluster", [("10.0.0.1:6379", "redis://h:1")], "no address"),
+        ("redis", good, "redis+cluster://"),
+    ] {
+        let builder = Client::builder().url(url(scheme)).address_map(map).lazy();
+        let error = builder.connect().await.map(drop).expect_err(words);
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        let message = error.message();
+        assert!(message.contains("address_map") && message.contains(words), "{error}");
+    }
+    let builder = Client::builder().url("memory://").tls_server_name("cache.example");
+    let error = builder.connect().await.map(drop).expect_err("no TLS");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.message().contains("tls_server_name"), "{error}");
+}

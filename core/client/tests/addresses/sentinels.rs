@@ -1,0 +1,129 @@
+//! Sentinels that announce addresses which do not lead to the servers from here.
+
+use leasehold::{Client, ErrorKind};
+
+use super::support::crowd::is_replicated;
+use super::support::fake_sentinel::FakeSentinel;
+use super::support::proxy::Proxy;
+use super::support::rig::Node;
+use super::support::sentinel::Watched;
+use super::support::{Redis, eventually};
+use super::{ELSEWHERE, SOON, works};
+
+fn elsewhere(port: u16) -> String {
+    format!("{ELSEWHERE}:{port}")
+}
+
+fn here(port: u16) -> String {
+    format!("127.0.0.1:{port}")
+}
+
+/// Takes locks until `is_there`.
+async fn works_until(client: &Client, name: &str, what: &str, is_there: impl Fn() -> bool) {
+    for number in 0..1_000 {
+        let lock = client.lock(format!("{name}-{number}.")).wait(SOON);
+        // The old primary may have granted it, and is not where it is released.
+        let _ = lock.acquire().await.unwrap().release().await;
+        if is_there() {
+            return works(client, name).await;
+        }
+        tokio::time::sleep(SOON / 1_000).await;
+    }
+    panic!("{what}");
+}
+
+fn scripts_called(server: &Redis) -> u64 {
+    server.calls("evalsha") + server.calls("eval")
+}
+
+#[tokio::test]
+async fn a_primary_that_sentinels_name_elsewhere_is_reached_by_the_map_and_so_is_the_next() {
+    let (first, second) = (Redis::start(), Redis::start());
+    let other = FakeSentinel::naming_at(ELSEWHERE, 7001, 1, None);
+    let sentinel = FakeSentinel::naming_at(ELSEWHERE, 7001, 1, Some(26_380));
+    let url = format!("redis+sentinel://127.0.0.1:{}/mymaster", sentinel.port);
+    let builder = || Client::builder().url(&url);
+    let error = builder().connect().await.map(drop).expect_err("no way");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.message().contains(&elsewhere(7001)), "{error}");
+    assert_eq!(other.asked(), 0);
+    let map = [
+        (elsewhere(7001), here(first.port)),
+        (elsewhere(7002), here(second.port)),
+        (elsewhere(26_380), here(other.port)),
+    ];
+    let client = builder().address_map(map).connect().await.unwrap();
+    works(&client, "a").await;
+    eventually("the sentinel that the first one names is asked", SOON, || {
+        other.asked() > 0
+    })
+    .await;
+    assert_eq!(scripts_called(&second), 0);
+    sentinel.switch(7002, 2);
+    works_until(&client, "b", "not at the next primary", || scripts_called(&second) > 0).await;
+}
+
+#[tokio::test]
+async fn a_sentinel_of_the_url_that_another_one_announces_is_asked_once() {
+    let primary = Redis::start();
+    let one = FakeSentinel::naming(primary.port, 1);
+    let other = FakeSentinel::naming_at("127.0.0.1", primary.port, 1, Some(26_380));
+    let url = format!(
+        "redis+sentinel://127.0.0.1:{},127.0.0.1:{}/mymaster",
+        one.port, other.port
+    );
+    let map = [("127.0.0.1:26380", here(one.port))];
+    let client = Client::builder().url(url).address_map(map).connect().await.unwrap();
+    eventually("both are asked", SOON, || one.asked() > 0 && other.asked() > 0).await;
+    works(&client, "a").await;
+    assert_eq!(one.connections(), 1);
+}
+
+/// How many connections the client's user has to a server.
+fn of_the_client(node: &Node) -> usize {
+    let told = node.text(&["CLIENT", "LIST"]);
+    told.lines().filter(|line| line.contains("user=app")).count()
+}
+
+/// Sentinels must reach what they announce. So it is shown that the client goes another way.
+#[tokio::test]
+async fn a_failover_is_followed_by_the_mapped_addresses_alone() {
+    let watched = Watched::start();
+    let servers = [vec![watched.primary()], watched.replicas()].concat();
+    for server in &servers {
+        server.run(&["ACL", "SETUSER", "app", "on", ">sesame", "~*", "&*", "+@all"]);
+    }
+    let ways: Vec<Proxy> = servers.iter().map(|server| Proxy::to(server.port)).collect();
+    let pairs = servers.iter().zip(&ways);
+    let map: Vec<(String, String)> = pairs.map(|(server, way)| (here(server.port), here(way.port))).collect();
+    let url = watched.url.replace("://", "://app:sesame@");
+    let client = Client::builder().url(url).address_map(map).connect().await.unwrap();
+    works(&client, "a").await;
+    assert!(of_the_client(&servers[0]) >= 3);
+    let kept = client.lock("kept").acquire().await.unwrap();
+    for replica in &servers[1..] {
+        is_replicated(&servers[0], replica).await;
+    }
+    let promoted = || servers[1..].iter().position(Node::is_primary);
+    eventually("a replica is the primary", 6 * SOON, || {
+        promoted().is_some() || {
+            // Refused while one is under way, or no good replica is known; on a slow machine one may be given up.
+            let _ = watched.sentinels()[0].try_run(&["SENTINEL", "FAILOVER", "mymaster"]);
+            false
+        }
+    })
+    .await;
+    let next = 1 + promoted().unwrap();
+    works_until(&client, "b", "not at the new primary", || {
+        of_the_client(&servers[next]) >= 3
+    })
+    .await;
+    kept.extend(None).await.unwrap();
+    kept.release().await.unwrap();
+    for (server, way) in servers.iter().zip(&ways) {
+        eventually("all connections are by the map", SOON, || {
+            of_the_client(server) == way.leading_to(server.port)
+        })
+        .await;
+    }
+}

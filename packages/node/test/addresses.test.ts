@@ -1,0 +1,91 @@
+// `addressMap`, on a node that announces where nobody is. The rest is tested in `core/client/tests/addresses`.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { type ConnectOptions, connect, InvalidArgumentError, redlock, UnavailableError } from 'leasehold';
+import { eventually, freePort, RedisServer } from './server.js';
+
+const ANNOUNCED = '10.255.0.1:7000';
+
+describe('a cluster whose node announces another address', () => {
+  let node: RedisServer;
+  let here: string;
+
+  before(async () => {
+    const announced = ['--cluster-announce-ip', '10.255.0.1', '--cluster-announce-port', '7000'];
+    const bus = ['--cluster-port', `${await freePort()}`];
+    node = await RedisServer.start('--cluster-enabled', 'yes', ...bus, ...announced);
+    here = new URL(node.url).host;
+    await node.store.cluster('ADDSLOTS', ...Array.from({ length: 16_384 }, (_, slot) => slot));
+    await eventually(30_000, async () => (await node.store.cluster('INFO')).startsWith('cluster_state:ok'));
+  });
+
+  after(async () => {
+    await node[Symbol.asyncDispose]();
+  });
+
+  async function works(addressMap: ConnectOptions['addressMap'], waitMs = 10_000): Promise<void> {
+    // Connecting ends before the wait does, so that its cause is known.
+    const client = await connect(`redis+cluster://${here}`, { addressMap, connectTimeoutMs: waitMs / 2 });
+    try {
+      const lease = await client.lock('a').lock({ waitMs });
+      assert.equal(await lease.release(), 'released');
+    } finally {
+      await client.close();
+    }
+  }
+
+  it('is reached by a table', async () => {
+    await works({ [ANNOUNCED]: here });
+    await works(new Map([[ANNOUNCED, here]]));
+    await assert.rejects(works(undefined, 4_000), UnavailableError);
+  });
+
+  it('is reached by a function', async () => {
+    const asked = new Set<string>();
+    await works((announced) => {
+      asked.add(announced);
+      return here;
+    });
+    assert.deepEqual([...asked], [ANNOUNCED]);
+  });
+
+  for (const [what, addressMap, cause] of [
+    ['throws', () => assert.fail('hunter2'), /it threw AssertionError/],
+    ['gives no address', () => 'hunter2@h', /no address/],
+    ['gives no string', () => 7 as unknown as string, /neither a string nor null/],
+    ['says that it is there', () => null, /10\.255\.0\.1:7000/],
+  ] as const) {
+    it(`is not reached by a function that ${what}`, async () => {
+      await assert.rejects(works(addressMap, 4_000), (error: Error) => {
+        assert.ok(error instanceof UnavailableError);
+        assert.match(error.message, cause);
+        assert.doesNotMatch(error.message, /hunter2/);
+        return true;
+      });
+    });
+  }
+});
+
+describe('what is no address map', () => {
+  const url = 'redis+cluster://127.0.0.1:1';
+
+  it('is an invalid argument', async () => {
+    for (const addressMap of [
+      { '10.0.0.1': 'localhost:1' },
+      { '': 'h:1' },
+      { 'h:1': 'redis://h:1' },
+      { 'h:1': 7 },
+      new Map([[7, 'h:1']]),
+      [['h:1', 'h:2']],
+      'h:1',
+      7,
+      null,
+    ]) {
+      const options = { addressMap } as ConnectOptions;
+      await assert.rejects(connect(url, options), InvalidArgumentError);
+      await assert.rejects(redlock([url, `${url}1`, `${url}2`], options), InvalidArgumentError);
+    }
+    await assert.rejects(connect('memory://', { addressMap: { 'h:1': 'h:2' } }), InvalidArgumentError);
+  });
+});

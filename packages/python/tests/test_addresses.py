@@ -1,0 +1,84 @@
+"""`address_map`, on a node that announces where nobody is. The rest is tested in `core/client/tests/addresses`."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from servers import RedisServer, eventually, store_of
+
+import leasehold
+from leasehold import aio
+
+ANNOUNCED = "10.255.0.1:7000"
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[RedisServer]:
+    """A cluster of one node, which says that it is elsewhere."""
+    options = ["--cluster-enabled", "yes", "--cluster-announce-ip", "10.255.0.1", "--cluster-announce-port", "7000"]
+    # Nodes speak to one another on a port that is 10,000 higher.
+    with RedisServer(*options, port=random.randint(10_000, 22_000)) as server, store_of(server) as store:
+        store.execute_command("CLUSTER ADDSLOTS", *range(16_384))
+        eventually(30, lambda: store.cluster("info")["cluster_state"] == "ok")
+        yield server
+
+
+def url_of(node: RedisServer) -> str:
+    return f"redis+cluster://127.0.0.1:{node.port}"
+
+
+async def test_a_table_says_where_an_announced_node_is(node: RedisServer) -> None:
+    table = {ANNOUNCED: f"127.0.0.1:{node.port}"}
+    with leasehold.connect(url_of(node), address_map=table) as client, client.lock("a", wait=10):
+        pass
+    async with aio.connect(url_of(node), address_map=table) as other, other.lock("a", wait=10):
+        pass
+    with leasehold.connect(url_of(node)) as client, pytest.raises(leasehold.UnavailableError):
+        client.lock("a").acquire(timeout=3)
+
+
+async def test_a_function_says_it_on_a_thread_of_its_own(node: RedisServer) -> None:
+    asked = []
+
+    def where(announced: str) -> str:
+        asked.append((announced, threading.current_thread() is threading.main_thread()))
+        return f"127.0.0.1:{node.port}"
+
+    with leasehold.connect(url_of(node), address_map=where) as client, client.lock("a", wait=10):
+        pass
+    async with aio.connect(url_of(node), address_map=where) as other, other.lock("a", wait=10):
+        pass
+    assert set(asked) == {(ANNOUNCED, False)}
+
+
+@pytest.mark.parametrize(
+    ("where", "cause"),
+    [
+        (lambda _: 1 / 0, "it raised ZeroDivisionError"),
+        (lambda _: 7, "neither a str nor None"),
+        (lambda _: "hunter2@h", "no address"),
+        ("hunter2".index, "it raised ValueError"),
+    ],
+)
+def test_a_function_that_fails_makes_connecting_fail(node: RedisServer, where: Any, cause: str) -> None:
+    with leasehold.connect(url_of(node), address_map=where) as client:
+        with pytest.raises(leasehold.UnavailableError, match=cause) as raised:
+            client.lock("a").acquire(timeout=3)
+        assert "hunter2" not in str(raised.value)
+
+
+def test_what_is_no_map_is_refused() -> None:
+    for bad in ({"10.0.0.1": "localhost:1"}, {"": "h:1"}, {"h:1": "redis://h:1"}):
+        with pytest.raises(leasehold.InvalidArgumentError, match="address_map"):
+            leasehold.connect("redis+cluster://127.0.0.1:1", address_map=bad)
+        with pytest.raises(leasehold.InvalidArgumentError, match="address_map"):
+            leasehold.redlock([f"redis+cluster://127.0.0.1:{port}" for port in (1, 2, 3)], address_map=bad)
+    with pytest.raises(leasehold.InvalidArgumentError, match="redis\\+cluster://"):
+        leasehold.connect("memory://", address_map={"h:1": "h:2"})
+    for wrong in (7, "h:1", [("h:1", "h:2")], {"h:1": 7}, {7: "h:1"}):
+        with pytest.raises(TypeError, match="address_map"):
+            leasehold.connect("redis+cluster://127.0.0.1:1", address_map=wrong)  # type: ignore[arg-type]
