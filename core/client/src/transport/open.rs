@@ -8,7 +8,7 @@ use super::fleet::Fleet;
 use super::interface::{First, Transport};
 use super::memory::Memory;
 use super::redis::cluster::Cluster;
-use super::redis::connect::Peers;
+use super::redis::peers::Peers;
 use super::redis::sentinel::Sentinel;
 use super::redis::{Failing, Redis};
 use crate::settings::Settings;
@@ -30,7 +30,7 @@ pub(crate) fn open(settings: &Arc<Settings>, first: First) -> Result<Box<dyn Tra
                 First::IsAwaited | First::IsAtUse => Failing::MayPass,
                 First::WasMade => Failing::IsAnOutage,
             };
-            let peers = Peers::new(targets.len());
+            let peers = Peers::new(settings);
             let nodes = targets
                 .iter()
                 .zip(peers)

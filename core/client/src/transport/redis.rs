@@ -23,8 +23,10 @@ mod failure;
 mod in_flight;
 mod lane;
 mod outage;
+pub(super) mod peers;
 mod permission;
 mod primary;
+mod proof;
 mod resp;
 mod role;
 pub(super) mod sentinel;
@@ -43,9 +45,11 @@ use crate::settings::Settings;
 use crate::target::Target;
 use crate::world::Defect;
 
-use self::connect::{Connector, Membership, Peers};
+use self::connect::{Connector, Membership};
 use self::failure::Failure;
 use self::lane::LaneLink;
+use self::peers::Peers;
+use self::proof::Proof;
 use self::subscriptions::SubscriptionLink;
 
 /// One server and its connections.
@@ -54,6 +58,7 @@ pub(super) struct Redis {
     commands: LaneLink,
     renewals: LaneLink,
     subscriptions: SubscriptionLink,
+    proof: Proof,
     state: State,
     first: Failing,
     /// Both lanes are open, and that was told.
@@ -96,6 +101,7 @@ impl Redis {
             commands: LaneLink::new(&connector, settings, Lane::Command),
             renewals: LaneLink::new(&connector, settings, Lane::Renewal),
             subscriptions: SubscriptionLink::new(&connector, settings),
+            proof: Proof::new(&connector),
             connector,
             state: match first {
                 Failing::IsFatal | Failing::MayPass => State::First,
@@ -231,6 +237,10 @@ impl Transport for Redis {
             && self.state == State::First
         {
             self.failed_at_first(failure, seen);
+        }
+        let is_open = self.commands.is_open() || self.renewals.is_open();
+        if let Some(failure) = self.proof.poll(context, now, is_open) {
+            self.leave(&failure, now, seen);
         }
         self.poll_subscriptions(context, now, seen);
         self.tell(now, seen);

@@ -34,9 +34,9 @@ use self::slots::Slots;
 use self::topology::Topology;
 use super::Failing;
 use super::address::Address;
-use super::connect::Peers;
 use super::failure::Failure;
 use super::in_flight::TurnedAway;
+use super::peers::Peers;
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
 use crate::transport::interface::{NODE, Seen, Transport};
@@ -120,7 +120,7 @@ impl Cluster {
             None => {}
             Some(Ok(slots)) => {
                 let peers = self.peers.as_ref();
-                if let Some(Err(failure)) = peers.map(|peers| peers.check_ids(slots.ids().clone())) {
+                if let Some(Err(failure)) = peers.map(|peers| peers.check_nodes(slots.ids().clone())) {
                     return self.topology_failed(failure, seen);
                 }
                 self.slots = slots;

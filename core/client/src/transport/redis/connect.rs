@@ -1,11 +1,10 @@
 //! Opening a connection: address, credentials, TLS, and whether the server will do.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use leasehold_protocol::{Instant, Lane, Reply, Script};
@@ -14,8 +13,9 @@ use tokio::sync::watch;
 use super::dial::{self, Tcp};
 use super::failure::Failure;
 use super::outage::{self, LONGEST, Limits, Outage};
+use super::peers::{self, Peers};
 use super::primary::{Elected, Named};
-use super::resp::{self, ServerError, text};
+use super::resp::{self, ServerError};
 use super::role::{self, Greeting};
 use super::tls::{TlsDialer, TlsOutcome};
 use super::wire::Wire;
@@ -39,7 +39,7 @@ pub(super) struct Connector {
     /// The server as messages name it.
     pub(super) node: String,
     pub(super) limits: Limits,
-    peers: Option<Peers>,
+    pub(super) peers: Option<Peers>,
     pub(super) membership: Membership,
     /// The server is the node of a cluster and has sharded channels, as its last greeting said.
     is_sharded: AtomicBool,
@@ -75,6 +75,8 @@ pub(super) enum Purpose {
     FirstCalls(Lane),
     Calls(Lane),
     Subscriptions,
+    /// To make sure that the server is none of the other primaries.
+    Proof,
     /// To ask the node of a cluster or a sentinel what it knows; a replica will do.
     Topology,
 }
@@ -83,57 +85,12 @@ pub(super) enum Purpose {
 impl Purpose {
     const fn path(self) -> Path {
         match self {
-            Self::FirstCalls(Lane::Command) | Self::Calls(Lane::Command) | Self::Topology => Path::Commands,
+            Self::FirstCalls(Lane::Command) | Self::Calls(Lane::Command) | Self::Proof | Self::Topology => {
+                Path::Commands
+            }
             Self::FirstCalls(Lane::Renewal) | Self::Calls(Lane::Renewal) => Path::Renewals,
             Self::Subscriptions => Path::Subscriptions,
         }
-    }
-}
-
-/// What makes sure that several primaries are several servers.
-#[derive(Clone, Debug)]
-pub(in crate::transport) struct Peers {
-    /// The run id of each server, or the ids of each cluster's nodes, by its node.
-    ids: Arc<Mutex<BTreeMap<usize, BTreeSet<String>>>>,
-    node: usize,
-}
-
-impl Peers {
-    /// One for each of `count` primaries.
-    pub(in crate::transport) fn new(count: usize) -> Vec<Self> {
-        let ids = Arc::default();
-        let peer = |node| Self {
-            ids: Arc::clone(&ids),
-            node,
-        };
-        (0..count).map(peer).collect()
-    }
-
-    /// Notes who the server is, by what `INFO server` says.
-    fn check(&self, info: &Reply) -> Result<(), Failure> {
-        let run_id = text(info).and_then(|info| info.lines().find_map(|line| line.strip_prefix("run_id:")));
-        let Some(run_id) = run_id else {
-            return Err(Failure::misconfigured(
-                "the server does not say its run id, by which primaries are told apart",
-            ));
-        };
-        self.check_ids([run_id.to_owned()].into())
-    }
-
-    /// Notes by which ids the server or cluster is known.
-    pub(super) fn check_ids(&self, own: BTreeSet<String>) -> Result<(), Failure> {
-        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        if ids
-            .iter()
-            .any(|(node, known)| *node != self.node && !known.is_disjoint(&own))
-        {
-            return Err(
-                Failure::misconfigured("it is the same server as another one of the primaries")
-                    .advising("a majority needs independent ones"),
-            );
-        }
-        ids.insert(self.node, own);
-        Ok(())
     }
 }
 
@@ -312,10 +269,10 @@ impl Connector {
     /// its user may load scripts: else that would show when one is needed.
     async fn greet(&self, wire: &mut Wire, purpose: Purpose) -> Result<(), Failure> {
         self.login.write(wire.out());
-        let is_for_calls = matches!(purpose, Purpose::FirstCalls(_) | Purpose::Calls(_));
+        let is_for_calls = matches!(purpose, Purpose::FirstCalls(_) | Purpose::Calls(_) | Purpose::Proof);
         let peers = self.peers.as_ref().filter(|_| is_for_calls);
         if peers.is_some() {
-            command(wire.out(), &[b"INFO", b"server"]);
+            command(wire.out(), peers::QUESTION);
         }
         let shortest = Script::ALL.iter().min_by_key(|script| script.text().len());
         let script = shortest.filter(|_| matches!(purpose, Purpose::FirstCalls(_)));
@@ -348,13 +305,17 @@ impl Connector {
                 });
             }
         }
-        if let Some(peers) = peers {
-            peers.check(&wire.reply().await??)?;
-        }
+        let said = match peers {
+            Some(peers) => Some((peers, wire.reply().await?)),
+            None => None,
+        };
         if script.is_some() {
             wire.reply().await??;
         }
-        Ok(())
+        match said {
+            Some((peers, said)) => peers.check(said, wire, self.login.database).await,
+            None => Ok(()),
+        }
     }
 }
 
