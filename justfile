@@ -138,6 +138,12 @@ test-long *options: (install "python-test redis-server") build-cli build-python 
     npm run --silent --prefix packages/node test:long
     LEASEHOLD_LONG=1 {{ maven }} --file packages/jvm/pom.xml verify -Dtest=MemoryTest
 
+# 50 failovers in a row of each sort under load, or `LEASEHOLD_FAILOVERS`: median and worst, and nothing is left; takes most of an hour
+[group('test')]
+test-failovers: (install "python-test redis-server")
+    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=${LEASEHOLD_FAILOVERS:-50} cargo test --locked --package leasehold --test sentinel -- --test-threads=1 --nocapture a_primary_that_is_replaced a_primary_that_dies
+    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=${LEASEHOLD_FAILOVERS:-50} cargo test --locked --package leasehold --test cluster -- --test-threads=1 --nocapture takes_over
+
 # Many simulated histories, with a table; `--engine` for whole clients; `--seed N --trace` shows one of them
 [group('test')]
 simulate *options:

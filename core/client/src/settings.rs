@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "native")]
+use leasehold_protocol::ClientId;
 use leasehold_protocol::{Error, ErrorKind, KeyPrefix, LeaseDuration, LockName, Operation, shown};
 
 use crate::observe::{Level, Observer};
@@ -180,6 +182,12 @@ impl Settings {
     /// The lock's full name: the prefix, then the name.
     pub(crate) fn lock_name(&self, name: &str) -> Result<LockName, Error> {
         self.key_prefix.name(name)
+    }
+
+    /// The key by which this client, under this id, tells its primaries apart.
+    #[cfg(feature = "native")]
+    pub(crate) fn nonce_key(&self, id: ClientId) -> Arc<[u8]> {
+        self.key_prefix.nonce_key(id)
     }
 
     /// A full lock name as the caller gave it.

@@ -36,14 +36,13 @@ async fn every_scenario_holds_for_every_kind_on_every_transport() {
             _ => transport.into(),
         };
         let urls: Vec<String> = servers.iter().enumerate().map(|(at, server)| server.url(at)).collect();
-        // Three rigs have three authorities.
-        let authority = servers[0].authority();
+        let authorities = authorities(&servers);
+        let authority = authorities.as_deref();
         let mut runs = Vec::new();
         for scenario in suite["scenarios"].as_array().expect("scenarios") {
             let skipped = scenario["skip_without_implicit_owner"].as_array();
             for kind in scenario["kinds"].as_array().expect("kinds") {
-                let is_possible = authority.is_none() || kind != "redlock";
-                if is_possible && skipped.is_none_or(|kinds| !kinds.contains(kind)) {
+                if skipped.is_none_or(|kinds| !kinds.contains(kind)) {
                     runs.push((runs.len(), scenario, kind.as_str().expect("a kind")));
                 }
             }
@@ -64,7 +63,21 @@ async fn every_scenario_holds_for_every_kind_on_every_transport() {
         // Not by `println`, which is shown for failed tests only.
         writeln!(std::io::stderr(), "behaviour suite, rust, {server}: {count} scenarios").expect("stderr");
         assert!(count >= 300, "{count} scenarios");
+        if let Some(file) = &authorities {
+            std::fs::remove_file(file).expect("removed");
+        }
     }
+}
+
+/// One file of the authorities of all servers: each rig has its own.
+fn authorities(servers: &[Server]) -> Option<PathBuf> {
+    let own = servers.iter().filter_map(Server::authority);
+    let texts: Vec<String> = own.map(|file| std::fs::read_to_string(file).expect("PEM")).collect();
+    let file = std::env::temp_dir().join(format!("leasehold-authorities-{}.pem", std::process::id()));
+    (!texts.is_empty()).then(|| {
+        std::fs::write(&file, texts.concat()).expect("written");
+        file
+    })
 }
 
 /// A server of one transport.

@@ -6,10 +6,12 @@
 
 mod support;
 
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use leasehold::{Client, ErrorKind, ReleaseOutcome};
-use support::crowd::{Crowd, at_most, hands_over, is_replicated, kinds, patient, times};
+use leasehold_protocol::Reply;
+use support::crowd::{Crowd, Times, Used, hands_over, has_tokens_only, is_replicated, kinds, patient, times};
 use support::rig::Node;
 use support::sentinel::{SERVICE, Watched};
 use support::{Redis, eventually, free_port};
@@ -242,33 +244,66 @@ async fn sentinels_and_servers_may_speak_tls_only() {
 }
 
 /// Many hold locks and many wait while another server becomes the primary.
-async fn a_crowd_goes_on(begin: impl Fn(&Watched, &Node)) {
-    for _ in 0..times() {
-        a_crowd_goes_on_once(&begin).await;
+async fn a_crowd_goes_on(what: &'static str, begin: impl Fn(&Watched, &Node)) {
+    let (mut all, mut spared) = (Times::of(what), times().div_ceil(10));
+    let used = Used::now();
+    while all.count() < times() {
+        match a_crowd_goes_on_once(&begin).await {
+            Some(took) => all.note(took),
+            None => spared = spared.checked_sub(1).expect("few failovers that nobody asked for"),
+        }
+        used.is_all().await;
     }
+    all.check();
 }
 
-async fn a_crowd_goes_on_once(begin: impl Fn(&Watched, &Node)) {
+/// Says how long after the promotion all clients were there; `None` if sentinels have replaced the promoted one too,
+/// as on a machine that is busy enough: then the last releases may be lost.
+async fn a_crowd_goes_on_once(begin: impl Fn(&Watched, &Node)) -> Option<Duration> {
     let watched = Watched::start();
     let old = watched.primary();
     let crowd = Crowd::gather(&watched.url, LEASE, std::slice::from_ref(&old)).await;
     let promoted = fail_over(&watched, |primary| begin(&watched, primary)).await;
     let start = Instant::now();
+    let naming = named(&watched, &promoted);
     for (number, client) in crowd.clients.iter().enumerate() {
         is_at(client, &promoted, &format!("probe-{number}")).await;
     }
-    println!("all clients were there {:?} after the promotion", start.elapsed());
-    assert!(start.elapsed() < at_most(), "{:?}", start.elapsed());
+    let took = start.elapsed();
+    let named = naming.join().unwrap().duration_since(start);
+    println!("all clients were there {took:?} after the promotion, which a sentinel named after {named:?}");
     let before = old.try_run(&["PING"]).ok().map(|_| old.scripts_called());
     crowd.goes_on().await;
+    if !promoted.is_primary() {
+        println!("sentinels have replaced it, too: this one does not count");
+        return None;
+    }
     if let Some(before) = before {
         assert_eq!(old.scripts_called(), before, "something was written to the old primary");
     }
+    has_tokens_only(&promoted).await;
+    Some(took)
+}
+
+/// When the first sentinel names a server as the primary.
+fn named(watched: &Watched, server: &Node) -> JoinHandle<Instant> {
+    let (sentinels, port) = (watched.sentinels(), server.port.to_string().into_bytes());
+    std::thread::spawn(move || {
+        let question = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE];
+        let names = |sentinel: &Node| match sentinel.try_run(&question) {
+            Ok(Reply::Array(address)) => address.get(1) == Some(&Reply::Bytes(port.clone())),
+            _ => false,
+        };
+        while !sentinels.iter().any(names) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Instant::now()
+    })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_is_replaced_is_left_at_once() {
-    a_crowd_goes_on(|watched, _| {
+    a_crowd_goes_on("SENTINEL FAILOVER", |watched, _| {
         watched.sentinels()[0].run(&["SENTINEL", "FAILOVER", SERVICE]);
     })
     .await;
@@ -276,10 +311,10 @@ async fn a_primary_that_is_replaced_is_left_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_dies_is_followed_by_the_one_that_sentinels_promote() {
-    a_crowd_goes_on(|_, primary| primary.kill()).await;
+    a_crowd_goes_on("a primary that sentinels watch is killed", |_, primary| primary.kill()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_that_hangs_is_followed_by_the_one_that_sentinels_promote() {
-    a_crowd_goes_on(|_, primary| primary.pause()).await;
+    a_crowd_goes_on("a primary that sentinels watch hangs", |_, primary| primary.pause()).await;
 }

@@ -120,6 +120,8 @@ pub(crate) struct Word(&'static str);
 impl Word {
     /// The last fencing token, in which all kinds of one name share.
     pub(crate) const TOKEN: Self = Self("token");
+    /// Of no lock: which of a client's primaries a server is.
+    pub(crate) const PRIMARY: Self = Self("primary");
 
     /// A word that is used for one thing.
     pub(crate) const fn new(word: &'static str) -> Self {
@@ -181,6 +183,14 @@ impl KeyPrefix {
             return LockName::parse(name);
         }
         LockName::parse(&format!("{}{name}", self.0))
+    }
+
+    /// The key by which a client finds out whether two of its primaries are one server. It is
+    /// of no lock: in the place of a lock's name it has `id`, which only this client has.
+    #[must_use]
+    pub fn nonce_key(&self, id: ClientId) -> Arc<[u8]> {
+        // Not parsed: a prefix that leaves room for a short name only will do.
+        LockName(format!("{}{id}", self.0).into()).own(Word::PRIMARY)
     }
 
     /// The name that the caller gave, of a whole one: without this prefix. Nothing is copied if
@@ -307,6 +317,19 @@ mod tests {
             assert!(prefix.name(name).is_err(), "{name:?}");
         }
         assert_eq!(KeyPrefix::parse("").unwrap().name("stock").unwrap().as_str(), "stock");
+    }
+
+    #[test]
+    fn a_key_of_no_lock_has_the_prefix_and_an_id_in_a_names_place() {
+        let id = ClientId::random(&mut || 7);
+        let key = |prefix: &str| {
+            let key = KeyPrefix::parse(prefix).unwrap().nonce_key(id);
+            String::from_utf8(key.to_vec()).unwrap()
+        };
+        assert_eq!(key(""), format!("leasehold:{{{id}}}:primary"));
+        assert_eq!(key("shop:"), format!("leasehold:{{shop:{id}}}:primary"));
+        assert_eq!(key("{shop}:"), format!("leasehold::{{shop}}:{id}:primary"));
+        assert!(key(&"n".repeat(511)).ends_with(":primary"), "its locks have one letter");
     }
 
     #[test]

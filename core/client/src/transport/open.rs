@@ -30,7 +30,7 @@ pub(crate) fn open(settings: &Arc<Settings>, first: First) -> Result<Box<dyn Tra
                 First::IsAwaited | First::IsAtUse => Failing::MayPass,
                 First::WasMade => Failing::IsAnOutage,
             };
-            let peers = Peers::new(targets.len());
+            let peers = Peers::new(settings);
             let nodes = targets
                 .iter()
                 .zip(peers)

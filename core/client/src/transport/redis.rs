@@ -27,6 +27,7 @@ pub(super) mod peers;
 mod permission;
 mod place;
 mod primary;
+mod proof;
 mod resp;
 mod role;
 pub(super) mod sentinel;
@@ -49,6 +50,7 @@ use self::connect::{Connector, Membership};
 use self::failure::Failure;
 use self::lane::LaneLink;
 use self::peers::Peers;
+use self::proof::Proof;
 use self::subscriptions::SubscriptionLink;
 
 /// One server and its connections.
@@ -57,6 +59,7 @@ pub(super) struct Redis {
     commands: LaneLink,
     renewals: LaneLink,
     subscriptions: SubscriptionLink,
+    proof: Proof,
     state: State,
     first: Failing,
     /// Both lanes are open, and that was told.
@@ -99,6 +102,7 @@ impl Redis {
             commands: LaneLink::new(&connector, settings, Lane::Command),
             renewals: LaneLink::new(&connector, settings, Lane::Renewal),
             subscriptions: SubscriptionLink::new(&connector, settings),
+            proof: Proof::new(&connector),
             connector,
             state: match first {
                 Failing::IsFatal | Failing::MayPass => State::First,
@@ -234,6 +238,10 @@ impl Transport for Redis {
             && self.state == State::First
         {
             self.failed_at_first(failure, seen);
+        }
+        let is_open = self.commands.is_open() || self.renewals.is_open();
+        if let Some(failure) = self.proof.poll(context, now, is_open) {
+            self.leave(&failure, now, seen);
         }
         self.poll_subscriptions(context, now, seen);
         self.tell(now, seen);

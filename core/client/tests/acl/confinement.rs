@@ -351,25 +351,50 @@ async fn a_database_in_the_url_needs_select() {
     lease.release().await.unwrap();
 }
 
-#[tokio::test]
-async fn redlock_clients_need_info() {
-    let servers = [(); 3].map(|()| Redis::start());
-    let rule = Rule::printed("locks");
-    let urls = || servers.iter().map(|server| rule.url(server));
-    for server in &servers {
+/// Users of three servers by this rule, as primaries.
+fn three_with(rule: &Rule) -> (Vec<Redis>, Vec<String>) {
+    let servers: Vec<Redis> = (0..3).map(|_| Redis::start()).collect();
+    let urls = servers.iter().map(|server| {
         rule.apply(server);
+        rule.url(server)
+    });
+    let urls = urls.collect();
+    (servers, urls)
+}
+
+#[tokio::test]
+async fn redlock_clients_tell_their_servers_apart_with_info_and_without() {
+    for (rule, prefix) in [("locks", ""), ("tenant", "tenant:")] {
+        for right in [None, Some("+info")] {
+            let rule = Rule::printed(rule);
+            let rule = right.map_or_else(|| rule.clone(), |right| rule.with(right));
+            let (servers, urls) = three_with(&rule);
+            let client = Client::builder().primaries(urls).key_prefix(prefix);
+            let client = client.connect().await.unwrap();
+            let lease = client.lock("orders:1").acquire().await.unwrap();
+            lease.extend(None).await.unwrap();
+            assert!(client.lock("orders:1").try_acquire().await.unwrap().is_none());
+            lease.release().await.unwrap();
+            let refused = servers.iter().flat_map(crate::refused);
+            let known = |what: &String| what.starts_with("client") || right.is_none() && what.starts_with("info");
+            let unknown: Vec<String> = refused.filter(|what| !known(what)).collect();
+            assert!(unknown.is_empty(), "{unknown:?}");
+        }
     }
-    let error = refused(Client::builder().primaries(urls()).connect().await);
+}
+
+#[tokio::test]
+async fn redlock_clients_that_only_look_need_info() {
+    let rule = Rule::printed("watcher");
+    let (servers, urls) = three_with(&rule);
+    let error = refused(Client::builder().primaries(urls.clone()).connect().await);
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-    assert!(error.message().contains("'info'"), "{error}");
+    assert!(error.to_string().contains("+info"), "{error}");
     for server in &servers {
         rule.with("+info").apply(server);
     }
-    let client = Client::builder().primaries(urls()).connect().await.unwrap();
-    let lease = client.lock("orders:1").acquire().await.unwrap();
-    lease.extend(None).await.unwrap();
-    assert!(client.lock("orders:1").try_acquire().await.unwrap().is_none());
-    lease.release().await.unwrap();
+    let client = Client::builder().primaries(urls).connect().await.unwrap();
+    assert!(!client.lock("orders:1").is_locked().await.unwrap());
 }
 
 #[tokio::test]

@@ -3,20 +3,30 @@
 use std::time::{Duration, Instant};
 
 use crate::support::cluster::Cluster;
-use crate::support::crowd::{Crowd, at_most, is_replicated, is_timed, times};
+use crate::support::crowd::{Crowd, Times, Used, at_most, has_tokens_only, is_replicated, is_timed, times};
 use crate::support::eventually;
 use crate::support::rig::Node;
 use crate::{LEASE, SOON};
 use leasehold::{Client, ErrorKind, Lease, LostReason, ReleaseOutcome};
 
+/// A vote in which nobody has the majority is repeated after some seconds.
+const PROMOTED: Duration = Duration::from_secs(25);
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_takes_over_has_its_primarys_locks() {
+    let mut all = [
+        Times::of("CLUSTER FAILOVER"),
+        Times::of("a primary of a cluster is killed"),
+    ];
+    let used = Used::now();
     for _ in 0..times() {
-        one_is_replaced_and_one_is_killed().await;
+        one_is_replaced_and_one_is_killed(&mut all).await;
+        used.is_all().await;
     }
+    all.into_iter().for_each(Times::check);
 }
 
-async fn one_is_replaced_and_one_is_killed() {
+async fn one_is_replaced_and_one_is_killed(times: &mut [Times; 2]) {
     let cluster = Cluster::start();
     let primaries = cluster.primaries();
     for is_killed in [false, true] {
@@ -30,16 +40,18 @@ async fn one_is_replaced_and_one_is_killed() {
         } else {
             replica.run(&["CLUSTER", "FAILOVER"]);
         }
-        eventually("the replica is the primary", SOON, || replica.is_primary()).await;
+        eventually("the replica is the primary", PROMOTED, || replica.is_primary()).await;
         let promoted = Instant::now();
         let probe = crowd.clients[0].lock(&name).wait(SOON).acquire().await.unwrap();
-        println!(
-            "killed: {is_killed}; a lock of its shard {:?} after the promotion",
-            promoted.elapsed()
-        );
-        assert!(promoted.elapsed() < at_most(), "{:?}", promoted.elapsed());
+        let took = promoted.elapsed();
+        println!("killed: {is_killed}; a lock of its shard {took:?} after the promotion");
+        times[usize::from(is_killed)].note(took);
         probe.release().await.unwrap();
         crowd.goes_on().await;
+        // On a machine that is busy enough it may have been replaced, too.
+        if replica.is_primary() {
+            has_tokens_only(&replica).await;
+        }
     }
 }
 

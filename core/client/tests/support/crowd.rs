@@ -22,6 +22,71 @@ pub fn times() -> usize {
     std::env::var("LEASEHOLD_FAILOVERS").map_or(1, |times| times.parse().unwrap())
 }
 
+/// How long it took each time until clients were at a node that was promoted.
+pub struct Times {
+    what: &'static str,
+    all: Vec<Duration>,
+}
+
+impl Times {
+    pub const fn of(what: &'static str) -> Self {
+        Self { what, all: Vec::new() }
+    }
+
+    pub const fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    pub fn note(&mut self, time: Duration) {
+        self.all.push(time);
+    }
+
+    /// Says the median and the worst, which is within the bound.
+    pub fn check(mut self) {
+        self.all.sort_unstable();
+        let (median, worst) = (self.all[self.all.len() / 2], self.all[self.all.len() - 1]);
+        println!(
+            "{}, {} times: median {median:?}, worst {worst:?}",
+            self.what,
+            self.all.len()
+        );
+        assert!(worst < at_most(), "{}: {:?}", self.what, self.all);
+    }
+}
+
+/// Files and threads that this process has, where the system says so.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Used {
+    files: usize,
+    threads: usize,
+}
+
+impl Used {
+    pub fn now() -> Self {
+        let count = |of: &str| std::fs::read_dir(format!("/proc/self/{of}")).map_or(0, Iterator::count);
+        Self {
+            files: count("fd"),
+            threads: count("task"),
+        }
+    }
+
+    /// Once all is closed there is no more than before. Only where no other test runs beside this one.
+    pub async fn is_all(&self) {
+        if times() == 1 {
+            return;
+        }
+        let is_all = || {
+            let now = Self::now();
+            now.files <= self.files && now.threads <= self.threads
+        };
+        let start = Instant::now();
+        while !is_all() && start.elapsed() < SOON {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(is_all(), "{:?} are used, {self:?} before", Self::now());
+    }
+}
+
 /// Whether the test has the machine to itself.
 pub fn is_timed() -> bool {
     std::env::var("LEASEHOLD_TIMED").is_ok()
@@ -144,6 +209,26 @@ impl Crowd {
             client.close().await;
         }
     }
+}
+
+/// Until a primary has nothing of any lock but what counts its tokens.
+pub async fn has_tokens_only(node: &Node) {
+    let others = || {
+        let Ok(Reply::Array(keys)) = node.try_run(&["KEYS", "*"]) else {
+            return vec!["no answer".into()];
+        };
+        let text = |key| match key {
+            Reply::Bytes(key) => String::from_utf8_lossy(&key).into_owned(),
+            other => format!("{other:?}"),
+        };
+        let keys: Vec<String> = keys.into_iter().map(text).collect();
+        keys.into_iter().filter(|key| !key.ends_with(":token")).collect()
+    };
+    let start = Instant::now();
+    while !others().is_empty() && start.elapsed() < SOON {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(others().is_empty(), "left: {:?}", others());
 }
 
 /// Until a replica has everything that its primary has.

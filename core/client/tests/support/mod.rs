@@ -185,7 +185,12 @@ impl Redis {
 
     /// Starts it again, empty, on the same port.
     pub fn start_again(&mut self) {
-        self.child = spawn(self.version, self.port, &self.directory, &[], self.password.as_deref());
+        self.start_again_with(&[]);
+    }
+
+    /// The same with other options, and with the data that it saved before.
+    pub fn start_again_with(&mut self, args: &[&str]) {
+        self.child = spawn(self.version, self.port, &self.directory, args, self.password.as_deref());
         self.wait_until_up();
     }
 

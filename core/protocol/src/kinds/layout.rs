@@ -12,7 +12,7 @@ use crate::script::Script;
 
 const REDISSON: &str = "redisson_lock__channel:";
 
-/// The words of all kinds' keys and channels.
+/// The words of all kinds' keys and channels, and that of no kind's.
 fn words() -> BTreeSet<Word> {
     let own = |key: &Key| match key {
         Key::Own(word) => Some(*word),
@@ -26,7 +26,9 @@ fn words() -> BTreeSet<Word> {
         };
         spec.keys.iter().filter_map(own).chain(channel)
     };
-    Kind::each().into_iter().flat_map(of).collect()
+    let mut words: BTreeSet<Word> = Kind::each().into_iter().flat_map(of).collect();
+    assert!(words.insert(Word::PRIMARY), "a word is used for one thing");
+    words
 }
 
 fn client(seed: u64) -> ClientId {

@@ -120,7 +120,7 @@ impl Cluster {
             None => {}
             Some(Ok(slots)) => {
                 let peers = self.peers.as_ref();
-                if let Some(Err(failure)) = peers.map(|peers| peers.check_ids(slots.ids().clone())) {
+                if let Some(Err(failure)) = peers.map(|peers| peers.check_nodes(slots.ids().clone())) {
                     return self.topology_failed(failure, seen);
                 }
                 self.slots = slots;

@@ -14,7 +14,7 @@ use super::address::Address;
 use super::dial::{self, Tcp};
 use super::failure::Failure;
 use super::outage::{self, LONGEST, Limits, Outage, Until};
-use super::peers::Peers;
+use super::peers::{self, Peers};
 use super::place::{self, Announced};
 use super::primary::{Elected, Named};
 use super::resp::{self, ServerError};
@@ -44,7 +44,7 @@ pub(super) struct Connector {
     /// The server as messages name it.
     pub(super) node: String,
     pub(super) limits: Limits,
-    peers: Option<Peers>,
+    pub(super) peers: Option<Peers>,
     pub(super) membership: Membership,
     /// The server is the node of a cluster and has sharded channels, as its last greeting said.
     is_sharded: AtomicBool,
@@ -82,6 +82,8 @@ pub(super) enum Purpose {
     FirstCalls(Lane),
     Calls(Lane),
     Subscriptions,
+    /// To make sure that the server is none of the other primaries.
+    Proof,
     /// To ask the node of a cluster or a sentinel what it knows; a replica will do.
     Topology,
 }
@@ -90,7 +92,9 @@ pub(super) enum Purpose {
 impl Purpose {
     const fn path(self) -> Path {
         match self {
-            Self::FirstCalls(Lane::Command) | Self::Calls(Lane::Command) | Self::Topology => Path::Commands,
+            Self::FirstCalls(Lane::Command) | Self::Calls(Lane::Command) | Self::Proof | Self::Topology => {
+                Path::Commands
+            }
             Self::FirstCalls(Lane::Renewal) | Self::Calls(Lane::Renewal) => Path::Renewals,
             Self::Subscriptions => Path::Subscriptions,
         }
@@ -304,10 +308,10 @@ impl Connector {
     /// its user may load scripts: else that would show when one is needed.
     async fn greet(&self, wire: &mut Wire, purpose: Purpose) -> Result<(), Failure> {
         self.login.write(wire.out());
-        let is_for_calls = matches!(purpose, Purpose::FirstCalls(_) | Purpose::Calls(_));
+        let is_for_calls = matches!(purpose, Purpose::FirstCalls(_) | Purpose::Calls(_) | Purpose::Proof);
         let peers = self.peers.as_ref().filter(|_| is_for_calls);
         if peers.is_some() {
-            command(wire.out(), &[b"INFO", b"server"]);
+            command(wire.out(), peers::QUESTION);
         }
         let shortest = Script::ALL.iter().min_by_key(|script| script.text().len());
         let script = shortest.filter(|_| matches!(purpose, Purpose::FirstCalls(_)));
@@ -340,13 +344,17 @@ impl Connector {
                 });
             }
         }
-        if let Some(peers) = peers {
-            peers.check(&wire.reply().await??)?;
-        }
+        let said = match peers {
+            Some(peers) => Some((peers, wire.reply().await?)),
+            None => None,
+        };
         if script.is_some() {
             wire.reply().await??;
         }
-        Ok(())
+        match said {
+            Some((peers, said)) => peers.check(said, wire, self.login.database).await,
+            None => Ok(()),
+        }
     }
 }
 

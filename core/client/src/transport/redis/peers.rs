@@ -1,56 +1,380 @@
 //! What makes sure that several primaries are several servers.
+//!
+//! A server says its run id, and a cluster the ids of its nodes: what has one id is one. A server
+//! whose run id is hidden from this client is told apart by a key of the client's own, that has the
+//! number of the primary in it. It is set only where it is not: of several primaries that are one
+//! server the first one sets it, and the others find its number there.
+//!
+//! ```text
+//!   run id ──── another's ────────────────────────────► refused
+//!     │  └───── new, and nobody's is hidden ──────────► good
+//!     └ hidden, or another's is ─► SET key me NX PX, GET key ── me ──► good
+//!                                                        └─ another ► refused
+//! ```
+//!
+//! Whoever sets the key, finds another's, or hides its run id as the first, makes the others look
+//! again (`proof.rs`), unless they did lately: an address may lead elsewhere than it did, and a key
+//! ends.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
-use leasehold_protocol::Reply;
+use leasehold_protocol::{ClientId, Instant, Reply};
+use tokio::sync::Notify;
 
 use super::failure::Failure;
-use super::resp::text;
+use super::resp::{self, ServerError, text};
+use super::wire::Wire;
+use crate::settings::Settings;
 
-/// One of several primaries.
-#[derive(Clone, Debug)]
+/// What asks a server for its run id.
+pub(super) const QUESTION: &[&[u8]] = &[b"INFO", b"server"];
+/// How long the key lives.
+const LIFE: Duration = Duration::from_secs(30);
+/// A key that was set or seen so lately is there for some time to come.
+const FRESH: Duration = Duration::from_secs(15);
+/// How long the first one that hides its run id gives the others to set their keys.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// What one primary knows of the others.
+#[derive(Clone)]
 pub(in crate::transport) struct Peers {
-    /// The run id of each server, or the ids of each cluster's nodes, by its node.
-    ids: Arc<Mutex<BTreeMap<usize, BTreeSet<String>>>>,
+    shared: Arc<Shared>,
     node: usize,
 }
 
+struct Shared {
+    settings: Arc<Settings>,
+    /// Made when it is needed.
+    key: OnceLock<Arc<[u8]>>,
+    known: Mutex<Known>,
+    /// Some have set their keys.
+    proved: Notify,
+}
+
+#[derive(Default)]
+struct Known {
+    /// The run id of each server that says it.
+    run_ids: BTreeMap<usize, String>,
+    /// The ids of each cluster's nodes.
+    clusters: BTreeMap<usize, BTreeSet<String>>,
+    /// Some server does not say its run id.
+    is_hidden: bool,
+    /// When each last made sure that its server has its own key.
+    proved: BTreeMap<usize, Instant>,
+    /// Which found another one's key.
+    refused: BTreeSet<usize>,
+    /// How often the others had reason to look again.
+    changes: u64,
+}
+
 impl Peers {
-    /// One for each of `count` primaries.
-    pub(in crate::transport) fn new(count: usize) -> Vec<Self> {
-        let ids = Arc::default();
+    /// One for each of the primaries.
+    pub(in crate::transport) fn new(settings: &Arc<Settings>) -> Vec<Self> {
+        let shared = Arc::new(Shared {
+            settings: Arc::clone(settings),
+            key: OnceLock::new(),
+            known: Mutex::default(),
+            proved: Notify::new(),
+        });
         let peer = |node| Self {
-            ids: Arc::clone(&ids),
+            shared: Arc::clone(&shared),
             node,
         };
-        (0..count).map(peer).collect()
+        (0..settings.targets.len()).map(peer).collect()
     }
 
-    /// Notes who the server is, by what `INFO server` says.
-    pub(super) fn check(&self, info: &Reply) -> Result<(), Failure> {
-        let run_id = text(info).and_then(|info| info.lines().find_map(|line| line.strip_prefix("run_id:")));
-        let Some(run_id) = run_id else {
+    /// Makes sure that a cluster is none of the others, by the ids of its nodes.
+    pub(super) fn check_nodes(&self, own: BTreeSet<String>) -> Result<(), Failure> {
+        if own.is_empty() {
             return Err(Failure::misconfigured(
-                "the server does not say its run id, by which primaries are told apart",
+                "the cluster does not say the ids of its nodes, by which primaries are told apart",
             ));
-        };
-        self.check_ids([run_id.to_owned()].into())
+        }
+        let mut known = self.known();
+        let mut others = known.clusters.iter().filter(|(node, _)| **node != self.node);
+        if others.any(|(_, ids)| !ids.is_disjoint(&own)) {
+            return Err(same_server());
+        }
+        known.clusters.insert(self.node, own);
+        Ok(())
     }
 
-    /// Notes by which ids the server or cluster is known.
-    pub(super) fn check_ids(&self, own: BTreeSet<String>) -> Result<(), Failure> {
-        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        if ids
-            .iter()
-            .any(|(node, known)| *node != self.node && !known.is_disjoint(&own))
-        {
-            return Err(
-                Failure::misconfigured("it is the same server as another one of the primaries")
-                    .advising("a majority needs independent ones"),
-            );
+    /// Makes sure that a server is none of the others, by what it said to [`QUESTION`].
+    pub(super) async fn check(
+        &self,
+        said: Result<Reply, ServerError>,
+        wire: &mut Wire,
+        database: i64,
+    ) -> Result<(), Failure> {
+        let run_id = run_id(said)?;
+        let is_first = self.known().note(self.node, run_id)?;
+        if !self.known().is_hidden {
+            return Ok(());
         }
-        ids.insert(self.node, own);
+        if is_first {
+            self.wait_for_others().await;
+        }
+        self.prove(wire, database).await
+    }
+
+    /// How often somebody had reason to look again.
+    pub(super) fn changes(&self) -> u64 {
+        self.known().changes
+    }
+
+    /// Whether this one has to look again when another had reason to.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        let known = self.known();
+        known.is_hidden && !known.is_fresh(self.node, now)
+    }
+
+    /// Whether its server is another one's, as far as it knows.
+    pub(super) fn is_refused(&self) -> bool {
+        self.known().refused.contains(&self.node)
+    }
+
+    /// Those that were told apart by their run ids set their keys first. So it is the one that
+    /// connects last that is refused, while somebody waits to be told.
+    async fn wait_for_others(&self) {
+        let all = async {
+            loop {
+                let proved = self.shared.proved.notified();
+                if self.known().all_that_tell_are_proved() {
+                    return;
+                }
+                proved.await;
+            }
+        };
+        let _ = tokio::time::timeout(PATIENCE, all).await;
+    }
+
+    async fn prove(&self, wire: &mut Wire, database: i64) -> Result<(), Failure> {
+        let (key, me) = (self.key(), self.node.to_string());
+        let (start, life) = (self.now(), LIFE.as_millis().to_string());
+        let set: [&[u8]; 6] = [b"SET", &key, me.as_bytes(), b"NX", b"PX", life.as_bytes()];
+        let (set, found) = in_first_database(wire, database, &set, &key).await?;
+        let is_new = set.as_ref().is_ok_and(|reply| *reply != Reply::Nil);
+        match text(&found?) {
+            Some(node) if node == me => {}
+            Some(_) => return Err(self.refuse()),
+            // A server that takes no writes for now is still the one that it was.
+            None if self.is_proved()
+                && set
+                    .as_ref()
+                    .is_err_and(|error| !Failure::from(error.clone()).is_lasting()) =>
+            {
+                return Ok(());
+            }
+            None => return Err(set.err().map_or_else(vanished, of_key)),
+        }
+        if !is_new && !self.known().is_fresh(self.node, start) {
+            // Looked at once more: meanwhile it may have ended, and be another's.
+            let longer: [&[u8]; 3] = [b"PEXPIRE", &key, life.as_bytes()];
+            let (longer, found) = in_first_database(wire, database, &longer, &key).await?;
+            longer.map_err(of_key)?;
+            match text(&found?) {
+                Some(node) if node == me => {}
+                Some(_) => return Err(self.refuse()),
+                None => return Err(vanished()),
+            }
+        }
+        let mut known = self.known();
+        known.proved.insert(self.node, start);
+        known.refused.remove(&self.node);
+        known.changes += u64::from(is_new);
+        self.shared.proved.notify_waiters();
         Ok(())
+    }
+
+    /// The server has the key of another one.
+    fn refuse(&self) -> Failure {
+        let mut known = self.known();
+        known.proved.remove(&self.node);
+        known.refused.insert(self.node);
+        // Whoever has it keeps it, or else it ends.
+        known.changes += 1;
+        same_server()
+    }
+
+    fn is_proved(&self) -> bool {
+        self.known().proved.contains_key(&self.node)
+    }
+
+    fn key(&self) -> Arc<[u8]> {
+        let settings = &self.shared.settings;
+        let new = || settings.nonce_key(ClientId::random(&mut *settings.world.entropy()));
+        Arc::clone(self.shared.key.get_or_init(new))
+    }
+
+    fn now(&self) -> Instant {
+        self.shared.settings.world.now()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.shared.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// Notes what a server said. Says whether it hides its run id and was not looked at before.
+    fn note(&mut self, node: usize, run_id: Option<String>) -> Result<bool, Failure> {
+        let Some(run_id) = run_id else {
+            self.run_ids.remove(&node);
+            self.changes += u64::from(!self.is_hidden);
+            self.is_hidden = true;
+            return Ok(!self.proved.contains_key(&node));
+        };
+        if self
+            .run_ids
+            .iter()
+            .any(|(other, known)| *other != node && *known == run_id)
+        {
+            return Err(same_server());
+        }
+        self.run_ids.insert(node, run_id);
+        Ok(false)
+    }
+
+    fn all_that_tell_are_proved(&self) -> bool {
+        self.run_ids.keys().all(|node| self.proved.contains_key(node))
+    }
+
+    fn is_fresh(&self, node: usize, now: Instant) -> bool {
+        self.proved.get(&node).is_some_and(|at| now < *at + FRESH)
+    }
+}
+
+/// What a server calls itself; `None` if it does not say it to this user, or to nobody.
+fn run_id(said: Result<Reply, ServerError>) -> Result<Option<String>, Failure> {
+    let info = match said {
+        Ok(info) => info,
+        Err(error) if ["NOPERM", "ERR"].contains(&error.code.as_str()) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let told = text(&info).and_then(|info| info.lines().find_map(|line| line.strip_prefix("run_id:")));
+    Ok(told.filter(|id| !id.is_empty()).map(str::to_owned))
+}
+
+/// Runs a command on the key, and looks what is there then. In database 0, whatever the URL says: two
+/// primaries with two databases of one server are to meet.
+async fn in_first_database(
+    wire: &mut Wire,
+    database: i64,
+    change: &[&[u8]],
+    key: &[u8],
+) -> Result<(Result<Reply, ServerError>, Result<Reply, ServerError>), Failure> {
+    let select = |out: &mut Vec<u8>, number: i64| {
+        if database != 0 {
+            resp::command(out, [b"SELECT".as_slice(), number.to_string().as_bytes()].into_iter());
+        }
+    };
+    select(wire.out(), 0);
+    resp::command(wire.out(), change.iter().copied());
+    resp::command(wire.out(), [b"GET".as_slice(), key].into_iter());
+    select(wire.out(), database);
+    if database != 0 {
+        wire.reply().await??;
+    }
+    let both = (wire.reply().await?, wire.reply().await?);
+    if database != 0 {
+        wire.reply().await??;
+    }
+    Ok(both)
+}
+
+fn same_server() -> Failure {
+    Failure::misconfigured("it is the same server as another one of the primaries")
+        .advising("a majority needs independent ones")
+}
+
+fn vanished() -> Failure {
+    Failure::unavailable("the key by which primaries are told apart was not there any more")
+}
+
+/// The server does not say its run id, and refused what was to tell it apart.
+fn of_key(error: ServerError) -> Failure {
+    let failure = Failure::from(error);
+    if failure.is_lasting() {
+        failure.advising(
+            "primaries are told apart by INFO, or else by a key: give the user +info, or +set, +get and +pexpire",
+        )
+    } else {
+        failure
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Options;
+
+    fn info(text: &str) -> Result<Reply, ServerError> {
+        Ok(Reply::Bytes(text.into()))
+    }
+
+    fn error(code: &str) -> Result<Reply, ServerError> {
+        Err(ServerError {
+            code: code.into(),
+            message: "so it is".into(),
+        })
+    }
+
+    #[test]
+    fn a_run_id_is_hidden_by_a_refusal_and_by_its_absence() {
+        let told = |said| run_id(said).expect("an answer");
+        assert_eq!(told(info("# Server\r\nrun_id:abc\r\n")).as_deref(), Some("abc"));
+        for said in [
+            info("# Server\r\nredis_version:7.4\r\n"),
+            info("run_id:\r\n"),
+            error("NOPERM"),
+            error("ERR"),
+        ] {
+            assert_eq!(told(said), None);
+        }
+        assert!(!run_id(error("LOADING")).unwrap_err().is_lasting());
+    }
+
+    #[test]
+    fn clusters_are_compared_by_the_ids_that_their_nodes_had_last() {
+        let urls = (1..=3).map(|host| format!("redis+cluster://h{host}"));
+        let options = Options {
+            primaries: Some(urls.collect()),
+            ..Options::default()
+        };
+        let peers = Peers::new(&Arc::new(Settings::check(options).unwrap()));
+        let check =
+            |peer: usize, ids: &[&str]| peers[peer].check_nodes(ids.iter().copied().map(str::to_owned).collect());
+        check(0, &["a", "b"]).unwrap();
+        check(0, &["a", "c"]).unwrap();
+        check(1, &["b"]).unwrap();
+        assert!(check(2, &["d", "c"]).unwrap_err().is_lasting());
+        assert!(check(2, &[]).unwrap_err().is_lasting(), "nobody can tell");
+        check(2, &["d"]).unwrap();
+    }
+
+    #[test]
+    fn run_ids_are_compared_with_those_that_the_others_said_last() {
+        let mut known = Known::default();
+        for node in [0, 0, 1] {
+            known.note(node, Some(format!("id-{node}"))).unwrap();
+        }
+        assert!(known.note(2, Some("id-0".into())).unwrap_err().is_lasting());
+        known.note(0, Some("id-3".into())).unwrap();
+        known.note(2, Some("id-0".into())).unwrap();
+        assert!(!known.is_hidden && known.changes == 0);
+    }
+
+    #[test]
+    fn the_first_that_hides_its_run_id_makes_the_others_look() {
+        let mut known = Known::default();
+        known.note(0, Some("id-0".into())).unwrap();
+        assert!(known.note(1, None).unwrap(), "it was not looked at");
+        assert!(known.is_hidden && known.changes == 1);
+        assert!(known.note(2, None).unwrap());
+        known.proved.insert(2, Instant::ZERO);
+        assert!(!known.note(2, None).unwrap(), "it was");
+        assert_eq!(known.changes, 1);
     }
 }

@@ -1,0 +1,324 @@
+//! Primaries of a `redlock` client whose run ids are hidden from it: they are told apart by a key.
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use leasehold::observe::{Observation, Observer};
+use leasehold::{Client, Error, ErrorKind, ReleaseOutcome};
+use leasehold_protocol::Reply;
+use support::proxy::{Carries, Proxy};
+use support::{Redis, eventually};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// A server with a user that INFO is refused.
+fn server() -> Redis {
+    let server = Redis::start();
+    server.run(&["ACL", "SETUSER", "blind", "on", ">sesame", "~*", "&*", "+@all", "-info"]);
+    server
+}
+
+/// The URL of a user that INFO is refused.
+fn blind(url: &str) -> String {
+    url.replace("://", "://blind:sesame@")
+}
+
+fn blind_to(servers: &[Redis]) -> Vec<String> {
+    servers.iter().map(|server| blind(&server.url())).collect()
+}
+
+fn three() -> Vec<Redis> {
+    (0..3).map(|_| server()).collect()
+}
+
+async fn connect(urls: impl IntoIterator<Item = String>) -> Result<Client, Error> {
+    Client::builder().primaries(urls).connect().await
+}
+
+/// Why connections were lost or not made.
+#[derive(Clone, Default)]
+struct Causes(Arc<Mutex<Vec<String>>>);
+
+impl Observer for Causes {
+    fn observe(&self, observation: &Observation) {
+        if let Observation::Disconnected { cause, .. } | Observation::ConnectFailing { cause, .. } = observation {
+            self.0.lock().unwrap().push(cause.clone());
+        }
+    }
+}
+
+impl Causes {
+    async fn say_that_one_is_another_ones(&self) {
+        let is_said = || {
+            self.0
+                .lock()
+                .unwrap()
+                .iter()
+                .any(|cause| cause.contains("the same server"))
+        };
+        eventually("one server is found to be two primaries", SOON, is_said).await;
+    }
+}
+
+async fn works(client: &Client) {
+    let lease = client.lock("works").wait(SOON).acquire().await.unwrap();
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+}
+
+async fn is_refused(urls: impl IntoIterator<Item = String>) {
+    let causes = Causes::default();
+    let error = match Client::builder()
+        .primaries(urls)
+        .observer(causes.clone())
+        .connect()
+        .await
+    {
+        Err(error) => error,
+        // The other two were there long before it.
+        Ok(_client) => return causes.say_that_one_is_another_ones().await,
+    };
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(error.message().contains("the same server"), "{error}");
+    assert!(!error.to_string().contains("sesame"), "{error}");
+}
+
+fn keys(server: &Redis) -> Vec<String> {
+    let Reply::Array(keys) = server.run(&["KEYS", "*"]) else {
+        panic!("no keys")
+    };
+    let text = |key| match key {
+        Reply::Bytes(key) => String::from_utf8(key).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    keys.into_iter().map(text).collect()
+}
+
+#[tokio::test]
+async fn several_servers_are_several_by_a_key_that_ends() {
+    let servers = three();
+    let client = Client::builder().primaries(blind_to(&servers)).key_prefix("shop:");
+    let client = client.connect().await.unwrap();
+    works(&client).await;
+    for (node, server) in servers.iter().enumerate() {
+        eventually("the lock is gone", SOON, || keys(server).len() == 1).await;
+        let key = keys(server).remove(0);
+        assert!(
+            key.starts_with("leasehold:{shop:") && key.ends_with("}:primary"),
+            "{key}"
+        );
+        let Reply::Int(left) = server.run(&["PTTL", &key]) else {
+            panic!("no TTL")
+        };
+        assert!((1..=30_000).contains(&left), "{left}");
+        assert_eq!(server.run(&["GET", &key]), Reply::Bytes(node.to_string().into_bytes()));
+    }
+    // Each client has a key of its own, so they are not in each other's way.
+    works(&connect(blind_to(&servers)).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn nothing_is_written_while_all_say_their_run_ids() {
+    let servers = three();
+    let client = connect(servers.iter().map(Redis::url)).await.unwrap();
+    for server in &servers {
+        eventually("both lanes asked", SOON, || server.calls("info") >= 2).await;
+        assert_eq!(server.calls("set") + server.calls("get"), 0);
+        assert_eq!(server.run(&["DBSIZE"]), Reply::Int(0));
+    }
+    works(&client).await;
+}
+
+#[tokio::test]
+async fn one_server_under_two_addresses_is_refused() {
+    let (a, b) = (server(), server());
+    let other = format!("redis://localhost:{}", a.port);
+    for _ in 0..20 {
+        let urls = [a.url(), b.url(), other.clone()];
+        is_refused(urls.iter().map(|url| blind(url))).await;
+        let urls = [other.clone(), a.url(), b.url()];
+        is_refused(urls.iter().map(|url| blind(url))).await;
+    }
+}
+
+#[tokio::test]
+async fn one_server_is_refused_also_if_it_says_its_run_id_to_one_of_two_users() {
+    let (a, b) = (server(), server());
+    let other = blind(&format!("redis://localhost:{}", a.port));
+    for _ in 0..20 {
+        is_refused([a.url(), b.url(), other.clone()]).await;
+        is_refused([other.clone(), a.url(), b.url()]).await;
+        is_refused([other.clone(), blind(&b.url()), a.url()]).await;
+    }
+    // The one that connects first is not known to be the same until the other one is there.
+    let proxy = Proxy::to(a.port);
+    works(&connect([a.url(), b.url(), blind(&server().url())]).await.unwrap()).await;
+    is_refused([a.url(), b.url(), blind(&proxy.url())]).await;
+}
+
+#[tokio::test]
+async fn two_databases_of_one_server_are_one_server() {
+    let (a, b) = (server(), server());
+    let of = |database: u8| format!("{}/{database}", blind(&a.url()));
+    is_refused([
+        format!("redis://blind:sesame@localhost:{}/0", a.port),
+        of(1),
+        blind(&b.url()),
+    ])
+    .await;
+    is_refused([
+        format!("redis://blind:sesame@localhost:{}/3", a.port),
+        of(1),
+        blind(&b.url()),
+    ])
+    .await;
+    // And the locks are where they should be.
+    let servers = three();
+    let client = connect(blind_to(&servers).into_iter().map(|url| url + "/3"))
+        .await
+        .unwrap();
+    let lease = client.lock("in-three").acquire().await.unwrap();
+    for server in &servers {
+        let info = || match server.run(&["INFO", "keyspace"]) {
+            Reply::Bytes(text) => String::from_utf8(text).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        eventually("it is in database 3", SOON, || info().contains("db3:keys=1,")).await;
+        assert!(info().contains("db0:keys=1,"), "{}", info());
+    }
+    lease.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_has_no_info_at_all_will_do() {
+    let servers: Vec<Redis> = (0..3)
+        .map(|_| Redis::start_with(&["--rename-command", "INFO", ""], None))
+        .collect();
+    works(&connect(servers.iter().map(Redis::url)).await.unwrap()).await;
+    let other = format!("redis://localhost:{}", servers[0].port);
+    is_refused([servers[0].url(), servers[1].url(), other]).await;
+}
+
+#[tokio::test]
+async fn who_may_neither_ask_nor_write_is_told_which_rights_are_missing() {
+    let servers = three();
+    for server in &servers {
+        server.run(&["ACL", "SETUSER", "blind", "-set"]);
+    }
+    let error = connect(blind_to(&servers)).await.map(drop).expect_err("no way to know");
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    for text in ["set", "+info", "+pexpire"] {
+        assert!(error.to_string().contains(text), "{error}");
+    }
+}
+
+/// Three servers behind addresses that a test can lead elsewhere, and a client of theirs.
+struct Behind {
+    servers: Vec<Redis>,
+    proxies: Vec<Proxy>,
+    client: Client,
+    causes: Causes,
+}
+
+impl Behind {
+    async fn proxies() -> Self {
+        let servers = three();
+        let proxies: Vec<Proxy> = servers.iter().map(|server| Proxy::to(server.port)).collect();
+        let causes = Causes::default();
+        let urls = proxies.iter().map(|proxy| blind(&proxy.url()));
+        let client = Client::builder().primaries(urls).observer(causes.clone());
+        let client = client.connect().await.unwrap();
+        works(&client).await;
+        Self {
+            servers,
+            proxies,
+            client,
+            causes,
+        }
+    }
+
+    /// An address leads to this server from now on.
+    fn lead(&self, address: usize, server: usize) {
+        self.proxies[address].lead_to(self.servers[server].port);
+        for carries in Carries::ALL {
+            self.proxies[address].cut(carries);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_leads_to_another_ones_server_later_is_left_until_it_leads_elsewhere() {
+    let mut behind = Behind::proxies().await;
+    behind.lead(2, 0);
+    behind.causes.say_that_one_is_another_ones().await;
+    behind.lead(2, 2);
+    behind.servers[1].stop();
+    // The third is one of the two that make a majority.
+    works(&behind.client).await;
+}
+
+/// Those that are connected look again when somebody else has come, unless they did within 15 s.
+#[tokio::test]
+async fn an_address_that_leads_to_a_server_whose_key_has_ended_is_noticed_too() {
+    let behind = Behind::proxies().await;
+    let server = &behind.servers[0];
+    tokio::time::sleep(Duration::from_secs(16)).await;
+    // As if it had ended.
+    let key = keys(server).into_iter().find(|key| key.ends_with(":primary")).unwrap();
+    server.run(&["DEL", &key]);
+    behind.lead(2, 0);
+    behind.causes.say_that_one_is_another_ones().await;
+    let number = Reply::Bytes(b"2".to_vec());
+    assert_eq!(server.run(&["GET", &key]), number, "the first is refused now");
+}
+
+#[tokio::test]
+async fn a_promoted_replica_is_the_primary_that_it_was_the_replica_of() {
+    let mut behind = Behind::proxies().await;
+    let replica = server();
+    replica.run(&["REPLICAOF", "127.0.0.1", &behind.servers[0].port.to_string()]);
+    let has_the_key = || keys(&replica).iter().any(|key| key.ends_with(":primary"));
+    eventually("it has what its primary has", SOON, has_the_key).await;
+    replica.run(&["REPLICAOF", "NO", "ONE"]);
+    behind.servers.push(replica);
+    behind.lead(0, 3);
+    behind.servers[1].stop();
+    works(&behind.client).await;
+    assert_eq!(
+        behind
+            .causes
+            .0
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|cause| cause.contains("same server"))
+            .count(),
+        0
+    );
+}
+
+#[tokio::test]
+async fn a_full_server_is_believed_if_it_was_told_apart_before() {
+    let behind = Behind::proxies().await;
+    let most = |bytes: &str| {
+        for server in &behind.servers {
+            server.run(&["CONFIG", "SET", "maxmemory", bytes]);
+        }
+    };
+    let held = behind.client.lock("held").acquire().await.unwrap();
+    most("1");
+    for (address, server) in behind.servers.iter().enumerate() {
+        for key in keys(server).iter().filter(|key| key.ends_with(":primary")) {
+            server.run(&["DEL", key]);
+        }
+        behind.lead(address, address);
+    }
+    assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);
+    let error = connect(blind_to(&behind.servers)).await.map(drop);
+    let error = error.expect_err("no key can be set");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("OOM"), "{error}");
+    most("0");
+    works(&connect(blind_to(&behind.servers)).await.unwrap()).await;
+}

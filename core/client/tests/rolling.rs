@@ -1,0 +1,417 @@
+//! From one tier to the next with locks that are held: one server, sentinels, a cluster. "From one to the next" in
+//! docs/servers.md says what is tested here.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, Error, ErrorKind, Lease, LostReason, ReleaseOutcome};
+use leasehold_protocol::Reply;
+use support::cluster::Cluster;
+use support::crowd::{hands_over, has_tokens_only, is_listened_for, is_replicated, kinds, patient, waits};
+use support::proxy::Proxy;
+use support::rig::Node;
+use support::sentinel::{SERVICE, Watched};
+use support::{Redis, eventually};
+
+const SOON: Duration = Duration::from_secs(20);
+const LEASE: Duration = Duration::from_secs(3);
+/// For what has to be done meanwhile, on a machine that is busy.
+const LONGER: Duration = Duration::from_secs(12);
+/// What a renewed lease may take, beside a third of it, until its holder hears that its record is gone.
+const IN_TIME: Duration = Duration::from_millis(1_500);
+
+async fn connect(url: &str, lease: Duration) -> Client {
+    Client::builder()
+        .url(url)
+        .lease(lease)
+        .connect()
+        .await
+        .unwrap_or_else(|error| panic!("{url}: {error}"))
+}
+
+fn refusal(result: Result<impl Sized, Error>) -> Error {
+    result.map(drop).expect_err("a refusal")
+}
+
+async fn is_released(lease: Lease) {
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+}
+
+/// The reason of a loss, which comes within this time.
+async fn lost_within(lease: &Lease, limit: Duration) -> LostReason {
+    let lost = tokio::time::timeout(limit, lease.lost()).await;
+    lost.unwrap_or_else(|_| panic!("{} is not lost within {limit:?}", lease.name()))
+}
+
+fn url_of(node: &Node) -> String {
+    format!("redis://127.0.0.1:{}", node.port)
+}
+
+/// What a sentinel says of the service in one field.
+fn told(sentinel: &Node, field: &str) -> Option<String> {
+    let Ok(Reply::Array(parts)) = sentinel.try_run(&["SENTINEL", "MASTER", SERVICE]) else {
+        return None;
+    };
+    let texts: Vec<String> = parts
+        .into_iter()
+        .map(|part| match part {
+            Reply::Bytes(text) => String::from_utf8(text).expect("text"),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    let pair = texts.chunks_exact(2).find(|pair| pair[0] == field)?;
+    Some(pair[1].clone())
+}
+
+/// A primary that nobody watches; two servers and three sentinels that have nothing to do.
+fn alone() -> Watched {
+    let watched = Watched::start();
+    for sentinel in watched.sentinels() {
+        sentinel.run(&["SENTINEL", "REMOVE", SERVICE]);
+    }
+    for server in watched.replicas() {
+        server.run(&["REPLICAOF", "NO", "ONE"]);
+    }
+    watched
+}
+
+/// Gives the primary its replicas, and has sentinels watch it, as an operator would.
+async fn put_under_sentinels(watched: &Watched) {
+    let (primary, replicas) = (watched.primary(), watched.replicas());
+    let port = primary.port.to_string();
+    for replica in &replicas {
+        replica.run(&["REPLICAOF", "127.0.0.1", &port]);
+    }
+    eventually("the replicas are linked", SOON, || {
+        primary.text(&["INFO", "replication"]).matches("state=online").count() == 2
+    })
+    .await;
+    for sentinel in watched.sentinels() {
+        sentinel.run(&["SENTINEL", "MONITOR", SERVICE, "127.0.0.1", &port, "2"]);
+        sentinel.run(&["SENTINEL", "SET", SERVICE, "down-after-milliseconds", "1000"]);
+        sentinel.run(&["SENTINEL", "SET", SERVICE, "failover-timeout", "5000"]);
+    }
+    let sees_all = |sentinel: &Node| {
+        told(sentinel, "num-slaves").as_deref() == Some("2")
+            && told(sentinel, "num-other-sentinels").as_deref() == Some("2")
+    };
+    eventually("each sentinel sees all", SOON, || {
+        watched.sentinels().iter().all(sees_all)
+    })
+    .await;
+}
+
+/// Has sentinels promote a replica that has everything; says which.
+async fn fail_over(watched: &Watched) -> Node {
+    let replicas = watched.replicas();
+    for replica in &replicas {
+        is_replicated(&watched.primary(), replica).await;
+    }
+    let asked = || {
+        watched.sentinels()[0]
+            .try_run(&["SENTINEL", "FAILOVER", SERVICE])
+            .is_ok()
+    };
+    eventually("a sentinel takes it on", SOON, asked).await;
+    let promoted = || replicas.iter().find(|replica| replica.is_primary()).cloned();
+    eventually("a replica is promoted", SOON, || promoted().is_some()).await;
+    promoted().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_put_under_sentinels_keeps_its_locks_and_clients_of_both_addresses_share_them() {
+    let watched = alone();
+    let primary = watched.primary();
+    let before = connect(&url_of(&primary), LEASE).await;
+    let mut held = Vec::new();
+    for (kind, lock) in kinds(&before, "kept") {
+        held.push((kind, lock.acquire().await.unwrap()));
+    }
+    put_under_sentinels(&watched).await;
+    let after = connect(&watched.url, LEASE).await;
+    for ((kind, lease), (_, lock)) in held.into_iter().zip(kinds(&after, "kept")) {
+        assert!(lease.is_valid(), "{kind}: {:?}", lease.lost_reason());
+        if kind != "read_lock" {
+            assert!(lock.try_acquire().await.unwrap().is_none(), "{kind}");
+        }
+        let token = lease.token();
+        is_released(lease).await;
+        let next = lock.wait(SOON).acquire().await.unwrap();
+        assert!(
+            next.token() >= token && (token.is_none() || next.token() > token),
+            "{kind}"
+        );
+        is_released(next).await;
+    }
+    // Both wake each other.
+    let (old, new) = (patient(&url_of(&primary)).await, patient(&watched.url).await);
+    for (one, other) in [(&before, &new), (&after, &old)] {
+        for ((kind, lock), (_, theirs)) in kinds(one, "woken").into_iter().zip(kinds(other, "woken")) {
+            if kind != "read_lock" {
+                let lease = lock.acquire().await.unwrap();
+                hands_over(kind, lease, theirs, &primary, "woken").await;
+            }
+        }
+    }
+}
+
+/// A lock that this server has granted, as soon as the client is there.
+async fn granted_at(client: &Client, name: &str, server: &Node) -> Lease {
+    let start = Instant::now();
+    loop {
+        if let Ok(Some(lease)) = client.lock(name).try_acquire().await {
+            assert!(server.has_key(name), "another server granted it");
+            return lease;
+        }
+        assert!(start.elapsed() < SOON, "not at the new primary");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_of_an_address_that_sentinels_left_is_told_and_its_locks_end() {
+    let watched = alone();
+    let primary = watched.primary();
+    let before = connect(&url_of(&primary), LEASE).await;
+    put_under_sentinels(&watched).await;
+    let after = connect(&watched.url, LEASE).await;
+    let (held, theirs) = (
+        before.lock("held").acquire().await.unwrap(),
+        after.lock("theirs").acquire().await.unwrap(),
+    );
+    let token = held.token();
+    let promoted = fail_over(&watched).await;
+    // The old primary is one, and its clients stay there, until sentinels make it a replica.
+    let start = Instant::now();
+    let ours = before
+        .lock("both")
+        .try_acquire()
+        .await
+        .unwrap()
+        .expect("the old server is asked");
+    let both = granted_at(&after, "both", &promoted).await;
+    assert!(ours.is_valid() && both.is_valid(), "there were two owners");
+    let next = waits(after.lock("held"), SOON);
+    eventually("the old primary is a replica", SOON, || !primary.is_primary()).await;
+    println!("the old primary was one for {:?} more", start.elapsed());
+    assert_eq!(lost_within(&ours, LEASE + IN_TIME).await, LostReason::Expired);
+    // A renewal may just have come through.
+    assert_eq!(lost_within(&held, LEASE + IN_TIME).await, LostReason::Expired);
+    let next = next.await.unwrap();
+    assert!(next.token() > token, "{:?} after {token:?}", next.token());
+    assert!(theirs.is_valid(), "{:?}", theirs.lost_reason());
+    assert!(promoted.has_key("theirs"));
+    for lease in [next, theirs, both] {
+        is_released(lease).await;
+    }
+    let error = refusal(before.lock("new").wait(Duration::from_millis(500)).acquire().await);
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("replica"), "{error}");
+    let error = refusal(Client::connect(url_of(&primary)).await);
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(error.to_string().contains("connect to its primary"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_whose_name_is_led_to_the_promoted_server_keeps_what_it_holds() {
+    let watched = alone();
+    let primary = watched.primary();
+    let name = Proxy::to(primary.port);
+    let before = connect(&name.url(), Duration::from_secs(30)).await;
+    let held = before.lock("held").acquire().await.unwrap();
+    let token = held.token();
+    put_under_sentinels(&watched).await;
+    let promoted = fail_over(&watched).await;
+    name.lead_to(promoted.port);
+    eventually("all connections lead to the new one", SOON, || {
+        name.leading_to(primary.port) == 0 && name.leading_to(promoted.port) > 1
+    })
+    .await;
+    assert!(held.is_valid(), "{:?}", held.lost_reason());
+    is_released(held).await;
+    let after = connect(&watched.url, LEASE).await;
+    let next = after.lock("held").wait(SOON).acquire().await.unwrap();
+    assert!(next.token() > token);
+    is_released(next).await;
+}
+
+/// Lets a server grant nothing any more, while all that is held goes on.
+fn close_to_new_grants(server: &Node) {
+    server.run(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    server.run(&["CONFIG", "SET", "maxmemory", "1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_closed_to_new_grants_empties_and_the_cluster_goes_on_with_higher_tokens() {
+    let (watched, cluster) = (Watched::start(), Cluster::start());
+    let old = watched.primary();
+    let before = connect(&watched.url, LEASE).await;
+    let renewed = before.lock("renewed").acquire().await.unwrap();
+    let fixed = before.lock("fixed").lease(LEASE).acquire().await.unwrap();
+    let fair = before.fair_lock("fair").acquire().await.unwrap();
+    let in_turn = waits(before.fair_lock("fair"), SOON);
+    is_listened_for(&old, "fair").await;
+    let token = renewed.token();
+    close_to_new_grants(&old);
+    let error = refusal(before.lock("new").wait(Duration::from_millis(500)).acquire().await);
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("OOM"), "{error}");
+    assert_eq!(lost_within(&fixed, LEASE).await, LostReason::Expired);
+    assert!(renewed.is_valid(), "{:?}", renewed.lost_reason());
+    renewed.extend(Some(2 * LEASE)).await.unwrap();
+    // Those that stand in line are still served.
+    is_released(fair).await;
+    is_released(in_turn.await.unwrap()).await;
+    is_released(renewed).await;
+    has_tokens_only(&old).await;
+    let after = connect(&cluster.url, LEASE).await;
+    let next = after.lock("renewed").acquire().await.unwrap();
+    assert!(next.token() > token, "{:?} after {token:?}", next.token());
+    is_released(next).await;
+}
+
+/// Moves all keys of a server to the nodes of a cluster that have their slots.
+fn move_keys(old: &Node, cluster: &Cluster) -> usize {
+    let Reply::Array(keys) = old.run(&["KEYS", "*"]) else {
+        panic!("no keys")
+    };
+    for key in &keys {
+        let Reply::Bytes(key) = key else { panic!("{key:?}") };
+        let key = std::str::from_utf8(key).expect("text");
+        let port = cluster.owner(key).expect("an owner").port.to_string();
+        old.run(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
+    }
+    keys.len()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_that_are_moved_to_a_cluster_keep_others_out_until_the_leases_end() {
+    let (watched, cluster) = (Watched::start(), Cluster::start());
+    let old = watched.primary();
+    let before = connect(&watched.url, LONGER).await;
+    let after = connect(&cluster.url, LONGER).await;
+    let mut held = Vec::new();
+    for (kind, lock) in kinds(&before, "moved") {
+        held.push((kind, lock.acquire().await.unwrap()));
+    }
+    let other = connect(&watched.url, LONGER).await;
+    let waiting = other.lock(held[0].1.name()).wait(LONGER);
+    let waiting = tokio::spawn(async move { waiting.acquire().await.map(drop) });
+    is_listened_for(&old, held[0].1.name()).await;
+    let start = Instant::now();
+    let fixed = before.lock("fixed").lease(LONGER).acquire().await.unwrap();
+    close_to_new_grants(&old);
+    assert!(move_keys(&old, &cluster) > kinds(&before, "moved").len());
+    let moved = Instant::now();
+    for (kind, lock) in kinds(&after, "moved") {
+        if kind != "read_lock" {
+            assert!(lock.try_acquire().await.unwrap().is_none(), "{kind}");
+        }
+    }
+    assert!(after.lock("fixed").try_acquire().await.unwrap().is_none());
+    let after_fixed = waits(after.lock("fixed"), SOON);
+    assert!(start.elapsed() < LONGER / 2, "too slow to tell: {:?}", start.elapsed());
+    assert!(fixed.is_valid());
+    let mut tokens = Vec::new();
+    for (kind, lease) in held {
+        let reason = lost_within(&lease, (LONGER / 3 + IN_TIME).saturating_sub(moved.elapsed())).await;
+        assert_eq!(reason, LostReason::Removed, "{kind}");
+        tokens.push(lease.token());
+    }
+    for ((kind, lock), token) in kinds(&after, "moved").into_iter().zip(tokens) {
+        let next = lock.wait(SOON).acquire().await.unwrap();
+        assert!(
+            token.is_none() || next.token() > token,
+            "{kind}: {:?} after {token:?}",
+            next.token()
+        );
+        is_released(next).await;
+    }
+    assert!(moved.elapsed() < LONGER + IN_TIME, "{:?}", moved.elapsed());
+    let next = after_fixed.await.unwrap();
+    assert!(!fixed.is_valid(), "two owners");
+    assert_eq!(fixed.lost().await, LostReason::Expired);
+    is_released(next).await;
+    assert_eq!(refusal(waiting.await.unwrap()).kind(), ErrorKind::Unavailable);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_not_closed_grants_what_was_moved_away_a_second_time() {
+    let (server, cluster) = (Redis::start(), Cluster::start());
+    let before = connect(&server.url(), Duration::from_secs(30)).await;
+    let held = before.lock("moved").acquire().await.unwrap();
+    let port = cluster.owner("moved").expect("an owner").port.to_string();
+    server.run(&["MIGRATE", "127.0.0.1", &port, "moved", "0", "5000"]);
+    let after = connect(&cluster.url, LEASE).await;
+    assert!(after.lock("moved").try_acquire().await.unwrap().is_none());
+    let other = connect(&server.url(), LEASE).await;
+    let second = other
+        .lock("moved")
+        .try_acquire()
+        .await
+        .unwrap()
+        .expect("it is free there");
+    assert!(held.is_valid(), "its holder has not heard yet");
+    is_released(second).await;
+}
+
+/// A server whose cluster bus has a port, too.
+fn with_room_for_a_bus() -> Redis {
+    loop {
+        let server = Redis::start();
+        if server.port < 55_000 {
+            return server;
+        }
+    }
+}
+
+/// Starts a server again as a cluster of one node, with the data that it had.
+async fn comes_back_as_a_cluster(server: &mut Redis) {
+    let _ = redis::cmd("SHUTDOWN").arg("SAVE").query::<()>(&mut server.connection());
+    server.stop();
+    server.start_again_with(&["--cluster-enabled", "yes"]);
+    let mut slots = redis::pipe();
+    for slot in 0..16_384 {
+        slots.cmd("CLUSTER").arg("ADDSLOTS").arg(slot);
+    }
+    // It has taken the slots of its keys already, and says so.
+    let _ = slots.query::<()>(&mut server.connection());
+    let state = || match server.run(&["CLUSTER", "INFO"]) {
+        Reply::Bytes(text) => String::from_utf8(text).expect("text"),
+        other => panic!("{other:?}"),
+    };
+    eventually("it serves all slots", SOON, || state().contains("cluster_state:ok")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_comes_back_as_a_cluster_has_its_locks_and_clients_of_one_server_are_told() {
+    let mut server = with_room_for_a_bus();
+    let before = connect(&server.url(), LEASE).await;
+    // Longer than it takes to come back; renewed, and given for so long.
+    let held = before.lock("held").acquire().await.unwrap();
+    let fixed = before
+        .lock("fixed")
+        .lease(Duration::from_secs(10))
+        .acquire()
+        .await
+        .unwrap();
+    let token = fixed.token();
+    comes_back_as_a_cluster(&mut server).await;
+    let url = server.url().replace("redis://", "redis+cluster://");
+    let after = connect(&url, LEASE).await;
+    assert!(fixed.is_valid(), "too slow to tell");
+    assert!(after.lock("fixed").try_acquire().await.unwrap().is_none());
+    assert_eq!(lost_within(&held, LEASE).await, LostReason::Expired);
+    let error = refusal(before.lock("new").wait(Duration::from_millis(500)).acquire().await);
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("redis+cluster://"), "{error}");
+    let error = refusal(Client::connect(server.url()).await);
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert_eq!(lost_within(&fixed, SOON).await, LostReason::Expired);
+    let next = after.lock("fixed").wait(SOON).acquire().await.unwrap();
+    assert!(next.token() > token, "{:?} after {token:?}", next.token());
+    is_released(next).await;
+    let error = refusal(Client::connect(format!("{url}/1")).await);
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+}
