@@ -125,12 +125,22 @@ impl Store {
 
     /// Lets a subscriber hear a channel. Says whether it did not before.
     pub fn subscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
-        self.data().pubsub().subscribe(subscriber, channel)
+        self.data().pubsub().subscribe(subscriber, channel, false)
     }
 
     /// Ends a subscription. Says whether there was one.
     pub fn unsubscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
-        self.data().pubsub().unsubscribe(subscriber, channel)
+        self.data().pubsub().unsubscribe(subscriber, channel, false)
+    }
+
+    /// Lets a subscriber hear a sharded channel. Says whether it did not before.
+    pub fn ssubscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
+        self.data().pubsub().subscribe(subscriber, channel, true)
+    }
+
+    /// Ends a subscription to a sharded channel. Says whether there was one.
+    pub fn sunsubscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
+        self.data().pubsub().unsubscribe(subscriber, channel, true)
     }
 
     /// Takes what was published for subscribers since the last call, in order.

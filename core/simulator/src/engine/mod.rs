@@ -13,6 +13,7 @@
 mod cable;
 mod clock;
 mod defect;
+mod excuses;
 mod faults;
 mod history;
 mod ledger;
@@ -20,6 +21,8 @@ mod network;
 mod plan;
 mod resp;
 mod server;
+mod shard_faults;
+mod shards;
 mod summary;
 mod task;
 mod trace;

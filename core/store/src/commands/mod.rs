@@ -231,6 +231,7 @@ static TABLE: &[Command] = &[
     // Messages
     data("publish", 3, server::publish).slow(),
     data("pubsub", -2, server::pubsub).slow(),
+    data("spublish", 3, server::spublish).slow(),
     // The server
     data("command", -1, server::command),
     data("config", -2, server::config),
