@@ -371,9 +371,9 @@ impl Faults {
         self.ledger.excuse_errors_no_more(excuse.errors);
     }
 
-    /// Waits until nobody else changes which node has what.
-    pub(super) async fn reshaping(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.reshaping.lock().await
+    /// Keeps all others from changing which node of a cluster has what; `None` if one just does.
+    pub(super) fn reshape(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        self.reshaping.try_lock().ok()
     }
 
     pub(super) const fn plan(&self) -> &Plan {

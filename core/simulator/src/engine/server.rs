@@ -53,7 +53,8 @@ pub(super) struct Machine {
 #[derive(Default)]
 struct State {
     is_replica: bool,
-    is_paused: bool,
+    /// How many things have it stand still.
+    pauses: u32,
     /// How often it has died: a connection ends with the life that it was made in.
     deaths: u32,
     /// What it says to everybody who wants its keys.
@@ -241,7 +242,8 @@ impl Machine {
 
     /// It stands still, or goes on.
     pub(super) fn set_paused(&self, is_paused: bool) {
-        self.lock().is_paused = is_paused;
+        let pauses = &mut self.lock().pauses;
+        *pauses = if is_paused { *pauses + 1 } else { *pauses - 1 };
         self.goes_on.notify_waiters();
     }
 
@@ -280,7 +282,7 @@ impl Machine {
     pub(super) async fn unpaused(&self) {
         loop {
             let goes_on = self.goes_on.notified();
-            if !self.lock().is_paused {
+            if self.lock().pauses == 0 {
                 return;
             }
             goes_on.await;
