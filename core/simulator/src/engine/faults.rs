@@ -165,6 +165,11 @@ impl Faults {
             // What one leaves behind is over before the next begins.
             let rest = match self.plan.is_rough || self.plan.has_only_moves {
                 true => random.between(0, 2_000),
+                // What was struck is excused by itself.
+                false if self.plan.shards > 0 => {
+                    let timeout = u64::try_from(self.plan.command_timeout.as_millis()).unwrap_or(0);
+                    timeout + random.between(1_000, 4_000)
+                }
                 false => {
                     let longest = self.plan.lease + 2 * self.plan.command_timeout;
                     u64::try_from(longest.as_millis()).unwrap_or(0) + random.between(200, 3_000)

@@ -77,7 +77,8 @@ impl Plan {
         Self {
             servers: 2 * shards,
             shards,
-            names: (0..=random.index(3) + 1).map(|_| random.pick(&kinds)).collect(),
+            tasks: self.tasks + random.index(2),
+            names: (0..=random.index(4) + 1).map(|_| random.pick(&kinds)).collect(),
             has_only_moves,
             is_rough: self.is_rough && !has_only_moves,
             is_lossy: self.is_lossy && !has_only_moves,

@@ -15,6 +15,8 @@ use crate::random::Random;
 const SLACK: Duration = Duration::from_millis(150);
 /// Within so long a client is connected to a node that it needs for the first time.
 const CONNECTED: Duration = Duration::from_secs(1);
+/// One call and its answer take no longer, with a new connection and a script that the server does not know.
+const PROMPT: Duration = Duration::from_millis(400);
 /// A wait without a bound ends when all others have ended, at the latest.
 const UNBOUNDED: Duration = Duration::from_secs(150);
 
@@ -71,6 +73,7 @@ impl Task {
         match timeout(limit, lease.release()).await {
             Ok(Ok(outcome)) => {
                 self.note(&format!("has released: {outcome:?}"));
+                self.needs_excuse_if_late(name, began, "release");
                 if outcome == ReleaseOutcome::Unknown {
                     self.needs_excuse(name, began, "a release is unknown");
                 }
@@ -122,7 +125,11 @@ impl Task {
             "asks for lock {name}, waits {:?}, renewed {:?}, goes away after {:?}",
             asked.wait, asked.renewed, asked.patience
         ));
-        match timeout(asked.patience.unwrap_or(limit).min(limit), asked.lock.acquire()).await {
+        let answer = timeout(asked.patience.unwrap_or(limit).min(limit), asked.lock.acquire()).await;
+        if asked.wait == Some(Duration::ZERO) {
+            self.needs_excuse_if_late(name, began, "single try");
+        }
+        match answer {
             Ok(Ok(lease)) => return Some(lease),
             Ok(Err(error)) => {
                 self.note(&format!("got no lock {name}: {error}"));
@@ -174,6 +181,14 @@ impl Task {
         if !self.ledger.has_excuse(name, since) {
             let what = format!("client {}, lock {name}: {what}", self.client);
             self.ledger.break_promise("errors have a reason", what);
+        }
+    }
+
+    /// What is at other servers delays nobody.
+    fn needs_excuse_if_late(&self, name: usize, since: Instant, what: &str) {
+        if since.elapsed() > PROMPT && !self.ledger.has_excuse(name, since) {
+            let what = format!("client {}, lock {name}: a {what} took {:?}", self.client, since.elapsed());
+            self.ledger.break_promise("a shard delays its own calls only", what);
         }
     }
 
