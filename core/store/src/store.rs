@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use leasehold_protocol::Script;
 
 use crate::commands::{self, Run, scripting};
-use crate::data::Data;
+use crate::data::{Data, Transit};
 #[cfg(feature = "server")]
 use crate::data::Front;
 use crate::dispatch;
@@ -104,6 +104,12 @@ impl Store {
     /// `maxmemory`; or takes that back. A script that has written may finish.
     pub fn set_full(&mut self, is_full: bool) {
         self.data().set_full(is_full);
+    }
+
+    /// Says where the keys of the next scripts are: a cluster's node stops a script in the midst of it
+    /// that looks for a key which has gone.
+    pub fn set_transit(&mut self, transit: Transit) {
+        self.data().set_transit(transit);
     }
 
     /// Runs one of Leasehold's scripts, which is compiled once.

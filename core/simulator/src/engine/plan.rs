@@ -81,7 +81,7 @@ impl Plan {
             names: (0..=random.index(4) + 1).map(|_| random.pick(&kinds)).collect(),
             has_only_moves,
             is_rough: self.is_rough && !has_only_moves,
-            is_lossy: self.is_lossy && !has_only_moves,
+            is_lossy: !has_only_moves && (self.is_lossy || random.chance(150)),
             ..self
         }
     }

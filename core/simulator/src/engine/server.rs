@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold_protocol::Script;
 use leasehold_store::encode::{self, Protocol};
-use leasehold_store::{Reply, ServerTime, SubscriberId};
+use leasehold_store::{Reply, ServerTime, SubscriberId, Transit};
 use tokio::sync::Notify;
 
 use super::cable::Cable;
@@ -378,7 +378,11 @@ impl Machine {
                 .note(format_args!("machine {} refuses {}", self.id, script.file()));
             return error("READONLY You can't write against a read only replica.");
         }
+        if let Some(shards) = &self.shards {
+            kept.store.set_transit(shards.transit(self.node(), keys));
+        }
         let reply = kept.run(script, &words[2..], now);
+        kept.store.set_transit(Transit::None);
         if let Some(shards) = &self.shards {
             shards.ran(script, args, &reply);
         }

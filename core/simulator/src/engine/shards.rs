@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold_protocol::{Script, hash_tag};
-use leasehold_store::{Reply, StoreError};
+use leasehold_store::{Reply, StoreError, Transit};
 
 use super::ledger::Ledger;
 use crate::kinds::{Role, role};
@@ -172,6 +172,21 @@ impl Shards {
             return is_torn.then(|| error("TRYAGAIN Multiple keys request during rehashing of slot"));
         }
         Some(redirection("MOVED", slot_of_all, owner))
+    }
+
+    /// Whether the keys of a call that a node runs are on their way.
+    pub(super) fn transit(&self, node: usize, keys: &[Vec<u8>]) -> Transit {
+        let Some(slot) = keys.first().map(|key| slot(key)) else {
+            return Transit::None;
+        };
+        let view = &self.lock().views[node];
+        if view.migrating.contains_key(&slot) {
+            Transit::Leaving
+        } else if view.importing.contains(&slot) {
+            Transit::Arriving
+        } else {
+            Transit::None
+        }
     }
 
     /// What a node says to who wants to listen, or to listen no more, if the channel's slot is not its own.

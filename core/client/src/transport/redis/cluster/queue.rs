@@ -23,6 +23,8 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::fro
 const FOLLOWED: u32 = 2;
 /// What a node says while it may serve no slot at all.
 const DOWN: &str = "CLUSTERDOWN";
+/// What it says while another one has the slot, or will.
+const REDIRECTIONS: [&str; 2] = ["MOVED", "ASK"];
 
 /// A slot's calls of one lane.
 pub(super) type Flow = (u16, Lane);
@@ -47,6 +49,8 @@ struct Sent {
     script: Script,
     since: Instant,
     tries: u32,
+    /// What a node said before, that had it wait.
+    said: Option<ServerError>,
 }
 
 /// Where a slot's calls are on their way to, and how many.
@@ -154,16 +158,24 @@ impl Queue {
                 count: 0,
             });
             way.count += 1;
-            let Waiting { call, since, tries, .. } = waiting;
+            let asking = waiting.asking.is_some();
+            let Waiting {
+                call,
+                since,
+                tries,
+                said,
+                ..
+            } = waiting;
             let sent = Sent {
                 flow,
                 key: call.keys.first().cloned().unwrap_or_else(|| Arc::from([])),
                 script: call.script,
                 since,
                 tries,
+                said,
             };
             self.sent.insert(call.id, sent);
-            go(&node, call, waiting.asking.is_some());
+            go(&node, call, asking);
         }
         self.waiting = kept;
     }
@@ -203,6 +215,11 @@ impl Queue {
         if said.code == DOWN && tries > FOLLOWED {
             return Some(Seen::Reply(call.id, Err(said.to_call_error())));
         }
+        // Where it was sent to is no answer, if it was told to wait before.
+        let said = match sent.said {
+            Some(before) if REDIRECTIONS.contains(&said.code.as_str()) => before,
+            _ => said,
+        };
         let pause = if follows && tries <= FOLLOWED {
             Duration::ZERO
         } else {
@@ -441,6 +458,24 @@ mod tests {
         let (mut seen, over) = (Vec::new(), NOW + Duration::from_secs(3));
         queue.drop_overdue(over, |_| unreachable!("it was refused"), &mut seen);
         assert!(matches!(&seen[..], [seen] if is_refusal(seen, 2)), "{seen:?}");
+    }
+
+    #[test]
+    fn a_call_that_was_told_to_wait_is_answered_so_wherever_it_was_sent_since() {
+        let mut queue = Queue::new(Duration::from_secs(3), &World::default());
+        let call = of(&mut queue, 1, Script::LockAcquire, "x");
+        let mut now = NOW;
+        for (code, asking) in [("ASK", Some(b())), ("TRYAGAIN", None), ("ASK", Some(b()))] {
+            assert_eq!(sent(&mut queue, &a(), now).len(), 1, "{code}");
+            assert!(turn_away(&mut queue, call.clone(), code, asking, now).is_none());
+            now = queue.poll_timeout().unwrap().max(now);
+        }
+        let mut seen = Vec::new();
+        queue.drop_overdue(NOW + Duration::from_secs(3), |_| unreachable!("it was refused"), &mut seen);
+        let Some(Seen::Reply(_, Err(CallError::Server { code, .. }))) = seen.first() else {
+            panic!("{seen:?}");
+        };
+        assert_eq!(code, "TRYAGAIN");
     }
 
     #[test]
