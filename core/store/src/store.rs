@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use leasehold_protocol::Script;
 
 use crate::commands::{self, Run, scripting};
-use crate::data::{Data, Transit};
 #[cfg(feature = "server")]
 use crate::data::Front;
+use crate::data::{Data, Transit};
 use crate::dispatch;
 use crate::limits::Limits;
 use crate::lua::{Engine, Watch};

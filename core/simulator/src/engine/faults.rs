@@ -319,7 +319,7 @@ impl Faults {
             old.data().restore(heard, self.clock.server_time());
         }
         if random.chance(500) {
-            old.data().deafen(&old);
+            old.data().deafen(old.id());
         }
         sleep(lasts).await;
         self.trace.note(format_args!("server {address} is machine {id}"));

@@ -12,12 +12,13 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::clock::Clock;
+use super::data::Data;
 use super::defect::EngineDefect;
 use super::faults::{EngineFault, Faults};
 use super::ledger::Ledger;
 use super::network::Network;
 use super::plan::Plan;
-use super::server::{Data, Machine};
+use super::server::Machine;
 use super::shards::Shards;
 use super::task::Task;
 use super::trace::Trace;

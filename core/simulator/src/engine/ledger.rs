@@ -242,9 +242,7 @@ impl Ledger {
     fn check_losses(&self) {
         let now = Instant::now();
         let mut state = self.lock();
-        let State {
-            held, losses, lost, ..
-        } = &mut *state;
+        let State { held, losses, lost, .. } = &mut *state;
         let mut broken = Vec::new();
         for held in held.values_mut().filter(|held| !held.is_told) {
             if let Some(reason) = held.lease.lost_reason() {

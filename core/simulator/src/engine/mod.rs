@@ -12,6 +12,7 @@
 
 mod cable;
 mod clock;
+mod data;
 mod defect;
 mod excuses;
 mod faults;

@@ -83,7 +83,11 @@ impl Faults {
         let new = shards.partner(old);
         let names = self.names_at(shards, old);
         let (gone, next) = (self.network().machine(old), self.network().machine(new));
-        let heard = if is_lossy { Some(self.lag(old, &mut random).await) } else { None };
+        let heard = if is_lossy {
+            Some(self.lag(old, &mut random).await)
+        } else {
+            None
+        };
         let (losses, errors) = (
             self.ledger().excuse_losses(Some(names.clone())),
             self.ledger().excuse_errors(Some(names.clone())),
@@ -91,11 +95,14 @@ impl Faults {
         let stands_still = random.chance(300);
         // It may go on as if nothing had happened, until it is told.
         let is_stale = stands_still && is_lossy && random.chance(500);
-        self.note(format_args!("node {old} is gone: stands still {stands_still}, stale {is_stale}"));
+        self.note(format_args!(
+            "node {old} is gone: stands still {stands_still}, stale {is_stale}"
+        ));
         if stands_still {
             gone.set_paused(true);
         } else {
-            self.network().set_closed(old, Some(random.pick(&[Door::Shut, Door::Silent])));
+            self.network()
+                .set_closed(old, Some(random.pick(&[Door::Shut, Door::Silent])));
             gone.die();
             self.network().cut_machine(gone.id());
         }

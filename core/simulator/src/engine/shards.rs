@@ -50,7 +50,7 @@ struct View {
 
 /// The slot of a key or channel.
 pub(super) fn slot(key: &[u8]) -> usize {
-    let step = |crc: u16, _: u32| (crc << 1) ^ (crc >> 15) * 0x1021;
+    let step = |crc: u16, _: u32| (crc << 1) ^ ((crc >> 15) * 0x1021);
     let of_byte = |crc: u16, byte: &u8| (0..8).fold(crc ^ (u16::from(*byte) << 8), step);
     usize::from(hash_tag(key).iter().fold(0, of_byte)) % SLOTS
 }

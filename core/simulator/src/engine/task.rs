@@ -137,6 +137,12 @@ impl Task {
                     self.ledger
                         .break_promise("errors have a reason", format!("lock {name}: {error}"));
                 }
+                // Where a call was sent to is no answer.
+                let cause = error.cause().unwrap_or_default();
+                if ["MOVED ", "ASK "].iter().any(|code| cause.contains(code)) {
+                    self.ledger
+                        .break_promise("errors have a reason", format!("lock {name}: {error}"));
+                }
                 let has_time = asked.wait.is_none_or(|wait| wait.is_zero() || wait >= CONNECTED);
                 if error.kind() == ErrorKind::Unavailable && has_time {
                     self.needs_excuse(name, began, &error.to_string());
@@ -187,7 +193,11 @@ impl Task {
     /// What is at other servers delays nobody.
     fn needs_excuse_if_late(&self, name: usize, since: Instant, what: &str) {
         if since.elapsed() > PROMPT && !self.ledger.has_excuse(name, since) {
-            let what = format!("client {}, lock {name}: a {what} took {:?}", self.client, since.elapsed());
+            let what = format!(
+                "client {}, lock {name}: a {what} took {:?}",
+                self.client,
+                since.elapsed()
+            );
             self.ledger.break_promise("a shard delays its own calls only", what);
         }
     }

@@ -471,7 +471,11 @@ mod tests {
             now = queue.poll_timeout().unwrap().max(now);
         }
         let mut seen = Vec::new();
-        queue.drop_overdue(NOW + Duration::from_secs(3), |_| unreachable!("it was refused"), &mut seen);
+        queue.drop_overdue(
+            NOW + Duration::from_secs(3),
+            |_| unreachable!("it was refused"),
+            &mut seen,
+        );
         let Some(Seen::Reply(_, Err(CallError::Server { code, .. }))) = seen.first() else {
             panic!("{seen:?}");
         };
