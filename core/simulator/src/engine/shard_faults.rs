@@ -80,47 +80,33 @@ impl Faults {
     pub(super) async fn take_over(&self, shards: &Shards, is_lossy: bool, mut random: Random) {
         let Some(_alone) = self.reshape() else { return };
         let old = random.pick(&shards.primaries());
-        let new = shards.partner(old);
         let names = self.names_at(shards, old);
-        let (gone, next) = (self.network().machine(old), self.network().machine(new));
-        let heard = if is_lossy {
-            Some(self.lag(old, &mut random).await)
-        } else {
-            None
+        let heard = match is_lossy {
+            true => Some(self.lag(old, &mut random).await),
+            false => None,
         };
-        let (losses, errors) = (
-            self.ledger().excuse_losses(Some(names.clone())),
-            self.ledger().excuse_errors(Some(names.clone())),
-        );
+        let losses = self.ledger().excuse_losses(Some(names.clone()));
+        let errors = self.ledger().excuse_errors(Some(names.clone()));
         let stands_still = random.chance(300);
         // It may go on as if nothing had happened, until it is told.
         let is_stale = stands_still && is_lossy && random.chance(500);
         self.note(format_args!(
             "node {old} is gone: stands still {stands_still}, stale {is_stale}"
         ));
+        let gone = self.network().machine(old);
         if stands_still {
             gone.set_paused(true);
         } else {
-            self.network()
-                .set_closed(old, Some(random.pick(&[Door::Shut, Door::Silent])));
+            let door = random.pick(&[Door::Shut, Door::Silent]);
+            self.network().set_closed(old, Some(door));
             gone.die();
             self.network().cut_machine(gone.id());
         }
         sleep(Duration::from_millis(500) + up_to(&mut random, 6_000)).await;
-        let now = self.clock().server_time();
-        let last = gone.data().snapshot(now);
-        next.data().restore(heard.unwrap_or(last), now);
-        if !is_stale {
-            gone.data().restore(Snapshot::empty(), now);
-        }
-        next.forget_scripts();
-        next.promote();
-        shards.promote(new);
-        self.note(format_args!("node {new} has taken the place of {old}"));
+        self.promote(shards, shards.partner(old), heard, is_stale);
         if is_lossy {
             self.ledger().lose_data(&names);
         }
-        self.hear(shards, new);
         self.all_but(shards, old, &mut random).await;
         sleep(up_to(&mut random, 10_000)).await;
         if is_stale {
@@ -139,6 +125,22 @@ impl Faults {
         sleep(HEARD).await;
         self.ledger().excuse_losses_no_more(losses);
         self.ledger().excuse_errors_no_more(errors);
+    }
+
+    /// A replica takes the place of its primary, with all that had, or with what it has heard of it.
+    fn promote(&self, shards: &Shards, new: usize, heard: Option<Snapshot>, is_stale: bool) {
+        let (old, now) = (shards.partner(new), self.clock().server_time());
+        let (gone, next) = (self.network().machine(old), self.network().machine(new));
+        let last = gone.data().snapshot(now);
+        next.data().restore(heard.unwrap_or(last), now);
+        if !is_stale {
+            gone.data().restore(Snapshot::empty(), now);
+        }
+        next.forget_scripts();
+        next.promote();
+        shards.promote(new);
+        self.note(format_args!("node {new} has taken the place of {old}"));
+        self.hear(shards, new);
     }
 
     /// One node, or all of them, refuse every call for a while.
