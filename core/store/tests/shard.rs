@@ -38,7 +38,11 @@ fn a_script_that_looks_for_a_key_that_has_gone_is_stopped() {
         let script = format!("redis.call('DEL', KEYS[1])\n{script}");
         let reply = store.execute(&["EVAL", &script, "2", "a", "b"], NOW);
         let text = format!("{reply:?}");
-        assert_eq!(text.contains("attempted to access a non local key"), is_stopped, "{transit:?}: {text}");
+        assert_eq!(
+            text.contains("attempted to access a non local key"),
+            is_stopped,
+            "{transit:?}: {text}"
+        );
         // What it has done stays.
         assert_eq!(store.execute(&["EXISTS", "a"], NOW), Reply::Int(0));
     }

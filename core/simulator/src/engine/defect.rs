@@ -41,7 +41,12 @@ impl EngineDefect {
     pub(super) const fn of_scripts(self) -> Option<Defect> {
         match self {
             Self::Script(defect) => Some(defect),
-            _ => None,
+            Self::DemotedServerStays
+            | Self::WatchdogStopsWithCommands
+            | Self::StuckShardDelaysOthers
+            | Self::MovedIsNotFollowed
+            | Self::AskingIsLeftOut
+            | Self::UndoneCallsRunLate => None,
         }
     }
 }
