@@ -46,6 +46,14 @@ pub enum Defect {
     DemotedServerStays,
     /// Renewals go out on the connection for commands, and wait while it is not open.
     WatchdogStopsWithCommands,
+    /// In a cluster, what waits for a node holds up what is for others.
+    StuckShardDelaysOthers,
+    /// A node that says where a slot is now is not believed.
+    MovedIsNotFollowed,
+    /// A node that a slot is on its way to is not told that it is meant.
+    AskingIsLeftOut,
+    /// A call that a node turned away runs after what undoes it.
+    UndoneCallsRunLate,
 }
 
 /// Something that takes its time.

@@ -12,31 +12,43 @@ impl Snapshot {
     pub(crate) fn take(store: &mut Store, clock: ServerTime) -> Self {
         let mut commands = vec![vec![b"FLUSHALL".to_vec()]];
         for key in texts(store.execute(&["KEYS", "*"], clock)) {
-            let kind = store.execute(&[b"TYPE", key.as_slice()], clock);
-            let (read, write): (&[&[u8]], &str) = match &kind {
-                Reply::Status(kind) if kind == "string" => (&[b"GET", &key], "SET"),
-                Reply::Status(kind) if kind == "hash" => (&[b"HGETALL", &key], "HSET"),
-                Reply::Status(kind) if kind == "set" => (&[b"SMEMBERS", &key], "SADD"),
-                Reply::Status(kind) if kind == "list" => (&[b"LRANGE", &key, b"0", b"-1"], "RPUSH"),
-                Reply::Status(kind) if kind == "zset" => (&[b"ZRANGE", &key, b"0", b"-1", b"WITHSCORES"], "ZADD"),
-                other => unreachable!("a key is {other:?}"),
-            };
-            let mut values = texts(store.execute(read, clock));
-            if write == "ZADD" {
-                for pair in values.chunks_mut(2) {
-                    pair.reverse();
-                }
-            }
-            commands.push([vec![write.into(), key.clone()], values].concat());
-            if let Reply::Int(left @ 0..) = store.execute(&[b"PTTL", key.as_slice()], clock) {
-                let until = i64::try_from(clock.as_micros() / 1_000).unwrap_or(i64::MAX) + left;
-                commands.push(vec![b"PEXPIREAT".to_vec(), key, until.to_string().into_bytes()]);
-            }
+            commands.extend(Self::of_key(store, key, clock).0);
         }
         Self(commands)
     }
 
-    /// Makes the store have what it had then, and nothing else.
+    /// Nothing.
+    pub(crate) fn empty() -> Self {
+        Self(vec![vec![b"FLUSHALL".to_vec()]])
+    }
+
+    /// One key with what it holds and when it ends, as commands that add it to what there is.
+    pub(crate) fn of_key(store: &mut Store, key: Vec<u8>, clock: ServerTime) -> Self {
+        let mut commands = Vec::new();
+        let kind = store.execute(&[b"TYPE", key.as_slice()], clock);
+        let (read, write): (&[&[u8]], &str) = match &kind {
+            Reply::Status(kind) if kind == "string" => (&[b"GET", &key], "SET"),
+            Reply::Status(kind) if kind == "hash" => (&[b"HGETALL", &key], "HSET"),
+            Reply::Status(kind) if kind == "set" => (&[b"SMEMBERS", &key], "SADD"),
+            Reply::Status(kind) if kind == "list" => (&[b"LRANGE", &key, b"0", b"-1"], "RPUSH"),
+            Reply::Status(kind) if kind == "zset" => (&[b"ZRANGE", &key, b"0", b"-1", b"WITHSCORES"], "ZADD"),
+            other => unreachable!("a key is {other:?}"),
+        };
+        let mut values = texts(store.execute(read, clock));
+        if write == "ZADD" {
+            for pair in values.chunks_mut(2) {
+                pair.reverse();
+            }
+        }
+        commands.push([vec![write.into(), key.clone()], values].concat());
+        if let Reply::Int(left @ 0..) = store.execute(&[b"PTTL", key.as_slice()], clock) {
+            let until = i64::try_from(clock.as_micros() / 1_000).unwrap_or(i64::MAX) + left;
+            commands.push(vec![b"PEXPIREAT".to_vec(), key, until.to_string().into_bytes()]);
+        }
+        Self(commands)
+    }
+
+    /// Makes the store have what it had then, and nothing else; or adds the one key.
     pub(crate) fn restore(self, store: &mut Store, clock: ServerTime) {
         for command in self.0 {
             let reply = store.execute(&command, clock);

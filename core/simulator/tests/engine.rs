@@ -72,6 +72,42 @@ fn a_watchdog_that_stops_with_the_command_lane_is_found() {
     );
 }
 
+#[test]
+fn a_shard_that_holds_up_the_others_is_found() {
+    found(
+        EngineDefect::StuckShardDelaysOthers,
+        &["a shard delays its own calls only"],
+        300,
+    );
+}
+
+#[test]
+fn a_cluster_s_word_that_a_slot_has_moved_and_that_is_not_followed_is_found() {
+    found(
+        EngineDefect::MovedIsNotFollowed,
+        &["errors have a reason", "a renewed lease is kept"],
+        300,
+    );
+}
+
+#[test]
+fn a_call_to_where_its_slot_is_on_its_way_that_does_not_say_so_is_found() {
+    found(
+        EngineDefect::AskingIsLeftOut,
+        &["errors have a reason", "a renewed lease is kept"],
+        300,
+    );
+}
+
+#[test]
+fn a_call_that_runs_after_what_undoes_it_is_found() {
+    found(
+        EngineDefect::UndoneCallsRunLate,
+        &["what undoes a call comes after it"],
+        300,
+    );
+}
+
 /// The checks of the engine's histories see what scripts do wrong.
 #[test]
 fn defects_of_scripts_are_found_through_whole_clients() {

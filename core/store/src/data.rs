@@ -29,6 +29,19 @@ pub(crate) struct Data {
     has_written: bool,
     /// Commands that add are refused, whatever the store holds.
     is_full: bool,
+    transit: Transit,
+}
+
+/// Where the keys are that a script was called with, as a node of a cluster sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transit {
+    /// All here.
+    #[default]
+    None,
+    /// On their way to another node: no command of a script may look for what is not here.
+    Leaving,
+    /// On their way here: none that names several keys may.
+    Arriving,
 }
 
 /// What `INFO` says of the port in front of the store.
@@ -53,6 +66,7 @@ impl Data {
             limits,
             has_written: false,
             is_full: false,
+            transit: Transit::None,
         }
     }
 
@@ -124,6 +138,20 @@ impl Data {
 
     pub(crate) const fn set_full(&mut self, is_full: bool) {
         self.is_full = is_full;
+    }
+
+    pub(crate) const fn set_transit(&mut self, transit: Transit) {
+        self.transit = transit;
+    }
+
+    /// Whether a command of a script may look for these keys.
+    pub(crate) fn may_touch(&mut self, keys: &[&[u8]]) -> bool {
+        let is_free = match self.transit {
+            Transit::None => true,
+            Transit::Leaving => keys.is_empty(),
+            Transit::Arriving => keys.len() < 2,
+        };
+        is_free || keys.iter().all(|key| self.keys.contains(key))
     }
 
     /// A script begins.

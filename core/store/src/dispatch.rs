@@ -21,6 +21,12 @@ pub(crate) fn run_in_script(data: &mut Data, args: &[&[u8]]) -> Reply {
         ));
     }
     match command.run {
+        Run::Data(_) if !data.may_touch(command.keys(args)) => {
+            data.counts_mut().rejected(command.index());
+            Reply::Error(StoreError::err(
+                "Script attempted to access a non local key in a cluster node",
+            ))
+        }
         Run::Data(run) => {
             let is_half_done = data.has_written();
             let reply = run_bounded(data, command, run, args, is_half_done);

@@ -43,6 +43,7 @@ mod time;
 mod value;
 mod zset;
 
+pub use data::Transit;
 pub use embedded::{Embedded, Subscriber};
 pub use limits::Limits;
 pub use pubsub::{Delivery, SubscriberId};

@@ -16,44 +16,68 @@ pub struct Delivery {
     pub channel: Arc<[u8]>,
     /// What was published.
     pub payload: Arc<[u8]>,
+    /// It was published to a sharded channel, by `SPUBLISH`.
+    pub is_sharded: bool,
 }
+
+/// The subscribers of each channel.
+type Channels = HashMap<Arc<[u8]>, BTreeSet<SubscriberId>>;
 
 #[derive(Debug, Default)]
 pub(crate) struct PubSub {
-    channels: HashMap<Arc<[u8]>, BTreeSet<SubscriberId>>,
+    channels: Channels,
+    /// Those of a cluster's slots. They share no name with the others.
+    sharded: Channels,
     outbox: Vec<Delivery>,
     /// What the outbox takes.
     bytes: usize,
 }
 
 impl PubSub {
+    const fn channels_of(&mut self, is_sharded: bool) -> &mut Channels {
+        if is_sharded {
+            &mut self.sharded
+        } else {
+            &mut self.channels
+        }
+    }
+
     /// Whether it was not subscribed before.
-    pub(crate) fn subscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
-        match self.channels.get_mut(channel) {
+    pub(crate) fn subscribe(&mut self, subscriber: SubscriberId, channel: &[u8], is_sharded: bool) -> bool {
+        let channels = self.channels_of(is_sharded);
+        match channels.get_mut(channel) {
             Some(subscribers) => subscribers.insert(subscriber),
             None => {
-                self.channels.insert(channel.into(), BTreeSet::from([subscriber]));
+                channels.insert(channel.into(), BTreeSet::from([subscriber]));
                 true
             }
         }
     }
 
     /// Whether it was subscribed.
-    pub(crate) fn unsubscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
-        let Some(subscribers) = self.channels.get_mut(channel) else {
+    pub(crate) fn unsubscribe(&mut self, subscriber: SubscriberId, channel: &[u8], is_sharded: bool) -> bool {
+        let channels = self.channels_of(is_sharded);
+        let Some(subscribers) = channels.get_mut(channel) else {
             return false;
         };
         let was_subscribed = subscribers.remove(&subscriber);
         if subscribers.is_empty() {
-            self.channels.remove(channel);
+            channels.remove(channel);
         }
         was_subscribed
     }
 
     /// Queues the message for each subscriber and says how many there are; `None` if more than so many bytes would
     /// wait then.
-    pub(crate) fn publish(&mut self, channel: &[u8], payload: &[u8], most_bytes: usize) -> Option<usize> {
-        let Some((channel, subscribers)) = self.channels.get_key_value(channel) else {
+    pub(crate) fn publish(
+        &mut self,
+        channel: &[u8],
+        payload: &[u8],
+        is_sharded: bool,
+        most_bytes: usize,
+    ) -> Option<usize> {
+        let channels = if is_sharded { &self.sharded } else { &self.channels };
+        let Some((channel, subscribers)) = channels.get_key_value(channel) else {
             return Some(0);
         };
         // The first may be as large as it likes: its sender has sent it.
@@ -67,6 +91,7 @@ impl PubSub {
             subscriber: *subscriber,
             channel: Arc::clone(channel),
             payload: Arc::clone(&payload),
+            is_sharded,
         }));
         Some(subscribers.len())
     }

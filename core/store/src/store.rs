@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use leasehold_protocol::Script;
 
 use crate::commands::{self, Run, scripting};
-use crate::data::Data;
 #[cfg(feature = "server")]
 use crate::data::Front;
+use crate::data::{Data, Transit};
 use crate::dispatch;
 use crate::limits::Limits;
 use crate::lua::{Engine, Watch};
@@ -106,6 +106,12 @@ impl Store {
         self.data().set_full(is_full);
     }
 
+    /// Says where the keys of the next scripts are: a cluster's node stops a script in the midst of it
+    /// that looks for a key which has gone.
+    pub fn set_transit(&mut self, transit: Transit) {
+        self.data().set_transit(transit);
+    }
+
     /// Runs one of Leasehold's scripts, which is compiled once.
     pub fn run_script<K, A>(&mut self, script: Script, keys: &[K], args: &[A], now: ServerTime) -> Reply
     where
@@ -125,12 +131,22 @@ impl Store {
 
     /// Lets a subscriber hear a channel. Says whether it did not before.
     pub fn subscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
-        self.data().pubsub().subscribe(subscriber, channel)
+        self.data().pubsub().subscribe(subscriber, channel, false)
     }
 
     /// Ends a subscription. Says whether there was one.
     pub fn unsubscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
-        self.data().pubsub().unsubscribe(subscriber, channel)
+        self.data().pubsub().unsubscribe(subscriber, channel, false)
+    }
+
+    /// Lets a subscriber hear a sharded channel. Says whether it did not before.
+    pub fn ssubscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
+        self.data().pubsub().subscribe(subscriber, channel, true)
+    }
+
+    /// Ends a subscription to a sharded channel. Says whether there was one.
+    pub fn sunsubscribe(&mut self, subscriber: SubscriberId, channel: &[u8]) -> bool {
+        self.data().pubsub().unsubscribe(subscriber, channel, true)
     }
 
     /// Takes what was published for subscribers since the last call, in order.

@@ -11,6 +11,14 @@ pub enum EngineDefect {
     DemotedServerStays,
     /// Renewals stop while the connection for commands is not open.
     WatchdogStopsWithCommands,
+    /// In a cluster, what waits for a node holds up what is for others.
+    StuckShardDelaysOthers,
+    /// A cluster's node that says where a slot is now is not believed.
+    MovedIsNotFollowed,
+    /// A cluster's node that a slot is on its way to is not told that it is meant.
+    AskingIsLeftOut,
+    /// A call that a cluster's node turned away runs after what undoes it.
+    UndoneCallsRunLate,
     /// A script that the servers run is another one.
     Script(Defect),
 }
@@ -21,6 +29,10 @@ impl EngineDefect {
         match self {
             Self::DemotedServerStays => Some(Mistake::DemotedServerStays),
             Self::WatchdogStopsWithCommands => Some(Mistake::WatchdogStopsWithCommands),
+            Self::StuckShardDelaysOthers => Some(Mistake::StuckShardDelaysOthers),
+            Self::MovedIsNotFollowed => Some(Mistake::MovedIsNotFollowed),
+            Self::AskingIsLeftOut => Some(Mistake::AskingIsLeftOut),
+            Self::UndoneCallsRunLate => Some(Mistake::UndoneCallsRunLate),
             Self::Script(_) => None,
         }
     }
@@ -29,7 +41,12 @@ impl EngineDefect {
     pub(super) const fn of_scripts(self) -> Option<Defect> {
         match self {
             Self::Script(defect) => Some(defect),
-            Self::DemotedServerStays | Self::WatchdogStopsWithCommands => None,
+            Self::DemotedServerStays
+            | Self::WatchdogStopsWithCommands
+            | Self::StuckShardDelaysOthers
+            | Self::MovedIsNotFollowed
+            | Self::AskingIsLeftOut
+            | Self::UndoneCallsRunLate => None,
         }
     }
 }

@@ -11,6 +11,7 @@ use super::clock::Clock;
 use super::ledger::Ledger;
 use super::network::{Door, Network, Way};
 use super::plan::Plan;
+use super::shards::Shards;
 use super::trace::Trace;
 use crate::random::Random;
 use crate::snapshot::Snapshot;
@@ -42,11 +43,19 @@ pub enum EngineFault {
     LossyDemotion,
     /// A server crashes, and another one takes over that has not heard the last of it.
     Failover,
+    /// A slot of a cluster moves to another node.
+    SlotMove,
+    /// A cluster's node, or all of them, refuse every call.
+    Refusal,
+    /// A cluster's primary dies or stands still, and its replica takes over.
+    Takeover,
+    /// The same, and the replica has not heard the last of it.
+    LossyTakeover,
 }
 
 impl EngineFault {
     /// Every kind.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 16] = [
         Self::Cut(Path::Commands),
         Self::Cut(Path::Renewals),
         Self::Cut(Path::Subscriptions),
@@ -59,7 +68,32 @@ impl EngineFault {
         Self::Demotion,
         Self::LossyDemotion,
         Self::Failover,
+        Self::SlotMove,
+        Self::Refusal,
+        Self::Takeover,
+        Self::LossyTakeover,
     ];
+
+    /// Those that a history may have.
+    fn of(plan: &Plan) -> Vec<Self> {
+        let mut kinds = Self::ALL.to_vec();
+        kinds.retain(|kind| match kind {
+            Self::SlotMove => plan.shards > 0,
+            _ if plan.has_only_moves => false,
+            Self::Refusal | Self::Takeover => plan.shards > 0,
+            Self::LossyTakeover => plan.shards > 0 && plan.is_lossy,
+            Self::LossyDemotion | Self::Failover => plan.shards == 0 && plan.is_lossy,
+            Self::Demotion => plan.shards == 0,
+            Self::Cut(_) | Self::Silence(_) | Self::Pause | Self::ScriptsGone | Self::Restart => true,
+        });
+        kinds
+    }
+}
+
+/// What is excused while a fault lasts.
+pub(super) struct Excuse {
+    losses: Option<usize>,
+    errors: usize,
 }
 
 /// A machine that is no primary any more.
@@ -76,6 +110,9 @@ pub(super) struct Faults {
     network: Arc<Network>,
     ledger: Arc<Ledger>,
     trace: Arc<Trace>,
+    shards: Option<Arc<Shards>>,
+    /// Whoever changes which node of a cluster has what.
+    reshaping: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -84,8 +121,6 @@ struct State {
     counts: BTreeMap<EngineFault, u64>,
     demoted: Vec<Demoted>,
     next_machine: u64,
-    /// How many that take renewals their way are under way.
-    excusing: usize,
 }
 
 impl Faults {
@@ -95,6 +130,7 @@ impl Faults {
         network: &Arc<Network>,
         ledger: &Arc<Ledger>,
         trace: &Arc<Trace>,
+        shards: Option<Arc<Shards>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             plan: plan.clone(),
@@ -102,6 +138,8 @@ impl Faults {
             network: Arc::clone(network),
             ledger: Arc::clone(ledger),
             trace: Arc::clone(trace),
+            shards,
+            reshaping: tokio::sync::Mutex::default(),
             state: Mutex::new(State {
                 next_machine: plan.servers as u64,
                 ..State::default()
@@ -115,14 +153,23 @@ impl Faults {
 
     /// Strikes until then.
     pub(super) async fn run(self: Arc<Self>, mut random: Random, until: Instant) {
-        if self.plan.is_rough || self.plan.is_lossy {
-            self.ledger.excuse();
+        if self.plan.is_rough || self.plan.is_lossy && self.plan.shards == 0 {
+            self.ledger.excuse_losses(None);
         }
+        if self.plan.is_rough || self.plan.shards == 0 {
+            self.ledger.excuse_errors(None);
+        }
+        let kinds = EngineFault::of(&self.plan);
         let mut under_way = Vec::new();
         loop {
             // What one leaves behind is over before the next begins.
-            let rest = match self.plan.is_rough {
+            let rest = match self.plan.is_rough || self.plan.has_only_moves {
                 true => random.between(0, 2_000),
+                // What was struck is excused by itself.
+                false if self.plan.shards > 0 => {
+                    let timeout = u64::try_from(self.plan.command_timeout.as_millis()).unwrap_or(0);
+                    timeout + random.between(1_000, 4_000)
+                }
                 false => {
                     let longest = self.plan.lease + 2 * self.plan.command_timeout;
                     u64::try_from(longest.as_millis()).unwrap_or(0) + random.between(200, 3_000)
@@ -132,9 +179,7 @@ impl Faults {
             if Instant::now() >= until {
                 break;
             }
-            // The last two of them lose data.
-            let kinds = EngineFault::ALL.len() - if self.plan.is_lossy { 0 } else { 2 };
-            let fault = random.pick(&EngineFault::ALL[..kinds]);
+            let fault = random.pick(&kinds);
             *self.lock().counts.entry(fault).or_default() += 1;
             let strike = Arc::clone(&self).strike(fault, random.fork());
             if self.plan.is_rough {
@@ -149,7 +194,11 @@ impl Faults {
     }
 
     async fn strike(self: Arc<Self>, fault: EngineFault, mut random: Random) {
-        let address = random.index(self.plan.servers);
+        let shards = self.shards.clone();
+        let address = match &shards {
+            Some(shards) => random.pick(&shards.primaries()),
+            None => random.index(self.plan.servers),
+        };
         let way = |path, random: &mut Random| Way {
             client: random.index(self.plan.clients),
             address,
@@ -171,9 +220,11 @@ impl Faults {
             }
             EngineFault::Restart => {
                 self.trace.note(format_args!("server {address} starts again"));
+                let excuse = self.excuse(Duration::ZERO, self.names_of(address));
                 let machine = self.network.machine(address);
                 machine.forget_scripts();
                 self.network.cut_machine(machine.id());
+                self.excuse_no_more(excuse);
             }
             EngineFault::Demotion => self.demote(address, None, random).await,
             EngineFault::LossyDemotion => {
@@ -189,6 +240,17 @@ impl Faults {
                 self.network.cut_machine(machine.id());
                 machine.data().restore(heard, self.clock.server_time());
             }
+            EngineFault::SlotMove | EngineFault::Refusal | EngineFault::Takeover | EngineFault::LossyTakeover => {
+                let Some(shards) = shards else { return };
+                match fault {
+                    EngineFault::SlotMove => self.move_slot(&shards, random).await,
+                    EngineFault::Refusal => self.refuse(&shards, random).await,
+                    _ => {
+                        let is_lossy = fault == EngineFault::LossyTakeover;
+                        self.take_over(&shards, is_lossy, random).await;
+                    }
+                }
+            }
         }
     }
 
@@ -198,6 +260,8 @@ impl Faults {
         self.trace.note(format_args!(
             "{way:?} fails: silent {is_silent}, door {door:?} for {lasts:?}"
         ));
+        // Each of the two lanes is enough for renewals.
+        let excuse = self.excuse(Duration::ZERO, self.names_of(way.address));
         self.network.set_door(way, door);
         if is_silent {
             self.network.silence(way);
@@ -210,6 +274,7 @@ impl Faults {
         if is_silent {
             self.network.cut(way);
         }
+        self.excuse_no_more(excuse);
     }
 
     async fn pause(&self, address: usize, mut random: Random) {
@@ -218,17 +283,17 @@ impl Faults {
         let machine = self.network.machine(address);
         self.trace
             .note(format_args!("server {address} stands still for {lasts:?}"));
-        let is_excuse = self.excuse(lasts);
+        let excuse = self.excuse(lasts, self.names_of(address));
         machine.set_paused(true);
         sleep(lasts).await;
         self.trace.note(format_args!("server {address} goes on"));
         machine.set_paused(false);
         sleep(self.plan.lease + self.plan.command_timeout).await;
-        self.excuse_no_more(is_excuse);
+        self.excuse_no_more(excuse);
     }
 
     /// What a replica has heard, some time ago.
-    async fn lag(&self, address: usize, random: &mut Random) -> Snapshot {
+    pub(super) async fn lag(&self, address: usize, random: &mut Random) -> Snapshot {
         let heard = self.network.machine(address).data().snapshot(self.clock.server_time());
         sleep(Duration::from_millis(random.between(0, 2_000))).await;
         heard
@@ -247,14 +312,14 @@ impl Faults {
         ));
         let longest = random.pick(&[0, 2_000]);
         let lasts = Duration::from_millis(random.between(0, longest));
-        let is_excuse = self.excuse(lasts);
+        let excuse = self.excuse(lasts, None);
         let at = Instant::now();
         old.demote();
         if let Some(heard) = heard {
             old.data().restore(heard, self.clock.server_time());
         }
         if random.chance(500) {
-            old.data().deafen(&old);
+            old.data().deafen(old.id());
         }
         sleep(lasts).await;
         self.trace.note(format_args!("server {address} is machine {id}"));
@@ -265,7 +330,7 @@ impl Faults {
             led_away: Instant::now(),
         });
         sleep(2 * LOOK).await;
-        self.excuse_no_more(is_excuse);
+        self.excuse_no_more(excuse);
     }
 
     /// Who has something there leaves a demoted server in time.
@@ -288,26 +353,52 @@ impl Faults {
         }
     }
 
-    /// For so long, a server cannot be asked. What is renewed may be lost, if that is too long
-    /// for the shortest lease: of several servers a lock may have no more than a majority.
-    fn excuse(&self, outage: Duration) -> bool {
-        let is_one = outage >= SHORT;
-        if is_one {
-            self.lock().excusing += 1;
-            self.ledger.excuse();
-        }
-        is_one
+    /// The locks of an address, if it is a cluster's.
+    fn names_of(&self, address: usize) -> Option<Vec<usize>> {
+        let shards = self.shards.as_ref()?;
+        Some(self.names_at(shards, address))
     }
 
-    fn excuse_no_more(&self, was_one: bool) {
-        let left = {
-            let mut state = self.lock();
-            state.excusing -= usize::from(was_one);
-            state.excusing
-        };
-        if left == 0 && was_one && !self.plan.is_rough && !self.plan.is_lossy {
-            self.ledger.excuse_no_more();
+    /// For so long, a server cannot be asked. What is renewed may be lost, if that is too long
+    /// for the shortest lease: of several servers a lock may have no more than a majority.
+    pub(super) fn excuse(&self, outage: Duration, names: Option<Vec<usize>>) -> Excuse {
+        let losses = (outage >= SHORT).then(|| self.ledger.excuse_losses(names.clone()));
+        Excuse {
+            losses,
+            errors: self.ledger.excuse_errors(names),
         }
+    }
+
+    pub(super) fn excuse_no_more(&self, excuse: Excuse) {
+        if let Some(losses) = excuse.losses {
+            self.ledger.excuse_losses_no_more(losses);
+        }
+        self.ledger.excuse_errors_no_more(excuse.errors);
+    }
+
+    /// Keeps all others from changing which node of a cluster has what; `None` if one just does.
+    pub(super) fn reshape(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        self.reshaping.try_lock().ok()
+    }
+
+    pub(super) const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    pub(super) fn network(&self) -> &Network {
+        &self.network
+    }
+
+    pub(super) const fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    pub(super) fn note(&self, what: std::fmt::Arguments<'_>) {
+        self.trace.note(what);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {

@@ -12,12 +12,14 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::clock::Clock;
+use super::data::Data;
 use super::defect::EngineDefect;
 use super::faults::{EngineFault, Faults};
 use super::ledger::Ledger;
 use super::network::Network;
 use super::plan::Plan;
-use super::server::{Data, Machine};
+use super::server::Machine;
+use super::shards::Shards;
 use super::task::Task;
 use super::trace::Trace;
 use super::world::ClientWorld;
@@ -96,10 +98,16 @@ impl History {
         let data: Vec<Arc<Data>> = (0..plan.servers)
             .map(|_| Data::new(defect.and_then(EngineDefect::of_scripts)))
             .collect();
-        let machines = (0..).zip(&data).map(|(id, data)| Machine::new(id, clock, &trace, data));
+        let ledger = Ledger::new(&trace, plan.is_lossy && plan.shards == 0);
+        let shards = (plan.shards > 0).then(|| Shards::new(plan.shards, plan.has_only_moves, &ledger));
+        let machines = (0..)
+            .zip(&data)
+            .map(|(id, data)| Machine::new(id, clock, &trace, data, shards.as_ref()));
         let network = Network::new(random.fork(), plan.slowest, &trace, machines.collect());
-        let ledger = Ledger::new(&trace, plan.is_lossy);
-        let faults = Faults::new(&plan, clock, &network, &ledger, &trace);
+        for replica in plan.shards..2 * plan.shards {
+            network.machine(replica).demote();
+        }
+        let faults = Faults::new(&plan, clock, &network, &ledger, &trace, shards);
         let mistake = defect.and_then(EngineDefect::of_client);
         let worlds = (0..plan.clients)
             .map(|client| ClientWorld::new(client, clock, random.fork(), &network, &ledger, mistake))
@@ -158,6 +166,7 @@ impl History {
             .lease(self.plan.lease)
             .command_timeout(self.plan.command_timeout);
         let builder = match self.plan.servers {
+            _ if self.plan.shards > 0 => builder.url(Network::cluster_url(self.plan.shards)),
             1 => builder.url(Network::url(0)),
             servers => builder.primaries((0..servers).map(Network::url)),
         };
@@ -172,7 +181,7 @@ impl History {
             self.ledger.check();
             if !(self.plan.is_lossy && self.plan.is_rough) {
                 self.ledger
-                    .check_backing(|name| self.records(name) > self.plan.servers / 2);
+                    .check_backing(|name| self.records(name) >= self.plan.quorum());
             }
             self.faults.check_demoted();
             looks += 1;

@@ -7,15 +7,18 @@ use std::time::Duration;
 use leasehold::{Lease, LostReason};
 use tokio::time::Instant;
 
+use super::excuses::Excuses;
 use super::trace::Trace;
 use crate::checks::Broken;
 
 /// A lease that is valid no more is told to be lost so soon.
 const TOLD: Duration = Duration::from_millis(1_500);
+/// A server that could not be asked can be, so soon: connections are opened again, and what was held up is tried.
+const RECOVERY: Duration = Duration::from_secs(8);
 
 pub(super) struct Ledger {
     trace: Arc<Trace>,
-    /// Servers lose data: a second holder is let in.
+    /// Any server may lose any data: a second holder is let in.
     is_lossy: bool,
     state: Mutex<State>,
 }
@@ -27,7 +30,11 @@ struct State {
     tokens: BTreeMap<usize, u64>,
     busy: BTreeMap<usize, Busy>,
     /// When leases may be lost, since renewals had no way.
-    excuses: Vec<(Instant, Option<Instant>)>,
+    losses: Excuses,
+    /// When callers may be told that their server is not available.
+    errors: Excuses,
+    /// When a server lost what it had last of a lock.
+    lost_data: BTreeMap<usize, Instant>,
     grants: u64,
     lost: u64,
     broken: Option<Broken>,
@@ -37,6 +44,7 @@ struct Held {
     client: usize,
     name: usize,
     lease: Arc<Lease>,
+    since: Instant,
     /// How long it is, if it is renewed.
     renewed: Option<Duration>,
     invalid_since: Option<Instant>,
@@ -93,6 +101,7 @@ impl Ledger {
             client,
             name,
             lease: Arc::clone(lease),
+            since: Instant::now(),
             renewed,
             invalid_since: None,
             unbacked_since: None,
@@ -138,23 +147,35 @@ impl Ledger {
         self.lock().busy.get(&client).map(|busy| busy.since)
     }
 
-    /// From now on renewals may have no way.
-    pub(super) fn excuse(&self) {
-        self.lock().excuses.push((Instant::now(), None));
+    /// From now on renewals of these locks, or of all, may have no way.
+    pub(super) fn excuse_losses(&self, names: Option<Vec<usize>>) -> usize {
+        self.lock().losses.begin(names)
     }
 
     /// They have one again.
-    pub(super) fn excuse_no_more(&self) {
-        for (_, until) in &mut self.lock().excuses {
-            until.get_or_insert_with(Instant::now);
-        }
+    pub(super) fn excuse_losses_no_more(&self, number: usize) {
+        self.lock().losses.end(number);
     }
 
-    /// The names of which a lease is valid now, and who has it.
-    fn valid(&self) -> Vec<(usize, usize)> {
-        let state = self.lock();
-        let valid = state.held.values().filter(|held| held.lease.is_valid());
-        valid.map(|held| (held.name, held.client)).collect()
+    /// From now on the server of these locks, or of all, may be not available.
+    pub(super) fn excuse_errors(&self, names: Option<Vec<usize>>) -> usize {
+        self.lock().errors.begin(names)
+    }
+
+    /// It is again.
+    pub(super) fn excuse_errors_no_more(&self, number: usize) {
+        self.lock().errors.end(number);
+    }
+
+    /// Whether a caller may be told that its server is not available, who has waited for it since then.
+    pub(super) fn has_excuse(&self, name: usize, since: Instant) -> bool {
+        self.lock().errors.any(name, since, RECOVERY)
+    }
+
+    /// A replica took over that had not heard the last of these locks.
+    pub(super) fn lose_data(&self, names: &[usize]) {
+        let lost = names.iter().map(|name| (*name, Instant::now()));
+        self.lock().lost_data.extend(lost);
     }
 
     /// Looks at all leases.
@@ -167,14 +188,16 @@ impl Ledger {
     pub(super) fn check_backing(&self, has_record: impl Fn(usize) -> bool) {
         let now = Instant::now();
         let mut broken = Vec::new();
-        for held in self.lock().held.values_mut().filter(|held| held.lease.is_valid()) {
+        let mut state = self.lock();
+        let State { held, lost_data, .. } = &mut *state;
+        for held in held.values_mut().filter(|held| held.lease.is_valid()) {
             if has_record(held.name) {
                 held.unbacked_since = None;
                 continue;
             }
             let since = *held.unbacked_since.get_or_insert(now);
             let may_last = match held.renewed {
-                _ if !self.is_lossy => Duration::ZERO,
+                _ if !self.is_lossy && !held.may_be_forgotten(lost_data) => Duration::ZERO,
                 Some(length) => length * 2 / 3 + TOLD,
                 None => continue,
             };
@@ -185,22 +208,33 @@ impl Ledger {
                 ));
             }
         }
+        drop(state);
         for what in broken {
             self.break_promise("a valid lease has its record", what);
         }
     }
 
-    /// At most one lease of a name is valid at a moment.
+    /// At most one lease of a name is valid at a moment, beside those that a server forgot.
     fn check_exclusion(&self) {
         if self.is_lossy {
             return;
         }
         let mut holders: BTreeMap<usize, usize> = BTreeMap::new();
-        for (name, client) in self.valid() {
-            if let Some(other) = holders.insert(name, client) {
-                let what = format!("lock {name} is held by clients {other} and {client}");
-                self.break_promise("at most one holder", what);
+        let mut broken = Vec::new();
+        {
+            let state = self.lock();
+            let counts = |held: &&Held| held.lease.is_valid() && !held.may_be_forgotten(&state.lost_data);
+            for held in state.held.values().filter(counts) {
+                if let Some(other) = holders.insert(held.name, held.client) {
+                    broken.push(format!(
+                        "lock {} is held by clients {other} and {}",
+                        held.name, held.client
+                    ));
+                }
             }
+        }
+        for what in broken {
+            self.break_promise("at most one holder", what);
         }
     }
 
@@ -208,9 +242,7 @@ impl Ledger {
     fn check_losses(&self) {
         let now = Instant::now();
         let mut state = self.lock();
-        let State {
-            held, excuses, lost, ..
-        } = &mut *state;
+        let State { held, losses, lost, .. } = &mut *state;
         let mut broken = Vec::new();
         for held in held.values_mut().filter(|held| !held.is_told) {
             if let Some(reason) = held.lease.lost_reason() {
@@ -220,7 +252,7 @@ impl Ledger {
                     "client {} is told that lock {} is lost: {reason:?}",
                     held.client, held.name
                 ));
-                broken.extend(not_excused(held, reason, excuses, now));
+                broken.extend(not_excused(held, reason, losses, now));
             } else if !held.lease.is_valid() {
                 let since = *held.invalid_since.get_or_insert(now);
                 if now > since + TOLD {
@@ -240,18 +272,18 @@ impl Ledger {
     }
 }
 
+impl Held {
+    /// Whether a server may have lost it.
+    fn may_be_forgotten(&self, lost_data: &BTreeMap<usize, Instant>) -> bool {
+        lost_data.get(&self.name).is_some_and(|lost| self.since <= *lost)
+    }
+}
+
 /// Why a lease must not be lost now.
-fn not_excused(
-    held: &Held,
-    reason: LostReason,
-    excuses: &[(Instant, Option<Instant>)],
-    now: Instant,
-) -> Option<(&'static str, String)> {
-    let renewed = held.renewed?;
+fn not_excused(held: &Held, reason: LostReason, losses: &Excuses, now: Instant) -> Option<(&'static str, String)> {
     // A lease ends by what happened since it was renewed last.
-    let is_excused = excuses
-        .iter()
-        .any(|(_, until)| until.is_none_or(|until| now < until + renewed));
+    let renewed = held.renewed?;
+    let is_excused = losses.any(held.name, now, renewed);
     let what = format!(
         "client {} lost lock {}, which is renewed ({reason:?}), though renewals had a way",
         held.client, held.name

@@ -12,7 +12,9 @@
 
 mod cable;
 mod clock;
+mod data;
 mod defect;
+mod excuses;
 mod faults;
 mod history;
 mod ledger;
@@ -20,6 +22,8 @@ mod network;
 mod plan;
 mod resp;
 mod server;
+mod shard_faults;
+mod shards;
 mod summary;
 mod task;
 mod trace;

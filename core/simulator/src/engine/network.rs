@@ -25,6 +25,8 @@ struct State {
     addresses: Vec<Arc<Machine>>,
     lines: BTreeMap<u64, Line>,
     doors: BTreeMap<Way, Door>,
+    /// Addresses where nobody gets in.
+    closed: BTreeMap<usize, Door>,
     next_line: u64,
 }
 
@@ -62,6 +64,7 @@ impl Network {
                 addresses: machines,
                 lines: BTreeMap::new(),
                 doors: BTreeMap::new(),
+                closed: BTreeMap::new(),
                 next_line: 0,
             }),
         })
@@ -70,6 +73,12 @@ impl Network {
     /// The name of an address, of which clients have the number.
     pub(super) fn url(address: usize) -> String {
         format!("redis://server-{address}")
+    }
+
+    /// The names of the first addresses, as those of a cluster.
+    pub(super) fn cluster_url(addresses: usize) -> String {
+        let nodes: Vec<String> = (0..addresses).map(|address| format!("server-{address}")).collect();
+        format!("redis+cluster://{}", nodes.join(","))
     }
 
     /// Where an address leads now.
@@ -94,7 +103,10 @@ impl Network {
         let takes = self.lock().random.between(100, self.slowest);
         sleep(Duration::from_micros(takes)).await;
         let way = Way { client, address, path };
-        let door = self.lock().doors.get(&way).copied();
+        let door = {
+            let state = self.lock();
+            state.doors.get(&way).or_else(|| state.closed.get(&address)).copied()
+        };
         match door {
             Some(Door::Shut) => return Err(io::ErrorKind::ConnectionRefused.into()),
             Some(Door::Silent) => std::future::pending().await,
@@ -126,6 +138,15 @@ impl Network {
         match door {
             Some(door) => state.doors.insert(way, door),
             None => state.doors.remove(&way),
+        };
+    }
+
+    /// The same for all clients, at an address.
+    pub(super) fn set_closed(&self, address: usize, door: Option<Door>) {
+        let mut state = self.lock();
+        match door {
+            Some(door) => state.closed.insert(address, door),
+            None => state.closed.remove(&address),
         };
     }
 

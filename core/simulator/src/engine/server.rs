@@ -1,41 +1,22 @@
 //! A server behind RESP: the embedded store, which runs the shipped scripts.
-//!
-//! What a server keeps ([`Data`]) is apart from the machine that serves it: a server that was
-//! demoted goes on to answer from what its new primary has, as one that follows it without a lag.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold_protocol::Script;
 use leasehold_store::encode::{self, Protocol};
-use leasehold_store::{Reply, ServerTime, StoreError, SubscriberId};
+use leasehold_store::{Reply, ServerTime, SubscriberId, Transit};
 use tokio::sync::Notify;
 
 use super::cable::Cable;
 use super::clock::Clock;
+use super::data::{Data, Kept, Listener, split};
 use super::resp;
+use super::shards::{Shards, error, slot};
 use super::trace::Trace;
-use crate::defect::Defect;
 use crate::kinds::{Role, is_fair, role};
 use crate::records::Record;
-use crate::snapshot::Snapshot;
 use crate::stores::Lent;
-
-/// What the machines of one address keep.
-pub(super) struct Data(Mutex<Kept>);
-
-struct Kept {
-    store: Lent,
-    /// A script that is defective, and its text.
-    patched: Option<(Script, String)>,
-    listeners: BTreeMap<u64, Listener>,
-}
-
-struct Listener {
-    cable: Arc<Cable>,
-    machine: u64,
-    channels: BTreeSet<Vec<u8>>,
-}
 
 /// One machine.
 pub(super) struct Machine {
@@ -43,6 +24,8 @@ pub(super) struct Machine {
     clock: Clock,
     trace: Arc<Trace>,
     data: Arc<Data>,
+    /// The cluster that it is a node of. Then its channels are sharded ones.
+    shards: Option<Arc<Shards>>,
     state: Mutex<State>,
     goes_on: Notify,
 }
@@ -50,83 +33,36 @@ pub(super) struct Machine {
 #[derive(Default)]
 struct State {
     is_replica: bool,
-    is_paused: bool,
+    /// How many things have it stand still.
+    pauses: u32,
+    /// How often it has died: a connection ends with the life that it was made in.
+    deaths: u32,
+    /// What it says to everybody who wants its keys.
+    refusal: Option<&'static str>,
     /// Scripts that were loaded since it started.
     loaded: BTreeSet<&'static str>,
 }
 
+/// What a machine knows of a connection.
+struct Line<'a> {
+    id: u64,
+    cable: &'a Arc<Cable>,
+    /// The next call is to run though its slot is still on its way here.
+    is_asking: bool,
+}
+
 type Words = [Vec<u8>];
 
-impl Data {
-    pub(super) fn new(defect: Option<Defect>) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Kept {
-            store: Lent::new(),
-            patched: defect.and_then(Defect::patch),
-            listeners: BTreeMap::new(),
-        })))
-    }
-
-    /// Executes a command, for the checks.
-    pub(super) fn look<A: AsRef<[u8]>>(&self, words: &[A], now: ServerTime) -> Reply {
-        self.lock().store.execute(words, now)
-    }
-
-    /// What a replica has heard now.
-    pub(super) fn snapshot(&self, now: ServerTime) -> Snapshot {
-        Snapshot::take(&mut self.lock().store, now)
-    }
-
-    /// A replica takes over that has heard no more than this.
-    pub(super) fn restore(&self, snapshot: Snapshot, now: ServerTime) {
-        snapshot.restore(&mut self.lock().store, now);
-    }
-
-    /// What is published reaches those no more who listen at this machine.
-    pub(super) fn deafen(&self, machine: &Machine) {
-        let mut kept = self.lock();
-        let Kept { store, listeners, .. } = &mut *kept;
-        for (id, listener) in listeners.iter().filter(|(_, of)| of.machine == machine.id) {
-            for channel in &listener.channels {
-                store.unsubscribe(SubscriberId(*id), channel);
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Kept {
-    /// Runs a script with the number of its keys, its keys and its arguments.
-    fn run(&mut self, script: Script, words: &Words, now: ServerTime) -> Reply {
-        let text = match &self.patched {
-            Some((of, text)) if *of == script => text,
-            _ => {
-                let (keys, args) = split(words);
-                return self.store.run_script(script, keys, args, now);
-            }
-        };
-        let Reply::Bytes(sha1) = self.store.execute(&["SCRIPT", "LOAD", text], now) else {
-            unreachable!("a script is not loaded");
-        };
-        let call: Vec<&[u8]> = [b"EVALSHA".as_slice(), &sha1]
-            .into_iter()
-            .chain(words.iter().map(Vec::as_slice))
-            .collect();
-        self.store.execute(&call, now)
-    }
-}
-
-/// Keys and arguments of a call that begins with the number of keys.
-fn split(words: &Words) -> (&Words, &Words) {
-    let count = std::str::from_utf8(&words[0]).ok().and_then(|count| count.parse().ok());
-    words[1..].split_at(count.unwrap_or(0))
-}
-
 impl Machine {
-    pub(super) fn new(id: u64, clock: Clock, trace: &Arc<Trace>, data: &Arc<Data>) -> Arc<Self> {
+    pub(super) fn new(
+        id: u64,
+        clock: Clock,
+        trace: &Arc<Trace>,
+        data: &Arc<Data>,
+        shards: Option<&Arc<Shards>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
+            shards: shards.cloned(),
             id,
             clock,
             trace: Arc::clone(trace),
@@ -142,7 +78,7 @@ impl Machine {
 
     /// Another one in its place, that has all it has, and no script.
     pub(super) fn successor(&self, id: u64) -> Arc<Self> {
-        Self::new(id, self.clock, &self.trace, &self.data)
+        Self::new(id, self.clock, &self.trace, &self.data, self.shards.as_ref())
     }
 
     pub(super) const fn data(&self) -> &Arc<Data> {
@@ -158,26 +94,70 @@ impl Machine {
         self.lock().is_replica = true;
     }
 
+    /// It is a primary from now on.
+    pub(super) fn promote(&self) {
+        self.lock().is_replica = false;
+    }
+
+    /// It dies: whatever has not been done is not done.
+    pub(super) fn die(&self) {
+        self.lock().deaths += 1;
+        self.forget_scripts();
+    }
+
+    /// It refuses everybody who wants its keys, or no longer.
+    pub(super) fn refuse(&self, refusal: Option<&'static str>) {
+        self.lock().refusal = refusal;
+    }
+
+    /// A slot is not its own any more: whoever listens there is told.
+    pub(super) fn end_channels(&self, of: usize) {
+        let mut kept = self.data.lock();
+        let Kept { store, listeners, .. } = &mut *kept;
+        for (id, listener) in listeners.iter_mut().filter(|(_, of)| of.machine == self.id) {
+            let (ended, left) = std::mem::take(&mut listener.channels)
+                .into_iter()
+                .partition::<BTreeSet<_>, _>(|channel| slot(channel) == of);
+            listener.channels = left;
+            let mut out = Vec::new();
+            for channel in &ended {
+                store.sunsubscribe(SubscriberId(*id), channel);
+                confirm("sunsubscribe", channel, listener.channels.len(), &mut out);
+            }
+            listener.cable.send(out);
+        }
+    }
+
     pub(super) fn forget_scripts(&self) {
         self.lock().loaded.clear();
     }
 
     /// It stands still, or goes on.
     pub(super) fn set_paused(&self, is_paused: bool) {
-        self.lock().is_paused = is_paused;
+        let pauses = &mut self.lock().pauses;
+        *pauses = if is_paused { *pauses + 1 } else { *pauses - 1 };
         self.goes_on.notify_waiters();
     }
 
     /// Serves a connection until it ends.
     pub(super) async fn serve(self: Arc<Self>, id: u64, cable: Arc<Cable>) {
         let mut came = Vec::new();
+        let life = self.lock().deaths;
+        let mut line = Line {
+            id,
+            cable: &cable,
+            is_asking: false,
+        };
         while let Some(bytes) = cable.receive().await {
             came.extend(bytes);
             self.unpaused().await;
+            if self.lock().deaths != life {
+                break;
+            }
             let (mut done, mut out) = (0, Vec::new());
             while let Some((words, length)) = resp::command(&came[done..]) {
                 done += length;
-                self.execute(id, &cable, &words, &mut out);
+                self.execute(&mut line, &words, &mut out);
             }
             came.drain(..done);
             cable.send(out);
@@ -186,20 +166,23 @@ impl Machine {
         let listener = kept.listeners.remove(&id);
         for channel in listener.iter().flat_map(|of| &of.channels) {
             kept.store.unsubscribe(SubscriberId(id), channel);
+            kept.store.sunsubscribe(SubscriberId(id), channel);
         }
     }
 
-    async fn unpaused(&self) {
+    /// Waits until it does not stand still.
+    pub(super) async fn unpaused(&self) {
         loop {
             let goes_on = self.goes_on.notified();
-            if !self.lock().is_paused {
+            if self.lock().pauses == 0 {
                 return;
             }
             goes_on.await;
         }
     }
 
-    fn execute(&self, id: u64, cable: &Arc<Cable>, words: &Words, out: &mut Vec<u8>) {
+    fn execute(&self, line: &mut Line<'_>, words: &Words, out: &mut Vec<u8>) {
+        let is_asking = std::mem::take(&mut line.is_asking);
         let name = words[0].to_ascii_uppercase();
         let answer = match name.as_slice() {
             b"HELLO" => self.greeting(),
@@ -207,22 +190,53 @@ impl Machine {
             b"INFO" => Reply::Bytes(format!("# Server\r\nrun_id:{:040}\r\n", self.id).into_bytes()),
             b"PING" => Reply::Status("PONG".into()),
             b"SCRIPT" => self.load(&words[2]),
-            b"EVALSHA" => self.run(words),
-            b"SUBSCRIBE" => return self.listen(id, cable, &words[1..], out),
-            b"UNSUBSCRIBE" => return self.listen_no_more(id, &words[1..], out),
+            b"EVALSHA" => self.turn_away(words, is_asking).unwrap_or_else(|| self.run(words)),
+            b"SUBSCRIBE" | b"SSUBSCRIBE" => return self.listen(line, words, out),
+            b"UNSUBSCRIBE" | b"SUNSUBSCRIBE" => return self.listen_no_more(line.id, words, out),
+            b"ASKING" => {
+                line.is_asking = true;
+                Reply::OK
+            }
+            b"CLUSTER" => self.shards().slots(self.node()),
             other => unreachable!("{} is not simulated", String::from_utf8_lossy(other)),
         };
         encode::reply(&answer, Protocol::Resp3, out);
-        self.publish(id);
+        self.publish(line.id);
+    }
+
+    /// The cluster that it is a node of.
+    fn shards(&self) -> &Shards {
+        let shards = self.shards.as_deref();
+        shards.unwrap_or_else(|| unreachable!("machine {} is no node of a cluster", self.id))
+    }
+
+    /// Its number in its cluster.
+    fn node(&self) -> usize {
+        usize::try_from(self.id).unwrap_or(usize::MAX)
+    }
+
+    /// What it says to a call that it does not run.
+    fn turn_away(&self, words: &Words, is_asking: bool) -> Option<Reply> {
+        let refusal = self.lock().refusal.map(error);
+        let shards = self.shards.as_ref();
+        let (keys, _) = split(&words[2..]);
+        let now = self.clock.server_time();
+        let has = |key: &[u8]| self.data.look(&[b"EXISTS", key], now) == Reply::Int(1);
+        let answer = refusal.or_else(|| shards?.turn_away(self.node(), keys, is_asking, has));
+        if let Some(answer) = &answer {
+            self.trace.note(format_args!("machine {} says {answer:?}", self.id));
+        }
+        answer
     }
 
     fn greeting(&self) -> Reply {
         let text = |text: &str| Reply::Bytes(text.into());
+        let mode = if self.shards.is_some() { "cluster" } else { "standalone" };
         let role = if self.is_replica() { "replica" } else { "master" };
         let entries = [
             ("server", "redis"),
             ("version", "7.0.15"),
-            ("mode", "standalone"),
+            ("mode", mode),
             ("role", role),
         ];
         Reply::Map(entries.map(|(key, value)| (text(key), text(value))).into())
@@ -256,38 +270,66 @@ impl Machine {
                 .note(format_args!("machine {} refuses {}", self.id, script.file()));
             return error("READONLY You can't write against a read only replica.");
         }
+        if let Some(shards) = &self.shards {
+            kept.store.set_transit(shards.transit(self.node(), keys));
+        }
         let reply = kept.run(script, &words[2..], now);
+        kept.store.set_transit(Transit::None);
+        if let Some(shards) = &self.shards {
+            shards.ran(script, args, &reply);
+        }
         self.trace
             .note(format_args!("machine {} runs {}: {reply:?}", self.id, script.file()));
         reply
     }
 
-    fn listen(&self, id: u64, cable: &Arc<Cable>, channels: &Words, out: &mut Vec<u8>) {
-        let mut kept = self.data.lock();
-        let Kept { store, listeners, .. } = &mut *kept;
-        let listener = listeners.entry(id).or_insert_with(|| Listener {
-            cable: Arc::clone(cable),
-            machine: self.id,
-            channels: BTreeSet::new(),
-        });
-        for channel in channels {
-            store.subscribe(SubscriberId(id), channel);
+    fn listen(&self, line: &Line<'_>, words: &Words, out: &mut Vec<u8>) {
+        for channel in &words[1..] {
+            if let Some(answer) = self.turn_listener_away(words, channel) {
+                encode::reply(&answer, Protocol::Resp3, out);
+                continue;
+            }
+            let mut kept = self.data.lock();
+            let Kept { store, listeners, .. } = &mut *kept;
+            let listener = listeners.entry(line.id).or_insert_with(|| Listener {
+                cable: Arc::clone(line.cable),
+                machine: self.id,
+                channels: BTreeSet::new(),
+            });
+            if self.shards.is_some() {
+                store.ssubscribe(SubscriberId(line.id), channel);
+            } else {
+                store.subscribe(SubscriberId(line.id), channel);
+            }
             listener.channels.insert(channel.clone());
-            confirm("subscribe", channel, listener.channels.len(), out);
+            confirm(&command(words), channel, listener.channels.len(), out);
         }
     }
 
-    fn listen_no_more(&self, id: u64, channels: &Words, out: &mut Vec<u8>) {
-        let mut kept = self.data.lock();
-        let Kept { store, listeners, .. } = &mut *kept;
-        for channel in channels {
+    fn listen_no_more(&self, id: u64, words: &Words, out: &mut Vec<u8>) {
+        for channel in &words[1..] {
+            if let Some(answer) = self.turn_listener_away(words, channel) {
+                encode::reply(&answer, Protocol::Resp3, out);
+                continue;
+            }
+            let mut kept = self.data.lock();
+            let Kept { store, listeners, .. } = &mut *kept;
             store.unsubscribe(SubscriberId(id), channel);
+            store.sunsubscribe(SubscriberId(id), channel);
             let left = listeners.get_mut(&id).map_or(0, |listener| {
                 listener.channels.remove(channel);
                 listener.channels.len()
             });
-            confirm("unsubscribe", channel, left, out);
+            confirm(&command(words), channel, left, out);
         }
+    }
+
+    /// What a node says to who wants to listen at another one's slot.
+    fn turn_listener_away(&self, words: &Words, channel: &[u8]) -> Option<Reply> {
+        let shards = self.shards.as_ref()?;
+        let command = command(words);
+        assert!(command.starts_with('s'), "{command} in a cluster with sharded channels");
+        shards.turn_listener_away(self.node(), channel)
     }
 
     /// Sends what was published to who listens.
@@ -303,7 +345,8 @@ impl Machine {
             ));
             let mut out = Vec::new();
             let bytes = |bytes: &[u8]| Reply::Bytes(bytes.into());
-            let items = [bytes(b"message"), bytes(&delivery.channel), bytes(&delivery.payload)];
+            let kind: &[u8] = if delivery.is_sharded { b"smessage" } else { b"message" };
+            let items = [bytes(kind), bytes(&delivery.channel), bytes(&delivery.payload)];
             encode::push(&items, Protocol::Resp3, &mut out);
             listener.cable.send(out);
         }
@@ -314,6 +357,11 @@ impl Machine {
     }
 }
 
+/// The command, as confirmations name it.
+fn command(words: &Words) -> String {
+    String::from_utf8_lossy(&words[0]).to_ascii_lowercase()
+}
+
 fn confirm(what: &str, channel: &[u8], count: usize, out: &mut Vec<u8>) {
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     let items = [
@@ -322,10 +370,6 @@ fn confirm(what: &str, channel: &[u8], count: usize, out: &mut Vec<u8>) {
         Reply::Int(count),
     ];
     encode::push(&items, Protocol::Resp3, out);
-}
-
-fn error(line: &str) -> Reply {
-    Reply::Error(StoreError::parse(line))
 }
 
 /// Whether a script would write: one that finds the lock held only reads.

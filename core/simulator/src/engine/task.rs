@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::{Client, ErrorKind, Lease, Lock};
+use leasehold::{Client, ErrorKind, Lease, Lock, ReleaseOutcome};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::ledger::Ledger;
@@ -13,6 +13,10 @@ use crate::random::Random;
 
 /// What answers may be late by.
 const SLACK: Duration = Duration::from_millis(150);
+/// Within so long a client is connected to a node that it needs for the first time.
+const CONNECTED: Duration = Duration::from_secs(1);
+/// One call and its answer take no longer, with a new connection and a script that the server does not know.
+const PROMPT: Duration = Duration::from_millis(400);
 /// A wait without a bound ends when all others have ended, at the latest.
 const UNBOUNDED: Duration = Duration::from_secs(150);
 
@@ -56,7 +60,7 @@ impl Task {
         };
         let lease = Arc::new(lease);
         let id = self.ledger.granted(self.client, name, &lease, asked.renewed);
-        self.hold(&lease).await;
+        self.hold(name, &lease).await;
         self.ledger.given_back(id);
         let Some(lease) = Arc::into_inner(lease) else { return };
         if self.random.chance(100) {
@@ -65,8 +69,15 @@ impl Task {
         }
         let limit = self.plan.command_timeout + SLACK;
         self.note("releases");
+        let began = Instant::now();
         match timeout(limit, lease.release()).await {
-            Ok(Ok(outcome)) => self.note(&format!("has released: {outcome:?}")),
+            Ok(Ok(outcome)) => {
+                self.note(&format!("has released: {outcome:?}"));
+                self.needs_excuse_if_late(name, began, "release");
+                if outcome == ReleaseOutcome::Unknown {
+                    self.needs_excuse(name, began, "a release is unknown");
+                }
+            }
             Ok(Err(error)) => self.note(&format!("has not released: {error}")),
             Err(_) => self.hangs("release", limit),
         }
@@ -104,6 +115,7 @@ impl Task {
     }
 
     async fn acquire(&self, name: usize, asked: &Asked) -> Option<Lease> {
+        let began = Instant::now();
         let limit = match asked.wait {
             None => UNBOUNDED,
             Some(Duration::ZERO) => self.plan.command_timeout + SLACK,
@@ -113,13 +125,28 @@ impl Task {
             "asks for lock {name}, waits {:?}, renewed {:?}, goes away after {:?}",
             asked.wait, asked.renewed, asked.patience
         ));
-        match timeout(asked.patience.unwrap_or(limit).min(limit), asked.lock.acquire()).await {
+        let answer = timeout(asked.patience.unwrap_or(limit).min(limit), asked.lock.acquire()).await;
+        if asked.wait == Some(Duration::ZERO) {
+            self.needs_excuse_if_late(name, began, "single try");
+        }
+        match answer {
             Ok(Ok(lease)) => return Some(lease),
             Ok(Err(error)) => {
                 self.note(&format!("got no lock {name}: {error}"));
                 if !matches!(error.kind(), ErrorKind::LockTimeout | ErrorKind::Unavailable) {
                     self.ledger
                         .break_promise("errors have a reason", format!("lock {name}: {error}"));
+                }
+                // Where a call was sent to is no answer, as long as it gets there.
+                let cause = error.cause().unwrap_or_default();
+                let is_sent_on = ["MOVED ", "ASK "].iter().any(|code| cause.contains(code));
+                if is_sent_on && self.plan.has_only_moves {
+                    self.ledger
+                        .break_promise("errors have a reason", format!("lock {name}: {error}"));
+                }
+                let has_time = asked.wait.is_none_or(|wait| wait.is_zero() || wait >= CONNECTED);
+                if error.kind() == ErrorKind::Unavailable && has_time {
+                    self.needs_excuse(name, began, &error.to_string());
                 }
             }
             Err(_) if asked.patience.is_some_and(|patience| patience < limit) => self.note("went away"),
@@ -129,7 +156,7 @@ impl Task {
     }
 
     /// Holds it for a while, and lets it go early if it is lost.
-    async fn hold(&mut self, lease: &Lease) {
+    async fn hold(&mut self, name: usize, lease: &Lease) {
         let (shortest, longest) = match self.plan.is_quiet {
             true => (5_000, 20_000),
             false => (1, self.random.pick(&[50, 500, 4_000, 15_000])),
@@ -138,15 +165,41 @@ impl Task {
         if self.random.chance(200) {
             sleep(Duration::from_millis(self.random.between(0, 1_000))).await;
             let limit = self.plan.command_timeout + SLACK;
+            let began = Instant::now();
             match timeout(limit, lease.extend(None)).await {
                 Ok(Ok(())) => self.note("has extended"),
-                Ok(Err(error)) => self.note(&format!("has not extended: {error}")),
+                Ok(Err(error)) => {
+                    self.note(&format!("has not extended: {error}"));
+                    if error.kind() == ErrorKind::Unavailable {
+                        self.needs_excuse(name, began, &error.to_string());
+                    }
+                }
                 Err(_) => self.hangs("extend", limit),
             }
         }
         let left = until.saturating_duration_since(Instant::now());
         if let Ok(reason) = timeout(left, lease.lost()).await {
             self.note(&format!("lost its lease: {reason:?}"));
+        }
+    }
+
+    /// A server that nothing has happened to is available.
+    fn needs_excuse(&self, name: usize, since: Instant, what: &str) {
+        if !self.ledger.has_excuse(name, since) {
+            let what = format!("client {}, lock {name}: {what}", self.client);
+            self.ledger.break_promise("errors have a reason", what);
+        }
+    }
+
+    /// What is at other servers delays nobody.
+    fn needs_excuse_if_late(&self, name: usize, since: Instant, what: &str) {
+        if since.elapsed() > PROMPT && !self.ledger.has_excuse(name, since) {
+            let what = format!(
+                "client {}, lock {name}: a {what} took {:?}",
+                self.client,
+                since.elapsed()
+            );
+            self.ledger.break_promise("a shard delays its own calls only", what);
         }
     }
 

@@ -89,6 +89,16 @@ impl Command {
         self
     }
 
+    /// Those of its arguments that are keys.
+    pub(crate) fn keys<'a, 'b>(&self, args: &'a [&'b [u8]]) -> &'a [&'b [u8]] {
+        match self.name {
+            "del" | "exists" | "mget" | "unlink" => &args[1..],
+            "command" | "config" | "dbsize" | "echo" | "flushall" | "flushdb" | "info" | "keys" | "ping"
+            | "publish" | "pubsub" | "role" | "scan" | "select" | "spublish" | "time" => &[],
+            _ => args.get(1..2).unwrap_or_default(),
+        }
+    }
+
     /// Its place in the table.
     pub(crate) fn index(&self) -> usize {
         // Every command lives in the table; a search would cost more than most commands.
@@ -231,6 +241,7 @@ static TABLE: &[Command] = &[
     // Messages
     data("publish", 3, server::publish).slow(),
     data("pubsub", -2, server::pubsub).slow(),
+    data("spublish", 3, server::spublish).slow(),
     // The server
     data("command", -1, server::command),
     data("config", -2, server::config),

@@ -81,8 +81,16 @@ pub(super) fn config(data: &mut Data, args: &[&[u8]]) -> Outcome {
 }
 
 pub(super) fn publish(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    publish_to(data, args, false)
+}
+
+pub(super) fn spublish(data: &mut Data, args: &[&[u8]]) -> Outcome {
+    publish_to(data, args, true)
+}
+
+fn publish_to(data: &mut Data, args: &[&[u8]], is_sharded: bool) -> Outcome {
     let most = data.limits().published_bytes;
-    let reached = data.pubsub().publish(args[1], args[2], most);
+    let reached = data.pubsub().publish(args[1], args[2], is_sharded, most);
     reached.map(Reply::count).ok_or_else(StoreError::out_of_memory)
 }
 

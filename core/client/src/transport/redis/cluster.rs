@@ -40,6 +40,7 @@ use super::peers::Peers;
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
 use crate::transport::interface::{NODE, Seen, Transport};
+use crate::world::Defect;
 
 const LANES: [Lane; 2] = [Lane::Command, Lane::Renewal];
 /// The nodes of one cluster.
@@ -93,7 +94,7 @@ impl Cluster {
             state: State::First,
             slots: Slots::unknown(),
             shards: BTreeMap::new(),
-            queue: Queue::new(settings.command_timeout),
+            queue: Queue::new(settings.command_timeout, &settings.world),
             channels: Channels::default(),
             has_moved: false,
             open: BTreeSet::new(),
@@ -247,6 +248,7 @@ impl Cluster {
         let node = Address::read(node.trim_end(), &from.host);
         let (mut asking, mut follows) = (None, false);
         match (call.said.code.as_str(), node, slot.parse()) {
+            ("MOVED", ..) if self.settings.world.has(Defect::MovedIsNotFollowed) => {}
             ("MOVED", Some(node), Ok(slot)) => {
                 // Whoever says that it is where it is not yet: later.
                 follows = self.slots.moved(slot, &node);
@@ -385,7 +387,7 @@ impl Transport for Cluster {
             // What is placed for the first time was never heard.
             self.place_channels(now, &mut Vec::new());
         }
-        let mut queue = mem::replace(&mut self.queue, Queue::new(Duration::ZERO));
+        let mut queue = mem::replace(&mut self.queue, Queue::new(Duration::ZERO, &self.settings.world));
         let this = &mut *self;
         let mut gone = Vec::new();
         queue.flush(
@@ -407,6 +409,7 @@ impl Transport for Cluster {
         self.queue = queue;
         for (node, call, asking) in gone {
             let lane = call.lane;
+            let asking = asking && !self.settings.world.has(Defect::AskingIsLeftOut);
             self.shard(&node, now).lane(lane).push(call, asking);
         }
         for shard in self.shards.values_mut() {

@@ -15,6 +15,7 @@ use crate::transport::interface::Seen;
 use crate::transport::redis::address::Address;
 use crate::transport::redis::in_flight::TurnedAway;
 use crate::transport::redis::resp::ServerError;
+use crate::world::{Defect, World};
 
 /// The least and the longest time until a call is tried again that no node wants.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
@@ -22,6 +23,8 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::fro
 const FOLLOWED: u32 = 2;
 /// What a node says while it may serve no slot at all.
 const DOWN: &str = "CLUSTERDOWN";
+/// What it says while another one has the slot, or will.
+const REDIRECTIONS: [&str; 2] = ["MOVED", "ASK"];
 
 /// A slot's calls of one lane.
 pub(super) type Flow = (u16, Lane);
@@ -46,6 +49,8 @@ struct Sent {
     script: Script,
     since: Instant,
     tries: u32,
+    /// What a node said before, that had it wait.
+    said: Option<ServerError>,
 }
 
 /// Where a slot's calls are on their way to, and how many.
@@ -68,11 +73,13 @@ pub(super) struct Queue {
     ways: BTreeMap<Flow, Way>,
     /// A call that waited so long is answered.
     patience: Duration,
+    world: World,
 }
 
 impl Queue {
-    pub(super) const fn new(patience: Duration) -> Self {
+    pub(super) fn new(patience: Duration, world: &World) -> Self {
         Self {
+            world: world.clone(),
             waiting: VecDeque::new(),
             sent: BTreeMap::new(),
             ways: BTreeMap::new(),
@@ -127,13 +134,14 @@ impl Queue {
             }
             waiting.not_before = Instant::ZERO;
             let flow = waiting.flow;
-            let is_overtaken = waiting.said.is_some() && {
+            let is_overtaken = waiting.said.is_some() && !self.world.has(Defect::UndoneCallsRunLate) && {
                 let later = (Bound::Excluded(waiting.call.id), Bound::Unbounded);
                 self.sent
                     .range(later)
                     .any(|(id, sent)| waiting.is_overtaken_by(*id, sent))
             };
-            if is_overtaken || blocked.contains(&flow) {
+            let holds_up_all = !blocked.is_empty() && self.world.has(Defect::StuckShardDelaysOthers);
+            if is_overtaken || holds_up_all || blocked.contains(&flow) {
                 kept.push_back(waiting);
                 continue;
             }
@@ -150,16 +158,24 @@ impl Queue {
                 count: 0,
             });
             way.count += 1;
-            let Waiting { call, since, tries, .. } = waiting;
+            let asking = waiting.asking.is_some();
+            let Waiting {
+                call,
+                since,
+                tries,
+                said,
+                ..
+            } = waiting;
             let sent = Sent {
                 flow,
                 key: call.keys.first().cloned().unwrap_or_else(|| Arc::from([])),
                 script: call.script,
                 since,
                 tries,
+                said,
             };
             self.sent.insert(call.id, sent);
-            go(&node, call, waiting.asking.is_some());
+            go(&node, call, asking);
         }
         self.waiting = kept;
     }
@@ -168,6 +184,9 @@ impl Queue {
     /// after it: it might be what undoes that.
     pub(super) fn answered(&mut self, id: CallId, seen: &mut Vec<Seen>) {
         let Some(sent) = self.left(id) else { return };
+        if self.world.has(Defect::UndoneCallsRunLate) {
+            return;
+        }
         let overtaken = |waiting: &Waiting| waiting.said.is_some() && waiting.is_overtaken_by(id, &sent);
         if !self.waiting.iter().any(overtaken) {
             return;
@@ -196,6 +215,11 @@ impl Queue {
         if said.code == DOWN && tries > FOLLOWED {
             return Some(Seen::Reply(call.id, Err(said.to_call_error())));
         }
+        // Where it was sent to is no answer, if it was told to wait before.
+        let said = match sent.said {
+            Some(before) if REDIRECTIONS.contains(&said.code.as_str()) => before,
+            _ => said,
+        };
         let pause = if follows && tries <= FOLLOWED {
             Duration::ZERO
         } else {
@@ -349,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_slot_s_calls_are_on_their_way_to_one_node_at_a_time() {
-        let mut queue = Queue::new(Duration::from_secs(3));
+        let mut queue = Queue::new(Duration::from_secs(3), &World::default());
         of(&mut queue, 1, Script::LockAcquire, "x");
         assert_eq!(sent(&mut queue, &a(), NOW), [(1, false)]);
         of(&mut queue, 2, Script::LockRelease, "x");
@@ -363,7 +387,7 @@ mod tests {
 
     #[test]
     fn what_is_sent_elsewhere_goes_at_once_and_what_nobody_wants_goes_later() {
-        let mut queue = Queue::new(Duration::from_secs(3));
+        let mut queue = Queue::new(Duration::from_secs(3), &World::default());
         let call = of(&mut queue, 1, Script::LockAcquire, "x");
         sent(&mut queue, &a(), NOW);
         assert!(turn_away(&mut queue, call.clone(), "ASK", Some(b()), NOW).is_none());
@@ -377,7 +401,7 @@ mod tests {
 
     #[test]
     fn calls_that_wait_for_a_node_keep_nobody_awake() {
-        let mut queue = Queue::new(Duration::from_secs(3));
+        let mut queue = Queue::new(Duration::from_secs(3), &World::default());
         let calls = [1, 2].map(|id| of(&mut queue, id, Script::LockAcquire, "x"));
         assert_eq!(sent(&mut queue, &a(), NOW).len(), calls.len());
         for call in calls {
@@ -400,7 +424,7 @@ mod tests {
 
     #[test]
     fn what_undoes_a_call_is_not_followed_by_it() {
-        let mut queue = Queue::new(Duration::from_secs(3));
+        let mut queue = Queue::new(Duration::from_secs(3), &World::default());
         let acquire = of(&mut queue, 1, Script::LockAcquire, "x");
         sent(&mut queue, &a(), NOW);
         turn_away(&mut queue, acquire, "TRYAGAIN", None, NOW);
@@ -416,7 +440,7 @@ mod tests {
 
     #[test]
     fn a_cluster_that_is_down_says_so_soon_and_others_when_their_time_is_over() {
-        let mut queue = Queue::new(Duration::from_secs(3));
+        let mut queue = Queue::new(Duration::from_secs(3), &World::default());
         let call = of(&mut queue, 1, Script::LockAcquire, "x");
         let mut now = NOW;
         let answer = loop {
@@ -437,8 +461,30 @@ mod tests {
     }
 
     #[test]
+    fn a_call_that_was_told_to_wait_is_answered_so_wherever_it_was_sent_since() {
+        let mut queue = Queue::new(Duration::from_secs(3), &World::default());
+        let call = of(&mut queue, 1, Script::LockAcquire, "x");
+        let mut now = NOW;
+        for (code, asking) in [("ASK", Some(b())), ("TRYAGAIN", None), ("ASK", Some(b()))] {
+            assert_eq!(sent(&mut queue, &a(), now).len(), 1, "{code}");
+            assert!(turn_away(&mut queue, call.clone(), code, asking, now).is_none());
+            now = queue.poll_timeout().unwrap().max(now);
+        }
+        let mut seen = Vec::new();
+        queue.drop_overdue(
+            NOW + Duration::from_secs(3),
+            |_| unreachable!("it was refused"),
+            &mut seen,
+        );
+        let Some(Seen::Reply(_, Err(CallError::Server { code, .. }))) = seen.first() else {
+            panic!("{seen:?}");
+        };
+        assert_eq!(code, "TRYAGAIN");
+    }
+
+    #[test]
     fn what_did_not_leave_is_sent_again_before_what_came_later() {
-        let mut queue = Queue::new(Duration::from_secs(3));
+        let mut queue = Queue::new(Duration::from_secs(3), &World::default());
         let first = of(&mut queue, 1, Script::LockAcquire, "x");
         sent(&mut queue, &a(), NOW);
         of(&mut queue, 2, Script::LockRelease, "x");

@@ -1,0 +1,119 @@
+//! What a server keeps, apart from the machine that serves it: a server that was demoted goes on to
+//! answer from what its new primary has, as one that follows it without a lag.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use leasehold_protocol::Script;
+use leasehold_store::{Reply, ServerTime, SubscriberId};
+
+use super::cable::Cable;
+use super::shards::slot;
+use crate::defect::Defect;
+use crate::records::texts;
+use crate::snapshot::Snapshot;
+use crate::stores::Lent;
+
+/// What the machines of one address keep.
+pub(super) struct Data(Mutex<Kept>);
+
+pub(super) struct Kept {
+    pub(super) store: Lent,
+    /// A script that is defective, and its text.
+    patched: Option<(Script, String)>,
+    pub(super) listeners: BTreeMap<u64, Listener>,
+}
+
+pub(super) struct Listener {
+    pub(super) cable: Arc<Cable>,
+    pub(super) machine: u64,
+    pub(super) channels: BTreeSet<Vec<u8>>,
+}
+
+impl Data {
+    pub(super) fn new(defect: Option<Defect>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Kept {
+            store: Lent::new(),
+            patched: defect.and_then(Defect::patch),
+            listeners: BTreeMap::new(),
+        })))
+    }
+
+    /// Executes a command, for the checks.
+    pub(super) fn look<A: AsRef<[u8]>>(&self, words: &[A], now: ServerTime) -> Reply {
+        self.lock().store.execute(words, now)
+    }
+
+    /// What a replica has heard now.
+    pub(super) fn snapshot(&self, now: ServerTime) -> Snapshot {
+        Snapshot::take(&mut self.lock().store, now)
+    }
+
+    /// A replica takes over that has heard no more than this.
+    pub(super) fn restore(&self, snapshot: Snapshot, now: ServerTime) {
+        snapshot.restore(&mut self.lock().store, now);
+    }
+
+    /// Moves a key to another server, with when it ends.
+    pub(super) fn move_key(&self, key: &[u8], to: &Self, now: ServerTime) {
+        let snapshot = {
+            let store = &mut self.lock().store;
+            if store.execute(&[b"EXISTS", key], now) != Reply::Int(1) {
+                return;
+            }
+            let snapshot = Snapshot::of_key(store, key.to_vec(), now);
+            store.execute(&[b"DEL", key], now);
+            snapshot
+        };
+        to.restore(snapshot, now);
+    }
+
+    /// The keys of a slot.
+    pub(super) fn keys_in(&self, of: usize, now: ServerTime) -> Vec<Vec<u8>> {
+        let mut keys = texts(self.look(&["KEYS", "*"], now));
+        keys.retain(|key| slot(key) == of);
+        keys
+    }
+
+    /// What is published reaches those no more who listen at this machine.
+    pub(super) fn deafen(&self, machine: u64) {
+        let mut kept = self.lock();
+        let Kept { store, listeners, .. } = &mut *kept;
+        for (id, listener) in listeners.iter().filter(|(_, of)| of.machine == machine) {
+            for channel in &listener.channels {
+                store.unsubscribe(SubscriberId(*id), channel);
+            }
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    /// Runs a script with the number of its keys, its keys and its arguments.
+    pub(super) fn run(&mut self, script: Script, words: &[Vec<u8>], now: ServerTime) -> Reply {
+        let text = match &self.patched {
+            Some((of, text)) if *of == script => text,
+            _ => {
+                let (keys, args) = split(words);
+                return self.store.run_script(script, keys, args, now);
+            }
+        };
+        let Reply::Bytes(sha1) = self.store.execute(&["SCRIPT", "LOAD", text], now) else {
+            unreachable!("a script is not loaded");
+        };
+        let call: Vec<&[u8]> = [b"EVALSHA".as_slice(), &sha1]
+            .into_iter()
+            .chain(words.iter().map(Vec::as_slice))
+            .collect();
+        self.store.execute(&call, now)
+    }
+}
+
+/// Keys and arguments of a call that begins with the number of keys.
+pub(super) fn split(words: &[Vec<u8>]) -> (&[Vec<u8>], &[Vec<u8>]) {
+    let count = std::str::from_utf8(&words[0]).ok().and_then(|count| count.parse().ok());
+    words[1..].split_at(count.unwrap_or(0))
+}

@@ -1,0 +1,191 @@
+//! What happens to a cluster: slots move, replicas take over, nodes refuse.
+//!
+//! One thing at a time changes who has what. Each node hears of it at another time.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::faults::Faults;
+use super::network::Door;
+use super::plan::Plan;
+use super::shards::{Shards, slot};
+use crate::random::Random;
+use crate::snapshot::Snapshot;
+
+/// Clients hear so soon what all nodes have heard.
+const HEARD: Duration = Duration::from_secs(2);
+
+const LOADING: &str = "LOADING Redis is loading the dataset in memory";
+const DOWN: &str = "CLUSTERDOWN The cluster is down";
+
+/// So long at the most, in milliseconds.
+fn up_to(random: &mut Random, longest: u64) -> Duration {
+    Duration::from_millis(random.between(0, longest))
+}
+
+impl Faults {
+    /// The locks whose slots a node has.
+    pub(super) fn names_at(&self, shards: &Shards, node: usize) -> Vec<usize> {
+        let names = 0..self.plan().names.len();
+        names
+            .filter(|name| shards.owner(slot(Plan::name(*name).as_bytes())) == node)
+            .collect()
+    }
+
+    /// A slot goes to another node, key by key.
+    pub(super) async fn move_slot(&self, shards: &Shards, mut random: Random) {
+        let Some(_alone) = self.reshape() else { return };
+        let slot = slot(Plan::name(random.index(self.plan().names.len())).as_bytes());
+        let from = shards.owner(slot);
+        let others: Vec<usize> = shards.primaries().into_iter().filter(|node| *node != from).collect();
+        let to = random.pick(&others);
+        let names = (0..self.plan().names.len()).filter(|name| self::slot(Plan::name(*name).as_bytes()) == slot);
+        let excuse = self.ledger().excuse_errors(Some(names.collect()));
+        self.note(format_args!("slot {slot} is to move from {from} to {to}"));
+        shards.begin_import(slot, to);
+        sleep(up_to(&mut random, 50)).await;
+        shards.begin_move(slot, from, to);
+        let longest = random.pick(&[20, 300, 3_000, 12_000]);
+        sleep(up_to(&mut random, longest)).await;
+        let slowest = random.pick(&[0, 20, 500]);
+        let (source, target) = (self.network().machine(from), self.network().machine(to));
+        loop {
+            let keys = source.data().keys_in(slot, self.clock().server_time());
+            if keys.is_empty() {
+                break;
+            }
+            for key in keys {
+                sleep(up_to(&mut random, slowest)).await;
+                source.unpaused().await;
+                target.unpaused().await;
+                source.data().move_key(&key, target.data(), self.clock().server_time());
+                self.note(format_args!("key {} has moved", String::from_utf8_lossy(&key)));
+            }
+        }
+        sleep(up_to(&mut random, longest)).await;
+        shards.end_move(slot, to);
+        // Most of the time who gets it is told first.
+        let first = if random.chance(800) { [to, from] } else { [from, to] };
+        for node in first {
+            self.hear(shards, node);
+            sleep(up_to(&mut random, 100)).await;
+        }
+        self.all_hear(shards, &mut random).await;
+        self.ledger().excuse_errors_no_more(excuse);
+    }
+
+    /// A primary is gone, or stands still, until its replica has taken its place, which has all it had or not the
+    /// last of it.
+    pub(super) async fn take_over(&self, shards: &Shards, is_lossy: bool, mut random: Random) {
+        let Some(_alone) = self.reshape() else { return };
+        let old = random.pick(&shards.primaries());
+        let names = self.names_at(shards, old);
+        let heard = match is_lossy {
+            true => Some(self.lag(old, &mut random).await),
+            false => None,
+        };
+        let losses = self.ledger().excuse_losses(Some(names.clone()));
+        let errors = self.ledger().excuse_errors(Some(names.clone()));
+        let stands_still = random.chance(300);
+        // It may go on as if nothing had happened, until it is told.
+        let is_stale = stands_still && is_lossy && random.chance(500);
+        self.note(format_args!(
+            "node {old} is gone: stands still {stands_still}, stale {is_stale}"
+        ));
+        let gone = self.network().machine(old);
+        if stands_still {
+            gone.set_paused(true);
+        } else {
+            let door = random.pick(&[Door::Shut, Door::Silent]);
+            self.network().set_closed(old, Some(door));
+            gone.die();
+            self.network().cut_machine(gone.id());
+        }
+        sleep(Duration::from_millis(500) + up_to(&mut random, 6_000)).await;
+        self.promote(shards, shards.partner(old), heard, is_stale);
+        if is_lossy {
+            self.ledger().lose_data(&names);
+        }
+        self.all_but(shards, old, &mut random).await;
+        sleep(up_to(&mut random, 10_000)).await;
+        if is_stale {
+            gone.set_paused(false);
+            sleep(up_to(&mut random, 300)).await;
+            self.ledger().lose_data(&names);
+        }
+        gone.demote();
+        gone.data().restore(Snapshot::empty(), self.clock().server_time());
+        self.hear(shards, old);
+        if stands_still && !is_stale {
+            gone.set_paused(false);
+        }
+        self.network().set_closed(old, None);
+        self.note(format_args!("node {old} is a replica"));
+        sleep(HEARD).await;
+        self.ledger().excuse_losses_no_more(losses);
+        self.ledger().excuse_errors_no_more(errors);
+    }
+
+    /// A replica takes the place of its primary, with all that had, or with what it has heard of it.
+    fn promote(&self, shards: &Shards, new: usize, heard: Option<Snapshot>, is_stale: bool) {
+        let (old, now) = (shards.partner(new), self.clock().server_time());
+        let (gone, next) = (self.network().machine(old), self.network().machine(new));
+        let last = gone.data().snapshot(now);
+        next.data().restore(heard.unwrap_or(last), now);
+        if !is_stale {
+            gone.data().restore(Snapshot::empty(), now);
+        }
+        next.forget_scripts();
+        next.promote();
+        shards.promote(new);
+        self.note(format_args!("node {new} has taken the place of {old}"));
+        self.hear(shards, new);
+    }
+
+    /// One node, or all of them, refuse every call for a while.
+    pub(super) async fn refuse(&self, shards: &Shards, mut random: Random) {
+        let (refusal, nodes) = match random.index(3) {
+            0 => (LOADING, vec![random.pick(&shards.primaries())]),
+            1 => (DOWN, vec![random.pick(&shards.primaries())]),
+            _ => (DOWN, shards.nodes().collect()),
+        };
+        let longest = random.pick(&[300, 2_000, 12_000]);
+        let lasts = up_to(&mut random, longest);
+        self.note(format_args!("nodes {nodes:?} say {refusal} for {lasts:?}"));
+        let names: Vec<usize> = nodes.iter().flat_map(|node| self.names_at(shards, *node)).collect();
+        let excuse = self.excuse(lasts, Some(names));
+        for node in &nodes {
+            self.network().machine(*node).refuse(Some(refusal));
+        }
+        sleep(lasts).await;
+        for node in &nodes {
+            self.network().machine(*node).refuse(None);
+        }
+        self.note(format_args!("they refuse no more"));
+        self.excuse_no_more(excuse);
+    }
+
+    /// A node hears how things are.
+    fn hear(&self, shards: &Shards, node: usize) {
+        let left = shards.hear(node);
+        self.note(format_args!("node {node} hears of it"));
+        for slot in left {
+            self.network().machine(node).end_channels(slot);
+        }
+    }
+
+    async fn all_hear(&self, shards: &Shards, random: &mut Random) {
+        self.all_but(shards, usize::MAX, random).await;
+    }
+
+    /// All nodes but one hear how things are, one after another.
+    async fn all_but(&self, shards: &Shards, but: usize, random: &mut Random) {
+        let mut nodes: Vec<usize> = shards.nodes().filter(|node| *node != but).collect();
+        random.shuffle(&mut nodes);
+        for node in nodes {
+            sleep(up_to(random, 400)).await;
+            self.hear(shards, node);
+        }
+    }
+}

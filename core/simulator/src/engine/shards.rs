@@ -1,0 +1,274 @@
+//! A cluster: which node has which slot, what each of its nodes thinks of that, and what a node
+//! says to a call that it does not run.
+//!
+//! ```text
+//!   a slot moves:   importing, migrating ─► its keys, one by one ─► the owner is another one
+//!   a node is gone: its replica has all its slots
+//! ```
+//!
+//! Each node hears of that at another time. Until then it sends calls to where the slot was.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use leasehold_protocol::{Script, hash_tag};
+use leasehold_store::{Reply, StoreError, Transit};
+
+use super::ledger::Ledger;
+use crate::kinds::{Role, role};
+
+/// The slots of a cluster.
+const SLOTS: usize = 16_384;
+const PORT: u16 = 6379;
+
+/// The nodes have the numbers of their addresses: first the primaries, then a replica of each.
+pub(super) struct Shards {
+    count: usize,
+    ledger: Arc<Ledger>,
+    /// Nothing but slots moves here, so calls run in the order in which they were made.
+    is_orderly: bool,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The primary of each shard.
+    primaries: Vec<usize>,
+    /// Which shard has each slot, as soon as one node knows.
+    shards: Vec<usize>,
+    views: Vec<View>,
+    /// Who was released.
+    released: BTreeSet<Vec<u8>>,
+}
+
+/// What a node thinks.
+#[derive(Clone)]
+struct View {
+    owners: Vec<usize>,
+    migrating: BTreeMap<usize, usize>,
+    importing: BTreeSet<usize>,
+}
+
+/// The slot of a key or channel.
+pub(super) fn slot(key: &[u8]) -> usize {
+    let step = |crc: u16, _: u32| (crc << 1) ^ ((crc >> 15) * 0x1021);
+    let of_byte = |crc: u16, byte: &u8| (0..8).fold(crc ^ (u16::from(*byte) << 8), step);
+    usize::from(hash_tag(key).iter().fold(0, of_byte)) % SLOTS
+}
+
+impl Shards {
+    pub(super) fn new(count: usize, is_orderly: bool, ledger: &Arc<Ledger>) -> Arc<Self> {
+        let owners: Vec<usize> = (0..SLOTS).map(|slot| slot * count / SLOTS).collect();
+        let view = View {
+            owners: owners.clone(),
+            migrating: BTreeMap::new(),
+            importing: BTreeSet::new(),
+        };
+        Arc::new(Self {
+            count,
+            ledger: Arc::clone(ledger),
+            is_orderly,
+            state: Mutex::new(State {
+                primaries: (0..count).collect(),
+                shards: owners,
+                views: vec![view; 2 * count],
+                released: BTreeSet::new(),
+            }),
+        })
+    }
+
+    /// The primaries.
+    pub(super) fn primaries(&self) -> Vec<usize> {
+        self.lock().primaries.clone()
+    }
+
+    /// All nodes.
+    pub(super) const fn nodes(&self) -> std::ops::Range<usize> {
+        0..2 * self.count
+    }
+
+    /// The other node of a node's shard.
+    pub(super) const fn partner(&self, node: usize) -> usize {
+        (node + self.count) % (2 * self.count)
+    }
+
+    /// Whose a slot is.
+    pub(super) fn owner(&self, slot: usize) -> usize {
+        let state = self.lock();
+        state.primaries[state.shards[slot]]
+    }
+
+    /// A slot is on its way to a node, which hears of it first.
+    pub(super) fn begin_import(&self, slot: usize, to: usize) {
+        self.lock().views[to].importing.insert(slot);
+    }
+
+    /// And the one that has it.
+    pub(super) fn begin_move(&self, slot: usize, from: usize, to: usize) {
+        self.lock().views[from].migrating.insert(slot, to);
+    }
+
+    /// A slot is another node's.
+    pub(super) fn end_move(&self, slot: usize, to: usize) {
+        let shard = to % self.count;
+        self.lock().shards[slot] = shard;
+    }
+
+    /// A replica is the primary of its shard.
+    pub(super) fn promote(&self, node: usize) {
+        self.lock().primaries[node % self.count] = node;
+    }
+
+    /// A node hears how things are. Gives the slots that it has no longer.
+    pub(super) fn hear(&self, node: usize) -> Vec<usize> {
+        let mut state = self.lock();
+        let State {
+            primaries,
+            shards,
+            views,
+            ..
+        } = &mut *state;
+        let view = &mut views[node];
+        let mut left = Vec::new();
+        for (slot, owner) in view.owners.iter_mut().enumerate() {
+            let now = primaries[shards[slot]];
+            if *owner == now {
+                continue;
+            }
+            if *owner == node {
+                left.push(slot);
+            }
+            *owner = now;
+            view.migrating.remove(&slot);
+            view.importing.remove(&slot);
+        }
+        left
+    }
+
+    /// What a node says to a call for these keys, if it does not run it; `has` says which are there.
+    pub(super) fn turn_away(
+        &self,
+        node: usize,
+        keys: &[Vec<u8>],
+        is_asking: bool,
+        mut has: impl FnMut(&[u8]) -> bool,
+    ) -> Option<Reply> {
+        let slot_of_all = slot(keys.first()?);
+        if keys.iter().any(|key| slot(key) != slot_of_all) {
+            return Some(error("CROSSSLOT Keys in request don't hash to the same slot"));
+        }
+        let state = self.lock();
+        let view = &state.views[node];
+        let owner = view.owners[slot_of_all];
+        let (there, missing) = keys.iter().partition::<Vec<_>, _>(|key| has(key));
+        if owner == node {
+            let to = view.migrating.get(&slot_of_all).filter(|_| !missing.is_empty())?;
+            return Some(match there.is_empty() {
+                true => redirection("ASK", slot_of_all, *to),
+                false => error("TRYAGAIN Multiple keys request during rehashing of slot"),
+            });
+        }
+        if is_asking && view.importing.contains(&slot_of_all) {
+            let is_torn = keys.len() > 1 && !missing.is_empty();
+            return is_torn.then(|| error("TRYAGAIN Multiple keys request during rehashing of slot"));
+        }
+        Some(redirection("MOVED", slot_of_all, owner))
+    }
+
+    /// Whether the keys of a call that a node runs are on their way.
+    pub(super) fn transit(&self, node: usize, keys: &[Vec<u8>]) -> Transit {
+        let Some(slot) = keys.first().map(|key| slot(key)) else {
+            return Transit::None;
+        };
+        let view = &self.lock().views[node];
+        if view.migrating.contains_key(&slot) {
+            Transit::Leaving
+        } else if view.importing.contains(&slot) {
+            Transit::Arriving
+        } else {
+            Transit::None
+        }
+    }
+
+    /// What a node says to who wants to listen, or to listen no more, if the channel's slot is not its own.
+    pub(super) fn turn_listener_away(&self, node: usize, channel: &[u8]) -> Option<Reply> {
+        let slot = slot(channel);
+        let owner = self.lock().views[node].owners[slot];
+        (owner != node).then(|| redirection("MOVED", slot, owner))
+    }
+
+    /// What a node answers to `CLUSTER SLOTS`.
+    pub(super) fn slots(&self, node: usize) -> Reply {
+        let state = self.lock();
+        let owners = &state.views[node].owners;
+        let (mut ranges, mut first) = (Vec::new(), 0);
+        for run in owners.chunk_by(|a, b| a == b) {
+            let last = first + run.len() - 1;
+            ranges.push(Reply::Array(vec![
+                number(first),
+                number(last),
+                described(run[0]),
+                described(self.partner(run[0])),
+            ]));
+            first = last + 1;
+        }
+        Reply::Array(ranges)
+    }
+
+    /// A script ran. What was to undo a call must not run before it.
+    pub(super) fn ran(&self, script: Script, args: &[Vec<u8>], reply: &Reply) {
+        let released = &mut self.lock().released;
+        match role(script).0 {
+            Role::Release => {
+                released.insert(args[0].clone());
+            }
+            Role::Acquire if self.is_orderly && is_granted(reply) && released.contains(&args[1]) => {
+                let what = format!("{} granted to an owner that has released", script.file());
+                self.ledger.break_promise("what undoes a call comes after it", what);
+            }
+            _ => {}
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A node, as others speak of it.
+fn described(node: usize) -> Reply {
+    let text = |text: String| Reply::Bytes(text.into_bytes());
+    Reply::Array(vec![
+        text(format!("server-{node}")),
+        number(usize::from(PORT)),
+        text(format!("{node:040}")),
+    ])
+}
+
+fn number(number: usize) -> Reply {
+    Reply::Int(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn is_granted(reply: &Reply) -> bool {
+    matches!(reply, Reply::Array(parts) if parts.first() == Some(&Reply::Int(1)))
+}
+
+fn redirection(code: &str, slot: usize, node: usize) -> Reply {
+    error(&format!("{code} {slot} server-{node}:{PORT}"))
+}
+
+pub(super) fn error(line: &str) -> Reply {
+    Reply::Error(StoreError::parse(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_those_that_a_server_computes() {
+        // From CLUSTER KEYSLOT.
+        for (key, expected) in [("123456789", 12_739), ("foo", 12_182), ("{foo}:x", 12_182), ("", 0)] {
+            assert_eq!(slot(key.as_bytes()), expected, "{key}");
+        }
+    }
+}

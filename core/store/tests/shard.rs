@@ -1,0 +1,49 @@
+//! What a store does as a node of a cluster: sharded channels, and slots on their way.
+
+use leasehold_store::{Reply, ServerTime, Store, SubscriberId, Transit};
+
+const NOW: ServerTime = ServerTime::from_micros(1_795_000_000_000_000);
+
+#[test]
+fn sharded_channels_are_apart_from_the_others() {
+    let mut store = Store::new();
+    let (plain, sharded) = (SubscriberId(1), SubscriberId(2));
+    assert!(store.subscribe(plain, b"news"));
+    assert!(store.ssubscribe(sharded, b"news"));
+    for (command, to) in [("PUBLISH", plain), ("SPUBLISH", sharded)] {
+        assert_eq!(store.execute(&[command, "news", "x"], NOW), Reply::Int(1));
+        let deliveries = store.take_deliveries();
+        assert_eq!(deliveries.len(), 1, "{command}");
+        assert_eq!(deliveries[0].subscriber, to, "{command}");
+        assert_eq!(deliveries[0].is_sharded, to == sharded, "{command}");
+    }
+    assert!(!store.unsubscribe(sharded, b"news"));
+    assert!(store.sunsubscribe(sharded, b"news"));
+    assert_eq!(store.execute(&["SPUBLISH", "news", "x"], NOW), Reply::Int(0));
+}
+
+#[test]
+fn a_script_that_looks_for_a_key_that_has_gone_is_stopped() {
+    for (transit, script, is_stopped) in [
+        (Transit::None, "return redis.call('EXISTS', KEYS[1])", false),
+        (Transit::Leaving, "return redis.call('EXISTS', KEYS[1])", true),
+        (Transit::Leaving, "return redis.call('EXISTS', KEYS[2])", false),
+        (Transit::Leaving, "return redis.call('SPUBLISH', KEYS[1], 'x')", false),
+        (Transit::Arriving, "return redis.call('EXISTS', KEYS[1])", false),
+        (Transit::Arriving, "return redis.call('EXISTS', KEYS[1], KEYS[2])", true),
+    ] {
+        let mut store = Store::new();
+        store.execute(&["MSET", "a", "1", "b", "1"], NOW);
+        store.set_transit(transit);
+        let script = format!("redis.call('DEL', KEYS[1])\n{script}");
+        let reply = store.execute(&["EVAL", &script, "2", "a", "b"], NOW);
+        let text = format!("{reply:?}");
+        assert_eq!(
+            text.contains("attempted to access a non local key"),
+            is_stopped,
+            "{transit:?}: {text}"
+        );
+        // What it has done stays.
+        assert_eq!(store.execute(&["EXISTS", "a"], NOW), Reply::Int(0));
+    }
+}
