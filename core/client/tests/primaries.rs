@@ -8,7 +8,9 @@ use std::time::Duration;
 use leasehold::observe::{Observation, Observer};
 use leasehold::{Client, Error, ErrorKind, ReleaseOutcome};
 use leasehold_protocol::Reply;
+use support::fake_sentinel::FakeSentinel;
 use support::proxy::{Carries, Proxy};
+use support::sentinel::{SERVICE, Watched};
 use support::{Redis, eventually};
 
 const SOON: Duration = Duration::from_secs(10);
@@ -51,14 +53,12 @@ impl Observer for Causes {
 
 impl Causes {
     async fn say_that_one_is_another_ones(&self) {
-        let is_said = || {
-            self.0
-                .lock()
-                .unwrap()
-                .iter()
-                .any(|cause| cause.contains("the same server"))
-        };
-        eventually("one server is found to be two primaries", SOON, is_said).await;
+        self.say("the same server").await;
+    }
+
+    async fn say(&self, what: &str) {
+        let is_said = || self.0.lock().unwrap().iter().any(|cause| cause.contains(what));
+        eventually(what, SOON, is_said).await;
     }
 }
 
@@ -321,4 +321,36 @@ async fn a_full_server_is_believed_if_it_was_told_apart_before() {
     assert!(error.to_string().contains("OOM"), "{error}");
     most("0");
     works(&connect(blind_to(&behind.servers)).await.unwrap()).await;
+}
+
+/// Who is told apart by its run id looks again when another one hides its own, also behind sentinels.
+#[tokio::test]
+async fn one_server_is_not_two_primaries_by_its_sentinels_and_by_itself() {
+    let servers = three();
+    let sentinel = FakeSentinel::naming(servers[0].port, 1);
+    let watched = Watched::url_of(&[sentinel.port], SERVICE);
+    let hidden = format!("{}/1", blind(&servers[0].url()));
+    let other = servers[1].url();
+    is_refused([watched.clone(), hidden.clone(), other.clone()]).await;
+    is_refused([other, hidden, watched]).await;
+}
+
+#[tokio::test]
+async fn a_primary_that_cannot_be_used_at_first_is_tried_again() {
+    let mut servers = three();
+    servers[2].run(&["REPLICAOF", "127.0.0.1", &servers[0].port.to_string()]);
+    // So that the others make the client before it answers.
+    servers[2].pause();
+    let causes = Causes::default();
+    let client = Client::builder()
+        .primaries(servers.iter().map(Redis::url))
+        .observer(causes.clone())
+        .connect()
+        .await
+        .unwrap();
+    servers[2].resume();
+    causes.say("replica").await;
+    servers[2].run(&["REPLICAOF", "NO", "ONE"]);
+    servers[0].stop();
+    works(&client).await;
 }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+#[cfg(feature = "native")]
+use std::hash::{DefaultHasher, Hasher as _};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 #[cfg(feature = "native")]
@@ -121,39 +123,57 @@ pub(crate) enum Mapping {
 )]
 pub(crate) struct Function {
     call: Arc<Call>,
-    /// Calls that have not come back.
+    /// Calls that have not come back, by what they are asked about.
     #[cfg(feature = "native")]
-    running: Arc<AtomicUsize>,
+    running: Arc<[AtomicUsize; PLACES]>,
 }
 
-/// So many calls may run at a time: one that never comes back keeps its thread.
+/// So many calls about one address may run at a time: one that never comes back keeps its thread, and must
+/// not keep others from being asked about. Without a mutex, which a fork might leave locked.
 #[cfg(feature = "native")]
-pub(crate) const CALLS: usize = 32;
+pub(crate) const CALLS: usize = 4;
+/// The addresses share so many counts.
+#[cfg(feature = "native")]
+const PLACES: usize = 16;
 
 /// A call of a program's function, on whatever thread.
 #[cfg(feature = "native")]
-pub(crate) struct Calling(Function);
+pub(crate) struct Calling {
+    function: Function,
+    announced: String,
+}
 
 #[cfg(feature = "native")]
 impl Function {
-    /// `None` if too many have not come back.
-    pub(crate) fn begin(&self) -> Option<Calling> {
-        let calling = Calling(self.clone());
-        (self.running.fetch_add(1, Ordering::Relaxed) < CALLS).then_some(calling)
+    /// `None` if too many about this address have not come back.
+    pub(crate) fn begin(&self, announced: String) -> Option<Calling> {
+        let before = self.count(&announced).fetch_add(1, Ordering::Relaxed);
+        let calling = Calling {
+            function: self.clone(),
+            announced,
+        };
+        (before < CALLS).then_some(calling)
+    }
+
+    fn count(&self, announced: &str) -> &AtomicUsize {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(announced.as_bytes());
+        let place = hasher.finish() % PLACES as u64;
+        &self.running[usize::try_from(place).unwrap_or_default()]
     }
 }
 
 #[cfg(feature = "native")]
 impl Calling {
-    pub(crate) fn call(self, announced: &str) -> Result<Option<String>, String> {
-        (self.0.call)(announced)
+    pub(crate) fn call(self) -> Result<Option<String>, String> {
+        (self.function.call)(&self.announced)
     }
 }
 
 #[cfg(feature = "native")]
 impl Drop for Calling {
     fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::Relaxed);
+        self.function.count(&self.announced).fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -309,12 +329,14 @@ mod tests {
     fn calls_that_do_not_come_back_are_not_joined_by_ever_more() {
         let map = Mapping::check(Some(AddressMap::by(|_| None))).unwrap();
         let function = map.function().unwrap();
-        let mut stuck: Vec<Calling> = (0..CALLS).map(|_| function.begin().unwrap()).collect();
+        let begin = |announced: &str| function.begin(announced.to_owned());
+        let mut stuck: Vec<Calling> = (0..CALLS).map(|_| begin("h:1").unwrap()).collect();
         for _ in 0..3 {
-            assert!(function.begin().is_none());
+            assert!(begin("h:1").is_none());
         }
-        assert_eq!(stuck.remove(0).call("h:1"), Ok(None));
-        assert!(function.begin().is_some());
+        assert!(begin("another:1").is_some(), "others are asked about");
+        assert_eq!(stuck.remove(0).call(), Ok(None));
+        assert!(begin("h:1").is_some());
     }
 
     #[test]

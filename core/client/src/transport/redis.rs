@@ -160,6 +160,14 @@ impl Redis {
         commands.or(renewals)
     }
 
+    /// Looks whether it is none of the other primaries, if they had reason to; else it is left.
+    fn poll_proof(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
+        let is_open = self.commands.is_open() || self.renewals.is_open();
+        if let Some(failure) = self.proof.poll(context, now, is_open) {
+            self.leave(&failure, now, seen);
+        }
+    }
+
     /// Moves the subscriptions on. Nothing is lost with them: each waiter polls, and asks again
     /// once its channel is confirmed on the next connection.
     fn poll_subscriptions(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
@@ -177,7 +185,11 @@ impl Redis {
             self.state = State::Told;
             seen.push(Seen::Closed(NODE, Lane::Command, failure.cause().clone()));
         } else {
-            self.state = State::Failed;
+            // Of several primaries the others may do meanwhile, so this one is tried again.
+            self.state = match self.connector.peers {
+                Some(_) => State::Told,
+                None => State::Failed,
+            };
             seen.push(Seen::Unreachable(failure.into_error(&self.connector.node)));
         }
     }
@@ -239,10 +251,7 @@ impl Transport for Redis {
         {
             self.failed_at_first(failure, seen);
         }
-        let is_open = self.commands.is_open() || self.renewals.is_open();
-        if let Some(failure) = self.proof.poll(context, now, is_open) {
-            self.leave(&failure, now, seen);
-        }
+        self.poll_proof(context, now, seen);
         self.poll_subscriptions(context, now, seen);
         self.tell(now, seen);
     }

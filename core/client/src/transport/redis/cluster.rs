@@ -147,7 +147,11 @@ impl Cluster {
             return;
         }
         if self.first == Failing::IsFatal || self.first == Failing::MayPass && failure.is_lasting() {
-            self.state = State::Failed;
+            // Of several primaries the others may do meanwhile, so this one is asked again.
+            match self.peers {
+                Some(_) => self.first = Failing::IsAnOutage,
+                None => self.state = State::Failed,
+            }
             let error: Error = failure.into_error(&self.target.to_string());
             seen.push(Seen::Unreachable(error));
         } else {

@@ -32,7 +32,7 @@ use crate::settings::Settings;
 pub(super) const QUESTION: &[&[u8]] = &[b"INFO", b"server"];
 /// How long the key lives.
 const LIFE: Duration = Duration::from_secs(30);
-/// A key that was set or seen so lately is there for some time to come.
+/// A key that was set so lately, or made to last, is there for as long again: half its life.
 const FRESH: Duration = Duration::from_secs(15);
 /// How long the first one that hides its run id gives the others to set their keys.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -156,7 +156,7 @@ impl Peers {
         let set: [&[u8]; 6] = [b"SET", &key, me.as_bytes(), b"NX", b"PX", life.as_bytes()];
         let (set, found) = in_first_database(wire, database, &set, &key).await?;
         let is_new = set.as_ref().is_ok_and(|reply| *reply != Reply::Nil);
-        match text(&found?) {
+        match text(&found.map_err(of_key)?) {
             Some(node) if node == me => {}
             Some(_) => return Err(self.refuse()),
             // A server that takes no writes for now is still the one that it was.
@@ -169,19 +169,27 @@ impl Peers {
             }
             None => return Err(set.err().map_or_else(vanished, of_key)),
         }
-        if !is_new && !self.known().is_fresh(self.node, start) {
+        let was_fresh = self.known().is_fresh(self.node, start);
+        if !is_new && !was_fresh {
             // Looked at once more: meanwhile it may have ended, and be another's.
             let longer: [&[u8]; 3] = [b"PEXPIRE", &key, life.as_bytes()];
             let (longer, found) = in_first_database(wire, database, &longer, &key).await?;
-            longer.map_err(of_key)?;
-            match text(&found?) {
+            match text(&found.map_err(of_key)?) {
                 Some(node) if node == me => {}
                 Some(_) => return Err(self.refuse()),
                 None => return Err(vanished()),
             }
+            if let Err(error) = longer {
+                let failure = of_key(error);
+                // It takes no writes for now, and has the key all the same: it is looked at again soon.
+                return if failure.is_lasting() { Err(failure) } else { Ok(()) };
+            }
         }
         let mut known = self.known();
-        known.proved.insert(self.node, start);
+        // What was only seen ends when it would have ended.
+        if is_new || !was_fresh {
+            known.proved.insert(self.node, start);
+        }
         known.refused.remove(&self.node);
         known.changes += u64::from(is_new);
         self.shared.proved.notify_waiters();

@@ -14,14 +14,13 @@ pub(super) struct Announced {
 /// Where an announced address is reached.
 pub(super) async fn reached(mapping: &Mapping, announced: &Address) -> Result<Address, Failure> {
     if let Some(function) = mapping.function() {
-        let Some(calling) = function.begin() else {
+        let Some(calling) = function.begin(announced.to_string()) else {
             return Err(Failure::unavailable(format!(
                 "{CALLS} calls of the function of address_map have not come back"
             )));
         };
-        let text = announced.to_string();
         // It is the program's code: it may block or panic, and the engine's thread keeps the locks.
-        let said = tokio::task::spawn_blocking(move || calling.call(&text)).await;
+        let said = tokio::task::spawn_blocking(move || calling.call()).await;
         return understand(said.unwrap_or_else(|_| Err("it panicked".into())), announced);
     }
     let listed = mapping.listed(&announced.host, announced.port);

@@ -332,6 +332,7 @@ impl Transport for Sentinel {
         {
             self.failed_at_first(failure, now, seen);
         }
+        self.redis.poll_proof(context, now, seen);
         self.redis.poll_subscriptions(context, now, seen);
         self.redis.tell(now, seen);
         if self.redis.every_lane_is_open() {
