@@ -6,7 +6,7 @@ use leasehold::{Builder, Client, Error, ErrorKind};
 
 use super::certificates::{Authority, Valid};
 use super::support::version::Version;
-use super::support::{Redis, free_port};
+use super::support::{Redis, free_node_port};
 use super::{SOON, works};
 
 /// A node with TLS that has all slots, announces 127.0.0.1, and has a certificate for this name.
@@ -18,7 +18,7 @@ struct Named {
 
 impl Named {
     fn start(name: &str) -> Self {
-        let (authority, port) = (Authority::new(), free_port());
+        let (authority, port) = (Authority::new(), free_node_port());
         let pair = authority.sign(&[name], Valid::Now);
         let (ca, port_text) = (authority.file(), port.to_string());
         let node = Redis::start_cluster(

@@ -248,7 +248,7 @@ pub fn free_port() -> u16 {
 }
 
 /// One for the node of a cluster, which speaks to the others on the port that is 10,000 higher.
-fn free_node_port() -> u16 {
+pub fn free_node_port() -> u16 {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     let mut ports = std::iter::repeat_with(|| 10_000 + free_port() % 12_000);
     ports
