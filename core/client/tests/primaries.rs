@@ -261,7 +261,7 @@ async fn an_address_that_leads_to_another_ones_server_later_is_left_until_it_lea
 /// Those that are connected look again when somebody else has come, unless they did within 15 s.
 #[tokio::test]
 async fn an_address_that_leads_to_a_server_whose_key_has_ended_is_noticed_too() {
-    let behind = Behind::proxies().await;
+    let mut behind = Behind::proxies().await;
     let server = &behind.servers[0];
     tokio::time::sleep(Duration::from_secs(16)).await;
     // As if it had ended.
@@ -269,8 +269,11 @@ async fn an_address_that_leads_to_a_server_whose_key_has_ended_is_noticed_too() 
     server.run(&["DEL", &key]);
     behind.lead(2, 0);
     behind.causes.say_that_one_is_another_ones().await;
-    let number = Reply::Bytes(b"2".to_vec());
-    assert_eq!(server.run(&["GET", &key]), number, "the first is refused now");
+    let number = Reply::Bytes(b"0".to_vec());
+    assert_eq!(server.run(&["GET", &key]), number, "the first keeps its server");
+    behind.servers[1].stop();
+    behind.lead(2, 2);
+    works(&behind.client).await;
 }
 
 #[tokio::test]

@@ -162,7 +162,8 @@ impl Redis {
 
     /// Looks whether it is none of the other primaries, if they had reason to; else it is left.
     fn poll_proof(&mut self, context: &mut Context<'_>, now: Instant, seen: &mut Vec<Seen>) {
-        let is_open = self.commands.is_open() || self.renewals.is_open();
+        // A connection that is being made looks by itself: it may lead elsewhere now.
+        let is_open = self.commands.is_open() && self.renewals.is_open();
         if let Some(failure) = self.proof.poll(context, now, is_open) {
             self.leave(&failure, now, seen);
         }

@@ -352,6 +352,9 @@ impl Connector {
             wire.reply().await??;
         }
         match said {
+            Some((peers, said)) if purpose == Purpose::Proof => {
+                peers.check_again(said, wire, self.login.database).await
+            }
             Some((peers, said)) => peers.check(said, wire, self.login.database).await,
             None => Ok(()),
         }

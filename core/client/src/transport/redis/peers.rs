@@ -14,7 +14,8 @@
 //!
 //! Whoever sets the key, finds another's, or hides its run id as the first, makes the others look
 //! again (`proof.rs`), unless they did lately: an address may lead elsewhere than it did, and a key
-//! ends.
+//! ends. Whoever connects while the keys of others may have ended has them look first, and waits a
+//! moment, so that it is the newcomer that is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -36,6 +37,8 @@ const LIFE: Duration = Duration::from_secs(30);
 const FRESH: Duration = Duration::from_secs(15);
 /// How long the first one that hides its run id gives the others to set their keys.
 const PATIENCE: Duration = Duration::from_millis(200);
+/// How long a later one does, when nobody waits for the client's first connection any more.
+const LATER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What one primary knows of the others.
 #[derive(Clone)]
@@ -113,9 +116,24 @@ impl Peers {
         if !self.known().is_hidden {
             return Ok(());
         }
+        let has_called = self.known().call_others(self.node, self.now());
         if is_first {
-            self.wait_for_others().await;
+            self.wait_for_others(PATIENCE).await;
+        } else if has_called {
+            self.wait_for_others(LATER_PATIENCE).await;
         }
+        self.prove(wire, database).await
+    }
+
+    /// The same of a server that is connected to: it waits for nobody, as others wait for it.
+    pub(super) async fn check_again(
+        &self,
+        said: Result<Reply, ServerError>,
+        wire: &mut Wire,
+        database: i64,
+    ) -> Result<(), Failure> {
+        let run_id = run_id(said)?;
+        self.known().note(self.node, run_id)?;
         self.prove(wire, database).await
     }
 
@@ -135,19 +153,20 @@ impl Peers {
         self.known().refused.contains(&self.node)
     }
 
-    /// Those that were told apart by their run ids set their keys first. So it is the one that
-    /// connects last that is refused, while somebody waits to be told.
-    async fn wait_for_others(&self) {
+    /// Those that were told apart by their run ids, or whose keys may have ended, set theirs first. So
+    /// it is the one that connects last that is refused, while somebody waits to be told.
+    async fn wait_for_others(&self, limit: Duration) {
         let all = async {
             loop {
                 let proved = self.shared.proved.notified();
-                if self.known().all_that_tell_are_proved() {
+                let now = self.now();
+                if self.known().others_are_fresh(self.node, now) {
                     return;
                 }
                 proved.await;
             }
         };
-        let _ = tokio::time::timeout(PATIENCE, all).await;
+        let _ = tokio::time::timeout(limit, all).await;
     }
 
     async fn prove(&self, wire: &mut Wire, database: i64) -> Result<(), Failure> {
@@ -245,8 +264,24 @@ impl Known {
         Ok(false)
     }
 
-    fn all_that_tell_are_proved(&self) -> bool {
-        self.run_ids.keys().all(|node| self.proved.contains_key(node))
+    /// Has the others look again if the keys of some may have ended. Says whether that is so.
+    fn call_others(&mut self, node: usize, now: Instant) -> bool {
+        let is_called = self
+            .proved
+            .keys()
+            .any(|other| *other != node && !self.is_fresh(*other, now));
+        self.changes += u64::from(is_called);
+        is_called
+    }
+
+    /// Whether the keys of all others are there that were looked at, or are to be.
+    fn others_are_fresh(&self, node: usize, now: Instant) -> bool {
+        let mut others = self
+            .run_ids
+            .keys()
+            .chain(self.proved.keys())
+            .filter(|other| **other != node);
+        others.all(|other| self.is_fresh(*other, now))
     }
 
     fn is_fresh(&self, node: usize, now: Instant) -> bool {

@@ -37,7 +37,7 @@ impl Proof {
         }
     }
 
-    /// Moves on. Says why the server is to be left. While no connection `is_open`, the next one looks.
+    /// Moves on. Says why the server is to be left. Unless every connection `is_open`, the next one looks.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, now: Instant, is_open: bool) -> Option<Failure> {
         let peers = self.connector.peers.as_ref()?;
         let changes = peers.changes();
