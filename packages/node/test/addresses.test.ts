@@ -52,6 +52,8 @@ describe('a cluster whose node announces another address', () => {
 
   for (const [what, addressMap, cause] of [
     ['throws', () => assert.fail('hunter2'), /it threw AssertionError/],
+    ['throws what has a symbol for a name', () => raise({ value: Symbol('odd') }), /it threw Symbol\(odd\)/],
+    ['throws what does not tell its name', () => raise({ get: () => assert.fail('hunter2') }), /it threw an error/],
     ['gives no address', () => 'hunter2@h', /no address/],
     ['gives no string', () => 7 as unknown as string, /neither a string nor null/],
     ['says that it is there', () => null, /10\.255\.0\.1:7000/],
@@ -66,6 +68,11 @@ describe('a cluster whose node announces another address', () => {
     });
   }
 });
+
+/** Throws an error whose name is odd. */
+function raise(name: PropertyDescriptor): never {
+  throw Object.defineProperty(new Error('hunter2'), 'name', name);
+}
 
 describe('what is no address map', () => {
   const url = 'redis+cluster://127.0.0.1:1';
