@@ -1,6 +1,7 @@
 //! An `addressMap` that is a function of JavaScript.
 
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use leasehold::host::AddressMap;
 use napi::Status;
@@ -16,6 +17,9 @@ pub struct NativeReached {
     /// Why it said nothing.
     pub failure: Option<String>,
 }
+
+/// How often one who waits for JavaScript looks whether it is still there.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The core calls it on a thread that has nothing else to do and waits there for JavaScript's.
 pub(crate) fn map(function: Function<'_, String, NativeReached>) -> napi::Result<AddressMap> {
@@ -38,11 +42,15 @@ pub(crate) fn map(function: Function<'_, String, NativeReached>) -> napi::Result
         if status != Status::Ok {
             return Err("JavaScript is ending".into());
         }
-        match told.recv() {
-            Ok(Ok(NativeReached { failure: None, address })) => Ok(address),
-            Ok(Ok(NativeReached { failure: Some(why), .. })) => Err(why),
-            Ok(Err(_)) => Err("it gave what cannot be read".into()),
-            Err(_) => Err("JavaScript is ending".into()),
+        loop {
+            return match told.recv_timeout(LOOK) {
+                Ok(Ok(NativeReached { failure: None, address })) => Ok(address),
+                Ok(Ok(NativeReached { failure: Some(why), .. })) => Err(why),
+                Ok(Err(_)) => Err("it gave what cannot be read".into()),
+                // A call that JavaScript has not begun when it ends is neither made nor dropped.
+                Err(RecvTimeoutError::Timeout) if !function.aborted() => continue,
+                Err(_) => Err("JavaScript is ending".into()),
+            };
         }
     }))
 }

@@ -9,6 +9,7 @@ use leasehold::host::{Acquire, AddressMap, Completion, Event, Host, Level, Op, O
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use crate::addresses;
 use crate::bell::Bell;
 use crate::convert;
 use crate::wait::wait;
@@ -78,7 +79,7 @@ impl Client {
             tls_key_file,
             tls_server_name,
             address_map: match address_function {
-                Some(function) => Some(convert::address_map(function)),
+                Some(ask) => Some(addresses::map(ask)),
                 None => address_map.map(AddressMap::from),
             },
             lazy,

@@ -1,6 +1,6 @@
 //! Results and errors of the core, as Python objects.
 
-use leasehold::host::{AddressMap, Completion, Error, ErrorKind, Field, Kind, Line, LostReason};
+use leasehold::host::{Completion, Error, ErrorKind, Field, Kind, Line, LostReason};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -65,23 +65,6 @@ pub(crate) fn line<'py>(py: Python<'py>, line: &Line) -> PyResult<(&'static str,
 
 /// Makes the package's exception for an error; the package says how.
 static MAKE_ERROR: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-
-/// An `address_map` that is a function of Python. The core calls it on a thread that has nothing
-/// else to do, never on the engine's.
-pub(crate) fn address_map(function: Py<PyAny>) -> AddressMap {
-    AddressMap::by_fallible(move |announced| {
-        let called = Python::try_attach(|py| {
-            let said = function.call1(py, (announced,)).map_err(|raised| {
-                // Its text is the program's own, and may hold anything.
-                let class = raised.get_type(py).name().map(|name| name.to_string());
-                format!("it raised {}", class.as_deref().unwrap_or("an exception"))
-            })?;
-            said.extract(py)
-                .map_err(|_| "it gave neither a str nor None".to_owned())
-        });
-        called.unwrap_or_else(|| Err("the interpreter is ending".into()))
-    })
-}
 
 /// From now on errors are what `make` gives for them. The first one counts.
 pub(crate) fn make_errors_by(py: Python<'_>, make: Py<PyAny>) {

@@ -10,10 +10,12 @@
 //! - [`lease`]: `Lease`, what a grant gave
 //!
 //! and what they share: [`wait`] (blocking without the GIL), [`bell`] (the file
-//! descriptor that wakes an event loop), [`convert`] (results and errors).
+//! descriptor that wakes an event loop), [`convert`] (results and errors),
+//! [`addresses`] (an address map that is a function).
 
 #![warn(clippy::too_many_lines)]
 
+mod addresses;
 mod bell;
 mod client;
 mod convert;
@@ -29,6 +31,8 @@ mod _native {
     use crate::client::Client;
     #[pymodule_export]
     use crate::lease::Lease;
+
+    use std::time::Duration;
 
     use leasehold::host::Operation;
     use pyo3::prelude::*;
@@ -49,6 +53,13 @@ mod _native {
     #[pyfunction]
     fn make_errors_by(py: Python<'_>, make: Py<PyAny>) {
         crate::convert::make_errors_by(py, make);
+    }
+
+    /// At the interpreter's end: from now on no function of an address map is asked. Waits
+    /// `limit_ms` at the most.
+    #[pyfunction]
+    fn ask_no_more(py: Python<'_>, limit_ms: u64) {
+        crate::addresses::end(py, Duration::from_millis(limit_ms));
     }
 
     #[pymodule_init]

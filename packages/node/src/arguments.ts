@@ -130,9 +130,18 @@ export function addressFunction(
       return typeof address === 'string' ? { address } : { failure: 'it gave neither a string nor null' };
     } catch (thrown) {
       // Its text is the program's own, and may hold anything.
-      return { failure: `it threw ${thrown instanceof Error ? thrown.name : typeof thrown}` };
+      return { failure: `it threw ${nameOf(thrown)}` };
     }
   };
+}
+
+/** What was thrown, by name; a name may be anything, also a getter that throws. */
+function nameOf(thrown: unknown): string {
+  try {
+    return thrown instanceof Error ? String(thrown.name) : typeof thrown;
+  } catch {
+    return 'an error';
+  }
 }
 
 /** The table of `addressMap`, unless it is a function. */

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { type ConnectOptions, connect, InvalidArgumentError, redlock, UnavailableError } from 'leasehold';
-import { eventually, freePort, RedisServer } from './server.js';
+import { eventually, freePort, RedisServer, run } from './server.js';
 
 const ANNOUNCED = '10.255.0.1:7000';
 
@@ -50,8 +50,44 @@ describe('a cluster whose node announces another address', () => {
     assert.deepEqual([...asked], [ANNOUNCED]);
   });
 
+  it('does not keep the threads of a worker that is terminated while it is to answer', async () => {
+    const program = `
+      const { workerData } = require('node:worker_threads');
+      const { connect } = require('leasehold');
+      connect(workerData.url, { addressMap: () => workerData.here, lazy: true }).then((client) => {
+        client.lock('a').lock();
+        // From here on nobody answers.
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+      });`;
+    const ended = await run(
+      `import { readdirSync, readFileSync } from 'node:fs';
+      import { setTimeout as sleep } from 'node:timers/promises';
+      import { Worker } from 'node:worker_threads';
+      const asking = () =>
+        readdirSync('/proc/self/task').filter((id) => {
+          try {
+            return readFileSync('/proc/self/task/' + id + '/comm', 'utf8').startsWith('tokio-rt');
+          } catch {
+            return false;
+          }
+        }).length;
+      const workerData = { url: process.env.LEASEHOLD_URL, here: '${here}' };
+      const worker = new Worker(${JSON.stringify(program)}, { eval: true, workerData, execArgv: [] });
+      while (asking() === 0) await sleep(2);
+      await worker.terminate();
+      const limit = performance.now() + 5_000;
+      while (asking() > 0 && performance.now() < limit) await sleep(2);
+      console.log('left', asking());
+      process.exit();`,
+      `redis+cluster://${here}`,
+    );
+    assert.deepEqual(ended, { ...ended, code: 0, output: 'left 0\n', errors: '' });
+  });
+
   for (const [what, addressMap, cause] of [
     ['throws', () => assert.fail('hunter2'), /it threw AssertionError/],
+    ['throws what has a symbol for a name', () => raise({ value: Symbol('odd') }), /it threw Symbol\(odd\)/],
+    ['throws what does not tell its name', () => raise({ get: () => assert.fail('hunter2') }), /it threw an error/],
     ['gives no address', () => 'hunter2@h', /no address/],
     ['gives no string', () => 7 as unknown as string, /neither a string nor null/],
     ['says that it is there', () => null, /10\.255\.0\.1:7000/],
@@ -66,6 +102,11 @@ describe('a cluster whose node announces another address', () => {
     });
   }
 });
+
+/** Throws an error whose name is odd. */
+function raise(name: PropertyDescriptor): never {
+  throw Object.defineProperty(new Error('hunter2'), 'name', name);
+}
 
 describe('what is no address map', () => {
   const url = 'redis+cluster://127.0.0.1:1';

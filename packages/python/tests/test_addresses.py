@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -60,6 +62,8 @@ async def test_a_function_says_it_on_a_thread_of_its_own(node: RedisServer) -> N
     [
         (lambda _: 1 / 0, "it raised ZeroDivisionError"),
         (lambda _: 7, "neither a str nor None"),
+        (lambda _: "\udcff", "neither a str nor None"),
+        (sys.exit, "it raised SystemExit"),
         (lambda _: "hunter2@h", "no address"),
         ("hunter2".index, "it raised ValueError"),
     ],
@@ -69,6 +73,28 @@ def test_a_function_that_fails_makes_connecting_fail(node: RedisServer, where: A
         with pytest.raises(leasehold.UnavailableError, match=cause) as raised:
             client.lock("a").acquire(timeout=3)
         assert "hunter2" not in str(raised.value)
+
+
+ENDS_WHILE_ASKED = """
+import leasehold, sys, threading, time
+asked = threading.Event()
+def where(announced):
+    asked.set()
+    for _ in range(5_000):
+        time.sleep(float(sys.argv[2]))
+client = leasehold.connect(sys.argv[1], address_map=where, lazy=True)
+threading.Thread(target=client.lock("a").acquire, daemon=True).start()
+asked.wait()
+print("ends", flush=True)
+"""
+
+
+@pytest.mark.parametrize("pause", [0, 0.0001, 0.001, 5], ids=str)
+def test_a_program_ends_while_a_function_is_asked(node: RedisServer, pause: float) -> None:
+    for _ in range(5):
+        command = [sys.executable, "-W", "error", "-c", ENDS_WHILE_ASKED, url_of(node), str(pause)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "ends\n", "")
 
 
 def test_what_is_no_map_is_refused() -> None:

@@ -220,6 +220,11 @@ def reentrant_lock_of_threads() -> threading._RLock:
     return made
 
 
+def start_thread(work: Callable[..., None], *args: object) -> None:
+    """Starts a thread that nobody waits for, not even the end of the process."""
+    _original("start_new_thread")(work, args)
+
+
 def _original(name: str) -> Any:
     """What `_thread` has under this name, whether gevent has patched it or not."""
     monkey = sys.modules.get("gevent.monkey")

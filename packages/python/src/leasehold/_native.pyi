@@ -37,6 +37,12 @@ def make_errors_by(
     ],
 ) -> None: ...
 
+# At the interpreter's end: from now on no function of an address map is asked. Waits for so long at the most.
+def ask_no_more(limit_ms: int) -> None: ...
+
+# What a function of an address map said: an address or `None`, or why there is none.
+Answer: TypeAlias = Callable[[str | None, str | None], None]
+
 # One grant or re-entry. Every method is local and cheap.
 @final
 class Lease:
@@ -101,7 +107,7 @@ class Client:
         tls_key_file: str | None,
         tls_server_name: str | None,
         address_map: dict[str, str] | None,
-        address_function: Callable[[str], str | None] | None,
+        address_function: Callable[[str, Answer], None] | None,
         lazy: bool,
         log: str | None,
     ) -> Client: ...

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from os import PathLike, fspath
 from typing import TypeAlias
 
 from leasehold import _log, _native
-from leasehold._context import refuse_eventlet
+from leasehold._context import refuse_eventlet, start_thread
 from leasehold._settings import Duration, flag, milliseconds, optional_milliseconds
 from leasehold._shown import is_unicode, type_of
 from leasehold.errors import InvalidArgumentError
@@ -71,13 +72,29 @@ def _retry_bounds(interval: tuple[Duration, Duration] | None) -> tuple[float, fl
     return milliseconds(interval[0]), milliseconds(interval[1])
 
 
-def _addresses(given: AddressMap | None) -> tuple[dict[str, str] | None, Callable[[str], str | None] | None]:
-    """The table or the function, if there is either."""
+def _addresses(
+    given: AddressMap | None,
+) -> tuple[dict[str, str] | None, Callable[[str, _native.Answer], None] | None]:
+    """The table or what asks the function, if there is either."""
     if isinstance(given, Mapping):
         return {_address(key): _address(value) for key, value in given.items()}, None
     if given is not None and not callable(given):
         raise TypeError(f"address_map is a dict of str or a function, not a {type_of(given)}")
-    return None, given
+    return None, None if given is None else partial(start_thread, _ask, given)
+
+
+def _ask(function: Callable[[str], object], announced: str, answer: _native.Answer) -> None:
+    """Asks the function of an address map, in a thread that is there for that."""
+    try:
+        said = function(announced)
+    except BaseException as raised:
+        # Its text is the program's own, and may hold anything.
+        answer(None, f"it raised {type(raised).__name__}")
+    else:
+        if said is None or (isinstance(said, str) and is_unicode(said)):
+            answer(said, None)
+        else:
+            answer(None, "it gave neither a str nor None")
 
 
 def _address(value: str) -> str:

@@ -15,6 +15,10 @@ EXIT_LIMIT_MS = 500
 """How long the end of the process may be held up, whatever the server does."""
 
 
+LEAST_ASKING_LIMIT_MS = 100
+"""How long the end waits at least for those who just start a thread for an address map; mostly microseconds."""
+
+
 class Connection(Protocol):
     """What a fork and the end ask of the connection of a client."""
 
@@ -50,6 +54,8 @@ def _at_exit() -> None:
         connection.stop()
     _log.end(deadline - time.monotonic())
     _release([*(connection.stranded() for connection in connections), *_abandoned], deadline)
+    # Last: a lost connection may be needed for the above.
+    _native.ask_no_more(max(LEAST_ASKING_LIMIT_MS, _left_ms(deadline)))
 
 
 def _owners_have_ended(numbers: Iterable[int]) -> None:
@@ -70,7 +76,11 @@ def _release(stranded: Iterable[tuple[_native.Client, list[int]]], deadline: flo
             for lease in leases:
                 native.release_later(lease)
     for native, leases in work:
-        native.release_all(leases, max(0, int((deadline - time.monotonic()) * 1000)))
+        native.release_all(leases, _left_ms(deadline))
+
+
+def _left_ms(deadline: float) -> int:
+    return max(0, int((deadline - time.monotonic()) * 1000))
 
 
 _connections: weakref.WeakValueDictionary[int, Connection] = weakref.WeakValueDictionary()
