@@ -273,11 +273,12 @@ async fn a_crowd_goes_on_once(begin: impl Fn(&Watched, &Node)) -> Option<Duratio
     let named = naming.join().unwrap().duration_since(start);
     println!("all clients were there {took:?} after the promotion, which a sentinel named after {named:?}");
     let before = old.try_run(&["PING"]).ok().map(|_| old.scripts_called());
-    crowd.goes_on().await;
+    let not_so = crowd.what_does_not_go_on().await;
     if !promoted.is_primary() {
-        println!("sentinels have replaced it, too: this one does not count");
+        println!("sentinels have replaced it, too, so this one does not count: {not_so:?}");
         return None;
     }
+    assert!(not_so.is_empty(), "{not_so:#?}");
     if let Some(before) = before {
         assert_eq!(old.scripts_called(), before, "something was written to the old primary");
     }

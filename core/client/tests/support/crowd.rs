@@ -192,22 +192,36 @@ impl Crowd {
 
     /// All is as it was: the locks are held, those who wait get theirs, and new ones can be taken.
     pub async fn goes_on(self) {
-        for lease in &self.held {
-            assert!(lease.is_valid(), "{}: {:?}", lease.name(), lease.lost_reason());
-        }
+        let not_so = self.what_does_not_go_on().await;
+        assert!(not_so.is_empty(), "{not_so:#?}");
+    }
+
+    /// What is not as it was.
+    pub async fn what_does_not_go_on(self) -> Vec<String> {
+        let lost = self.held.iter().filter(|lease| !lease.is_valid());
+        let mut not_so: Vec<String> = lost
+            .map(|lease| format!("{}: {:?}", lease.name(), lease.lost_reason()))
+            .collect();
+        let mut release = async |what: &str, lease: Lease| {
+            let name = lease.name().to_owned();
+            match lease.release().await {
+                Ok(ReleaseOutcome::Released) => {}
+                other => not_so.push(format!("{what} {name}: {other:?}")),
+            }
+        };
         for lease in self.awaited {
-            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+            release("awaited", lease).await;
         }
         for waiter in self.waiters {
-            let lease = waiter.await.unwrap();
-            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+            release("waited for", waiter.await.unwrap()).await;
         }
         for lease in self.held {
-            assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+            release("held", lease).await;
         }
         for client in self.clients {
             client.close().await;
         }
+        not_so
     }
 }
 
