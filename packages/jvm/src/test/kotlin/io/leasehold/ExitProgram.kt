@@ -1,18 +1,13 @@
 package io.leasehold
 
-import java.nio.file.Path
 import java.time.Duration
 import java.util.concurrent.CountDownLatch
-import java.util.function.Function
 
 /** A program that ends in the way its first argument names. It says `ready` when nothing is left but to end. */
 object ExitProgram {
     @JvmStatic
     fun main(arguments: Array<String>) {
         val (how, url) = arguments
-        if (how == "addresses-block") {
-            return blockInAddresses(url)
-        }
         val client = Leasehold.builder().url(url).lease(Duration.ofSeconds(1)).connect()
         when (how) {
             "end-holding" -> {
@@ -29,30 +24,6 @@ object ExitProgram {
         if (how == "end-on-input") {
             System.`in`.read()
         }
-    }
-
-    /** Ends while the function of an address map is asked. */
-    private fun blockInAddresses(url: String) {
-        val asked = CountDownLatch(1)
-        val where =
-            Function<String, String?> {
-                asked.countDown()
-                Thread.sleep(30_000)
-                null
-            }
-        Leasehold.builder().url(url).lazy().addressMap(where).connect().lock("a").lockAsync()
-        asked.await()
-        println("ready")
-    }
-
-    /** Starts it in a JVM of its own. */
-    fun start(how: String, url: String): Process {
-        val java = Path.of(System.getProperty("java.home"), "bin", "java").toString()
-        val classPath = System.getProperty("surefire.test.class.path") ?: System.getProperty("java.class.path")
-        val access = "--enable-native-access=ALL-UNNAMED"
-        return ProcessBuilder(java, access, "-cp", classPath, "io.leasehold.ExitProgram", how, url)
-            .redirectError(ProcessBuilder.Redirect.INHERIT)
-            .start()
     }
 
     /** As a service does: a worker goes on with its work, and a hook of the program's own waits for it. */

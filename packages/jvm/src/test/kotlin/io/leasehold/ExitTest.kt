@@ -5,6 +5,7 @@ import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Tag
 import org.junit.jupiter.api.Test
+import java.nio.file.Path
 import java.util.concurrent.TimeUnit
 
 /** How a JVM ends, seen from outside: each test starts one that runs [ExitProgram]. */
@@ -61,7 +62,12 @@ class ExitTest {
 
     /** Starts the program and waits until it says that it is ready to end. */
     private fun start(how: String): Process {
-        val program = ExitProgram.start(how, server.url)
+        val java = Path.of(System.getProperty("java.home"), "bin", "java").toString()
+        val classPath = System.getProperty("surefire.test.class.path") ?: System.getProperty("java.class.path")
+        val program =
+            ProcessBuilder(java, NATIVE_ACCESS, "-cp", classPath, "io.leasehold.ExitProgram", how, server.url)
+                .redirectError(ProcessBuilder.Redirect.INHERIT)
+                .start()
         programs.add(program)
         assertEquals("ready", program.inputReader().readLine())
         return program
@@ -74,5 +80,6 @@ class ExitTest {
 
     private companion object {
         const val END_MS = 500L
+        const val NATIVE_ACCESS = "--enable-native-access=ALL-UNNAMED"
     }
 }

@@ -1,6 +1,5 @@
 package io.leasehold.internal
 
-import com.sun.jna.CallbackThreadInitializer
 import com.sun.jna.Native
 import io.leasehold.LockOptions
 import io.leasehold.LostReason
@@ -8,7 +7,6 @@ import io.leasehold.internal.uniffi.AddressFunction
 import io.leasehold.internal.uniffi.NativeFailure
 import io.leasehold.internal.uniffi.NativeOptions
 import io.leasehold.internal.uniffi.NativeReached
-import io.leasehold.internal.uniffi.uniffiCallbackInterfaceAddressFunction
 import java.nio.ByteBuffer
 import java.util.function.Function
 import io.leasehold.internal.uniffi.cancel as uniffiCancel
@@ -31,12 +29,6 @@ import io.leasehold.internal.uniffi.vocabulary as uniffiVocabulary
  * unlock needs through [HotFunctions].
  */
 internal class JnaFace : NativeFace {
-    init {
-        // A program's function may block, and the JVM would wait for it at its end.
-        val daemon = CallbackThreadInitializer(true, true, "leasehold-address-map")
-        Native.setCallbackThreadInitializer(uniffiCallbackInterfaceAddressFunction.reached, daemon)
-    }
-
     override fun open(options: ClientOptions): Opened {
         val opened =
             uniffiOpen(
