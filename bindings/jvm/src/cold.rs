@@ -44,23 +44,6 @@ pub struct NativeOptions {
     pub log: Option<String>,
 }
 
-/// The program's function from announced addresses to those where they are reached. It is called
-/// on threads that have nothing else to do.
-#[uniffi::export(callback_interface)]
-pub trait AddressFunction: Send + Sync {
-    /// Where it is. Never throws.
-    fn reached(&self, announced: String) -> NativeReached;
-}
-
-/// What such a function said.
-#[derive(uniffi::Record)]
-pub struct NativeReached {
-    /// `None` for "as it is announced".
-    pub address: Option<String>,
-    /// Why it said nothing.
-    pub failure: Option<String>,
-}
-
 /// An error as plain data.
 #[derive(uniffi::Record)]
 pub struct NativeFailure {
@@ -101,16 +84,8 @@ pub struct NativeVocabulary {
 }
 
 /// Checks the options and starts to connect; the first event, of request 0, says how that went.
-/// `addresses` says where announced addresses are reached, in place of a table.
 #[uniffi::export]
-pub fn open(options: NativeOptions, addresses: Option<Box<dyn AddressFunction>>) -> NativeOpened {
-    let address_map = match addresses {
-        Some(function) => Some(AddressMap::by_fallible(move |announced| {
-            let said = function.reached(announced.to_owned());
-            said.failure.map_or(Ok(said.address), Err)
-        })),
-        None => options.address_map.map(AddressMap::from),
-    };
+pub fn open(options: NativeOptions) -> NativeOpened {
     let retry_interval_ms = match (options.retry_interval_min_ms, options.retry_interval_max_ms) {
         (Some(min), Some(max)) => Some((min, max)),
         _ => None,
@@ -127,7 +102,7 @@ pub fn open(options: NativeOptions, addresses: Option<Box<dyn AddressFunction>>)
         tls_cert_file: options.tls_cert_file,
         tls_key_file: options.tls_key_file,
         tls_server_name: options.tls_server_name,
-        address_map,
+        address_map: options.address_map.map(AddressMap::from),
         lazy: options.lazy,
         log: options.log.as_deref().and_then(Level::parse),
         observers: Vec::new(),

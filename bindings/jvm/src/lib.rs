@@ -7,8 +7,8 @@
 //! - [`hot`]: what each lock and unlock needs, as C functions of numbers and
 //!   byte arrays.
 //!
-//! Nothing here calls into the JVM but an address map that is a function. One Java thread
-//! per client blocks in [`hot::leasehold_next`], which gives it a batch of events (`wire.rs`).
+//! Nothing here calls into the JVM. One Java thread per client blocks in
+//! [`hot::leasehold_next`], which gives it a batch of events (`wire.rs`).
 
 #![warn(clippy::too_many_lines)]
 

@@ -9,7 +9,6 @@ import io.leasehold.internal.millis
 import java.nio.file.Path
 import java.time.Duration
 import java.util.concurrent.Executor
-import java.util.function.Function
 
 /** The options of a client. Values are checked by [connect]. */
 public class LeaseholdBuilder internal constructor() {
@@ -86,15 +85,7 @@ public class LeaseholdBuilder internal constructor() {
      * brackets. The addresses of the URL are reached as they stand there. Default: as they are announced.
      */
     public fun addressMap(addresses: Map<String, String>): LeaseholdBuilder =
-        set { copy(addressMap = addresses.toMap(), addressFunction = null) }
-
-    /**
-     * The same by a function, which is given the announced `host:port` and gives the one to use, or `null` for "as it
-     * is announced". It is called before each connection, on a thread that has nothing else to do, several at a time
-     * perhaps, and may block. If it throws, or gives no address, that try to connect fails.
-     */
-    public fun addressMap(addresses: Function<String, String?>): LeaseholdBuilder =
-        set { copy(addressMap = null, addressFunction = addresses) }
+        set { copy(addressMap = addresses.toMap()) }
 
     /**
      * Connects at the first use, for a client that is made before its server is up. A use then waits for the connection

@@ -1,15 +1,11 @@
 package io.leasehold
 
 import org.junit.jupiter.api.AfterAll
-import org.junit.jupiter.api.Assertions.assertEquals
-import org.junit.jupiter.api.Assertions.assertFalse
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import java.net.ServerSocket
 import java.time.Duration
-import java.util.concurrent.ConcurrentHashMap
-import java.util.function.Function
 
 /** `addressMap`, on a node that announces where nobody is. The rest is tested in `core/client/tests/addresses`. */
 class AddressesTest {
@@ -18,35 +14,6 @@ class AddressesTest {
         works(builder().addressMap(mapOf(ANNOUNCED to HERE)))
         val lost = assertThrows(UnavailableException::class.java) { works(builder(), SHORT) }
         assertTrue(ANNOUNCED in checkNotNull(lost.message), lost.message)
-    }
-
-    @Test
-    fun `a function says it on a thread that has nothing else to do`() {
-        val asked = ConcurrentHashMap.newKeySet<Pair<String, Boolean>>()
-        val caller = Thread.currentThread()
-        val where =
-            Function<String, String?> { announced ->
-                asked += announced to (Thread.currentThread() === caller)
-                HERE
-            }
-        works(builder().addressMap(where))
-        assertEquals(setOf(ANNOUNCED to false), asked.toSet())
-    }
-
-    @Test
-    fun `a function that fails makes connecting fail, and its text is not repeated`() {
-        val attempts =
-            mapOf<Function<String, String?>, String>(
-                Function<String, String?> { error("hunter2") } to "it threw IllegalStateException",
-                Function<String, String?> { "hunter2@h" } to "no address",
-                Function<String, String?> { null } to ANNOUNCED,
-            )
-        for ((where, cause) in attempts) {
-            val lost = assertThrows(UnavailableException::class.java) { works(builder().addressMap(where), SHORT) }
-            val message = checkNotNull(lost.message)
-            assertTrue(cause in message, message)
-            assertFalse("hunter2" in message, message)
-        }
     }
 
     @Test

@@ -3,12 +3,9 @@ package io.leasehold.internal
 import com.sun.jna.Native
 import io.leasehold.LockOptions
 import io.leasehold.LostReason
-import io.leasehold.internal.uniffi.AddressFunction
 import io.leasehold.internal.uniffi.NativeFailure
 import io.leasehold.internal.uniffi.NativeOptions
-import io.leasehold.internal.uniffi.NativeReached
 import java.nio.ByteBuffer
-import java.util.function.Function
 import io.leasehold.internal.uniffi.cancel as uniffiCancel
 import io.leasehold.internal.uniffi.close as uniffiClose
 import io.leasehold.internal.uniffi.dropClient as uniffiDropClient
@@ -49,7 +46,6 @@ internal class JnaFace : NativeFace {
                     lazy = options.isLazy,
                     log = Log.wantedLevel(),
                 ),
-                options.addressFunction?.let { Addresses(it) },
             )
         return Opened(opened.handle.toLong(), opened.failure?.let { failure(it) })
     }
@@ -168,15 +164,4 @@ internal object HotFunctions {
     external fun leasehold_next(client: Long, timeoutMs: Long, buffer: ByteBuffer, capacity: Int): Int
 
     external fun leasehold_remaining(client: Long, lease: Long): Long
-}
-
-/** An address map that is a function, as the native part calls it. */
-private class Addresses(private val function: Function<String, String?>) : AddressFunction {
-    override fun reached(announced: String): NativeReached =
-        try {
-            NativeReached(function.apply(announced), null)
-        } catch (thrown: Throwable) {
-            // Its text is the program's own, and may hold anything.
-            NativeReached(null, "it threw ${thrown.javaClass.simpleName}")
-        }
 }

@@ -3,7 +3,6 @@ package io.leasehold.internal
 import io.leasehold.LockOptions
 import io.leasehold.LostReason
 import java.nio.ByteBuffer
-import java.util.function.Function
 
 /**
  * The native part, as this library calls it.
@@ -87,7 +86,6 @@ internal data class ClientOptions(
     val tlsKeyFile: String? = null,
     val tlsServerName: String? = null,
     val addressMap: Map<String, String>? = null,
-    val addressFunction: Function<String, String?>? = null,
     val isLazy: Boolean = false,
 ) {
     override fun toString(): String = "ClientOptions(..)"
