@@ -352,10 +352,10 @@ impl Connector {
             wire.reply().await??;
         }
         match said {
-            Some((peers, said)) if purpose == Purpose::Proof => {
-                peers.check_again(said, wire, self.login.database).await
+            Some((peers, said)) => {
+                let is_newcomer = purpose != Purpose::Proof;
+                peers.check(said, wire, self.login.database, is_newcomer).await
             }
-            Some((peers, said)) => peers.check(said, wire, self.login.database).await,
             None => Ok(()),
         }
     }

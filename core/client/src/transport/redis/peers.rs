@@ -34,7 +34,7 @@ pub(super) const QUESTION: &[&[u8]] = &[b"INFO", b"server"];
 /// How long the key lives.
 const LIFE: Duration = Duration::from_secs(30);
 /// A key that was set so lately, or made to last, is there for as long again: half its life.
-const FRESH: Duration = Duration::from_secs(15);
+const FRESH: Duration = Duration::from_secs(LIFE.as_secs() / 2);
 /// How long the first one that hides its run id gives the others to set their keys.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// How long a later one does, when nobody waits for the client's first connection any more.
@@ -104,36 +104,28 @@ impl Peers {
         Ok(())
     }
 
-    /// Makes sure that a server is none of the others, by what it said to [`QUESTION`].
+    /// Makes sure that a server is none of the others, by what it said to [`QUESTION`]. One that is connected to
+    /// waits for nobody, as others wait for it: then it is no newcomer.
     pub(super) async fn check(
         &self,
         said: Result<Reply, ServerError>,
         wire: &mut Wire,
         database: i64,
+        is_newcomer: bool,
     ) -> Result<(), Failure> {
         let run_id = run_id(said)?;
         let is_first = self.known().note(self.node, run_id)?;
         if !self.known().is_hidden {
             return Ok(());
         }
-        let has_called = self.known().call_others(self.node, self.now());
-        if is_first {
-            self.wait_for_others(PATIENCE).await;
-        } else if has_called {
-            self.wait_for_others(LATER_PATIENCE).await;
+        if is_newcomer {
+            let has_called = self.known().call_others(self.node, self.now());
+            if is_first {
+                self.wait_for_others(PATIENCE).await;
+            } else if has_called {
+                self.wait_for_others(LATER_PATIENCE).await;
+            }
         }
-        self.prove(wire, database).await
-    }
-
-    /// The same of a server that is connected to: it waits for nobody, as others wait for it.
-    pub(super) async fn check_again(
-        &self,
-        said: Result<Reply, ServerError>,
-        wire: &mut Wire,
-        database: i64,
-    ) -> Result<(), Failure> {
-        let run_id = run_id(said)?;
-        self.known().note(self.node, run_id)?;
         self.prove(wire, database).await
     }
 
@@ -174,29 +166,20 @@ impl Peers {
         let (start, life) = (self.now(), LIFE.as_millis().to_string());
         let set: [&[u8]; 6] = [b"SET", &key, me.as_bytes(), b"NX", b"PX", life.as_bytes()];
         let (set, found) = in_first_database(wire, database, &set, &key).await?;
-        let is_new = set.as_ref().is_ok_and(|reply| *reply != Reply::Nil);
-        match text(&found.map_err(of_key)?) {
-            Some(node) if node == me => {}
-            Some(_) => return Err(self.refuse()),
+        let (is_refused, is_new) = (set.is_err(), set.as_ref().is_ok_and(|reply| *reply != Reply::Nil));
+        if !self.has_own(found, &me)? {
+            let failure = set.err().map_or_else(vanished, of_key);
             // A server that takes no writes for now is still the one that it was.
-            None if self.is_proved()
-                && set
-                    .as_ref()
-                    .is_err_and(|error| !Failure::from(error.clone()).is_lasting()) =>
-            {
-                return Ok(());
-            }
-            None => return Err(set.err().map_or_else(vanished, of_key)),
+            let is_believed = is_refused && self.is_proved() && !failure.is_lasting();
+            return if is_believed { Ok(()) } else { Err(failure) };
         }
         let was_fresh = self.known().is_fresh(self.node, start);
         if !is_new && !was_fresh {
             // Looked at once more: meanwhile it may have ended, and be another's.
             let longer: [&[u8]; 3] = [b"PEXPIRE", &key, life.as_bytes()];
             let (longer, found) = in_first_database(wire, database, &longer, &key).await?;
-            match text(&found.map_err(of_key)?) {
-                Some(node) if node == me => {}
-                Some(_) => return Err(self.refuse()),
-                None => return Err(vanished()),
+            if !self.has_own(found, &me)? {
+                return Err(vanished());
             }
             if let Err(error) = longer {
                 let failure = of_key(error);
@@ -213,6 +196,15 @@ impl Peers {
         known.changes += u64::from(is_new);
         self.shared.proved.notify_waiters();
         Ok(())
+    }
+
+    /// Whether the server has this one's key, and not another one's.
+    fn has_own(&self, found: Result<Reply, ServerError>, me: &str) -> Result<bool, Failure> {
+        match text(&found.map_err(of_key)?) {
+            Some(node) if node == me => Ok(true),
+            Some(_) => Err(self.refuse()),
+            None => Ok(false),
+        }
     }
 
     /// The server has the key of another one.
