@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use leasehold::{Client, Error, ErrorKind, Lease, LostReason, ReleaseOutcome};
@@ -356,20 +357,11 @@ async fn a_server_that_is_not_closed_grants_what_was_moved_away_a_second_time() 
     is_released(second).await;
 }
 
-/// A server whose cluster bus has a port, too.
-fn with_room_for_a_bus() -> Redis {
-    loop {
-        let server = Redis::start();
-        if server.port < 55_000 {
-            return server;
-        }
-    }
-}
-
 /// Starts a server again as a cluster of one node, with the data that it had.
-async fn comes_back_as_a_cluster(server: &mut Redis) {
+async fn comes_back_as_a_cluster(server: &mut Redis, bus: TcpListener) {
     let _ = redis::cmd("SHUTDOWN").arg("SAVE").query::<()>(&mut server.connection());
     server.stop();
+    drop(bus);
     server.start_again_with(&["--cluster-enabled", "yes"]);
     let mut slots = redis::pipe();
     for slot in 0..16_384 {
@@ -386,7 +378,7 @@ async fn comes_back_as_a_cluster(server: &mut Redis) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_comes_back_as_a_cluster_has_its_locks_and_clients_of_one_server_are_told() {
-    let mut server = with_room_for_a_bus();
+    let (mut server, bus) = Redis::start_with_room_for_a_bus();
     let before = connect(&server.url(), LEASE).await;
     // Longer than it takes to come back; renewed, and given for so long.
     let held = before.lock("held").acquire().await.unwrap();
@@ -397,7 +389,7 @@ async fn a_server_that_comes_back_as_a_cluster_has_its_locks_and_clients_of_one_
         .await
         .unwrap();
     let token = fixed.token();
-    comes_back_as_a_cluster(&mut server).await;
+    comes_back_as_a_cluster(&mut server, bus).await;
     let url = server.url().replace("redis://", "redis+cluster://");
     let after = connect(&url, LEASE).await;
     assert!(fixed.is_valid(), "too slow to tell");

@@ -9,6 +9,7 @@ pub mod rig;
 pub mod sentinel;
 pub mod version;
 
+use std::fs::File;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -20,6 +21,11 @@ use leasehold_protocol::Reply;
 use leasehold_store::Embedded;
 use rustix::process::{Pid, Signal, kill_process};
 use version::Version;
+
+/// What a server says about itself, in its directory.
+const LOG: &str = "server.log";
+/// How far the port of a node's bus is above that of the node.
+const BUS: u16 = 10_000;
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
@@ -80,7 +86,17 @@ impl Redis {
     }
 
     pub fn start_version(version: Version, args: &[&str], password: Option<&str>) -> Self {
-        Self::start_at(free_port(), version, args, password)
+        Self::start_at(free_port, version, args, password)
+    }
+
+    /// One that can be started again as the node of a cluster: until the listener is dropped it keeps the
+    /// port of the cluster's bus free of others.
+    pub fn start_with_room_for_a_bus() -> (Self, TcpListener) {
+        let server = Self::start_at(free_node_port, Version::chosen(), &[], None);
+        match TcpListener::bind(("127.0.0.1", server.port + BUS)) {
+            Ok(bus) => (server, bus),
+            Err(_) => Self::start_with_room_for_a_bus(),
+        }
     }
 
     /// A node that has all slots of a cluster of its own.
@@ -94,7 +110,7 @@ impl Redis {
     /// A node of a cluster that has no slots yet. `CLUSTER MEET` leads it to others.
     pub fn start_node(version: Version, args: &[&str]) -> Self {
         let cluster = ["--cluster-enabled", "yes", "--cluster-node-timeout", "15000"];
-        Self::start_at(free_node_port(), version, &[&cluster, args].concat(), None)
+        Self::start_at(free_node_port, version, &[&cluster, args].concat(), None)
     }
 
     /// Gives these slots of a cluster to this node.
@@ -116,18 +132,27 @@ impl Redis {
         }
     }
 
-    fn start_at(port: u16, version: Version, args: &[&str], password: Option<&str>) -> Self {
+    /// Starts one at such a port, or at another if somebody takes it first.
+    fn start_at(port: fn() -> u16, version: Version, args: &[&str], password: Option<&str>) -> Self {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let directory = std::env::temp_dir().join(format!("leasehold-test-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a temporary directory");
+        let port_given = port();
         let mut server = Self {
-            child: spawn(version, port, &directory, args, password),
+            child: spawn(version, port_given, &directory, args, password),
             version,
-            port,
+            port: port_given,
             directory,
             password: password.map(Into::into),
         };
-        server.wait_until_up();
+        while let Err(log) = server.wait_until_up() {
+            assert!(
+                log.contains("Address already in use"),
+                "the server does not start: {log}"
+            );
+            server.port = port();
+            server.child = spawn(version, server.port, &server.directory, args, password);
+        }
         server
     }
 
@@ -191,7 +216,9 @@ impl Redis {
     /// The same with other options, and with the data that it saved before.
     pub fn start_again_with(&mut self, args: &[&str]) {
         self.child = spawn(self.version, self.port, &self.directory, args, self.password.as_deref());
-        self.wait_until_up();
+        if let Err(log) = self.wait_until_up() {
+            panic!("the server does not start again: {log}");
+        }
     }
 
     fn signal(&self, signal: Signal) {
@@ -199,15 +226,21 @@ impl Redis {
         let _ = kill_process(pid.expect("a process id"), signal);
     }
 
-    fn wait_until_up(&mut self) {
+    /// Until this process says that it is ready, which another one at its port would not: what it said
+    /// instead, if it has ended.
+    fn wait_until_up(&mut self) -> Result<(), String> {
         let start = Instant::now();
-        let client = redis::Client::open(self.url()).expect("a URL");
-        while client
-            .get_connection()
-            .and_then(|mut connection| redis::cmd("PING").query::<String>(&mut connection))
-            .is_err()
-        {
-            assert!(start.elapsed() < Duration::from_secs(10), "the server does not start");
+        let log = self.directory.join(LOG);
+        loop {
+            let said = String::from_utf8_lossy(&std::fs::read(&log).expect("a log")).into_owned();
+            if said.contains("Ready to accept connections") {
+                return Ok(());
+            }
+            if self.child.try_wait().expect("a child").is_some() {
+                return Err(said);
+            }
+            let limit = Duration::from_secs(30);
+            assert!(start.elapsed() < limit, "the server does not start: {said}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -227,7 +260,7 @@ fn spawn(version: Version, port: u16, directory: &PathBuf, args: &[&str], passwo
         .args(["--save", "", "--appendonly", "no", "--unixsocket", "redis.sock"])
         .args(args)
         .current_dir(directory)
-        .stdout(Stdio::null())
+        .stdout(File::create(directory.join(LOG)).expect("a log"))
         .stderr(Stdio::null());
     if let Some(password) = password {
         command.args(["--requirepass", password]);
@@ -252,7 +285,7 @@ pub fn free_node_port() -> u16 {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     let mut ports = std::iter::repeat_with(|| 10_000 + free_port() % 12_000);
     ports
-        .find(|port| is_free(*port) && is_free(port + 10_000))
+        .find(|port| is_free(*port) && is_free(port + BUS))
         .expect("a port")
 }
 
