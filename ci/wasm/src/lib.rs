@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use leasehold_protocol::{
     AcquireRequest, CallId, ClientId, Config, Event, Instant, Kind, LeaseDuration, LeaseId, LeaseTerms, LockName,
-    NodeId, Outcome, Reply, Session, Transmit,
+    NodeId, OnUnavailable, Outcome, Reply, Session, Transmit,
 };
 
 struct Driver {
@@ -53,6 +53,7 @@ pub extern "C" fn open(seed: u64, now: f64) {
         primaries: 1,
         command_timeout: Duration::from_secs(3),
         retry_interval: (Duration::from_millis(500), Duration::from_millis(750)),
+        breaker: None,
     };
     let mut session = Session::new(config, Box::new(entropy));
     session.on_connected(NodeId::default(), at(now));
@@ -72,6 +73,7 @@ pub extern "C" fn acquire(now: f64) {
         lease: LeaseTerms::CLIENT,
         max_hold: None,
         fencing: true,
+        on_unavailable: OnUnavailable::Fail,
         blocked: Vec::new(),
     };
     with_driver(|driver| {

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use leasehold_protocol::{
-    Error, ErrorKind, Holder, Kind, LockState, LostReason, Operation, Permits, ReleaseOutcome, shown,
+    Error, ErrorKind, Holder, Kind, LockState, LostReason, OnUnavailable, Operation, Permits, ReleaseOutcome, shown,
 };
 
 pub use self::address::LockRef;

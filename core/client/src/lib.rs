@@ -78,7 +78,9 @@ mod tls;
 mod transport;
 mod world;
 
-pub use leasehold_protocol::{Error, ErrorKind, Holder, LockState, LostReason, Operation, ReleaseOutcome};
+pub use leasehold_protocol::{
+    Error, ErrorKind, Holder, LockState, LostReason, OnUnavailable, Operation, ReleaseOutcome,
+};
 
 pub use target::AddressMap;
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 #[cfg(feature = "native")]
 use leasehold_protocol::ClientId;
-use leasehold_protocol::{Error, ErrorKind, KeyPrefix, LeaseDuration, LockName, Operation, shown};
+use leasehold_protocol::{
+    Breaker, Error, ErrorKind, KeyPrefix, LeaseDuration, LockName, OnUnavailable, Operation, shown,
+};
 
 use crate::observe::{Level, Observer};
 use crate::target::{AddressMap, Mapping, Scheme, Target};
@@ -51,6 +53,14 @@ pub struct Options {
     pub address_map: Option<AddressMap>,
     /// Connect at the first use, not before: see [`Host::open`](crate::host::Host::open).
     pub lazy: bool,
+    /// A circuit breaker for each primary opens after so many failures in a row: 1 to 1,000,000.
+    /// Default: none, or 5 if one of the next two is given.
+    pub breaker_failures: Option<u32>,
+    /// The time between two probes while it is open. Default 10,000, if there is one.
+    pub breaker_pause_ms: Option<f64>,
+    /// What becomes of an acquisition while it is open; each may have it otherwise. Default:
+    /// [`OnUnavailable::Fail`].
+    pub on_unavailable: Option<OnUnavailable>,
     /// Lines of this level and above come as [`Event::Observed`](crate::host::Event::Observed), for
     /// the host's log; with `Debug` each grant and release too, which costs time. Default: none.
     pub log: Option<Level>,
@@ -76,6 +86,9 @@ impl std::fmt::Debug for Options {
             .field("tls_server_name", &self.tls_server_name.as_ref().map(|_| ".."))
             .field("address_map", &self.address_map)
             .field("lazy", &self.lazy)
+            .field("breaker_failures", &self.breaker_failures)
+            .field("breaker_pause_ms", &self.breaker_pause_ms)
+            .field("on_unavailable", &self.on_unavailable)
             .field("log", &self.log)
             .field("observers", &self.observers.len())
             .finish()
@@ -96,6 +109,8 @@ pub(crate) struct Settings {
     )]
     pub(crate) address_map: Mapping,
     pub(crate) lazy: bool,
+    pub(crate) breaker: Option<Breaker>,
+    on_unavailable: OnUnavailable,
     /// What is around the client.
     pub(crate) world: World,
     pub(crate) log: Option<Level>,
@@ -103,6 +118,10 @@ pub(crate) struct Settings {
     key_prefix: KeyPrefix,
 }
 
+const NO_BREAKER: &str = "on_unavailable is given and the client has no circuit breaker; give it on_unavailable or \
+    breaker_failures, too";
+const LOCAL_IS_NO_MAJORITY: &str = "on_unavailable is local and the client has several primaries, whose locks are never granted without a majority; \
+    give fail or skip";
 const URL_VARIABLE: &str = "LEASEHOLD_URL";
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(3);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -111,6 +130,7 @@ const DAY_MS: f64 = 86_400_000.0;
 
 impl Settings {
     pub(crate) fn check(options: Options) -> Result<Self, Error> {
+        let breaker = breaker(&options)?;
         let tls = TlsOptions::new(
             options.tls_ca_file,
             options.tls_cert_file,
@@ -139,7 +159,13 @@ impl Settings {
                 bounds
             }
         };
+        let (several, local) = (targets.len() > 1, OnUnavailable::Local);
+        if several && options.on_unavailable == Some(local) {
+            return Err(invalid(LOCAL_IS_NO_MAJORITY));
+        }
         Ok(Self {
+            breaker,
+            on_unavailable: options.on_unavailable.unwrap_or_default(),
             targets,
             lease: match options.lease_ms {
                 None => LeaseDuration::DEFAULT,
@@ -162,6 +188,17 @@ impl Settings {
             observers: options.observers,
             key_prefix: KeyPrefix::parse(&options.key_prefix.unwrap_or_default())?,
         })
+    }
+
+    /// What becomes of an acquisition in an outage; `own` is what it wants itself.
+    pub(crate) fn on_unavailable(&self, own: Option<OnUnavailable>) -> Result<OnUnavailable, Error> {
+        let refuse = |message| Err(Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message));
+        match own {
+            None => Ok(self.on_unavailable),
+            Some(_) if self.breaker.is_none() => refuse(NO_BREAKER),
+            Some(OnUnavailable::Local) if self.targets.len() > 1 => refuse(LOCAL_IS_NO_MAJORITY),
+            Some(own) => Ok(own),
+        }
     }
 
     /// Whether a forked child has nothing to connect to.
@@ -199,6 +236,24 @@ impl Settings {
     pub(crate) fn without_prefix<'a>(&self, name: &'a str) -> &'a str {
         self.key_prefix.strip(name)
     }
+}
+
+/// The circuit breaker, if there is to be one.
+fn breaker(options: &Options) -> Result<Option<Breaker>, Error> {
+    if options.breaker_failures.is_none() && options.breaker_pause_ms.is_none() && options.on_unavailable.is_none() {
+        return Ok(None);
+    }
+    let failures = options.breaker_failures.unwrap_or(Breaker::DEFAULT.failures);
+    if !(1..=1_000_000).contains(&failures) {
+        return Err(invalid(&format!(
+            "the circuit breaker's failures are {failures}; give 1 to 1,000,000"
+        )));
+    }
+    let pause = match options.breaker_pause_ms {
+        None => Breaker::DEFAULT.pause,
+        Some(ms) => timeout("the circuit breaker's pause", ms)?,
+    };
+    Ok(Some(Breaker { failures, pause }))
 }
 
 /// The server that a URL names, or the primaries that several do.

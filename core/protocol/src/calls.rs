@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::ids::{CallId, HoldId, LockId, ReleaseId, Ticket};
+use crate::ids::{CallId, HoldId, LockId, Primary, ReleaseId, Ticket};
 use crate::instant::Instant;
 use crate::reply::{CallError, Reply};
 use crate::table::Table;
@@ -76,6 +76,8 @@ pub(crate) enum Purpose {
     Poll(LockId),
     /// A question about a lock's state, or what an operator does.
     Inspect(Ticket),
+    /// Whether a primary serves again.
+    Probe(Primary),
 }
 
 /// Who took over what an unresolved attempt may yet get, from the request that sent it.
@@ -94,6 +96,8 @@ pub(crate) struct InFlight {
     pub(crate) purpose: Purpose,
     /// When its bytes went to the socket; `None` until they did.
     pub(crate) sent: Option<Instant>,
+    /// Who is to answer it.
+    pub(crate) primary: Primary,
 }
 
 impl InFlight {
@@ -114,10 +118,15 @@ pub(crate) struct Calls {
 
 impl Calls {
     /// Notes a new call.
-    pub(crate) fn start(&mut self, purpose: Purpose) -> CallId {
+    pub(crate) fn start(&mut self, purpose: Purpose, primary: Primary) -> CallId {
         self.last = self.last.wrapping_add(1);
         let id = CallId::from_u64(self.last);
-        self.in_flight.insert(id, InFlight { purpose, sent: None });
+        let call = InFlight {
+            purpose,
+            sent: None,
+            primary,
+        };
+        self.in_flight.insert(id, call);
         id
     }
 

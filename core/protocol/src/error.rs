@@ -130,6 +130,8 @@ pub struct Error {
     node: Option<Box<str>>,
     /// No retry helps, whatever the kind says.
     is_lasting: bool,
+    /// The caller wanted to go on without the lock.
+    is_skipped: bool,
 }
 
 impl Error {
@@ -146,6 +148,7 @@ impl Error {
             reason: None,
             node: None,
             is_lasting: false,
+            is_skipped: false,
         }
     }
 
@@ -242,6 +245,13 @@ impl Error {
         self
     }
 
+    /// The same error, of a lock that is skipped while its server is unavailable.
+    #[must_use]
+    pub const fn skipped(mut self) -> Self {
+        self.is_skipped = true;
+        self
+    }
+
     /// Its kind.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
@@ -285,6 +295,13 @@ impl Error {
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         self.kind.may_pass() && !self.is_lasting
+    }
+
+    /// Whether the lock was skipped: its server is unavailable, and what the lock guards was not to
+    /// be run then ([`OnUnavailable::Skip`](crate::OnUnavailable::Skip)).
+    #[must_use]
+    pub const fn is_skipped(&self) -> bool {
+        self.is_skipped
     }
 
     /// What the server or the network said, or why nothing came, without advice; of `LockLost`, how

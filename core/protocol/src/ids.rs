@@ -91,3 +91,12 @@ own_ids! {
 /// Which server. Node 0 is the only one unless several primaries vote (RedLock).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct NodeId(pub u16);
+
+/// One primary: a node, or of a cluster the one among its primaries that the driver gave this number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Primary {
+    /// The node.
+    pub node: NodeId,
+    /// Which of its primaries.
+    pub number: u16,
+}

@@ -5,12 +5,13 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::breakers::{Breakers, NothingToAsk, Outage};
 use crate::calls::{Calls, Heir, InFlight, Purpose};
 use crate::cause::Cause;
 use crate::defects::Defect;
-use crate::ids::{CallId, LeaseId, NodeId, Ticket, Verb};
+use crate::ids::{CallId, LeaseId, NodeId, Primary, Ticket, Verb};
 use crate::instant::Instant;
-use crate::kinds::Invocation;
+use crate::kinds::{Invocation, Keys};
 use crate::links::Links;
 use crate::observed::{Detail, Observed};
 use crate::owner::{ClientId, Entropy, OwnerId};
@@ -30,6 +31,7 @@ pub(crate) struct Io {
     last_ticket: u64,
     last_lease: u64,
     links: Links,
+    breakers: Breakers,
     calls: Calls,
     timers: Timers,
     outbox: VecDeque<Transmit>,
@@ -45,6 +47,7 @@ pub(crate) struct Io {
 
 impl Io {
     pub(crate) fn new(config: Config, mut entropy: Box<dyn Entropy>) -> Self {
+        let breakers = Breakers::new(config.breaker);
         Self {
             spread: entropy.next_u64(),
             last_ticket: 0,
@@ -54,6 +57,7 @@ impl Io {
             limits: Limits::default(),
             entropy,
             links: Links::default(),
+            breakers,
             calls: Calls::default(),
             timers: Timers::default(),
             outbox: VecDeque::new(),
@@ -141,7 +145,11 @@ impl Io {
         invocation: Invocation,
         overdue: Option<Instant>,
     ) -> CallId {
-        let id = self.calls.start(purpose);
+        let primary = match invocation.keys.first() {
+            Some(key) => self.breakers.primary(node, key),
+            None => Primary::default(),
+        };
+        let id = self.calls.start(purpose, primary);
         if let Some(overdue) = overdue {
             self.timers.set(Timer::CallTimeout(id), overdue);
         }
@@ -324,6 +332,95 @@ impl Io {
         match cause.advice() {
             Some(_) => cause,
             None => cause.with_advice("check that the server is up and reachable"),
+        }
+    }
+
+    /// Why nobody waits for the primary of a lock, if that is so.
+    pub(crate) fn outage(&self, keys: &Keys) -> Option<&Outage> {
+        self.breakers.outage(keys)
+    }
+
+    /// The primary that a lock is on.
+    pub(crate) fn primary(&self, keys: &Keys) -> Primary {
+        self.breakers.primary(keys.node, &keys.record)
+    }
+
+    /// Which primary of a cluster has which slot.
+    pub(crate) fn set_slots(&mut self, node: NodeId, slots: Arc<[u16]>) {
+        self.breakers.set_slots(node, slots);
+    }
+
+    pub(crate) const fn breakers(&self) -> &Breakers {
+        &self.breakers
+    }
+
+    /// What a probe may ask about.
+    pub(crate) fn note_lock(&mut self, keys: &Arc<Keys>) {
+        self.breakers.note_lock(keys);
+    }
+
+    /// Nobody acquires anything any more.
+    pub(crate) fn close_breakers(&mut self) {
+        for primary in self.breakers.close() {
+            self.stop(Timer::Probe(primary));
+        }
+    }
+
+    /// Something of a primary came to nothing.
+    pub(crate) fn failed_at(&mut self, primary: Primary, cause: &Cause, now: Instant) {
+        if self.breakers.failed(primary, cause, now) {
+            self.set(Timer::Probe(primary), now + self.breakers.pause());
+            self.observe(Detail::Trouble, |_| Observed::BreakerOpened {
+                primary,
+                why: cause.to_string(),
+            });
+            self.step(Step::Outage(primary));
+        }
+    }
+
+    /// A primary answered.
+    pub(crate) fn answered_by(&mut self, primary: Primary, now: Instant) {
+        if let Some(outage) = self.breakers.answered(primary) {
+            self.stop(Timer::Probe(primary));
+            self.observe(Detail::Trouble, |_| Observed::BreakerClosed {
+                primary,
+                open: now.saturating_since(outage.since),
+            });
+            self.step(Step::OutageOver(primary));
+        }
+    }
+
+    /// Asks a primary whose breaker is open whether it serves, unless it is being asked.
+    pub(crate) fn probe(&mut self, primary: Primary, now: Instant) {
+        if !self.is_connected(primary.node) {
+            self.set(Timer::Probe(primary), now + self.breakers.pause());
+            return;
+        }
+        match self.breakers.probe(primary) {
+            None => {}
+            // Whoever wants a lock of it finds out.
+            Some(Err(NothingToAsk)) => self.answered_by(primary, now),
+            Some(Ok(question)) => {
+                let overdue = self.timeout(now);
+                let to = (primary.node, Lane::Command);
+                let call = self.call(Purpose::Probe(primary), to, question, Some(overdue));
+                self.breakers.probes(primary, call);
+                self.stop(Timer::Probe(primary));
+            }
+        }
+    }
+
+    /// A probe came to nothing: the next one follows.
+    pub(crate) fn probe_failed(&mut self, primary: Primary, call: CallId, now: Instant) {
+        if self.breakers.probe_failed(primary, call) {
+            self.set(Timer::Probe(primary), now + self.breakers.pause());
+        }
+    }
+
+    /// A connection to a node opened: those that do not serve there are asked at once.
+    pub(crate) fn probe_all(&mut self, node: NodeId, now: Instant) {
+        for primary in self.breakers.open_at(node) {
+            self.probe(primary, now);
         }
     }
 

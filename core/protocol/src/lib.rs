@@ -39,6 +39,7 @@
 
 #![warn(clippy::too_many_lines)]
 
+mod breakers;
 mod calls;
 mod cause;
 mod defects;
@@ -62,6 +63,7 @@ mod reply;
 mod script;
 mod session;
 mod shown;
+mod slot;
 mod step;
 mod subject;
 mod table;
@@ -71,6 +73,7 @@ mod transitions;
 mod types;
 mod wording;
 
+pub use breakers::Breaker;
 pub use cause::Cause;
 #[cfg(feature = "defects")]
 pub use defects::Defect;
@@ -78,7 +81,7 @@ pub use defects::Defect;
 pub use digits::Digits;
 pub use ending::{LostReason, ReleaseOutcome};
 pub use error::{Error, ErrorKind, Holder, Operation};
-pub use ids::{CallId, Context, LeaseId, NodeId, Ticket};
+pub use ids::{CallId, Context, LeaseId, NodeId, Primary, Ticket};
 pub use instant::Instant;
 pub use kinds::{Kind, Permits};
 pub use lease::{LeaseDuration, LeaseTerms};
@@ -89,6 +92,9 @@ pub use reply::{CallError, Reply};
 pub use script::{SHARDED, Script};
 pub use session::Session;
 pub use shown::shown;
+pub use slot::slot;
 pub use subject::Subject;
 pub use token::Token;
-pub use types::{AcquireRequest, Call, Config, Event, Grant, Lane, Limits, LockState, Outcome, Transmit};
+pub use types::{
+    AcquireRequest, Call, Config, Event, Grant, Lane, Limits, LockState, OnUnavailable, Outcome, Transmit,
+};

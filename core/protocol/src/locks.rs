@@ -7,10 +7,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::breakers::Health;
 use crate::calls::{Heir, InFlight, Purpose};
 use crate::cause::Cause;
 use crate::error::{Error, ErrorKind, Operation};
-use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, NodeId, Ticket, Verb};
+use crate::ids::{CallId, Context, HoldId, LeaseId, LockId, NodeId, Primary, Ticket, Verb};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Gate, Inside, Keys, Kind};
@@ -271,6 +272,7 @@ impl Locks {
             return;
         };
         let was_cut = call.was_cut(&result);
+        let health = Health::of(&result);
         for heir in heirs {
             match heir {
                 Heir::Hold(hold) => self.hold(holds::Input::Resolved(hold, id, was_cut), now),
@@ -283,7 +285,30 @@ impl Locks {
             Purpose::Release(release) => self.release(releases::Input::Answered(release, id, call, result), now),
             Purpose::Poll(lock) => self.queue(fair_queue::Input::Answered(lock, (id, call), result), now),
             Purpose::Inspect(ticket) => self.inspect(inspections::Input::Answered(ticket, result), now),
+            Purpose::Probe(primary) if health != Health::Serves => self.io.probe_failed(primary, id, now),
+            Purpose::Probe(_) => {}
         }
+        self.note_health(call.primary, health, now);
+    }
+
+    /// What an answer said of a primary. After what else follows from it: who was granted the lock
+    /// by that answer is not refused it.
+    fn note_health(&mut self, primary: Primary, health: Health, now: Instant) {
+        match health {
+            Health::Serves => self.io.answered_by(primary, now),
+            Health::Fails(cause) => self.io.failed_at(primary, &cause, now),
+            Health::Unknown => {}
+        }
+        self.route(now);
+    }
+
+    /// A connection to a primary opened, or closed, or could not be made for this cause.
+    pub(crate) fn primary_seen(&mut self, primary: Primary, failure: Option<&Cause>, now: Instant) {
+        match failure {
+            Some(cause) => self.io.failed_at(primary, cause, now),
+            None => self.io.probe(primary, now),
+        }
+        self.route(now);
     }
 
     fn attempt_answered(
@@ -327,9 +352,13 @@ impl Locks {
     pub(crate) fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: Cause, now: Instant) {
         self.io.lane_closed(node, lane, cause.clone());
         if lane == Lane::Command {
-            self.wait(waiters::Input::Disconnected(node, cause), now);
+            self.wait(waiters::Input::Disconnected(node, cause.clone()), now);
         }
         self.hold(holds::Input::LaneClosed(node), now);
+        if lane == Lane::Command && !self.io.breakers().is_cluster(node) {
+            let primary = Primary { node, number: 0 };
+            self.primary_seen(primary, Some(&cause), now);
+        }
     }
 
     /// These lanes have just opened: sends what waited for them.
@@ -345,6 +374,7 @@ impl Locks {
             self.hold(holds::Input::Connected(node, *lane), now);
         }
         if opened.contains(&Lane::Command) {
+            self.io.probe_all(node, now);
             self.inspect(inspections::Input::Connected, now);
             for lock in self.waiters.locks() {
                 self.io.step(Step::MayBeFree(lock));
@@ -370,6 +400,7 @@ impl Locks {
             Timer::Poll(lock) => self.queue(fair_queue::Input::PollDue(lock), now),
             Timer::Heard(lock) => self.wait(waiters::Input::Heard(lock), now),
             Timer::Linger(lock) => self.linger_over(lock, now),
+            Timer::Probe(primary) => self.primary_seen(primary, None, now),
             // The composite locks'.
             Timer::Round(_) | Timer::Pause(_) | Timer::QuorumWait(_) | Timer::Majority(_) => {}
         }
@@ -377,13 +408,16 @@ impl Locks {
 
     fn call_overdue(&mut self, id: CallId, now: Instant) {
         let Some(call) = self.io.in_flight(id) else { return };
+        let silence = self.io.unreached(call.primary.node, self.io.config().command_timeout);
         match call.purpose {
             Purpose::Acquire { ticket, .. } => self.wait(waiters::Input::Overdue(ticket, id), now),
             Purpose::Renew { hold, .. } => self.hold(holds::Input::RenewalOverdue(hold, id), now),
             Purpose::Release(release) => self.release(releases::Input::Overdue(release, id), now),
             // Its caller's own wait ends at the same time; the next poll comes by itself.
             Purpose::Inspect(_) | Purpose::Poll(_) => {}
+            Purpose::Probe(primary) => self.io.probe_failed(primary, id, now),
         }
+        self.note_health(call.primary, Health::Fails(silence), now);
     }
 
     /// Hands on what follows from an input, and from that.
@@ -426,6 +460,8 @@ impl Locks {
                 Some(lock) => return self.fair(Fair::Told(lock, payload), now),
                 None => return,
             },
+            Step::Outage(primary) => Wait::Outage(primary),
+            Step::OutageOver(primary) => Wait::OutageOver(primary),
             Step::MayBeFree(lock) => Wait::MayBeFree(lock),
             Step::Published(lock, listeners) => Wait::Published(lock, self.channels.others(lock, listeners)),
             Step::Refused(ticket, remaining, is_nobodys) => Wait::Refused(ticket, remaining, is_nobodys),

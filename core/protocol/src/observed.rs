@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::ending::LostReason;
-use crate::ids::{LeaseId, NodeId};
+use crate::ids::{LeaseId, NodeId, Primary};
 use crate::kinds::{Keys, Kind};
 use crate::name::LockName;
 
@@ -96,6 +96,20 @@ pub enum Observed {
         left: Duration,
         /** How many in a row have failed. */
         failures: u32,
+    },
+    /// A primary has not answered so often that nobody waits for it.
+    BreakerOpened {
+        /** Which. */
+        primary: Primary,
+        /** Why, in words. */
+        why: String,
+    },
+    /// It serves again.
+    BreakerClosed {
+        /** Which. */
+        primary: Primary,
+        /** How long it did not. */
+        open: Duration,
     },
     /// A hold is lost.
     Lost {

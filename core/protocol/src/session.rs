@@ -13,7 +13,7 @@ use crate::groups::Group;
 use crate::groups::members::Members;
 use crate::groups::multi::{self, Multi};
 use crate::groups::quorum::{self, SIMPLE_LOCKS_ONLY};
-use crate::ids::{CallId, Context, LeaseId, NodeId, Ticket, Verb};
+use crate::ids::{CallId, Context, LeaseId, NodeId, Primary, Ticket, Verb};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Keys, Kind, Permits};
@@ -249,6 +249,7 @@ impl Session {
             self.settle(now);
             self.members.hold(holds::Input::Dropped(id), now);
         }
+        self.members.io_mut().close_breakers();
         self.group.close(&mut self.members, now);
         self.members.with(|locks| locks.release_at_once(now));
         self.settle(now);
@@ -341,8 +342,22 @@ impl Session {
         self.members.with(|locks| locks.subscription_lost(node, channel));
     }
 
+    /// Of a cluster, which of its primaries has which slot: for each of the 16,384 slots a number that
+    /// stays the same primary's. Only the circuit breakers need it.
+    pub fn on_slots(&mut self, node: NodeId, slots: Arc<[u16]>) {
+        self.members.io_mut().set_slots(node, slots);
+    }
+
+    /// A connection to one of a cluster's primaries opened; or closed, or could not be made, for
+    /// this cause. Only the circuit breakers need it.
+    pub fn on_primary(&mut self, primary: Primary, failure: Option<&Cause>, now: Instant) {
+        self.members.with(|locks| locks.primary_seen(primary, failure, now));
+        self.settle(now);
+    }
+
     fn lane_closed(&mut self, node: NodeId, lane: Lane, cause: Cause, now: Instant) {
         self.members.with(|locks| locks.lane_closed(node, lane, cause, now));
+        self.settle(now);
     }
 
     fn lanes_opened(&mut self, node: NodeId, lanes: &[Lane], now: Instant) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::CallError;
 use crate::calls::Unresolved;
-use crate::ids::{CallId, Context, HoldId, LockId, NodeId, Ticket};
+use crate::ids::{CallId, Context, HoldId, LockId, NodeId, Primary, Ticket};
 use crate::instant::Instant;
 use crate::kinds::Keys;
 use crate::lease::LeasePlan;
@@ -22,6 +22,10 @@ pub(crate) enum Step {
     Owes(Owed),
     /// Perhaps nobody here needs the lock any more.
     Tidy(LockId),
+    /// Nobody waits for this primary any longer.
+    Outage(Primary),
+    /// It serves again.
+    OutageOver(Primary),
 
     // Of waiters.
     /// A request is granted.
@@ -103,6 +107,8 @@ pub(crate) struct Granted {
     pub(crate) ttl: Duration,
     /// The server granted it of its own accord, for a short time.
     pub(crate) provisional: bool,
+    /// No server did: it is held in this client alone.
+    pub(crate) is_local: bool,
 }
 
 /// What a request becomes when it is granted.
@@ -125,6 +131,8 @@ pub(crate) struct NewHold {
     pub(crate) waited: bool,
     /// Attempts of the same owner whose outcome is not known.
     pub(crate) unresolved: Unresolved,
+    /// The server knows nothing of it.
+    pub(crate) is_local: bool,
 }
 
 /// A release that is owed to the server.

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::ids::{CallId, HoldId, LeaseId, LockId, ReleaseId, Ticket};
+use crate::ids::{CallId, HoldId, LeaseId, LockId, Primary, ReleaseId, Ticket};
 use crate::instant::Instant;
 use crate::table::Table;
 
@@ -46,6 +46,8 @@ pub(crate) enum Timer {
     Majority(LeaseId),
     /// A name that nobody waits for is forgotten.
     Linger(LockId),
+    /// A primary whose breaker is open is asked again.
+    Probe(Primary),
 }
 
 impl Timer {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::breakers::Breaker;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, Holder};
 use crate::ids::{CallId, Context, LeaseId, NodeId, Ticket};
@@ -28,6 +29,43 @@ pub struct Config {
     pub command_timeout: Duration,
     /// A waiter asks again after a time between these two, drawn at random.
     pub retry_interval: (Duration, Duration),
+    /// The circuit breaker of each primary; `None` for none.
+    pub breaker: Option<Breaker>,
+}
+
+/// What becomes of an acquisition while the circuit breaker of its primary is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnUnavailable {
+    /// It fails at once, as `Unavailable`.
+    #[default]
+    Fail,
+    /// It is granted a lease that excludes others of this client alone: *degraded*, without a
+    /// token. Those of the lock's name that were granted by the server keep it waiting.
+    Local,
+    /// It is not granted, and its caller goes on without: [`Outcome::NotGranted`], with an error
+    /// that says so.
+    Skip,
+}
+
+impl OnUnavailable {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Fail, Self::Local, Self::Skip];
+
+    /// The word that hosts give.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fail => "fail",
+            Self::Local => "local",
+            Self::Skip => "skip",
+        }
+    }
+
+    /// Of such a word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.as_str() == word)
+    }
 }
 
 /// How much one call does at the most.
@@ -120,6 +158,8 @@ pub struct AcquireRequest {
     pub max_hold: Option<Duration>,
     /// Whether a fencing token is drawn.
     pub fencing: bool,
+    /// What becomes of it while the circuit breaker of its primary is open.
+    pub on_unavailable: OnUnavailable,
     /// Others of the caller's thread, which stand still until it is answered: a wait that only
     /// they could end is refused at once.
     pub blocked: Vec<Context>,
@@ -136,6 +176,8 @@ pub struct Grant {
     pub deadline: Instant,
     /// How many levels the hold has now.
     pub levels: u32,
+    /// It excludes others of this client alone; see [`OnUnavailable::Local`].
+    pub degraded: bool,
 }
 
 /// A lock's state on the server.
@@ -154,6 +196,7 @@ pub enum Outcome {
     /// The lock is held.
     Granted(Grant),
     /// Waited as long as asked; the error is the `LockTimeout` to raise where the caller wants one.
+    /// Or skipped; then it is `Unavailable`, and [`Error::is_skipped`].
     NotGranted(Error),
     /// A release is done.
     Released(ReleaseOutcome),

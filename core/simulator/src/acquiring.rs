@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{AcquireRequest, Context, ErrorKind, Kind, LeaseDuration, LeaseId, LeaseTerms, LockName};
+use leasehold_protocol::{
+    AcquireRequest, Context, ErrorKind, Kind, LeaseDuration, LeaseId, LeaseTerms, LockName, OnUnavailable,
+};
 
 use crate::checks::{Checked, broken};
 use crate::kinds;
@@ -43,6 +45,7 @@ impl World {
             .chance(bounded)
             .then(|| Duration::from_millis(random.between(100, 1_500)));
         let fencing = !random.chance(100);
+        let on_unavailable = self.policy(client, task);
         let context = self.clients[client].tasks[task].context;
         // Without its lease, who cannot be let in again waits for itself. Several locks are
         // entered again by their context alone.
@@ -73,6 +76,7 @@ impl World {
             lease,
             max_hold,
             fencing,
+            on_unavailable,
             blocked: Vec::new(),
         };
         let mut requests: Vec<AcquireRequest> = locks.iter().map(request).collect();
@@ -113,6 +117,7 @@ impl World {
             bounded: wait.is_some(),
             once: wait.is_some_and(|wait| wait.is_zero()),
             fencing,
+            on_unavailable,
         };
         let (wait, lease) = (wait.map(micros), lease.length().map(|lease| micros(lease.get())));
         self.note(Line::Acquires {
@@ -191,6 +196,19 @@ impl World {
             // Where one is to be kept waiting by many, nobody goes away.
             2..=5 if self.plan.crowd.is_none() => Some(Duration::from_micros(random.between(MS, 2 * SECOND))),
             _ => None,
+        }
+    }
+
+    /// What a caller wants in an outage.
+    fn policy(&mut self, client: usize, task: usize) -> OnUnavailable {
+        match self.plan.breaker {
+            Some(_) => self.choices.task(client, task).pick(&[
+                OnUnavailable::Fail,
+                OnUnavailable::Local,
+                OnUnavailable::Local,
+                OnUnavailable::Skip,
+            ]),
+            None => OnUnavailable::Fail,
         }
     }
 

@@ -79,6 +79,7 @@ impl Client {
             primaries: u16::try_from(plan.nodes).unwrap_or(1),
             command_timeout: plan.command_timeout,
             retry_interval: plan.poll,
+            breaker: plan.breaker,
         };
         let lease = micros(of.lease.get());
         let mut session = Session::new(config, Box::new(draw));

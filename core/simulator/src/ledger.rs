@@ -29,6 +29,8 @@ pub(crate) struct Lease {
     /// Until when it may be relied on, by its client's clock.
     pub(crate) deadline: Instant,
     pub(crate) lost: bool,
+    /// It excludes others of its client alone.
+    pub(crate) degraded: bool,
     /// The length by which the watchdog renews its hold, if it does.
     pub(crate) renewed: Option<Micros>,
 }
@@ -112,6 +114,7 @@ impl Ledger {
             token: grant.token,
             deadline: grant.deadline,
             lost: false,
+            degraded: grant.degraded,
             renewed,
         };
         if lease.renewed.is_some() {

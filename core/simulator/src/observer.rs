@@ -169,7 +169,7 @@ impl World {
     /// Whether nobody but those who wait beside it is in a caller's way.
     fn may_be_served(&mut self, caller: &Caller, beside: &[Caller]) -> bool {
         caller.2.iter().all(|(name, kind)| {
-            if self.stands_behind_forced(caller.0, *name) {
+            if self.stands_behind_forced(caller.0, *name) || self.is_held_here(caller.0, *name) {
                 return false;
             }
             let group = Record::of(*kind).group();
@@ -213,7 +213,7 @@ impl World {
             let Some(kind) = lease.kind_of(name).filter(|_| !holds.contains(&lease.hold)) else {
                 continue;
             };
-            if Record::of(kind).group() != group || self.is_forced(lease, name) {
+            if Record::of(kind).group() != group || self.is_forced(lease, name) || lease.degraded {
                 continue;
             }
             // One of several locks that is entered again has no record of its own.
@@ -309,7 +309,7 @@ impl World {
     fn first_wanted(&self, name: usize) -> Vec<Kind> {
         let mut wanted = Vec::new();
         for (number, client) in self.clients.iter().enumerate() {
-            if !client.is_connected() || self.stands_behind_forced(number, name) {
+            if !client.is_connected() || self.stands_behind_forced(number, name) || self.is_held_here(number, name) {
                 continue;
             }
             let mut first = BTreeMap::new();
@@ -326,6 +326,12 @@ impl World {
             wanted.extend(first.into_values().map(|(_, kind)| kind));
         }
         wanted
+    }
+
+    /// Whether callers of a client wait for a hold of it that no server knows.
+    fn is_held_here(&self, client: usize, name: usize) -> bool {
+        let mut held = self.ledger.of(client).map(|(_, lease)| lease);
+        held.any(|lease| lease.degraded && lease.kind_of(name).is_some())
     }
 
     /// Whether what is on record leaves room for one more.

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use leasehold_protocol::{ErrorKind, Event as Told, Grant, Kind, LeaseId, LostReason, Outcome, Subject, Ticket, Token};
 
 use crate::acquiring::check_not_owner;
-use crate::checks::{Checked, broken, check_backing, check_levels, check_refusal, is_believed};
+use crate::checks::{
+    Checked, broken, check_backing, check_degraded_grant, check_levels, check_refusal, check_skipped, is_believed,
+};
 use crate::kinds::Family;
 use crate::ledger::Lock;
 use crate::plan::micros;
@@ -83,7 +85,12 @@ impl World {
 
     /// Every lock of a lease that is relied on is on record for as long.
     fn is_backed(&mut self, client: usize, lease: LeaseId) -> Checked {
-        let Some(held) = self.ledger.get(client, lease).filter(|_| self.exclusion.is_promised) else {
+        let is_promised = self.exclusion.is_promised;
+        let held = self
+            .ledger
+            .get(client, lease)
+            .filter(|held| is_promised && !held.degraded);
+        let Some(held) = held else {
             return Ok(());
         };
         if !is_believed(held, self.clocks[client], self.now) {
@@ -129,6 +136,12 @@ impl World {
                 self.following.granted(client, grant.lease, self.now);
                 if let (Some(task), Some((_, wish))) = (task, wish) {
                     self.is_granted(client, (task, ticket), &grant, wish)?;
+                }
+            }
+            Outcome::NotGranted(error) if error.is_skipped() => {
+                self.note(Line::NotGranted { client, ticket });
+                if let Some((_, Wish::Acquire { on_unavailable, .. })) = wish {
+                    check_skipped(client, ticket, on_unavailable)?;
                 }
             }
             Outcome::NotGranted(_) => {
@@ -206,6 +219,7 @@ impl World {
                     _ => {}
                 }
                 if kind == ErrorKind::Unavailable
+                    && self.plan.breaker.is_none()
                     && let Some((_, wish)) = &wish
                 {
                     self.check_silence(client, ticket, wish)?;
@@ -213,6 +227,8 @@ impl World {
                 let is_unbounded = matches!(wish, Some((_, Wish::Acquire { bounded: false, .. })));
                 let since = self.now.saturating_sub(micros(self.plan.poll.1) + self.plan.timeout());
                 let is_heard = self.following.reaches((client, &self.clients[client]), since);
+                let is_open = self.now < self.calm_since + self.plan.settles_in() + self.plan.breakers_settle_in();
+                let is_heard = is_heard && (self.plan.breaker.is_none() || !is_open);
                 if is_unbounded && kind == ErrorKind::Unavailable && self.is_settled() && is_heard {
                     broken(
                         "I6",
@@ -248,6 +264,7 @@ impl World {
             renewed,
             is_wrong,
             fencing,
+            on_unavailable,
             ..
         } = wish
         else {
@@ -262,13 +279,20 @@ impl World {
                 format!("client {client}: {ticket:?} waits for itself and was granted"),
             );
         }
-        self.check_token(client, ticket, grant, &locks, fencing && inside.is_none())?;
+        let is_entered_again = inside.is_some();
+        if !is_entered_again {
+            check_degraded_grant(client, ticket, grant, on_unavailable, self.plan.breaker.is_some())?;
+        }
+        let is_token_due = fencing && !is_entered_again && !grant.degraded;
+        self.check_token(client, ticket, grant, &locks, is_token_due)?;
         self.clients[client].tasks[task].leases.push(grant.lease);
         let of = (locks.clone(), renewed);
         let hold = self.ledger.granted(client, grant, inside, of.0, of.1).hold;
-        self.owned.granted(client, ticket, hold);
-        let names = locks.iter().map(|(name, _)| *name);
-        self.operators.granted(client, ticket, hold, names);
+        if !grant.degraded {
+            self.owned.granted(client, ticket, hold);
+            let names = locks.iter().map(|(name, _)| *name);
+            self.operators.granted(client, ticket, hold, names);
+        }
         self.grants += 1;
         for (name, kind) in &locks {
             self.progress.granted(*name, *kind);
@@ -281,7 +305,7 @@ impl World {
         }
         self.believes(client, grant.lease)?;
         self.is_backed(client, grant.lease)?;
-        if inside.is_none() && locks.len() > 1 {
+        if inside.is_none() && locks.len() > 1 && !grant.degraded {
             self.has_all(client, &locks)?;
         }
         if self.clients[client].tasks[task].context.is_none() {

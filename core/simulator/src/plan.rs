@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{Kind, LeaseDuration};
+use leasehold_protocol::{Breaker, Kind, LeaseDuration};
 
 use crate::fault::Fault;
 use crate::kinds::{Crowd, FAMILIES, Family};
@@ -112,6 +112,14 @@ impl Most {
     }
 }
 
+/// With circuit breakers or without.
+fn breaker(random: &mut Random) -> Option<Breaker> {
+    random.chance(350).then(|| Breaker {
+        failures: random.pick(&[1, 2, 5]),
+        pause: Duration::from_millis(random.pick(&[50, 300, 1_000])),
+    })
+}
+
 /// In some histories many wait at each client for the fair lock.
 fn add_waiters(clients: &mut [ClientPlan], family: Family, random: &mut Random) {
     if family == Family::Fair && random.chance(250) {
@@ -154,6 +162,8 @@ pub(crate) struct Plan {
     pub(crate) work_until: Micros,
     /// The longest pause between two things that a task does.
     pub(crate) think: Micros,
+    /// The circuit breakers of clients, in some histories.
+    pub(crate) breaker: Option<Breaker>,
 }
 
 impl Plan {
@@ -242,6 +252,7 @@ impl Plan {
             faults_until,
             work_until: faults_until + 3 * micros(command_timeout) + 2 * SECOND + longer,
             think: random.pick(thoughts) * MS,
+            breaker: breaker(random),
         }
     }
 
@@ -259,6 +270,12 @@ impl Plan {
     /// timeouts, and a connection that is lost a while.
     pub(crate) fn settles_in(&self) -> Micros {
         3 * self.timeout() + 500 * MS
+    }
+
+    /// How long after that the circuit breakers are closed: a probe follows the last one that failed.
+    pub(crate) fn breakers_settle_in(&self) -> Micros {
+        self.breaker
+            .map_or(0, |breaker| micros(breaker.pause) + 2 * self.timeout())
     }
 
     /// The command timeout in true time.

@@ -1,6 +1,6 @@
 //! One caller at a client: what it holds, and what it waits for.
 
-use leasehold_protocol::{Context, Kind, LeaseId, Ticket};
+use leasehold_protocol::{Context, Kind, LeaseId, OnUnavailable, Ticket};
 
 use crate::ledger::Lock;
 use crate::plan::ClientPlan;
@@ -22,6 +22,8 @@ pub(crate) enum Wish {
         once: bool,
         /// Whether it wants a token.
         fencing: bool,
+        /// What it wants in an outage.
+        on_unavailable: OnUnavailable,
     },
     /// A lease to last longer.
     Extend(LeaseId),

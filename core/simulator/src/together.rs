@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{AcquireRequest, Kind, LeaseTerms, Ticket};
+use leasehold_protocol::{AcquireRequest, Kind, LeaseTerms, OnUnavailable, Ticket};
 
 use crate::checks::Checked;
 use crate::ledger::Lock;
@@ -69,6 +69,7 @@ impl World {
             lease: LeaseTerms::CLIENT,
             max_hold: None,
             fencing: true,
+            on_unavailable: OnUnavailable::Fail,
             blocked: Vec::new(),
         };
         let mut requests: Vec<AcquireRequest> = locks.iter().map(request).collect();
@@ -99,6 +100,7 @@ impl World {
             bounded,
             once: wait.is_some_and(|wait| wait.is_zero()),
             fencing: true,
+            on_unavailable: OnUnavailable::Fail,
         };
         self.waits(client, task, ticket, wish)
     }

@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use leasehold_protocol::{Error, Holder, LostReason, ReleaseOutcome};
+use leasehold_protocol::{Error, Holder, LostReason, OnUnavailable, ReleaseOutcome};
 
 use super::client::Builder;
 use super::{kinds, lease, lock};
@@ -187,6 +187,11 @@ impl Lock {
         Self(self.0.without_fencing())
     }
 
+    /// See [`crate::Lock::on_unavailable`].
+    pub fn on_unavailable(self, on_unavailable: OnUnavailable) -> Self {
+        Self(self.0.on_unavailable(on_unavailable))
+    }
+
     /// See [`crate::Lock::within`].
     pub fn within(&self, lease: &Lease) -> Self {
         Self(self.0.within(&lease.0))
@@ -330,6 +335,12 @@ impl Lease {
     #[must_use]
     pub fn token(&self) -> Option<u64> {
         self.0.token()
+    }
+
+    /// See [`crate::Lease::is_degraded`].
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        self.0.is_degraded()
     }
 
     /// See [`crate::Lease::remaining`].

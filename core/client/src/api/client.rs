@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::Error;
+use leasehold_protocol::{Error, OnUnavailable};
 
 use super::convert::millis;
 use super::kinds::{self, ReadWriteLock, Semaphore};
@@ -262,6 +262,30 @@ impl Builder {
     /// cannot work with.
     pub fn lazy(mut self) -> Self {
         self.options.lazy = true;
+        self
+    }
+
+    /// What becomes of an acquisition while its server is unavailable, as the circuit breaker of that
+    /// server says; see [`OnUnavailable`]. A lock may have it otherwise, by
+    /// [`Lock::on_unavailable`]. Default: it fails. Switches the circuit breaker on.
+    ///
+    /// `Local` is for `lock`, `mutex`, `fair_lock` and several of these as one; acquisitions of the
+    /// others fail. With several primaries it is `InvalidArgument`.
+    pub fn on_unavailable(mut self, on_unavailable: OnUnavailable) -> Self {
+        self.options.on_unavailable = Some(on_unavailable);
+        self
+    }
+
+    /// Switches the circuit breakers on, one for each primary. One opens after so many `failures` in
+    /// a row: 1 to 1,000,000, by default 5. Calls without an answer in time count, connections that
+    /// are lost or cannot be made, and errors that say that the server cannot serve. While it is
+    /// open an acquisition is not attempted, but fails at once as `Unavailable`, or as
+    /// [`Builder::on_unavailable`] says; releases and renewals go on. After `pause`, by default
+    /// 10 s, and when a connection opens, the server is asked whether it serves, and any answer of
+    /// it closes the breaker. Default: no circuit breaker.
+    pub fn breaker(mut self, failures: u32, pause: Duration) -> Self {
+        self.options.breaker_failures = Some(failures);
+        self.options.breaker_pause_ms = Some(millis(pause));
         self
     }
 

@@ -61,6 +61,14 @@ impl Lease {
         self.state.token()
     }
 
+    /// Whether it excludes others of this client alone, since its server was unavailable
+    /// ([`OnUnavailable::Local`](crate::OnUnavailable::Local)); then it has no token. Of several locks
+    /// as one, whether any of them does.
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        self.state.is_degraded()
+    }
+
     /// How long it may be relied on if nothing renews it; zero when it is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{Error, Holder, LockState, Operation, shown};
+use leasehold_protocol::{Error, Holder, LockState, OnUnavailable, Operation, shown};
 
 use super::convert::{millis, unexpected};
 use super::lease::Lease;
@@ -45,6 +45,7 @@ pub struct Lock {
     max_hold: Option<Duration>,
     within: Option<Arc<host::Lease>>,
     fencing: bool,
+    on_unavailable: Option<OnUnavailable>,
 }
 
 impl fmt::Debug for Lock {
@@ -87,6 +88,7 @@ impl Lock {
             max_hold: None,
             within: None,
             fencing: true,
+            on_unavailable: None,
         }
     }
 
@@ -145,6 +147,14 @@ impl Lock {
         self
     }
 
+    /// What becomes of an acquisition while the server is unavailable; see
+    /// [`Builder::on_unavailable`](crate::Builder::on_unavailable), whose client must have a
+    /// circuit breaker. Default: what the client has.
+    pub fn on_unavailable(mut self, on_unavailable: OnUnavailable) -> Self {
+        self.on_unavailable = Some(on_unavailable);
+        self
+    }
+
     /// Take it again inside `lease`, which must be a held lease of this lock.
     /// That needs no server; the record goes with the last lease released.
     pub fn within(&self, lease: &Lease) -> Self {
@@ -159,7 +169,8 @@ impl Lock {
     /// - `LockTimeout`: waited as long as asked, and another has it; the error
     ///   says who and for how long.
     /// - `Unavailable`: the server did not answer; without a bound on the wait,
-    ///   for one lease of the client.
+    ///   for one lease of the client. At once while the circuit breaker is open; then
+    ///   [`Error::is_skipped`] if what the lock guards was not to run without it.
     /// - `InvalidArgument`: the name, the lease or `max_hold` is out of its range,
     ///   or `within` is not a held lease of this lock.
     /// - `LockLost`: the lease given to `within` is lost.
@@ -174,7 +185,7 @@ impl Lock {
     }
 
     /// Takes the lock if that is possible at once, or within [`Lock::wait`];
-    /// `None` if another has it.
+    /// `None` if another has it, or if it is skipped ([`OnUnavailable::Skip`]).
     ///
     /// # Errors
     /// As [`Lock::acquire`], without `LockTimeout`. A single try is bounded by the
@@ -232,6 +243,7 @@ impl Lock {
             renew: self.renew,
             max_hold_ms: self.max_hold.map(millis),
             no_fencing: !self.fencing,
+            on_unavailable: self.on_unavailable,
             blocked: Vec::new(),
         })
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_protocol::{
-    Cause, Detail, Error, Instant, Kind, Lane, LeaseId, LostReason, NodeId, Observed, Outcome, Ticket, shown,
+    Cause, Detail, Error, Instant, Kind, Lane, LeaseId, LostReason, NodeId, Observed, Outcome, Primary, Ticket, shown,
 };
 
 use crate::observe::{Journal, Level, Link, Observation, ObservedLock, Observer, WaitOutcome};
@@ -26,6 +26,8 @@ pub(super) struct Observing {
     events: Vec<Event>,
     /// The servers as messages name them, by their nodes.
     servers: Vec<Arc<str>>,
+    /// Of each node that is a cluster, what its primaries are called, by their numbers.
+    primaries: BTreeMap<NodeId, Arc<[Arc<str>]>>,
     links: BTreeMap<(Arc<str>, Lane), LinkState>,
     /// Who waits, since when. Like what is held, kept only if everything is told.
     waits: HashMap<Ticket, (ObservedLock, Instant)>,
@@ -72,6 +74,7 @@ impl Observing {
                 journal: settings.log.map(Journal::new),
                 events: Vec::new(),
                 servers: settings.servers().into_iter().map(Into::into).collect(),
+                primaries: BTreeMap::new(),
                 links: BTreeMap::new(),
                 waits: HashMap::new(),
                 held: HashMap::new(),
@@ -90,6 +93,13 @@ impl Observing {
         std::mem::take(&mut self.events)
     }
 
+    /// What a cluster's primaries are called, by their numbers.
+    fn primary(&self, primary: Primary) -> Arc<str> {
+        let names = self.primaries.get(&primary.node);
+        let name = names.and_then(|names| names.get(usize::from(primary.number)));
+        name.map_or_else(|| self.server(primary.node), Arc::clone)
+    }
+
     /// The transport saw something.
     pub(super) fn saw(&mut self, seen: &Seen, now: Instant) {
         match seen {
@@ -97,6 +107,9 @@ impl Observing {
             Seen::Closed(node, lane, cause) => self.closed(self.server(*node), *lane, cause, now),
             Seen::Shard(server, lane, None) => self.opened(Arc::clone(server), *lane, now),
             Seen::Shard(server, lane, Some(cause)) => self.closed(Arc::clone(server), *lane, cause, now),
+            Seen::Slots(node, _, names) => {
+                self.primaries.insert(*node, Arc::clone(names));
+            }
             Seen::Deaf(_)
             | Seen::Unheard(..)
             | Seen::Sendable
@@ -165,6 +178,14 @@ impl Observing {
                 cause: why,
                 left,
                 failures,
+            },
+            Observed::BreakerOpened { primary, why } => Observation::BreakerOpened {
+                server: self.primary(primary),
+                cause: why,
+            },
+            Observed::BreakerClosed { primary, open } => Observation::BreakerClosed {
+                server: self.primary(primary),
+                open,
             },
             Observed::Lost {
                 place,
@@ -249,6 +270,7 @@ impl Observing {
         }
         let ended = match outcome {
             Outcome::Granted(_) => WaitOutcome::Granted,
+            Outcome::NotGranted(error) if error.is_skipped() => WaitOutcome::Skipped,
             Outcome::NotGranted(_) => WaitOutcome::TimedOut,
             Outcome::Failed(error) => WaitOutcome::Failed(Error::kind(error)),
             Outcome::Released(_) | Outcome::Extended(_) | Outcome::State(_) | Outcome::Forced(_) => return,

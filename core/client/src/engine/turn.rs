@@ -2,12 +2,13 @@
 
 mod commands;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_protocol::{
-    Cause, ClientId, Config, Error, ErrorKind, Event as Told, Grant, Instant, LeaseId, LostReason, NodeId, Operation,
-    Outcome, ReleaseOutcome, Session, Ticket,
+    Cause, ClientId, Config, Error, ErrorKind, Event as Told, Grant, Instant, Lane, LeaseId, LostReason, NodeId,
+    Operation, Outcome, Primary, ReleaseOutcome, Session, Ticket,
 };
 
 use super::arrived::{Arrived, Awaited};
@@ -37,6 +38,8 @@ pub(super) struct Engine {
     leases: Leases,
     connecting: Connecting,
     closing: Option<Closing>,
+    /// Of each node that is a cluster, what its primaries are called, by their numbers.
+    primaries: BTreeMap<NodeId, Arc<[Arc<str>]>>,
     /// `None` if nobody watches.
     observing: Option<Box<Observing>>,
 }
@@ -60,6 +63,7 @@ impl Engine {
             primaries: u16::try_from(settings.targets.len()).unwrap_or(u16::MAX),
             command_timeout: settings.command_timeout,
             retry_interval: settings.retry_interval,
+            breaker: settings.breaker,
         };
         // A host hears how its first connection went; that of a lazy client and that of a forked
         // child wait for none.
@@ -84,6 +88,7 @@ impl Engine {
             leases: Leases::default(),
             connecting: Connecting::Tried(connecting),
             closing: None,
+            primaries: BTreeMap::new(),
             observing,
         }
     }
@@ -143,7 +148,17 @@ impl Engine {
             Seen::Deaf(node) => self.session.on_subscriptions_lost(node),
             Seen::Unheard(node, channel) => self.session.on_subscription_lost(node, &channel),
             // `pump` sends after every burst.
-            Seen::Sendable | Seen::Shard(..) => {}
+            Seen::Sendable => {}
+            Seen::Slots(node, slots, primaries) => {
+                self.session.on_slots(node, slots);
+                self.primaries.insert(node, primaries);
+            }
+            Seen::Shard(server, Lane::Command, failure) => {
+                if let Some(primary) = self.primary(&server) {
+                    self.session.on_primary(primary, failure.as_ref(), now);
+                }
+            }
+            Seen::Shard(..) => {}
             Seen::Ready => self.tell_connected(Ok(())),
             Seen::Unreachable(error) => {
                 self.session.on_disconnected(NodeId::default(), &error, now);
@@ -153,6 +168,17 @@ impl Engine {
             Seen::Subscribed(node, channel) => self.session.on_subscribed(node, &channel, now),
             Seen::Message(node, channel, payload) => self.session.on_message(node, &channel, &payload, now),
         }
+    }
+
+    /// Which primary of a cluster has this name.
+    fn primary(&self, server: &str) -> Option<Primary> {
+        self.primaries.iter().find_map(|(node, names)| {
+            let number = names.iter().position(|name| &**name == server)?;
+            Some(Primary {
+                node: *node,
+                number: u16::try_from(number).ok()?,
+            })
+        })
     }
 
     fn tell_connected(&mut self, result: Result<(), Error>) {
@@ -273,14 +299,15 @@ impl Engine {
     }
 
     fn granted(&mut self, grant: Grant, name: Option<Arc<str>>) -> Arc<Lease> {
-        let lease = Arc::new(Lease::new(
+        let lease = Lease::new(
             host_id(self.port.generation(), grant.lease.get()),
             self.port.process(),
             name.unwrap_or_else(|| "".into()),
             grant.token,
             grant.deadline,
             self.settings.world.clone(),
-        ));
+        );
+        let lease = Arc::new(lease.degraded(grant.degraded));
         self.leases.add(grant.lease, Arc::clone(&lease));
         lease
     }

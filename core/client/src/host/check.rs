@@ -102,6 +102,7 @@ impl Check<'_> {
             Some(length) => LeaseTerms::fixed(length),
         };
         let lease = lease.map_err(named)?;
+        let on_unavailable = self.settings.on_unavailable(acquire.on_unavailable).map_err(named)?;
         let request = |(kind, name)| AcquireRequest {
             kind,
             name,
@@ -111,6 +112,7 @@ impl Check<'_> {
             lease,
             max_hold,
             fencing: !acquire.no_fencing,
+            on_unavailable,
             blocked: blocked.clone(),
         };
         Ok(match lock {

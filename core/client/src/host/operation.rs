@@ -1,5 +1,7 @@
 //! What a host may ask for.
 
+use leasehold_protocol::OnUnavailable;
+
 use super::address::LockRef;
 
 /// What a caller wants of a lock.
@@ -22,6 +24,9 @@ pub struct Acquire {
     pub max_hold_ms: Option<f64>,
     /// Draw no fencing token.
     pub no_fencing: bool,
+    /// What becomes of it while the circuit breaker of its primary is open; `None` for what the
+    /// client has. Needs a client with a breaker.
+    pub on_unavailable: Option<OnUnavailable>,
     /// The contexts that cannot go on until this is answered, as the caller's thread is
     /// blocked: other tasks of its event loop. A wait that only they could end fails at once with
     /// `InvalidArgument`.

@@ -115,6 +115,8 @@ impl Fields {
                 self.text("link", link.as_str());
                 self.text("cause", cause);
             }
+            Observation::BreakerOpened { cause, .. } => self.text("cause", cause),
+            Observation::BreakerClosed { open, .. } => self.time("open_ms", Some(*open)),
             Observation::ConnectFailing {
                 link,
                 cause,

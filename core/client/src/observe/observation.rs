@@ -83,6 +83,8 @@ pub enum WaitOutcome {
     Granted,
     /// Another owner held it for as long as the caller was ready to wait.
     TimedOut,
+    /// Its server is unavailable, and its caller goes on without.
+    Skipped,
     /// The caller went away.
     Cancelled,
     /// It failed.
@@ -96,6 +98,7 @@ impl WaitOutcome {
         match self {
             Self::Granted => "granted",
             Self::TimedOut => "timed_out",
+            Self::Skipped => "skipped",
             Self::Cancelled => "cancelled",
             Self::Failed(_) => "failed",
         }
@@ -212,6 +215,20 @@ pub enum Observation {
         /** Why. */
         cause: String,
     },
+    /// The circuit breaker of a server is open: nobody waits for that server.
+    BreakerOpened {
+        /** Which server. */
+        server: Arc<str>,
+        /** What failed last. */
+        cause: String,
+    },
+    /// It is closed again.
+    BreakerClosed {
+        /** Which server. */
+        server: Arc<str>,
+        /** How long it was open. */
+        open: Duration,
+    },
     /// A try to connect failed, and is repeated.
     ConnectFailing {
         /** To which server. */
@@ -242,6 +259,8 @@ impl Observation {
             Self::Released { .. } => "released",
             Self::Connected { .. } => "connected",
             Self::Disconnected { .. } => "disconnected",
+            Self::BreakerOpened { .. } => "breaker_opened",
+            Self::BreakerClosed { .. } => "breaker_closed",
             Self::ConnectFailing { .. } => "connect_failing",
         }
     }
@@ -262,8 +281,13 @@ impl Observation {
                 LostReason::MaxHold => Level::Warn,
                 LostReason::Closed => Level::Debug,
             },
-            Self::RenewalFailing { .. } | Self::Disconnected { .. } | Self::ConnectFailing { .. } => Level::Warn,
-            Self::Renewed { failures: 1.., .. } | Self::Connected { missing: Some(_), .. } => Level::Info,
+            Self::RenewalFailing { .. }
+            | Self::Disconnected { .. }
+            | Self::BreakerOpened { .. }
+            | Self::ConnectFailing { .. } => Level::Warn,
+            Self::Renewed { failures: 1.., .. }
+            | Self::Connected { missing: Some(_), .. }
+            | Self::BreakerClosed { .. } => Level::Info,
             Self::WaitBegan { .. }
             | Self::WaitEnded { .. }
             | Self::Attempt { .. }
@@ -286,7 +310,11 @@ impl Observation {
             | Self::RenewalFailing { lock, .. }
             | Self::Lost { lock, .. }
             | Self::Released { lock, .. } => Some(lock),
-            Self::Connected { .. } | Self::Disconnected { .. } | Self::ConnectFailing { .. } => None,
+            Self::Connected { .. }
+            | Self::Disconnected { .. }
+            | Self::BreakerOpened { .. }
+            | Self::BreakerClosed { .. }
+            | Self::ConnectFailing { .. } => None,
         }
     }
 
@@ -300,6 +328,8 @@ impl Observation {
             | Self::Lost { server, .. }
             | Self::Connected { server, .. }
             | Self::Disconnected { server, .. }
+            | Self::BreakerOpened { server, .. }
+            | Self::BreakerClosed { server, .. }
             | Self::ConnectFailing { server, .. } => Some(server),
             Self::WaitBegan { .. } | Self::WaitEnded { .. } | Self::Granted { .. } | Self::Released { .. } => None,
         }

@@ -29,7 +29,11 @@ impl fmt::Display for Observation {
             Self::Renewed { .. } | Self::RenewalFailing { .. } => self.renewing(f),
             Self::Lost { .. } => self.lost(f),
             Self::Released { .. } => self.released(f),
-            Self::Connected { .. } | Self::Disconnected { .. } | Self::ConnectFailing { .. } => self.connecting(f),
+            Self::Connected { .. }
+            | Self::Disconnected { .. }
+            | Self::BreakerOpened { .. }
+            | Self::BreakerClosed { .. }
+            | Self::ConnectFailing { .. } => self.connecting(f),
         }
     }
 }
@@ -45,6 +49,7 @@ impl Observation {
                     WaitOutcome::TimedOut => {
                         write!(f, "{lock} was not granted within {waited}: another owner holds it")
                     }
+                    WaitOutcome::Skipped => write!(f, "{lock} was skipped: its server is unavailable"),
                     WaitOutcome::Cancelled => write!(f, "the caller went away that waited for {lock} for {waited}"),
                     WaitOutcome::Failed(kind) => write!(f, "{lock} failed after {waited} ({})", kind.name()),
                 }
@@ -133,6 +138,16 @@ impl Observation {
             Self::Disconnected { server, cause, .. } => {
                 write!(f, "the connection to {server} is lost: {}", without(server, cause))
             }
+            Self::BreakerOpened { server, cause } => write!(
+                f,
+                "the circuit breaker of {server} is open: {}; nobody waits for it now",
+                without(server, cause)
+            ),
+            Self::BreakerClosed { server, open } => write!(
+                f,
+                "the circuit breaker of {server} is closed again, after {}",
+                Told(*open)
+            ),
             Self::ConnectFailing {
                 server,
                 cause,

@@ -19,6 +19,8 @@ pub struct Lease {
     id: u64,
     name: Arc<str>,
     token: Option<Token>,
+    /// It excludes others of this client alone.
+    degraded: bool,
     /// The process that holds it.
     process: Process,
     /// Microseconds of the engine's clock.
@@ -43,6 +45,7 @@ impl fmt::Debug for Lease {
             .field("id", &self.id)
             .field("name", &shown(&self.name))
             .field("token", &self.token)
+            .field("degraded", &self.degraded)
             .field("lost_reason", &self.lost_reason())
             .finish_non_exhaustive()
     }
@@ -61,12 +64,27 @@ impl Lease {
             id,
             name,
             token,
+            degraded: false,
             process,
             deadline: AtomicU64::new(deadline.as_micros()),
             status: AtomicU8::new(HELD),
             lost: Listeners::default(),
             world,
         }
+    }
+
+    /// One that no server granted.
+    pub(crate) const fn degraded(mut self, degraded: bool) -> Self {
+        self.degraded = degraded;
+        self
+    }
+
+    /// Whether it excludes others of this client alone, and nobody else: its server was
+    /// unavailable, and it was granted without ([`OnUnavailable::Local`](crate::host::OnUnavailable::Local)). It
+    /// has no token. Of several locks as one, whether any of them does.
+    #[must_use]
+    pub const fn is_degraded(&self) -> bool {
+        self.degraded
     }
 
     /// Its number, for `Release`, `Extend` and `within`.

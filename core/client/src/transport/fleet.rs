@@ -75,6 +75,7 @@ impl Fleet {
                 self.is_told = true;
                 Seen::Unreachable(error)
             }
+            Seen::Slots(_, slots, primaries) => Seen::Slots(id, slots, primaries),
             same @ (Seen::Reply(..) | Seen::Shard(..) | Seen::Sendable) => same,
         });
     }

@@ -27,6 +27,10 @@ pub(crate) enum Seen {
     /// A lane to one of a cluster's nodes opened, or closed for this cause. For those who watch.
     #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters have such"))]
     Shard(Arc<str>, Lane, Option<Cause>),
+    /// Of a cluster, which of its primaries has which slot, and what they are called; each keeps its
+    /// number. Only if the client has circuit breakers.
+    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters have slots"))]
+    Slots(NodeId, Arc<[u16]>, Arc<[Arc<str>]>),
     /// What was held back can be sent, or when it can be has changed.
     #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "only clusters hold back"))]
     Sendable,

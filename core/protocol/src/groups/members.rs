@@ -16,7 +16,7 @@ use crate::io::Io;
 use crate::kinds::Keys;
 use crate::lease::{LeaseDuration, LeasePlan};
 use crate::locks::{Locks, Told};
-use crate::machines::holds;
+use crate::machines::holds::{self, Hold};
 use crate::machines::inspections::{self, Question};
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Event, Grant, Outcome};
@@ -168,12 +168,27 @@ impl Members {
     }
 
     /// The caller of a composite lock gets one more lease of it, without a token.
-    pub(crate) fn grant(&mut self, ticket: Ticket, lease: LeaseId, deadline: Instant, levels: usize) {
+    pub(crate) fn grant(
+        &mut self,
+        ticket: Ticket,
+        (lease, members): (LeaseId, &[LeaseId]),
+        deadline: Instant,
+        levels: usize,
+    ) {
+        let holds = self.locks.holds();
+        let is_local = |lease: &LeaseId| {
+            holds
+                .of_lease(*lease)
+                .and_then(|id| holds.get(id))
+                .is_some_and(Hold::is_local)
+        };
+        let degraded = members.iter().any(is_local);
         let grant = Grant {
             lease,
             token: None,
             deadline,
             levels: u32::try_from(levels).unwrap_or(u32::MAX),
+            degraded,
         };
         self.complete(ticket, Outcome::Granted(grant));
     }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::breakers::Breaker;
 use crate::calls::InFlight;
-use crate::ids::{CallId, NodeId, Ticket};
+use crate::ids::{CallId, NodeId, Primary, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Keys, Kind};
@@ -42,6 +43,7 @@ impl Bench {
             primaries: 1,
             command_timeout: Duration::from_secs(3),
             retry_interval: (Duration::from_millis(500), Duration::from_millis(750)),
+            breaker: Some(Breaker::DEFAULT),
         };
         Self {
             io: Io::new(config, Box::new(entropy)),
@@ -58,6 +60,13 @@ impl Bench {
     pub(super) fn close(&mut self, lanes: &[Lane]) {
         for lane in lanes {
             self.io.lane_closed(NODE, *lane, "gone".into());
+        }
+    }
+
+    /// The circuit breaker of the primary opens.
+    pub(super) fn outage(&mut self) {
+        for _ in 0..Breaker::DEFAULT.failures {
+            self.io.failed_at(Primary::default(), &"no answer".into(), self.now);
         }
     }
 

@@ -351,6 +351,7 @@ impl FairQueue {
                 sent,
                 ttl,
                 provisional: true,
+                is_local: false,
             };
             io.step(Step::GrantedUnasked(ticket, granted));
         } else {

@@ -80,6 +80,11 @@ impl Inspections {
                     question,
                     is_asked,
                 };
+                if let Some(outage) = io.outage(&inspection.keys).filter(|_| question == Question::State) {
+                    let outcome = inspection.failed(ErrorKind::Unavailable, outage.told(now));
+                    io.complete(ticket, outcome);
+                    return transitions::after(self, io, &before);
+                }
                 self.open.insert(ticket, inspection);
                 io.set(Timer::Answer(ticket), io.timeout(now));
                 self.ask(io, ticket);

@@ -18,6 +18,7 @@ mod lapsing;
 mod losing;
 mod observing;
 mod operating;
+mod outages;
 mod queueing;
 mod renewing;
 #[path = "../support/seeded.rs"]

@@ -8,8 +8,8 @@ use std::time::Duration;
 pub(crate) use crate::seeded::Seeded;
 use leasehold_protocol::{
     AcquireRequest, Call, CallError, CallId, ClientId, Config, Context, Error, ErrorKind, Event, Grant, Instant, Kind,
-    LeaseDuration, LeaseId, LeaseTerms, LockName, LostReason, NodeId, Outcome, Reply, Script, Session, Ticket,
-    Transmit,
+    LeaseDuration, LeaseId, LeaseTerms, LockName, LostReason, NodeId, OnUnavailable, Outcome, Reply, Script, Session,
+    Ticket, Transmit,
 };
 
 pub(crate) const LATENCY: Duration = Duration::from_micros(100);
@@ -155,6 +155,7 @@ pub(crate) fn config(seed: &mut Seeded) -> Config {
         primaries: 1,
         command_timeout: Duration::from_secs(3),
         retry_interval: (ms(500), ms(750)),
+        breaker: None,
     }
 }
 
@@ -452,6 +453,7 @@ pub(crate) fn wants(name: &str) -> AcquireRequest {
         lease: LeaseTerms::CLIENT,
         max_hold: None,
         fencing: true,
+        on_unavailable: OnUnavailable::Fail,
         blocked: Vec::new(),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold_protocol::{
     AcquireRequest, Call, ClientId, Config, Context, Event, Grant, Instant, Kind, LeaseDuration, LeaseTerms, LockName,
-    NodeId, Outcome, Reply, Session, Ticket, Transmit,
+    NodeId, OnUnavailable, Outcome, Reply, Session, Ticket, Transmit,
 };
 
 use self::seeded::Seeded;
@@ -30,6 +30,7 @@ impl Client {
             primaries: 1,
             command_timeout: Duration::from_secs(3),
             retry_interval: (Duration::from_millis(500), Duration::from_millis(750)),
+            breaker: None,
         };
         let mut session = Session::new(config, Box::new(seed));
         let now = Instant::ZERO + Duration::from_secs(1_000);
@@ -109,6 +110,7 @@ pub(crate) fn wants(name: &str, fixed_ms: Option<u64>) -> AcquireRequest {
         }),
         max_hold: None,
         fencing: false,
+        on_unavailable: OnUnavailable::Fail,
         blocked: Vec::new(),
     }
 }

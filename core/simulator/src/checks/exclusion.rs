@@ -9,6 +9,7 @@ use leasehold_protocol::{Kind, LeaseId};
 use super::{Checked, Operators, broken};
 use crate::kinds::admits;
 use crate::ledger::{Lease, Ledger};
+use crate::records::Record;
 use crate::time::{Clock, Micros};
 
 /// The check of I1.
@@ -29,6 +30,7 @@ impl Exclusion {
         clocks: &[Clock],
         now: Micros,
     ) -> Checked {
+        check_degraded(client, lease, ledger, clocks[client], now)?;
         if !self.is_promised {
             return Ok(());
         }
@@ -53,6 +55,11 @@ impl Exclusion {
                 let Some(held_as) = lease.kind_of(*name).filter(|_| !lease.bears(newcomer)) else {
                     continue;
                 };
+                // Without a server nobody knows that a name is used as two kinds.
+                let is_elsewhere = other != client || Record::of(held_as) != Record::of(*kind);
+                if is_elsewhere && (lease.degraded || newcomer.degraded) {
+                    continue;
+                }
                 if is_forced(lease, *name) {
                     continue;
                 }
@@ -70,6 +77,29 @@ impl Exclusion {
         }
         Ok(())
     }
+}
+
+/// I14: what was granted without a server excludes all others of its client, whoever granted them
+/// theirs.
+fn check_degraded(client: usize, id: LeaseId, ledger: &Ledger, clock: Clock, now: Micros) -> Checked {
+    let Some(newcomer) = ledger.get(client, id).filter(|lease| is_believed(lease, clock, now)) else {
+        return Ok(());
+    };
+    for (name, kind) in &newcomer.locks {
+        let beside = ledger.of(client).find(|(_, other)| {
+            let is_same = other
+                .kind_of(*name)
+                .is_some_and(|of| Record::of(of) == Record::of(*kind) && !admits(*kind, &[of]));
+            let is_degraded = other.degraded || newcomer.degraded;
+            is_same && is_degraded && !other.bears(newcomer) && is_believed(other, clock, now)
+        });
+        if let Some((other, _)) = beside {
+            let what =
+                format!("client {client} relies on {id:?} and on {other:?} of name {name}, one of them degraded");
+            return broken("I14", what);
+        }
+    }
+    Ok(())
 }
 
 /// Whether its holder relies on it.

@@ -16,12 +16,12 @@
 //! | I12 | a closed session comes to keep nothing | `remains` |
 //! | I15 | no auto-renewed hold expires while a lane is open and its server answers; a demoted server is left | `following` |
 //! | I13 | one seed gives one trace | the trace's hash |
+//! | I14 | without a server only who wants it so is granted a lease, without a token, and it excludes all others of its client; with the servers back, so are the answers | `exclusion`, `outages` |
 //!
 //! That readers and writers exclude one another (I10) and that no more permits are relied
 //! on than there are (I11) is I1 with another rule of who may hold beside whom:
 //! `kinds::admits`. Locks that are taken together have to keep all of it lock by lock, and
-//! are one lease to I1, I5, I6, I8 and I9. I14 is the circuit breaker's, which is outside
-//! of the session.
+//! are one lease to I1, I5, I6, I8 and I9.
 
 mod answers;
 mod backing;
@@ -31,6 +31,7 @@ mod following;
 mod levels;
 mod line;
 mod operators;
+mod outages;
 mod owners;
 mod progress;
 mod remains;
@@ -50,6 +51,7 @@ pub(crate) use line::Line;
 pub(crate) use operators::{
     Operators, PermitsStanding, Said, check_forced, check_inspected, check_next, check_undisturbed, shown,
 };
+pub(crate) use outages::{check_degraded_grant, check_skipped};
 pub(crate) use owners::Owners;
 pub(crate) use progress::{Progress, Sight};
 pub(crate) use remains::{check_nothing_remains, check_only_crashed_remain, check_session_is_empty, check_ttl};

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use leasehold_protocol::{
     AcquireRequest, Call, CallError, CallId, ClientId, Config, Entropy, Event, Grant, Instant, Kind, Lane,
-    LeaseDuration, LeaseId, LeaseTerms, LockName, LostReason, NodeId, Outcome, Reply, Script, Session, Ticket,
-    Transmit,
+    LeaseDuration, LeaseId, LeaseTerms, LockName, LostReason, NodeId, OnUnavailable, Outcome, Reply, Script, Session,
+    Ticket, Transmit,
 };
 use leasehold_store::{Reply as StoreReply, ServerTime, Store, SubscriberId};
 
@@ -141,6 +141,7 @@ impl World {
                 primaries: nodes,
                 command_timeout: seconds(3),
                 retry_interval: (ms(500), ms(750)),
+                breaker: None,
             };
             let mut session = Session::new(config, Box::new(seed));
             if let Some(Switch::Session(defect)) = mistake {
@@ -514,6 +515,7 @@ pub(crate) fn wants(kind: Kind, name: &str) -> AcquireRequest {
         lease: LeaseTerms::CLIENT,
         max_hold: None,
         fencing: true,
+        on_unavailable: OnUnavailable::Fail,
         blocked: Vec::new(),
     }
 }

@@ -30,7 +30,7 @@ use leasehold_protocol::{CallError, CallId, Cause, Error, Instant, Lane, Transmi
 use self::channels::{Change, Channels};
 use self::queue::{Queue, Step};
 use self::shard::Shard;
-use self::slots::Slots;
+use self::slots::{Numbers, Slots};
 use self::topology::Topology;
 use super::Failing;
 use super::address::Address;
@@ -56,6 +56,7 @@ pub(in crate::transport) struct Cluster {
     shards: BTreeMap<Address, Shard>,
     queue: Queue,
     channels: Channels,
+    numbers: Numbers,
     /// A slot has another owner since the channels were placed.
     has_moved: bool,
     /// Which lanes the session thinks open.
@@ -96,6 +97,7 @@ impl Cluster {
             shards: BTreeMap::new(),
             queue: Queue::new(settings.command_timeout, &settings.world),
             channels: Channels::default(),
+            numbers: Numbers::default(),
             has_moved: false,
             open: BTreeSet::new(),
             lost: BTreeSet::new(),
@@ -137,6 +139,14 @@ impl Cluster {
                 seen.push(Seen::Sendable);
             }
             Some(Err(failure)) => self.topology_failed(failure, seen),
+        }
+    }
+
+    /// The circuit breakers are each primary's own.
+    fn tell_slots(&mut self, seen: &mut Vec<Seen>) {
+        if self.settings.breaker.is_some() {
+            let (slots, names) = self.numbers.number(&self.slots);
+            seen.push(Seen::Slots(NODE, slots, names));
         }
     }
 
@@ -215,7 +225,7 @@ impl Cluster {
                 }
                 self.topology.want();
             }
-            Seen::Ready | Seen::Unreachable(_) | Seen::Sendable | Seen::Shard(..) => {}
+            Seen::Ready | Seen::Unreachable(_) | Seen::Sendable | Seen::Shard(..) | Seen::Slots(..) => {}
         }
     }
 
@@ -428,6 +438,7 @@ impl Transport for Cluster {
         self.poll_shards(context, now, seen);
         self.poll_topology(context, now, seen);
         if mem::take(&mut self.has_moved) {
+            self.tell_slots(seen);
             self.place_channels(now, seen);
             self.leave_silent(now, seen);
             seen.push(Seen::Sendable);

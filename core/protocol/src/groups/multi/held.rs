@@ -117,8 +117,8 @@ impl HeldLocks {
             lost: None,
             deadline,
         };
+        members.grant(ticket, (lease, &multi.members), deadline, 1);
         self.by_lease.insert(lease, multi);
-        members.grant(ticket, lease, deadline, 1);
     }
 
     /// The holder comes again: it gets one more lease of the multi-lock.
@@ -140,7 +140,7 @@ impl HeldLocks {
         for member in &multi.members {
             members.hold(holds::Input::Watch(*member, plan), now);
         }
-        members.grant(ticket, lease, multi.deadline, multi.levels.len());
+        members.grant(ticket, (lease, &multi.members), multi.deadline, multi.levels.len());
     }
 
     /// Releases one level.

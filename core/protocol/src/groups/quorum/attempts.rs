@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::holds::NewHold;
-use super::majority::{majority, primaries};
+use super::majority::{majority, outage, primaries};
 use super::round::{NoMajority, Round};
 use crate::cause::Cause;
 use crate::defects::Defect;
@@ -16,7 +16,7 @@ use crate::kinds::Kind;
 use crate::lease::LeasePlan;
 use crate::name::LockName;
 use crate::timers::Timer;
-use crate::types::{AcquireRequest, Outcome};
+use crate::types::{AcquireRequest, OnUnavailable, Outcome};
 
 /// The pause after a round without a majority.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
@@ -120,6 +120,8 @@ impl Attempts {
             context: None,
             wait: Some(Duration::ZERO),
             fencing: false,
+            // Each primary fails by itself; what becomes of the lock is decided here.
+            on_unavailable: OnUnavailable::Fail,
             ..attempt.request.clone()
         };
         let mut unanswered = BTreeMap::new();
@@ -224,7 +226,8 @@ impl Attempts {
         members.stop(Timer::Round(ticket));
         let is_silent =
             attempt.request.wait.is_none() && now.saturating_since(attempt.heard) >= members.io().longest_silence();
-        let ends = attempt.tries_once() || no_majority.is_fatal() || is_silent;
+        let is_outage = outage(members.io(), &attempt.request, now).is_some();
+        let ends = attempt.tries_once() || no_majority.is_fatal() || is_silent || is_outage;
         let name = attempt.request.name.clone();
         self.note(&name, &no_majority);
         if !ends {
@@ -237,6 +240,9 @@ impl Attempts {
     /// Why a quorum attempt ends without the lock: its wait is over, or its rounds are of no use.
     pub(super) fn refusal(&self, members: &Members, ticket: Ticket, is_held: bool, now: Instant) -> Option<Outcome> {
         let attempt = self.by_ticket.get(&ticket)?;
+        if let Some(outcome) = outage(members.io(), &attempt.request, now).filter(|_| !is_held) {
+            return Some(outcome);
+        }
         let waited = (!attempt.tries_once()).then(|| now.saturating_since(attempt.started));
         let mut no_majority = attempt.last.clone();
         if let Some(round) = &attempt.round {

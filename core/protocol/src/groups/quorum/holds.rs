@@ -151,7 +151,7 @@ impl QuorumHolds {
         };
         self.by_lease.insert(lease, hold);
         members.set(Timer::Majority(lease), deadline);
-        members.grant(ticket, lease, deadline, 1);
+        members.grant(ticket, (lease, &[]), deadline, 1);
     }
 
     /// A primary answered after its round was granted: the mutex that it grants joins the others.

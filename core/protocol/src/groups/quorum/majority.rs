@@ -3,6 +3,8 @@
 use crate::ids::NodeId;
 use crate::instant::Instant;
 use crate::io::Io;
+use crate::machines::waiters::refused_unasked;
+use crate::types::{AcquireRequest, Outcome};
 
 /// How many primaries make a majority.
 pub(super) fn majority(io: &Io) -> usize {
@@ -12,6 +14,15 @@ pub(super) fn majority(io: &Io) -> usize {
 /// All primaries.
 pub(super) fn primaries(io: &Io) -> impl Iterator<Item = NodeId> + use<> {
     (0..io.config().primaries).map(NodeId)
+}
+
+/// What a caller is told at once while the circuit breakers of so many primaries are open that the
+/// others are no majority.
+pub(super) fn outage(io: &Io, request: &AcquireRequest, now: Instant) -> Option<Outcome> {
+    let breakers = io.breakers();
+    let serving = usize::from(io.config().primaries).saturating_sub(breakers.open_nodes());
+    let oldest = breakers.oldest().filter(|_| serving < majority(io))?;
+    Some(refused_unasked(oldest, &request.name, request.on_unavailable, now))
 }
 
 /// The deadline of the majority's last member; `None` without a majority.

@@ -34,6 +34,7 @@ use crate::types::{AcquireRequest, Outcome};
 use attempts::{Attempts, Decision};
 use broadcasts::Broadcasts;
 use holds::QuorumHolds;
+use majority::outage;
 
 /// Why a majority has no other kinds.
 pub(crate) const SIMPLE_LOCKS_ONLY: &str = "a majority of primaries keeps simple locks only; use lock() or mutex()";
@@ -137,6 +138,10 @@ impl Quorum {
     fn acquire(&mut self, members: &mut Members, ticket: Ticket, request: AcquireRequest, now: Instant) {
         if let Some(error) = refusal(&request).or_else(|| self.holds.waits_for_itself(members, &request, now)) {
             members.complete(ticket, Outcome::Failed(error));
+            return;
+        }
+        if let Some(outcome) = outage(members.io(), &request, now) {
+            members.complete(ticket, outcome);
             return;
         }
         let wait = request.wait;

@@ -113,6 +113,13 @@ impl Holds {
 }
 
 fn owe(io: &mut Io, hold: Hold, ticket: Option<Ticket>, is_late: bool, now: Instant) {
+    if hold.is_local() {
+        if let Some(ticket) = ticket {
+            io.complete(ticket, Outcome::Released(ReleaseOutcome::Released));
+        }
+        io.step(Step::Tidy(hold.lock()));
+        return;
+    }
     let owed = hold.owed(ticket, is_late, io.config().command_timeout, now);
     io.step(Step::Owes(owed));
 }

@@ -35,6 +35,8 @@ pub(crate) struct Hold {
     since: Instant,
     /// Others had it before, while its request waited.
     waited: bool,
+    /// The server knows nothing of it.
+    is_local: bool,
     watchdog: Watchdog,
     /// What of its acquisition is still unknown, if anything is.
     unresolved: Option<Box<Unresolved>>,
@@ -55,6 +57,7 @@ impl Hold {
             levels: Levels::new(),
             since: now,
             waited: new.waited,
+            is_local: new.is_local,
             unresolved: Some(new.unresolved).filter(Unresolved::is_any).map(Box::new),
         }
     }
@@ -80,6 +83,11 @@ impl Hold {
     /// Whether others had it before, while its request waited.
     pub(crate) const fn waited(&self) -> bool {
         self.waited
+    }
+
+    /// Whether the server knows nothing of it: it keeps out others of this client alone.
+    pub(crate) const fn is_local(&self) -> bool {
+        self.is_local
     }
 
     /// Since when it is held.
@@ -116,7 +124,11 @@ impl Hold {
     pub(crate) fn as_holder(&self, now: Instant) -> Holder {
         Holder {
             owner: self.owner.to_string(),
-            remaining: Some(self.watchdog.record_until().saturating_since(now)),
+            remaining: Some(if self.is_local && self.plan().renewed {
+                self.plan().length
+            } else {
+                self.watchdog.record_until().saturating_since(now)
+            }),
         }
     }
 
@@ -176,6 +188,7 @@ impl Hold {
             token: self.token,
             deadline: self.deadline(),
             levels: u32::try_from(self.levels.len()).unwrap_or(u32::MAX),
+            degraded: self.is_local,
         }
     }
 

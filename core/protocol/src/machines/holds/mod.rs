@@ -153,6 +153,10 @@ impl Holds {
         let until = hold.capped(now + plan.length);
         if hold.plan().renews_for(plan) || until <= hold.watchdog().record_until() {
             let is_new = hold.watchdog_mut().watch(plan);
+            if is_new && hold.is_local() {
+                self.extend_here(io, ticket, (id, until), Aim::Enter(plan), now);
+                return;
+            }
             io.step(Step::Entered(ticket, id, plan));
             self.enter(io, ticket, id);
             if let Some(hold) = self.hold_mut(id).filter(|_| is_new) {
@@ -194,6 +198,11 @@ impl Holds {
             return;
         }
         let until = hold.capped(now + plan.length);
+        if hold.is_local() {
+            hold.watchdog_mut().last_here(until, now);
+            hold.schedule(io, id, now, now);
+            return;
+        }
         if is_unrenewed || hold.watchdog().reaches(until) {
             hold.schedule(io, id, now, now);
         } else {

@@ -25,6 +25,10 @@ impl Holds {
     pub(super) fn extend_hold(&mut self, io: &mut Io, ticket: Ticket, to: (HoldId, Instant), aim: Aim, now: Instant) {
         let (id, until) = to;
         let Some(hold) = self.hold_mut(id) else { return };
+        if hold.is_local() {
+            self.extend_here(io, ticket, to, aim, now);
+            return;
+        }
         hold.watchdog_mut().want(until);
         let extension = Extension {
             hold: id,
@@ -35,6 +39,31 @@ impl Holds {
         self.extensions_mut().insert(ticket, extension);
         io.set(Timer::Extension(ticket), io.timeout(now));
         self.renew(io, id, now);
+    }
+
+    /// What is held in this client alone lasts as long as it is wanted.
+    pub(super) fn extend_here(&mut self, io: &mut Io, ticket: Ticket, to: (HoldId, Instant), aim: Aim, now: Instant) {
+        let (id, until) = to;
+        let Some(hold) = self.hold_mut(id) else { return };
+        if let Aim::Enter(plan) = aim {
+            hold.watchdog_mut().watch(plan);
+        }
+        hold.watchdog_mut().last_here(until, now);
+        hold.schedule(io, id, now, now);
+        let deadline = hold.deadline();
+        for lease in hold.levels() {
+            io.step(Step::Tell(Event::Renewed {
+                lease: *lease,
+                deadline,
+            }));
+        }
+        match aim {
+            Aim::Enter(plan) => {
+                io.step(Step::Entered(ticket, id, plan));
+                self.enter(io, ticket, id);
+            }
+            Aim::Extend | Aim::Confirm => io.complete(ticket, Outcome::Extended(deadline)),
+        }
     }
 
     /// Makes the hold of a lease last longer, never shorter than it does.

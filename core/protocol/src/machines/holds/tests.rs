@@ -38,6 +38,7 @@ impl Alone {
             sent: alone.bench.now,
             ttl: LEASE,
             provisional: false,
+            is_local: false,
             waited: false,
             unresolved: Unresolved::default(),
         };

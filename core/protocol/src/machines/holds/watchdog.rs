@@ -28,6 +28,8 @@ use crate::types::Lane;
 const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 /// A renewal comes earlier than a third of the lease by up to this part of it.
 const SPREAD: u32 = 10;
+/// What is held in this client alone, and auto-renewed, ends when it is released.
+const ENDLESS: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 /// A TTL is whole milliseconds on the wire.
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -60,6 +62,8 @@ pub(super) struct Watchdog {
     renewed_by: Lane,
     /// Why the last one failed, if that is known.
     failure: Option<Box<Cause>>,
+    /// No server has the record: nothing is to be renewed.
+    is_local: bool,
 }
 
 impl Watchdog {
@@ -68,18 +72,24 @@ impl Watchdog {
         let start = if new.provisional { now } else { new.sent };
         let ends = new.max_hold.map(|max| start + max);
         let capped = |until: Instant| ends.map_or(until, |ends| until.min(ends));
-        let length = new.plan.length;
+        let is_endless = new.is_local && new.plan.renewed;
+        let (length, ttl) = if is_endless {
+            (ENDLESS, ENDLESS)
+        } else {
+            (new.plan.length, new.ttl)
+        };
         Self {
             plan: new.plan,
             lost: None,
-            deadline: capped(deadline(new.sent, new.ttl).min(deadline(start, length))),
-            record_until: (new.sent + new.ttl).min(start + length),
+            deadline: capped(deadline(new.sent, ttl).min(deadline(start, length))),
+            record_until: (new.sent + ttl).min(start + length),
             wanted_until: capped(start + length),
             ends,
             renewal: None,
             failures: 0,
             renewed_by: Lane::Renewal,
             failure: None,
+            is_local: new.is_local,
         }
     }
 
@@ -161,6 +171,16 @@ impl Watchdog {
         is_new
     }
 
+    /// What is held in this client alone lasts until then, or until it is released if it is to be
+    /// auto-renewed.
+    pub(super) fn last_here(&mut self, until: Instant, now: Instant) {
+        let until = if self.plan.renewed { now + ENDLESS } else { until };
+        let until = self.capped(until);
+        self.record_until = self.record_until.max(until);
+        self.wanted_until = self.wanted_until.max(until);
+        self.deadline = self.deadline.max(until);
+    }
+
     /// It is lost, finally. False if it was before.
     pub(super) fn lose(&mut self, io: &mut Io, id: HoldId, reason: LostReason) -> bool {
         let is_new = self.lost.is_none();
@@ -184,9 +204,16 @@ impl Watchdog {
     /// Sets the timers after a call sent at `sent` was confirmed.
     pub(super) fn schedule(&mut self, io: &mut Io, record: &Record<'_>, sent: Instant, now: Instant) {
         let id = record.id;
+        if self.is_local && self.plan.renewed && self.ends.is_none() {
+            io.stop(Timer::Deadline(id));
+            return;
+        }
         // One that comes too early is set again: most holds end before the first one comes.
         if io.due(Timer::Deadline(id)).is_none_or(|due| due > self.deadline) {
             io.set(Timer::Deadline(id), self.deadline);
+        }
+        if self.is_local {
+            return;
         }
         if !self.reaches(self.wanted_until) {
             self.renew(io, record, None, now);
@@ -216,7 +243,7 @@ impl Watchdog {
             return;
         }
         // What has ended is lost, and its record is to end too.
-        if self.lost.is_some() || self.renewal.is_some() || now >= self.deadline {
+        if self.is_local || self.lost.is_some() || self.renewal.is_some() || now >= self.deadline {
             return;
         }
         let failed_on = Some(self.renewed_by).filter(|_| self.failures > 0);

@@ -77,6 +77,17 @@ impl Drawn for Waiters {
         (SLEEPING, "wait over", GONE),
         (SLEEPING, "silence", GONE),
         (SLEEPING, "cancelled", GONE),
+        // Its primary's circuit breaker opened: it fails, is skipped, or waits here.
+        (QUEUED, "outage", GONE),
+        (PAUSING, "outage", GONE),
+        (PAUSING, "outage", QUEUED),
+        (TRYING, "outage", GONE),
+        (TRYING, "outage", QUEUED),
+        (SLEEPING, "outage", GONE),
+        (SLEEPING, "outage", QUEUED),
+        // It is the first of those that wait here.
+        (QUEUED, "advance", HOLD),
+        (QUEUED, "freed here", HOLD),
     ];
 
     fn states(&self, _io: &Io) -> BTreeMap<Ticket, State> {
@@ -127,6 +138,8 @@ impl Labelled for Input {
             Self::Published(..) => "published",
             Self::Connected(_) => "connected",
             Self::Disconnected(..) => "disconnected",
+            Self::Outage(_) => "outage",
+            Self::OutageOver(_) => "outage over",
             Self::Forget(_) => "forget",
             Self::Polled(..) => "polled",
             Self::PollAnswered(..) => "poll answered",

@@ -66,6 +66,13 @@ impl Waiters {
             local: self.local_holder(holds, request.lock(), now),
         };
         let outcome = wait.outcome(io, now);
+        if let Outcome::Failed(error) = &outcome
+            && !io.is_connected(request.node())
+        {
+            // No call of it could be sent, whose silence would have counted.
+            let (primary, cause) = (io.primary(request.keys()), Cause::from(error));
+            io.failed_at(primary, &cause, now);
+        }
         io.complete(ticket, outcome);
         self.remove(io, ticket);
     }

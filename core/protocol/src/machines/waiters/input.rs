@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::calls::InFlight;
 use crate::cause::Cause;
-use crate::ids::{CallId, HoldId, LockId, NodeId, Ticket};
+use crate::ids::{CallId, HoldId, LockId, NodeId, Primary, Ticket};
 use crate::kinds::Keys;
 use crate::lease::LeasePlan;
 use crate::owner::OwnerId;
@@ -78,6 +78,10 @@ pub(crate) enum Input {
     Connected(NodeId),
     /// A node's command lane closed, and why.
     Disconnected(NodeId, Cause),
+    /// Nobody waits for this primary any longer.
+    Outage(Primary),
+    /// It serves again.
+    OutageOver(Primary),
     /// Nobody needs the lock any more.
     Forget(LockId),
     /// A call spoke for these waiters in the server's queue.

@@ -10,6 +10,7 @@ mod drawing;
 mod ends;
 mod input;
 mod observing;
+mod outage;
 mod queue;
 mod refusal;
 mod request;
@@ -25,7 +26,7 @@ use std::time::Duration;
 use self::queue::Place;
 use self::refusal::others_first;
 use self::request::{Arrival, Request, tries_once};
-use super::holds::Holds;
+use super::holds::{Hold, Holds};
 use crate::cause::Cause;
 use crate::defects::Defect;
 use crate::ids::{LockId, NodeId, Ticket};
@@ -37,6 +38,7 @@ use crate::transitions;
 use crate::wording::cut_off;
 
 pub(crate) use self::input::{Answered, Input, Wanted};
+pub(crate) use self::outage::refused_unasked;
 pub(crate) use self::table::Waiters;
 
 /// The pause of a client whose turn is over.
@@ -78,6 +80,8 @@ impl Waiters {
             Input::Published(lock, others) => self.with_queue(lock, |queue| queue.heard_by(others)),
             Input::Connected(node) => self.ask_after_outage(io, node, now),
             Input::Disconnected(node, cause) => self.forget_answers(node, &cause, now),
+            Input::Outage(primary) => self.outage(io, primary, now),
+            Input::OutageOver(primary) => self.outage_over(io, primary),
             Input::Forget(lock) => self.close(lock),
             Input::Polled(call, tickets) => self.with_all(&tickets, |request| request.polled(call)),
             Input::PollAnswered(call, was_cut, tickets) => self.with_all(&tickets, |request| {
@@ -109,10 +113,21 @@ impl Waiters {
             inside,
             plan,
         } = wanted;
+        if let Some(outcome) = outage::refusal(io, &keys, request.on_unavailable, now) {
+            io.note_lock(&keys);
+            io.complete(ticket, outcome);
+            return;
+        }
         let lock = self.open(&keys);
         let once = tries_once(&request);
         let asks_alone = once && !io.has(Defect::SharedTryStandsInLine);
-        let place = Place::of(keys.kind, asks_alone, inside.is_some());
+        // What is held in this client alone keeps those waiting here who would wait at the server.
+        let is_held_here = self.holder(holds, lock).is_some_and(Hold::is_local);
+        let place = if is_held_here || io.outage(&keys).is_some() {
+            Place::Queue
+        } else {
+            Place::of(keys.kind, asks_alone, inside.is_some())
+        };
         if once && self.comes_after_others(lock, place) {
             let local = self.local_holder(holds, lock, now);
             let outcome = others_first(&keys, self.queue(lock), local, io);
@@ -154,7 +169,13 @@ impl Waiters {
             io.step(Step::Tidy(lock));
             return;
         };
-        if request.is_sleeping() && io.due(Timer::Wake(ticket)).is_none() {
+        if io.outage(request.keys()).is_some() {
+            if !queue.is_held_twice() {
+                self.grant_locally(io, ticket, now);
+            }
+        } else if request.keys().kind.queues_on_server() {
+            self.go_to_server(io, lock, now);
+        } else if request.is_sleeping() && io.due(Timer::Wake(ticket)).is_none() {
             // It asked before the lock was held here, by a waiter of the server's queue.
             request.attempt_after_gap(io, ticket, now);
         } else if request.is_waiting_for_turn() {

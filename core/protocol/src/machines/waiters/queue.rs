@@ -61,6 +61,9 @@ pub(super) struct Queue {
     /// The hold that keeps the others waiting, while it is valid; none if the lock
     /// is held by several at a time.
     holding: Option<HoldId>,
+    /// Those that it came after, which are not known to be lost yet: a server that lost a record may
+    /// grant the lock once more to this client.
+    older: Option<Box<Vec<HoldId>>>,
     /// Whose turn it is, this client's or another's.
     turn: Turn,
     /// When the server last answered an attempt, or the lock was last held here, so
@@ -98,6 +101,7 @@ impl Queue {
         Self {
             keys,
             holding: None,
+            older: None,
             turn: Turn::default(),
             heard: None,
             waiters: None,
@@ -147,6 +151,12 @@ impl Queue {
         self.waiters.as_ref()?.in_line.front().copied()
     }
 
+    /// All who wait here.
+    pub(super) fn in_line(&self) -> Vec<Ticket> {
+        let waiters = self.waiters.iter();
+        waiters.flat_map(|waiters| waiters.in_line.iter().copied()).collect()
+    }
+
     /// Those who stand in the server's queue.
     pub(super) fn on_server(&self) -> impl Iterator<Item = Ticket> {
         let waiters = self.waiters.iter();
@@ -158,12 +168,23 @@ impl Queue {
         self.holding
     }
 
-    pub(super) const fn held_by(&mut self, hold: HoldId) {
-        self.holding = Some(hold);
+    pub(super) fn held_by(&mut self, hold: HoldId) {
+        if let Some(before) = self.holding.replace(hold) {
+            self.older.get_or_insert_default().push(before);
+        }
+    }
+
+    /// Whether somebody here has it whom the server gave it before, and then to another.
+    pub(super) const fn is_held_twice(&self) -> bool {
+        self.older.is_some()
     }
 
     /// The hold keeps nobody waiting any longer, if it did.
     pub(super) fn freed_by(&mut self, hold: HoldId, now: Instant) {
+        if let Some(older) = &mut self.older {
+            older.retain(|other| *other != hold);
+        }
+        self.older.take_if(|older| older.is_empty());
         if self.holding == Some(hold) {
             self.holding = None;
             self.heard = Some(now);

@@ -15,6 +15,10 @@
 //!  Sleeping ── the server grants of its own accord, or an attempt that was given up
 //!              is answered ──► a Hold, or refused
 //!
+//!  any state ── its primary's circuit breaker opens ──► refused, or Queued among those
+//!                                                  of this client alone, where the first
+//!                                                  gets ──► a Hold of this client
+//!  Queued so ── the primary serves again ──► Trying, if the server has the queue
 //!  any state ── wait is over, cancelled, closed ──► gone; what a call in flight
 //!                                                  may still be granted is owed a
 //!                                                  release
@@ -40,7 +44,7 @@ use crate::owner::OwnerId;
 use crate::periods::{MAX_ATTEMPT, MIN_GAP};
 use crate::step::{Granted, NewHold, Owed};
 use crate::timers::Timer;
-use crate::types::{AcquireRequest, Lane};
+use crate::types::{AcquireRequest, Lane, OnUnavailable};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -65,6 +69,7 @@ pub(super) struct Request {
     plan: LeasePlan,
     max_hold: Option<Duration>,
     fencing: bool,
+    on_unavailable: OnUnavailable,
     /// It tries once and does not wait.
     once: bool,
     /// The server told it that others hold what it wants.
@@ -108,6 +113,7 @@ impl Request {
             plan: arrival.plan,
             max_hold: request.max_hold,
             fencing: request.fencing,
+            on_unavailable: request.on_unavailable,
             once: tries_once(request),
             told_held: false,
             inside: arrival.inside,
@@ -140,6 +146,28 @@ impl Request {
 
     pub(super) const fn fencing(&self) -> bool {
         self.fencing
+    }
+
+    pub(super) const fn on_unavailable(&self) -> OnUnavailable {
+        self.on_unavailable
+    }
+
+    #[cfg(test)]
+    pub(super) const fn set_on_unavailable(&mut self, policy: OnUnavailable) {
+        self.on_unavailable = policy;
+    }
+
+    pub(super) const fn plan(&self) -> LeasePlan {
+        self.plan
+    }
+
+    pub(super) const fn place(&self) -> Place {
+        self.place
+    }
+
+    /// From now on it stands there.
+    pub(super) const fn stand(&mut self, place: Place) {
+        self.place = place;
     }
 
     pub(super) const fn started(&self) -> Instant {
@@ -219,6 +247,12 @@ impl Request {
 
     pub(super) const fn sleep(&mut self) {
         self.state = State::Sleeping;
+    }
+
+    /// It waits until it is the first here.
+    pub(super) const fn queue(&mut self) {
+        self.state = State::Queued;
+        self.again = false;
     }
 
     /// Whether the first answer is due: then it is waited for a little longer, once.
@@ -343,6 +377,7 @@ impl Request {
             sent: granted.sent,
             ttl: granted.ttl,
             provisional: granted.provisional,
+            is_local: granted.is_local,
             waited: granted.provisional || granted.sent > self.started + MIN_GAP,
         }
     }

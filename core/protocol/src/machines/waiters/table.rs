@@ -8,7 +8,7 @@ use crate::error::Holder;
 use crate::ids::{LockId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Keys};
-use crate::machines::holds::Holds;
+use crate::machines::holds::{Hold, Holds};
 use crate::table::Table;
 
 /// The waiters of a client, and their queues.
@@ -140,7 +140,11 @@ impl Waiters {
 
     /// Who of this client holds the lock.
     pub(super) fn local_holder(&self, holds: &Holds, lock: LockId, now: Instant) -> Option<Holder> {
-        let hold = self.queues.get(lock)?.holding()?;
-        Some(holds.get(hold)?.as_holder(now))
+        Some(self.holder(holds, lock)?.as_holder(now))
+    }
+
+    /// The hold of this client that keeps others waiting.
+    pub(super) fn holder<'a>(&self, holds: &'a Holds, lock: LockId) -> Option<&'a Hold> {
+        holds.get(self.queues.get(lock)?.holding()?)
     }
 }

@@ -51,6 +51,7 @@ impl Verdict {
                         sent,
                         ttl,
                         provisional: false,
+                        is_local: false,
                     })
                 } else {
                     Self::TooLate

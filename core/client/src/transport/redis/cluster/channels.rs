@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::slots::{Slots, slot};
+use leasehold_protocol::slot;
+
+use super::slots::Slots;
 use crate::transport::interface::{NODE, Seen};
 use crate::transport::redis::address::Address;
 

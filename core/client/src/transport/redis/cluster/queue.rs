@@ -8,9 +8,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{Call, CallError, CallId, Instant, Lane, Script, hash_tag};
+use leasehold_protocol::{Call, CallError, CallId, Instant, Lane, Script, hash_tag, slot};
 
-use super::slots::slot;
 use crate::transport::interface::Seen;
 use crate::transport::redis::address::Address;
 use crate::transport::redis::in_flight::TurnedAway;

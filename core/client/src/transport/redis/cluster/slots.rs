@@ -1,33 +1,15 @@
 //! Which node has which slot, as far as is known.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use leasehold_protocol::{Reply, hash_tag};
+use leasehold_protocol::Reply;
 
 use crate::transport::redis::address::Address;
 use crate::transport::redis::resp::text;
 
 /// The slots of a cluster.
 pub(super) const SLOTS: usize = 16_384;
-
-/// The slot of a key or channel.
-pub(super) fn slot(key: &[u8]) -> u16 {
-    // The remainder of a power of two is less than it.
-    crc16(hash_tag(key)) & 0x3FFF
-}
-
-/// CRC-16/XMODEM, which a cluster hashes keys with.
-fn crc16(bytes: &[u8]) -> u16 {
-    let step = |crc: u16, _: u32| {
-        if crc & 0x8000 == 0 {
-            crc << 1
-        } else {
-            (crc << 1) ^ 0x1021
-        }
-    };
-    let of_byte = |crc: u16, byte: &u8| (0..8).fold(crc ^ (u16::from(*byte) << 8), step);
-    bytes.iter().fold(0, of_byte)
-}
 
 /// The owner of each slot.
 pub(super) struct Slots {
@@ -139,6 +121,29 @@ fn address(node: &Reply, asked: &str) -> Option<Address> {
     Address::told(host, u16::try_from(*port).ok()?, asked)
 }
 
+/// A number for each primary that there was.
+#[derive(Default)]
+pub(super) struct Numbers(Vec<Address>);
+
+impl Numbers {
+    /// The number of each slot's owner, and the names of all.
+    pub(super) fn number(&mut self, slots: &Slots) -> (Arc<[u16]>, Arc<[Arc<str>]>) {
+        for owner in slots.owners() {
+            if !self.0.contains(owner) {
+                self.0.push(owner.clone());
+            }
+        }
+        let number = |owner: &Address| self.0.iter().position(|known| known == owner);
+        let numbers: Vec<Option<usize>> = slots.owners().map(number).collect();
+        let of = slots.of.iter().map(|place| {
+            let number = place.and_then(|place| *numbers.get(place)?);
+            number.and_then(|number| u16::try_from(number).ok()).unwrap_or(u16::MAX)
+        });
+        let names = self.0.iter().map(|owner| owner.to_string().into());
+        (of.collect(), names.collect())
+    }
+}
+
 /// A node's id in an answer.
 fn id(node: &Reply) -> Option<&str> {
     let Reply::Array(parts) = node else { return None };
@@ -148,14 +153,6 @@ fn id(node: &Reply) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn slots_are_those_that_a_server_computes() {
-        // From CLUSTER KEYSLOT.
-        for (key, expected) in [("123456789", 12_739), ("foo", 12_182), ("{foo}:x", 12_182), ("", 0)] {
-            assert_eq!(slot(key.as_bytes()), expected, "{key}");
-        }
-    }
 
     fn node(host: Reply, port: i64) -> Reply {
         Reply::Array(vec![host, Reply::Int(port), Reply::Bytes(b"id".into())])

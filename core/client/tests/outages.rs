@@ -1,0 +1,195 @@
+//! What becomes of acquisitions while a real server does not answer, and after that.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Builder, Client, Error, ErrorKind, Lease, OnUnavailable, ReleaseOutcome};
+use support::cluster::Cluster;
+use support::{Redis, eventually};
+
+const SOON: Duration = Duration::from_secs(20);
+/// A probe comes after so long.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// A client that finds out soon.
+fn quick() -> Builder {
+    Client::builder()
+        .command_timeout(Duration::from_millis(300))
+        .breaker(3, PAUSE)
+}
+
+fn refusal(result: Result<Lease, Error>) -> Error {
+    result.expect_err("a refusal")
+}
+
+fn is_told(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unavailable && error.to_string().contains("circuit breaker")
+}
+
+/// Asks until the breaker is open, with a lock of this name.
+async fn is_open(client: &Client, name: &str) {
+    let start = Instant::now();
+    loop {
+        let result = client.lock(name).on_unavailable(OnUnavailable::Fail).acquire().await;
+        if result.as_ref().is_err_and(is_told) {
+            return;
+        }
+        assert!(start.elapsed() < SOON, "the breaker does not open: {result:?}");
+    }
+}
+
+/// Asks until the server answers again.
+async fn is_closed(client: &Client, name: &str) -> Lease {
+    let start = Instant::now();
+    loop {
+        match client.lock(name).on_unavailable(OnUnavailable::Fail).acquire().await {
+            Ok(lease) => return lease,
+            Err(error) => assert!(start.elapsed() < SOON, "the breaker does not close: {error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_a_server_hangs_calls_fail_at_once_and_what_is_held_is_kept_and_released() {
+    let server = Redis::start();
+    let lease = Duration::from_secs(30);
+    let client = quick().url(server.url()).lease(lease).connect().await.unwrap();
+    let kept = client.lock("kept").acquire().await.unwrap();
+    let left = client.lock("left").acquire().await.unwrap();
+    server.pause();
+    is_open(&client, "canary").await;
+    for wait in [Duration::ZERO, SOON] {
+        let start = Instant::now();
+        let error = refusal(client.lock("a").wait(wait).acquire().await);
+        assert!(is_told(&error), "{error}");
+        assert!(error.to_string().contains("answer"), "{error}");
+        assert!(error.node().is_some() && error.is_retryable() && !error.is_skipped());
+        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    }
+    let error = client.lock("a").is_locked().await.expect_err("no answer");
+    assert!(is_told(&error), "{error}");
+    let error = refusal(client.lock("a").on_unavailable(OnUnavailable::Skip).acquire().await);
+    assert!(error.is_skipped() && error.to_string().contains("skipped"), "{error}");
+    let skipped = client.lock("a").on_unavailable(OnUnavailable::Skip).try_acquire().await;
+    assert!(skipped.unwrap().is_none());
+    let release = tokio::spawn(left.release());
+    assert!(kept.is_valid());
+    server.resume();
+    is_closed(&client, "a").await.release().await.unwrap();
+    // Its caller was told that the answer is not known, or it came in time.
+    release.await.unwrap().unwrap();
+    eventually("it is released all the same", SOON, || {
+        server.run(&["EXISTS", "left"]) == leasehold_protocol::Reply::Int(0)
+    })
+    .await;
+    assert_eq!(kept.release().await.unwrap(), ReleaseOutcome::Released);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_a_server_is_gone_locks_are_granted_here_and_then_there_again() {
+    let mut server = Redis::start();
+    let client = quick()
+        .url(server.url())
+        .on_unavailable(OnUnavailable::Local)
+        .connect()
+        .await
+        .unwrap();
+    let before = client.lock("a").acquire().await.unwrap();
+    assert!(!before.is_degraded());
+    let token = before.token();
+    before.release().await.unwrap();
+    server.stop();
+    is_open(&client, "canary").await;
+    let here = client.lock("a").acquire().await.unwrap();
+    assert!(here.is_degraded() && here.is_valid() && here.token().is_none());
+    assert!(client.lock("a").try_acquire().await.unwrap().is_none());
+    let fair = client.fair_lock("fair").acquire().await.unwrap();
+    let next = client.fair_lock("fair");
+    let next = tokio::spawn(async move { next.acquire().await });
+    // What only the server can count.
+    let error = refusal(client.semaphore("s", 2).acquire(1).await);
+    assert!(is_told(&error), "{error}");
+    server.start_again();
+    let elsewhere = is_closed(&client, "canary").await;
+    assert!(!elsewhere.is_degraded());
+    // What is held here keeps others of this client out until it is released.
+    assert!(client.lock("a").try_acquire().await.unwrap().is_none());
+    assert_eq!(here.release().await.unwrap(), ReleaseOutcome::Released);
+    let there = client.lock("a").acquire().await.unwrap();
+    assert!(!there.is_degraded() && there.token() > token);
+    fair.release().await.unwrap();
+    assert!(!next.await.unwrap().unwrap().is_degraded());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_breaker_of_one_shard_leaves_the_others_alone() {
+    let cluster = Cluster::start();
+    for node in &cluster.nodes {
+        node.run(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
+        node.run(&["CONFIG", "SET", "cluster-replica-no-failover", "yes"]);
+    }
+    let client = quick()
+        .url(cluster.url.as_str())
+        .on_unavailable(OnUnavailable::Local)
+        .connect()
+        .await
+        .unwrap();
+    let primaries = cluster.primaries();
+    let names: Vec<String> = primaries.iter().map(|node| cluster.name_at(node, "of")).collect();
+    for name in &names {
+        client.lock(name).acquire().await.unwrap().release().await.unwrap();
+    }
+    primaries[0].pause();
+    is_open(&client, &names[0]).await;
+    assert!(client.lock(&names[0]).acquire().await.unwrap().is_degraded());
+    for name in &names[1..] {
+        let lease = client.lock(name).acquire().await.unwrap();
+        assert!(!lease.is_degraded(), "{name}");
+        lease.release().await.unwrap();
+    }
+    primaries[0].resume();
+    is_closed(&client, &names[0]).await.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_majority_that_is_gone_fails_at_once_and_a_minority_does_not() {
+    let mut servers = [Redis::start(), Redis::start(), Redis::start()];
+    let urls: Vec<String> = servers.iter().map(Redis::url).collect();
+    let client = quick().primaries(&urls).connect().await.unwrap();
+    servers[0].stop();
+    for number in 0..5 {
+        let lease = client.lock(format!("{number}")).acquire().await.unwrap();
+        lease.release().await.unwrap();
+    }
+    servers[1].stop();
+    is_open(&client, "a").await;
+    servers[1].start_again();
+    is_closed(&client, "a").await.release().await.unwrap();
+    let local = quick()
+        .primaries(&urls)
+        .on_unavailable(OnUnavailable::Local)
+        .connect()
+        .await;
+    assert_eq!(
+        local.map(drop).expect_err("no majority").kind(),
+        ErrorKind::InvalidArgument
+    );
+}
+
+#[tokio::test]
+async fn what_is_wanted_in_an_outage_needs_a_breaker() {
+    let plain = Client::connect("memory://").await.unwrap();
+    let error = refusal(plain.lock("a").on_unavailable(OnUnavailable::Skip).acquire().await);
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.to_string().contains("breaker_failures"), "{error}");
+    for (failures, pause) in [(0, PAUSE), (1_000_001, PAUSE), (5, Duration::ZERO)] {
+        let error = Client::builder()
+            .url("memory://")
+            .breaker(failures, pause)
+            .connect()
+            .await;
+        assert_eq!(error.map(drop).expect_err("no").kind(), ErrorKind::InvalidArgument);
+    }
+}

@@ -1,0 +1,242 @@
+//! Which primaries do not answer: a circuit breaker for each.
+//!
+//! ```text
+//!          so many failures in a row            the pause is over, or a connection opened
+//!  Closed ───────────────────────────► Open ────────────────────────────────────► Probing
+//!    ▲                                  ▲         the probe came to nothing          │
+//!    │                                  └────────────────────────────────────────────┤
+//!    └───────────────────────────────────────────────────────────────────────────────┘
+//!            a call to that primary is answered: the probe, a renewal, a release
+//! ```
+//!
+//! While one is not closed, nobody is made to wait for that primary: what becomes of an
+//! acquisition is as [`OnUnavailable`] says. Releases and renewals go on. Only what tells of
+//! unavailability counts: an answer that is overdue, a connection that is lost or cannot be
+//! made, an error that says that the server cannot serve.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cause::Cause;
+use crate::ids::{CallId, NodeId, Primary};
+use crate::instant::Instant;
+use crate::kinds::{Invocation, Keys};
+use crate::reply::{CallError, Reply};
+use crate::slot::slot;
+
+/// When a circuit breaker opens, and how long it stays so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Breaker {
+    /// It opens after so many failures in a row.
+    pub failures: u32,
+    /// The time between two probes while it is open.
+    pub pause: Duration,
+}
+
+impl Breaker {
+    /// Five failures, and a probe every 10 s.
+    pub const DEFAULT: Self = Self {
+        failures: 5,
+        pause: Duration::from_secs(10),
+    };
+}
+
+/// Why nobody waits for a primary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outage {
+    pub(crate) since: Instant,
+    pub(crate) cause: Cause,
+}
+
+impl Outage {
+    /// What who would have to wait is told.
+    pub(crate) fn told(&self, now: Instant) -> Cause {
+        let open = now.saturating_since(self.since);
+        let cause = self.cause.clone();
+        cause.reworded(|text| format!("the circuit breaker has been open for {open:?}: {text}"))
+    }
+}
+
+/// What an answer, or none, says of a primary.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Health {
+    Serves,
+    /// It does not; why.
+    Fails(Cause),
+    /// It does not say.
+    Unknown,
+}
+
+/// The breakers of a client.
+#[derive(Debug, Default)]
+pub(crate) struct Breakers {
+    terms: Option<Breaker>,
+    /// Of a cluster, which primary has which slot.
+    slots: BTreeMap<NodeId, Arc<[u16]>>,
+    /// Those of which there is something to be kept.
+    by_primary: BTreeMap<Primary, State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How many failures in a row there were.
+    failures: u32,
+    /// Set while it is open.
+    outage: Option<Outage>,
+    /// The probe in flight.
+    probe: Option<CallId>,
+    /// A lock of that primary, which a probe asks about.
+    of: Option<Arc<Keys>>,
+}
+
+impl Breakers {
+    pub(crate) fn new(terms: Option<Breaker>) -> Self {
+        Self {
+            terms,
+            ..Self::default()
+        }
+    }
+
+    /// From now on none opens. Gives the primaries of which one was kept.
+    pub(crate) fn close(&mut self) -> Vec<Primary> {
+        self.terms = None;
+        std::mem::take(&mut self.by_primary).into_keys().collect()
+    }
+
+    /// The time between two probes.
+    pub(crate) fn pause(&self) -> Duration {
+        self.terms.unwrap_or(Breaker::DEFAULT).pause
+    }
+
+    /// Which primary of a cluster has which slot.
+    pub(crate) fn set_slots(&mut self, node: NodeId, slots: Arc<[u16]>) {
+        self.slots.insert(node, slots);
+    }
+
+    /// Whether a node is a cluster, whose primaries have breakers of their own.
+    pub(crate) fn is_cluster(&self, node: NodeId) -> bool {
+        self.slots.contains_key(&node)
+    }
+
+    /// The primary that has a key.
+    pub(crate) fn primary(&self, node: NodeId, key: &[u8]) -> Primary {
+        let number = self.slots.get(&node);
+        let number = number.and_then(|slots| slots.get(usize::from(slot(key))));
+        Primary {
+            node,
+            number: number.copied().unwrap_or_default(),
+        }
+    }
+
+    /// Why nobody waits for the primary of this lock; `None` while its breaker is closed.
+    pub(crate) fn outage(&self, keys: &Keys) -> Option<&Outage> {
+        if self.by_primary.is_empty() {
+            return None;
+        }
+        let primary = self.primary(keys.node, &keys.record);
+        self.by_primary.get(&primary)?.outage.as_ref()
+    }
+
+    /// A call, or a try to connect, came to nothing. Says whether the breaker opens by that.
+    pub(crate) fn failed(&mut self, primary: Primary, cause: &Cause, now: Instant) -> bool {
+        let Some(terms) = self.terms else { return false };
+        let state = self.by_primary.entry(primary).or_default();
+        state.failures = state.failures.saturating_add(1);
+        if state.outage.is_some() || state.failures < terms.failures {
+            return false;
+        }
+        state.outage = Some(Outage {
+            since: now,
+            cause: cause.clone(),
+        });
+        true
+    }
+
+    /// It was answered. Gives the outage that is over by that, if there was one.
+    pub(crate) fn answered(&mut self, primary: Primary) -> Option<Outage> {
+        if self.by_primary.is_empty() {
+            return None;
+        }
+        self.by_primary.remove(&primary)?.outage
+    }
+
+    /// A lock of that primary, which a probe may ask about.
+    pub(crate) fn note_lock(&mut self, keys: &Arc<Keys>) {
+        let primary = self.primary(keys.node, &keys.record);
+        if let Some(state) = self.by_primary.get_mut(&primary) {
+            state.of.get_or_insert_with(|| Arc::clone(keys));
+        }
+    }
+
+    /// The question of a probe, if one is due and is not under way; `Err` if nothing is known to
+    /// ask about.
+    pub(crate) fn probe(&self, primary: Primary) -> Option<Result<Invocation, NothingToAsk>> {
+        let state = self.by_primary.get(&primary)?;
+        if state.outage.is_none() || state.probe.is_some() {
+            return None;
+        }
+        Some(state.of.as_ref().map(|keys| keys.inspect()).ok_or(NothingToAsk))
+    }
+
+    pub(crate) fn probes(&mut self, primary: Primary, call: CallId) {
+        if let Some(state) = self.by_primary.get_mut(&primary) {
+            state.probe = Some(call);
+        }
+    }
+
+    /// A probe came to nothing. False if it is not the one that counts.
+    pub(crate) fn probe_failed(&mut self, primary: Primary, call: CallId) -> bool {
+        let state = self.by_primary.get_mut(&primary);
+        let Some(state) = state.filter(|state| state.probe == Some(call)) else {
+            return false;
+        };
+        state.probe = None;
+        true
+    }
+
+    /// The open ones of a node.
+    pub(crate) fn open_at(&self, node: NodeId) -> Vec<Primary> {
+        let open = self.by_primary.iter().filter(|(_, state)| state.outage.is_some());
+        open.map(|(primary, _)| *primary)
+            .filter(|primary| primary.node == node)
+            .collect()
+    }
+
+    /// How many nodes have an open one.
+    pub(crate) fn open_nodes(&self) -> usize {
+        let open = self.by_primary.iter().filter(|(_, state)| state.outage.is_some());
+        let mut nodes: Vec<NodeId> = open.map(|(primary, _)| primary.node).collect();
+        nodes.dedup();
+        nodes.len()
+    }
+
+    /// The oldest outage.
+    pub(crate) fn oldest(&self) -> Option<&Outage> {
+        let outages = self.by_primary.values().filter_map(|state| state.outage.as_ref());
+        outages.min_by_key(|outage| outage.since)
+    }
+}
+
+/// No lock of the primary was wanted yet.
+#[derive(Debug)]
+pub(crate) struct NothingToAsk;
+
+impl Health {
+    /// What the answer to a call says.
+    pub(crate) fn of(result: &Result<Reply, CallError>) -> Self {
+        match result {
+            Ok(_) => Self::Serves,
+            // That the connection is lost is told once for all of its calls.
+            Err(CallError::Disconnected(_)) => Self::Unknown,
+            Err(CallError::Server { code, message }) => match code.as_str() {
+                "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "NOREPLICAS" | "READONLY" | "MISCONF" | "OOM" => {
+                    Self::Fails(Cause::new(format!("the server refused: {code} {message}")))
+                }
+                // Of one slot, or on its way elsewhere.
+                "TRYAGAIN" | "MOVED" | "ASK" | "NOSCRIPT" | "UNBLOCKED" => Self::Unknown,
+                _ => Self::Serves,
+            },
+        }
+    }
+}

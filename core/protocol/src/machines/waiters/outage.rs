@@ -1,0 +1,150 @@
+//! What becomes of those who wait for a primary whose circuit breaker is open: they fail, are
+//! skipped, or get the lock among those of this client alone.
+//!
+//! Those wait in this client's queue, also for what would have them wait in the server's, so that
+//! the lock has one holder here, whoever granted it. Once the primary serves again it is asked.
+
+use std::sync::Arc;
+
+use super::queue::{Place, Queue};
+use super::table::Waiters;
+use crate::breakers::Outage;
+use crate::error::{Error, ErrorKind, Operation};
+use crate::ids::{LockId, Primary, Ticket};
+use crate::instant::Instant;
+use crate::io::Io;
+use crate::kinds::Keys;
+use crate::name::LockName;
+use crate::step::{Granted, Step};
+use crate::timers::Timer;
+use crate::types::{OnUnavailable, Outcome};
+
+/// What who wants a lock is told at once; `None` if its primary serves, or it may have the lock
+/// all the same.
+pub(super) fn refusal(io: &Io, keys: &Keys, policy: OnUnavailable, now: Instant) -> Option<Outcome> {
+    let outage = io.outage(keys)?;
+    let is_granted = policy == OnUnavailable::Local && is_granted_locally(keys);
+    (!is_granted).then(|| refused_unasked(outage, &keys.name, policy, now))
+}
+
+/// What who wants a lock is told without a call.
+pub(crate) fn refused_unasked(outage: &Outage, name: &LockName, policy: OnUnavailable, now: Instant) -> Outcome {
+    let error = |what: &str| {
+        let error = Error::new(ErrorKind::Unavailable, Operation::Acquire, what);
+        error.with_cause(outage.told(now)).with_lock(name.as_str())
+    };
+    match policy {
+        OnUnavailable::Skip => Outcome::NotGranted(error("skipped").skipped()),
+        OnUnavailable::Fail | OnUnavailable::Local => Outcome::Failed(error("not attempted")),
+    }
+}
+
+/// What several hold at a time, and what has two sides, is counted by the server alone.
+fn is_granted_locally(keys: &Keys) -> bool {
+    let spec = keys.kind.spec();
+    keys.kind.is_exclusive() && spec.gates_around().count() == 1
+}
+
+impl Waiters {
+    /// A primary serves no more.
+    pub(super) fn outage(&mut self, io: &mut Io, primary: Primary, now: Instant) {
+        for (ticket, keys, policy) in self.waiting_for(io, primary) {
+            io.note_lock(&keys);
+            match refusal(io, &keys, policy, now) {
+                Some(outcome) => {
+                    io.complete(ticket, outcome);
+                    self.remove(io, ticket);
+                }
+                None => self.wait_here(io, ticket),
+            }
+        }
+    }
+
+    /// It serves again: whoever is the first of those that wait here asks it, once nobody here has
+    /// the lock.
+    pub(super) fn outage_over(&mut self, io: &mut Io, primary: Primary) {
+        for (ticket, _, _) in self.waiting_for(io, primary) {
+            if let Some(request) = self.request(ticket) {
+                io.step(Step::Advance(request.lock()));
+            }
+        }
+    }
+
+    /// Those that wait here for a lock whose waiters queue on the server go there.
+    pub(super) fn go_to_server(&mut self, io: &mut Io, lock: LockId, now: Instant) {
+        let waiting = self.queue(lock).map(Queue::in_line).unwrap_or_default();
+        for ticket in waiting {
+            let request = self.request(ticket);
+            let Some(request) = request.filter(|request| request.keys().kind.queues_on_server()) else {
+                continue;
+            };
+            let (owner, fencing) = (request.owner().clone(), request.fencing());
+            self.move_to(ticket, Place::Server);
+            io.step(Step::Joined(lock, ticket, owner, fencing));
+            self.with(ticket, |request| request.attempt(io, ticket, now));
+        }
+        io.step(Step::Advance(lock));
+    }
+
+    fn waiting_for(&self, io: &Io, primary: Primary) -> Vec<(Ticket, Arc<Keys>, OnUnavailable)> {
+        let tickets = self.tickets().into_iter();
+        let waiting = tickets.filter_map(|ticket| {
+            let request = self.request(ticket)?;
+            Some((ticket, Arc::clone(request.keys()), request.on_unavailable()))
+        });
+        waiting.filter(|(_, keys, _)| io.primary(keys) == primary).collect()
+    }
+
+    /// It waits among those of this client. What it may have been granted is owed a release.
+    fn wait_here(&mut self, io: &mut Io, ticket: Ticket) {
+        io.stop(Timer::Wake(ticket));
+        let Some(request) = self.request_mut(ticket) else {
+            return;
+        };
+        if let Some(owed) = request.renounce(io, false) {
+            io.step(Step::Owes(owed));
+        }
+        request.queue();
+        let lock = request.lock();
+        if self.move_to(ticket, Place::Queue) {
+            io.step(Step::Left(lock, ticket));
+        }
+        io.step(Step::Advance(lock));
+    }
+
+    /// Says whether it stood in the server's queue before.
+    fn move_to(&mut self, ticket: Ticket, place: Place) -> bool {
+        let Some(request) = self.request_mut(ticket) else {
+            return false;
+        };
+        let (lock, before) = (request.lock(), request.place());
+        request.stand(place);
+        if before == place {
+            return false;
+        }
+        let mut was_on_server = false;
+        self.with_queue(lock, |queue| {
+            was_on_server = queue.leave(ticket);
+            queue.enter(ticket, place);
+        });
+        was_on_server
+    }
+
+    /// The first of the queue has the lock, as far as this client goes.
+    pub(super) fn grant_locally(&mut self, io: &mut Io, ticket: Ticket, now: Instant) {
+        let Some(request) = self.request_mut(ticket) else {
+            return;
+        };
+        if let Some(owed) = request.renounce(io, false) {
+            io.step(Step::Owes(owed));
+        }
+        let granted = Granted {
+            token: None,
+            sent: now,
+            ttl: request.plan().length,
+            provisional: false,
+            is_local: true,
+        };
+        self.grant(io, ticket, granted, now);
+    }
+}

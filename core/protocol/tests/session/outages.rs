@@ -1,0 +1,450 @@
+//! What becomes of acquisitions while a primary does not answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_protocol::{
+    AcquireRequest, Breaker, CallError, ErrorKind, Kind, NodeId, OnUnavailable, Outcome, Primary, ReleaseOutcome,
+    Reply, Session, slot,
+};
+
+use crate::world::{NODE, Seeded, World, at, by_ms, config, error, fixed, from, granted, ms, sent, wants};
+
+/// A probe comes after so long.
+const PAUSE: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_millis(5);
+
+fn with_breakers(clients: usize) -> World {
+    World::with(clients, |config| config.breaker = Some(Breaker::DEFAULT))
+}
+
+fn policy(on_unavailable: OnUnavailable, name: &str) -> AcquireRequest {
+    AcquireRequest {
+        on_unavailable,
+        ..wants(name)
+    }
+}
+
+fn local(name: &str) -> AcquireRequest {
+    policy(OnUnavailable::Local, name)
+}
+
+/// The server stops, and enough callers have found out for the breaker to open.
+fn outage(world: &mut World, client: usize) {
+    world.server.stopped = true;
+    let tickets: Vec<_> = (0..5)
+        .map(|n| world.acquire(client, wants(&format!("canary {n}"))))
+        .collect();
+    for ticket in tickets {
+        let refusal = error(world.outcome(client, ticket));
+        assert_eq!(refusal.kind(), ErrorKind::Unavailable, "{refusal}");
+    }
+}
+
+/// The server is there again, and the breaker closed.
+fn is_back(world: &mut World) {
+    world.server.stopped = false;
+    world.run_for(PAUSE);
+}
+
+/// What a caller is told at once.
+fn told_at_once(world: &mut World, client: usize, request: AcquireRequest) -> Outcome {
+    let ticket = world.acquire(client, request);
+    let (outcome, took) = world.outcome_within(client, ticket, Duration::ZERO).expect("at once");
+    assert_eq!(took, Duration::ZERO);
+    outcome
+}
+
+fn state(world: &mut World, client: usize, name: &str) -> Outcome {
+    let now = world.now;
+    let name = wants(name).name;
+    let ticket = world.clients[client].session.inspect(Kind::Lock, &name, now);
+    world.drain(client);
+    world.outcome(client, ticket)
+}
+
+fn released(world: &mut World, client: usize, lease: leasehold_protocol::LeaseId) -> Outcome {
+    let ticket = world.release(client, lease);
+    world.outcome(client, ticket)
+}
+
+#[test]
+fn with_the_breaker_open_an_acquisition_fails_at_once_and_says_since_when_and_why() {
+    let mut world = with_breakers(1);
+    outage(&mut world, 0);
+    world.run_for(ms(1_500));
+    for wait in [None, Some(Duration::ZERO), Some(Duration::from_secs(60))] {
+        let refusal = error(told_at_once(&mut world, 0, AcquireRequest { wait, ..wants("a") }));
+        assert_eq!(refusal.kind(), ErrorKind::Unavailable);
+        assert!(refusal.is_retryable() && !refusal.is_skipped());
+        assert_eq!(
+            refusal.message(),
+            "not attempted: the circuit breaker has been open for 1.5s: the server did not answer within 3s; \
+             check that it is up and reachable"
+        );
+    }
+    let refusal = error(state(&mut world, 0, "a"));
+    assert!(
+        refusal.message().starts_with("the circuit breaker has been open"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn without_a_breaker_everybody_waits() {
+    let mut world = World::new(1);
+    outage(&mut world, 0);
+    let ticket = world.acquire(0, wants("a"));
+    assert!(world.outcome_within(0, ticket, ms(2_900)).is_none());
+}
+
+#[test]
+fn those_who_wait_when_it_opens_fail_with_the_others() {
+    let mut world = with_breakers(2);
+    world.hold(1, wants("held"));
+    let waiting = world.acquire(0, wants("held"));
+    world.run_for(ms(20));
+    outage(&mut world, 0);
+    let (outcome, _) = world
+        .outcome_within(0, waiting, Duration::ZERO)
+        .expect("with the others");
+    assert!(error(outcome).message().contains("the circuit breaker has been open"));
+}
+
+#[test]
+fn a_server_that_is_back_is_found_within_one_probe() {
+    let mut world = with_breakers(1);
+    outage(&mut world, 0);
+    world.server.calls.clear();
+    is_back(&mut world);
+    let grant = world.hold(0, wants("a"));
+    assert!(grant.token.is_some() && !grant.degraded);
+    assert!(world.clients[0].session.poll_timeout().is_some());
+}
+
+#[test]
+fn a_connection_that_opens_is_a_reason_to_probe() {
+    let mut world = with_breakers(1);
+    outage(&mut world, 0);
+    world.disconnect(0);
+    world.server.stopped = false;
+    world.connect(0);
+    world.run_for(SOON);
+    assert!(!world.hold(0, local("a")).degraded);
+}
+
+#[test]
+fn tries_to_connect_that_fail_open_it() {
+    let mut world = with_breakers(1);
+    for _ in 0..5 {
+        world.disconnect(0);
+    }
+    let refusal = error(told_at_once(&mut world, 0, wants("a")));
+    assert!(refusal.message().ends_with(": cut"), "{refusal}");
+}
+
+#[test]
+fn one_answer_between_failures_keeps_it_closed() {
+    let mut world = with_breakers(1);
+    for round in 0..3 {
+        for _ in 0..4 {
+            world.server.errors.push_back(CallError::Server {
+                code: "LOADING".into(),
+                message: "not yet".into(),
+            });
+        }
+        assert!(world.hold(0, wants(&format!("a {round}"))).token.is_some());
+    }
+}
+
+#[test]
+fn releases_and_renewals_are_tried_throughout() {
+    let mut world = with_breakers(1);
+    let short = AcquireRequest {
+        lease: crate::world::renewed(60_000),
+        ..wants("kept")
+    };
+    let kept = world.hold(0, short.clone());
+    let left = world.hold(
+        0,
+        AcquireRequest {
+            name: wants("left").name,
+            ..short
+        },
+    );
+    outage(&mut world, 0);
+    let ticket = world.release(0, left.lease);
+    world.run_for(Duration::from_secs(20));
+    assert!(world.lost(0).is_empty());
+    is_back(&mut world);
+    world.outcome(0, ticket);
+    assert!(!world.server.records.contains_key("left"), "it was released");
+    assert!(world.server.records.contains_key("kept"));
+    world.run_for(Duration::from_secs(100));
+    assert!(world.lost(0).is_empty(), "it was renewed");
+    assert_eq!(
+        released(&mut world, 0, kept.lease),
+        Outcome::Released(ReleaseOutcome::Released)
+    );
+}
+
+#[test]
+fn any_answer_closes_it_so_a_renewal_does() {
+    let mut world = with_breakers(1);
+    let lease = crate::world::renewed(3_000);
+    world.hold(
+        0,
+        AcquireRequest {
+            lease,
+            ..wants("renewed")
+        },
+    );
+    world.server.errors.extend((0..5).map(|_| CallError::Server {
+        code: "READONLY".into(),
+        message: "a replica".into(),
+    }));
+    let ticket = world.acquire(0, wants("a"));
+    let refusal = error(world.outcome(0, ticket));
+    assert!(refusal.message().contains("READONLY"), "{refusal}");
+    world.run_for(ms(1_500));
+    assert!(!world.hold(0, local("a")).degraded);
+}
+
+#[test]
+fn a_local_lease_excludes_others_of_its_client_and_has_no_token() {
+    let mut world = with_breakers(1);
+    outage(&mut world, 0);
+    let first = granted(told_at_once(&mut world, 0, local("a")));
+    assert!(first.degraded && first.token.is_none());
+    let once = AcquireRequest {
+        wait: Some(Duration::ZERO),
+        ..local("a")
+    };
+    assert_eq!(error(told_at_once(&mut world, 0, once)).kind(), ErrorKind::LockTimeout);
+    let second = world.acquire(0, local("a"));
+    assert!(world.outcome_within(0, second, Duration::from_secs(60)).is_none());
+    assert_eq!(
+        released(&mut world, 0, first.lease),
+        Outcome::Released(ReleaseOutcome::Released)
+    );
+    let second = granted(world.outcome_within(0, second, Duration::ZERO).expect("at once").0);
+    assert!(second.degraded);
+    // Auto-renewed, it ends when it is released.
+    world.run_for(Duration::from_secs(3_600));
+    assert!(world.lost(0).is_empty());
+    assert!(granted(told_at_once(&mut world, 0, local("b"))).degraded);
+}
+
+#[test]
+fn a_fixed_local_lease_ends_at_its_deadline_unless_it_is_extended() {
+    let mut world = with_breakers(1);
+    outage(&mut world, 0);
+    let lease = fixed(1_000);
+    let grant = granted(told_at_once(&mut world, 0, AcquireRequest { lease, ..local("a") }));
+    let now = world.now;
+    let ticket = world.clients[0].session.extend(grant.lease, by_ms(2_000), now);
+    world.drain(0);
+    assert!(matches!(
+        world.outcome_within(0, ticket, Duration::ZERO),
+        Some((Outcome::Extended(_), _))
+    ));
+    let next = world.acquire(0, local("a"));
+    assert!(world.outcome_within(0, next, ms(1_900)).is_none());
+    let (next, took) = world.outcome_within(0, next, ms(200)).expect("it has ended");
+    assert!(granted(next).degraded && took <= ms(110), "{took:?}");
+    assert_eq!(world.lost(0).len(), 1);
+    assert_eq!(error(released(&mut world, 0, grant.lease)).kind(), ErrorKind::NotOwner);
+}
+
+#[test]
+fn its_context_enters_a_local_lease_again() {
+    let mut world = with_breakers(1);
+    outage(&mut world, 0);
+    let mine = |lease| AcquireRequest {
+        lease,
+        on_unavailable: OnUnavailable::Local,
+        ..from(1, "a")
+    };
+    let outer = granted(told_at_once(&mut world, 0, mine(fixed(1_000))));
+    let inner = granted(told_at_once(
+        &mut world,
+        0,
+        mine(leasehold_protocol::LeaseTerms::CLIENT),
+    ));
+    assert_eq!((inner.levels, inner.degraded), (2, true));
+    // The inner one is auto-renewed, so the hold lasts.
+    world.run_for(Duration::from_secs(60));
+    assert!(world.lost(0).is_empty());
+    for lease in [inner.lease, outer.lease] {
+        assert_eq!(
+            released(&mut world, 0, lease),
+            Outcome::Released(ReleaseOutcome::Released)
+        );
+    }
+    assert!(granted(told_at_once(&mut world, 0, local("a"))).degraded);
+}
+
+#[test]
+fn a_lease_of_the_server_keeps_local_ones_waiting_until_it_ends() {
+    let mut world = with_breakers(1);
+    let lease = fixed(8_000);
+    let held = world.hold(0, AcquireRequest { lease, ..wants("a") });
+    outage(&mut world, 0);
+    let once = AcquireRequest {
+        wait: Some(Duration::ZERO),
+        ..local("a")
+    };
+    assert_eq!(error(told_at_once(&mut world, 0, once)).kind(), ErrorKind::LockTimeout);
+    let next = world.acquire(0, local("a"));
+    let next = granted(world.outcome(0, next));
+    assert!(next.degraded && world.now >= held.deadline);
+    assert_eq!(world.lost(0).len(), 1);
+}
+
+#[test]
+fn a_local_lease_keeps_those_waiting_that_come_when_the_server_is_back() {
+    let mut world = with_breakers(2);
+    outage(&mut world, 0);
+    let here = granted(told_at_once(&mut world, 0, local("a")));
+    is_back(&mut world);
+    let next = world.acquire(0, local("a"));
+    assert!(world.outcome_within(0, next, Duration::from_secs(5)).is_none());
+    assert!(!world.server.records.contains_key("a"));
+    let elsewhere = world.hold(
+        1,
+        AcquireRequest {
+            lease: fixed(500),
+            ..wants("a")
+        },
+    );
+    assert!(elsewhere.token.is_some(), "it excludes nobody elsewhere");
+    released(&mut world, 0, here.lease);
+    let next = granted(world.outcome(0, next));
+    assert!(!next.degraded && next.token > elsewhere.token);
+}
+
+#[test]
+fn what_an_attempt_was_granted_late_is_released_and_the_local_lease_stays() {
+    let mut world = with_breakers(1);
+    world.server.stopped = true;
+    let tickets: Vec<_> = (0..5).map(|n| world.acquire(0, local(&format!("a {n}")))).collect();
+    for ticket in &tickets {
+        let grant = granted(world.outcome(0, *ticket));
+        assert!(grant.degraded);
+    }
+    // The server runs all that it was sent meanwhile.
+    is_back(&mut world);
+    world.run_for(Duration::from_secs(10));
+    assert!(world.server.records.is_empty(), "{:?}", world.server.records);
+    assert!(world.lost(0).is_empty());
+}
+
+#[test]
+fn who_wants_to_go_on_without_is_told_so() {
+    let mut world = with_breakers(1);
+    outage(&mut world, 0);
+    let Outcome::NotGranted(refusal) = told_at_once(&mut world, 0, policy(OnUnavailable::Skip, "a")) else {
+        panic!("it is no failure");
+    };
+    assert!(refusal.is_skipped() && refusal.kind() == ErrorKind::Unavailable);
+    assert!(
+        refusal
+            .to_string()
+            .starts_with("acquire of lock \"a\": skipped: the circuit breaker"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn several_locks_are_local_if_one_of_them_is() {
+    let mut world = with_breakers(1);
+    let lease = crate::world::renewed(60_000);
+    let mine = |name| AcquireRequest {
+        lease,
+        context: from(1, name).context,
+        ..local(name)
+    };
+    world.hold(0, mine("a"));
+    outage(&mut world, 0);
+    let now = world.now;
+    let ticket = world.clients[0].session.acquire_all(vec![mine("a"), mine("b")], now);
+    world.drain(0);
+    let grant = granted(world.outcome(0, ticket));
+    assert!(grant.degraded);
+    assert_eq!(
+        released(&mut world, 0, grant.lease),
+        Outcome::Released(ReleaseOutcome::Released)
+    );
+    let all = [policy(OnUnavailable::Skip, "c"), policy(OnUnavailable::Skip, "d")];
+    let ticket = world.clients[0].session.acquire_all(all.to_vec(), now);
+    world.drain(0);
+    assert!(error(world.outcome(0, ticket)).is_skipped());
+}
+
+#[test]
+fn what_the_server_alone_can_count_fails() {
+    let mut world = with_breakers(1);
+    outage(&mut world, 0);
+    let permits = leasehold_protocol::Permits::new(1, 2).unwrap();
+    for kind in [Kind::Read, Kind::Write, Kind::Semaphore(permits)] {
+        let refusal = error(told_at_once(&mut world, 0, AcquireRequest { kind, ..local("a") }));
+        assert_eq!(refusal.kind(), ErrorKind::Unavailable, "{kind:?}: {refusal}");
+    }
+    for kind in [Kind::Mutex, Kind::Fair] {
+        let name = if kind == Kind::Fair { "fair" } else { "mutex" };
+        assert!(granted(told_at_once(&mut world, 0, AcquireRequest { kind, ..local(name) })).degraded);
+    }
+}
+
+/// A session of a cluster of two, of which the slot of "a" is the first one's.
+fn of_a_cluster() -> Session {
+    let mut seed = Seeded(7);
+    let mut config = config(&mut seed);
+    config.breaker = Some(Breaker::DEFAULT);
+    let mut session = Session::new(config, Box::new(seed));
+    session.on_connected(NODE, at(0));
+    session.on_slots(NODE, slots(&session, 1));
+    session
+}
+
+fn slots(_: &Session, of_a: u16) -> Arc<[u16]> {
+    let mut slots = vec![2_u16; 16_384];
+    slots[usize::from(slot(b"a"))] = of_a;
+    slots.into()
+}
+
+fn first_answer(session: &mut Session, request: AcquireRequest, now: u64) -> Option<Outcome> {
+    session.acquire(request, at(now));
+    let event = session.poll_event();
+    event.map(|event| match event {
+        leasehold_protocol::Event::Completed { outcome, .. } => outcome,
+        other => panic!("{other:?}"),
+    })
+}
+
+#[test]
+fn the_breaker_of_one_shard_leaves_the_others_alone() {
+    let mut session = of_a_cluster();
+    let primary = Primary {
+        node: NodeId(0),
+        number: 1,
+    };
+    for _ in 0..5 {
+        session.on_primary(primary, Some(&"refused".into()), at(1));
+    }
+    let refusal = error(first_answer(&mut session, wants("a"), 2).expect("at once"));
+    assert!(refusal.message().ends_with(": refused"), "{refusal}");
+    sent(&mut session, at(2));
+    assert_eq!(first_answer(&mut session, wants("b"), 2), None);
+    let (calls, _) = sent(&mut session, at(2));
+    assert_eq!(calls.len(), 1, "it is asked: {calls:?}");
+    session.on_reply(
+        calls[0].id,
+        Ok(Reply::Array(vec![Reply::Int(1), Reply::Bytes(b"7".to_vec())])),
+        at(3),
+    );
+    // Another primary has the slot: its breaker is closed.
+    session.on_slots(NODE, slots(&session, 3));
+    while session.poll_event().is_some() {}
+    assert_eq!(first_answer(&mut session, wants("a"), 4), None);
+}

@@ -1,0 +1,33 @@
+//! I14: what callers get while their server is unavailable is what they wanted then.
+
+use leasehold_protocol::{Grant, OnUnavailable, Ticket};
+
+use super::{Checked, broken};
+
+/// A lease was granted without a server; `has_breakers` says whether clients have circuit breakers.
+pub(crate) fn check_degraded_grant(
+    client: usize,
+    ticket: Ticket,
+    grant: &Grant,
+    wanted: OnUnavailable,
+    has_breakers: bool,
+) -> Checked {
+    if grant.degraded && !(has_breakers && wanted == OnUnavailable::Local) {
+        return broken("I14", format!("client {client}: {ticket:?} wanted no degraded lease"));
+    }
+    if grant.degraded && grant.token.is_some() {
+        return broken("I14", format!("client {client}: {ticket:?} has a token of no server"));
+    }
+    Ok(())
+}
+
+/// An acquisition was skipped.
+pub(crate) fn check_skipped(client: usize, ticket: Ticket, wanted: OnUnavailable) -> Checked {
+    if wanted == OnUnavailable::Skip {
+        return Ok(());
+    }
+    broken(
+        "I14",
+        format!("client {client}: {ticket:?} was skipped, and wanted the lock"),
+    )
+}
