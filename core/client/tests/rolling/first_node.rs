@@ -166,7 +166,7 @@ async fn a_cluster_that_was_one_server_is_given_a_node_and_slots_that_keep_their
     let nodes = [from.clone(), to.clone()];
     let names = scattered.iter().map(leasehold::Lease::name).chain(["grown"]);
     for name in names {
-        move_slot(&nodes, slot(&from, name), &from, &to).await;
+        move_slot(&nodes, from.slot(name), &from, &to).await;
     }
     assert_eq!(keys(&from), 0, "all that the first node had is at the other");
     // Everything is renewed there.
@@ -197,13 +197,6 @@ async fn a_cluster_that_was_one_server_is_given_a_node_and_slots_that_keep_their
         assert!(next.token() > token, "{name}: {:?} after {token:?}", next.token());
         is_released(next).await;
     }
-}
-
-fn slot(node: &Node, name: &str) -> u16 {
-    let Reply::Int(slot) = node.run(&["CLUSTER", "KEYSLOT", name]) else {
-        panic!("no slot")
-    };
-    u16::try_from(slot).expect("a slot")
 }
 
 fn keys(node: &Node) -> i64 {

@@ -147,6 +147,14 @@ impl Node {
         self.text(&["CLUSTER", "MYID"])
     }
 
+    /// The slot of a name.
+    pub fn slot(&self, name: &str) -> u16 {
+        let Reply::Int(slot) = self.run(&["CLUSTER", "KEYSLOT", name]) else {
+            panic!("no slot")
+        };
+        u16::try_from(slot).expect("a slot")
+    }
+
     /// The epoch of another node's settings, by what this one knows.
     fn epoch_of(&self, other: &Self) -> Option<u64> {
         let id = other.id();
