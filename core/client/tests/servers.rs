@@ -66,6 +66,20 @@ async fn an_address_of_the_wrong_kind_is_misconfigured_and_the_message_has_the_r
 }
 
 #[tokio::test]
+async fn several_primaries_are_an_odd_number_from_3_to_15() {
+    for count in 0..=17 {
+        let urls = (0..count).map(|number| format!("redis://127.0.0.1:{}", 1 + number));
+        let built = Client::builder().primaries(urls).lazy().connect().await;
+        if (3..=15).contains(&count) && count % 2 == 1 {
+            assert!(built.is_ok(), "{count}");
+        } else {
+            let error = refusal(built);
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{count}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_client_of_one_server_has_three_connections() {
     let server = Redis::start();
     let client = connect(server.url()).await;
