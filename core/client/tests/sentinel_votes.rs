@@ -197,6 +197,38 @@ async fn a_lost_connection_is_not_opened_again_before_a_sentinel_has_answered() 
     );
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_client_says_why_sentinels_name_no_primary_and_goes_on_when_they_do() {
+    let primary = Redis::start();
+    let proxy = Proxy::to(primary.port);
+    let sentinel = FakeSentinel::naming(proxy.port, 1);
+    let options = Client::builder().url(url(&[&sentinel]));
+    // A try to connect that hears nothing is given up soon.
+    let client = options.connect_timeout(Duration::from_secs(1)).connect().await.unwrap();
+    let lease = take(&client, "before").await;
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+    sentinel.forget();
+    for carries in Carries::ALL {
+        proxy.cut(carries);
+    }
+    let (start, mut said_at) = (Instant::now(), None);
+    while said_at.is_none_or(|at: Instant| at.elapsed() < SOON / 2) {
+        let lock = client.lock("new").wait(SOON / 100);
+        if let Err(error) = lock.acquire().await.map(drop) {
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            let is_said = error.to_string().contains("know no service 'mymaster'");
+            assert!(is_said || said_at.is_none(), "{error}");
+            said_at = said_at.or_else(|| is_said.then(Instant::now));
+        }
+        assert!(start.elapsed() < 2 * SOON, "nobody says why");
+    }
+    sentinel.name(proxy.port, 2);
+    assert_eq!(
+        take(&client, "new").await.release().await.unwrap(),
+        ReleaseOutcome::Released
+    );
+}
+
 /// What a user is connected to a sentinel for, by how many channels each of its connections listens to.
 fn listening(sentinel: &Node, user: &str) -> Vec<bool> {
     let told = sentinel.text(&["CLIENT", "LIST"]);
