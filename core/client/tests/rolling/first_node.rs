@@ -8,7 +8,7 @@ use leasehold::{Client, ErrorKind, LostReason};
 use leasehold_protocol::Reply;
 
 use crate::support::cluster::move_slot;
-use crate::support::crowd::{is_listened_for, kinds, waits};
+use crate::support::crowd::{is_listened_for, is_replicated, kinds, waits};
 use crate::support::rig::Node;
 use crate::support::sentinel::{SERVICE, Sentinel, Watched};
 use crate::support::version::Version;
@@ -17,8 +17,16 @@ use crate::{LEASE, SOON, connect, is_released, lost_within, refusal};
 
 /// Starts a server again as a cluster of one node, with the data that it had.
 async fn comes_back_as_a_cluster(server: &mut Redis, bus: TcpListener) {
+    ends_with_its_data(server);
+    starts_as_a_cluster(server, bus).await;
+}
+
+fn ends_with_its_data(server: &mut Redis) {
     let _ = redis::cmd("SHUTDOWN").arg("SAVE").query::<()>(&mut server.connection());
     server.stop();
+}
+
+async fn starts_as_a_cluster(server: &mut Redis, bus: TcpListener) {
     drop(bus);
     server.start_again_with(&["--cluster-enabled", "yes"]);
     let mut slots = redis::pipe();
@@ -112,6 +120,37 @@ async fn clients_that_came_by_sentinels_are_told_and_what_they_hold_ends() {
         assert!(next.token() > token, "{:?} after {token:?}", next.token());
         is_released(next).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_that_did_not_forget_the_server_promote_a_replica_which_grants_the_locks_too() {
+    let (mut server, bus) = Redis::start_with_room_for_a_bus();
+    server.run(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
+    let of_primary = ["--replicaof", "127.0.0.1", &server.port.to_string()];
+    let replica = Redis::start_with(&of_primary, None);
+    let promoted = Node::of(&replica);
+    is_replicated(&Node::of(&server), &promoted).await;
+    let lines = [
+        format!("sentinel monitor {SERVICE} 127.0.0.1 {} 1", server.port),
+        format!("sentinel down-after-milliseconds {SERVICE} 1000"),
+        format!("sentinel failover-timeout {SERVICE} 5000"),
+    ];
+    let sentinel = Sentinel::start(Ipv4Addr::LOCALHOST.into(), &lines);
+    eventually("the sentinel knows the replica", 2 * SOON, || {
+        sentinel.node().text(&["INFO", "sentinel"]).contains("slaves=1")
+    })
+    .await;
+    let before = connect(&Watched::url_of(&[sentinel.port], SERVICE), LEASE).await;
+    ends_with_its_data(&mut server);
+    eventually("the replica is promoted", 3 * SOON, || promoted.is_primary()).await;
+    starts_as_a_cluster(&mut server, bus).await;
+    let after = connect(&cluster_url(&server), LEASE).await;
+    let one = before.lock("both").wait(SOON).acquire().await.unwrap();
+    let other = after.lock("both").wait(SOON).acquire().await.unwrap();
+    assert!(one.is_valid() && other.is_valid(), "there were two owners");
+    assert!(promoted.has_key("both"));
+    is_released(one).await;
+    is_released(other).await;
 }
 
 /// Gives a cluster a node that has no slots yet.
