@@ -205,6 +205,24 @@ async fn a_server_in_use_is_looked_at_every_five_seconds_and_one_at_rest_is_not(
 }
 
 #[tokio::test]
+async fn a_server_that_somebody_waits_at_is_looked_at_too() {
+    let server = Redis::start();
+    // Another library's: no client of ours holds anything.
+    server.run(&["SET", "a", "theirs", "PX", "60000"]);
+    let client = Client::connect(server.url()).await.unwrap();
+    let lock = client.mutex("a").wait(6 * LOOK);
+    let waiter = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    // Each connection greets, and what is new is looked at once more.
+    tokio::time::sleep(LOOK).await;
+    let before = server.calls("hello");
+    tokio::time::sleep(LOOK * 2).await;
+    let asked = server.calls("hello") - before;
+    assert!((1..=3).contains(&asked), "{asked} in two times {LOOK:?}");
+    server.run(&["DEL", "a"]);
+    waiter.await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_client_that_finds_a_replica_after_its_connection_broke_tries_on() {
     let (primary, other) = (Redis::start(), Redis::start());
     let proxy = Proxy::to(primary.port);

@@ -11,6 +11,7 @@ use leasehold_protocol::Reply;
 use support::fake_sentinel::FakeSentinel;
 use support::proxy::{Carries, Proxy};
 use support::sentinel::{SERVICE, Watched};
+use support::version::Version;
 use support::{Redis, eventually, free_port};
 
 const SOON: Duration = Duration::from_secs(10);
@@ -299,6 +300,38 @@ async fn a_promoted_replica_is_the_primary_that_it_was_the_replica_of() {
             .count(),
         0
     );
+}
+
+/// The copy of the other one's key says so, until it has ended.
+#[tokio::test]
+async fn a_server_that_was_just_another_ones_replica_is_taken_for_that_one_until_the_copy_has_ended() {
+    let mut behind = Behind::proxies().await;
+    let replica = server();
+    replica.run(&["REPLICAOF", "127.0.0.1", &behind.servers[0].port.to_string()]);
+    let copy = || keys(&replica).into_iter().find(|key| key.ends_with(":primary"));
+    eventually("it has what its primary has", SOON, || copy().is_some()).await;
+    replica.run(&["REPLICAOF", "NO", "ONE"]);
+    let copy = copy().expect("the key");
+    behind.servers.push(replica);
+    behind.lead(2, 3);
+    behind.causes.say_that_one_is_another_ones().await;
+    // As if it had ended.
+    behind.servers[3].run(&["DEL", &copy]);
+    behind.servers[1].stop();
+    works(&behind.client).await;
+}
+
+#[tokio::test]
+async fn a_cluster_among_them_is_told_apart_by_its_nodes_and_gets_no_key() {
+    let (cluster, singles) = (Redis::start_cluster(Version::chosen(), &[]), [server(), server()]);
+    let url = cluster.url().replace("redis://", "redis+cluster://");
+    let client = connect([url, blind(&singles[0].url()), blind(&singles[1].url())]);
+    let client = client.await.unwrap();
+    works(&client).await;
+    for single in &singles {
+        assert!(keys(single).iter().any(|key| key.ends_with(":primary")));
+    }
+    assert!(!keys(&cluster).iter().any(|key| key.ends_with(":primary")));
 }
 
 #[tokio::test]

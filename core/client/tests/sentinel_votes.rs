@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Client, ErrorKind, Lease, ReleaseOutcome};
 use leasehold_protocol::Reply;
+use support::crowd::is_replicated;
 use support::fake_sentinel::FakeSentinel;
 use support::proxy::{Carries, Proxy};
+use support::rig::Node;
 use support::sentinel::{SERVICE, Watched};
 use support::{Redis, eventually, free_port};
 
@@ -193,4 +195,107 @@ async fn a_lost_connection_is_not_opened_again_before_a_sentinel_has_answered() 
         take(&client, "again").await.release().await.unwrap(),
         ReleaseOutcome::Released
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_client_says_why_sentinels_name_no_primary_and_goes_on_when_they_do() {
+    let primary = Redis::start();
+    let proxy = Proxy::to(primary.port);
+    let sentinel = FakeSentinel::naming(proxy.port, 1);
+    let options = Client::builder().url(url(&[&sentinel]));
+    // A try to connect that hears nothing is given up soon.
+    let client = options.connect_timeout(Duration::from_secs(1)).connect().await.unwrap();
+    let lease = take(&client, "before").await;
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+    sentinel.forget();
+    for carries in Carries::ALL {
+        proxy.cut(carries);
+    }
+    let (start, mut said_at) = (Instant::now(), None);
+    while said_at.is_none_or(|at: Instant| at.elapsed() < SOON / 2) {
+        let lock = client.lock("new").wait(SOON / 100);
+        if let Err(error) = lock.acquire().await.map(drop) {
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            let is_said = error.to_string().contains("know no service 'mymaster'");
+            assert!(is_said || said_at.is_none(), "{error}");
+            said_at = said_at.or_else(|| is_said.then(Instant::now));
+        }
+        assert!(start.elapsed() < 2 * SOON, "nobody says why");
+    }
+    sentinel.name(proxy.port, 2);
+    assert_eq!(
+        take(&client, "new").await.release().await.unwrap(),
+        ReleaseOutcome::Released
+    );
+}
+
+/// What a user is connected to a sentinel for, by how many channels each of its connections listens to.
+fn listening(sentinel: &Node, user: &str) -> Vec<bool> {
+    let told = sentinel.text(&["CLIENT", "LIST"]);
+    let of_user = told.lines().filter(|line| line.contains(&format!("user={user} ")));
+    of_user.map(|line| line.contains("sub=2 ")).collect()
+}
+
+/// The rights of the sentinels' user, one after another, and what each of them adds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_right_of_the_sentinels_user_adds_what_is_said_of_it() {
+    const NAMES: &str = "+sentinel|get-master-addr-by-name";
+    const HEARS: [&str; 3] = ["+subscribe", "&+switch-master", "&+promoted-slave"];
+    const KNOWS: [&str; 2] = ["+sentinel|master", "+sentinel|sentinels"];
+    let watched = Watched::start();
+    let sentinels = watched.sentinels();
+    let users = [
+        ("names", vec![NAMES]),
+        ("hears", [&[NAMES][..], &HEARS].concat()),
+        ("knows", [&[NAMES][..], &HEARS, &KNOWS].concat()),
+    ];
+    let mut clients = Vec::new();
+    for (user, rights) in users {
+        for sentinel in &sentinels {
+            let rule = [&["ACL", "SETUSER", user, "on", ">sesame", "resetchannels"][..], &rights].concat();
+            sentinel.run(&rule);
+        }
+        let url = Watched::url_of(&[sentinels[0].port], SERVICE);
+        let url = format!("{url}?sentinel_user={user}&sentinel_password=sesame");
+        clients.push((user, Client::connect(url).await.unwrap()));
+    }
+    for (user, client) in &clients {
+        let lease = take(client, user).await;
+        assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{user}");
+    }
+    let finds_the_others = || sentinels[1..].iter().all(|other| listening(other, "knows") == [true]);
+    eventually("it finds the others, and listens", SOON, finds_the_others).await;
+    for (user, at_first) in [("names", false), ("hears", true), ("knows", true)] {
+        assert_eq!(listening(&sentinels[0], user), [at_first], "{user}");
+    }
+    for user in ["names", "hears"] {
+        assert!(
+            sentinels[1..].iter().all(|other| listening(other, user).is_empty()),
+            "{user} finds the others"
+        );
+    }
+    // Who is told nothing asks once its connection breaks, or the old primary says that it is a replica.
+    let replicas = watched.replicas();
+    for replica in &replicas {
+        is_replicated(&watched.primary(), replica).await;
+    }
+    sentinels[1].run(&["SENTINEL", "FAILOVER", SERVICE]);
+    let promoted = || replicas.iter().find(|replica| replica.is_primary());
+    eventually("a replica is promoted", 3 * SOON, || promoted().is_some()).await;
+    let promoted = promoted().unwrap();
+    for (user, client) in &clients {
+        let start = Instant::now();
+        for number in 0.. {
+            let name = format!("{user}-{number}.");
+            let lock = client.lock(&name).wait(Duration::from_secs(1));
+            let lease = lock.acquire().await;
+            let is_there = promoted.has_key(&name);
+            drop(lease);
+            if is_there {
+                break;
+            }
+            assert!(start.elapsed() < 3 * SOON, "{user} is not at the promoted one");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
 }

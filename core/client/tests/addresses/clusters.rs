@@ -1,6 +1,6 @@
 //! Clusters whose nodes announce addresses which do not lead to them from here.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -88,6 +88,26 @@ async fn a_function_that_fails_costs_one_try_and_hurts_nothing_else() {
     let error = client.lock("a").wait(SOON / 2).acquire().await.expect_err("no way");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.message().contains("the table is gone"), "{error}");
+}
+
+#[tokio::test]
+async fn a_function_that_is_slow_takes_its_time_from_connecting_and_from_nothing_else() {
+    let node = elsewhere();
+    let (port, calls) = (node.port, AtomicUsize::new(0));
+    let (limit, is_over) = (SOON / 20, Arc::new(AtomicBool::new(false)));
+    let end = Arc::clone(&is_over);
+    let map = AddressMap::by(move |_| {
+        // The first two do not come back before the end.
+        let is_slow = calls.fetch_add(1, Ordering::Relaxed) < 2;
+        while is_slow && !end.load(Ordering::Relaxed) {
+            thread::sleep(SOON / 100);
+        }
+        Some(format!("127.0.0.1:{port}"))
+    });
+    let builder = builder(&node).address_map(map).connect_timeout(limit);
+    let client = builder.connect().await.unwrap();
+    works(&client, "a").await;
+    is_over.store(true, Ordering::Relaxed);
 }
 
 /// Has all nodes announce ports that nobody listens on; the table from those to the real ones.

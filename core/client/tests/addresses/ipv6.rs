@@ -1,12 +1,13 @@
 //! Servers on `::1`, and what they announce.
 
-use std::process::{Child, Command, Stdio};
+use std::net::Ipv6Addr;
 
 use leasehold::Client;
 use leasehold_protocol::Reply;
 
+use super::support::sentinel::{SERVICE, Sentinel};
 use super::support::version::Version;
-use super::support::{Redis, eventually, free_port};
+use super::support::{Redis, free_port};
 use super::{SOON, works};
 
 /// The tests' own connections are to 127.0.0.1.
@@ -89,45 +90,12 @@ async fn a_cluster_at_ipv6_addresses_is_found_and_a_slot_that_moved_is_followed(
     assert!(other.calls("evalsha") + other.calls("eval") > before);
 }
 
-/// A sentinel of a server at `::1`, ended with this.
-struct Watching {
-    child: Child,
-    port: u16,
-    file: std::path::PathBuf,
-}
-
-impl Watching {
-    fn start(primary: u16) -> Self {
-        let port = free_port();
-        let file = std::env::temp_dir().join(format!("leasehold-sentinel-{}-{port}.conf", std::process::id()));
-        std::fs::write(&file, format!("sentinel monitor mymaster ::1 {primary} 1\n")).unwrap();
-        let child = Command::new(Version::chosen().program())
-            .arg(&file)
-            .args(["--sentinel", "--bind", "::1", "--port", &port.to_string()])
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("a sentinel");
-        Self { child, port, file }
-    }
-}
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_file(&self.file);
-    }
-}
-
 #[tokio::test]
 async fn a_primary_at_an_ipv6_address_is_found_by_sentinels_there() {
     let server = Redis::start_with(&BOTH, None);
-    let sentinel = Watching::start(server.port);
-    let url = format!("redis+sentinel://[::1]:{}/mymaster", sentinel.port);
-    eventually("the sentinel listens", SOON, || {
-        std::net::TcpStream::connect(("::1", sentinel.port)).is_ok()
-    })
-    .await;
+    let monitor = format!("sentinel monitor {SERVICE} ::1 {} 1", server.port);
+    let sentinel = Sentinel::start(Ipv6Addr::LOCALHOST.into(), &[monitor]);
+    let url = format!("redis+sentinel://[::1]:{}/{SERVICE}", sentinel.port);
     works(&Client::connect(url).await.unwrap(), "a").await;
     assert!(has_clients_by_ipv6(&server));
 }

@@ -7,6 +7,7 @@ mod certificates;
 mod clusters;
 mod ipv6;
 mod names;
+mod pods;
 mod sentinels;
 #[path = "../support/mod.rs"]
 mod support;
@@ -22,6 +23,20 @@ const ELSEWHERE: &str = "10.255.0.1";
 async fn works(client: &Client, name: &str) {
     let lease = client.lock(name).wait(SOON).acquire().await.unwrap();
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released, "{name}");
+}
+
+/// Takes locks until `is_there`.
+async fn works_until(client: &Client, name: &str, what: &str, is_there: impl Fn() -> bool) {
+    for number in 0..1_000 {
+        let lock = client.lock(format!("{name}-{number}.")).wait(SOON);
+        // The old primary may have granted it, and is not where it is released.
+        let _ = lock.acquire().await.unwrap().release().await;
+        if is_there() {
+            return works(client, name).await;
+        }
+        tokio::time::sleep(SOON / 1_000).await;
+    }
+    panic!("{what}");
 }
 
 #[tokio::test]

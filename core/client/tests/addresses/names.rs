@@ -1,5 +1,7 @@
 //! Nodes that announce IP addresses, and whose certificate has only a name.
 
+use std::io::Read as _;
+use std::net::TcpListener;
 use std::path::Path;
 
 use leasehold::{Builder, Client, Error, ErrorKind};
@@ -18,29 +20,40 @@ struct Named {
 
 impl Named {
     fn start(name: &str) -> Self {
+        Self::start_that(name, &["--tls-auth-clients", "no"])
+    }
+
+    /// One that lets in only whom its authority has signed.
+    fn demanding(name: &str) -> Self {
+        Self::start_that(name, &["--tls-auth-clients", "yes"])
+    }
+
+    fn start_that(name: &str, more: &[&str]) -> Self {
         let (authority, port) = (Authority::new(), free_node_port());
         let pair = authority.sign(&[name], Valid::Now);
         let (ca, port_text) = (authority.file(), port.to_string());
         let node = Redis::start_cluster(
             Version::System,
             &[
-                "--tls-port",
-                &port_text,
-                "--tls-cert-file",
-                text(&pair.cert),
-                "--tls-key-file",
-                text(&pair.key),
-                "--tls-ca-cert-file",
-                text(&ca),
-                "--tls-cluster",
-                "yes",
-                "--tls-auth-clients",
-                "no",
-                "--cluster-announce-ip",
-                "127.0.0.1",
-                "--cluster-announce-tls-port",
-                &port_text,
-            ],
+                &[
+                    "--tls-port",
+                    &port_text,
+                    "--tls-cert-file",
+                    text(&pair.cert),
+                    "--tls-key-file",
+                    text(&pair.key),
+                    "--tls-ca-cert-file",
+                    text(&ca),
+                    "--tls-cluster",
+                    "yes",
+                    "--cluster-announce-ip",
+                    "127.0.0.1",
+                    "--cluster-announce-tls-port",
+                    &port_text,
+                ][..],
+                more,
+            ]
+            .concat(),
         );
         Self {
             _node: node,
@@ -109,4 +122,68 @@ async fn a_mapped_node_is_verified_by_the_host_that_it_is_reached_at() {
         "a",
     )
     .await;
+}
+
+#[tokio::test]
+async fn a_certificate_for_all_names_below_one_will_do_for_any_of_them() {
+    let named = Named::start("*.cache.example");
+    for (name, is_below) in [
+        ("pod-0.cache.example", true),
+        ("any.cache.example", true),
+        ("cache.example", false),
+        ("a.b.cache.example", false),
+    ] {
+        let builder = named.builder("127.0.0.1").tls_server_name(name);
+        if is_below {
+            works(&builder.connect().await.unwrap(), "a").await;
+        } else {
+            let error = no_lock(builder).await;
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_was_found_is_shown_the_client_certificate_too() {
+    let named = Named::demanding("localhost");
+    let builder = || named.builder("localhost").tls_server_name("localhost");
+    let error = no_lock(builder()).await;
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(error.message().contains("tls_cert_file"), "{error}");
+    let pair = named.authority.sign(&["worker"], Valid::Now);
+    let builder = builder().tls_cert_file(&pair.cert).tls_key_file(&pair.key);
+    works(&builder.connect().await.unwrap(), "a").await;
+}
+
+/// What a client that connects by this scheme to `localhost` sends before it knows anything of the server.
+async fn greeting(scheme: &str, name: Option<&str>) -> String {
+    // Of its own: the client before it may try once more.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let service = if scheme.ends_with("sentinel") { "/mymaster" } else { "" };
+    let mut builder = Client::builder().url(format!("{scheme}://localhost:{port}{service}"));
+    if let Some(name) = name {
+        builder = builder.tls_server_name(name);
+    }
+    let connecting = tokio::spawn(builder.connect());
+    let reading = tokio::task::spawn_blocking(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut sent = vec![0; 4_096];
+        let count = stream.read(&mut sent).unwrap();
+        String::from_utf8_lossy(&sent[..count]).into_owned()
+    });
+    let sent = reading.await.unwrap();
+    connecting.abort();
+    sent
+}
+
+#[tokio::test]
+async fn the_name_that_is_given_is_sent_to_all_servers_as_theirs() {
+    for scheme in ["rediss", "rediss+cluster", "rediss+sentinel"] {
+        let sent = greeting(scheme, None).await;
+        assert!(sent.contains("localhost"), "{scheme}");
+        let sent = greeting(scheme, Some("pod.cache.example")).await;
+        let is_that = sent.contains("pod.cache.example") && !sent.contains("localhost");
+        assert!(is_that, "{scheme}");
+    }
 }

@@ -8,7 +8,7 @@ use super::support::proxy::Proxy;
 use super::support::rig::Node;
 use super::support::sentinel::Watched;
 use super::support::{Redis, eventually};
-use super::{ELSEWHERE, SOON, works};
+use super::{ELSEWHERE, SOON, works, works_until};
 
 fn elsewhere(port: u16) -> String {
     format!("{ELSEWHERE}:{port}")
@@ -16,20 +16,6 @@ fn elsewhere(port: u16) -> String {
 
 fn here(port: u16) -> String {
     format!("127.0.0.1:{port}")
-}
-
-/// Takes locks until `is_there`.
-async fn works_until(client: &Client, name: &str, what: &str, is_there: impl Fn() -> bool) {
-    for number in 0..1_000 {
-        let lock = client.lock(format!("{name}-{number}.")).wait(SOON);
-        // The old primary may have granted it, and is not where it is released.
-        let _ = lock.acquire().await.unwrap().release().await;
-        if is_there() {
-            return works(client, name).await;
-        }
-        tokio::time::sleep(SOON / 1_000).await;
-    }
-    panic!("{what}");
 }
 
 fn scripts_called(server: &Redis) -> u64 {

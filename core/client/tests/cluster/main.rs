@@ -5,6 +5,7 @@
 mod failing;
 mod hearing;
 mod moving;
+mod nodes;
 mod resharding;
 mod rights;
 #[path = "../support/mod.rs"]

@@ -65,53 +65,22 @@ impl Cluster {
 
     /// Begins to move a slot: what is not at `from` any more is asked for at `to`.
     pub fn begin_move(&self, slot: u16, from: &Node, to: &Node) {
-        let slot = slot.to_string();
-        to.run(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from.id()]);
-        from.run(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to.id()]);
+        begin_move(slot, from, to);
     }
 
     /// Moves the keys that a slot has; says how many.
     pub fn move_keys(&self, slot: u16, from: &Node, to: &Node) -> usize {
-        let Reply::Array(keys) = from.run(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "1000"]) else {
-            panic!("no keys");
-        };
-        let keys: Vec<String> = keys
-            .into_iter()
-            .map(|key| match key {
-                Reply::Bytes(key) => String::from_utf8(key).expect("text"),
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        if !keys.is_empty() {
-            let port = to.port.to_string();
-            let mut args = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
-            args.extend(keys.iter().map(String::as_str));
-            from.run(&args);
-        }
-        keys.len()
+        move_keys(slot, from, to)
     }
 
     /// Ends the move of a slot whose keys have moved.
     pub fn end_move(&self, slot: u16, from: &Node, to: &Node) {
-        let (slot, id) = (slot.to_string(), to.id());
-        let others = self.nodes.iter().filter(|node| *node != from && *node != to);
-        for node in [to, from].into_iter().chain(others) {
-            // Replicas refuse it, and hear of it from the others.
-            let _ = node.try_run(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
-        }
+        end_move(&self.nodes, slot, from, to);
     }
 
     /// Moves a slot with all that it has.
     pub async fn move_slot(&self, slot: u16, from: &Node, to: &Node) {
-        self.begin_move(slot, from, to);
-        while self.move_keys(slot, from, to) > 0 {}
-        // Else its claim may be older than one that `from` made before: that would take the slot back, and drop
-        // what has moved.
-        eventually("the new owner knows the old one's epoch", SOON, || {
-            to.epoch_of(from) == from.epoch_of(from)
-        })
-        .await;
-        self.end_move(slot, from, to);
+        move_slot(&self.nodes, slot, from, to).await;
     }
 
     /// The replica of a primary.
@@ -125,9 +94,65 @@ impl Cluster {
     }
 }
 
+/// Moves a slot of a cluster with all that it has, from one of its nodes to another.
+pub async fn move_slot(nodes: &[Node], slot: u16, from: &Node, to: &Node) {
+    begin_move(slot, from, to);
+    while move_keys(slot, from, to) > 0 {}
+    // Else its claim may be older than one that `from` made before: that would take the slot back, and drop
+    // what has moved.
+    eventually("the new owner knows the old one's epoch", SOON, || {
+        to.epoch_of(from) == from.epoch_of(from)
+    })
+    .await;
+    end_move(nodes, slot, from, to);
+}
+
+fn begin_move(slot: u16, from: &Node, to: &Node) {
+    let slot = slot.to_string();
+    to.run(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from.id()]);
+    from.run(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to.id()]);
+}
+
+fn move_keys(slot: u16, from: &Node, to: &Node) -> usize {
+    let Reply::Array(keys) = from.run(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), "1000"]) else {
+        panic!("no keys");
+    };
+    let keys: Vec<String> = keys
+        .into_iter()
+        .map(|key| match key {
+            Reply::Bytes(key) => String::from_utf8(key).expect("text"),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    if !keys.is_empty() {
+        let port = to.port.to_string();
+        let mut args = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+        args.extend(keys.iter().map(String::as_str));
+        from.run(&args);
+    }
+    keys.len()
+}
+
+fn end_move(nodes: &[Node], slot: u16, from: &Node, to: &Node) {
+    let (slot, id) = (slot.to_string(), to.id());
+    let others = nodes.iter().filter(|node| *node != from && *node != to);
+    for node in [to, from].into_iter().chain(others) {
+        // Replicas refuse it, and hear of it from the others.
+        let _ = node.try_run(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
+    }
+}
+
 impl Node {
     pub fn id(&self) -> String {
         self.text(&["CLUSTER", "MYID"])
+    }
+
+    /// The slot of a name.
+    pub fn slot(&self, name: &str) -> u16 {
+        let Reply::Int(slot) = self.run(&["CLUSTER", "KEYSLOT", name]) else {
+            panic!("no slot")
+        };
+        u16::try_from(slot).expect("a slot")
     }
 
     /// The epoch of another node's settings, by what this one knows.

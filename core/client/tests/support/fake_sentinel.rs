@@ -15,7 +15,7 @@ pub struct FakeSentinel {
 struct Shared {
     /// The host that it says all servers have.
     host: String,
-    /// The port of the primary that it names, and the number of the failover.
+    /// The port of the primary that it names, 0 if it knows none, and the number of the failover.
     named: Mutex<(u16, u64)>,
     /// The port of another sentinel that it knows.
     other: Option<u16>,
@@ -73,6 +73,11 @@ impl FakeSentinel {
         *self.shared.named.lock().unwrap_or_else(PoisonError::into_inner) = (primary, epoch);
     }
 
+    /// Knows of no primary any more, as after `SENTINEL REMOVE`.
+    pub fn forget(&self) {
+        self.name(0, 0);
+    }
+
     /// How many connections it has had.
     pub fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::Relaxed)
@@ -108,7 +113,11 @@ impl Shared {
                 ["SENTINEL", "MASTER", _] => format!("%1\r\n{}", bulks(&["config-epoch", &epoch.to_string()])),
                 ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"] => {
                     self.asked.fetch_add(1, Ordering::Relaxed);
-                    format!("*2\r\n{}", bulks(&[&self.host, &primary.to_string()]))
+                    if primary == 0 {
+                        "_\r\n".into()
+                    } else {
+                        format!("*2\r\n{}", bulks(&[&self.host, &primary.to_string()]))
+                    }
                 }
                 ["SENTINEL", "SENTINELS", _] => match self.other {
                     None => "*0\r\n".into(),

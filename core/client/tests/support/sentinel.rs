@@ -1,10 +1,16 @@
-//! A primary with two replicas, and three sentinels that watch them.
+//! A primary with two replicas, and three sentinels that watch them. Or one sentinel, for servers of the test's own.
 
+use std::net::{IpAddr, TcpStream};
 use std::ops::Deref;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use leasehold_protocol::Reply;
 
+use super::free_port;
 use super::rig::{Node, Rig};
+use super::version::Version;
 
 /// The service's name.
 pub const SERVICE: &str = "mymaster";
@@ -48,6 +54,57 @@ impl Watched {
     pub fn url_of(ports: &[u16], service: &str) -> String {
         let addresses: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
         format!("redis+sentinel://{}/{service}", addresses.join(","))
+    }
+}
+
+/// A sentinel with a configuration of its own, ended when it is dropped.
+pub struct Sentinel {
+    child: Child,
+    pub port: u16,
+    file: PathBuf,
+}
+
+impl Sentinel {
+    /// One at this address, with these lines in its file.
+    pub fn start(address: IpAddr, lines: &[String]) -> Self {
+        let port = free_port();
+        let file = std::env::temp_dir().join(format!("leasehold-sentinel-{}-{port}.conf", std::process::id()));
+        std::fs::write(&file, lines.join("\n") + "\n").expect("a file");
+        let child = Command::new(Version::chosen().program())
+            .arg(&file)
+            .args([
+                "--sentinel",
+                "--bind",
+                &address.to_string(),
+                "--port",
+                &port.to_string(),
+            ])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("a sentinel");
+        let sentinel = Self { child, port, file };
+        let start = Instant::now();
+        while TcpStream::connect((address, port)).is_err() {
+            assert!(
+                start.elapsed() < Duration::from_secs(10),
+                "the sentinel does not listen"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        sentinel
+    }
+
+    /// It, if it is at 127.0.0.1.
+    pub fn node(&self) -> Node {
+        Node::of_process("sentinel", self.port, &self.child)
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.file);
     }
 }
 

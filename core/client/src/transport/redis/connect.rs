@@ -200,6 +200,9 @@ impl Connector {
         );
         Box::pin(async move {
             outage::wait(pause).await;
+            if let (Dialer::Elected(elected), Purpose::Calls(_)) = (&this.dialer, purpose) {
+                elected.ask_again();
+            }
             let connected = this.connect(purpose, &Until::after(limit)).await;
             connected.map_err(|failure| failure.without(&this.secrets))
         })

@@ -40,7 +40,23 @@ impl Elected {
 
     /// What was said may not be so any more: no try begins before sentinels were asked.
     pub(super) fn doubt(&self) {
-        self.named.send_replace(Named::Asked);
+        self.ask_if(|named| matches!(named, Named::At(_)));
+    }
+
+    /// A try begins, and asks sentinels that knew nothing before. No earlier than that: others that wait
+    /// shall hear why they knew nothing, too.
+    pub(super) fn ask_again(&self) {
+        self.ask_if(|named| matches!(named, Named::Nowhere(_)));
+    }
+
+    fn ask_if(&self, is_said: impl FnOnce(&Named) -> bool) {
+        self.named.send_if_modified(|named| {
+            let is_said = is_said(named);
+            if is_said {
+                *named = Named::Asked;
+            }
+            is_said
+        });
     }
 
     /// Waits until sentinels have said where it is.

@@ -1,9 +1,12 @@
 //! From one tier to the next with locks that are held: one server, sentinels, a cluster. "From one to the next" in
 //! docs/servers.md says what is tested here.
 
+#![allow(unreachable_pub, reason = "what the modules of this binary share")]
+
+mod first_node;
+#[path = "../support/mod.rs"]
 mod support;
 
-use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use leasehold::{Client, Error, ErrorKind, Lease, LostReason, ReleaseOutcome};
@@ -355,55 +358,4 @@ async fn a_server_that_is_not_closed_grants_what_was_moved_away_a_second_time() 
         .expect("it is free there");
     assert!(held.is_valid(), "its holder has not heard yet");
     is_released(second).await;
-}
-
-/// Starts a server again as a cluster of one node, with the data that it had.
-async fn comes_back_as_a_cluster(server: &mut Redis, bus: TcpListener) {
-    let _ = redis::cmd("SHUTDOWN").arg("SAVE").query::<()>(&mut server.connection());
-    server.stop();
-    drop(bus);
-    server.start_again_with(&["--cluster-enabled", "yes"]);
-    let mut slots = redis::pipe();
-    for slot in 0..16_384 {
-        slots.cmd("CLUSTER").arg("ADDSLOTS").arg(slot);
-    }
-    // It has taken the slots of its keys already, and says so.
-    let _ = slots.query::<()>(&mut server.connection());
-    let state = || match server.run(&["CLUSTER", "INFO"]) {
-        Reply::Bytes(text) => String::from_utf8(text).expect("text"),
-        other => panic!("{other:?}"),
-    };
-    eventually("it serves all slots", SOON, || state().contains("cluster_state:ok")).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_comes_back_as_a_cluster_has_its_locks_and_clients_of_one_server_are_told() {
-    let (mut server, bus) = Redis::start_with_room_for_a_bus();
-    let before = connect(&server.url(), LEASE).await;
-    // Longer than it takes to come back; renewed, and given for so long.
-    let held = before.lock("held").acquire().await.unwrap();
-    let fixed = before
-        .lock("fixed")
-        .lease(Duration::from_secs(10))
-        .acquire()
-        .await
-        .unwrap();
-    let token = fixed.token();
-    comes_back_as_a_cluster(&mut server, bus).await;
-    let url = server.url().replace("redis://", "redis+cluster://");
-    let after = connect(&url, LEASE).await;
-    assert!(fixed.is_valid(), "too slow to tell");
-    assert!(after.lock("fixed").try_acquire().await.unwrap().is_none());
-    assert_eq!(lost_within(&held, LEASE).await, LostReason::Expired);
-    let error = refusal(before.lock("new").wait(Duration::from_millis(500)).acquire().await);
-    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    assert!(error.to_string().contains("redis+cluster://"), "{error}");
-    let error = refusal(Client::connect(server.url()).await);
-    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-    assert_eq!(lost_within(&fixed, SOON).await, LostReason::Expired);
-    let next = after.lock("fixed").wait(SOON).acquire().await.unwrap();
-    assert!(next.token() > token, "{:?} after {token:?}", next.token());
-    is_released(next).await;
-    let error = refusal(Client::connect(format!("{url}/1")).await);
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
 }

@@ -1,0 +1,138 @@
+//! Which node a client is connected to, and what goes on where.
+
+use std::time::{Duration, Instant};
+
+use crate::support::cluster::Cluster;
+use crate::support::crowd::{is_listened_for, patient, waits};
+use crate::support::eventually;
+use crate::support::rig::Node;
+use crate::{SOON, connect, has_sharded_channels};
+use leasehold::{Client, ErrorKind, ReleaseOutcome};
+
+/// How often the user of a client is connected to a node.
+fn connections(node: &Node) -> usize {
+    let told = node.text(&["CLIENT", "LIST"]);
+    told.lines().filter(|line| line.contains("user=app")).count()
+}
+
+#[tokio::test]
+async fn a_node_is_connected_to_when_one_of_its_slots_is_needed() {
+    let cluster = Cluster::start();
+    for node in &cluster.nodes {
+        node.run(&["ACL", "SETUSER", "app", "on", ">sesame", "~*", "&*", "+@all"]);
+    }
+    let primaries = cluster.primaries();
+    // By the first primary alone.
+    let url = format!("redis+cluster://app:sesame@127.0.0.1:{}", primaries[0].port);
+    let client = Client::connect(url).await.unwrap();
+    for needed in 1..=primaries.len() {
+        let name = cluster.name_at(&primaries[needed - 1], "needed");
+        let lease = client.lock(name).acquire().await.unwrap();
+        assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+        for (number, node) in primaries.iter().enumerate() {
+            let count = connections(node);
+            // The one of the URL is also asked who has which slot.
+            assert!((count > 0) == (number < needed), "{needed}: {number}: {count}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_members_of_a_multi_lock_may_be_on_several_nodes() {
+    let cluster = Cluster::start();
+    let (client, other) = (connect(&cluster).await, connect(&cluster).await);
+    let primaries = cluster.primaries();
+    let names: Vec<String> = primaries.iter().map(|node| cluster.name_at(node, "member")).collect();
+    let all = |client: &Client| {
+        let members: Vec<_> = names.iter().map(|name| client.lock(name)).collect();
+        client.multi_lock(&members)
+    };
+    let held = all(&client).acquire().await.unwrap();
+    for (node, name) in primaries.iter().zip(&names) {
+        assert!(node.has_key(name));
+        assert!(other.lock(name).try_acquire().await.unwrap().is_none());
+    }
+    let waiter = waits(all(&other), SOON);
+    assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);
+    let theirs = waiter.await.unwrap();
+    assert_eq!(theirs.release().await.unwrap(), ReleaseOutcome::Released);
+    for name in &names {
+        let lease = client.lock(name).acquire().await.unwrap();
+        assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+    }
+}
+
+/// One try is tried again for the command timeout; a caller that waits, as long as it waits.
+#[tokio::test]
+async fn what_a_slot_on_its_way_refuses_is_unavailable_after_the_command_timeout_and_says_tryagain() {
+    const TIMEOUT: Duration = Duration::from_millis(700);
+    let cluster = Cluster::start();
+    let client = Client::builder()
+        .url(&cluster.url)
+        .command_timeout(TIMEOUT)
+        .connect()
+        .await
+        .unwrap();
+    let primaries = cluster.primaries();
+    let (from, to) = (&primaries[0], &primaries[1]);
+    let name = cluster.name_at(from, "on-its-way");
+    let slot = cluster.slot(&name);
+    cluster.begin_move(slot, from, to);
+    let start = Instant::now();
+    let error = client.lock(&name).try_acquire().await.map(drop).expect_err("no way");
+    assert!(start.elapsed() >= TIMEOUT, "{:?}", start.elapsed());
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("TRYAGAIN"), "{error}");
+    // A semaphore that nobody holds can be taken meanwhile.
+    let permit = client.semaphore(format!("{{{name}}}-permits"), 1).permits(1);
+    assert_eq!(
+        permit.acquire().await.unwrap().release().await.unwrap(),
+        ReleaseOutcome::Released
+    );
+    let waiter = waits(client.lock(&name), SOON);
+    tokio::time::sleep(2 * TIMEOUT).await;
+    assert!(!waiter.is_finished());
+    while cluster.move_keys(slot, from, to) > 0 {}
+    cluster.end_move(slot, from, to);
+    let lease = waiter.await.unwrap();
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+}
+
+/// As a Redisson releases: the record is deleted, and the channel told, in one of two ways.
+fn released_by_redisson(node: &Node, command: &str, name: &str) {
+    node.run(&["DEL", name]);
+    node.run(&[command, &format!("redisson_lock__channel:{{{name}}}"), "0"]);
+}
+
+#[tokio::test]
+async fn redissons_plain_channel_wakes_no_waiter_which_asks_by_itself_and_its_sharded_one_does() {
+    let cluster = Cluster::start();
+    let holder = connect(&cluster).await;
+    let (asking, woken_only) = (connect(&cluster).await, patient(&cluster.url).await);
+    let node = &cluster.primaries()[0];
+    let (asked, told) = (cluster.name_at(node, "asked"), cluster.name_at(node, "told"));
+    for name in [&asked, &told] {
+        let held = holder.lock(name).without_fencing().lease(6 * SOON);
+        // Redisson's, so to say: nobody here releases it.
+        tokio::spawn(async move { held.acquire().await.unwrap().lost().await });
+        eventually("it is held", SOON, || node.has_key(name)).await;
+    }
+    let before = node.scripts_called();
+    let waits_for_word = waits(woken_only.lock(&told), SOON);
+    is_listened_for(node, &told).await;
+    // Who listens asks once more, since a release may have come before.
+    eventually("it has asked twice", SOON, || node.scripts_called() >= before + 2).await;
+    let asks = waits(asking.lock(&asked), SOON);
+    is_listened_for(node, &asked).await;
+    for name in [&told, &asked] {
+        released_by_redisson(node, "PUBLISH", name);
+    }
+    let lease = asks.await.unwrap();
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+    if has_sharded_channels() {
+        assert!(!waits_for_word.is_finished(), "the plain channel woke it");
+        released_by_redisson(node, "SPUBLISH", &told);
+    }
+    let lease = waits_for_word.await.unwrap();
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+}

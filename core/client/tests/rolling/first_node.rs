@@ -1,0 +1,246 @@
+//! A server that becomes the first node of a cluster, with its data: who came by which address, and what becomes of
+//! what they hold.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::time::Duration;
+
+use leasehold::{Client, ErrorKind, LostReason};
+use leasehold_protocol::Reply;
+
+use crate::support::cluster::move_slot;
+use crate::support::crowd::{is_listened_for, is_replicated, kinds, waits};
+use crate::support::rig::Node;
+use crate::support::sentinel::{SERVICE, Sentinel, Watched};
+use crate::support::version::Version;
+use crate::support::{Redis, eventually};
+use crate::{LEASE, SOON, connect, is_released, lost_within, refusal};
+
+/// Starts a server again as a cluster of one node, with the data that it had.
+async fn comes_back_as_a_cluster(server: &mut Redis, bus: TcpListener) {
+    ends_with_its_data(server);
+    starts_as_a_cluster(server, bus).await;
+}
+
+fn ends_with_its_data(server: &mut Redis) {
+    let _ = redis::cmd("SHUTDOWN").arg("SAVE").query::<()>(&mut server.connection());
+    server.stop();
+}
+
+async fn starts_as_a_cluster(server: &mut Redis, bus: TcpListener) {
+    drop(bus);
+    server.start_again_with(&["--cluster-enabled", "yes"]);
+    let mut slots = redis::pipe();
+    for slot in 0..16_384 {
+        slots.cmd("CLUSTER").arg("ADDSLOTS").arg(slot);
+    }
+    // It has taken the slots of its keys already, and says so.
+    let _ = slots.query::<()>(&mut server.connection());
+    let state = || match server.run(&["CLUSTER", "INFO"]) {
+        Reply::Bytes(text) => String::from_utf8(text).expect("text"),
+        other => panic!("{other:?}"),
+    };
+    eventually("it serves all slots", SOON, || state().contains("cluster_state:ok")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_comes_back_as_a_cluster_has_its_locks_and_clients_of_one_server_are_told() {
+    let (mut server, bus) = Redis::start_with_room_for_a_bus();
+    let before = connect(&server.url(), LEASE).await;
+    // Longer than it takes to come back; renewed, and given for so long.
+    let held = before.lock("held").acquire().await.unwrap();
+    let fixed = before
+        .lock("fixed")
+        .lease(Duration::from_secs(10))
+        .acquire()
+        .await
+        .unwrap();
+    let token = fixed.token();
+    comes_back_as_a_cluster(&mut server, bus).await;
+    let url = server.url().replace("redis://", "redis+cluster://");
+    let after = connect(&url, LEASE).await;
+    assert!(fixed.is_valid(), "too slow to tell");
+    assert!(after.lock("fixed").try_acquire().await.unwrap().is_none());
+    assert_eq!(lost_within(&held, LEASE).await, LostReason::Expired);
+    let error = refusal(before.lock("new").wait(Duration::from_millis(500)).acquire().await);
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("redis+cluster://"), "{error}");
+    let error = refusal(Client::connect(server.url()).await);
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert_eq!(lost_within(&fixed, SOON).await, LostReason::Expired);
+    let next = after.lock("fixed").wait(SOON).acquire().await.unwrap();
+    assert!(next.token() > token, "{:?} after {token:?}", next.token());
+    is_released(next).await;
+    let error = refusal(Client::connect(format!("{url}/1")).await);
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+}
+
+fn cluster_url(node: &Redis) -> String {
+    node.url().replace("redis://", "redis+cluster://")
+}
+
+/// A server that one sentinel watches, which promotes nobody: there is no replica.
+fn watched(server: &Redis) -> (Sentinel, String) {
+    let monitor = format!("sentinel monitor {SERVICE} 127.0.0.1 {} 1", server.port);
+    let sentinel = Sentinel::start(Ipv4Addr::LOCALHOST.into(), &[monitor]);
+    let url = Watched::url_of(&[sentinel.port], SERVICE);
+    (sentinel, url)
+}
+
+/// What they say of the server that they find is another sentence when sentinels have forgotten it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_came_by_sentinels_are_told_and_what_they_hold_ends() {
+    for is_forgotten in [false, true] {
+        let (mut server, bus) = Redis::start_with_room_for_a_bus();
+        let (sentinel, url) = watched(&server);
+        let before = connect(&url, LEASE).await;
+        if is_forgotten {
+            sentinel.node().run(&["SENTINEL", "REMOVE", SERVICE]);
+        }
+        let held = before.lock("held").acquire().await.unwrap();
+        let fixed = before.lock("fixed").lease(SOON / 2).acquire().await.unwrap();
+        let token = fixed.token();
+        comes_back_as_a_cluster(&mut server, bus).await;
+        let after = connect(&cluster_url(&server), LEASE).await;
+        assert!(fixed.is_valid(), "too slow to tell");
+        assert!(after.lock("fixed").try_acquire().await.unwrap().is_none());
+        assert_eq!(lost_within(&held, LEASE).await, LostReason::Expired);
+        let error = refusal(before.lock("new").wait(Duration::from_millis(500)).acquire().await);
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        let words = if is_forgotten {
+            "know no service"
+        } else {
+            "redis+cluster://"
+        };
+        assert!(error.to_string().contains(words), "{error}");
+        let error = refusal(Client::connect(url.as_str()).await);
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+        assert_eq!(lost_within(&fixed, SOON).await, LostReason::Expired);
+        let next = after.lock("fixed").wait(SOON).acquire().await.unwrap();
+        assert!(next.token() > token, "{:?} after {token:?}", next.token());
+        is_released(next).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_that_did_not_forget_the_server_promote_a_replica_which_grants_the_locks_too() {
+    let (mut server, bus) = Redis::start_with_room_for_a_bus();
+    server.run(&["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
+    let of_primary = ["--replicaof", "127.0.0.1", &server.port.to_string()];
+    let replica = Redis::start_with(&of_primary, None);
+    let promoted = Node::of(&replica);
+    is_replicated(&Node::of(&server), &promoted).await;
+    let lines = [
+        format!("sentinel monitor {SERVICE} 127.0.0.1 {} 1", server.port),
+        format!("sentinel down-after-milliseconds {SERVICE} 1000"),
+        format!("sentinel failover-timeout {SERVICE} 5000"),
+    ];
+    let sentinel = Sentinel::start(Ipv4Addr::LOCALHOST.into(), &lines);
+    eventually("the sentinel knows the replica", 2 * SOON, || {
+        sentinel.node().text(&["INFO", "sentinel"]).contains("slaves=1")
+    })
+    .await;
+    let before = connect(&Watched::url_of(&[sentinel.port], SERVICE), LEASE).await;
+    ends_with_its_data(&mut server);
+    eventually("the replica is promoted", 3 * SOON, || promoted.is_primary()).await;
+    starts_as_a_cluster(&mut server, bus).await;
+    let after = connect(&cluster_url(&server), LEASE).await;
+    let one = before.lock("both").wait(SOON).acquire().await.unwrap();
+    let other = after.lock("both").wait(SOON).acquire().await.unwrap();
+    assert!(one.is_valid() && other.is_valid(), "there were two owners");
+    assert!(promoted.has_key("both"));
+    is_released(one).await;
+    is_released(other).await;
+}
+
+/// Gives a cluster a node that has no slots yet.
+async fn joins(node: &Redis, first: &Redis) {
+    first.run(&["CLUSTER", "MEET", "127.0.0.1", &node.port.to_string()]);
+    let (one, other) = (Node::of(first), Node::of(node));
+    eventually("both know each other", SOON, || {
+        let knows = |one: &Node, other: &Node| {
+            let told = one.text(&["CLUSTER", "NODES"]);
+            let line = told.lines().find(|line| line.starts_with(&other.id()));
+            line.is_some_and(|line| line.contains(" connected") && !line.contains("handshake"))
+        };
+        knows(&one, &other) && knows(&other, &one)
+    })
+    .await;
+    node.wait_until_served();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_was_one_server_is_given_a_node_and_slots_that_keep_their_locks() {
+    let (mut first, bus) = Redis::start_with_room_for_a_bus();
+    let before = connect(&first.url(), LEASE).await;
+    // Nobody releases them: their records go along, and end by themselves.
+    let mut from_before = Vec::new();
+    for (_, lock) in kinds(&before, "grown") {
+        from_before.push(lock.lease(LEASE).acquire().await.unwrap());
+    }
+    comes_back_as_a_cluster(&mut first, bus).await;
+    let (client, other) = (
+        connect(&cluster_url(&first), LEASE).await,
+        connect(&cluster_url(&first), LEASE).await,
+    );
+    let mut held = Vec::new();
+    for ((kind, lock), theirs) in kinds(&client, "grown").into_iter().zip(&from_before) {
+        let (lease, token) = (lock.wait(SOON).acquire().await.unwrap(), theirs.token());
+        assert!(token.is_none() || lease.token() > token, "{kind}: {:?}", lease.token());
+        held.push((kind, lease));
+    }
+    let theirs = kinds(&other, "grown").into_iter();
+    let waiters: Vec<_> = theirs
+        .filter(|(kind, _)| *kind != "read_lock")
+        .map(|(kind, lock)| (kind, waits(lock, 3 * SOON)))
+        .collect();
+    let (from, added) = (Node::of(&first), Redis::start_node(Version::chosen(), &[]));
+    is_listened_for(&from, "grown").await;
+    let mut scattered = Vec::new();
+    for number in 0..20 {
+        scattered.push(client.lock(format!("scattered-{number}")).acquire().await.unwrap());
+    }
+    joins(&added, &first).await;
+    let to = Node::of(&added);
+    let nodes = [from.clone(), to.clone()];
+    let names = scattered.iter().map(leasehold::Lease::name).chain(["grown"]);
+    for name in names {
+        move_slot(&nodes, from.slot(name), &from, &to).await;
+    }
+    assert_eq!(keys(&from), 0, "all that the first node had is at the other");
+    // Everything is renewed there.
+    tokio::time::sleep(2 * LEASE).await;
+    for lease in held.iter().map(|(_, lease)| lease).chain(&scattered) {
+        assert!(lease.is_valid(), "{}: {:?}", lease.name(), lease.lost_reason());
+    }
+    let mut tokens = Vec::new();
+    for (kind, lease) in held {
+        if kind != "read_lock" {
+            tokens.push(lease.token());
+        }
+        is_released(lease).await;
+    }
+    for ((kind, waiter), token) in waiters.into_iter().zip(tokens) {
+        let next = waiter.await.unwrap();
+        assert!(
+            token.is_none() || next.token() > token,
+            "{kind}: {:?} after {token:?}",
+            next.token()
+        );
+        is_released(next).await;
+    }
+    for lease in scattered {
+        let (name, token) = (lease.name().to_owned(), lease.token());
+        is_released(lease).await;
+        let next = other.lock(&name).acquire().await.unwrap();
+        assert!(next.token() > token, "{name}: {:?} after {token:?}", next.token());
+        is_released(next).await;
+    }
+}
+
+fn keys(node: &Node) -> i64 {
+    let Reply::Int(count) = node.run(&["DBSIZE"]) else {
+        panic!("no number")
+    };
+    count
+}

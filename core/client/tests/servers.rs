@@ -1,0 +1,220 @@
+//! What docs/servers.md promises of the servers and their settings, where no other file of tests says it.
+
+mod support;
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, Error, ErrorKind, Lease, LostReason, ReleaseOutcome};
+use leasehold_protocol::Reply;
+use support::fake_sentinel::FakeSentinel;
+use support::rig::Node;
+use support::sentinel::{SERVICE, Sentinel, Watched};
+use support::version::Version;
+use support::{Redis, eventually};
+
+const SOON: Duration = Duration::from_secs(10);
+const LEASE: Duration = Duration::from_secs(6);
+/// What a machine that is busy may take, beside what is promised.
+const NOISE: Duration = Duration::from_millis(1_500);
+
+async fn connect(url: impl Into<String>) -> Client {
+    Client::builder().url(url).lease(LEASE).connect().await.unwrap()
+}
+
+fn refusal(result: Result<impl Sized, Error>) -> Error {
+    result.map(drop).expect_err("a refusal")
+}
+
+async fn is_released(lease: Lease) {
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+}
+
+async fn lost_within(lease: &Lease, limit: Duration) -> LostReason {
+    let lost = tokio::time::timeout(limit, lease.lost()).await;
+    lost.unwrap_or_else(|_| panic!("{} is not lost within {limit:?}", lease.name()))
+}
+
+#[tokio::test]
+async fn an_address_of_the_wrong_kind_is_misconfigured_and_the_message_has_the_right_scheme() {
+    let (single, node) = (Redis::start(), Redis::start_cluster(Version::chosen(), &[]));
+    let monitor = format!("sentinel monitor {SERVICE} 127.0.0.1 {} 1", single.port);
+    let sentinel = Sentinel::start(Ipv4Addr::LOCALHOST.into(), &[monitor]);
+    for (port, right) in [
+        (single.port, "redis://"),
+        (node.port, "redis+cluster://"),
+        (sentinel.port, "redis+sentinel://"),
+    ] {
+        for (scheme, service) in [
+            ("redis://", ""),
+            ("redis+cluster://", ""),
+            ("redis+sentinel://", "/mymaster"),
+        ] {
+            let connected = Client::connect(format!("{scheme}127.0.0.1:{port}{service}")).await;
+            if scheme == right {
+                assert!(connected.is_ok(), "{right}");
+                continue;
+            }
+            let error = refusal(connected);
+            assert_eq!(error.kind(), ErrorKind::Misconfigured, "{scheme} for {right}: {error}");
+            assert!(
+                error.message().contains(&format!("connect by {right}")),
+                "{scheme} for {right}: {error}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn several_primaries_are_an_odd_number_from_3_to_15() {
+    for count in 0..=17 {
+        let urls = (0..count).map(|number| format!("redis://127.0.0.1:{}", 1 + number));
+        let built = Client::builder().primaries(urls).lazy().connect().await;
+        if (3..=15).contains(&count) && count % 2 == 1 {
+            assert!(built.is_ok(), "{count}");
+        } else {
+            let error = refusal(built);
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{count}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_of_one_server_has_three_connections() {
+    let server = Redis::start();
+    let client = connect(server.url()).await;
+    is_released(client.lock("a").acquire().await.unwrap()).await;
+    // The test's own is one of them.
+    let clients = || Node::of(&server).text(&["CLIENT", "LIST"]).lines().count() - 1;
+    eventually("three connections", SOON, || clients() == 3).await;
+}
+
+#[tokio::test]
+async fn while_a_server_is_gone_nothing_is_granted_and_what_is_held_goes_on_until_its_deadline() {
+    let mut server = Redis::start();
+    let client = connect(server.url()).await;
+    let held = client.lock("held").acquire().await.unwrap();
+    server.stop();
+    let stopped = Instant::now();
+    let refused = client.lock("new").wait(Duration::from_millis(200)).acquire().await;
+    assert_eq!(refusal(refused).kind(), ErrorKind::Unavailable);
+    let deadline = Instant::now() + held.remaining();
+    while held.is_valid() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(Instant::now() >= deadline && stopped.elapsed() > LEASE / 2);
+    assert_eq!(lost_within(&held, SOON).await, LostReason::Expired);
+}
+
+#[tokio::test]
+async fn locks_are_gone_with_a_server_that_comes_back_empty_and_kept_by_one_that_has_its_file() {
+    for has_its_file in [true, false] {
+        let mut server = Redis::start();
+        let client = connect(server.url()).await;
+        let held = client.lock("held").acquire().await.unwrap();
+        if has_its_file {
+            server.run(&["SAVE"]);
+        }
+        server.stop();
+        server.start_again();
+        if has_its_file {
+            let other = connect(server.url()).await;
+            assert!(other.lock("held").try_acquire().await.unwrap().is_none());
+            is_released(held).await;
+        } else {
+            assert_eq!(lost_within(&held, LEASE / 3 + NOISE).await, LostReason::Removed);
+            let next = client.lock("held").wait(SOON).acquire().await.unwrap();
+            is_released(next).await;
+        }
+    }
+}
+
+/// The promoted one was never sent the grant, as replication is not awaited.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_that_a_failover_lost_has_two_owners_until_the_firsts_next_renewal() {
+    let (old, new) = (Redis::start(), Redis::start());
+    let sentinel = FakeSentinel::naming(old.port, 1);
+    let url = Watched::url_of(&[sentinel.port], SERVICE);
+    let (one, other) = (connect(&url).await, connect(&url).await);
+    let first = one.lock("both").acquire().await.unwrap();
+    sentinel.switch(new.port, 2);
+    let start = Instant::now();
+    // Until it is at the new primary, it is told that another one has the lock.
+    let second = loop {
+        if let Ok(Some(lease)) = other.lock("both").try_acquire().await {
+            break lease;
+        }
+        assert!(start.elapsed() < SOON, "not at the new primary");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    let limit = LEASE / 3 + NOISE;
+    let reason = lost_within(&first, limit.saturating_sub(start.elapsed())).await;
+    assert!(matches!(reason, LostReason::Stolen | LostReason::Removed), "{reason:?}");
+    assert!(second.is_valid());
+    assert!(second.token() > first.token(), "the late one can be told by its token");
+    is_released(second).await;
+}
+
+#[tokio::test]
+async fn a_primary_that_lost_its_replicas_stops_to_grant_and_holders_hear_of_it() {
+    let primary = Redis::start_with(
+        &[
+            "--min-replicas-to-write",
+            "1",
+            "--min-replicas-max-lag",
+            "10",
+            "--repl-diskless-sync-delay",
+            "0",
+        ],
+        None,
+    );
+    let of_primary = ["--replicaof", "127.0.0.1", &primary.port.to_string()];
+    let mut replica = Redis::start_with(&of_primary, None);
+    let told = || Node::of(&primary).text(&["INFO", "replication"]);
+    eventually("the replica counts", SOON, || {
+        told().contains("min_slaves_good_slaves:1")
+    })
+    .await;
+    let client = connect(primary.url()).await;
+    let held = client.lock("held").acquire().await.unwrap();
+    replica.stop();
+    eventually("no replica counts", SOON, || {
+        told().contains("min_slaves_good_slaves:0")
+    })
+    .await;
+    let refused = client.lock("new").wait(Duration::from_millis(200)).acquire().await;
+    let error = refusal(refused);
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("NOREPLICAS"), "{error}");
+    assert_eq!(lost_within(&held, LEASE + NOISE).await, LostReason::Expired);
+    replica.start_again_with(&of_primary);
+    is_released(client.lock("new").wait(3 * SOON).acquire().await.unwrap()).await;
+}
+
+/// Fills a server with keys that have a TTL, as a cache does, beyond the memory that it may have.
+fn fill(server: &Redis) {
+    let value = "x".repeat(100_000);
+    let mut connection = server.connection();
+    for number in 0..200 {
+        // Refused with `noeviction`.
+        let _ = redis::cmd("SET")
+            .arg(&[&format!("cached-{number}"), &value, "EX", "1000"])
+            .query::<()>(&mut connection);
+    }
+}
+
+#[tokio::test]
+async fn other_policies_than_noeviction_evict_locks() {
+    for (policy, is_kept) in [("noeviction", true), ("volatile-ttl", false), ("allkeys-lru", false)] {
+        let server = Redis::start_with(&["--maxmemory-policy", policy], None);
+        let client = connect(server.url()).await;
+        let held = client.lock("held").lease(LEASE).acquire().await.unwrap();
+        server.run(&["CONFIG", "SET", "maxmemory", "3mb"]);
+        for _ in 0..20 {
+            fill(&server);
+        }
+        let is_there = server.run(&["EXISTS", "held"]) == Reply::Int(1);
+        assert!(held.is_valid(), "too slow to tell");
+        assert_eq!(is_there, is_kept, "{policy}");
+    }
+}
