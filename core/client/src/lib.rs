@@ -52,6 +52,8 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
+#[cfg(feature = "admin")]
+pub mod admin;
 #[cfg(feature = "native")]
 mod api;
 mod clock;
