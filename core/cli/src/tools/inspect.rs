@@ -69,11 +69,7 @@ pub(super) async fn look(servers: &mut Servers, name: &LockName) -> Result<Vec<I
     let mut found = Vec::new();
     let mut failure = None;
     for deployment in servers.deployments_mut() {
-        let inspected = match deployment.primary_of(leasehold::admin::LockKey::Named.of(name)) {
-            Ok(server) => inspect(server, name).await,
-            Err(error) => Err(error),
-        };
-        match inspected {
+        match inspect(deployment, name).await {
             Ok(inspected) => found.push(inspected),
             Err(error) => failure = Some(error),
         }
