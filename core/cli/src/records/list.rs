@@ -9,32 +9,8 @@ use leasehold::{Error, ErrorKind, Operation};
 use tokio::time::Instant;
 
 use super::answers::text;
-use super::owner::Owner;
+use super::locked::Locked;
 use super::page::{self, Candidate, Page};
-
-/// A lock that is held, on one server; of RedLock, on several.
-#[derive(Clone, Debug)]
-pub(crate) struct Locked {
-    /// As programs give it.
-    pub(crate) name: String,
-    pub(crate) kind: &'static str,
-    /// Of several holders, the one whose hold ends last.
-    pub(crate) owner: Owner,
-    /// How many hold it, or how many permits are held.
-    pub(crate) holders: u64,
-    /// Of how many permits.
-    pub(crate) limit: Option<u64>,
-    /// `None` if the record has no TTL.
-    pub(crate) left: Option<Duration>,
-    /// About; `None` if it is not known.
-    pub(crate) held: Option<Duration>,
-    pub(crate) token: Option<u64>,
-    /// How many wait, where the server knows it.
-    pub(crate) waiters: Option<u64>,
-    pub(crate) server: String,
-    /// So many of so many primaries have its record.
-    pub(crate) votes: Option<(usize, usize)>,
-}
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -146,7 +122,7 @@ async fn list_one(deployment: &mut Deployment, filter: &Filter, listing: &mut Li
         let mut cursor = "0".to_owned();
         loop {
             let (next, keys) = scan(server, &cursor, filter).await?;
-            let wanted = |key: &Vec<u8>| Candidate::read(key).filter(|candidate| filter.wants(&candidate.name));
+            let wanted = |key: &Vec<u8>| Candidate::read(key).filter(|candidate| filter.wants(candidate.name()));
             let candidates: Vec<Candidate> = keys.iter().filter_map(wanted).collect();
             for some in candidates.chunks(TOGETHER) {
                 elsewhere.extend(take(page::read(server, some.to_vec(), false).await?));

@@ -13,7 +13,7 @@ use leasehold::Error;
 use leasehold::admin::{LockKey, LockName, Server};
 
 use super::answers::{Answer, Command, ask, ask_newcomer, command, forbidden, held_for};
-use super::list::Locked;
+use super::locked::Locked;
 use super::owner::{Library, Owner};
 
 /// What the keys of a page came to.
@@ -34,8 +34,8 @@ pub(super) struct Page {
 /// A key that may be a record.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
-    pub(super) of: LockKey,
-    pub(super) name: LockName,
+    of: LockKey,
+    name: LockName,
     step: Step,
 }
 
@@ -74,6 +74,10 @@ impl Candidate {
     pub(super) fn read(key: &[u8]) -> Option<Self> {
         let (of, name) = LockKey::read(key)?;
         Self::of(of, name)
+    }
+
+    pub(super) const fn name(&self) -> &LockName {
+        &self.name
     }
 
     /// The same, of which nothing is known.
@@ -257,7 +261,7 @@ pub(super) async fn read(
                 some if some.contains(&Answer::Elsewhere) => page.elsewhere.push(candidate.anew()),
                 [Answer::Forbidden(error), ..] if round == 0 => {
                     page.forbidden += 1;
-                    page.refusal = page.refusal.or(Some(forbidden(error, server)));
+                    page.refusal = page.refusal.or_else(|| Some(forbidden(error, server)));
                 }
                 // Its type was told: it is the command that is forbidden.
                 [Answer::Forbidden(error), ..] => return Err(forbidden(error, server)),

@@ -4,6 +4,7 @@ pub(crate) mod inspect;
 pub(crate) mod list;
 pub(crate) mod release;
 mod screen;
+mod shown;
 pub(crate) mod top;
 pub(crate) mod wait;
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use rustix::termios::tcgetwinsize;
 
-use super::list::{holder, notes, number};
+use super::list::notes;
+use super::shown::{holder, number};
 use crate::exit::Exit;
 use crate::output::{duration, known, plain, print, table};
 use crate::records::{Listing, Locked};

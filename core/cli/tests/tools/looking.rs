@@ -213,6 +213,35 @@ async fn a_majority_of_several_primaries_is_looked_at() {
 }
 
 #[tokio::test]
+async fn a_lock_of_several_primaries_is_run_under_seen_and_taken_away() {
+    let rig = Rig::start("redlock");
+    let urls: Vec<String> = rig
+        .nodes
+        .iter()
+        .map(|node| format!("redis://127.0.0.1:{}", node.port))
+        .collect();
+    let all: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let mut holder = command(&all, &["run", "a", "--", "sleep", "60"]).spawn().unwrap();
+    let run = |arguments: &[&str]| command(&all, arguments).output().unwrap();
+    eventually("it is held", || status(&run(&["inspect", "a"])) == 0).await;
+    let output = run(&["list"]);
+    assert!(text(&output).contains("of 5"), "{output:?}");
+    assert_eq!(
+        text(&output).lines().count(),
+        2,
+        "one lock, on all primaries: {output:?}"
+    );
+    let output = run(&["release", "--force", "a"]);
+    assert_eq!(status(&output), 0, "{output:?}");
+    assert!(text(&output).contains("was taken from"), "{output:?}");
+    eventually("its holder has heard", || holder.try_wait().unwrap().is_some()).await;
+    assert_eq!(holder.wait().unwrap().code(), Some(74));
+    assert_eq!(status(&run(&["inspect", "a"])), 1);
+    let output = run(&["wait", "a"]);
+    assert_eq!(status(&output), 0, "{output:?}");
+}
+
+#[tokio::test]
 async fn wait_ends_when_the_lock_is_free_and_not_before() {
     let server = Served::start();
     let client = Client::connect(&*server.url).await.unwrap();
