@@ -177,6 +177,21 @@ async fn a_name_is_looked_for_behind_the_key_prefix() {
     assert_eq!(status(&run(&server.url, &["inspect", "a", "--key-prefix", "shop:"])), 0);
     assert_eq!(status(&run(&server.url, &["inspect", "shop:a"])), 0);
     lease.release().await.unwrap();
+    let arguments = [
+        "run",
+        "--key-prefix",
+        "shop:",
+        "a",
+        "--",
+        env!("CARGO_BIN_EXE_leasehold"),
+        "inspect",
+        "shop:a",
+    ];
+    assert_eq!(
+        status(&run(&server.url, &arguments)),
+        0,
+        "the command looks while it runs under the lock"
+    );
 }
 
 #[tokio::test]
