@@ -181,12 +181,12 @@ impl Target {
         }
     }
 
-    /// One node of a cluster, to be got into as this one is.
+    /// One node of a cluster or the primary of a service, to be got into as this one is.
     #[cfg(feature = "native")]
     pub(crate) fn node(&self, host: &str, port: u16) -> Self {
         let tls = match &self.scheme {
-            Scheme::Cluster { tls, .. } | Scheme::Tcp { tls, .. } => tls.clone(),
-            Scheme::Sentinel { .. } | Scheme::Unix { .. } | Scheme::Memory { .. } => None,
+            Scheme::Cluster { tls, .. } | Scheme::Sentinel { tls, .. } | Scheme::Tcp { tls, .. } => tls.clone(),
+            Scheme::Unix { .. } | Scheme::Memory { .. } => None,
         };
         Self {
             scheme: Scheme::Tcp {

@@ -22,3 +22,5 @@ pub(crate) use self::interface::{First, Seen, Transport};
 pub(crate) use self::open::open;
 #[cfg(not(feature = "native"))]
 pub(crate) use self::outside::{Line, open};
+#[cfg(feature = "admin")]
+pub(crate) use self::redis::tools;

@@ -1,9 +1,23 @@
 //! What went wrong on a server, and what to do about it.
 
 use crate::cause::Cause;
+use crate::error::{Error, ErrorKind, Operation};
 use crate::kinds::Keys;
 use crate::name::Word;
-use crate::reply::CallError;
+use crate::reply::{CallError, Refusal};
+
+impl CallError {
+    /// The error of `operation`, if that is about no lock alone: `Unavailable` if it may pass by itself, else
+    /// `Misconfigured`.
+    #[must_use]
+    pub fn to_error(&self, operation: Operation) -> Error {
+        let kind = match self {
+            Self::Server { code, .. } if Refusal::of(code) != Refusal::Temporary => ErrorKind::Misconfigured,
+            Self::Server { .. } | Self::Disconnected(_) => ErrorKind::Unavailable,
+        };
+        Error::caused(kind, operation, cause_of(self))
+    }
+}
 
 /// What a server's error means for a lock.
 pub(crate) fn explain(keys: &Keys, code: &str, message: &str) -> Cause {

@@ -321,6 +321,12 @@ impl Builder {
         Ok(Client { host })
     }
 
+    /// The options that were given.
+    #[cfg(feature = "admin")]
+    pub(crate) fn into_options(self) -> Options {
+        self.options
+    }
+
     /// Whether to connect at the first use.
     pub(super) const fn is_lazy(&self) -> bool {
         self.options.lazy

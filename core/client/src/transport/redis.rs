@@ -22,6 +22,8 @@ mod dial;
 mod failure;
 mod in_flight;
 mod lane;
+#[cfg(feature = "admin")]
+mod link;
 mod outage;
 pub(super) mod peers;
 mod permission;
@@ -33,6 +35,8 @@ mod role;
 pub(super) mod sentinel;
 mod subscriptions;
 mod tls;
+#[cfg(feature = "admin")]
+pub(crate) mod tools;
 mod wire;
 
 use std::sync::Arc;

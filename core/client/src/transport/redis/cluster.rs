@@ -14,6 +14,8 @@
 //! goes to whatever node has the slot next.
 
 mod channels;
+#[cfg(feature = "admin")]
+pub(super) mod lookup;
 mod queue;
 mod shard;
 mod slots;

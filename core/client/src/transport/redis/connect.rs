@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+#[cfg(feature = "admin")]
+use leasehold_protocol::CallError;
 use leasehold_protocol::{Instant, Lane, Reply, Script};
 use tokio::sync::watch;
 
@@ -84,7 +86,7 @@ pub(super) enum Purpose {
     Subscriptions,
     /// To make sure that the server is none of the other primaries.
     Proof,
-    /// To ask the node of a cluster or a sentinel what it knows; a replica will do.
+    /// To ask a node, a sentinel, or whatever server a tool looks at, what it knows; a replica will do.
     Topology,
 }
 
@@ -216,6 +218,19 @@ impl Connector {
     /// What a server said later, without secrets.
     pub(super) fn refused(&self, error: ServerError) -> Failure {
         Failure::from(error).without(&self.secrets)
+    }
+
+    /// What a server said to a tool's command, without secrets.
+    #[cfg(feature = "admin")]
+    pub(super) fn discreet(&self, error: &ServerError) -> CallError {
+        let of_user = |message: String, user: &String| message.replace(&format!("User {user} has"), "it has");
+        let message = self.secrets.iter().fold(error.message.clone(), of_user);
+        let repeats = self
+            .secrets
+            .iter()
+            .any(|secret| !secret.is_empty() && message.contains(secret));
+        let hidden = "the rest repeats the user name or password, and is not shown".to_owned();
+        CallError::server(&error.code, if repeats { &hidden } else { &message })
     }
 
     /// Asks a node of a cluster something, on a connection for that alone.

@@ -56,6 +56,12 @@ impl Failure {
         }
     }
 
+    /// The sentinels that answered watch other services.
+    pub(super) fn unknown_service(service: &str) -> Self {
+        Self::misconfigured(format!("the sentinels know no service '{service}'"))
+            .advising("give the name that `sentinel monitor` has in their settings")
+    }
+
     pub(super) fn too_old(version: &str) -> Self {
         Self::misconfigured(format!("the server's version is {version}"))
             .advising("Redis 6.2 or Valkey 7.2 is the oldest that works")

@@ -16,6 +16,8 @@
 //! enough. Only a server that its own greeting calls a primary is used.
 
 mod answer;
+#[cfg(feature = "admin")]
+pub(super) mod lookup;
 mod watcher;
 
 use std::collections::BTreeMap;
@@ -296,8 +298,7 @@ impl Round {
     /// Why no sentinel named a primary.
     fn failure(&self, service: &str) -> Failure {
         if !self.votes.is_empty() {
-            return Failure::misconfigured(format!("the sentinels know no service '{service}'"))
-                .advising("give the name that `sentinel monitor` has in their settings");
+            return Failure::unknown_service(service);
         }
         if let Some(lasting) = self.failures.values().find(|failure| failure.is_lasting()) {
             return lasting.clone();

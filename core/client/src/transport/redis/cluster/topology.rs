@@ -18,7 +18,7 @@ use crate::transport::redis::connect::{Boxed, Connector, Membership};
 use crate::transport::redis::failure::Failure;
 use crate::transport::redis::outage::Outage;
 
-const QUESTION: &[&[u8]] = &[b"CLUSTER", b"SLOTS"];
+pub(super) const QUESTION: &[&[u8]] = &[b"CLUSTER", b"SLOTS"];
 /// So many are asked at once.
 const AT_ONCE: usize = 3;
 /// After so long without an answer, as many more.

@@ -1,0 +1,57 @@
+//! The commands of those who look at locks, and of operators.
+
+pub(crate) mod inspect;
+pub(crate) mod list;
+mod memory;
+pub(crate) mod release;
+mod screen;
+mod shown;
+pub(crate) mod top;
+pub(crate) mod wait;
+
+use clap::ValueEnum;
+
+/// A kind of lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    #[value(name = "lock")]
+    Lock,
+    #[value(name = "mutex")]
+    Mutex,
+    #[value(name = "fair_lock")]
+    Fair,
+    #[value(name = "read_lock")]
+    Read,
+    #[value(name = "write_lock")]
+    Write,
+    #[value(name = "semaphore")]
+    Semaphore,
+}
+
+impl Kind {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Mutex => "mutex",
+            Self::Fair => "fair_lock",
+            Self::Read => "read_lock",
+            Self::Write => "write_lock",
+            Self::Semaphore => "semaphore",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kinds_are_those_of_the_core() {
+        let names: Vec<&str> = Kind::value_variants().iter().map(|kind| kind.name()).collect();
+        assert_eq!(names, leasehold::host::Kind::NAMES);
+        for kind in Kind::value_variants() {
+            let value = kind.to_possible_value().expect("none is hidden");
+            assert_eq!(value.get_name(), kind.name());
+        }
+    }
+}

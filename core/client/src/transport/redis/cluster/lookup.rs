@@ -1,0 +1,55 @@
+//! Asking a cluster once which node has which slot, for tools.
+
+use std::sync::Arc;
+
+use futures_util::future::select_ok;
+use leasehold_protocol::{Error, Instant};
+
+use super::slots::{Slots, slot};
+use super::topology::QUESTION;
+use crate::settings::Settings;
+use crate::target::{Scheme, Target};
+use crate::transport::redis::address::Address;
+use crate::transport::redis::connect::{Connector, Membership};
+use crate::transport::redis::failure::Failure;
+use crate::transport::redis::outage::Outage;
+
+/// Which node has which slot, as one node said.
+pub(in crate::transport::redis) struct Map {
+    slots: Slots,
+    primaries: Vec<Address>,
+}
+
+impl Map {
+    /// Asks all nodes that the URL names; the first good answer counts.
+    pub(in crate::transport::redis) async fn ask(settings: &Arc<Settings>, target: &Target) -> Result<Self, Error> {
+        let Scheme::Cluster { nodes, .. } = &target.scheme else {
+            unreachable!("it is no cluster");
+        };
+        let questions = nodes.iter().map(|(host, port)| {
+            let node = target.node(host, *port);
+            let connector = Arc::new(Connector::new(settings, &node, Membership::Shard, None));
+            let answer = connector.ask(QUESTION, &Outage::default(), Instant::ZERO);
+            Box::pin(async move {
+                let slots = Slots::read(&answer.await?, host);
+                slots.ok_or_else(|| Failure::unavailable("no slot of the cluster has an owner"))
+            })
+        });
+        let answered = select_ok(questions).await;
+        let (slots, _) = answered.map_err(|failure| failure.into_error(&target.to_string()))?;
+        let mut primaries: Vec<Address> = slots.owners().cloned().collect();
+        primaries.sort();
+        Ok(Self { slots, primaries })
+    }
+
+    /// All nodes that have slots, by address.
+    pub(in crate::transport::redis) fn primaries(&self) -> &[Address] {
+        &self.primaries
+    }
+
+    /// The place among them of the one that has this key; `None` if nobody has its slot.
+    pub(in crate::transport::redis) fn place_of(&self, key: &[u8]) -> Option<usize> {
+        let owner = self.slots.owner(slot(key))?;
+        self.primaries.iter().position(|primary| primary == owner)
+    }
+}

@@ -1,0 +1,97 @@
+//! One connection for commands of a tool's own. What keeps locks is left out: nothing is tried again, and a
+//! replica will do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_protocol::{CallError, Error, Instant, Operation, Reply};
+use tokio::time::timeout;
+
+use super::connect::{Connector, Membership, Purpose};
+use super::failure::Failure;
+use super::outage::Outage;
+use super::resp;
+use super::wire::Wire;
+use crate::settings::Settings;
+use crate::target::{Scheme, Target};
+
+/// One server, connected to at the first command.
+pub(crate) struct Link {
+    connector: Arc<Connector>,
+    /// So long an answer may take.
+    patience: Duration,
+    wire: Option<Wire>,
+}
+
+impl Link {
+    /// To the server of a URL.
+    pub(super) fn given(settings: &Settings, target: &Target, membership: Membership) -> Self {
+        Self::with(settings, Connector::new(settings, target, membership, None))
+    }
+
+    /// To one that the URL of `whole` names, or that others announce.
+    pub(super) fn of(settings: &Settings, whole: &Target, target: &Target, membership: Membership) -> Self {
+        match &target.scheme {
+            Scheme::Tcp { host, port, .. } if !whole.lists(host, *port) => {
+                Self::announced(settings, target, membership)
+            }
+            _ => Self::given(settings, target, membership),
+        }
+    }
+
+    /// To one that others announce.
+    pub(super) fn announced(settings: &Settings, target: &Target, membership: Membership) -> Self {
+        Self::with(settings, Connector::announced(settings, target, membership))
+    }
+
+    fn with(settings: &Settings, connector: Connector) -> Self {
+        Self {
+            connector: Arc::new(connector),
+            patience: settings.command_timeout,
+            wire: None,
+        }
+    }
+
+    /// The server as messages name it.
+    pub(crate) fn address(&self) -> &str {
+        &self.connector.node
+    }
+
+    /// Sends the commands at once, and gives what each came to.
+    pub(crate) async fn send<C: AsRef<[P]>, P: AsRef<[u8]>>(
+        &mut self,
+        commands: &[C],
+    ) -> Result<Vec<Result<Reply, CallError>>, Error> {
+        // Not put back before all has been answered: whoever gives up leaves no answer for the next one.
+        let mut wire = match self.wire.take() {
+            Some(wire) => wire,
+            None => self.connect().await?,
+        };
+        for command in commands {
+            resp::command(wire.out(), command.as_ref().iter().map(AsRef::as_ref));
+        }
+        wire.write();
+        let mut answers = Vec::with_capacity(commands.len());
+        for _ in commands {
+            let answer = timeout(self.patience, wire.reply()).await;
+            let late = |_| Err(Failure::unavailable(format!("no answer within {:?}", self.patience)));
+            match answer.unwrap_or_else(late) {
+                Ok(Ok(reply)) => answers.push(Ok(reply)),
+                Ok(Err(error)) => answers.push(Err(self.connector.discreet(&error))),
+                Err(failure) => {
+                    let cut = CallError::Disconnected(failure.cause().clone());
+                    return Err(cut.to_error(Operation::Inspect).with_node(self.address()));
+                }
+            }
+        }
+        self.wire = Some(wire);
+        Ok(answers)
+    }
+
+    /// Not a function of `&self`, which no other thread could go on with.
+    fn connect(&mut self) -> impl Future<Output = Result<Wire, Error>> + Send + use<> {
+        let connector = Arc::clone(&self.connector);
+        let connecting = connector.open(Purpose::Topology, &Outage::default(), Instant::ZERO);
+        async move { connecting.await.map_err(|failure| failure.into_error(&connector.node)) }
+    }
+}

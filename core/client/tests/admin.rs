@@ -1,0 +1,161 @@
+//! The tools' door to the servers behind a URL.
+#![cfg(feature = "admin")]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use leasehold::admin::{CallError, Reply, Servers, Topology};
+use leasehold::{Client, Error, ErrorKind};
+use support::rig::Rig;
+use support::sentinel::Watched;
+use support::{Redis, free_port};
+
+async fn open(url: &str) -> Result<Servers, Error> {
+    Servers::open(Client::builder().url(url)).await
+}
+
+fn text(reply: Reply) -> String {
+    let Reply::Bytes(bytes) = reply else {
+        panic!("{reply:?}")
+    };
+    String::from_utf8(bytes).unwrap()
+}
+
+#[tokio::test]
+async fn one_server_is_one_primary_that_answers_commands() {
+    let redis = Redis::start();
+    let mut servers = open(&redis.url()).await.unwrap();
+    assert!(!servers.are_several());
+    let [deployment] = servers.deployments_mut() else {
+        panic!("one URL, one deployment")
+    };
+    assert_eq!(deployment.topology(), Topology::Standalone);
+    assert_eq!(deployment.service(), None);
+    let server = deployment.primary_of("a").unwrap();
+    assert_eq!(server.address(), format!("127.0.0.1:{}", redis.port));
+    assert_eq!(text(server.call(&["SET", "a", "1"]).await.unwrap()), "OK");
+    let many: Vec<[&str; 2]> = vec![["GET", "a"]; 2_000];
+    let answers = server.ask_all(&many).await.unwrap();
+    assert_eq!(answers.len(), 2_000);
+    assert!(answers.iter().all(|answer| *answer == Ok(Reply::Bytes(b"1".to_vec()))));
+}
+
+#[tokio::test]
+async fn what_a_server_refuses_has_its_code_and_one_error_of_many_spoils_no_other() {
+    let redis = Redis::start();
+    let mut servers = open(&redis.url()).await.unwrap();
+    let server = &mut servers.deployments_mut()[0].primaries_mut()[0];
+    server.call(&["SET", "a", "1"]).await.unwrap();
+    let answers = server.ask_all(&[vec!["HLEN", "a"], vec!["STRLEN", "a"]]).await.unwrap();
+    assert!(
+        matches!(&answers[0], Err(CallError::Server { code, .. }) if code == "WRONGTYPE"),
+        "{answers:?}"
+    );
+    assert_eq!(answers[1], Ok(Reply::Int(1)));
+    let error = server.call(&["NOSUCH"]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(error.node().is_some(), "{error}");
+}
+
+#[tokio::test]
+async fn a_user_without_the_right_is_told_of_it_without_a_name() {
+    let redis = Redis::start();
+    redis.run(&["ACL", "SETUSER", "sesame", "on", ">hunter2", "~*", "-@all", "+get"]);
+    let url = format!("redis://sesame:hunter2@127.0.0.1:{}", redis.port);
+    let mut servers = open(&url).await.unwrap();
+    let server = &mut servers.deployments_mut()[0].primaries_mut()[0];
+    assert_eq!(server.call(&["GET", "a"]).await.unwrap(), Reply::Nil);
+    let refused = server.ask(&["INFO"]).await.unwrap();
+    assert!(
+        matches!(&refused, Err(CallError::Server { code, message }) if code == "NOPERM" && !message.contains("sesame")),
+        "{refused:?}"
+    );
+    assert!(!format!("{servers:?}").contains("hunter2"), "{servers:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_stops_answering_is_unavailable_and_asked_anew_later() {
+    let redis = Redis::start();
+    let builder = Client::builder()
+        .url(redis.url())
+        .command_timeout(Duration::from_millis(300));
+    let mut servers = Servers::open(builder).await.unwrap();
+    let server = &mut servers.deployments_mut()[0].primaries_mut()[0];
+    server.call(&["SET", "a", "1"]).await.unwrap();
+    redis.pause();
+    let start = Instant::now();
+    let error = server.call(&["GET", "a"]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    redis.resume();
+    // The late answer is not taken for that of this one.
+    assert_eq!(server.call(&["STRLEN", "a"]).await.unwrap(), Reply::Int(1));
+}
+
+#[tokio::test]
+async fn what_is_down_shows_at_its_first_command() {
+    let url = format!("redis://127.0.0.1:{}", free_port());
+    let mut servers = open(&url).await.unwrap();
+    let error = servers.deployments_mut()[0].primaries_mut()[0].call(&["PING"]).await;
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Unavailable);
+    for url in [
+        format!("redis+cluster://127.0.0.1:{}", free_port()),
+        Watched::url_of(&[free_port()], "mymaster"),
+    ] {
+        let error = open(&url).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    }
+    let error = open("memory://").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+}
+
+#[tokio::test]
+async fn each_primary_of_a_cluster_is_there_and_has_its_keys() {
+    let rig = Rig::start("cluster");
+    let mut servers = open(&rig.url).await.unwrap();
+    let deployment = &mut servers.deployments_mut()[0];
+    assert_eq!(deployment.topology(), Topology::Cluster);
+    assert_eq!(deployment.primaries().len(), 3);
+    for key in ["a", "b", "c", "{a}:x", "d", "e", "f"] {
+        let server = deployment.primary_of(key).unwrap();
+        assert_eq!(text(server.call(&["SET", key, "1"]).await.unwrap()), "OK", "{key}");
+    }
+    for server in deployment.primaries_mut() {
+        let role = server.call(&["ROLE"]).await.unwrap();
+        let Reply::Array(role) = role else { panic!("{role:?}") };
+        assert_eq!(role[0], Reply::Bytes(b"master".to_vec()));
+    }
+}
+
+#[tokio::test]
+async fn sentinels_name_the_primary_and_one_another() {
+    let watched = Watched::start();
+    let one = Watched::url_of(&[watched.sentinels()[0].port], "mymaster");
+    let mut servers = open(&one).await.unwrap();
+    let deployment = &mut servers.deployments_mut()[0];
+    assert_eq!(deployment.topology(), Topology::Sentinel);
+    assert_eq!(deployment.service(), Some("mymaster"));
+    let primary = &mut deployment.primaries_mut()[0];
+    assert!(primary.address().ends_with(&format!(":{}", watched.primary().port)));
+    primary.call(&["SET", "a", "1"]).await.unwrap();
+    assert_eq!(deployment.sentinels_mut().len(), 3);
+    for sentinel in deployment.sentinels_mut() {
+        assert_eq!(text(sentinel.call(&["PING"]).await.unwrap()), "PONG");
+    }
+    let unknown = Watched::url_of(&[watched.sentinels()[0].port], "nobody");
+    let error = open(&unknown).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+}
+
+#[tokio::test]
+async fn each_of_several_primaries_is_a_deployment() {
+    let primaries: Vec<Redis> = (0..3).map(|_| Redis::start()).collect();
+    let builder = Client::builder().primaries(primaries.iter().map(Redis::url));
+    let mut servers = Servers::open(builder).await.unwrap();
+    assert!(servers.are_several());
+    assert_eq!(servers.deployments().len(), 3);
+    for deployment in servers.deployments_mut() {
+        deployment.primaries_mut()[0].call(&["PING"]).await.unwrap();
+    }
+}
