@@ -105,7 +105,7 @@ pub fn open(options: NativeOptions) -> NativeOpened {
         address_map: options.address_map.map(AddressMap::from),
         lazy: options.lazy,
         log: options.log.as_deref().and_then(Level::parse),
-        observers: Vec::new(),
+        ..Options::default()
     });
     match opened {
         Ok(handle) => NativeOpened { handle, failure: None },

@@ -42,7 +42,7 @@ impl From<ClientOptions> for Options {
             lazy: options.lazy.unwrap_or(false),
             // A listener may come at any time.
             log: Some(Level::Info),
-            observers: Vec::new(),
+            ..Self::default()
         }
     }
 }

@@ -84,7 +84,7 @@ impl Client {
             },
             lazy,
             log: log.and_then(Level::parse),
-            observers: Vec::new(),
+            ..Options::default()
         };
         let bell = Arc::new(Bell::new()?);
         let rung = Arc::clone(&bell);

@@ -37,8 +37,10 @@ pub(super) struct Engine {
     leases: Leases,
     connecting: Connecting,
     closing: Option<Closing>,
-    /// `None` if nobody watches.
+    /// `None` if nobody watches, and nothing is counted.
     observing: Option<Box<Observing>>,
+    /// When this turn began.
+    now: Instant,
 }
 
 struct Closing {
@@ -68,7 +70,7 @@ impl Engine {
             First::IsAtUse | First::WasMade => Vec::new(),
         };
         let mut session = Session::new(config, settings.world.entropy());
-        let observing = Observing::of(settings, port.generation());
+        let observing = Observing::of(settings, port.generation(), port.metrics());
         if let Some(observing) = &observing {
             session.set_detail(observing.detail());
         }
@@ -85,6 +87,7 @@ impl Engine {
             connecting: Connecting::Tried(connecting),
             closing: None,
             observing,
+            now: settings.world.now(),
         }
     }
 
@@ -120,6 +123,7 @@ impl Engine {
     /// Gives the session everything that came.
     fn feed(&mut self) {
         let now = self.settings.world.now();
+        self.now = now;
         let mut arrived = std::mem::take(&mut self.arrived);
         for item in arrived.seen.drain(..) {
             self.saw(item, now);
@@ -218,7 +222,7 @@ impl Engine {
         let request = self.requests.complete(ticket);
         if let Some(observing) = &mut self.observing {
             let lease = request.as_ref().and_then(|request| request.lease);
-            observing.completed(ticket, &outcome, lease, self.settings.world.now());
+            observing.completed(ticket, &outcome, lease, self.now);
         }
         let Some(request) = request else {
             // Its caller went away in the very burst that granted it.

@@ -1,0 +1,54 @@
+"""The metrics that the code gives are those of metrics.json."""
+
+import re
+
+from surface import ROOT
+from tables import API, METRICS
+
+FOLDER = ROOT / "core" / "client" / "src" / "observe" / "metrics"
+
+
+def words(of: str) -> list[str]:
+    (found,) = [one["words"] for one in METRICS["labels"] if of in (one["name"], one.get("of"))]
+    assert isinstance(found, list)
+    return found
+
+
+def test_the_clients_metrics_are_those_of_the_table() -> None:
+    text = (FOLDER / "families.rs").read_text()
+    found = re.findall(r'name: "(\w+)",\n\s+kind: "(\w+)",\n\s+meaning: "(.*)",\n', text)
+    assert found == [(one["name"], one["type"], one["meaning"]) for one in METRICS["client"]]
+    bounds = re.findall(r'\(([\d_]+), "([\d.]+)"\)', text)
+    assert [int(micros.replace("_", "")) / 1e6 for micros, _ in bounds] == METRICS["buckets"]
+    assert [float(seconds) for _, seconds in bounds] == METRICS["buckets"]
+
+
+def test_names_say_the_unit_and_follow_prometheus() -> None:
+    for one in METRICS["client"]:
+        name = one["name"]
+        assert re.fullmatch(r"leasehold(_[a-z]+)+", name)
+        assert name.endswith("_total") == (one["type"] == "counter"), name
+        assert name.endswith("_seconds") == (one["unit"] == "seconds"), name
+        assert one["meaning"].endswith("."), name
+        assert not {"name", "lock", "owner"} & set(one["labels"]), f"{name} would have a series for each lock"
+
+
+def test_every_label_is_explained_and_has_the_words_of_the_code() -> None:
+    used = {label for one in METRICS["client"] for label in one["labels"]}
+    assert used == {one["name"] for one in METRICS["labels"]}
+    series = (FOLDER / "series.rs").read_text()
+    assert re.findall(r'Self::\w+ => "(\w+)"', series) == words("leasehold_acquisitions_total")
+    assert re.findall(r'\("(\w+)", self\.\w+\.get\(\)\)', series) == words("leasehold_renewals_total")
+    assert re.findall(r'const (?:NONE|OTHER): &str = "(\w+)"', (FOLDER / "groups.rs").read_text()) == words("group")
+    (reasons,) = [one["words"] for one in API["words"] if one["rust"] == "LostReason"]
+    assert words("reason") == reasons
+    observation = (ROOT / "core" / "client" / "src" / "observe" / "observation.rs").read_text()
+    link = re.search(r"impl Link \{(.*?)\n\}", observation, re.DOTALL)
+    assert link
+    assert re.findall(r'Self::\w+ => "(\w+)"', link[1]) == words("link")
+
+
+def test_the_kinds_are_those_of_the_core() -> None:
+    kinds = (ROOT / "core" / "protocol" / "src" / "kinds").glob("*.rs")
+    names = {name for file in kinds for name in re.findall(r'^    name: "(\w+)",$', file.read_text(), re.MULTILINE)}
+    assert names | {"multi_lock"} == set(words("kind"))
