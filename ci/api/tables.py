@@ -88,11 +88,11 @@ def errors() -> str:
 
 
 def metrics() -> str:
-    rows = (
-        [f"`{one['name']}`", one["type"], one["unit"], ", ".join(f"`{label}`" for label in one["labels"]), one["meaning"]]
-        for one in METRICS["client"]
-    )
-    return table(["name", "type", "unit", "labels", "meaning"], rows)
+    def row(one: dict[str, Any]) -> list[str]:
+        labels = ", ".join(f"`{label}`" for label in one["labels"])
+        return [f"`{one['name']}`", one["type"], one["unit"], labels, one["meaning"]]
+
+    return table(["name", "type", "unit", "labels", "meaning"], map(row, METRICS["client"]))
 
 
 def labels() -> str:
