@@ -87,12 +87,12 @@ def errors() -> str:
     return table(["", *LANGUAGES.values()], map(row, API["errors"]))
 
 
-def metrics() -> str:
+def metrics(part: str = "client") -> str:
     def row(one: dict[str, Any]) -> list[str]:
         labels = ", ".join(f"`{label}`" for label in one["labels"])
         return [f"`{one['name']}`", one["type"], one["unit"], labels, one["meaning"]]
 
-    return table(["name", "type", "unit", "labels", "meaning"], map(row, METRICS["client"]))
+    return table(["name", "type", "unit", "labels", "meaning"], map(row, METRICS[part]))
 
 
 def labels() -> str:
@@ -110,6 +110,7 @@ MAKERS = {
     "options": options,
     "constants": constants,
     "metrics": metrics,
+    "server_metrics": lambda: metrics("server"),
     "labels": labels,
 }
 

@@ -1,11 +1,16 @@
 """The metrics that the code gives are those of metrics.json."""
 
 import re
+from pathlib import Path
+
+import pytest
 
 from surface import ROOT
 from tables import API, METRICS
 
 FOLDER = ROOT / "core" / "client" / "src" / "observe" / "metrics"
+SERVER = ROOT / "core" / "store" / "src" / "server" / "metrics.rs"
+ALL = [*METRICS["client"], *METRICS["server"]]
 
 
 def words(of: str) -> list[str]:
@@ -14,27 +19,32 @@ def words(of: str) -> list[str]:
     return found
 
 
-def test_the_clients_metrics_are_those_of_the_table() -> None:
+@pytest.mark.parametrize(("part", "file"), [("client", FOLDER / "families.rs"), ("server", SERVER)])
+def test_the_metrics_of_the_code_are_those_of_the_table(part: str, file: Path) -> None:
+    found = re.findall(r'name: "(\w+)",\n\s+kind: "(\w+)",\n\s+meaning: "(.*)",\n', file.read_text())
+    assert found == [(one["name"], one["type"], one["meaning"]) for one in METRICS[part]]
+
+
+def test_the_buckets_are_those_of_the_table() -> None:
     text = (FOLDER / "families.rs").read_text()
-    found = re.findall(r'name: "(\w+)",\n\s+kind: "(\w+)",\n\s+meaning: "(.*)",\n', text)
-    assert found == [(one["name"], one["type"], one["meaning"]) for one in METRICS["client"]]
     bounds = re.findall(r'\(([\d_]+), "([\d.]+)"\)', text)
     assert [int(micros.replace("_", "")) / 1e6 for micros, _ in bounds] == METRICS["buckets"]
     assert [float(seconds) for _, seconds in bounds] == METRICS["buckets"]
 
 
 def test_names_say_the_unit_and_follow_prometheus() -> None:
-    for one in METRICS["client"]:
+    for one in ALL:
         name = one["name"]
         assert re.fullmatch(r"leasehold(_[a-z]+)+", name)
         assert name.endswith("_total") == (one["type"] == "counter"), name
-        assert name.endswith("_seconds") == (one["unit"] == "seconds"), name
+        for unit in ("seconds", "bytes"):
+            assert name.endswith(f"_{unit}") == (one["unit"] == unit), name
         assert one["meaning"].endswith("."), name
         assert not {"name", "lock", "owner"} & set(one["labels"]), f"{name} would have a series for each lock"
 
 
 def test_every_label_is_explained_and_has_the_words_of_the_code() -> None:
-    used = {label for one in METRICS["client"] for label in one["labels"]}
+    used = {label for one in ALL for label in one["labels"]}
     assert used == {one["name"] for one in METRICS["labels"]}
     series = (FOLDER / "series.rs").read_text()
     assert re.findall(r'Self::\w+ => "(\w+)"', series) == words("leasehold_acquisitions_total")

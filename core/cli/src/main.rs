@@ -6,6 +6,7 @@
 mod exit;
 mod holder;
 mod link;
+mod metrics;
 mod run;
 mod serve;
 mod signals;
