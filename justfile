@@ -46,7 +46,7 @@ servers *ARGS: (install "python-test")
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target") build build-tests test-side-by-side test-wasm test-python test-node test-jvm test-fleets test-api test-shipped test-cross test-interop test-demo test-timing
+test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target") build build-tests test-side-by-side test-wasm test-python test-node test-jvm test-fleets test-api test-shipped test-cross test-interop test-demo test-monitoring test-timing
 
 # What waits most of its time, for servers and for clocks: together it takes as long as the longest
 [group('test')]
@@ -232,6 +232,11 @@ test-demo *options: (install "python-test python-demo node-demo redis-server") b
     cd examples/seckill && {{ python }} -m pytest "$@"
     cd examples/fencing && {{ python }} -m pytest "$@"
 
+# The board and the alerts of examples/monitoring
+[group('test')]
+test-monitoring *options: (install "python-test prometheus")
+    cd examples/monitoring && {{ python }} -m pytest "$@"
+
 # All tests that assert milliseconds, one after another: leave the machine alone meanwhile
 [group('test')]
 test-timing: (install "python-test python-demo node-demo redis-server") build build-contender build-interop
@@ -285,6 +290,7 @@ lint-python: (install "python-lint python-test python-demo") build-python
     cd ci/lint && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd examples/seckill && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd examples/fencing && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
+    cd examples/monitoring && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd examples/failover && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
 
 [group('lint')]

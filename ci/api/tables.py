@@ -1,4 +1,4 @@
-"""The tables of docs/, made of api.json and times.json.
+"""The tables of docs/, made of api.json, times.json and metrics.json.
 
 `python tables.py` writes them between their markers, `<!-- api:NAME -->` and `<!-- /api:NAME -->`.
 """
@@ -11,11 +11,12 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parent.parent / "docs"
-PAGES = (DOCS / "api.md", DOCS / "guarantees.md")
+PAGES = (DOCS / "api.md", DOCS / "guarantees.md", DOCS / "metrics.md")
 LANGUAGES = {"rust": "Rust", "python": "Python", "node": "Node", "jvm": "Kotlin, Java"}
 
 API: dict[str, Any] = json.loads((HERE / "api.json").read_text())
 TIMES: dict[str, Any] = json.loads((HERE / "times.json").read_text())
+METRICS: dict[str, Any] = json.loads((HERE / "metrics.json").read_text())
 
 
 def cell(concept: dict[str, Any], language: str) -> str:
@@ -86,7 +87,32 @@ def errors() -> str:
     return table(["", *LANGUAGES.values()], map(row, API["errors"]))
 
 
-MAKERS = {"groups": groups, "words": words, "errors": errors, "options": options, "constants": constants}
+def metrics(part: str = "client") -> str:
+    def row(one: dict[str, Any]) -> list[str]:
+        labels = ", ".join(f"`{label}`" for label in one["labels"])
+        return [f"`{one['name']}`", one["type"], one["unit"], labels, one["meaning"]]
+
+    return table(["name", "type", "unit", "labels", "meaning"], map(row, METRICS[part]))
+
+
+def labels() -> str:
+    def row(one: dict[str, Any]) -> list[str]:
+        of = f" of `{one['of']}`" if "of" in one else ""
+        return [f"`{one['name']}`{of}", ", ".join(f"`{word}`" for word in one["words"]), one["meaning"]]
+
+    return table(["label", "values", "meaning"], map(row, METRICS["labels"]))
+
+
+MAKERS = {
+    "groups": groups,
+    "words": words,
+    "errors": errors,
+    "options": options,
+    "constants": constants,
+    "metrics": metrics,
+    "server_metrics": lambda: metrics("server"),
+    "labels": labels,
+}
 
 
 def filled(text: str) -> str:

@@ -42,6 +42,10 @@ pub struct NativeOptions {
     pub lazy: bool,
     /// The name of the level from which on lines for the log come.
     pub log: Option<String>,
+    /// Whether it counts metrics.
+    pub metrics: bool,
+    /// How many groups of locks they tell apart.
+    pub metrics_groups: Option<f64>,
 }
 
 /// An error as plain data.
@@ -67,6 +71,15 @@ pub struct NativeOpened {
     /// Stands for the client in every other call.
     pub handle: u64,
     /// Set if opening failed.
+    pub failure: Option<NativeFailure>,
+}
+
+/// What a client has counted, or why that is not known.
+#[derive(uniffi::Record)]
+pub struct NativeMetrics {
+    /// In Prometheus' text format; empty if there is none.
+    pub text: String,
+    /// Set if there is none.
     pub failure: Option<NativeFailure>,
 }
 
@@ -105,7 +118,9 @@ pub fn open(options: NativeOptions) -> NativeOpened {
         address_map: options.address_map.map(AddressMap::from),
         lazy: options.lazy,
         log: options.log.as_deref().and_then(Level::parse),
-        observers: Vec::new(),
+        metrics: options.metrics,
+        metrics_groups: options.metrics_groups,
+        ..Options::default()
     });
     match opened {
         Ok(handle) => NativeOpened { handle, failure: None },
@@ -176,6 +191,19 @@ pub fn release_now(client: u64, leases: Vec<u64>, timeout_ms: u64) {
     if let Some(client) = Client::get(client) {
         client.host.release_blocking(&leases, Duration::from_millis(timeout_ms));
     }
+}
+
+/// What a client has counted; nothing if it was dropped.
+#[uniffi::export]
+pub fn metrics(client: u64) -> Option<NativeMetrics> {
+    let client = Client::get(client)?;
+    Some(match client.host.metrics() {
+        Ok(text) => NativeMetrics { text, failure: None },
+        Err(error) => NativeMetrics {
+            text: String::new(),
+            failure: Some(failure(&error)),
+        },
+    })
 }
 
 /// Forgets a client, and sends home the thread that waits for its events.

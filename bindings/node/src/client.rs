@@ -167,6 +167,15 @@ impl NativeClient {
         self.submit(Op::SetLimit { lock: lock.into() })
     }
 
+    /// What it has counted, in Prometheus' text format.
+    #[napi(catch_unwind)]
+    pub fn metrics(&self) -> Either<String, NativeFailure> {
+        match self.host.metrics() {
+            Ok(text) => Either::A(text),
+            Err(error) => Either::B(NativeFailure::from(&error)),
+        }
+    }
+
     /// Closes; returns the request's number.
     #[napi(catch_unwind)]
     pub fn close(&self) -> f64 {

@@ -22,6 +22,8 @@ pub struct ClientOptions {
     pub tls_server_name: Option<String>,
     pub address_map: Option<HashMap<String, String>>,
     pub lazy: Option<bool>,
+    pub metrics: Option<bool>,
+    pub metrics_groups: Option<f64>,
 }
 
 impl From<ClientOptions> for Options {
@@ -42,7 +44,9 @@ impl From<ClientOptions> for Options {
             lazy: options.lazy.unwrap_or(false),
             // A listener may come at any time.
             log: Some(Level::Info),
-            observers: Vec::new(),
+            metrics: options.metrics.unwrap_or(false),
+            metrics_groups: options.metrics_groups,
+            ..Self::default()
         }
     }
 }

@@ -45,7 +45,7 @@ impl Client {
     #[new]
     #[pyo3(signature = (
         *, url, primaries, lease_ms, command_timeout_ms, connect_timeout_ms, retry_interval_ms, key_prefix,
-        tls_ca_file, tls_cert_file, tls_key_file, tls_server_name, address_map, address_function, lazy, log
+        tls_ca_file, tls_cert_file, tls_key_file, tls_server_name, address_map, address_function, lazy, log, metrics, metrics_groups
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments, checked by the type stub")]
     fn new(
@@ -65,6 +65,8 @@ impl Client {
         address_function: Option<Py<PyAny>>,
         lazy: bool,
         log: Option<&str>,
+        metrics: bool,
+        metrics_groups: Option<f64>,
     ) -> PyResult<Self> {
         let options = Options {
             url,
@@ -84,7 +86,9 @@ impl Client {
             },
             lazy,
             log: log.and_then(Level::parse),
-            observers: Vec::new(),
+            metrics,
+            metrics_groups,
+            ..Options::default()
         };
         let bell = Arc::new(Bell::new()?);
         let rung = Arc::clone(&bell);
@@ -127,6 +131,11 @@ impl Client {
             }
         }
         Ok((completed, lost, lines))
+    }
+
+    /// What it has counted, in Prometheus' text format.
+    fn metrics(&self, py: Python<'_>) -> PyResult<String> {
+        self.host.metrics().map_err(|error| convert::error(py, &error))
     }
 
     /// Makes `fd` readable once, for a thread that should look up.

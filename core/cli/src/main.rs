@@ -8,6 +8,7 @@ mod completions;
 mod exit;
 mod holder;
 mod link;
+mod metrics;
 mod output;
 mod records;
 mod run;

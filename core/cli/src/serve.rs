@@ -12,6 +12,7 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 use crate::exit::Exit;
+use crate::metrics::{self, Page};
 use crate::signals::Signals;
 
 /// Run a development server that ordinary Redis clients can talk to.
@@ -39,6 +40,12 @@ pub(crate) struct Serve {
     /// Let the whole network in without a password.
     #[arg(long)]
     insecure: bool,
+    /// Answer GET /metrics for Prometheus on this port of loopback, or at this address and port; 0 takes a free
+    /// port. Whoever reaches it may read it: it has numbers, and no names.
+    ///
+    /// A second line of standard output says where it is.
+    #[arg(long, value_name = "PORT|ADDRESS", value_parser = metrics::address)]
+    metrics: Option<SocketAddr>,
 }
 
 impl Serve {
@@ -56,7 +63,8 @@ impl Serve {
         }
         // Before the banner: whoever reads it may stop us right away.
         let mut signals = Signals::listen()?;
-        let address = serve_on_a_thread(SocketAddr::new(self.bind, self.port), password).await?;
+        let place = SocketAddr::new(self.bind, self.port);
+        let (address, page) = serve_on_a_thread(place, password, self.metrics).await?;
         eprintln!(
             "leasehold {}: a development server. It keeps nothing on disk and has no replica;\n\
              leasehold: for production use Redis (https://redis.io) or Valkey (https://valkey.io).",
@@ -64,6 +72,9 @@ impl Serve {
         );
         // Nobody may be there to read it.
         let _ = writeln!(std::io::stdout(), "leasehold: listening on redis://{address}");
+        if let Some(page) = page {
+            let _ = writeln!(std::io::stdout(), "leasehold: metrics on http://{page}/metrics");
+        }
         signals.next().await;
         Ok(ExitCode::SUCCESS)
     }
@@ -96,33 +107,62 @@ const fn raise_open_files() -> usize {
 
 /// Listens, and serves until the process ends. On a thread of its own: a script
 /// that never ends must not keep signals from ending us.
-async fn serve_on_a_thread(address: SocketAddr, password: Option<Vec<u8>>) -> Result<SocketAddr, Exit> {
+async fn serve_on_a_thread(
+    address: SocketAddr,
+    password: Option<Vec<u8>>,
+    page: Option<SocketAddr>,
+) -> Result<(SocketAddr, Option<SocketAddr>), Exit> {
     let (tell, told) = oneshot::channel();
     let serve = move || {
-        let bound = Builder::new_current_thread().enable_all().build().and_then(|runtime| {
-            let server = runtime.block_on(Server::bind(address, password, Embedded::served()))?;
-            Ok((runtime, server))
-        });
+        let bound = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| (address, error))
+            .and_then(|runtime| {
+                let bound = runtime.block_on(bind(address, password, page))?;
+                Ok((runtime, bound))
+            });
         match bound {
-            Ok((runtime, server)) => {
+            Ok((runtime, (server, page))) => {
                 // Nobody who went away before the answer can be told.
                 server.set_open_files(raise_open_files());
-                let _ = tell.send(Ok(server.local_addr()));
+                let page_address = page.as_ref().and_then(|page| page.address().ok());
+                let _ = tell.send(Ok((server.local_addr(), page_address)));
+                if let Some(page) = page {
+                    drop(runtime.spawn(page.serve()));
+                }
                 runtime.block_on(server.serve(std::future::pending()));
             }
             Err(error) => drop(tell.send(Err(error))),
         }
     };
-    let refuse = |cause: String| Exit::new(Exit::UNAVAILABLE, format!("cannot listen on {address}: {cause}"));
+    let refuse = |address: SocketAddr, cause: String| {
+        Exit::new(Exit::UNAVAILABLE, format!("cannot listen on {address}: {cause}"))
+    };
     std::thread::Builder::new()
         .name("leasehold-serve".into())
         .stack_size(STACK_BYTES)
         .spawn(serve)
-        .map_err(|error| refuse(error.to_string()))?;
+        .map_err(|error| refuse(address, error.to_string()))?;
     match told.await {
-        Ok(bound) => bound.map_err(|error| refuse(error.to_string())),
-        Err(_) => Err(refuse("the server's thread ended".into())),
+        Ok(bound) => bound.map_err(|(address, error)| refuse(address, error.to_string())),
+        Err(_) => Err(refuse(address, "the server's thread ended".into())),
     }
+}
+
+/// The server, and its metrics if they are wanted. An error says which address it is about.
+async fn bind(
+    address: SocketAddr,
+    password: Option<Vec<u8>>,
+    page: Option<SocketAddr>,
+) -> Result<(Server, Option<Page>), (SocketAddr, std::io::Error)> {
+    let server = Server::bind(address, password, Embedded::served())
+        .await
+        .map_err(|error| (address, error))?;
+    let Some(place) = page else { return Ok((server, None)) };
+    let metrics = server.metrics();
+    let page = Page::bind(place, move || metrics.text()).await;
+    Ok((server, Some(page.map_err(|error| (place, error))?)))
 }
 
 /// Scripts may nest some hundred calls into the store, each with frames of Lua's and of ours.

@@ -20,6 +20,7 @@ mod handle;
 #[cfg(feature = "native")]
 mod inbox;
 mod leases;
+mod metering;
 mod observing;
 mod outbox;
 mod requests;

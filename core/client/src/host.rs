@@ -200,6 +200,15 @@ impl Host {
         core.run(core.next_request(), Op::Release { lease }, Sink::Discard);
     }
 
+    /// What this client has counted in this process, in Prometheus' text format (version 0.0.4, content type
+    /// `text/plain; version=0.0.4`). A local look; also of a client that was closed.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the client was opened without [`Options::metrics`].
+    pub fn metrics(&self) -> Result<String, Error> {
+        self.0.current().metrics()
+    }
+
     /// Whether it was closed, here or in the process that this one was forked from.
     #[must_use]
     pub fn is_closed(&self) -> bool {

@@ -1,14 +1,16 @@
 //! What a client tells those who watch it, as plain data: for metrics, traces and logs.
 //!
 //! ```text
-//!   engine ── Observation ──┬─► each Observer
-//!                           └─► Journal, which keeps storms short ── Line ──► a log
+//!   engine ─┬─ Observation ──┬─► each Observer
+//!           │                └─► Journal, which keeps storms short ── Line ──► a log
+//!           └─ counts ─────────► Metrics, for Prometheus
 //! ```
 //!
 //! Nothing is computed while nobody watches.
 
 mod fields;
 mod journal;
+pub(crate) mod metrics;
 mod observation;
 #[cfg(feature = "tracing")]
 mod tracing;
@@ -19,6 +21,7 @@ pub use leasehold_protocol::{Attempted, Detail};
 pub use self::fields::Field;
 pub(crate) use self::journal::Journal;
 pub use self::journal::Line;
+pub use self::metrics::GroupBy;
 pub use self::observation::{Level, Link, Observation, ObservedLock, WaitOutcome};
 #[cfg(feature = "tracing")]
 pub use self::tracing::Tracing;

@@ -34,6 +34,7 @@ pub(crate) use self::slot::Slot;
 
 use self::queue::{Sender, queue};
 use crate::errors::closed;
+use crate::observe::metrics::Metrics;
 use crate::process::Process;
 use crate::sync::{Mutex, MutexGuard};
 
@@ -50,14 +51,16 @@ pub(crate) struct Port {
     commands: Sender,
     wake: Option<Wake>,
     queue: Mutex<Vec<Event>>,
+    /// What the engine counts, if it does.
+    metrics: Option<Arc<Metrics>>,
     /// What every operation gets once the engine has ended.
     ended: OnceLock<Error>,
 }
 
 impl Port {
     /// A port of this process, and what its engine takes the commands from. Without `wake`
-    /// nobody drains the queue.
-    pub(crate) fn open(generation: u64, wake: Option<Wake>) -> (Self, Commands) {
+    /// nobody drains the queue, and without `metrics` nothing is counted.
+    pub(crate) fn open(generation: u64, wake: Option<Wake>, metrics: Option<Arc<Metrics>>) -> (Self, Commands) {
         let (commands, receiver) = queue();
         let port = Self {
             process: Process::current(),
@@ -65,6 +68,7 @@ impl Port {
             commands,
             wake,
             queue: Mutex::new(Vec::new()),
+            metrics,
             ended: OnceLock::new(),
         };
         (port, receiver)
@@ -88,6 +92,11 @@ impl Port {
     /// As `is_inherited`, as far as forks are counted: no system call.
     pub(crate) fn is_forked(&self) -> bool {
         !self.process.is_unforked()
+    }
+
+    /// What the engine counts, if it does.
+    pub(crate) const fn metrics(&self) -> Option<&Arc<Metrics>> {
+        self.metrics.as_ref()
     }
 
     pub(crate) fn wake(&self) -> Option<Wake> {

@@ -9,7 +9,8 @@ use leasehold_protocol::{
     Breaker, Error, ErrorKind, KeyPrefix, LeaseDuration, LockName, OnUnavailable, Operation, shown,
 };
 
-use crate::observe::{Level, Observer};
+use crate::observe::metrics::{Grouping, MOST_GROUPS};
+use crate::observe::{GroupBy, Level, Observer};
 use crate::target::{AddressMap, Mapping, Scheme, Target};
 use crate::tls::{TlsOptions, shown_path};
 use crate::world::World;
@@ -66,6 +67,13 @@ pub struct Options {
     pub log: Option<Level>,
     /// Who else is told what happens, on the engine's thread. Default: nobody.
     pub observers: Vec<Arc<dyn Observer>>,
+    /// Count what [`Host::metrics`](crate::host::Host::metrics) gives. Default: no, at no cost.
+    pub metrics: bool,
+    /// How many groups of locks are told apart in the metrics, 1 to 10,000; further ones count as
+    /// `other`. Default 100. Only with `metrics`.
+    pub metrics_groups: Option<f64>,
+    /// Which group a lock counts for. Default: what stands before the first `:` of its name. Only with `metrics`.
+    pub metrics_group: Option<GroupBy>,
 }
 
 impl std::fmt::Debug for Options {
@@ -91,6 +99,9 @@ impl std::fmt::Debug for Options {
             .field("on_unavailable", &self.on_unavailable)
             .field("log", &self.log)
             .field("observers", &self.observers.len())
+            .field("metrics", &self.metrics)
+            .field("metrics_groups", &self.metrics_groups)
+            .field("metrics_group", &self.metrics_group)
             .finish()
     }
 }
@@ -115,6 +126,8 @@ pub(crate) struct Settings {
     pub(crate) world: World,
     pub(crate) log: Option<Level>,
     pub(crate) observers: Vec<Arc<dyn Observer>>,
+    /// `None` if nothing is counted.
+    pub(crate) metrics: Option<Grouping>,
     key_prefix: KeyPrefix,
 }
 
@@ -186,6 +199,7 @@ impl Settings {
             world: World::default(),
             log: options.log,
             observers: options.observers,
+            metrics: grouping(options.metrics, options.metrics_groups, options.metrics_group)?,
             key_prefix: KeyPrefix::parse(&options.key_prefix.unwrap_or_default())?,
         })
     }
@@ -293,6 +307,29 @@ fn targets(url: Option<String>, primaries: Option<&[String]>, tls: &TlsOptions) 
     Ok(targets)
 }
 
+/// How locks are put into groups for the metrics, if there are any.
+fn grouping(is_on: bool, most: Option<f64>, by: Option<GroupBy>) -> Result<Option<Grouping>, Error> {
+    if !is_on {
+        return match (most, by) {
+            (None, None) => Ok(None),
+            _ => Err(invalid(
+                "groups of metrics are given but metrics are off; turn them on too",
+            )),
+        };
+    }
+    let most = match most {
+        None => Grouping::default().most,
+        Some(number) => (1..=MOST_GROUPS)
+            .find(|most| u32::try_from(*most).is_ok_and(|most| f64::from(most) == number))
+            .ok_or_else(|| {
+                invalid(&format!(
+                    "the number of metrics' groups is {number}; give a whole number from 1 to {MOST_GROUPS}"
+                ))
+            })?,
+    };
+    Ok(Some(Grouping { by, most }))
+}
+
 fn misconfigured(message: String) -> Error {
     Error::new(ErrorKind::Misconfigured, Operation::Connect, message)
 }
@@ -378,6 +415,29 @@ mod tests {
             ..memory()
         };
         assert_eq!(refusal(options), ErrorKind::InvalidArgument);
+    }
+
+    #[test]
+    fn odd_numbers_of_groups_are_refused_and_so_are_groups_without_metrics() {
+        for number in [0.0, -1.0, 1.5, 10_001.0, f64::NAN, f64::INFINITY] {
+            let options = Options {
+                metrics: true,
+                metrics_groups: Some(number),
+                ..memory()
+            };
+            assert_eq!(refusal(options), ErrorKind::InvalidArgument, "{number}");
+        }
+        let options = Options {
+            metrics_groups: Some(10.0),
+            ..memory()
+        };
+        assert_eq!(refusal(options), ErrorKind::InvalidArgument);
+        let options = Options {
+            metrics: true,
+            metrics_groups: Some(10_000.0),
+            ..memory()
+        };
+        assert_eq!(Settings::check(options).unwrap().metrics.unwrap().most, 10_000);
     }
 
     #[test]

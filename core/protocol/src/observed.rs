@@ -17,7 +17,9 @@ pub enum Detail {
     Nothing,
     /// Losses, failing renewals, and connections that come and go.
     Trouble,
-    /// Also each attempt, wait, grant, renewal and release.
+    /// Also each renewal.
+    Renewals,
+    /// Also each attempt, wait, grant and release.
     Everything,
 }
 

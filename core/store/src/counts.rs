@@ -14,6 +14,13 @@ pub(crate) struct Count {
     pub(crate) rejected: u64,
 }
 
+impl Count {
+    /// Whether it was called, or called wrongly.
+    pub(crate) const fn is_used(self) -> bool {
+        self.calls > 0 || self.rejected > 0
+    }
+}
+
 impl Counts {
     /// Of commands with these names, which were never called.
     pub(crate) fn new(names: impl Iterator<Item = &'static str>) -> Self {

@@ -102,7 +102,7 @@ fn replication(data: &Data, text: &mut String) {
 fn commandstats(data: &Data, text: &mut String) {
     lines(text, "Commandstats", &[]);
     for (command, count) in data.counts().iter() {
-        if count.calls > 0 || count.rejected > 0 {
+        if count.is_used() {
             // Durations are not measured: the store reads no clock.
             let _ = write!(
                 text,

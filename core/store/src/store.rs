@@ -2,10 +2,14 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+#[cfg(feature = "server")]
+use std::time::Duration;
 
 use leasehold_protocol::Script;
 
 use crate::commands::{self, Run, scripting};
+#[cfg(feature = "server")]
+use crate::counts::Count;
 #[cfg(feature = "server")]
 use crate::data::Front;
 use crate::data::{Data, Transit};
@@ -37,6 +41,22 @@ pub struct Store {
     /// Shared with the functions that scripts call; never locked while a script runs, but by those.
     data: Arc<Mutex<Data>>,
     engine: Engine,
+}
+
+/// What a store counts.
+#[cfg(feature = "server")]
+pub(crate) struct Numbers {
+    pub(crate) uptime: Duration,
+    pub(crate) keys: usize,
+    /// How many of them have a TTL.
+    pub(crate) expiring: usize,
+    /// What keys and values take.
+    pub(crate) bytes: usize,
+    pub(crate) most_bytes: usize,
+    /// Those that are kept for EVALSHA.
+    pub(crate) scripts: usize,
+    /// Those that were called, or called wrongly.
+    pub(crate) commands: Vec<(&'static str, Count)>,
 }
 
 impl Store {
@@ -181,6 +201,23 @@ impl Store {
     #[cfg(feature = "server")]
     pub(crate) fn count(&self, command: &'static commands::Command, reply: Option<&Reply>) {
         dispatch::count(&mut self.data(), command, reply.unwrap_or(&Reply::OK));
+    }
+
+    /// What there is to count.
+    #[cfg(feature = "server")]
+    pub(crate) fn numbers(&self, now: ServerTime) -> Numbers {
+        let mut data = self.data();
+        data.set_now(now);
+        let (keys, expiring) = data.key_counts();
+        Numbers {
+            uptime: data.uptime(),
+            keys,
+            expiring,
+            bytes: data.keys().bytes(),
+            most_bytes: data.limits().data_bytes,
+            scripts: self.engine.scripts(),
+            commands: data.counts().iter().filter(|(_, count)| count.is_used()).collect(),
+        }
     }
 
     /// Commands are finished or not begun, so what a panic left is whole.

@@ -27,6 +27,8 @@ export declare class NativeClient {
   forceRelease(lock: string): number;
   /** Changes a semaphore's limit to that of the address; returns the request's number. */
   setLimit(lock: string): number;
+  /** What it has counted, in Prometheus' text format. */
+  metrics(): string | NativeFailure;
   /** Closes; returns the request's number. */
   close(): number;
   /** Nobody waits for the request any more. */
@@ -66,6 +68,8 @@ export interface ClientOptions {
   tlsServerName?: string;
   addressMap?: Record<string, string>;
   lazy?: boolean;
+  metrics?: boolean;
+  metricsGroups?: number;
 }
 
 /**

@@ -113,6 +113,9 @@ export function clientOptions(servers: Servers, options: ConnectOptions | undefi
     tlsServerName: string(given.tlsServerName, 'tlsServerName', 'connect'),
     addressMap: addressTable(given.addressMap),
     lazy: boolean(given.lazy, 'lazy', 'connect'),
+    metrics: boolean(given.metrics, 'metrics', 'connect'),
+    metricsGroups:
+      given.metricsGroups === undefined ? undefined : count(given.metricsGroups, 'metricsGroups', 'connect'),
   };
   return Object.fromEntries(Object.entries(checked).filter(([, value]) => value !== undefined));
 }

@@ -240,6 +240,17 @@ export class Client {
     return this.#engine.close();
   }
 
+  /**
+   * What this client has counted since it was made, in Prometheus' text format, to be served with the content type
+   * `text/plain; version=0.0.4`. A local look that asks no server; also of a client that was closed.
+   * docs/metrics.md says what there is.
+   *
+   * @throws InvalidArgumentError if the client was made without `metrics: true`
+   */
+  metrics(): string {
+    return this.#engine.metrics();
+  }
+
   /** Whether `close` was called. */
   get closed(): boolean {
     return this.#engine.isClosed;

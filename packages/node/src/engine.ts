@@ -4,7 +4,7 @@
 // inbox.
 
 import { addressFunction, clientOptions, type Servers } from './arguments.js';
-import type { Holder, LostReason } from './errors.js';
+import { errorOf, type Holder, type LostReason } from './errors.js';
 import type { Hold } from './hold.js';
 import { Failure, Inbox, REASONS, type Settle } from './inbox.js';
 import { type NativeClient, native } from './native.js';
@@ -103,6 +103,13 @@ export class Engine {
 
   lostReason(lease: number): LostReason | null {
     return REASONS[this.#native.lostReason(lease)] ?? null;
+  }
+
+  /** What was counted, for Prometheus. */
+  metrics(): string {
+    const text = this.#native.metrics();
+    if (typeof text !== 'string') throw errorOf(text);
+    return text;
   }
 
   get isClosed(): boolean {

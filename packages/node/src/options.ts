@@ -48,6 +48,13 @@ export interface ConnectOptions {
    * at the first use and each later one. Default false.
    */
   readonly lazy?: boolean | undefined;
+  /**
+   * Counts acquisitions, waits, holds, renewals, losses and reconnects, for `client.metrics()`. By group of locks,
+   * which is what stands before the first `:` of a name; never by name. Default false, and then nothing is computed.
+   */
+  readonly metrics?: boolean | undefined;
+  /** How many groups the metrics tell apart, 1 to 10,000; further ones count as `other`. With `metrics`. Default 100. */
+  readonly metricsGroups?: number | undefined;
 }
 
 /** How long to wait for a lock, and how long to hold it. */

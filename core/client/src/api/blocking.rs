@@ -137,6 +137,14 @@ impl Client {
         lock::forced(run(&self.host, kinds::set_limit(name.as_ref(), limit))?)
     }
 
+    /// What this client has counted, in Prometheus' text format; see [`crate::Client::metrics`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the client was made without [`Builder::metrics`].
+    pub fn metrics(&self) -> Result<String, Error> {
+        self.host.metrics()
+    }
+
     /// Whether [`Client::close`] was called.
     #[must_use]
     pub fn is_closed(&self) -> bool {

@@ -10,7 +10,7 @@ use super::convert::millis;
 use super::kinds::{self, ReadWriteLock, Semaphore};
 use super::lock::{self, Lock};
 use crate::host::{AddressMap, Host, Kind, Op, Options};
-use crate::observe::Observer;
+use crate::observe::{GroupBy, Observer};
 #[cfg(feature = "simulation")]
 use crate::world::{Simulated, World};
 
@@ -142,6 +142,16 @@ impl Client {
     /// `Unavailable` if the answer did not come: then ask again, twice is harmless.
     pub async fn set_limit(&self, name: impl AsRef<str>, limit: u32) -> Result<bool, Error> {
         lock::forced(self.host.start(kinds::set_limit(name.as_ref(), limit)).await?)
+    }
+
+    /// What this client has counted in this process since it was made, in Prometheus' text format, to be served with
+    /// the content type `text/plain; version=0.0.4`. A local look that asks no server; also of a client that was
+    /// closed. What there is says `docs/metrics.md`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the client was made without [`Builder::metrics`].
+    pub fn metrics(&self) -> Result<String, Error> {
+        self.host.metrics()
     }
 
     /// Whether [`Client::close`] was called.
@@ -294,6 +304,31 @@ impl Builder {
     /// and then nothing is computed.
     pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
         self.options.observers.push(Arc::new(observer));
+        self
+    }
+
+    /// Counts acquisitions, waits, holds, renewals, losses and reconnects, for [`Client::metrics`]. By group of
+    /// locks, never by name. Default: off, and then nothing is computed.
+    pub fn metrics(mut self) -> Self {
+        self.options.metrics = true;
+        self
+    }
+
+    /// Says which group a lock counts for, by its name without the key prefix; of a multi-lock, by all its names
+    /// with `, ` between them. With [`Builder::metrics`]. The group's first 128 bytes count; an empty one is `none`.
+    /// Default: what stands before the first `:` of the name, `none` if there is no `:`.
+    ///
+    /// It is called at each acquisition and renewal on the thread that keeps the locks: it must not block, nor
+    /// call the client. If it panics, that one counts as `other`.
+    pub fn metrics_group(mut self, group: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        self.options.metrics_group = Some(GroupBy::new(group));
+        self
+    }
+
+    /// How many groups are told apart: 1 to 10,000; further ones count as `other`, and `none` and `other` are not
+    /// counted. With [`Builder::metrics`]. Default 100.
+    pub fn metrics_groups(mut self, most: u32) -> Self {
+        self.options.metrics_groups = Some(most.into());
         self
     }
 

@@ -27,7 +27,9 @@ pub(crate) struct Handle {
 
 impl Handle {
     pub(crate) fn new(generation: u64, settings: Arc<Settings>, wake: Option<Wake>) -> Self {
-        let (port, commands) = Port::open(generation, wake);
+        // Each process counts for itself.
+        let metrics = settings.metrics.as_ref().map(|_| Arc::default());
+        let (port, commands) = Port::open(generation, wake, metrics);
         Self {
             settings,
             port: Arc::new(port),

@@ -11,6 +11,8 @@ use leasehold_protocol::{
     Cause, Detail, Error, Instant, Kind, Lane, LeaseId, LostReason, NodeId, Observed, Outcome, Primary, Ticket, shown,
 };
 
+use super::metering::Metering;
+use crate::observe::metrics::{Groups, Metrics};
 use crate::observe::{Journal, Level, Link, Observation, ObservedLock, Observer, WaitOutcome};
 use crate::port::{Event, Lease, host_id};
 use crate::settings::Settings;
@@ -19,7 +21,9 @@ use crate::transport::Seen;
 pub(super) struct Observing {
     settings: Arc<Settings>,
     generation: u64,
+    /// How much is told to observers and the log.
     detail: Detail,
+    metering: Option<Metering>,
     observers: Vec<Arc<dyn Observer>>,
     /// What the host's log has lines for.
     journal: Option<Journal>,
@@ -57,19 +61,20 @@ struct Loss {
 }
 
 impl Observing {
-    /// `None` if nobody watches.
-    pub(super) fn of(settings: &Arc<Settings>, generation: u64) -> Option<Box<Self>> {
+    /// `None` if nobody watches, and nothing is counted.
+    pub(super) fn of(settings: &Arc<Settings>, generation: u64, metrics: Option<&Arc<Metrics>>) -> Option<Box<Self>> {
         let for_log = settings.log.map_or(Detail::Nothing, |level| match level {
             Level::Debug => Detail::Everything,
             Level::Info | Level::Warn | Level::Error => Detail::Trouble,
         });
         let wanted = settings.observers.iter().map(|observer| observer.detail());
         let detail = wanted.chain([for_log]).max().unwrap_or_default();
-        (detail > Detail::Nothing).then(|| {
+        (detail > Detail::Nothing || metrics.is_some()).then(|| {
             Box::new(Self {
                 settings: Arc::clone(settings),
                 generation,
                 detail,
+                metering: metrics.map(|metrics| metering(settings, Arc::clone(metrics))),
                 observers: settings.observers.clone(),
                 journal: settings.log.map(Journal::new),
                 events: Vec::new(),
@@ -84,8 +89,10 @@ impl Observing {
         })
     }
 
-    pub(super) const fn detail(&self) -> Detail {
-        self.detail
+    /// How much the session is to tell.
+    pub(super) fn detail(&self) -> Detail {
+        let counted = self.metering.as_ref().map_or(Detail::Nothing, |_| Detail::Renewals);
+        self.detail.max(counted)
     }
 
     /// What the host's log is to say.
@@ -128,6 +135,9 @@ impl Observing {
             Some(LinkState::Open) | None => None,
         };
         let link = link_of(lane);
+        if let Some(metering) = &self.metering {
+            metering.opened(link, missing.is_some());
+        }
         self.tell(&Observation::Connected { server, link, missing }, now);
     }
 
@@ -139,6 +149,9 @@ impl Observing {
             None => (now, 1),
         };
         self.links.insert(place, LinkState::Missing(since, failures));
+        if let Some(metering) = &self.metering {
+            metering.closed(link, failures == 0);
+        }
         let observation = match failures {
             0 => Observation::Disconnected { server, link, cause },
             _ => Observation::ConnectFailing {
@@ -154,6 +167,11 @@ impl Observing {
 
     /// The session observed something.
     pub(super) fn observed(&mut self, observed: Observed, now: Instant) {
+        self.count_renewal(&observed);
+        // Told for the metrics alone.
+        if matches!(observed, Observed::Renewed { failures: 0, .. }) && self.detail < Detail::Renewals {
+            return;
+        }
         let observation = match observed {
             Observed::Attempt { place, outcome, took } => Observation::Attempt {
                 lock: self.lock(place.kind.name(), place.name.as_str()),
@@ -209,8 +227,25 @@ impl Observing {
         self.tell(&observation, now);
     }
 
+    fn count_renewal(&mut self, observed: &Observed) {
+        let Some(metering) = &mut self.metering else { return };
+        let (place, is_confirmed) = match observed {
+            Observed::Renewed { place, .. } => (place, true),
+            Observed::RenewalFailed { place, .. } => (place, false),
+            Observed::Attempt { .. }
+            | Observed::Lost { .. }
+            | Observed::BreakerOpened { .. }
+            | Observed::BreakerClosed { .. } => return,
+        };
+        let name = self.settings.without_prefix(place.name.as_str());
+        metering.renewed(place.kind.name(), name, is_confirmed);
+    }
+
     /// A holder is told of a loss. A composite lock is lost with its members, of which the session told.
     pub(super) fn lost(&mut self, id: LeaseId, lease: &Lease, why: LostReason, now: Instant) {
+        if let Some(metering) = &mut self.metering {
+            metering.lost(id, why, now);
+        }
         let known = self.losses.iter().find(|loss| loss.leases.contains(&id));
         let loss = known.or_else(|| self.losses.last());
         let observation = Observation::Lost {
@@ -233,6 +268,10 @@ impl Observing {
 
     /// A caller waits for a lock, or for several as one.
     pub(super) fn asked(&mut self, ticket: Ticket, kind: Option<Kind>, name: &str, now: Instant) {
+        let composite = self.composite_kind();
+        if let Some(metering) = &mut self.metering {
+            metering.asked(ticket, kind.map_or(composite, Kind::name), name, now);
+        }
         if self.detail < Detail::Everything {
             return;
         }
@@ -246,6 +285,9 @@ impl Observing {
 
     /// A release goes on though its caller went away.
     pub(super) fn releases_on(&mut self, ticket: Ticket, lease: LeaseId) {
+        if let Some(metering) = &mut self.metering {
+            metering.releases_on(ticket, lease);
+        }
         if self.detail >= Detail::Everything {
             self.releases.insert(ticket, lease);
         }
@@ -253,6 +295,9 @@ impl Observing {
 
     /// A ticket is done; `released` is the lease that it was to release.
     pub(super) fn completed(&mut self, ticket: Ticket, outcome: &Outcome, released: Option<LeaseId>, now: Instant) {
+        if let Some(metering) = &mut self.metering {
+            metering.completed(ticket, outcome, released, now);
+        }
         if self.detail < Detail::Everything {
             return;
         }
@@ -292,6 +337,9 @@ impl Observing {
 
     /// The caller of a ticket went away.
     pub(super) fn cancelled(&mut self, ticket: Ticket, now: Instant) {
+        if let Some(metering) = &mut self.metering {
+            metering.cancelled(ticket, now);
+        }
         self.wait_ended(ticket, WaitOutcome::Cancelled, now);
     }
 
@@ -328,9 +376,19 @@ impl Observing {
 
     /// Several locks as one, or one on several servers.
     fn composite(&self, name: &str) -> ObservedLock {
-        let kind = if self.servers.len() > 1 { "lock" } else { "multi_lock" };
-        ObservedLock::new(kind, shown(name).into())
+        ObservedLock::new(self.composite_kind(), shown(name).into())
     }
+
+    /// What it is called.
+    const fn composite_kind(&self) -> &'static str {
+        if self.servers.len() > 1 { "lock" } else { "multi_lock" }
+    }
+}
+
+fn metering(settings: &Settings, metrics: Arc<Metrics>) -> Metering {
+    let grouping = settings.metrics.clone().unwrap_or_default();
+    let groups = Groups::new(Arc::clone(&metrics), grouping);
+    Metering::new(metrics, groups, settings.world.clone())
 }
 
 const fn link_of(lane: Lane) -> Link {

@@ -40,8 +40,10 @@ pub(super) struct Engine {
     closing: Option<Closing>,
     /// Of each node that is a cluster, what its primaries are called, by their numbers.
     primaries: BTreeMap<NodeId, Arc<[Arc<str>]>>,
-    /// `None` if nobody watches.
+    /// `None` if nobody watches, and nothing is counted.
     observing: Option<Box<Observing>>,
+    /// When this turn began.
+    now: Instant,
 }
 
 struct Closing {
@@ -72,7 +74,7 @@ impl Engine {
             First::IsAtUse | First::WasMade => Vec::new(),
         };
         let mut session = Session::new(config, settings.world.entropy());
-        let observing = Observing::of(settings, port.generation());
+        let observing = Observing::of(settings, port.generation(), port.metrics());
         if let Some(observing) = &observing {
             session.set_detail(observing.detail());
         }
@@ -90,6 +92,7 @@ impl Engine {
             closing: None,
             primaries: BTreeMap::new(),
             observing,
+            now: settings.world.now(),
         }
     }
 
@@ -125,6 +128,7 @@ impl Engine {
     /// Gives the session everything that came.
     fn feed(&mut self) {
         let now = self.settings.world.now();
+        self.now = now;
         let mut arrived = std::mem::take(&mut self.arrived);
         for item in arrived.seen.drain(..) {
             self.saw(item, now);
@@ -244,7 +248,7 @@ impl Engine {
         let request = self.requests.complete(ticket);
         if let Some(observing) = &mut self.observing {
             let lease = request.as_ref().and_then(|request| request.lease);
-            observing.completed(ticket, &outcome, lease, self.settings.world.now());
+            observing.completed(ticket, &outcome, lease, self.now);
         }
         let Some(request) = request else {
             // Its caller went away in the very burst that granted it.

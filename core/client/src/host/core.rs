@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_protocol::{Error, Operation};
+use leasehold_protocol::{Error, ErrorKind, Operation};
 
 use super::address::LockRef;
 use super::check::{Check, forked};
@@ -90,6 +90,17 @@ impl Core {
     pub(super) fn keeps_out(&self, held: LockRef, wanted: LockRef) -> Result<bool, Error> {
         let read = |lock: LockRef| lock.parse(|name| self.settings.lock_name(name));
         Ok(read(held)?.keeps_out(&read(wanted)?, self.settings.targets.len() > 1))
+    }
+
+    pub(super) fn metrics(&self) -> Result<String, Error> {
+        let metrics = self.engine.port().metrics();
+        metrics.map(|metrics| metrics.text()).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidArgument,
+                Operation::Inspect,
+                "this client counts no metrics; connect with the option `metrics`",
+            )
+        })
     }
 
     pub(super) fn cancel(&self, request: u64) {

@@ -15,7 +15,7 @@ fn event(request: u64) -> Event {
 fn a_host_that_drains_when_it_is_woken_has_every_event() {
     in_every_schedule(|| {
         let host = current();
-        let (port, _commands) = Port::open(0, Some(Arc::new(move || host.unpark())));
+        let (port, _commands) = Port::open(0, Some(Arc::new(move || host.unpark())), None);
         let port = Arc::new(port);
         let publishers = [1, 2].map(|request| {
             let port = Arc::clone(&port);
@@ -38,7 +38,7 @@ fn a_host_that_drains_when_it_is_woken_has_every_event() {
 #[test]
 fn an_event_is_drained_or_taken_out_once_when_its_caller_goes_away() {
     in_every_schedule(|| {
-        let (port, _commands) = Port::open(0, Some(Arc::new(|| {})));
+        let (port, _commands) = Port::open(0, Some(Arc::new(|| {})), None);
         port.publish(&mut vec![event(1)]);
         let port = Arc::new(port);
         let cancelling = Arc::clone(&port);

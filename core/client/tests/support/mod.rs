@@ -253,6 +253,13 @@ impl Drop for Redis {
     }
 }
 
+impl rig::Node {
+    /// A server of the test's own, for what a rig's servers can do. It holds until that one is started again.
+    pub fn of(server: &Redis) -> Self {
+        Self::of_process("primary", server.port, &server.child)
+    }
+}
+
 fn spawn(version: Version, port: u16, directory: &PathBuf, args: &[&str], password: Option<&str>) -> Child {
     let mut command = Command::new(version.program());
     command

@@ -9,8 +9,8 @@ use leasehold_protocol::Reply;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use super::convert;
 use super::version::Version;
-use super::{Redis, convert};
 
 /// So long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -79,11 +79,6 @@ impl Drop for Rig {
 }
 
 impl Node {
-    /// A server of the test's own, for what a rig's servers can do. It holds until that one is started again.
-    pub fn of(server: &Redis) -> Self {
-        Self::of_process("primary", server.port, &server.child)
-    }
-
     /// A process that listens at this port of 127.0.0.1.
     pub fn of_process(role: &str, port: u16, child: &Child) -> Self {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);

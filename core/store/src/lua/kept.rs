@@ -99,6 +99,12 @@ impl Kept {
         Ok(())
     }
 
+    /// How many there are, Leasehold's own too.
+    #[cfg(feature = "server")]
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     pub(super) fn clear(&mut self) -> Result<(), StoreError> {
         self.entries.clear();
         self.functions.clear().map_err(problem)

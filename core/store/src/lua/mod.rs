@@ -112,6 +112,12 @@ impl Engine {
         std::str::from_utf8(sha1).is_ok_and(|sha1| self.kept.find(&sha1.to_ascii_lowercase()).is_some())
     }
 
+    /// How many scripts are kept for EVALSHA.
+    #[cfg(feature = "server")]
+    pub(crate) fn scripts(&self) -> usize {
+        self.kept.len()
+    }
+
     pub(crate) fn flush(&mut self) -> Result<(), StoreError> {
         self.kept.clear()
     }

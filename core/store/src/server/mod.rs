@@ -8,6 +8,7 @@ mod connection;
 mod connections;
 mod handshake;
 mod mailbox;
+mod metrics;
 mod request;
 mod shared;
 mod stream;
@@ -21,6 +22,8 @@ use std::sync::atomic::Ordering;
 
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::task::JoinSet;
+
+pub use self::metrics::Metrics;
 
 use self::shared::Shared;
 use self::stream::Stream;
@@ -73,6 +76,12 @@ impl Server {
     pub fn set_open_files(&self, most: usize) {
         let clients = CLIENTS.min(most.saturating_sub(OTHER_FILES)).max(1);
         self.shared.most_clients.store(clients, Ordering::Relaxed);
+    }
+
+    /// What it counts, also while it serves.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        Metrics::new(Arc::clone(&self.shared))
     }
 
     /// Serves until `stop` is ready, then closes every connection at once.

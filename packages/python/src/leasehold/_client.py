@@ -31,6 +31,15 @@ class ClientBase(ABC, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, Member
         """Whether `close` was called."""
         return self._connection.is_closed
 
+    def metrics(self) -> str:
+        """What this client has counted in this process, in Prometheus' text format, to be served
+        with the content type `text/plain; version=0.0.4`. A local look that asks no server;
+        also of a client that was closed. docs/metrics.md says what there is.
+
+        Raises `InvalidArgumentError` if the client was made without `metrics=True`.
+        """
+        return self._connection.native.metrics()
+
     def lock(
         self,
         name: str,

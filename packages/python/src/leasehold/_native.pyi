@@ -109,6 +109,8 @@ class Client:
         address_map: dict[str, str] | None,
         address_function: Callable[[str, Answer], None] | None,
         lazy: bool,
+        metrics: bool,
+        metrics_groups: int | None,
         log: str | None,
     ) -> Client: ...
     @property
@@ -120,6 +122,7 @@ class Client:
         list[tuple[int, LostReason]],
         list[Line],
     ]: ...
+    def metrics(self) -> str: ...
     def ring(self) -> None: ...
     def cancel(self, request: int) -> None: ...
     def acquire(

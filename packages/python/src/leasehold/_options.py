@@ -32,6 +32,8 @@ def open_native(
     tls_server_name: str | None,
     address_map: AddressMap | None,
     lazy: bool,
+    metrics: bool,
+    metrics_groups: int | None,
 ) -> _native.Client:
     """Starts to connect: to one server, or to several primaries."""
     refuse_eventlet("connect")
@@ -53,6 +55,8 @@ def open_native(
         address_function=function,
         lazy=flag(lazy, "lazy"),
         log=_log.wanted_level(),
+        metrics=flag(metrics, "metrics"),
+        metrics_groups=_groups(metrics_groups),
     )
 
 
@@ -99,6 +103,14 @@ def _ask(function: Callable[[str], object], announced: str, answer: _native.Answ
 
 def _address(value: str) -> str:
     return _required_text(value, "an address of address_map")
+
+
+def _groups(most: int | None) -> int | None:
+    """The number of groups, if there is any. Its range is the core's affair."""
+    if most is not None and (isinstance(most, bool) or not isinstance(most, int)):
+        raise TypeError(f"metrics_groups is an int, not a {type_of(most)}")
+    # What no float can tell apart is out of range all the same.
+    return None if most is None else max(-1, min(most, 2**31))
 
 
 def _text(value: str | None, what: str) -> str | None:

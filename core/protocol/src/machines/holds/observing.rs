@@ -13,7 +13,7 @@ pub(super) fn renewed(io: &mut Io, hold: &Hold, sent: Instant, now: Instant) {
     let detail = if failures > 0 {
         Detail::Trouble
     } else {
-        Detail::Everything
+        Detail::Renewals
     };
     io.observe(detail, |_| Observed::Renewed {
         place: Place::of(hold.keys()),

@@ -41,6 +41,8 @@ def connect(
     tls_server_name: str | None = None,
     address_map: AddressMap | None = None,
     lazy: bool = False,
+    metrics: bool = False,
+    metrics_groups: int | None = None,
 ) -> Client:
     """Connects to a server and gives the client.
 
@@ -74,6 +76,10 @@ def connect(
     client before its server is up. A use then waits for the connection as it does in an
     outage, within its own `wait`; `MisconfiguredError` comes at the first use and each later one.
 
+    With `metrics` the client counts what it does, for `Client.metrics`: by group of locks, which
+    is what stands before the first `:` of a name, never by name. `metrics_groups` is how many
+    groups are told apart (100; 1 to 10,000), further ones count as `other`.
+
     Raises `UnavailableError` if the server cannot be reached, `MisconfiguredError` if it
     refuses the password or is not one that locks can work with, if one side does not accept
     the other's certificate, and for no URL at all;
@@ -92,6 +98,8 @@ def connect(
         tls_server_name,
         address_map,
         lazy,
+        metrics,
+        metrics_groups,
     )
     return _client_of(native, lazy)
 
@@ -110,6 +118,8 @@ def redlock(
     tls_server_name: str | None = None,
     address_map: AddressMap | None = None,
     lazy: bool = False,
+    metrics: bool = False,
+    metrics_groups: int | None = None,
 ) -> Client:
     """Connects to several independent primaries, and gives a client whose locks are RedLocks:
     each is held by a majority of the primaries, and goes on while a minority fails.
@@ -150,6 +160,8 @@ def redlock(
         tls_server_name,
         address_map,
         lazy,
+        metrics,
+        metrics_groups,
     )
     return _client_of(native, lazy)
 

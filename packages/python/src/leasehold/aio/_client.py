@@ -37,6 +37,8 @@ def connect(
     tls_server_name: str | None = None,
     address_map: AddressMap | None = None,
     lazy: bool = False,
+    metrics: bool = False,
+    metrics_groups: int | None = None,
 ) -> Connecting:
     """Connects to a server: `client = await connect(url)`, or `async with connect(url) as client`.
 
@@ -58,6 +60,8 @@ def connect(
             tls_server_name,
             address_map,
             lazy,
+            metrics,
+            metrics_groups,
         )
 
     return Connecting(start, lazy)
@@ -77,6 +81,8 @@ def redlock(
     tls_server_name: str | None = None,
     address_map: AddressMap | None = None,
     lazy: bool = False,
+    metrics: bool = False,
+    metrics_groups: int | None = None,
 ) -> Connecting:
     """Connects to several independent primaries, of which a majority holds each lock:
     `client = await redlock(urls)`, or `async with redlock(urls) as client`.
@@ -99,6 +105,8 @@ def redlock(
             tls_server_name,
             address_map,
             lazy,
+            metrics,
+            metrics_groups,
         )
 
     return Connecting(start, lazy)

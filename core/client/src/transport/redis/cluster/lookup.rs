@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use futures_util::future::select_ok;
-use leasehold_protocol::{Error, Instant};
+use leasehold_protocol::{Error, Instant, slot};
 
-use super::slots::{Slots, slot};
+use super::slots::Slots;
 use super::topology::QUESTION;
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};

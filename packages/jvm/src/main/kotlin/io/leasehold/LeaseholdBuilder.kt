@@ -94,6 +94,19 @@ public class LeaseholdBuilder internal constructor() {
      */
     public fun lazy(): LeaseholdBuilder = set { copy(isLazy = true) }
 
+    /**
+     * Counts acquisitions, waits, holds, renewals, losses and reconnects, for [LeaseholdClient.metrics]. By group of
+     * locks, which is what stands before the first `:` of a name; never by name. Default: off, and then nothing is
+     * computed.
+     */
+    public fun metrics(): LeaseholdBuilder = set { copy(hasMetrics = true) }
+
+    /**
+     * How many groups the metrics tell apart, 1 to 10,000; further ones count as `other`. With [metrics].
+     * Default: 100.
+     */
+    public fun metricsGroups(most: Int): LeaseholdBuilder = set { copy(metricsGroups = most.toDouble()) }
+
     /** Runs what [Lease.onLost] and [DistributedLock.lockAsync] call. Default: daemon threads of the client, up to 64. */
     public fun callbackExecutor(executor: Executor): LeaseholdBuilder {
         this.executor = executor

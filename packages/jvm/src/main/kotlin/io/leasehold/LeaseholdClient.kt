@@ -128,6 +128,14 @@ public class LeaseholdClient internal constructor(internal val engine: Engine) :
     public fun setLimit(name: String, limit: Int): Boolean =
         engine.setLimit(Kind.SEMAPHORE.key(name, 1, limit)).await().expect<Reply.Forced>().wasHeld
 
+    /**
+     * What this client has counted since it was made, in Prometheus' text format, to be served with the content type
+     * `text/plain; version=0.0.4`. A local look that asks no server; also of a client that was closed.
+     *
+     * @throws InvalidArgumentException if the client was made without [LeaseholdBuilder.metrics]
+     */
+    public fun metrics(): String = engine.metrics()
+
     /** Whether [close] was called, or the client failed. */
     public val isClosed: Boolean
         get() = engine.isClosed

@@ -32,6 +32,10 @@ internal class Engine private constructor(
     @Volatile
     private var isDropped = false
 
+    /** What the client had counted when it was closed. */
+    @Volatile
+    private var counted: Counted? = null
+
     @Volatile
     private var longestWaitMs = IDLE_MS
 
@@ -96,6 +100,13 @@ internal class Engine private constructor(
             Thread.currentThread().interrupt()
             return request.join()
         }
+    }
+
+    /** What the client has counted, as a text for Prometheus. */
+    fun metrics(): String {
+        val now = face.metrics(handle) ?: counted ?: throw clientClosed(null, "inspect").toException()
+        now.failure?.let { throw it.toException() }
+        return now.text
     }
 
     /** Closes within 500 ms, whatever the server and the logger do; a second call waits for the first. */
@@ -272,6 +283,7 @@ internal class Engine private constructor(
         Exit.remove(this)
         leases.values.forEach { it.markLost(LostReason.CLOSED) }
         leases.clear()
+        counted = face.metrics(handle)
         face.dropClient(handle)
         fail { clientClosed(it.name, it.operation) }
     }

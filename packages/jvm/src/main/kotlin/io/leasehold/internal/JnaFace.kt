@@ -15,6 +15,7 @@ import io.leasehold.internal.uniffi.forget as uniffiForget
 import io.leasehold.internal.uniffi.inspect as uniffiInspect
 import io.leasehold.internal.uniffi.keepsOut as uniffiKeepsOut
 import io.leasehold.internal.uniffi.lostError as uniffiLostError
+import io.leasehold.internal.uniffi.metrics as uniffiMetrics
 import io.leasehold.internal.uniffi.open as uniffiOpen
 import io.leasehold.internal.uniffi.releaseNow as uniffiReleaseNow
 import io.leasehold.internal.uniffi.setLimit as uniffiSetLimit
@@ -45,6 +46,8 @@ internal class JnaFace : NativeFace {
                     addressMap = options.addressMap,
                     lazy = options.isLazy,
                     log = Log.wantedLevel(),
+                    metrics = options.hasMetrics,
+                    metricsGroups = options.metricsGroups,
                 ),
             )
         return Opened(opened.handle.toLong(), opened.failure?.let { failure(it) })
@@ -103,6 +106,9 @@ internal class JnaFace : NativeFace {
         uniffiReleaseNow(client.toULong(), leases.map(Long::toULong), timeoutMs.toULong())
 
     override fun forget(client: Long, lease: Long) = uniffiForget(client.toULong(), lease.toULong())
+
+    override fun metrics(client: Long): Counted? =
+        uniffiMetrics(client.toULong())?.let { counted -> Counted(counted.text, counted.failure?.let { failure(it) }) }
 
     override fun dropClient(client: Long) = uniffiDropClient(client.toULong())
 

@@ -55,6 +55,9 @@ internal interface NativeFace {
     /** The program has nothing any more of a lease that was lost. */
     fun forget(client: Long, lease: Long)
 
+    /** What it has counted, or why that is not known; null if the client was dropped. */
+    fun metrics(client: Long): Counted?
+
     fun dropClient(client: Long)
 
     /** A lock's name as messages show it. */
@@ -87,12 +90,17 @@ internal data class ClientOptions(
     val tlsServerName: String? = null,
     val addressMap: Map<String, String>? = null,
     val isLazy: Boolean = false,
+    val hasMetrics: Boolean = false,
+    val metricsGroups: Double? = null,
 ) {
     override fun toString(): String = "ClientOptions(..)"
 }
 
 /** A new client's handle, or why there is none. */
 internal class Opened(val handle: Long, val failure: Failure?)
+
+/** What a client has counted, as a text for Prometheus, or why there is none. */
+internal class Counted(val text: String, val failure: Failure?)
 
 /** All words that the native part may say. */
 internal class Vocabulary(

@@ -1,0 +1,105 @@
+"""The metrics that the code gives are those of metrics.json."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from surface import ROOT
+from tables import API, METRICS
+
+FOLDER = ROOT / "core" / "client" / "src" / "observe" / "metrics"
+SERVER = ROOT / "core" / "store" / "src" / "server" / "metrics.rs"
+MONITORING = ROOT / "examples" / "monitoring"
+ALL = [*METRICS["client"], *METRICS["server"]]
+
+
+def words(of: str) -> list[str]:
+    (found,) = [one["words"] for one in METRICS["labels"] if of in (one["name"], one.get("of"))]
+    assert isinstance(found, list)
+    return found
+
+
+@pytest.mark.parametrize(("part", "file"), [("client", FOLDER / "families.rs"), ("server", SERVER)])
+def test_the_metrics_of_the_code_are_those_of_the_table(part: str, file: Path) -> None:
+    found = re.findall(r'name: "(\w+)",\n\s+kind: "(\w+)",\n\s+meaning: "(.*)",\n', file.read_text())
+    assert found == [(one["name"], one["type"], one["meaning"]) for one in METRICS[part]]
+
+
+def test_the_buckets_are_those_of_the_table() -> None:
+    text = (FOLDER / "families.rs").read_text()
+    bounds = re.findall(r'\(([\d_]+), "([\d.]+)"\)', text)
+    assert [int(micros.replace("_", "")) / 1e6 for micros, _ in bounds] == METRICS["buckets"]
+    assert [float(seconds) for _, seconds in bounds] == METRICS["buckets"]
+
+
+def test_names_say_the_unit_and_follow_prometheus() -> None:
+    for one in ALL:
+        name = one["name"]
+        assert re.fullmatch(r"leasehold(_[a-z]+)+", name)
+        assert name.endswith("_total") == (one["type"] == "counter"), name
+        for unit in ("seconds", "bytes"):
+            assert name.endswith(f"_{unit}") == (one["unit"] == unit), name
+        assert one["meaning"].endswith("."), name
+        assert not {"name", "lock", "owner"} & set(one["labels"]), f"{name} would have a series for each lock"
+
+
+def test_every_label_is_explained_and_has_the_words_of_the_code() -> None:
+    used = {label for one in ALL for label in one["labels"]}
+    assert used == {one["name"] for one in METRICS["labels"]}
+    series = (FOLDER / "series.rs").read_text()
+    assert re.findall(r'Self::\w+ => "(\w+)"', series) == words("leasehold_acquisitions_total")
+    assert re.findall(r'\("(\w+)", self\.\w+\.get\(\)\)', series) == words("leasehold_renewals_total")
+    assert re.findall(r'const (?:NONE|OTHER): &str = "(\w+)"', (FOLDER / "groups.rs").read_text()) == words("group")
+    (reasons,) = [one["words"] for one in API["words"] if one["rust"] == "LostReason"]
+    assert words("reason") == reasons
+    observation = (ROOT / "core" / "client" / "src" / "observe" / "observation.rs").read_text()
+    link = re.search(r"impl Link \{(.*?)\n\}", observation, re.DOTALL)
+    assert link
+    assert re.findall(r'Self::\w+ => "(\w+)"', link[1]) == words("link")
+
+
+def measured(name: str) -> str:
+    """The metric that a name in a query is of."""
+    histograms = {one["name"] for one in ALL if one["type"] == "histogram"}
+    base = re.sub(r"_(bucket|sum|count)$", "", name)
+    return base if base in histograms else name
+
+
+def in_queries(file: Path) -> list[tuple[str, str]]:
+    """Each metric in the queries of a file, with the selectors behind it."""
+    text = file.read_text().replace('\\"', '"')
+    return [(measured(name), labels) for name, labels in re.findall(r"\b(leasehold_\w+)(?:\{([^}]*)\})?", text)]
+
+
+@pytest.mark.parametrize("name", ["alerts.yml", "alerts.test.yml", "board.json"])
+def test_board_and_alerts_have_only_metrics_labels_and_words_that_exist(name: str) -> None:
+    from_outside = {"job", "instance", "le"}
+    found = in_queries(MONITORING / name)
+    assert found
+    for metric, selectors in found:
+        if metric == "leasehold_server" and name == "alerts.yml":
+            continue  # A group of rules.
+        (row,) = [one for one in ALL if one["name"] == metric]
+        for label, value in re.findall(r'(\w+)=~?"([^"]*)"', selectors):
+            assert label in {*row["labels"], *from_outside}, f"{metric} has no label {label}"
+            # Groups are the program's own, and `$` stands for what is chosen on the board.
+            if label in from_outside | {"group"} or value.startswith("$"):
+                continue
+            words_of = [one["words"] for one in METRICS["labels"] if label == one["name"]]
+            words_of = [words(metric)] if label == "outcome" else words_of
+            assert set(value.split("|")) <= set(words_of[0]), f"{metric}: {label} is never {value}"
+
+
+def test_the_board_has_every_metric_and_each_alert_is_tried() -> None:
+    assert {one["name"] for one in ALL} <= {name for name, _ in in_queries(MONITORING / "board.json")}
+    alerts = re.findall(r"alert: (\w+)", (MONITORING / "alerts.yml").read_text())
+    tried = (MONITORING / "alerts.test.yml").read_text()
+    assert alerts
+    assert [alert for alert in alerts if alert not in tried] == []
+
+
+def test_the_kinds_are_those_of_the_core() -> None:
+    kinds = (ROOT / "core" / "protocol" / "src" / "kinds").glob("*.rs")
+    names = {name for file in kinds for name in re.findall(r'^    name: "(\w+)",$', file.read_text(), re.MULTILINE)}
+    assert names | {"multi_lock"} == set(words("kind"))

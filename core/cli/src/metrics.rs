@@ -1,0 +1,137 @@
+//! `GET /metrics` over HTTP, and nothing else: a page that Prometheus reads.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// Where the page is, by what `--metrics` says: a port of this machine alone, or an address and a port.
+pub(crate) fn address(given: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = given.parse::<u16>() {
+        return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
+    }
+    given
+        .parse()
+        .map_err(|_| "give a port, as 9465, or an address and a port, as 0.0.0.0:9465 or [::1]:9465".into())
+}
+
+/// The page behind a port.
+pub(crate) struct Page {
+    listener: TcpListener,
+    text: Arc<dyn Fn() -> String + Send + Sync>,
+}
+
+/// Requests at once; further ones wait.
+const AT_ONCE: usize = 8;
+/// The most bytes of a request.
+const REQUEST_BYTES: usize = 8 * 1024;
+/// How long a request may take, from the connection to the last byte of the answer.
+const TIME: Duration = Duration::from_secs(5);
+
+impl Page {
+    /// Listens; `text` gives the page.
+    pub(crate) async fn bind(
+        address: SocketAddr,
+        text: impl Fn() -> String + Send + Sync + 'static,
+    ) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        Ok(Self {
+            listener,
+            text: Arc::new(text),
+        })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers, for ever.
+    pub(crate) async fn serve(self) {
+        let places = Arc::new(Semaphore::new(AT_ONCE));
+        loop {
+            // Never closed.
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+                return;
+            };
+            match self.listener.accept().await {
+                Ok((stream, _)) => {
+                    let text = Arc::clone(&self.text);
+                    tokio::spawn(async move {
+                        // Who goes away, or takes too long, is gone.
+                        let _ = timeout(TIME, answer(stream, &*text)).await;
+                        drop(place);
+                    });
+                }
+                // Out of file descriptors, most likely.
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    }
+}
+
+async fn answer(mut stream: TcpStream, text: &(dyn Fn() -> String + Send + Sync)) -> std::io::Result<()> {
+    let Some(head) = read_head(&mut stream).await? else {
+        return respond(
+            &mut stream,
+            "431 Request Header Fields Too Large",
+            "",
+            "the request is too large\n",
+        )
+        .await;
+    };
+    let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|byte| *byte == b' ');
+    let (method, target, version) = (words.next(), words.next(), words.next());
+    if words.next().is_some() || !version.is_some_and(|version| version.starts_with(b"HTTP/1.")) {
+        return respond(&mut stream, "400 Bad Request", "", "HTTP/1.1 is spoken here\n").await;
+    }
+    let path = target.and_then(|target| target.split(|byte| *byte == b'?').next());
+    match (method, path) {
+        (Some(b"GET"), Some(b"/metrics")) => respond(&mut stream, "200 OK", "", &text()).await,
+        (_, Some(b"/metrics")) => respond(&mut stream, "405 Method Not Allowed", "Allow: GET\r\n", "").await,
+        _ => {
+            respond(
+                &mut stream,
+                "404 Not Found",
+                "",
+                "there is /metrics, and nothing else\n",
+            )
+            .await
+        }
+    }
+}
+
+/// The request's head, up to its empty line; `None` if it is too large.
+async fn read_head(stream: &mut TcpStream) -> std::io::Result<Option<Vec<u8>>> {
+    let mut head = Vec::new();
+    let mut part = [0; 1024];
+    loop {
+        let read = stream.read(&mut part).await?;
+        if read == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        head.extend_from_slice(part.get(..read).unwrap_or_default());
+        if head.windows(4).any(|end| end == b"\r\n\r\n") {
+            return Ok(Some(head));
+        }
+        if head.len() > REQUEST_BYTES {
+            return Ok(None);
+        }
+    }
+}
+
+async fn respond(stream: &mut TcpStream, status: &str, more: &str, body: &str) -> std::io::Result<()> {
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n{more}Content-Length: \
+         {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
+    stream.shutdown().await
+}

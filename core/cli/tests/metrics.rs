@@ -1,0 +1,178 @@
+//! The page of `leasehold serve --metrics`, as Prometheus and others ask for it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// `leasehold serve` on free ports, stopped when dropped.
+struct Served {
+    process: Child,
+    port: u16,
+    page: u16,
+}
+
+impl Served {
+    fn start(metrics: &str) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_leasehold"))
+            .args(["serve", "--port", "0", "--metrics", metrics])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut port = |start: &str, end: &str| -> u16 {
+            let line = lines.next().unwrap().unwrap();
+            let port = line.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+            port.unwrap_or_else(|| panic!("it says {line:?}")).parse().unwrap()
+        };
+        let (redis, page) = (
+            port("leasehold: listening on redis://127.0.0.1:", ""),
+            port("leasehold: metrics on http://127.0.0.1:", "/metrics"),
+        );
+        Self {
+            process,
+            port: redis,
+            page,
+        }
+    }
+
+    /// Sends a command as one would type it, and gives the first line of the reply.
+    fn say(&self, line: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
+        let mut reply = String::new();
+        BufReader::new(stream).read_line(&mut reply).unwrap();
+        reply.trim_end().to_owned()
+    }
+
+    fn dial(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.page)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+    }
+
+    /// The whole answer to a request.
+    fn ask(&self, request: &str) -> String {
+        let mut stream = self.dial();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        // A refusal may cut off what was not read.
+        let _ = stream.read_to_string(&mut answer);
+        answer
+    }
+
+    fn page(&self) -> String {
+        let answer = self.ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        assert!(head.contains("Content-Type: text/plain; version=0.0.4"), "{head}");
+        assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+        body.to_owned()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn number(page: &str, start: &str) -> f64 {
+    let line = page.lines().find(|line| line.starts_with(start));
+    let line = line.unwrap_or_else(|| panic!("no {start} in\n{page}"));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn the_page_tells_of_commands_keys_memory_clients_and_scripts() {
+    let served = Served::start("0");
+    let before = served.page();
+    assert_eq!(number(&before, "leasehold_server_keys "), 0.0);
+    assert_eq!(served.say("SET secret-name 1 PX 60000"), "+OK");
+    assert_eq!(served.say("SET b 2"), "+OK");
+    assert!(served.say("INCR secret-name extra").starts_with("-ERR"));
+    assert_eq!(served.say("EVAL \"return redis.call('get',KEYS[1])\" 1 b"), "$1");
+    let _idle = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
+    let page = served.page();
+    for (start, wanted) in [
+        ("leasehold_server_keys ", 2.0),
+        ("leasehold_server_expiring_keys ", 1.0),
+        ("leasehold_server_scripts ", 1.0),
+        ("leasehold_server_data_limit_bytes ", 96.0 * 1024.0 * 1024.0),
+        ("leasehold_server_commands_total{command=\"set\"}", 2.0),
+        ("leasehold_server_commands_total{command=\"eval\"}", 1.0),
+        ("leasehold_server_commands_total{command=\"get\"}", 1.0),
+        ("leasehold_server_command_errors_total{command=\"incr\"}", 1.0),
+    ] {
+        assert_eq!(number(&page, start), wanted, "{start}\n{page}");
+    }
+    assert!(number(&page, "leasehold_server_data_bytes ") > 0.0);
+    assert!(number(&page, "leasehold_server_connections_total ") >= 4.0);
+    assert!(number(&page, "leasehold_server_uptime_seconds ") > 0.0);
+    assert!(!page.contains("secret-name"), "{page}");
+}
+
+#[test]
+fn nothing_but_get_metrics_is_answered() {
+    let served = Served::start("127.0.0.1:0");
+    for (request, status) in [
+        ("GET / HTTP/1.1\r\n\r\n", "404"),
+        ("GET /metrics/x HTTP/1.1\r\n\r\n", "404"),
+        ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
+        ("GET /metrics\r\n\r\n", "400"),
+        ("GET /metrics HTTP/2\r\n\r\n", "400"),
+        ("\r\n\r\n", "400"),
+        ("GET /metrics?format=text HTTP/1.0\r\n\r\n", "200"),
+    ] {
+        let answer = served.ask(request);
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{request:?}: {answer}"
+        );
+    }
+    let large = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(9_000));
+    assert!(served.ask(&large).starts_with("HTTP/1.1 431 "));
+}
+
+#[test]
+fn those_who_ask_and_say_nothing_are_sent_away_and_others_answered() {
+    let served = Served::start("0");
+    let mut silent: Vec<TcpStream> = (0..8).map(|_| served.dial()).collect();
+    for (number, stream) in silent.iter_mut().enumerate() {
+        if number % 2 == 0 {
+            stream.write_all(b"GET /met").unwrap();
+        }
+    }
+    // It waits until one of them has had its time.
+    assert!(served.page().contains("leasehold_server_uptime_seconds"));
+    for mut stream in silent {
+        let mut rest = Vec::new();
+        let ended = stream.read_to_end(&mut rest);
+        assert!(matches!(ended, Ok(0)) || ended.is_err(), "{rest:?}");
+    }
+}
+
+#[test]
+fn a_place_that_is_none_or_is_taken_is_refused() {
+    for wrong in ["x", "70000", "localhost:9465", ""] {
+        let refused = Command::new(env!("CARGO_BIN_EXE_leasehold"))
+            .args(["serve", "--port", "0", "--metrics", wrong])
+            .output()
+            .unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{wrong}");
+    }
+    let served = Served::start("0");
+    let taken = Command::new(env!("CARGO_BIN_EXE_leasehold"))
+        .args(["serve", "--port", "0", "--metrics", &served.page.to_string()])
+        .output()
+        .unwrap();
+    assert!(!taken.status.success());
+    let errors = String::from_utf8_lossy(&taken.stderr);
+    assert!(
+        errors.contains(&format!("cannot listen on 127.0.0.1:{}", served.page)),
+        "{errors}"
+    );
+}

@@ -1,0 +1,157 @@
+//! Counts for the metrics: who waits, what is held, and how it ends.
+//!
+//! It is beside the observers, and not one of them: it needs neither names nor texts, so that with
+//! metrics alone none are made.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use leasehold_protocol::{Error, ErrorKind, Instant, LeaseId, LostReason, Outcome, Ticket};
+
+use crate::observe::Link;
+use crate::observe::metrics::{self, Groups, Metrics, Series};
+use crate::world::World;
+
+/// Counts what one engine does. Its end is the end of all waits and leases that are left.
+pub(super) struct Metering {
+    metrics: Arc<Metrics>,
+    groups: Groups,
+    waits: ByNumber<Ticket, Began>,
+    held: ByNumber<LeaseId, Began>,
+    /// Releases that nobody waits for any more.
+    releases: ByNumber<Ticket, LeaseId>,
+    world: World,
+}
+
+/// Something that goes on, since when.
+struct Began {
+    series: Arc<Series>,
+    since: Instant,
+}
+
+impl Metering {
+    pub(super) fn new(metrics: Arc<Metrics>, groups: Groups, world: World) -> Self {
+        Self {
+            metrics,
+            groups,
+            waits: ByNumber::default(),
+            held: ByNumber::default(),
+            releases: ByNumber::default(),
+            world,
+        }
+    }
+
+    /// A connection is open; whether it was missing.
+    pub(super) fn opened(&self, link: Link, was_missing: bool) {
+        if was_missing {
+            self.metrics.link(link).reconnects.add(1);
+        }
+    }
+
+    /// A connection was lost, or a try to connect failed.
+    pub(super) fn closed(&self, link: Link, was_open: bool) {
+        let counts = self.metrics.link(link);
+        if was_open {
+            counts.lost.add(1);
+        } else {
+            counts.failures.add(1);
+        }
+    }
+
+    /// A caller waits for a lock.
+    pub(super) fn asked(&mut self, ticket: Ticket, kind: &'static str, name: &str, now: Instant) {
+        let series = Arc::clone(self.groups.series(kind, name));
+        series.asked();
+        self.waits.insert(ticket, Began { series, since: now });
+    }
+
+    /// A release goes on though its caller went away.
+    pub(super) fn releases_on(&mut self, ticket: Ticket, lease: LeaseId) {
+        self.releases.insert(ticket, lease);
+    }
+
+    /// A ticket is done; `released` is the lease that it was to release.
+    pub(super) fn completed(&mut self, ticket: Ticket, outcome: &Outcome, released: Option<LeaseId>, now: Instant) {
+        let ended = match outcome {
+            Outcome::Granted(_) => metrics::Outcome::Granted,
+            Outcome::NotGranted(error) | Outcome::Failed(error) => metrics::Outcome::of(Error::kind(error)),
+            Outcome::Released(_) => {
+                let released = released.or_else(|| self.releases.remove(&ticket));
+                if let Some(held) = released.and_then(|lease| self.held.remove(&lease)) {
+                    held.series.released(now.saturating_since(held.since));
+                }
+                return;
+            }
+            Outcome::Extended(_) | Outcome::State(_) | Outcome::Forced(_) => return,
+        };
+        let Some(series) = self.answered(ticket, ended, now) else {
+            return;
+        };
+        if let Outcome::Granted(grant) = outcome {
+            self.held.insert(grant.lease, Began { series, since: now });
+        }
+    }
+
+    /// The caller of a ticket went away.
+    pub(super) fn cancelled(&mut self, ticket: Ticket, now: Instant) {
+        self.answered(ticket, metrics::Outcome::Cancelled, now);
+    }
+
+    /// A wait is over; gives what it counts for, if the ticket was for one.
+    fn answered(&mut self, ticket: Ticket, outcome: metrics::Outcome, now: Instant) -> Option<Arc<Series>> {
+        let wait = self.waits.remove(&ticket)?;
+        wait.series.answered(outcome, now.saturating_since(wait.since));
+        Some(wait.series)
+    }
+
+    /// A renewal of the lock of this kind and name was confirmed, or came to nothing.
+    pub(super) fn renewed(&mut self, kind: &'static str, name: &str, is_confirmed: bool) {
+        self.groups.series(kind, name).renewed(is_confirmed);
+    }
+
+    /// The holder of a lease is told that it is lost.
+    pub(super) fn lost(&mut self, lease: LeaseId, reason: LostReason, now: Instant) {
+        if let Some(held) = self.held.remove(&lease) {
+            held.series.lost(reason, now.saturating_since(held.since));
+        }
+    }
+}
+
+impl Drop for Metering {
+    /// Nobody renews what is left, and nobody answers who still waits.
+    fn drop(&mut self) {
+        let now = self.world.now();
+        for (_, wait) in self.waits.drain() {
+            let waited = now.saturating_since(wait.since);
+            wait.series.answered(metrics::Outcome::of(ErrorKind::Closed), waited);
+        }
+        for (_, held) in self.held.drain() {
+            held.series.lost(LostReason::Closed, now.saturating_since(held.since));
+        }
+    }
+}
+
+/// A table by numbers that the session gives one after another: nobody can choose them to be slow, and a
+/// multiplication spreads them.
+type ByNumber<K, V> = HashMap<K, V, BuildHasherDefault<Spread>>;
+
+#[derive(Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // 2⁶⁴ divided by the golden ratio.
+        self.0 = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(26);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

@@ -1,0 +1,22 @@
+//! What a client counts, as numbers for Prometheus.
+//!
+//! ```text
+//!   engine ── Groups ── counts ──► Series of a kind and group ◄── reads ── Metrics, as a text
+//! ```
+//!
+//! The engine alone writes, so counting takes no lock. Whoever reads sees what is there at that moment.
+
+mod all;
+mod families;
+mod groups;
+mod links;
+mod series;
+mod text;
+
+pub(crate) use self::all::Metrics;
+pub use self::groups::GroupBy;
+pub(crate) use self::groups::{Grouping, Groups, MOST_GROUPS};
+pub(crate) use self::series::{Outcome, Series};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,39 @@
+//! All that one client counts.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::links::{LinkCounts, Links};
+use super::series::Series;
+use super::text;
+use crate::observe::observation::Link;
+
+/// What one client counts in one process.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    series: Mutex<Vec<Arc<Series>>>,
+    links: Links,
+}
+
+impl Metrics {
+    /// A new series of a kind and group that has none yet.
+    pub(crate) fn add(&self, kind: &'static str, group: Arc<str>) -> Arc<Series> {
+        let series = Arc::new(Series::new(kind, group));
+        self.series
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Arc::clone(&series));
+        series
+    }
+
+    /// The counts of a connection.
+    pub(crate) const fn link(&self, link: Link) -> &LinkCounts {
+        self.links.of(link)
+    }
+
+    /// All of it in Prometheus' text format, version 0.0.4.
+    pub(crate) fn text(&self) -> String {
+        let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        series.sort_by(|one, other| one.labels().cmp(&other.labels()));
+        text::text(&series, &self.links)
+    }
+}

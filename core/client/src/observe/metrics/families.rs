@@ -1,0 +1,88 @@
+//! The metrics' names, types and meanings. `ci/api/metrics.json` has the same, for the documents.
+
+/// One metric.
+pub(super) struct Family {
+    pub(super) name: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) meaning: &'static str,
+}
+
+pub(super) const ACQUISITIONS: Family = Family {
+    name: "leasehold_acquisitions_total",
+    kind: "counter",
+    meaning: "Acquisitions that ended, by how they ended.",
+};
+
+pub(super) const WAIT: Family = Family {
+    name: "leasehold_wait_seconds",
+    kind: "histogram",
+    meaning: "How long callers waited for a lock, until it was granted or the wait ended otherwise.",
+};
+
+pub(super) const HOLD: Family = Family {
+    name: "leasehold_hold_seconds",
+    kind: "histogram",
+    meaning: "How long leases were held, from the grant until they were released or lost.",
+};
+
+pub(super) const HELD: Family = Family {
+    name: "leasehold_held",
+    kind: "gauge",
+    meaning: "Leases that this client holds.",
+};
+
+pub(super) const WAITING: Family = Family {
+    name: "leasehold_waiting",
+    kind: "gauge",
+    meaning: "Callers of this client that wait for a lock.",
+};
+
+pub(super) const RENEWALS: Family = Family {
+    name: "leasehold_renewals_total",
+    kind: "counter",
+    meaning: "Renewals by the watchdog; a failed one is repeated while its lease lasts.",
+};
+
+pub(super) const LOSSES: Family = Family {
+    name: "leasehold_losses_total",
+    kind: "counter",
+    meaning: "Leases that were lost before they were released, by reason.",
+};
+
+pub(super) const CONNECTIONS_LOST: Family = Family {
+    name: "leasehold_connections_lost_total",
+    kind: "counter",
+    meaning: "Connections to a server that were lost.",
+};
+
+pub(super) const RECONNECTS: Family = Family {
+    name: "leasehold_reconnects_total",
+    kind: "counter",
+    meaning: "Connections that were there again after they had been missing.",
+};
+
+pub(super) const CONNECT_FAILURES: Family = Family {
+    name: "leasehold_connect_failures_total",
+    kind: "counter",
+    meaning: "Tries to connect that failed.",
+};
+
+/// The upper bounds of a histogram's buckets: microseconds, and as Prometheus shows them in seconds.
+pub(super) const BUCKETS: [(u64, &str); 16] = [
+    (1_000, "0.001"),
+    (2_500, "0.0025"),
+    (5_000, "0.005"),
+    (10_000, "0.01"),
+    (25_000, "0.025"),
+    (50_000, "0.05"),
+    (100_000, "0.1"),
+    (250_000, "0.25"),
+    (500_000, "0.5"),
+    (1_000_000, "1"),
+    (2_500_000, "2.5"),
+    (5_000_000, "5"),
+    (10_000_000, "10"),
+    (60_000_000, "60"),
+    (600_000_000, "600"),
+    (3_600_000_000, "3600"),
+];

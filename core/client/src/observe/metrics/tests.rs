@@ -1,0 +1,178 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_protocol::{ErrorKind, LostReason};
+
+use super::{GroupBy, Grouping, Groups, Metrics, Outcome};
+
+fn groups(most: usize) -> (Arc<Metrics>, Groups) {
+    let metrics = Arc::new(Metrics::default());
+    (Arc::clone(&metrics), Groups::new(metrics, Grouping { by: None, most }))
+}
+
+/// The line that starts so, without its start.
+fn number<'a>(text: &'a str, start: &str) -> &'a str {
+    let line = text.lines().find(|line| line.starts_with(start));
+    line.and_then(|line| line.rsplit(' ').next())
+        .unwrap_or("there is no such line")
+}
+
+#[test]
+fn a_name_counts_for_what_stands_before_its_first_colon() {
+    let (_, mut groups) = groups(100);
+    for (name, group) in [
+        ("stock:42", "stock"),
+        ("stock:42:eu", "stock"),
+        ("report", "none"),
+        (":odd", "none"),
+        ("none:1", "none"),
+        ("other:1", "other"),
+        ("https://user:secret@host/", "https"),
+    ] {
+        assert_eq!(groups.series("lock", name).labels(), (group, "lock"), "{name}");
+    }
+}
+
+#[test]
+fn a_function_names_the_group_and_its_panic_counts_as_other() {
+    let by = GroupBy::new(|name| match name {
+        "panic" => panic!("a defect of the function"),
+        "url" => "redis://user:secret@host".into(),
+        "long" => "ä".repeat(1_000),
+        name => name.to_uppercase(),
+    });
+    let mut groups = Groups::new(
+        Arc::new(Metrics::default()),
+        Grouping {
+            by: Some(by),
+            ..Grouping::default()
+        },
+    );
+    let mut group = |name| groups.series("lock", name).labels().0.to_owned();
+    assert_eq!(group("panic"), "other");
+    assert_eq!(group("url"), "redis://…@host");
+    assert_eq!(group("long"), "ä".repeat(64));
+    assert_eq!(group("a"), "A");
+    assert_eq!(group(""), "none");
+}
+
+#[test]
+fn what_are_too_many_groups_counts_as_other() {
+    let (metrics, mut groups) = groups(2);
+    for name in ["a:1", "b:1", "c:1", "d:1", "a:2", "no colon"] {
+        groups.series("lock", name).asked();
+    }
+    let text = metrics.text();
+    for (group, waiting) in [("a", "2"), ("b", "1"), ("other", "2"), ("none", "1")] {
+        let start = format!("leasehold_waiting{{kind=\"lock\",group=\"{group}\"}}");
+        assert_eq!(number(&text, &start), waiting, "{group}");
+    }
+}
+
+#[test]
+fn a_hundred_thousand_groups_take_no_more_room_than_the_most() {
+    let (metrics, mut groups) = groups(100);
+    for number in 0..100_000 {
+        let series = groups.series("lock", &format!("group-{number}:x"));
+        series.asked();
+        series.answered(Outcome::Granted, Duration::ZERO);
+    }
+    let text = metrics.text();
+    let series = text.lines().filter(|line| line.starts_with("leasehold_held{")).count();
+    assert_eq!(series, 101, "the most, and `other`");
+    assert_eq!(
+        number(&text, "leasehold_held{kind=\"lock\",group=\"other\"}"),
+        (100_000 - 100).to_string()
+    );
+    assert!(text.len() < 1_000_000, "{} bytes", text.len());
+}
+
+#[test]
+fn labels_cannot_break_out_of_their_quotes() {
+    let (metrics, mut groups) = groups(100);
+    groups.series("lock", "a\"} 1\nb\\:1").asked();
+    let text = metrics.text();
+    assert_eq!(
+        number(&text, "leasehold_waiting{kind=\"lock\",group=\"a\\\"} 1\\nb\\\\\"}"),
+        "1",
+        "{text}"
+    );
+}
+
+#[test]
+fn a_bucket_has_its_bound_and_all_that_is_shorter() {
+    let (metrics, mut groups) = groups(100);
+    let series = groups.series("lock", "a:1");
+    for micros in [0, 1_000, 1_001, 3_600_000_000, 3_600_000_001] {
+        series.asked();
+        series.answered(Outcome::Granted, Duration::from_micros(micros));
+    }
+    let text = metrics.text();
+    for (bound, count) in [
+        ("0.001", "2"),
+        ("0.0025", "3"),
+        ("600", "3"),
+        ("3600", "4"),
+        ("+Inf", "5"),
+    ] {
+        let start = format!("leasehold_wait_seconds_bucket{{kind=\"lock\",group=\"a\",le=\"{bound}\"}}");
+        assert_eq!(number(&text, &start), count, "{bound}");
+    }
+    assert_eq!(
+        number(&text, "leasehold_wait_seconds_count{kind=\"lock\",group=\"a\"}"),
+        "5"
+    );
+    assert_eq!(
+        number(&text, "leasehold_wait_seconds_sum{kind=\"lock\",group=\"a\"}"),
+        "7200.002002"
+    );
+}
+
+#[test]
+fn each_error_and_each_loss_has_its_word() {
+    let (metrics, mut groups) = groups(100);
+    let series = groups.series("lock", "a:1");
+    for kind in ErrorKind::ALL {
+        series.asked();
+        series.answered(Outcome::of(kind), Duration::ZERO);
+    }
+    for reason in LostReason::ALL {
+        series.asked();
+        series.answered(Outcome::Granted, Duration::ZERO);
+        series.lost(reason, Duration::from_secs(1));
+    }
+    let text = metrics.text();
+    for (outcome, count) in [
+        ("granted", "5"),
+        ("timed_out", "1"),
+        ("cancelled", "1"),
+        ("unavailable", "1"),
+        ("misconfigured", "1"),
+        ("refused", "3"),
+        ("lost", "1"),
+        ("closed", "1"),
+    ] {
+        let start = format!("leasehold_acquisitions_total{{kind=\"lock\",group=\"a\",outcome=\"{outcome}\"}}");
+        assert_eq!(number(&text, &start), count, "{outcome}");
+    }
+    for reason in LostReason::ALL {
+        let start = format!(
+            "leasehold_losses_total{{kind=\"lock\",group=\"a\",reason=\"{}\"}}",
+            reason.as_str()
+        );
+        assert_eq!(number(&text, &start), "1", "{reason:?}");
+    }
+    for gauge in ["leasehold_held", "leasehold_waiting"] {
+        assert_eq!(number(&text, &format!("{gauge}{{")), "0", "{gauge}");
+    }
+    assert_eq!(number(&text, "leasehold_hold_seconds_sum{"), "5");
+}
+
+#[test]
+fn before_the_first_lock_there_is_a_head_for_every_metric() {
+    let text = Metrics::default().text();
+    let heads = |word: &str| text.lines().filter(|line| line.starts_with(word)).count();
+    assert_eq!((heads("# HELP leasehold_"), heads("# TYPE leasehold_")), (10, 10));
+    assert_eq!(number(&text, "leasehold_reconnects_total{link=\"calls\"}"), "0");
+    assert!(text.ends_with('\n'));
+}

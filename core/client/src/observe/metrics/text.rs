@@ -1,0 +1,105 @@
+//! The metrics as Prometheus reads them: its text format, version 0.0.4.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use super::families::{
+    ACQUISITIONS, BUCKETS, CONNECT_FAILURES, CONNECTIONS_LOST, Family, HELD, HOLD, LOSSES, RECONNECTS, RENEWALS, WAIT,
+    WAITING,
+};
+use super::links::{LinkCounts, Links};
+use super::series::{Counter, Histogram, Series};
+
+/// Of these series, which are sorted, and of the connections.
+pub(super) fn text(series: &[Arc<Series>], links: &Links) -> String {
+    let mut text = Text(String::new());
+    text.by_word(&ACQUISITIONS, series, "outcome", Series::acquisitions);
+    text.times(&WAIT, series, Series::waits);
+    text.times(&HOLD, series, Series::holds);
+    text.numbers(&HELD, series, Series::held);
+    text.numbers(&WAITING, series, Series::waiting);
+    text.by_word(&RENEWALS, series, "outcome", Series::renewals);
+    text.by_word(&LOSSES, series, "reason", Series::losses);
+    text.links(&CONNECTIONS_LOST, links, |counts| &counts.lost);
+    text.links(&RECONNECTS, links, |counts| &counts.reconnects);
+    text.links(&CONNECT_FAILURES, links, |counts| &counts.failures);
+    text.0
+}
+
+struct Text(String);
+
+/// Writing to a String cannot fail.
+macro_rules! line {
+    ($text:expr, $($format:tt)*) => {{
+        let _ = writeln!($text.0, $($format)*);
+    }};
+}
+
+impl Text {
+    fn head(&mut self, family: &Family) {
+        line!(self, "# HELP {} {}", family.name, family.meaning);
+        line!(self, "# TYPE {} {}", family.name, family.kind);
+    }
+
+    fn numbers(&mut self, family: &Family, series: &[Arc<Series>], number: fn(&Series) -> u64) {
+        self.head(family);
+        for one in series {
+            line!(self, "{}{{{}}} {}", family.name, labels(one), number(one));
+        }
+    }
+
+    fn by_word<const WORDS: usize>(
+        &mut self,
+        family: &Family,
+        series: &[Arc<Series>],
+        label: &str,
+        numbers: fn(&Series) -> [(&'static str, u64); WORDS],
+    ) {
+        self.head(family);
+        for one in series {
+            let labels = labels(one);
+            for (word, number) in numbers(one) {
+                line!(self, "{}{{{labels},{label}=\"{word}\"}} {number}", family.name);
+            }
+        }
+    }
+
+    fn times(&mut self, family: &Family, series: &[Arc<Series>], times: fn(&Series) -> &Histogram) {
+        self.head(family);
+        for one in series {
+            let (labels, times) = (labels(one), times(one));
+            let bounds = BUCKETS.iter().map(|(_, bound)| *bound).chain(["+Inf"]);
+            let mut count = 0;
+            for (bound, number) in bounds.zip(times.buckets()) {
+                count += number;
+                line!(self, "{}_bucket{{{labels},le=\"{bound}\"}} {count}", family.name);
+            }
+            line!(
+                self,
+                "{}_sum{{{labels}}} {}",
+                family.name,
+                times.seconds().as_secs_f64()
+            );
+            // Not counted by itself, so that it is never another number than the last bucket's.
+            line!(self, "{}_count{{{labels}}} {count}", family.name);
+        }
+    }
+
+    fn links(&mut self, family: &Family, links: &Links, counter: fn(&LinkCounts) -> &Counter) {
+        self.head(family);
+        for (link, counts) in links.each() {
+            let number = counter(counts).get();
+            line!(self, "{}{{link=\"{}\"}} {number}", family.name, link.as_str());
+        }
+    }
+}
+
+fn labels(series: &Series) -> String {
+    let (group, kind) = series.labels();
+    format!("kind=\"{kind}\",group=\"{}\"", escaped(group))
+}
+
+/// A label's value: its quotes, backslashes and line breaks do not end it.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

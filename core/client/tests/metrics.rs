@@ -1,0 +1,194 @@
+//! What a client counts.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, ErrorKind, blocking};
+use support::{Redis, Server};
+
+/// The number of a line: of a metric whose labels have all of these words.
+fn number(text: &str, metric: &str, labels: &[&str]) -> f64 {
+    let is_wanted = |line: &&str| {
+        line.split_once('{').is_some_and(|(name, _)| name == metric) && labels.iter().all(|label| line.contains(label))
+    };
+    let lines: Vec<&str> = text.lines().filter(is_wanted).collect();
+    lines
+        .iter()
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().expect("a number"))
+        .sum()
+}
+
+/// Waits until a number is at least so high.
+async fn reaches(client: &Client, metric: &str, labels: &[&str], least: f64) {
+    let start = Instant::now();
+    loop {
+        let text = client.metrics().unwrap();
+        if number(&text, metric, labels) >= least {
+            return;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "{metric} {labels:?}\n{text}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_without_metrics_says_how_to_have_them() {
+    let client = Client::connect("memory://").await.unwrap();
+    let error = client.metrics().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("option `metrics`"), "{error}");
+}
+
+#[tokio::test]
+async fn each_acquisition_is_counted_by_how_it_ended() {
+    let server = Server::memory();
+    let client = Client::builder()
+        .url(server.url())
+        .key_prefix("shop:")
+        .metrics()
+        .connect()
+        .await
+        .unwrap();
+    let lock = client.lock("stock:42");
+    let lease = lock.acquire().await.unwrap();
+    let held = client.metrics().unwrap();
+    assert_eq!(
+        number(&held, "leasehold_held", &["kind=\"lock\"", "group=\"stock\""]),
+        1.0
+    );
+    // One times out, and one goes away.
+    let timed_out = lock.clone().wait(Duration::from_millis(30)).acquire().await;
+    assert_eq!(timed_out.unwrap_err().kind(), ErrorKind::LockTimeout);
+    let waiter = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await.map(drop) }
+    });
+    reaches(&client, "leasehold_waiting", &["group=\"stock\""], 1.0).await;
+    waiter.abort();
+    reaches(&client, "leasehold_acquisitions_total", &["outcome=\"cancelled\""], 1.0).await;
+    lease.release().await.unwrap();
+    // Several as one.
+    let both = client.multi_lock([&client.lock("a:1"), &client.lock("b:2")]);
+    both.acquire().await.unwrap().release().await.unwrap();
+
+    let text = client.metrics().unwrap();
+    let stock = ["kind=\"lock\"", "group=\"stock\""];
+    for (outcome, count) in [
+        ("granted", 1.0),
+        ("timed_out", 1.0),
+        ("cancelled", 1.0),
+        ("unavailable", 0.0),
+    ] {
+        let outcome = format!("outcome=\"{outcome}\"");
+        let labels = [&stock[..], &[&outcome]].concat();
+        assert_eq!(
+            number(&text, "leasehold_acquisitions_total", &labels),
+            count,
+            "{outcome}"
+        );
+    }
+    assert_eq!(number(&text, "leasehold_wait_seconds_count", &stock), 3.0);
+    assert!(number(&text, "leasehold_wait_seconds_sum", &stock) >= 0.03);
+    assert_eq!(number(&text, "leasehold_hold_seconds_count", &stock), 1.0);
+    assert!(number(&text, "leasehold_hold_seconds_sum", &stock) >= 0.03);
+    let multi = ["kind=\"multi_lock\"", "group=\"a\""];
+    assert_eq!(number(&text, "leasehold_hold_seconds_count", &multi), 1.0);
+    for gauge in ["leasehold_held", "leasehold_waiting"] {
+        assert_eq!(number(&text, gauge, &[]), 0.0, "{gauge}\n{text}");
+    }
+    assert!(!text.contains("stock:") && !text.contains("shop"), "no names:\n{text}");
+    client.close().await;
+}
+
+#[tokio::test]
+async fn losses_renewals_and_reconnects_are_counted() {
+    let mut redis = Redis::start();
+    let client = Client::builder()
+        .url(redis.url())
+        .lease(Duration::from_millis(900))
+        .metrics()
+        .connect()
+        .await
+        .unwrap();
+    let lease = client.lock("stock:1").acquire().await.unwrap();
+    reaches(
+        &client,
+        "leasehold_renewals_total",
+        &["group=\"stock\"", "outcome=\"renewed\""],
+        2.0,
+    )
+    .await;
+    // It comes back without its data, as a replica does that had not got them.
+    redis.stop();
+    redis.start_again();
+    lease.lost().await;
+    let removed = ["kind=\"lock\"", "group=\"stock\"", "reason=\"removed\""];
+    reaches(&client, "leasehold_losses_total", &removed, 1.0).await;
+    for link in ["link=\"calls\"", "link=\"renewals\""] {
+        reaches(&client, "leasehold_reconnects_total", &[link], 1.0).await;
+        assert!(number(&client.metrics().unwrap(), "leasehold_connections_lost_total", &[link]) >= 1.0);
+    }
+    // It stays away for longer than the lease.
+    let lease = client.lock("stock:2").acquire().await.unwrap();
+    redis.stop();
+    lease.lost().await;
+    let short = client.lock("stock:3").wait(Duration::from_millis(50)).acquire().await;
+    assert_eq!(short.unwrap_err().kind(), ErrorKind::Unavailable);
+
+    let text = client.metrics().unwrap();
+    let of = |metric, label| number(&text, metric, &["group=\"stock\"", label]);
+    assert_eq!(of("leasehold_losses_total", "reason=\"expired\""), 1.0);
+    assert_eq!(of("leasehold_acquisitions_total", "outcome=\"unavailable\""), 1.0);
+    assert!(of("leasehold_renewals_total", "outcome=\"failed\"") >= 1.0);
+    assert!(number(&text, "leasehold_connect_failures_total", &[]) >= 1.0);
+    assert_eq!(number(&text, "leasehold_hold_seconds_count", &[]), 2.0);
+    assert_eq!(number(&text, "leasehold_held", &[]), 0.0);
+    client.close().await;
+}
+
+#[tokio::test]
+async fn a_client_that_is_closed_holds_nothing_and_still_says_what_it_counted() {
+    let server = Server::memory();
+    let client = Client::builder().url(server.url()).metrics().connect().await.unwrap();
+    let lease = client.lock("stock:1").acquire().await.unwrap();
+    let waiter = tokio::spawn({
+        let lock = client.lock("stock:1");
+        async move { lock.acquire().await.map(drop) }
+    });
+    reaches(&client, "leasehold_waiting", &[], 1.0).await;
+    client.close().await;
+    assert_eq!(waiter.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    let text = client.metrics().unwrap();
+    assert_eq!(number(&text, "leasehold_losses_total", &["reason=\"closed\""]), 1.0);
+    assert_eq!(
+        number(&text, "leasehold_acquisitions_total", &["outcome=\"closed\""]),
+        1.0
+    );
+    for gauge in ["leasehold_held", "leasehold_waiting"] {
+        assert_eq!(number(&text, gauge, &[]), 0.0, "{gauge}\n{text}");
+    }
+    drop(lease);
+}
+
+#[test]
+fn a_hundred_thousand_names_stay_within_the_groups() {
+    let client = blocking::Client::builder()
+        .url("memory://")
+        .metrics()
+        .metrics_group(|name| name.to_owned())
+        .metrics_groups(7)
+        .connect_blocking()
+        .unwrap();
+    for name in 0..100_000 {
+        let lease = client.lock(format!("customer-{name}")).acquire().unwrap();
+        lease.release().unwrap();
+    }
+    let text = client.metrics().unwrap();
+    let groups = text.lines().filter(|line| line.starts_with("leasehold_held{")).count();
+    assert_eq!(groups, 8, "{text}");
+    let granted = ["outcome=\"granted\"", "group=\"other\""];
+    assert_eq!(number(&text, "leasehold_acquisitions_total", &granted), 100_000.0 - 7.0);
+    assert!(text.len() < 100_000, "{} bytes", text.len());
+    client.close();
+}
