@@ -63,7 +63,7 @@ pub(super) struct Queue {
     holding: Option<HoldId>,
     /// Those that it came after, which are not known to be lost yet: a server that lost a record may
     /// grant the lock once more to this client.
-    older: Option<Box<Vec<HoldId>>>,
+    older: Vec<HoldId>,
     /// Whose turn it is, this client's or another's.
     turn: Turn,
     /// When the server last answered an attempt, or the lock was last held here, so
@@ -101,7 +101,7 @@ impl Queue {
         Self {
             keys,
             holding: None,
-            older: None,
+            older: Vec::new(),
             turn: Turn::default(),
             heard: None,
             waiters: None,
@@ -170,21 +170,18 @@ impl Queue {
 
     pub(super) fn held_by(&mut self, hold: HoldId) {
         if let Some(before) = self.holding.replace(hold) {
-            self.older.get_or_insert_default().push(before);
+            self.older.push(before);
         }
     }
 
     /// Whether somebody here has it whom the server gave it before, and then to another.
     pub(super) const fn is_held_twice(&self) -> bool {
-        self.older.is_some()
+        !self.older.is_empty()
     }
 
     /// The hold keeps nobody waiting any longer, if it did.
     pub(super) fn freed_by(&mut self, hold: HoldId, now: Instant) {
-        if let Some(older) = &mut self.older {
-            older.retain(|other| *other != hold);
-        }
-        self.older.take_if(|older| older.is_empty());
+        self.older.retain(|other| *other != hold);
         if self.holding == Some(hold) {
             self.holding = None;
             self.heard = Some(now);
