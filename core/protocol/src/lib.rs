@@ -82,7 +82,7 @@ pub use ids::{CallId, Context, LeaseId, NodeId, Ticket};
 pub use instant::Instant;
 pub use kinds::{Kind, Permits};
 pub use lease::{LeaseDuration, LeaseTerms};
-pub use name::{KeyPrefix, LockName, MAX_NAME_BYTES, hash_tag};
+pub use name::{KeyPrefix, LockName, MAX_NAME_BYTES, Scratch, hash_tag};
 pub use observed::{Attempted, Detail, Observed, Place};
 pub use owner::{ClientId, Entropy, OwnerId};
 pub use reply::{CallError, Reply};
