@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
+mod doctor;
 mod exit;
 mod holder;
 mod link;
@@ -31,6 +32,7 @@ struct Arguments {
 enum Command {
     Serve(serve::Serve),
     Run(run::Run),
+    Doctor(doctor::Doctor),
     #[command(hide = true)]
     Supervise(supervisor::Supervise),
     #[command(hide = true)]
@@ -55,6 +57,7 @@ async fn run(command: Command) -> Result<ExitCode, Exit> {
     match command {
         Command::Serve(serve) => serve.run().await,
         Command::Run(run) => run.run().await,
+        Command::Doctor(doctor) => doctor.run().await,
         Command::Supervise(supervise) => supervise.run().await,
         Command::Exec(exec) => exec.run(),
     }
