@@ -12,6 +12,8 @@ pub(crate) struct Exit {
 }
 
 impl Exit {
+    /// Wrong usage, as clap has it.
+    pub(crate) const USAGE: u8 = 2;
     /// The machine, the network or the server is in the way.
     pub(crate) const UNAVAILABLE: u8 = 69;
     /// Something that should not happen.

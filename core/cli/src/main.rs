@@ -3,20 +3,26 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]
 
+mod acl;
+mod completions;
 mod doctor;
 mod exit;
 mod holder;
 mod link;
+mod output;
+mod records;
 mod run;
 mod serve;
+mod server;
 mod signals;
 mod supervisor;
+mod tools;
 mod tree;
 mod usage;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::exit::Exit;
 
@@ -33,6 +39,13 @@ enum Command {
     Serve(serve::Serve),
     Run(run::Run),
     Doctor(doctor::Doctor),
+    Inspect(tools::inspect::Inspect),
+    List(tools::list::List),
+    Top(tools::top::Top),
+    Wait(tools::wait::Wait),
+    Release(tools::release::Release),
+    Acl(acl::Acl),
+    Completions(completions::Completions),
     #[command(hide = true)]
     Supervise(supervisor::Supervise),
     #[command(hide = true)]
@@ -58,7 +71,14 @@ async fn run(command: Command) -> Result<ExitCode, Exit> {
         Command::Serve(serve) => serve.run().await,
         Command::Run(run) => run.run().await,
         Command::Doctor(doctor) => doctor.run().await,
+        Command::Inspect(inspect) => inspect.run().await,
+        Command::List(list) => list.run().await,
+        Command::Top(top) => top.run().await,
+        Command::Wait(wait) => wait.run().await,
+        Command::Release(release) => release.run().await,
         Command::Supervise(supervise) => supervise.run().await,
         Command::Exec(exec) => exec.run(),
+        Command::Acl(acl) => acl.run(),
+        Command::Completions(completions) => completions.run(&Arguments::command()),
     }
 }

@@ -1,16 +1,16 @@
 //! `leasehold run`: a lock around any program.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use leasehold::host::shown;
-use leasehold::{AddressMap, Builder, Client, Lease, ReleaseOutcome};
+use leasehold::{Builder, Client, Lease, ReleaseOutcome};
 use tokio::time::{sleep, timeout};
 
 use crate::exit::Exit;
 use crate::holder::{Holder, Job};
+use crate::server::{ServerOptions, seconds};
 use crate::signals::{Signals, status_of};
 use crate::tree;
 
@@ -35,29 +35,8 @@ use crate::tree;
 pub(crate) struct Run {
     /// The lock's name.
     name: String,
-    /// The server: redis://, redis+sentinel:// or redis+cluster://, each also as rediss…, or
-    /// redis+unix://. Without it, the environment variable LEASEHOLD_URL, which is the better
-    /// place for a password.
-    #[arg(long)]
-    url: Option<String>,
-    /// A PEM file of the authorities to trust for rediss://, instead of the system's.
-    #[arg(long, value_name = "FILE")]
-    tls_ca_file: Option<PathBuf>,
-    /// A PEM file of this program's certificate, for a server that demands one.
-    #[arg(long, value_name = "FILE")]
-    tls_cert_file: Option<PathBuf>,
-    /// A PEM file of the private key of that certificate.
-    #[arg(long, value_name = "FILE")]
-    tls_key_file: Option<PathBuf>,
-    /// What the certificates of all servers are to be for, instead of the host that is connected
-    /// to: for nodes and sentinels that announce IP addresses.
-    #[arg(long, value_name = "NAME")]
-    tls_server_name: Option<String>,
-    /// Where a server is reached that a cluster's nodes or sentinels announce, if that is
-    /// elsewhere: 10.0.0.1:6379=localhost:7001, or host=host for any port. May be given
-    /// several times.
-    #[arg(long, value_name = "ANNOUNCED=REACHED")]
-    address_map: Vec<String>,
+    #[command(flatten)]
+    server: ServerOptions,
     /// How many seconds to wait for the lock; 0 tries once. Without it, as long as the server
     /// answers.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -96,7 +75,7 @@ impl Run {
     pub(crate) async fn run(self) -> Result<ExitCode, Exit> {
         let mut signals = Signals::listen()?;
         tree::adopt()?;
-        let connecting = self.server()?.connect();
+        let connecting = self.builder()?.connect();
         let client = tokio::select! {
             // Nothing has been asked for yet.
             signal = signals.next() => return Ok(status_of(signal)),
@@ -123,43 +102,12 @@ impl Run {
         self.hold(client, lease, &mut signals).await
     }
 
-    fn server(&self) -> Result<Builder, Exit> {
-        let mut builder = Client::builder();
-        if let Some(url) = &self.url {
-            builder = builder.url(url);
-        }
-        if let Some(file) = &self.tls_ca_file {
-            builder = builder.tls_ca_file(file);
-        }
-        if let Some(file) = &self.tls_cert_file {
-            builder = builder.tls_cert_file(file);
-        }
-        if let Some(file) = &self.tls_key_file {
-            builder = builder.tls_key_file(file);
-        }
-        if let Some(name) = &self.tls_server_name {
-            builder = builder.tls_server_name(name);
-        }
-        if !self.address_map.is_empty() {
-            // Without a =, one side is empty, and refused as any other that is no address.
-            let entry = |given: &String| {
-                let (from, to) = given.split_once('=').unwrap_or((given, ""));
-                (from.to_owned(), to.to_owned())
-            };
-            builder = builder.address_map(self.address_map.iter().map(entry).collect::<AddressMap>());
-        }
-        if let Some(lease) = self.lease {
-            builder = builder.lease(lease);
-        }
-        let given = self.url.clone().or_else(|| std::env::var("LEASEHOLD_URL").ok());
-        if given.is_some_and(|url| url.starts_with("memory:")) {
-            return Err(Exit::new(
-                Exit::CONFIG,
-                "memory:// excludes nobody outside this process; give the URL of a server, such as that of \
-                 `leasehold serve`",
-            ));
-        }
-        Ok(builder)
+    fn builder(&self) -> Result<Builder, Exit> {
+        let builder = self.server.builder()?;
+        Ok(match self.lease {
+            Some(lease) => builder.lease(lease),
+            None => builder,
+        })
     }
 
     /// Runs the command to its end, and releases the lock.
@@ -212,13 +160,6 @@ fn gone(released: Option<&Result<ReleaseOutcome, leasehold::Error>>) -> Option<&
         Some(Ok(outcome @ (ReleaseOutcome::Expired | ReleaseOutcome::Stolen))) => Some(outcome.as_str()),
         _ => None,
     }
-}
-
-/// Seconds, also with a fraction.
-fn seconds(text: &str) -> Result<Duration, String> {
-    let refuse = || "it is not a number of seconds; give one such as 30 or 0.5".to_owned();
-    let number: f64 = text.parse().map_err(|_| refuse())?;
-    Duration::try_from_secs_f64(number).map_err(|_| refuse())
 }
 
 /// Who sends a signal waits half a second at the most, whatever the server does: these two together.

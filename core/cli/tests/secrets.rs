@@ -24,11 +24,47 @@ fn in_place(place: &str, given: &str) -> String {
     // What begins with a dash is an option only where one may be.
     let glued = |option: &str| format!("{option}={given}");
     let run = |more: &[&str]| said(&[&["run"], more, &["name", "--", "true"]].concat(), nowhere);
+    let release = |kind: &str| {
+        said(
+            &["release", "--force", "--kind", kind, "--", given],
+            Some("redis://127.0.0.1:1"),
+        )
+    };
     match place {
-        "connect" => said(&["run", &glued("--url"), "name", "--", "true"], None),
-        "connect by LEASEHOLD_URL" => said(&["run", "name", "--", "true"], Some(given)),
+        "connect" => {
+            said(&["run", &glued("--url"), "name", "--", "true"], None)
+                + &said(&["inspect", &glued("--url"), "name"], None)
+                + &said(&["list", &glued("--url")], None)
+        }
+        "connect by LEASEHOLD_URL" => {
+            said(&["run", "name", "--", "true"], Some(given))
+                + &said(&["top"], Some(given))
+                + &said(&["wait", "name"], Some(given))
+        }
+        "redlock, one of the primaries" => {
+            let others = ["--url=redis://127.0.0.1:1", "--url=redis://127.0.0.1:2"];
+            said(&["inspect", others[0], others[1], &glued("--url"), "name"], None)
+                + &said(
+                    &["list"],
+                    Some(&format!("redis://127.0.0.1:1 {given} redis://127.0.0.1:2")),
+                )
+        }
+        "prefix" => {
+            run(&[&glued("--key-prefix")])
+                + &said(&["list", &glued("--key-prefix")], nowhere)
+                + &said(&["acl", "tenant", &glued("--prefix"), "--prefix="], None)
+        }
+        "a lock to take away" => said(&["release", "--force", "--", given], nowhere) + &release("lock"),
+        "name of a mutex" => release("mutex"),
+        "name of a fair lock" => release("fair_lock"),
+        "name of a read-write lock" => release("read_lock") + &release("write_lock"),
+        "name of a semaphore" => release("semaphore"),
         "lease of a client" => run(&[&glued("--lease")]),
-        "wait" => run(&[&glued("--wait")]),
+        "wait" => {
+            run(&[&glued("--wait")])
+                + &said(&["wait", "name", &glued("--timeout")], nowhere)
+                + &said(&["top", &glued("--interval")], nowhere)
+        }
         "a file of authorities" | "a URL in a file's place" => run(&[&glued("--tls-ca-file")]),
         "a server's name" => run(&[&glued("--tls-server-name")]),
         "an address map" => {
@@ -42,7 +78,12 @@ fn in_place(place: &str, given: &str) -> String {
         }
         "a file of a certificate" => run(&[&glued("--tls-cert-file"), &format!("--tls-key-file={SHAPES}")]),
         "a file of a key" => run(&[&format!("--tls-cert-file={SHAPES}"), &glued("--tls-key-file")]),
-        "name of a lock" => said(&["run", given, "--", "true"], Some("redis://127.0.0.1:1")),
+        "name of a lock" => {
+            said(&["run", given, "--", "true"], Some("redis://127.0.0.1:1"))
+                + &said(&["inspect", "--", given], nowhere)
+                + &said(&["wait", "--", given], nowhere)
+                + &said(&["list", "--", given], nowhere)
+        }
         "an argument that is not known" => {
             run(&[&glued("--password")])
                 + &run(&["other", given])
@@ -50,7 +91,9 @@ fn in_place(place: &str, given: &str) -> String {
                 + &run(&["-p", given])
         }
         "command to run" => said(&["run", "name", "--", given], Some("redis://127.0.0.1:1")),
-        "a subcommand" => said(&[given], None) + &said(&[given, "run"], None),
+        "a subcommand" => {
+            said(&[given], None) + &said(&[given, "run"], None) + &said(&["completions", "--", given], None)
+        }
         "port to listen on" => said(&["serve", &glued("--port")], None) + &said(&["serve", &glued("--bind")], None),
         "a file of a password" => said(&["serve", "--port=0", &glued("--password-file")], None),
         _ => panic!("shapes.json has the place {place:?}, which is not tried here"),

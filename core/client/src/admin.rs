@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use leasehold_protocol::{ErrorKind, Operation};
 
-pub use leasehold_protocol::{CallError, Reply, Scratch};
+pub use leasehold_protocol::{CallError, KeyPrefix, LockKey, LockName, OwnerId, Reply, Scratch};
 
 use crate::Error;
 use crate::api::Builder;
@@ -85,6 +85,20 @@ impl Servers {
     #[must_use]
     pub fn scratch(&self) -> (Scratch, Option<Scratch>) {
         self.settings.scratch()
+    }
+
+    /// The full name of a lock: the key prefix, then the name.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it is no name.
+    pub fn lock_name(&self, name: &str) -> Result<LockName, Error> {
+        self.settings.lock_name(name)
+    }
+
+    /// A full name as programs with this key prefix give it.
+    #[must_use]
+    pub fn given_name<'a>(&self, name: &'a LockName) -> &'a str {
+        self.settings.without_prefix(name.as_str())
     }
 
     /// The servers as messages name them, without user and password.

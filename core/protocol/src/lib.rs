@@ -80,7 +80,7 @@ pub use ending::{LostReason, ReleaseOutcome};
 pub use error::{Error, ErrorKind, Holder, Operation};
 pub use ids::{CallId, Context, LeaseId, NodeId, Ticket};
 pub use instant::Instant;
-pub use kinds::{Kind, Permits};
+pub use kinds::{Kind, LockKey, Permits};
 pub use lease::{LeaseDuration, LeaseTerms};
 pub use name::{KeyPrefix, LockName, MAX_NAME_BYTES, Scratch, hash_tag};
 pub use observed::{Attempted, Detail, Observed, Place};

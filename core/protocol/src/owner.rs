@@ -83,6 +83,23 @@ impl OwnerId {
         })
     }
 
+    /// Client and number of whatever record has the form of an owner id: ours, and Redisson's, whose number is that
+    /// of a thread.
+    #[must_use]
+    pub fn parts(text: &str) -> Option<(&str, u64)> {
+        let (client, digits) = text.split_once(':')?;
+        let is_of_uuid = |(position, byte): (usize, u8)| match position {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        };
+        if client.len() != ClientId::LENGTH || !client.bytes().enumerate().all(is_of_uuid) {
+            return None;
+        }
+        let number = digits.parse().ok()?;
+        // A number is written in one way only.
+        (Digits::of(number).as_bytes() == digits.as_bytes()).then_some((client, number))
+    }
+
     /// The bytes that go over the wire. Made anew each time: a client may have many.
     #[must_use]
     pub fn wire(&self) -> Arc<[u8]> {
@@ -132,8 +149,12 @@ mod tests {
             let text = owner.wire();
             assert_eq!(String::from_utf8_lossy(&text), format!("{ours}:{}", number >> 1));
             assert_eq!(owner.to_string().as_bytes(), &*text);
-            assert_eq!(OwnerId::of_client(&ours, &text), Some(owner));
+            assert_eq!(OwnerId::of_client(&ours, &text), Some(owner.clone()));
             assert_eq!(OwnerId::of_client(&others, &text), None);
+            let whole = owner.to_string();
+            assert_eq!(OwnerId::parts(&whole), Some((&*ours.to_string(), number >> 1)));
+            assert_eq!(OwnerId::parts(&whole.replace('-', "")), None);
+            assert_eq!(OwnerId::parts(&format!("x{whole}")), None);
         }
         for number in [
             "",
@@ -146,6 +167,12 @@ mod tests {
         ] {
             let text = format!("{ours}:{number}");
             assert_eq!(OwnerId::of_client(&ours, text.as_bytes()), None, "{text}");
+            // The first that ours does not have may be another library's.
+            assert_eq!(
+                OwnerId::parts(&text).is_some(),
+                number == "9223372036854775808",
+                "{text}"
+            );
         }
     }
 }

@@ -11,31 +11,32 @@ mod timing;
 use std::time::Duration;
 
 use leasehold::admin::{Deployment, Reply, Scratch, Servers, Topology};
-use leasehold::{Builder, Error, ErrorKind};
+use leasehold::{Error, ErrorKind};
 
 use self::asking::{ask, number};
 use self::openness::Door;
 use super::facts::{Coverage, Fact, Facts, Layout, Sentinels, Unreachable};
+use crate::exit::Exit;
+use crate::server::ServerOptions;
 
 /// What to look at.
 pub(crate) struct Request<'a> {
     /// One URL, or those of the primaries of RedLock.
     pub(crate) urls: &'a [String],
-    /// The options that go with a URL; with the address map, if the servers announce others.
-    pub(crate) builder: &'a dyn Fn(&str, bool) -> Builder,
+    /// The options that go with each.
+    pub(crate) options: &'a ServerOptions,
     pub(crate) lease: Duration,
-    pub(crate) prefix: &'a str,
 }
 
 /// Gathers what is known of the servers.
 ///
 /// # Errors
 /// As [`Servers::open`], and of one URL what kept its only server from answering.
-pub(crate) async fn gather(request: &Request<'_>) -> Result<Facts, Error> {
+pub(crate) async fn gather(request: &Request<'_>) -> Result<Facts, Exit> {
     let mut facts = Facts {
         layout: Layout::OneServer,
         lease: request.lease,
-        prefix: request.prefix.into(),
+        prefix: request.options.key_prefix().into(),
         database: 0,
         given: request.urls.len(),
         servers: Vec::new(),
@@ -47,12 +48,13 @@ pub(crate) async fn gather(request: &Request<'_>) -> Result<Facts, Error> {
         facts.layout = Layout::RedLock;
     }
     for url in request.urls {
-        let door = Door::new(url, request.builder);
+        let door = Door::new(url, request.options);
         facts.database = facts.database.max(door.database());
-        match Servers::open((request.builder)(url, true)).await {
+        let builder = request.options.builder_of(std::slice::from_ref(url))?;
+        match Servers::open(request.options.with_address_map(builder)).await {
             Ok(mut servers) => look_at(&mut servers, &door, &mut facts).await?,
             Err(error) if facts.layout != Layout::RedLock || error.kind() == ErrorKind::InvalidArgument => {
-                return Err(error);
+                return Err(error.into());
             }
             Err(error) => facts.unreachable.push(unreachable(None, &error)),
         }

@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use leasehold::host::shown;
+use serde_json::{Value, json};
 
 use super::catalogue::{Finding, Severity};
-use super::facts::{Fact, Facts, Server};
-use super::json::Json;
+use super::facts::{Fact, Facts, Replica, Server};
 use super::rights;
 use super::tier::{self, Tier};
+use crate::output::plain;
 
 /// All that there is to say.
 pub(crate) struct Report<'a> {
@@ -42,11 +43,11 @@ impl Report<'_> {
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for server in &self.facts.servers {
-            let _ = writeln!(text, "{}", line(server));
+            let _ = writeln!(text, "{}", foreign(&line(server)));
         }
         if let Some(sentinels) = &self.facts.sentinels {
             let names: Vec<&str> = sentinels.all.iter().map(|sentinel| sentinel.name.as_str()).collect();
-            let _ = writeln!(text, "sentinels: {}", names.join(", "));
+            let _ = writeln!(text, "sentinels: {}", foreign(&names.join(", ")));
         }
         text.push('\n');
         for finding in self.findings {
@@ -57,11 +58,12 @@ impl Report<'_> {
             };
             let _ = writeln!(
                 text,
-                "{:<8} {}{at}: {}\n         → {}",
+                "{:<8} {}{}: {}\n         → {}",
                 finding.check.severity(),
                 finding.check.id(),
-                finding.says,
-                finding.remedy
+                foreign(&at),
+                foreign(&finding.says),
+                foreign(&finding.remedy)
             );
         }
         if !self.findings.is_empty() {
@@ -75,8 +77,7 @@ impl Report<'_> {
         );
         let _ = writeln!(text, "{}", self.access());
         let _ = writeln!(text, "result   {}", self.counts());
-        // Names and errors come from elsewhere.
-        shown(&text).into_owned()
+        text
     }
 
     fn tier_text(&self) -> String {
@@ -107,33 +108,35 @@ impl Report<'_> {
         shown.join(", ")
     }
 
-    pub(crate) fn json(&self) -> Json {
-        let findings = self.findings.iter().map(|finding| {
-            Json::Object(vec![
-                ("id", Json::text(finding.check.id())),
-                ("severity", Json::text(finding.check.severity().as_str())),
-                ("at", Json::texts(&finding.at)),
-                ("says", Json::text(finding.says.clone())),
-                ("remedy", Json::text(finding.remedy.clone())),
-            ])
-        });
-        Json::Object(vec![
-            ("layout", Json::text(self.facts.layout.as_str())),
-            ("servers", Json::List(self.facts.servers.iter().map(facts_of).collect())),
-            ("findings", Json::List(findings.collect())),
-            (
-                "tier",
-                Json::Object(vec![
-                    ("name", Json::text(self.tier.name)),
-                    ("says", Json::text(self.tier.says.clone())),
-                    ("because", Json::texts(&self.tier.because)),
-                    ("cannot_tell", Json::texts(&self.tier.unless)),
-                ]),
-            ),
-            ("access", Json::text(self.access())),
-            ("status", Json::count(self.status().into())),
-        ])
+    pub(crate) fn json(&self) -> Value {
+        let finding = |finding: &Finding| {
+            json!({
+                "id": finding.check.id(),
+                "severity": finding.check.severity().as_str(),
+                "at": finding.at,
+                "says": finding.says,
+                "remedy": finding.remedy,
+            })
+        };
+        json!({
+            "layout": self.facts.layout.as_str(),
+            "servers": self.facts.servers.iter().map(facts_of).collect::<Vec<_>>(),
+            "findings": self.findings.iter().map(finding).collect::<Vec<_>>(),
+            "tier": {
+                "name": self.tier.name,
+                "says": self.tier.says,
+                "because": self.tier.because,
+                "cannot_tell": self.tier.unless,
+            },
+            "access": self.access(),
+            "status": self.status(),
+        })
     }
+}
+
+/// Names and errors come from elsewhere: no password of a URL, and nothing that moves a terminal's cursor.
+fn foreign(text: &str) -> String {
+    plain(&shown(text))
 }
 
 /// One server in one line.
@@ -179,74 +182,30 @@ fn line(server: &Server) -> String {
     format!("{}: {}", server.name, parts.join("; "))
 }
 
-fn facts_of(server: &Server) -> Json {
-    let text = |fact: &Fact<String>| fact.known().map_or(Json::Null, |text| Json::text(text.clone()));
-    let count = |fact: &Fact<u64>| fact.known().map_or(Json::Null, |number| Json::count(*number));
+/// One server for programs; what is not known is null.
+fn facts_of(server: &Server) -> Value {
+    let replica =
+        |replica: &Replica| json!({ "address": replica.address, "linked": replica.is_linked, "lag_s": replica.lag });
+    let replicas = server.replicas.known();
     let memory = server.memory.known();
-    let replicas = server.replicas.known().map(|replicas| {
-        let one = |replica: &super::facts::Replica| {
-            Json::Object(vec![
-                ("address", Json::text(replica.address.clone())),
-                ("linked", Json::Flag(replica.is_linked)),
-                ("lag_s", Json::count(replica.lag)),
-            ])
-        };
-        Json::List(replicas.iter().map(one).collect())
-    });
     let trip = server.round_trip.known();
-    Json::Object(vec![
-        ("name", Json::text(server.name.clone())),
-        (
-            "version",
-            server
-                .version
-                .known()
-                .map_or(Json::Null, |version| Json::text(version.to_string())),
-        ),
-        ("tls", Json::Flag(server.is_encrypted)),
-        (
-            "maxmemory_policy",
-            memory.map_or(Json::Null, |memory| Json::text(memory.policy.clone())),
-        ),
-        (
-            "maxmemory_bytes",
-            memory.map_or(Json::Null, |memory| Json::count(memory.limit)),
-        ),
-        (
-            "used_memory_bytes",
-            memory.map_or(Json::Null, |memory| Json::count(memory.used)),
-        ),
-        (
-            "appendonly",
-            server
-                .persistence
-                .known()
-                .map_or(Json::Null, |one| Json::Flag(one.has_log)),
-        ),
-        ("appendfsync", text(&server.fsync)),
-        (
-            "snapshots",
-            server.has_snapshots.known().map_or(Json::Null, |has| Json::Flag(*has)),
-        ),
-        ("replicas", replicas.unwrap_or(Json::Null)),
-        ("min_replicas_to_write", count(&server.min_replicas)),
-        ("idle_timeout_s", count(&server.idle_timeout)),
-        (
-            "clock_ahead_ms",
-            server
-                .clock
-                .known()
-                .map_or(Json::Null, |clock| Json::Number(ms_of(clock.ahead))),
-        ),
-        (
-            "round_trip_median_ms",
-            trip.map_or(Json::Null, |trip| Json::Number(ms(trip.median))),
-        ),
-        (
-            "round_trip_worst_ms",
-            trip.map_or(Json::Null, |trip| Json::Number(ms(trip.worst))),
-        ),
-    ])
+    json!({
+        "name": server.name,
+        "version": server.version.known().map(ToString::to_string),
+        "tls": server.is_encrypted,
+        "maxmemory_policy": memory.map(|memory| &memory.policy),
+        "maxmemory_bytes": memory.map(|memory| memory.limit),
+        "used_memory_bytes": memory.map(|memory| memory.used),
+        "appendonly": server.persistence.known().map(|persistence| persistence.has_log),
+        "appendfsync": server.fsync.known(),
+        "snapshots": server.has_snapshots.known(),
+        "replicas": replicas.map(|replicas| replicas.iter().map(replica).collect::<Vec<_>>()),
+        "min_replicas_to_write": server.min_replicas.known(),
+        "idle_timeout_s": server.idle_timeout.known(),
+        "clock_ahead_ms": server.clock.known().map(|clock| ms_of(clock.ahead)),
+        "round_trip_median_ms": trip.map(|trip| ms(trip.median)),
+        "round_trip_worst_ms": trip.map(|trip| ms(trip.worst)),
+    })
 }
 
 fn ms(time: Duration) -> f64 {

@@ -6,6 +6,7 @@
 
 use super::facts::{Fact, Layout};
 use super::version::Version;
+use crate::acl;
 
 /// What the user may not do, of all that locks would use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,16 +136,6 @@ pub(crate) enum Pattern {
 }
 
 impl Pattern {
-    const ALL: [Self; 7] = [
-        Self::Names,
-        Self::Own,
-        Self::OwnOfBraced,
-        Self::Redisson,
-        Self::RedissonOfBraced,
-        Self::OwnChannels,
-        Self::OwnChannelsOfBraced,
-    ];
-
     /// Whether it is only for names that have a brace.
     pub(crate) const fn is_of_braced(self) -> bool {
         matches!(
@@ -179,21 +170,8 @@ impl Pattern {
 
 /// The line that gives a program all that its locks need here. `PASSWORD` is to be replaced.
 pub(crate) fn access_line(layout: Layout, version: &Fact<Version>, prefix: &str, database: i64) -> String {
-    let mut words: Vec<String> = ["ACL SETUSER locks reset resetchannels on >PASSWORD"]
-        .map(Into::into)
-        .into();
-    for pattern in Pattern::ALL {
-        let pattern = pattern.of(prefix);
-        if !words.contains(&pattern) {
-            words.push(pattern);
-        }
-    }
-    words.push("-@all".into());
-    words.extend(probes(layout, version).map(|probe| format!("+{}", probe.right)));
-    if database != 0 {
-        words.push("+select".into());
-    }
-    words.join(" ")
+    let more = probes(layout, version).skip(EVERYWHERE.len()).map(|probe| probe.right);
+    acl::for_programs(prefix, more.chain((database != 0).then_some("select")))
 }
 
 /// What a server says to something that was tried.
@@ -252,7 +230,14 @@ mod tests {
                 .map(String::from)
                 .collect::<std::collections::BTreeSet<_>>()
         };
-        assert_eq!(words(line.strip_prefix("ACL SETUSER locks ").unwrap()), words(printed));
+        assert_eq!(words(line.strip_prefix("ACL SETUSER tenant ").unwrap()), words(printed));
+        let version = old();
+        let tried = probes(Layout::OneServer, &version).map(|probe| format!("+{}", probe.right));
+        let granted = printed
+            .split(' ')
+            .filter(|word| word.starts_with('+'))
+            .map(String::from);
+        assert_eq!(tried.collect::<Vec<_>>(), granted.collect::<Vec<_>>());
     }
 
     #[test]

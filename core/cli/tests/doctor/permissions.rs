@@ -97,7 +97,7 @@ fn the_line_that_is_printed_is_enough() {
     let server = Redis::start_version(Version::Valkey91, &[], None);
     let before = Report::of(&[&server.url()], &["--key-prefix", PREFIX]);
     let line = before.said["access"].as_str().unwrap();
-    let words = line.strip_prefix("ACL SETUSER locks ").unwrap().split(' ');
+    let words = line.strip_prefix("ACL SETUSER tenant ").unwrap().split(' ');
     let words: Vec<String> = words.map(|word| word.replace("PASSWORD", "sesame")).collect();
     let after = report(&server, "locks", &words);
     for id in [

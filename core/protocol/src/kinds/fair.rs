@@ -8,9 +8,9 @@ use crate::name::Word;
 use crate::script::Script;
 
 /// The waiters by arrival. `parts/fair.lua` makes the channels of grants from this key.
-const QUEUE: Key = Key::Own(Word::new("fair"));
+pub(super) const QUEUE: Key = Key::Own(Word::new("fair"));
 /// When each waiter was last heard of.
-const ALIVE: Key = Key::Own(Word::new("alive"));
+pub(super) const ALIVE: Key = Key::Own(Word::new("alive"));
 /// Whoever leaves the record, or comes to the queue, may grant the lock to the next waiter.
 const ALL: &[Key] = &[Key::Name, Key::Own(Word::TOKEN), QUEUE, ALIVE];
 

@@ -1,6 +1,7 @@
 //! What holds for every key and every channel of every kind, whatever the name.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::spec::{Channel, Key};
@@ -173,6 +174,46 @@ fn no_two_names_share_a_key_or_a_channel_of_ours() {
             assert_eq!(before, None, "shared with {what} of {name:?}");
         }
     }
+}
+
+#[test]
+fn each_key_is_known_again_by_its_form() {
+    let of_kinds = |key: &Key| *key != Key::TokenIfDrawn;
+    let mut keys: BTreeSet<Arc<[u8]>> = BTreeSet::new();
+    for name in names() {
+        for of in LockKey::ALL {
+            assert_eq!(
+                LockKey::read(&of.of(&name)),
+                Some((of, name.clone())),
+                "{of:?} of {name:?}"
+            );
+            keys.insert(of.of(&name));
+        }
+        for kind in Kind::each() {
+            for key in kind.spec().keys.iter().filter(|key| of_kinds(key)) {
+                let written = match key {
+                    Key::Own(word) => name.own(*word),
+                    Key::Name | Key::TokenIfDrawn => name.key(),
+                };
+                assert!(keys.contains(&written), "{kind:?} of {name:?}");
+            }
+        }
+    }
+    for odd in [
+        "",
+        "leasehold:x",
+        "leasehold:{x}",
+        "leasehold:{x}:",
+        "leasehold:{x}:nothing",
+        "leasehold:{}:fair",
+        "leasehold::x:fair",
+        "leasehold:{{x}}:fair",
+        "leasehold:{x}:channel",
+        "redisson_lock__channel:{x}",
+    ] {
+        assert_eq!(LockKey::read(odd.as_bytes()), None, "{odd}");
+    }
+    assert_eq!(LockKey::read(&[0xff]), None);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! spec                                       the columns of these tables
 //! kind                                       which table is which kind's: `Kind::spec`
 //! keys                                       the calls that a table makes for one lock
+//! lock_key                                   which key of a server is what, for those who look
 //! replies, permits                           what comes back; a semaphore's numbers
 //! ```
 
@@ -15,6 +16,7 @@ mod kind;
 #[cfg(test)]
 mod layout;
 mod lock;
+mod lock_key;
 mod mutex;
 mod permits;
 mod read_write;
@@ -24,6 +26,7 @@ mod spec;
 
 pub(crate) use keys::{Attempt, Invocation, Keys};
 pub use kind::Kind;
+pub use lock_key::LockKey;
 pub use permits::Permits;
 pub(crate) use replies::{Answer, Record, parse_grant, parse_number, parse_record};
 pub(crate) use spec::{Again, Gate, Holders, Inside};

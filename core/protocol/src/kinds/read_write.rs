@@ -9,9 +9,9 @@ use crate::script::Script;
 const READ_GATE: Gate = Gate::new("read");
 const WRITE_GATE: Gate = Gate::new("write");
 /// Who writes, and who waits to.
-const STATE: Key = Key::Own(Word::new("rw"));
+pub(super) const STATE: Key = Key::Own(Word::new("rw"));
 /// Who reads.
-const READERS: Key = Key::Own(Word::new("rw-readers"));
+pub(super) const READERS: Key = Key::Own(Word::new("rw-readers"));
 const CHANNEL: Channel = Channel::Own(Word::new("rw-channel"));
 
 /// The side that many may hold.

@@ -7,7 +7,7 @@ use crate::name::Word;
 use crate::script::Script;
 
 const GATE: Gate = Gate::new("semaphore");
-const PERMITS: Key = Key::Own(Word::new("semaphore"));
+pub(super) const PERMITS: Key = Key::Own(Word::new("semaphore"));
 
 pub(super) const SPEC: Spec = Spec {
     name: "semaphore",

@@ -6,16 +6,17 @@ use tokio::net::lookup_host;
 
 use super::asking::silence;
 use crate::doctor::facts::Fact;
+use crate::server::ServerOptions;
 
 /// The way in that a URL describes.
 pub(super) struct Door<'a> {
     url: &'a str,
-    builder: &'a dyn Fn(&str, bool) -> Builder,
+    options: &'a ServerOptions,
 }
 
 impl<'a> Door<'a> {
-    pub(super) fn new(url: &'a str, builder: &'a dyn Fn(&str, bool) -> Builder) -> Self {
-        Self { url, builder }
+    pub(super) const fn new(url: &'a str, options: &'a ServerOptions) -> Self {
+        Self { url, options }
     }
 
     pub(super) fn is_encrypted(&self) -> bool {
@@ -49,7 +50,9 @@ impl<'a> Door<'a> {
             (false, true) => format!("{security}+cluster"),
             (false, false) => security.to_owned(),
         };
-        let stranger = (self.builder)(&format!("{scheme}://{address}"), false);
+        let Ok(stranger) = self.options.builder_of(&[format!("{scheme}://{address}")]) else {
+            return Fact::Unknown("its address is that of no server".into());
+        };
         match asked(stranger, address, key).await {
             Ok(is_open) => Fact::Known(is_open),
             // The server answers others, so it is the login that it refuses.
@@ -86,13 +89,7 @@ pub(super) async fn is_local(address: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use leasehold::Client;
-
     use super::*;
-
-    fn door(url: &str) -> Door<'_> {
-        Door::new(url, &|_, _| Client::builder())
-    }
 
     #[test]
     fn a_url_says_whether_there_is_a_password_tls_and_a_database() {
@@ -105,7 +102,8 @@ mod tests {
             ("redis+sentinel://h,i/main/2", false, false, 2),
             ("redis+unix:///tmp/a.sock?db=4", false, false, 4),
         ] {
-            let door = door(url);
+            let options = ServerOptions::default();
+            let door = Door::new(url, &options);
             assert_eq!(door.has_password(), has_password, "{url}");
             assert_eq!(door.is_encrypted(), is_encrypted, "{url}");
             assert_eq!(door.database(), database, "{url}");

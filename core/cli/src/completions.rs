@@ -1,0 +1,45 @@
+//! `leasehold completions`: for shells.
+
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use clap_complete::{Shell, generate};
+
+use crate::exit::Exit;
+use crate::output::print;
+
+/// Print what a shell needs to complete this command's arguments.
+///
+/// bash: eval "$(leasehold completions bash)" in ~/.bashrc. zsh: write it to a file _leasehold in a
+/// folder of $fpath. fish: write it to ~/.config/fish/completions/leasehold.fish.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Completions {
+    shell: Known,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Known {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+impl Completions {
+    /// Of `whole`, the whole command.
+    pub(crate) fn run(&self, whole: &clap::Command) -> Result<ExitCode, Exit> {
+        // What is hidden is no command of a user.
+        let shown = whole.get_subcommands().filter(|command| !command.is_hide_set());
+        let mut command = clap::Command::new("leasehold").version(env!("CARGO_PKG_VERSION"));
+        command = command.subcommands(shown.cloned());
+        let shell = match self.shell {
+            Known::Bash => Shell::Bash,
+            Known::Zsh => Shell::Zsh,
+            Known::Fish => Shell::Fish,
+        };
+        let mut script = Vec::new();
+        generate(shell, &mut command, "leasehold", &mut script);
+        print(&String::from_utf8_lossy(&script))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

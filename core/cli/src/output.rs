@@ -1,0 +1,107 @@
+//! What commands print: plain text, tables, JSON.
+
+use std::io::{self, ErrorKind, Write as _};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::exit::Exit;
+
+/// Prints a text, or a JSON value on one line. Whoever closed the pipe has seen enough.
+pub(crate) fn print(text: &str) -> Result<(), Exit> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Exit::new(Exit::SOFTWARE, format!("cannot write the output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A JSON value as one line.
+pub(crate) fn print_json(value: &Value) -> Result<(), Exit> {
+    print(&format!("{value}\n"))
+}
+
+/// Text from a server as a terminal may get it: what would move its cursor or change its colours is escaped.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars()
+        .flat_map(|letter| {
+            let escaped = letter.is_control().then(|| letter.escape_default());
+            let same = escaped.is_none().then_some(letter);
+            escaped.into_iter().flatten().chain(same)
+        })
+        .collect()
+}
+
+/// Rows in columns, which two spaces part; the first row is the head. Numbers stand on the right where `right` says so.
+pub(crate) fn table(rows: &[Vec<String>], right: &[bool]) -> Vec<String> {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().enumerate().map(|(column, cell)| {
+            let width = widths[column];
+            if right[column] {
+                format!("{cell:>width$}")
+            } else {
+                format!("{cell:<width$}")
+            }
+        });
+        cells.collect::<Vec<String>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+/// A time as people read it: `850 ms`, `12.3 s`, `7 min 5 s`, `3 h 2 min`.
+pub(crate) fn duration(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0 => format!("{} ms", time.as_millis()),
+        1..=119 => format!("{seconds}.{} s", time.subsec_millis() / 100),
+        120..=7_199 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+    }
+}
+
+/// A time that may not be known.
+pub(crate) fn known(time: Option<Duration>, else_say: &str) -> String {
+    time.map_or_else(|| else_say.to_owned(), duration)
+}
+
+/// Whole milliseconds, or null.
+pub(crate) fn millis(time: Option<Duration>) -> Value {
+    time.map_or(Value::Null, |time| {
+        json!(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_at_a_glance() {
+        for (millis, expected) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1_000, "1.0 s"),
+            (29_950, "29.9 s"),
+            (125_000, "2 min 5 s"),
+            (7_320_000, "2 h 2 min"),
+        ] {
+            assert_eq!(duration(Duration::from_millis(millis)), expected);
+        }
+    }
+
+    #[test]
+    fn nothing_in_a_name_reaches_the_terminal_as_a_command() {
+        assert_eq!(plain("a\u{1b}[2Jb\nc\u{9b}ä"), "a\\u{1b}[2Jb\\nc\\u{9b}ä");
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_longest_cell() {
+        let rows = [["NAME", "N"], ["ä", "12"]].map(|row| row.map(String::from).to_vec());
+        assert_eq!(table(&rows, &[false, true]), ["NAME   N", "ä     12"]);
+    }
+}

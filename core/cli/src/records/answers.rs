@@ -1,0 +1,137 @@
+//! What servers answer, read. What another client does meanwhile is no error: a key may be gone, be another's, or
+//! be on its way to another node.
+
+use std::time::Duration;
+
+use leasehold::admin::{CallError, Reply, Server};
+use leasehold::{Error, Operation};
+
+/// A command, part by part.
+pub(super) type Command = Vec<Vec<u8>>;
+
+/// So many commands go out at once.
+const AT_ONCE: usize = 1_000;
+
+/// What a command about one key came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Reply(Reply),
+    /// The key holds something else.
+    OtherType,
+    /// Another node has the key.
+    Elsewhere,
+    /// This user may not read the key, or lacks the command.
+    Forbidden(CallError),
+}
+
+impl Answer {
+    pub(super) fn number(&self) -> Option<u64> {
+        match self {
+            Self::Reply(Reply::Int(number)) => u64::try_from(*number).ok(),
+            Self::Reply(reply) => text(reply)?.parse().ok(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn text(&self) -> Option<String> {
+        match self {
+            Self::Reply(reply) => text(reply),
+            _ => None,
+        }
+    }
+
+    /// A TTL as PTTL tells it: `None` if the key is gone, `Some(None)` if it has none.
+    pub(super) fn ttl(&self) -> Option<Option<Duration>> {
+        match self {
+            Self::Reply(Reply::Int(-1)) => Some(None),
+            Self::Reply(Reply::Int(ms)) => Some(Some(Duration::from_millis(u64::try_from(*ms).ok()?))),
+            _ => None,
+        }
+    }
+
+    /// Members and scores; one server says them in turn, another in pairs.
+    pub(super) fn scores(&self) -> Vec<(String, f64)> {
+        let Self::Reply(Reply::Array(items)) = self else {
+            return Vec::new();
+        };
+        let pair = |pair: &[Reply]| Some((text(pair.first()?)?, text(pair.get(1)?)?.parse().ok()?));
+        match items.first() {
+            Some(Reply::Array(_)) => items
+                .iter()
+                .filter_map(|item| match item {
+                    Reply::Array(parts) => pair(parts),
+                    _ => None,
+                })
+                .collect(),
+            _ => items.chunks_exact(2).filter_map(pair).collect(),
+        }
+    }
+
+    /// Texts, each of which may be missing.
+    pub(super) fn texts(&self) -> Vec<Option<String>> {
+        match self {
+            Self::Reply(Reply::Array(items)) => items.iter().map(text).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// A server's time in µs.
+    pub(super) fn time(&self) -> u64 {
+        let texts = self.texts();
+        let part = |place: usize| -> Option<u64> { texts.get(place)?.as_ref()?.parse().ok() };
+        let (seconds, micros) = (part(0).unwrap_or(0), part(1).unwrap_or(0));
+        seconds.saturating_mul(1_000_000).saturating_add(micros)
+    }
+}
+
+/// Asks a server, some commands at a time. What it refuses for good is an error.
+pub(super) async fn ask(server: &mut Server, commands: &[Command]) -> Result<Vec<Answer>, Error> {
+    let mut answers = Vec::with_capacity(commands.len());
+    for some in commands.chunks(AT_ONCE) {
+        for answer in server.ask_all(some).await? {
+            answers.push(match answer {
+                Ok(reply) => Answer::Reply(reply),
+                Err(error) => refused(error, server)?,
+            });
+        }
+    }
+    Ok(answers)
+}
+
+/// The error of a command or a key that this user may not use.
+pub(super) fn forbidden(error: &CallError, server: &Server) -> Error {
+    error.to_error(Operation::Inspect).with_node(server.address())
+}
+
+fn refused(error: CallError, server: &Server) -> Result<Answer, Error> {
+    let CallError::Server { code, .. } = &error else {
+        return Err(forbidden(&error, server));
+    };
+    match code.as_str() {
+        "WRONGTYPE" => Ok(Answer::OtherType),
+        "MOVED" | "ASK" | "TRYAGAIN" => Ok(Answer::Elsewhere),
+        "NOPERM" => Ok(Answer::Forbidden(error)),
+        _ => Err(forbidden(&error, server)),
+    }
+}
+
+/// A command of these parts.
+pub(super) fn command(parts: &[&[u8]]) -> Command {
+    parts.iter().map(|part| part.to_vec()).collect()
+}
+
+pub(super) fn text(reply: &Reply) -> Option<String> {
+    match reply {
+        Reply::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Reply::Int(number) => Some(number.to_string()),
+        Reply::Nil | Reply::Array(_) => None,
+    }
+}
+
+/// For how long somebody has held what has this token: tokens are drawn from the server's clock at the grant, unless
+/// that is behind.
+pub(super) fn held_for(token: Option<u64>, now: u64) -> Option<Duration> {
+    const LONGEST: u64 = 10 * 365 * 86_400 * 1_000_000;
+    let held = now.checked_sub(token?)?;
+    (held < LONGEST).then(|| Duration::from_micros(held))
+}

@@ -1,0 +1,289 @@
+//! All that there is of one name, of every kind.
+
+use std::time::Duration;
+
+use leasehold::Error;
+use leasehold::admin::{LockKey, LockName, Server};
+
+use super::answers::{Answer, Command, ask, command, forbidden, held_for};
+use super::owner::{Library, Owner};
+use super::page::{left_until, of_permit};
+
+/// So many holders or waiters of one kind are told of, each with its own line.
+pub(crate) const SHOWN: usize = 100;
+
+/// What one server has of a name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inspected {
+    pub(crate) server: String,
+    /// Of `lock`, `fair_lock` or `mutex`.
+    pub(crate) lock: Option<Hold>,
+    /// The key of this name holds something that is no lock.
+    pub(crate) is_other: bool,
+    pub(crate) queue: Queue,
+    pub(crate) readers: Vec<Hold>,
+    pub(crate) reader_count: u64,
+    pub(crate) writer: Option<Hold>,
+    /// A writer that waits, while its word counts.
+    pub(crate) waiting_writer: Option<Owner>,
+    pub(crate) permits: Permits,
+    /// The last one that was drawn.
+    pub(crate) token: Option<u64>,
+}
+
+/// One hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Hold {
+    pub(crate) kind: &'static str,
+    pub(crate) owner: Owner,
+    /// `None` without a TTL.
+    pub(crate) left: Option<Duration>,
+    /// About.
+    pub(crate) held: Option<Duration>,
+    /// So many permits.
+    pub(crate) permits: u64,
+}
+
+/// Who waits for a fair lock.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Queue {
+    pub(crate) length: u64,
+    /// The first of them.
+    pub(crate) first: Vec<Queued>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Queued {
+    pub(crate) owner: Owner,
+    pub(crate) waited: Duration,
+    /// How long ago its client was last heard of; after 3 s it is passed over.
+    pub(crate) silent: Option<Duration>,
+}
+
+/// A semaphore.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Permits {
+    pub(crate) held: u64,
+    pub(crate) limit: Option<u64>,
+    pub(crate) holders: Vec<Hold>,
+}
+
+impl Inspected {
+    /// All holds, of whatever kind.
+    pub(crate) fn holds(&self) -> impl Iterator<Item = &Hold> {
+        let one = self.lock.iter().chain(&self.writer);
+        one.chain(&self.readers).chain(&self.permits.holders)
+    }
+
+    /// Whether anybody holds it, as one of these kinds; of all, if there are none.
+    pub(crate) fn is_held(&self, kinds: &[&str]) -> bool {
+        let record = |kind: &str| if kind == "fair_lock" { "lock" } else { kind }.to_owned();
+        let wanted: Vec<String> = kinds.iter().map(|kind| record(kind)).collect();
+        self.holds()
+            .any(|hold| wanted.is_empty() || wanted.contains(&record(hold.kind)))
+    }
+}
+
+/// Asks one server.
+pub(crate) async fn inspect(server: &mut Server, name: &LockName) -> Result<Inspected, Error> {
+    let key = |of: LockKey| of.of(name);
+    let last = (SHOWN - 1).to_string();
+    let first = [
+        command(&[b"TIME"]),
+        command(&[b"HLEN", &key(LockKey::Named)]),
+        command(&[b"STRLEN", &key(LockKey::Named)]),
+        command(&[b"PTTL", &key(LockKey::Named)]),
+        command(&[b"GET", &key(LockKey::Token)]),
+        command(&[b"ZCOUNT", &key(LockKey::Queue), b"-inf", b"+inf"]),
+        command(&[b"ZRANGE", &key(LockKey::Queue), b"0", last.as_bytes(), b"WITHSCORES"]),
+        command(&[
+            b"HMGET",
+            &key(LockKey::ReadWrite),
+            b"writer",
+            b"writer_until",
+            b"mark",
+            b"mark_until",
+        ]),
+    ];
+    let answers = asked(server, &first).await?;
+    let now = answers[0].time();
+    let token = answers[4].number();
+    let state = answers[7].texts();
+    let queue = answers[6].scores();
+    let more = second(name, now, &answers, &queue);
+    let rest = asked(server, &more).await?;
+
+    let mut inspected = Inspected {
+        server: server.address().to_owned(),
+        is_other: answers[1] == Answer::OtherType && answers[2] == Answer::OtherType,
+        token,
+        reader_count: rest[1].number().unwrap_or(0),
+        readers: holds("read_lock", &rest[2], now),
+        ..Inspected::default()
+    };
+    inspected.queue = queued(answers[5].number().unwrap_or(0), &queue, &rest[6..], now);
+    inspected.lock = named(&answers, &rest[0], inspected.queue.length > 0, now);
+    // A writer's deadline, and how long the word of one that waits counts.
+    let until = |place: usize| {
+        let text = state.get(place)?.as_ref()?;
+        let left = left_until(text.parse().ok()?, now);
+        (!left.is_zero()).then_some(left)
+    };
+    let owner = |place: usize| Some(Owner::new(state.get(place)?.clone()?));
+    inspected.writer = owner(0).zip(until(1)).map(|(owner, left)| Hold {
+        kind: "write_lock",
+        owner,
+        left: Some(left),
+        held: held_for(token, now),
+        permits: 1,
+    });
+    inspected.waiting_writer = owner(2).zip(until(3)).map(|(owner, _)| owner);
+    inspected.permits = Permits {
+        held: rest[3].number().unwrap_or(0),
+        limit: rest[5].number(),
+        holders: by_owner(holds("semaphore", &rest[4], now)),
+    };
+    Ok(inspected)
+}
+
+/// The second round: what depends on the time, and on what the first one found.
+fn second(name: &LockName, now: u64, answers: &[Answer], queue: &[(String, f64)]) -> Vec<Command> {
+    let key = |of: LockKey| of.of(name);
+    let after = format!("({}", now / 1_000);
+    let last = SHOWN.to_string();
+    let by_deadline = |of: LockKey| {
+        command(&[
+            b"ZRANGE",
+            &key(of),
+            after.as_bytes(),
+            b"+inf",
+            b"BYSCORE",
+            b"LIMIT",
+            b"0",
+            last.as_bytes(),
+            b"WITHSCORES",
+        ])
+    };
+    let named = match (answers[1].number(), answers[2].number()) {
+        (Some(fields), _) if fields > 0 => command(&[b"HRANDFIELD", &key(LockKey::Named)]),
+        (_, Some(length)) if (1..=LONGEST).contains(&length) => command(&[b"GET", &key(LockKey::Named)]),
+        _ => command(&[b"TIME"]),
+    };
+    let mut more = vec![
+        named,
+        command(&[b"ZCOUNT", &key(LockKey::Readers), after.as_bytes(), b"+inf"]),
+        by_deadline(LockKey::Readers),
+        command(&[b"ZCOUNT", &key(LockKey::Permits), after.as_bytes(), b"+inf"]),
+        by_deadline(LockKey::Permits),
+        command(&[b"ZSCORE", &key(LockKey::Permits), b"limit"]),
+    ];
+    if !queue.is_empty() {
+        let alive = key(LockKey::Alive);
+        let mut parts: Vec<&[u8]> = vec![b"HMGET", &alive];
+        parts.extend(queue.iter().map(|(owner, _)| owner.as_bytes()));
+        more.push(command(&parts));
+    }
+    more
+}
+
+/// Longer texts are no holder that can be told of.
+const LONGEST: u64 = 128;
+
+/// The record whose key is the name.
+fn named(answers: &[Answer], who: &Answer, has_queue: bool, now: u64) -> Option<Hold> {
+    let left = answers[3].ttl()?;
+    let fields = answers[1].number().filter(|fields| *fields > 0);
+    let is_text = answers[2].number().is_some_and(|length| length > 0);
+    let owner = match (fields, is_text) {
+        (Some(_), _) => Owner::new(who.text()?),
+        (None, true) => Owner::new(who.text().unwrap_or_else(|| "(a long text)".into())),
+        (None, false) => return None,
+    };
+    let kind = match (is_text, has_queue) {
+        (true, _) => "mutex",
+        (false, true) => "fair_lock",
+        (false, false) => "lock",
+    };
+    let token = answers[4].number().filter(|_| owner.library() == Library::Leasehold);
+    Some(Hold {
+        kind,
+        owner,
+        left,
+        held: held_for(token, now),
+        permits: 1,
+    })
+}
+
+fn holds(kind: &'static str, members: &Answer, now: u64) -> Vec<Hold> {
+    let hold = |(member, until): (String, f64)| Hold {
+        kind,
+        owner: Owner::new(if kind == "semaphore" {
+            of_permit(&member)
+        } else {
+            member
+        }),
+        left: Some(left_until(until, now)),
+        held: None,
+        permits: 1,
+    };
+    members.scores().into_iter().map(hold).collect()
+}
+
+/// One hold for all permits of an owner.
+fn by_owner(permits: Vec<Hold>) -> Vec<Hold> {
+    let mut holders: Vec<Hold> = Vec::new();
+    for permit in permits {
+        match holders.iter_mut().find(|known| known.owner == permit.owner) {
+            Some(known) => known.permits += 1,
+            None => holders.push(permit),
+        }
+    }
+    holders
+}
+
+fn queued(length: u64, queue: &[(String, f64)], alive: &[Answer], now: u64) -> Queue {
+    let seen = alive.first().map(Answer::texts).unwrap_or_default();
+    let ago = |micros: u64| Duration::from_micros(now.saturating_sub(micros));
+    let first = queue.iter().enumerate().map(|(place, (owner, came))| Queued {
+        owner: Owner::new(owner),
+        waited: left_of(now, *came),
+        silent: seen
+            .get(place)
+            .and_then(Option::as_ref)
+            .and_then(|seen| seen.split(' ').next()?.parse().ok())
+            .map(ago),
+    });
+    Queue {
+        length,
+        first: first.collect(),
+    }
+}
+
+/// From a time in µs until now.
+fn left_of(now: u64, came: f64) -> Duration {
+    let came = Duration::try_from_secs_f64(came / 1_000_000.0).unwrap_or_default();
+    Duration::from_micros(now).saturating_sub(came)
+}
+
+/// Asks; what is forbidden is an error.
+async fn asked(server: &mut Server, commands: &[Command]) -> Result<Vec<Answer>, Error> {
+    let answers = ask(server, commands).await?;
+    for answer in &answers {
+        match answer {
+            Answer::Forbidden(error) => return Err(forbidden(error, server)),
+            Answer::Elsewhere => return Err(moving(server)),
+            Answer::Reply(_) | Answer::OtherType => {}
+        }
+    }
+    Ok(answers)
+}
+
+/// The name's slot has left this node, or is about to.
+fn moving(server: &Server) -> Error {
+    Error::new(
+        leasehold::ErrorKind::Unavailable,
+        leasehold::Operation::Inspect,
+        "the name's slot is on its way to another node; ask again",
+    )
+    .with_node(server.address())
+}

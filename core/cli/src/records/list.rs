@@ -1,0 +1,235 @@
+//! All locks that are held: every server's keys are gone through by SCAN, a page at a time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use leasehold::admin::{CallError, Deployment, LockKey, LockName, Reply, Server, Servers};
+use leasehold::host::shown;
+use leasehold::{Error, ErrorKind, Operation};
+use tokio::time::Instant;
+
+use super::answers::text;
+use super::owner::Owner;
+use super::page::{self, Candidate, Page};
+
+/// A lock that is held, on one server; of RedLock, on several.
+#[derive(Clone, Debug)]
+pub(crate) struct Locked {
+    /// As programs give it.
+    pub(crate) name: String,
+    pub(crate) kind: &'static str,
+    /// Of several holders, the one whose hold ends last.
+    pub(crate) owner: Owner,
+    /// How many hold it, or how many permits are held.
+    pub(crate) holders: u64,
+    /// Of how many permits.
+    pub(crate) limit: Option<u64>,
+    /// `None` if the record has no TTL.
+    pub(crate) left: Option<Duration>,
+    /// About; `None` if it is not known.
+    pub(crate) held: Option<Duration>,
+    pub(crate) token: Option<u64>,
+    /// How many wait, where the server knows it.
+    pub(crate) waiters: Option<u64>,
+    pub(crate) server: String,
+    /// So many of so many primaries have its record.
+    pub(crate) votes: Option<(usize, usize)>,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    /// By name.
+    pub(crate) locks: Vec<Locked>,
+    /// So many keys may be locks, and this user may not read them.
+    pub(crate) forbidden: usize,
+    /// Of several primaries, those that did not answer.
+    pub(crate) failed: Vec<Error>,
+    /// How long each server took for a question that costs it nothing.
+    pub(crate) round_trips: Vec<(String, Duration)>,
+}
+
+/// Which names are wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct Filter {
+    /// What programs put before each name.
+    key_prefix: String,
+    /// What the names that are wanted start with, as they stand on the server.
+    start: String,
+}
+
+/// What a server may look at for one SCAN.
+const PAGE: &str = "500";
+/// So many keys are looked at together, however many a page has.
+const TOGETHER: usize = 500;
+
+impl Filter {
+    pub(crate) fn new(key_prefix: &str, prefix: &str) -> Self {
+        Self {
+            key_prefix: key_prefix.to_owned(),
+            start: format!("{key_prefix}{prefix}"),
+        }
+    }
+
+    fn wants(&self, name: &LockName) -> bool {
+        name.as_str().starts_with(&self.start)
+    }
+
+    /// A name as programs give it, and as it may be shown.
+    fn given(&self, name: &LockName) -> String {
+        let name = name.as_str();
+        shown(name.strip_prefix(&self.key_prefix).unwrap_or(name)).into_owned()
+    }
+
+    /// What the server need not send the others of; not exact, as records have three forms of keys.
+    fn pattern(&self) -> Option<String> {
+        let escaped = |letter: char| match letter {
+            '*' | '?' | '[' | ']' | '\\' => vec!['\\', letter],
+            _ => vec![letter],
+        };
+        let start: String = self.start.chars().flat_map(escaped).collect();
+        (!start.is_empty()).then(|| format!("*{start}*"))
+    }
+}
+
+/// All locks that are held and have such names.
+///
+/// # Errors
+/// What a server refuses, or that it does not answer; of several primaries only if a majority does so.
+pub(crate) async fn list(servers: &mut Servers, filter: &Filter) -> Result<Listing, Error> {
+    let mut listing = Listing::default();
+    let all = servers.deployments().len();
+    let mut found = Vec::new();
+    for deployment in servers.deployments_mut() {
+        match list_one(deployment, filter, &mut listing).await {
+            Ok(locked) => found.push(locked),
+            Err(error) if all == 1 => return Err(error),
+            Err(error) => listing.failed.push(error),
+        }
+    }
+    if found.len() <= all / 2
+        && let Some(error) = listing.failed.pop()
+    {
+        return Err(error);
+    }
+    listing.locks = if all == 1 {
+        found.into_iter().flatten().flat_map(BTreeMap::into_values).collect()
+    } else {
+        by_votes(found.into_iter().flatten(), all)
+    };
+    listing
+        .locks
+        .sort_by(|one, other| (&one.name, one.kind).cmp(&(&other.name, other.kind)));
+    Ok(listing)
+}
+
+type Found = BTreeMap<(LockName, &'static str), Locked>;
+
+/// The locks of one URL's servers.
+async fn list_one(deployment: &mut Deployment, filter: &Filter, listing: &mut Listing) -> Result<Vec<Found>, Error> {
+    let mut found = Found::new();
+    let mut elsewhere = Vec::new();
+    let (mut asked, mut forbidden, mut refusal) = (0, 0, None);
+    let mut take = |page: Page, elsewhere: &mut Vec<(LockKey, LockName)>| {
+        asked += page.asked;
+        forbidden += page.forbidden;
+        refusal = refusal.take().or(page.refusal);
+        elsewhere.extend(page.elsewhere);
+        for (name, mut locked) in page.locked {
+            locked.name = filter.given(&name);
+            found.insert((name, locked.kind), locked);
+        }
+    };
+    for server in deployment.primaries_mut() {
+        let trip = round_trip(server).await?;
+        listing.round_trips.push((server.address().to_owned(), trip));
+        let mut cursor = "0".to_owned();
+        loop {
+            let (next, keys) = scan(server, &cursor, filter).await?;
+            let wanted = |key: &Vec<u8>| Candidate::read(key).filter(|candidate| filter.wants(&candidate.name));
+            let candidates: Vec<Candidate> = keys.iter().filter_map(wanted).collect();
+            for some in candidates.chunks(TOGETHER) {
+                take(page::read(server, some.to_vec()).await?, &mut elsewhere);
+            }
+            cursor = next;
+            if cursor == "0" {
+                break;
+            }
+        }
+    }
+    // Their slots moved meanwhile, perhaps to a node that was scanned before.
+    for (of, name) in std::mem::take(&mut elsewhere) {
+        let Some(candidate) = Candidate::of(of, name) else {
+            continue;
+        };
+        let server = deployment.primary_of(candidate.key())?;
+        take(page::read(server, vec![candidate]).await?, &mut elsewhere);
+    }
+    listing.forbidden += forbidden;
+    match refusal {
+        Some(refusal) if forbidden == asked => Err(refusal),
+        _ => Ok(vec![found]),
+    }
+}
+
+/// How long a server takes for a question that every user may ask.
+async fn round_trip(server: &mut Server) -> Result<Duration, Error> {
+    server.call(&["HELLO"]).await?;
+    let start = Instant::now();
+    server.call(&["HELLO"]).await?;
+    Ok(start.elapsed())
+}
+
+/// One page: where the next begins, and its keys.
+async fn scan(server: &mut Server, cursor: &str, filter: &Filter) -> Result<(String, Vec<Vec<u8>>), Error> {
+    let pattern = filter.pattern();
+    let mut command = vec!["SCAN", cursor, "COUNT", PAGE];
+    if let Some(pattern) = &pattern {
+        command.extend(["MATCH", pattern]);
+    }
+    let reply = server.ask(&command).await?;
+    let reply = reply.map_err(|error: CallError| error.to_error(Operation::Inspect).with_node(server.address()))?;
+    let odd = || {
+        Error::new(
+            ErrorKind::Misconfigured,
+            Operation::Inspect,
+            "the answer to SCAN is no page of keys",
+        )
+        .with_node(server.address())
+    };
+    let Reply::Array(parts) = reply else { return Err(odd()) };
+    let [next, Reply::Array(keys)] = parts.as_slice() else {
+        return Err(odd());
+    };
+    let key = |key: &Reply| match key {
+        Reply::Bytes(key) => Some(key.clone()),
+        _ => None,
+    };
+    Ok((text(next).ok_or_else(odd)?, keys.iter().filter_map(key).collect()))
+}
+
+/// RedLock: each primary has a record of its own, of an owner id of its own, but of one client.
+fn by_votes(found: impl Iterator<Item = Found>, primaries: usize) -> Vec<Locked> {
+    let mut holders: BTreeMap<(LockName, &'static str, Option<String>), Vec<Locked>> = BTreeMap::new();
+    for ((name, kind), locked) in found.flatten() {
+        let client = locked.owner.client().map(str::to_owned);
+        holders.entry((name, kind, client)).or_default().push(locked);
+    }
+    let whole = |votes: Vec<Locked>| {
+        let count = votes.len();
+        // The majority's deadline: that of the last vote that it needs.
+        let mut left: Vec<_> = votes.iter().map(|vote| vote.left).collect();
+        left.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
+        let needed = (primaries / 2).min(count - 1);
+        let first = votes.into_iter().next()?;
+        Some(Locked {
+            left: left[needed],
+            votes: Some((count, primaries)),
+            // Each primary draws its own.
+            token: None,
+            held: None,
+            ..first
+        })
+    };
+    holders.into_values().filter_map(whole).collect()
+}

@@ -1,0 +1,331 @@
+//! Which keys of a page are records of locks that are held.
+//!
+//! A key's form says what it may be, its type and a few bounded reads what it is: no value is read whole that may be
+//! large, and all commands about a page go out together.
+//!
+//! ```text
+//!   form ─► type ─► how large ─► who ─► for how long, token, waiters
+//! ```
+
+use std::time::Duration;
+
+use leasehold::Error;
+use leasehold::admin::{LockKey, LockName, Server};
+
+use super::answers::{Answer, Command, ask, command, forbidden, held_for};
+use super::list::Locked;
+use super::owner::{Library, Owner};
+
+/// What the keys of a page came to.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    /// By the full name.
+    pub(super) locked: Vec<(LockName, Locked)>,
+    /// Another node has these by now.
+    pub(super) elsewhere: Vec<(LockKey, LockName)>,
+    /// So many were asked about.
+    pub(super) asked: usize,
+    /// So many of them this user may not read.
+    pub(super) forbidden: usize,
+    /// What the server said to one of those.
+    pub(super) refusal: Option<Error>,
+}
+
+/// A key that may be a record.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) of: LockKey,
+    pub(super) name: LockName,
+    step: Step,
+}
+
+/// What is known of it.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Nothing but its form.
+    Form,
+    Hash,
+    Text,
+    Scores,
+    /// One field, or a short text.
+    Short {
+        is_hash: bool,
+    },
+    /// So many hold it.
+    Many {
+        count: u64,
+    },
+    Held {
+        owner: Owner,
+        count: u64,
+        left: Option<Duration>,
+        limit: Option<u64>,
+        is_text: bool,
+    },
+    /// It is no record, or nobody holds it.
+    Nothing,
+}
+
+/// What one owner id may have of bytes.
+const OWNER: std::ops::RangeInclusive<u64> = 38..=57;
+
+impl Candidate {
+    /// The key, if its form may be that of a holder's record.
+    pub(super) fn read(key: &[u8]) -> Option<Self> {
+        let (of, name) = LockKey::read(key)?;
+        Self::of(of, name)
+    }
+
+    pub(super) fn of(of: LockKey, name: LockName) -> Option<Self> {
+        let holds = matches!(
+            of,
+            LockKey::Named | LockKey::ReadWrite | LockKey::Readers | LockKey::Permits
+        );
+        holds.then_some(Self {
+            of,
+            name,
+            step: Step::Form,
+        })
+    }
+
+    pub(super) fn key(&self) -> Vec<u8> {
+        self.of.of(&self.name).to_vec()
+    }
+
+    /// The next questions about it.
+    fn questions(&self, now: u64) -> Vec<Command> {
+        let key = self.key();
+        let about = |parts: &[&[u8]]| {
+            let mut command = command(parts);
+            command.insert(1, key.clone());
+            command
+        };
+        let after = format!("({}", now / 1_000);
+        match (&self.step, self.of) {
+            (Step::Form, _) => vec![about(&[b"TYPE"])],
+            (Step::Hash, LockKey::ReadWrite) => vec![about(&[b"HMGET", b"writer", b"writer_until"])],
+            (Step::Hash, _) => vec![about(&[b"HLEN"])],
+            (Step::Text, _) => vec![about(&[b"STRLEN"])],
+            (Step::Scores, _) => vec![about(&[b"ZCOUNT", after.as_bytes(), b"+inf"])],
+            (Step::Short { is_hash: true }, _) => vec![about(&[b"HRANDFIELD"])],
+            (Step::Short { is_hash: false }, _) => vec![about(&[b"GET"])],
+            (Step::Many { .. }, LockKey::Permits) => vec![
+                about(&[b"ZRANGE", b"-1", b"-1", b"WITHSCORES"]),
+                about(&[b"ZSCORE", b"limit"]),
+            ],
+            (Step::Many { .. }, _) => vec![about(&[b"ZRANGE", b"-1", b"-1", b"WITHSCORES"])],
+            (Step::Held { .. }, of) => {
+                let mut questions = vec![command(&[b"GET", &LockKey::Token.of(&self.name)])];
+                if of == LockKey::Named {
+                    questions.push(about(&[b"PTTL"]));
+                    let queue = LockKey::Queue.of(&self.name);
+                    questions.push(command(&[b"ZCOUNT", &queue, b"-inf", b"+inf"]));
+                }
+                questions
+            }
+            (Step::Nothing, _) => Vec::new(),
+        }
+    }
+
+    /// What its answers say.
+    fn learn(&mut self, answers: &[Answer], now: u64) {
+        let first = &answers[0];
+        self.step = match (&self.step, self.of) {
+            (Step::Form, of) => match (of, first.text().as_deref()) {
+                (LockKey::Named | LockKey::ReadWrite, Some("hash")) => Step::Hash,
+                (LockKey::Named, Some("string")) => Step::Text,
+                (LockKey::Readers | LockKey::Permits, Some("zset")) => Step::Scores,
+                _ => Step::Nothing,
+            },
+            (Step::Hash, LockKey::ReadWrite) => {
+                let mut texts = first.texts().into_iter();
+                let (writer, until) = (texts.next().flatten(), texts.next().flatten());
+                held_until(writer, until.and_then(|until| until.parse().ok()), 1, None, now)
+            }
+            (Step::Hash, _) if first.number() == Some(1) => Step::Short { is_hash: true },
+            (Step::Text, _) if first.number().is_some_and(|length| OWNER.contains(&length)) => {
+                Step::Short { is_hash: false }
+            }
+            (Step::Scores, _) => match first.number() {
+                Some(count) if count > 0 => Step::Many { count },
+                _ => Step::Nothing,
+            },
+            (Step::Short { is_hash }, _) => first.text().map_or(Step::Nothing, |text| short(text, *is_hash)),
+            (Step::Many { count }, of) => {
+                let (owner, until) = first.scores().pop().unzip();
+                let owner = owner.map(|owner| {
+                    if of == LockKey::Permits {
+                        of_permit(&owner)
+                    } else {
+                        owner
+                    }
+                });
+                let limit = answers.get(1).and_then(Answer::number);
+                held_until(owner, until, *count, limit, now)
+            }
+            _ => Step::Nothing,
+        };
+    }
+}
+
+/// Who holds what has one field, or is a short text.
+fn short(text: String, is_hash: bool) -> Step {
+    let owner = Owner::new(text);
+    match owner.library() {
+        Library::Leasehold => {}
+        Library::Redisson if is_hash => {}
+        _ => return Step::Nothing,
+    }
+    Step::Held {
+        owner,
+        count: 1,
+        left: None,
+        limit: None,
+        is_text: !is_hash,
+    }
+}
+
+/// Who holds what has a deadline in ms of the server's clock.
+fn held_until(owner: Option<String>, until: Option<f64>, count: u64, limit: Option<u64>, now: u64) -> Step {
+    let (Some(owner), Some(until)) = (owner, until) else {
+        return Step::Nothing;
+    };
+    let owner = Owner::new(owner);
+    let left = left_until(until, now);
+    if left.is_zero() || owner.library() != Library::Leasehold {
+        return Step::Nothing;
+    }
+    Step::Held {
+        owner,
+        count,
+        left: Some(left),
+        limit,
+        is_text: false,
+    }
+}
+
+/// What is left of a deadline in ms, at `now` in µs.
+pub(super) fn left_until(until: f64, now: u64) -> Duration {
+    Duration::try_from_secs_f64(until / 1_000.0)
+        .unwrap_or_default()
+        .saturating_sub(Duration::from_micros(now))
+}
+
+/// The owner of a permit, which is `owner/i`.
+pub(super) fn of_permit(permit: &str) -> String {
+    permit.rsplit_once('/').map_or(permit, |(owner, _)| owner).to_owned()
+}
+
+/// Finds the records among these keys.
+pub(super) async fn read(server: &mut Server, mut candidates: Vec<Candidate>) -> Result<Page, Error> {
+    let mut page = Page {
+        asked: candidates.len(),
+        ..Page::default()
+    };
+    let mut now = 0;
+    // Form, type, how large, who: then what is left are records of locks that are held.
+    for round in 0..4 {
+        let mut commands = vec![command(&[b"TIME"])];
+        let mut places = Vec::with_capacity(candidates.len());
+        for candidate in &candidates {
+            let is_open = !matches!(candidate.step, Step::Held { .. });
+            let questions = if is_open { candidate.questions(now) } else { Vec::new() };
+            places.push(commands.len()..commands.len() + questions.len());
+            commands.extend(questions);
+        }
+        if commands.len() == 1 {
+            break;
+        }
+        let answers = ask(server, &commands).await?;
+        now = answers[0].time();
+        let mut left = Vec::with_capacity(candidates.len());
+        for (mut candidate, place) in candidates.into_iter().zip(places) {
+            match &answers[place.clone()] {
+                [] => left.push(candidate),
+                some if some.contains(&Answer::Elsewhere) => page.elsewhere.push((candidate.of, candidate.name)),
+                [Answer::Forbidden(error), ..] if round == 0 => {
+                    page.forbidden += 1;
+                    page.refusal = page.refusal.or(Some(forbidden(error, server)));
+                }
+                // Its type was told: it is the command that is forbidden.
+                [Answer::Forbidden(error), ..] => return Err(forbidden(error, server)),
+                some => {
+                    candidate.learn(some, now);
+                    left.push(candidate);
+                }
+            }
+        }
+        left.retain(|candidate| !matches!(candidate.step, Step::Nothing));
+        candidates = left;
+    }
+    finish(server, candidates, &mut page).await?;
+    Ok(page)
+}
+
+/// Asks for how long the locks are held, and who waits.
+async fn finish(server: &mut Server, candidates: Vec<Candidate>, page: &mut Page) -> Result<(), Error> {
+    if candidates.is_empty() {
+        return Ok(());
+    }
+    let mut commands = vec![command(&[b"TIME"])];
+    let mut places = Vec::new();
+    for candidate in &candidates {
+        let questions = candidate.questions(0);
+        places.push(commands.len()..commands.len() + questions.len());
+        commands.extend(questions);
+    }
+    let answers = ask(server, &commands).await?;
+    let now = answers[0].time();
+    for (candidate, place) in candidates.into_iter().zip(places) {
+        let answers = &answers[place];
+        if let Some(locked) = locked(&candidate, answers, now, server.address()) {
+            page.locked.push((candidate.name, locked));
+        }
+    }
+    Ok(())
+}
+
+fn locked(candidate: &Candidate, answers: &[Answer], now: u64, server: &str) -> Option<Locked> {
+    let Step::Held {
+        owner,
+        count,
+        left,
+        limit,
+        is_text,
+    } = &candidate.step
+    else {
+        return None;
+    };
+    let mut left = *left;
+    let mut waiters = None;
+    if candidate.of == LockKey::Named {
+        // Gone meanwhile.
+        left = answers.get(1)?.ttl()?;
+        waiters = answers.get(2).and_then(Answer::number);
+    }
+    let has_queue = waiters.is_some_and(|waiters| waiters > 0);
+    let kind = match candidate.of {
+        LockKey::Named if *is_text => "mutex",
+        LockKey::Named if has_queue => "fair_lock",
+        LockKey::Named => "lock",
+        LockKey::ReadWrite => "write_lock",
+        LockKey::Readers => "read_lock",
+        _ => "semaphore",
+    };
+    let has_token =
+        matches!(kind, "lock" | "mutex" | "fair_lock" | "write_lock") && owner.library() == Library::Leasehold;
+    let token = answers.first().and_then(Answer::number).filter(|_| has_token);
+    Some(Locked {
+        name: String::new(),
+        kind,
+        owner: owner.clone(),
+        holders: *count,
+        limit: *limit,
+        left,
+        held: held_for(token, now),
+        token,
+        waiters: waiters.filter(|_| has_queue),
+        server: server.to_owned(),
+        votes: None,
+    })
+}

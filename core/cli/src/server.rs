@@ -1,0 +1,122 @@
+//! Which server it is, and how to get in: the options that all commands share.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use leasehold::admin::Servers;
+use leasehold::{AddressMap, Builder, Client};
+
+use crate::exit::Exit;
+
+/// The server, and what is put before each name.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "The server")]
+pub(crate) struct ServerOptions {
+    /// The server: redis://, redis+sentinel:// or redis+cluster://, each also as rediss…, or
+    /// redis+unix://. Given three times or more, an odd number: independent primaries, and each
+    /// lock is a RedLock. Without it, the environment variable LEASEHOLD_URL, which is the better
+    /// place for a password; several URLs stand there with spaces between them.
+    #[arg(long)]
+    url: Vec<String>,
+    /// What programs put before the name of each lock, as their option key_prefix has it. Nothing
+    /// if not given.
+    #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
+    key_prefix: String,
+    /// A PEM file of the authorities to trust for rediss://, instead of the system's.
+    #[arg(long, value_name = "FILE")]
+    tls_ca_file: Option<PathBuf>,
+    /// A PEM file of this program's certificate, for a server that demands one.
+    #[arg(long, value_name = "FILE")]
+    tls_cert_file: Option<PathBuf>,
+    /// A PEM file of the private key of that certificate.
+    #[arg(long, value_name = "FILE")]
+    tls_key_file: Option<PathBuf>,
+    /// What the certificates of all servers are to be for, instead of the host that is connected
+    /// to: for nodes and sentinels that announce IP addresses.
+    #[arg(long, value_name = "NAME")]
+    tls_server_name: Option<String>,
+    /// Where a server is reached that a cluster's nodes or sentinels announce, if that is
+    /// elsewhere: 10.0.0.1:6379=localhost:7001, or host=host for any port. May be given
+    /// several times.
+    #[arg(long, value_name = "ANNOUNCED=REACHED")]
+    address_map: Vec<String>,
+}
+
+const VARIABLE: &str = "LEASEHOLD_URL";
+
+impl ServerOptions {
+    /// What programs put before each name.
+    pub(crate) fn key_prefix(&self) -> &str {
+        &self.key_prefix
+    }
+
+    /// The URLs that were given, or stand in `LEASEHOLD_URL`.
+    pub(crate) fn urls(&self) -> Vec<String> {
+        if !self.url.is_empty() {
+            return self.url.clone();
+        }
+        let given = std::env::var(VARIABLE).unwrap_or_default();
+        given.split_ascii_whitespace().map(str::to_owned).collect()
+    }
+
+    /// The options of a client.
+    pub(crate) fn builder(&self) -> Result<Builder, Exit> {
+        Ok(self.with_address_map(self.builder_of(&self.urls())?))
+    }
+
+    /// The options of a client of these URLs, which is told of no other addresses.
+    pub(crate) fn builder_of(&self, urls: &[String]) -> Result<Builder, Exit> {
+        let mut builder = Client::builder().key_prefix(&self.key_prefix);
+        if urls.iter().any(|url| url.starts_with("memory:")) {
+            return Err(Exit::new(
+                Exit::CONFIG,
+                "memory:// excludes nobody outside this process; give the URL of a server, such as that of \
+                 `leasehold serve`",
+            ));
+        }
+        builder = match urls {
+            // The client says that there is none.
+            [] => builder,
+            [url] => builder.url(url),
+            urls => builder.primaries(urls),
+        };
+        if let Some(file) = &self.tls_ca_file {
+            builder = builder.tls_ca_file(file);
+        }
+        if let Some(file) = &self.tls_cert_file {
+            builder = builder.tls_cert_file(file);
+        }
+        if let Some(file) = &self.tls_key_file {
+            builder = builder.tls_key_file(file);
+        }
+        if let Some(name) = &self.tls_server_name {
+            builder = builder.tls_server_name(name);
+        }
+        Ok(builder)
+    }
+
+    /// The same, with where announced servers are reached.
+    pub(crate) fn with_address_map(&self, builder: Builder) -> Builder {
+        if self.address_map.is_empty() {
+            return builder;
+        }
+        // Without a =, one side is empty, and refused as any other that is no address.
+        let entry = |given: &String| {
+            let (from, to) = given.split_once('=').unwrap_or((given, ""));
+            (from.to_owned(), to.to_owned())
+        };
+        builder.address_map(self.address_map.iter().map(entry).collect::<AddressMap>())
+    }
+
+    /// The servers themselves.
+    pub(crate) async fn open(&self) -> Result<Servers, Exit> {
+        Ok(Servers::open(self.builder()?).await?)
+    }
+}
+
+/// Seconds, also with a fraction.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let refuse = || "it is not a number of seconds; give one such as 30 or 0.5".to_owned();
+    let number: f64 = text.parse().map_err(|_| refuse())?;
+    Duration::try_from_secs_f64(number).map_err(|_| refuse())
+}

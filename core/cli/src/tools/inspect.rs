@@ -1,0 +1,194 @@
+//! `leasehold inspect`: everything about one lock.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use leasehold::admin::{LockName, Servers};
+use leasehold::host::shown;
+use serde_json::{Value, json};
+
+use crate::exit::Exit;
+use crate::output::{duration, known, millis, plain, print, print_json};
+use crate::records::{Hold, Inspected, Owner, inspect};
+use crate::server::ServerOptions;
+
+/// Show who holds a lock, of whatever kind, and who waits for it.
+///
+/// Shows the holders with the time that is left of their leases, the last fencing token, the queue of
+/// a fair lock, the readers and the writer, and a semaphore's permits; of each at most 100.
+#[derive(clap::Args)]
+#[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
+pub(crate) struct Inspect {
+    /// The lock's name.
+    name: String,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+/// What all have in common that look at servers.
+pub(super) const LOOKING: &str = "\
+Exit status:
+    0  done
+    2  wrong usage
+   69  the server could not be reached, or stopped answering
+   78  the URL or the name is not acceptable, or the server refused: SECURITY.md has the rights";
+
+const EXIT_STATUSES: &str = "\
+Exit status:
+    0  somebody holds it
+    1  nobody does
+    2  wrong usage
+   69  the server could not be reached, or stopped answering
+   78  the URL or the name is not acceptable, or the server refused: SECURITY.md has the rights";
+
+/// Nobody holds it.
+pub(super) const FREE: u8 = 1;
+
+impl Inspect {
+    pub(crate) async fn run(self) -> Result<ExitCode, Exit> {
+        let mut servers = self.server.open().await?;
+        let name = servers.lock_name(&self.name)?;
+        let all = look(&mut servers, &name).await?;
+        let is_held = is_held(&all, &[]);
+        let given = shown(&self.name);
+        if self.json {
+            print_json(&as_json(&given, is_held, &all))?;
+        } else {
+            print(&as_text(&given, is_held, &all))?;
+        }
+        Ok(ExitCode::from(if is_held { 0 } else { FREE }))
+    }
+}
+
+/// What each primary has of a name: one of one server or cluster. Of several primaries a majority has to answer.
+pub(super) async fn look(servers: &mut Servers, name: &LockName) -> Result<Vec<Inspected>, leasehold::Error> {
+    let all = servers.deployments().len();
+    let mut found = Vec::new();
+    let mut failure = None;
+    for deployment in servers.deployments_mut() {
+        let inspected = match deployment.primary_of(leasehold::admin::LockKey::Named.of(name)) {
+            Ok(server) => inspect(server, name).await,
+            Err(error) => Err(error),
+        };
+        match inspected {
+            Ok(inspected) => found.push(inspected),
+            Err(error) => failure = Some(error),
+        }
+    }
+    match failure {
+        Some(error) if found.len() <= all / 2 => Err(error),
+        _ => Ok(found),
+    }
+}
+
+/// Whether somebody holds it, as one of these kinds. Of several primaries, whether any has its record: a client that is
+/// about to get a majority counts.
+pub(super) fn is_held(all: &[Inspected], kinds: &[&str]) -> bool {
+    all.iter().any(|one| one.is_held(kinds))
+}
+
+pub(super) fn owner_as_json(owner: &Owner) -> Value {
+    json!({ "owner": owner.id(), "client": owner.client(), "library": owner.library().as_str() })
+}
+
+fn hold_as_json(hold: &Hold) -> Value {
+    json!({
+        "kind": hold.kind,
+        "holder": owner_as_json(&hold.owner),
+        "left_ms": millis(hold.left),
+        "held_ms": millis(hold.held),
+        "permits": (hold.kind == "semaphore").then_some(hold.permits),
+    })
+}
+
+fn as_json(name: &str, is_held: bool, all: &[Inspected]) -> Value {
+    let one = |one: &Inspected| {
+        let queue = one.queue.first.iter().map(|waiter| {
+            json!({
+                "owner": owner_as_json(&waiter.owner),
+                "waited_ms": millis(Some(waiter.waited)),
+                "silent_ms": millis(waiter.silent),
+            })
+        });
+        json!({
+            "server": one.server,
+            "holds": one.holds().map(hold_as_json).collect::<Vec<_>>(),
+            "token": one.token,
+            "is_other": one.is_other,
+            "fair_queue": { "length": one.queue.length, "first": queue.collect::<Vec<_>>() },
+            "readers": one.reader_count,
+            "waiting_writer": one.waiting_writer.as_ref().map(owner_as_json),
+            "permits": { "held": one.permits.held, "limit": one.permits.limit },
+        })
+    };
+    json!({ "name": name, "held": is_held, "servers": all.iter().map(one).collect::<Vec<_>>() })
+}
+
+fn as_text(name: &str, is_held: bool, all: &[Inspected]) -> String {
+    let mut text = format!("{}: {}\n", plain(name), if is_held { "held" } else { "free" });
+    for one in all {
+        if all.len() > 1 {
+            let _ = writeln!(text, "  on {}", one.server);
+        }
+        for hold in one.holds() {
+            describe(&mut text, hold);
+        }
+        if one.is_other {
+            text.push_str("  the key of this name holds something that is no lock\n");
+        }
+        if one.permits.held > 0 {
+            let limit = super::list::number(one.permits.limit);
+            let _ = writeln!(text, "  permits     {} of {limit} are held", one.permits.held);
+        }
+        let more = one.reader_count.saturating_sub(one.readers.len() as u64);
+        if more > 0 {
+            let _ = writeln!(text, "  readers     {more} more");
+        }
+        if let Some(writer) = &one.waiting_writer {
+            let _ = writeln!(text, "  a writer waits: {}", writer.shown());
+        }
+        queue(&mut text, one);
+        if let Some(token) = one.token {
+            let _ = writeln!(text, "  last token  {token}");
+        }
+    }
+    text
+}
+
+fn describe(text: &mut String, hold: &Hold) {
+    let permits = match (hold.kind, hold.permits) {
+        ("semaphore", 1) => ", 1 permit".into(),
+        ("semaphore", permits) => format!(", {permits} permits"),
+        _ => String::new(),
+    };
+    let held = hold
+        .held
+        .map_or_else(String::new, |held| format!(", held for about {}", duration(held)));
+    let _ = writeln!(
+        text,
+        "  {:<10}  {}{permits}, left {}{held}",
+        hold.kind,
+        hold.owner.shown(),
+        known(hold.left, "for ever: it has no TTL"),
+    );
+}
+
+/// Who waits for a fair lock, in order.
+fn queue(text: &mut String, one: &Inspected) {
+    if one.queue.length > 0 {
+        let _ = writeln!(text, "  fair queue  {} wait", one.queue.length);
+    }
+    for (place, waiter) in one.queue.first.iter().enumerate() {
+        let silent = known(waiter.silent, "an unknown time");
+        let _ = writeln!(
+            text,
+            "    {:>3}  {}, waits for {}, last heard of {silent} ago",
+            place + 1,
+            waiter.owner.shown(),
+            duration(waiter.waited),
+        );
+    }
+}

@@ -1,0 +1,129 @@
+//! `leasehold list`: all locks that are held.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use crate::exit::Exit;
+use crate::output::{known, millis, plain, print, print_json, table};
+use crate::records::{Filter, Listing, Locked, list};
+use crate::server::ServerOptions;
+
+/// List the locks that are held.
+///
+/// Goes through the keys of every server by SCAN, 500 at a time, and tells locks from other keys by
+/// their form, type and holder; no call takes the server long, but all of them together look at each
+/// key once. What is held and released meanwhile may or may not be listed.
+///
+/// `lock` and `fair_lock` have one record: it is shown as fair_lock while somebody waits in its queue,
+/// and only there it is known who waits. A mutex of another library is not told from other texts;
+/// `leasehold inspect` shows it.
+#[derive(clap::Args)]
+#[command(after_help = super::inspect::LOOKING, verbatim_doc_comment)]
+pub(crate) struct List {
+    /// Only locks whose names start so.
+    #[arg(default_value = "", hide_default_value = true)]
+    prefix: String,
+    /// Print one JSON object: locks with name, kind, holder, holders, limit, left_ms, held_ms, token,
+    /// waiters, server and votes.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+impl List {
+    pub(crate) async fn run(self) -> Result<ExitCode, Exit> {
+        let mut servers = self.server.open().await?;
+        let filter = Filter::new(self.server.key_prefix(), &self.prefix);
+        let listing = list(&mut servers, &filter).await?;
+        complain(&listing);
+        if self.json {
+            print_json(&as_json(&listing))?;
+        } else {
+            print(&as_text(&listing))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Says what is missing from a listing.
+pub(super) fn complain(listing: &Listing) {
+    for note in notes(listing) {
+        eprintln!("leasehold: {note}");
+    }
+}
+
+/// What is missing from a listing.
+pub(super) fn notes(listing: &Listing) -> Vec<String> {
+    let failed = listing.failed.iter().map(ToString::to_string);
+    let forbidden = (listing.forbidden > 0).then(|| {
+        format!(
+            "{} keys may be locks, and this user may not read them",
+            listing.forbidden
+        )
+    });
+    failed.chain(forbidden).collect()
+}
+
+pub(super) fn as_json(listing: &Listing) -> Value {
+    let trip = |(server, trip): &(String, std::time::Duration)| json!({ "server": server, "round_trip_us": u64::try_from(trip.as_micros()).unwrap_or(u64::MAX) });
+    json!({
+        "locks": listing.locks.iter().map(lock_as_json).collect::<Vec<_>>(),
+        "servers": listing.round_trips.iter().map(trip).collect::<Vec<_>>(),
+        "notes": notes(listing),
+    })
+}
+
+fn lock_as_json(lock: &Locked) -> Value {
+    json!({
+        "name": lock.name,
+        "kind": lock.kind,
+        "holder": super::inspect::owner_as_json(&lock.owner),
+        "holders": lock.holders,
+        "limit": lock.limit,
+        "left_ms": millis(lock.left),
+        "held_ms": millis(lock.held),
+        "token": lock.token,
+        "waiters": lock.waiters,
+        "server": lock.server,
+        "votes": lock.votes.map(|(votes, of)| json!({ "votes": votes, "of": of })),
+    })
+}
+
+fn as_text(listing: &Listing) -> String {
+    if listing.locks.is_empty() {
+        return "no lock is held\n".into();
+    }
+    let head = ["NAME", "KIND", "LEFT", "HELD", "WAITERS", "TOKEN", "HOLDER"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    rows.extend(listing.locks.iter().map(|lock| {
+        vec![
+            plain(&lock.name),
+            lock.kind.into(),
+            known(lock.left, "no TTL"),
+            known(lock.held, "-"),
+            number(lock.waiters),
+            number(lock.token),
+            holder(lock, lock.owner.shown()),
+        ]
+    }));
+    let mut lines = table(&rows, &[false, false, true, true, true, true, false]).join("\n");
+    lines.push('\n');
+    lines
+}
+
+/// A number that may not be known.
+pub(super) fn number(number: Option<u64>) -> String {
+    number.map_or_else(|| "-".into(), |number| number.to_string())
+}
+
+/// The holder, and how many there are.
+pub(super) fn holder(lock: &Locked, name: String) -> String {
+    match (lock.votes, lock.limit, lock.holders) {
+        (Some((votes, of)), ..) => format!("{name} on {votes} of {of}"),
+        (_, Some(limit), held) => format!("{name}, {held} of {limit} permits"),
+        (_, None, holders) if holders > 1 => format!("{name} and {} more", holders - 1),
+        _ => name,
+    }
+}

@@ -1,0 +1,40 @@
+//! The commands of those who look at locks, and of operators.
+
+pub(crate) mod inspect;
+pub(crate) mod list;
+pub(crate) mod release;
+mod screen;
+pub(crate) mod top;
+pub(crate) mod wait;
+
+use clap::ValueEnum;
+
+/// A kind of lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    #[value(name = "lock")]
+    Lock,
+    #[value(name = "mutex")]
+    Mutex,
+    #[value(name = "fair_lock")]
+    Fair,
+    #[value(name = "read_lock")]
+    Read,
+    #[value(name = "write_lock")]
+    Write,
+    #[value(name = "semaphore")]
+    Semaphore,
+}
+
+impl Kind {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Mutex => "mutex",
+            Self::Fair => "fair_lock",
+            Self::Read => "read_lock",
+            Self::Write => "write_lock",
+            Self::Semaphore => "semaphore",
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! `leasehold release --force`: takes a lock from whoever holds it.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::ValueEnum as _;
+use leasehold::host::shown;
+use leasehold::{Client, Lock};
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::Kind;
+use super::inspect::{FREE, look, owner_as_json};
+use crate::exit::Exit;
+use crate::output::{plain, print, print_json};
+use crate::records::Owner;
+use crate::server::ServerOptions;
+
+/// Take a lock from whoever holds it. For operators.
+///
+/// Its holder is not asked: it goes on until its next renewal tells it of the loss, within a third of
+/// its lease and 0.5 s, and another may hold the lock meanwhile. Of a read lock or a semaphore all
+/// holders lose it.
+#[derive(clap::Args)]
+#[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
+pub(crate) struct Release {
+    /// The lock's name.
+    name: String,
+    /// Yes, take it. Without it nothing is done.
+    #[arg(long)]
+    force: bool,
+    /// Which kind of lock it is. If it is not given, the one that is held; if there are several of this
+    /// name, say which.
+    #[arg(long)]
+    kind: Option<Kind>,
+    /// Print one JSON object: name, kind, released, holder.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+const EXIT_STATUSES: &str = "\
+Exit status:
+    0  it was taken from its holder
+    1  nobody held it
+    2  wrong usage, or --force is missing
+   69  the server could not be reached, or stopped answering
+   78  the URL or the name is not acceptable, several kinds of lock of this name are held, or the
+       server refused: SECURITY.md has the rights";
+
+impl Release {
+    pub(crate) async fn run(self) -> Result<ExitCode, Exit> {
+        if !self.force {
+            return Err(Exit::new(
+                Exit::USAGE,
+                "its holder would go on without the lock; if that is what you want, give --force. Whoever holds a lock \
+                 releases it in its own program",
+            ));
+        }
+        let (kind, holder) = match self.kind {
+            Some(kind) => (Some(kind), None),
+            None => self.find().await?,
+        };
+        let Some(kind) = kind else {
+            self.tell(None, None, false)?;
+            return Ok(ExitCode::from(FREE));
+        };
+        let client = self.server.builder()?.connect().await?;
+        let lock = lock(&client, kind, &self.name);
+        // As late as possible: it may be another one by now.
+        let now = match lock.holder().await {
+            Ok(now) => now.map(|holder| Owner::new(holder.owner)),
+            // RedLock's primaries have one record each.
+            Err(_) if holder.is_some() => None,
+            Err(error) => return Err(error.into()),
+        };
+        let released = client.force_release(&lock).await;
+        let _ = timeout(CLOSE_LIMIT, client.close()).await;
+        let released = released?;
+        self.tell(Some(kind), now.or(holder), released)?;
+        Ok(ExitCode::from(if released { 0 } else { FREE }))
+    }
+
+    /// The one kind that somebody holds.
+    async fn find(&self) -> Result<(Option<Kind>, Option<Owner>), Exit> {
+        let mut servers = self.server.open().await?;
+        let name = servers.lock_name(&self.name)?;
+        let all = look(&mut servers, &name).await?;
+        let kinds: BTreeSet<&str> = all.iter().flat_map(|one| one.holds()).map(|hold| hold.kind).collect();
+        if kinds.len() > 1 {
+            let kinds: Vec<&str> = kinds.into_iter().collect();
+            return Err(Exit::new(
+                Exit::CONFIG,
+                format!(
+                    "several kinds of lock of this name are held; give one of them by --kind: {}",
+                    kinds.join(", ")
+                ),
+            ));
+        }
+        let hold = all.iter().flat_map(|one| one.holds()).next();
+        let Some(hold) = hold else { return Ok((None, None)) };
+        // The record of RedLock is that of a mutex on each primary.
+        let known = Kind::value_variants().iter().find(|kind| kind.name() == hold.kind);
+        Ok((known.copied(), Some(hold.owner.clone())))
+    }
+
+    fn tell(&self, kind: Option<Kind>, holder: Option<Owner>, released: bool) -> Result<(), Exit> {
+        let name = shown(&self.name);
+        if self.json {
+            return print_json(&json!({
+                "name": name,
+                "kind": kind.map(Kind::name),
+                "released": released,
+                "holder": holder.filter(|_| released).as_ref().map(owner_as_json),
+            }));
+        }
+        let name = plain(&name);
+        let kind = kind.map_or("lock", Kind::name);
+        match (released, holder) {
+            (false, _) => print(&format!("{name}: nobody held it\n")),
+            (true, Some(holder)) => print(&format!("{name}: the {kind} was taken from {}\n", holder.shown())),
+            (true, None) => print(&format!("{name}: the {kind} was taken from its holder\n")),
+        }
+    }
+}
+
+fn lock(client: &Client, kind: Kind, name: &str) -> Lock {
+    match kind {
+        Kind::Lock => client.lock(name),
+        Kind::Mutex => client.mutex(name),
+        Kind::Fair => client.fair_lock(name),
+        Kind::Read => client.read_write_lock(name).read,
+        Kind::Write => client.read_write_lock(name).write,
+        // Whatever limit its holders agreed on.
+        Kind::Semaphore => client.semaphore(name, 1).permits(1),
+    }
+}
+
+/// What is still owed to the server goes out, but nobody waits for long.
+const CLOSE_LIMIT: Duration = Duration::from_millis(420);

@@ -1,0 +1,151 @@
+//! The picture of `leasehold top`, and the terminal that it is on.
+
+use std::io::{IsTerminal as _, stdout};
+use std::time::Duration;
+
+use rustix::termios::tcgetwinsize;
+
+use super::list::{holder, notes, number};
+use crate::exit::Exit;
+use crate::output::{duration, known, plain, print, table};
+use crate::records::{Listing, Locked};
+
+/// How many letters and lines there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Size {
+    pub(super) columns: usize,
+    pub(super) rows: usize,
+}
+
+/// What is used where nobody says.
+const USUAL: Size = Size { columns: 80, rows: 24 };
+
+/// A second screen of the terminal, which is left as it was when this is dropped.
+#[derive(Debug)]
+pub(super) struct Screen(());
+
+impl Screen {
+    /// `None` if the output is no terminal.
+    pub(super) fn open() -> Result<Option<Self>, Exit> {
+        if !stdout().is_terminal() {
+            return Ok(None);
+        }
+        // The second screen; no cursor.
+        print("\x1b[?1049h\x1b[?25l")?;
+        Ok(Some(Self(())))
+    }
+
+    pub(super) fn size(&self) -> Size {
+        let Ok(size) = tcgetwinsize(stdout()) else { return USUAL };
+        match (size.ws_col, size.ws_row) {
+            (0, _) | (_, 0) => USUAL,
+            (columns, rows) => Size {
+                columns: columns.into(),
+                rows: rows.into(),
+            },
+        }
+    }
+
+    /// Shows these lines, and nothing else.
+    pub(super) fn show(&self, lines: &[String]) -> Result<(), Exit> {
+        let size = self.size();
+        // To the upper left corner; of each line the rest is cleared, and below the last all.
+        let mut text = String::from("\x1b[H");
+        for (place, line) in lines.iter().take(size.rows).enumerate() {
+            if place > 0 {
+                text.push_str("\r\n");
+            }
+            text.extend(line.chars().take(size.columns));
+            text.push_str("\x1b[K");
+        }
+        text.push_str("\x1b[J");
+        print(&text)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = print("\x1b[?25h\x1b[?1049l");
+    }
+}
+
+/// The locks as lines, no more than `most` if there is a bound; those that end first come first.
+pub(super) fn draw(listing: &Listing, took: Duration, time: &str, most: Option<usize>) -> Vec<String> {
+    let mut locks: Vec<&Locked> = listing.locks.iter().collect();
+    locks.sort_by_key(|lock| (lock.left.unwrap_or(Duration::MAX), lock.name.clone()));
+    let mut lines = vec![head(listing, took, time)];
+    lines.extend(notes(listing).iter().map(|note| plain(note)));
+    lines.push(String::new());
+    let head = ["LEFT", "HELD", "WAITERS", "KIND", "HOLDER", "NAME"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    let room = most.map_or(usize::MAX, |most| most.saturating_sub(lines.len() + 2));
+    rows.extend(locks.iter().take(room).map(|lock| {
+        vec![
+            known(lock.left, "no TTL"),
+            known(lock.held, "-"),
+            number(lock.waiters),
+            lock.kind.into(),
+            holder(lock, lock.owner.short()),
+            plain(&lock.name),
+        ]
+    }));
+    lines.extend(table(&rows, &[true, true, true, false, false, false]));
+    if locks.len() > room {
+        lines.push(format!("… and {} more", locks.len() - room));
+    }
+    lines
+}
+
+fn head(listing: &Listing, took: Duration, time: &str) -> String {
+    let waiters: u64 = listing.locks.iter().filter_map(|lock| lock.waiters).sum();
+    let trip = |(server, trip): &(String, Duration)| format!("{server} {:.1} ms", trip.as_secs_f64() * 1_000.0);
+    let trips: Vec<String> = listing.round_trips.iter().map(trip).collect();
+    format!(
+        "leasehold top  {time}  {} held, {waiters} in fair queues, looked for {}, round trip: {}",
+        listing.locks.len(),
+        duration(took),
+        trips.join(", "),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::Owner;
+
+    fn locked(name: &str, left: Option<u64>) -> Locked {
+        Locked {
+            name: name.into(),
+            kind: "lock",
+            owner: Owner::new("1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11:9007199254740993"),
+            holders: 1,
+            limit: None,
+            left: left.map(Duration::from_millis),
+            held: Some(Duration::from_secs(3)),
+            token: Some(7),
+            waiters: None,
+            server: "h:1".into(),
+            votes: None,
+        }
+    }
+
+    #[test]
+    fn what_ends_first_comes_first_and_what_has_no_room_is_counted() {
+        let listing = Listing {
+            locks: vec![
+                locked("none", None),
+                locked("late", Some(9_000)),
+                locked("soon", Some(500)),
+            ],
+            round_trips: vec![("h:1".into(), Duration::from_micros(250))],
+            ..Listing::default()
+        };
+        let all = draw(&listing, Duration::from_millis(3), "12:00:00", None);
+        let names: Vec<&str> = all[3..].iter().map(|line| line.rsplit(' ').next().unwrap()).collect();
+        assert_eq!(names, ["soon", "late", "none"], "{all:#?}");
+        assert!(all[0].contains("3 held") && all[0].contains("h:1 0.2 ms"), "{}", all[0]);
+        let some = draw(&listing, Duration::from_millis(3), "12:00:00", Some(5));
+        assert_eq!(some.len(), 5);
+        assert_eq!(some[4], "… and 2 more");
+    }
+}

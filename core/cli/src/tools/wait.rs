@@ -1,0 +1,85 @@
+//! `leasehold wait`: until nobody holds a lock.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use leasehold::host::shown;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use super::Kind;
+use super::inspect::{is_held, look};
+use crate::exit::Exit;
+use crate::output::{millis, print_json};
+use crate::server::{ServerOptions, seconds};
+
+/// Wait until nobody holds a lock.
+///
+/// It does not take the lock: another may have it the next moment. To do something while nobody else
+/// does, take it, by `leasehold run`.
+#[derive(clap::Args)]
+#[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
+pub(crate) struct Wait {
+    /// The lock's name.
+    name: String,
+    /// Only of this kind; otherwise of every kind. May be given several times.
+    #[arg(long, value_name = "KIND")]
+    kind: Vec<Kind>,
+    /// How many seconds to wait; 0 looks once. Without it, as long as the server answers.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+    /// How many seconds between two looks.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0.25")]
+    interval: Duration,
+    /// Print one JSON object: name, free, waited_ms.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+const EXIT_STATUSES: &str = "\
+Exit status:
+    0  nobody held it
+    2  wrong usage
+   69  the server could not be reached, or stopped answering
+   75  timed out: somebody held it for as long as --timeout
+   78  the URL or the name is not acceptable, or the server refused: SECURITY.md has the rights";
+
+/// The server gets no more questions than this.
+const SHORTEST: Duration = Duration::from_millis(10);
+
+impl Wait {
+    pub(crate) async fn run(self) -> Result<ExitCode, Exit> {
+        let kinds: Vec<&str> = self.kind.iter().map(|kind| kind.name()).collect();
+        let start = Instant::now();
+        let mut servers = self.server.open().await?;
+        let name = servers.lock_name(&self.name)?;
+        loop {
+            let all = look(&mut servers, &name).await?;
+            if !is_held(&all, &kinds) {
+                self.tell(true, start)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            let left = self.timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
+            if left == Some(Duration::ZERO) {
+                self.tell(false, start)?;
+                let holder = all.iter().flat_map(|one| one.holds()).next();
+                let holder = holder.map_or_else(String::new, |hold| format!(", by {}", hold.owner.shown()));
+                return Err(Exit::new(
+                    Exit::NOT_ACQUIRED,
+                    format!("the lock {:?} is still held{holder}", shown(&self.name)),
+                ));
+            }
+            let pause = self.interval.max(SHORTEST);
+            sleep(left.map_or(pause, |left| pause.min(left))).await;
+        }
+    }
+
+    fn tell(&self, is_free: bool, start: Instant) -> Result<(), Exit> {
+        if !self.json {
+            return Ok(());
+        }
+        print_json(&json!({ "name": shown(&self.name), "free": is_free, "waited_ms": millis(Some(start.elapsed())) }))
+    }
+}

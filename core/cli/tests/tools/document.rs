@@ -1,0 +1,66 @@
+//! Every command of `docs/tools.md`, run as it stands there.
+
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use leasehold::Client;
+
+use crate::support::{Served, errors, status, text};
+
+const DOCUMENT: &str = include_str!("../../../../docs/tools.md");
+
+/// The blocks of shell.
+fn blocks() -> Vec<&'static str> {
+    let rest = DOCUMENT.split("```sh\n").skip(1);
+    rest.map(|rest| rest.split("```").next().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn every_command_of_the_document_does_what_it_says() {
+    let server = Served::start();
+    let client = Client::connect(&*server.url).await.unwrap();
+    let folder = std::env::temp_dir().join(format!("leasehold-tools-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    symlink(env!("CARGO_BIN_EXE_leasehold"), folder.join("leasehold")).unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let leases = [
+        client.lock("stock:42").acquire().await.unwrap(),
+        client.semaphore("pool", 3).acquire(2).await.unwrap(),
+    ];
+    let blocks = blocks();
+    assert_eq!(blocks.len(), 5);
+    let mut said = Vec::new();
+    for block in blocks {
+        let output = Command::new("sh")
+            .args(["-e", "-c", block])
+            .current_dir(&folder)
+            .env("PATH", &path)
+            .env("LEASEHOLD_URL", &server.url)
+            .output()
+            .unwrap();
+        assert_eq!(status(&output), 0, "{block}\n{}", errors(&output));
+        said.push(text(&output));
+    }
+    assert_eq!(said[0].matches("stock:42").count(), 4, "{}", said[0]);
+    assert_eq!(said[1], "free\n");
+    assert_eq!(said[2].matches("was taken from").count(), 2, "{}", said[2]);
+    assert_eq!(said[3].lines().count(), 4, "{}", said[3]);
+    for file in ["leasehold.bash", "_leasehold", "leasehold.fish"] {
+        assert!(std::fs::metadata(folder.join(file)).unwrap().len() > 1_000, "{file}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+    drop(leases);
+}
+
+#[test]
+fn the_help_of_each_command_lists_its_exit_statuses() {
+    for command in ["inspect", "list", "top", "wait", "release"] {
+        let output = crate::support::run("", &[command, "--help"]);
+        let help = text(&output);
+        assert!(
+            help.contains("Exit status:") && help.contains("69  ") && help.contains("78  "),
+            "{help}"
+        );
+        assert!(DOCUMENT.contains(&format!("| `{command}")), "{command}");
+    }
+}

@@ -1,0 +1,216 @@
+//! `list`: which keys are locks, and which only look so.
+
+use std::time::Duration;
+
+use leasehold::Client;
+
+use crate::support::{Rig, Served, command, json, listed, lock, run, status, text};
+
+const LONG: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn every_kind_is_listed_on_every_sort_of_server() {
+    let (served, single, sentinel, cluster) = (
+        Served::start(),
+        Rig::start("standalone"),
+        Rig::start("sentinel"),
+        Rig::start("cluster"),
+    );
+    for url in [&served.url, &single.url, &sentinel.url, &cluster.url] {
+        let empty = run(url, &["list"]);
+        assert_eq!((status(&empty), text(&empty)), (0, "no lock is held\n".into()), "{url}");
+        let client = Client::connect(url.as_str()).await.unwrap();
+        let permits = client
+            .semaphore("permits", 4)
+            .permits(3)
+            .lease(LONG)
+            .acquire()
+            .await
+            .unwrap();
+        let reading = client.read_write_lock("read");
+        let leases = [
+            client.lock("lock").lease(LONG).acquire().await.unwrap(),
+            client.lock("with{a}tag").lease(LONG).acquire().await.unwrap(),
+            client.mutex("mutex").lease(LONG).acquire().await.unwrap(),
+            client.fair_lock("fair").lease(LONG).acquire().await.unwrap(),
+            reading.read.clone().lease(LONG).acquire().await.unwrap(),
+            reading.read.clone().lease(LONG).acquire().await.unwrap(),
+            client
+                .read_write_lock("write{b}")
+                .write
+                .lease(LONG)
+                .acquire()
+                .await
+                .unwrap(),
+        ];
+        let waiter = {
+            let fair = client.fair_lock("fair");
+            tokio::spawn(async move { fair.acquire().await })
+        };
+        crate::support::eventually("it waits", || lock(&json(url, &["list"]), "fair")["waiters"] == 1).await;
+        let listing = json(url, &["list"]);
+        let expected = [
+            ("fair", "fair_lock"),
+            ("lock", "lock"),
+            ("mutex", "mutex"),
+            ("permits", "semaphore"),
+            ("read", "read_lock"),
+            ("with{a}tag", "lock"),
+            ("write{b}", "write_lock"),
+        ];
+        assert_eq!(
+            listed(&listing),
+            expected.map(|(name, kind)| (name.into(), kind.into())),
+            "{url}"
+        );
+        assert_eq!(lock(&listing, "read")["holders"], 2);
+        assert_eq!(
+            (
+                &lock(&listing, "permits")["holders"],
+                &lock(&listing, "permits")["limit"]
+            ),
+            (&3.into(), &4.into())
+        );
+        let one = lock(&listing, "lock");
+        assert!((20_000..=60_000).contains(&one["left_ms"].as_u64().unwrap()), "{one}");
+        assert!(one["held_ms"].as_u64().unwrap() < 30_000, "{one}");
+        assert_eq!(
+            one["token"],
+            leases[0].token().unwrap().to_string().parse::<u64>().unwrap()
+        );
+        let owner = client.lock("lock").holder().await.unwrap().unwrap().owner;
+        assert_eq!(one["holder"]["owner"], owner);
+        let said = text(&run(url, &["list"]));
+        assert!(said.starts_with("NAME") && said.contains(&owner), "{said}");
+        assert_eq!(said.lines().count(), 8, "{said}");
+        assert_eq!(listed(&json(url, &["list", "w"])).len(), 2);
+        assert_eq!(listed(&json(url, &["list", "*"])).len(), 0, "a prefix is no pattern");
+        waiter.abort();
+        permits.release().await.unwrap();
+        for lease in leases {
+            lease.release().await.unwrap();
+        }
+        client.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_sees_its_own_locks_by_their_names() {
+    let server = Served::start();
+    let client = |prefix: &str| Client::builder().url(&*server.url).key_prefix(prefix).connect();
+    let (one, other) = (client("one:").await.unwrap(), client("other:").await.unwrap());
+    let mine = [
+        one.lock("a").acquire().await.unwrap(),
+        one.semaphore("b", 1).acquire(1).await.unwrap(),
+    ];
+    let theirs = other.lock("a").acquire().await.unwrap();
+    let names = |arguments: &[&str]| -> Vec<String> {
+        listed(&json(&server.url, arguments))
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect()
+    };
+    assert_eq!(names(&["list", "--key-prefix", "one:"]), ["a", "b"]);
+    assert_eq!(names(&["list", "a", "--key-prefix", "one:"]), ["a"]);
+    assert_eq!(names(&["list"]), ["one:a", "one:b", "other:a"]);
+    for lease in mine.into_iter().chain([theirs]) {
+        lease.release().await.unwrap();
+    }
+}
+
+#[test]
+fn what_only_looks_like_a_lock_is_none() {
+    let server = Rig::start("standalone");
+    let node = &server.nodes[0];
+    let ours = "1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11:4611686018427387904";
+    let redisson = "1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11:53";
+    let soon = "99999999999999";
+    for command in [
+        // Locks.
+        &["HSET", "lock", ours, "1"][..],
+        &["HSET", "redisson", redisson, "1"],
+        &["SET", "mutex", ours],
+        &["HSET", "leasehold:{w}:rw", "writer", ours, "writer_until", soon],
+        &["ZADD", "leasehold:{r}:rw-readers", soon, ours],
+        &[
+            "ZADD",
+            "leasehold:{s}:semaphore",
+            soon,
+            &format!("{ours}/1"),
+            "3",
+            "limit",
+        ],
+        // Others.
+        &["HSET", "two", ours, "1", redisson, "1"],
+        &["HSET", "object", "name", "x"],
+        &["HSET", "uuid-alone", "1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11", "1"],
+        &["SET", "text", "1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11:0x7"],
+        &["SET", "thread", redisson],
+        &["SET", "number", "12345678901234567890123456789012345678901234567890"],
+        &["RPUSH", "list", ours],
+        &["SADD", "set", ours],
+        &["ZADD", "scores", soon, ours],
+        &["XADD", "stream", "*", "owner", ours],
+        &["SET", "leasehold:{t}:token", ours],
+        &["HSET", "leasehold:{f}:alive", ours, "1"],
+        &["ZADD", "leasehold:{f}:fair", soon, ours],
+        &["SET", "leasehold:{w2}:rw", ours],
+        &["HSET", "leasehold:{w3}:rw", "writer", ours, "writer_until", "5"],
+        &["HSET", "leasehold:{w4}:rw", "writer", ours, "writer_until", "soon"],
+        &["ZADD", "leasehold:{r2}:rw-readers", "5", ours],
+        &["ZADD", "leasehold:{s2}:semaphore", "3", "limit"],
+        &["ZADD", "leasehold:x:semaphore", soon, ours],
+        &["HSET", "leasehold:lock", ours, "1"],
+        &["HSET", "a{b", ours, "1"],
+        &["SET", "leasehold:{w5}:nothing", ours],
+    ] {
+        node.run(command);
+    }
+    let listing = json(&server.url, &["list"]);
+    let expected = [
+        ("lock", "lock"),
+        ("mutex", "mutex"),
+        ("r", "read_lock"),
+        ("redisson", "lock"),
+        ("s", "semaphore"),
+        ("w", "write_lock"),
+    ];
+    assert_eq!(
+        listed(&listing),
+        expected.map(|(name, kind)| (name.into(), kind.into()))
+    );
+    assert_eq!(lock(&listing, "redisson")["holder"]["library"], "redisson");
+    assert_eq!(
+        lock(&listing, "lock")["left_ms"],
+        serde_json::Value::Null,
+        "it has no TTL"
+    );
+}
+
+#[test]
+fn a_name_cannot_command_the_terminal_and_a_url_in_its_place_tells_no_password() {
+    let server = Rig::start("standalone");
+    let ours = "1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11:4611686018427387904";
+    server.nodes[0].run(&["HSET", "\u{1b}[2J", ours, "1"]);
+    server.nodes[0].run(&["HSET", "redis://user:hunter2@host", ours, "1"]);
+    let output = run(&server.url, &["list"]);
+    assert!(
+        !text(&output).contains('\u{1b}') && text(&output).contains("\\u{1b}[2J"),
+        "{output:?}"
+    );
+    let both = text(&output) + &json(&server.url, &["list"]).to_string();
+    assert!(both.contains("redis://…@host") && !both.contains("hunter2"), "{both}");
+}
+
+#[test]
+fn whoever_closes_the_pipe_has_seen_enough() {
+    let server = Served::start();
+    let mut child = command(&[&server.url], &["list"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((status(&output), output.stderr.len()), (0, 0), "{output:?}");
+}

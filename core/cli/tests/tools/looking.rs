@@ -1,0 +1,319 @@
+//! `inspect`, `wait` and `release`.
+
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, LostReason};
+use serde_json::Value;
+
+use crate::support::{Rig, Served, command, errors, eventually, json, run, status, text};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// The holds of a name on the first server.
+fn holds(inspected: &Value) -> Vec<Value> {
+    inspected["servers"][0]["holds"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn each_kind_is_shown_with_its_holder_and_what_is_left() {
+    for server in Server::each() {
+        let url = server.url();
+        let client = Client::connect(url).await.unwrap();
+        let locks = [
+            ("lock", client.lock("a")),
+            ("mutex", client.mutex("b")),
+            ("lock", client.fair_lock("c")),
+            ("read_lock", client.read_write_lock("d").read),
+            ("write_lock", client.read_write_lock("e").write),
+            ("semaphore", client.semaphore("f{x}", 5).permits(2)),
+        ];
+        for (kind, lock) in locks {
+            assert_eq!(status(&run(url, &["inspect", lock.name()])), 1, "{kind}: free");
+            let lease = lock.clone().lease(LONG).acquire().await.unwrap();
+            let owner = lock.holder().await.unwrap().unwrap().owner;
+            let output = run(url, &["inspect", lock.name()]);
+            assert_eq!(status(&output), 0, "{kind}: {output:?}");
+            assert!(text(&output).contains(&owner), "{kind}: {}", text(&output));
+            let inspected = json(url, &["inspect", lock.name()]);
+            let [hold] = &holds(&inspected)[..] else {
+                panic!("{kind}: {inspected}")
+            };
+            assert_eq!(hold["kind"], kind);
+            assert_eq!(hold["holder"]["owner"], owner.as_str());
+            assert_eq!(hold["holder"]["library"], "leasehold");
+            let left = hold["left_ms"].as_u64().unwrap();
+            assert!((20_000..=60_000).contains(&left), "{kind}: {inspected}");
+            if let Some(token) = lease.token() {
+                assert_eq!(
+                    inspected["servers"][0]["token"],
+                    token.to_string().parse::<u64>().unwrap()
+                );
+            }
+            lease.release().await.unwrap();
+        }
+        client.close().await;
+    }
+}
+
+/// A server of each sort.
+enum Server {
+    Served(Served),
+    Rig(Rig),
+}
+
+impl Server {
+    fn each() -> [Self; 3] {
+        [
+            Self::Served(Served::start()),
+            Self::Rig(Rig::start("standalone")),
+            Self::Rig(Rig::start("cluster")),
+        ]
+    }
+
+    fn url(&self) -> &str {
+        match self {
+            Self::Served(served) => &served.url,
+            Self::Rig(rig) => &rig.url,
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_waiters_of_a_fair_lock_are_shown_in_order() {
+    let server = Rig::start("standalone");
+    let client = Client::connect(&*server.url).await.unwrap();
+    let held = client.fair_lock("a").acquire().await.unwrap();
+    let mut waiters = Vec::new();
+    for count in 1..=3 {
+        let lock = client.fair_lock("a");
+        waiters.push(tokio::spawn(async move { lock.acquire().await }));
+        eventually("it waits", || {
+            json(&server.url, &["inspect", "a"])["servers"][0]["fair_queue"]["length"] == count
+        })
+        .await;
+    }
+    let inspected = json(&server.url, &["inspect", "a"]);
+    assert_eq!(holds(&inspected)[0]["kind"], "fair_lock");
+    let queue = inspected["servers"][0]["fair_queue"]["first"]
+        .as_array()
+        .unwrap()
+        .clone();
+    let waited: Vec<u64> = queue
+        .iter()
+        .map(|waiter| waiter["waited_ms"].as_u64().unwrap())
+        .collect();
+    assert!(waited.is_sorted_by(|one, other| one >= other), "{waited:?}");
+    assert!(
+        queue.iter().all(|waiter| waiter["silent_ms"].as_u64().unwrap() < 3_000),
+        "{queue:?}"
+    );
+    let said = text(&run(&server.url, &["inspect", "a"]));
+    assert!(
+        said.contains("fair queue  3 wait") && said.contains("      3  "),
+        "{said}"
+    );
+    held.release().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn several_holders_and_permits_are_shown_one_by_one() {
+    let server = Served::start();
+    let client = Client::connect(&*server.url).await.unwrap();
+    let lock = client.read_write_lock("a");
+    let readers = [lock.read.acquire().await.unwrap(), lock.read.acquire().await.unwrap()];
+    let permits = client.semaphore("a", 5);
+    let some = [permits.acquire(3).await.unwrap(), permits.acquire(1).await.unwrap()];
+    let inspected = json(&server.url, &["inspect", "a"]);
+    let one = &inspected["servers"][0];
+    assert_eq!(
+        (&one["readers"], &one["permits"]["held"], &one["permits"]["limit"]),
+        (&2.into(), &4.into(), &5.into())
+    );
+    let permits: Vec<u64> = holds(&inspected)
+        .iter()
+        .filter_map(|hold| hold["permits"].as_u64())
+        .collect();
+    assert_eq!(permits.iter().sum::<u64>(), 4, "{inspected}");
+    assert_eq!(permits.len(), 2, "{inspected}");
+    for lease in readers.into_iter().chain(some) {
+        lease.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn records_of_other_libraries_are_told_as_such() {
+    let server = Rig::start("standalone");
+    let node = &server.nodes[0];
+    let redisson = "1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11:53";
+    node.run(&["HSET", "redisson", redisson, "2"]);
+    node.run(&["PEXPIRE", "redisson", "30000"]);
+    node.run(&["SET", "redis-py", "d2c1a5", "PX", "30000"]);
+    node.run(&["SET", "text", &"x".repeat(100_000)]);
+    node.run(&["RPUSH", "list", "a"]);
+    let library = |name| holds(&json(&server.url, &["inspect", name]))[0]["holder"]["library"].clone();
+    assert_eq!(library("redisson"), "redisson");
+    assert!(text(&run(&server.url, &["inspect", "redisson"])).contains("(Redisson)"));
+    assert_eq!(library("redis-py"), "other");
+    assert_eq!(library("text"), "other");
+    let output = run(&server.url, &["inspect", "list"]);
+    assert_eq!(status(&output), 1);
+    assert!(text(&output).contains("no lock"), "{}", text(&output));
+}
+
+#[tokio::test]
+async fn a_name_is_looked_for_behind_the_key_prefix() {
+    let server = Served::start();
+    let client = Client::builder()
+        .url(&*server.url)
+        .key_prefix("shop:")
+        .connect()
+        .await
+        .unwrap();
+    let lease = client.lock("a").acquire().await.unwrap();
+    assert_eq!(status(&run(&server.url, &["inspect", "a"])), 1);
+    assert_eq!(status(&run(&server.url, &["inspect", "a", "--key-prefix", "shop:"])), 0);
+    assert_eq!(status(&run(&server.url, &["inspect", "shop:a"])), 0);
+    lease.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_majority_of_several_primaries_is_looked_at() {
+    let rig = Rig::start("redlock");
+    let urls: Vec<String> = rig
+        .nodes
+        .iter()
+        .map(|node| format!("redis://127.0.0.1:{}", node.port))
+        .collect();
+    let all: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let client = Client::redlock(urls.clone()).await.unwrap();
+    let lease = client.lock("a").lease(LONG).acquire().await.unwrap();
+    // Nobody can ask these any more, and they hold a minority.
+    rig.nodes[0].kill();
+    rig.nodes[1].kill();
+    let output = command(&all, &["inspect", "a", "--json"]).output().unwrap();
+    let inspected: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    assert_eq!(inspected["held"], true);
+    assert_eq!(inspected["servers"].as_array().unwrap().len(), 3);
+    let output = command(&all, &["list", "--json"]).output().unwrap();
+    let listing: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+    let votes = &listing["locks"][0]["votes"];
+    assert_eq!(
+        (&votes["of"], votes["votes"].as_u64().unwrap() >= 1),
+        (&5.into(), true),
+        "{listing}"
+    );
+    assert_eq!(listing["notes"].as_array().unwrap().len(), 2, "{listing}");
+    rig.nodes[2].kill();
+    let output = command(&all, &["inspect", "a"]).output().unwrap();
+    assert_eq!(status(&output), 69, "{output:?}");
+    drop(lease);
+}
+
+#[tokio::test]
+async fn wait_ends_when_the_lock_is_free_and_not_before() {
+    let server = Served::start();
+    let client = Client::connect(&*server.url).await.unwrap();
+    assert_eq!(status(&run(&server.url, &["wait", "a"])), 0, "nobody has it");
+    let lease = client.lock("a").acquire().await.unwrap();
+    let output = run(&server.url, &["wait", "a", "--timeout", "0.3"]);
+    assert_eq!(status(&output), 75, "{output:?}");
+    assert!(errors(&output).contains("still held"), "{output:?}");
+    let other = run(&server.url, &["wait", "a", "--kind", "semaphore", "--timeout", "0"]);
+    assert_eq!(status(&other), 0, "no permits are held");
+    let mut waiting = command(&[&server.url], &["wait", "a", "--interval", "0.02"])
+        .spawn()
+        .unwrap();
+    let before = Instant::now();
+    while before.elapsed() < Duration::from_millis(300) {
+        assert!(waiting.try_wait().unwrap().is_none(), "it is held");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    lease.release().await.unwrap();
+    eventually("it ends", || waiting.try_wait().unwrap().is_some()).await;
+    assert_eq!(waiting.wait().unwrap().code(), Some(0));
+    let waited = json(&server.url, &["wait", "a"]);
+    assert_eq!((&waited["name"], &waited["free"]), (&"a".into(), &true.into()));
+}
+
+#[tokio::test]
+async fn release_takes_the_lock_only_by_force_and_says_from_whom() {
+    let server = Served::start();
+    let client = Client::connect(&*server.url).await.unwrap();
+    let lease = client.lock("a").acquire().await.unwrap();
+    let owner = client.lock("a").holder().await.unwrap().unwrap().owner;
+    let refused = run(&server.url, &["release", "a"]);
+    assert_eq!(status(&refused), 2);
+    assert!(errors(&refused).contains("--force"), "{refused:?}");
+    assert_eq!(status(&run(&server.url, &["inspect", "a"])), 0);
+    let output = run(&server.url, &["release", "--force", "a"]);
+    assert_eq!(status(&output), 0, "{output:?}");
+    assert_eq!(text(&output), format!("a: the lock was taken from {owner}\n"));
+    assert_eq!(status(&run(&server.url, &["inspect", "a"])), 1);
+    let lost = lease.extend(None).await.unwrap_err();
+    assert!(
+        matches!(lost.reason(), Some(LostReason::Removed | LostReason::Expired)),
+        "{lost:?}"
+    );
+    assert_eq!(
+        status(&run(&server.url, &["release", "--force", "a"])),
+        1,
+        "nobody has it"
+    );
+    assert_eq!(
+        status(&run(&server.url, &["release", "--force", "a", "--kind", "mutex"])),
+        1
+    );
+}
+
+#[tokio::test]
+async fn release_asks_which_kind_if_several_are_held() {
+    let server = Served::start();
+    let client = Client::connect(&*server.url).await.unwrap();
+    let lease = client.lock("a").acquire().await.unwrap();
+    let permit = client.semaphore("a", 3).acquire(2).await.unwrap();
+    let output = run(&server.url, &["release", "--force", "a"]);
+    assert_eq!(status(&output), 78);
+    assert!(errors(&output).contains("lock, semaphore"), "{output:?}");
+    let released = json(&server.url, &["release", "--force", "a", "--kind", "semaphore"]);
+    assert_eq!(
+        (&released["kind"], &released["released"]),
+        (&"semaphore".into(), &true.into())
+    );
+    assert!(released["holder"]["owner"].is_string(), "{released}");
+    assert!(lease.is_valid());
+    drop(permit);
+    lease.release().await.unwrap();
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_told_apart() {
+    let server = Served::start();
+    let free = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let nobody = format!("redis://127.0.0.1:{free}");
+    for (url, arguments, expected) in [
+        (&*nobody, &["inspect", "a"][..], 69),
+        (&nobody, &["list"], 69),
+        (&nobody, &["top"], 69),
+        (&nobody, &["wait", "a"], 69),
+        (&nobody, &["release", "--force", "a"], 69),
+        ("", &["inspect", "a"], 78),
+        ("memory://", &["list"], 78),
+        ("nonsense", &["list"], 78),
+        (&server.url, &["inspect", ""], 78),
+        (&server.url, &["inspect", "a", "--key-prefix", "*"], 78),
+        (&server.url, &["wait", "a", "--timeout", "soon"], 2),
+        (&server.url, &["release", "a", "--kind", "spin"], 2),
+        (&server.url, &["inspect"], 2),
+    ] {
+        let output = run(url, arguments);
+        assert_eq!(status(&output), expected, "{url} {arguments:?}: {}", errors(&output));
+        assert!(!output.stderr.is_empty(), "{arguments:?} says nothing");
+    }
+}

@@ -1,0 +1,13 @@
+//! The commands of those who look at locks, and of operators, on `leasehold serve` and on real servers as
+//! `./ci/just servers` starts them.
+
+#![allow(unreachable_pub, reason = "what the modules of this binary share")]
+
+mod document;
+mod listing;
+mod looking;
+mod many;
+mod rights;
+mod rules;
+mod support;
+mod watching;

@@ -1,0 +1,89 @@
+//! What SECURITY.md says of the rights of those who look: a watcher's rule and the row of the table are enough, and
+//! each right of the row is needed.
+
+use leasehold::Client;
+
+use crate::support::{Node, Rig, errors, run, status};
+
+const PASSWORD: &str = "sesame";
+/// What the row names, and which commands cannot do without each.
+const RIGHTS: [(&str, &[&[&str]]); 4] = [
+    ("+hlen", &[INSPECT, LIST, TOP, WAIT]),
+    ("+strlen", &[INSPECT, LIST, TOP, WAIT]),
+    ("+type", &[LIST, TOP]),
+    ("+scan", &[LIST, TOP]),
+];
+const INSPECT: &[&str] = &["inspect", "orders:1"];
+const LIST: &[&str] = &["list"];
+const TOP: &[&str] = &["top", "--once"];
+const WAIT: &[&str] = &["wait", "orders:1", "--kind", "semaphore"];
+
+/// Gives the server a user of the rule that the command prints, but for one right, and gives its URL.
+fn user(node: &Node, role: &[&str], name: &str, without: Option<&str>) -> String {
+    let output = run("", &[&["acl"], role, &["--prefix", "orders:", "--user", name]].concat());
+    let line = String::from_utf8(output.stdout).unwrap().replace("PASSWORD", PASSWORD);
+    let words: Vec<&str> = line.split_whitespace().filter(|word| Some(*word) != without).collect();
+    assert_eq!(node.text(&words), "OK");
+    format!("redis://{name}:{PASSWORD}@127.0.0.1:{}", node.port)
+}
+
+#[tokio::test]
+async fn a_watcher_with_the_rights_of_the_tools_can_use_them_and_needs_each() {
+    let server = Rig::start("standalone");
+    let node = &server.nodes[0];
+    let client = Client::connect(&*server.url).await.unwrap();
+    let leases = [
+        client.lock("orders:1").acquire().await.unwrap(),
+        client.mutex("orders:2").acquire().await.unwrap(),
+        client.read_write_lock("orders:3").read.acquire().await.unwrap(),
+        client.read_write_lock("orders:4").write.acquire().await.unwrap(),
+        client.semaphore("orders:5", 2).acquire(1).await.unwrap(),
+    ];
+    // Somebody else's, which this user may not read.
+    node.run(&["SET", "other", "x"]);
+    let url = user(node, &["watcher", "--tools"], "enough", None);
+    for command in [INSPECT, LIST, TOP, WAIT] {
+        let output = run(&url, command);
+        assert_eq!(status(&output), 0, "{command:?}: {}", errors(&output));
+    }
+    let output = run(&url, LIST);
+    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 6, "{output:?}");
+    assert!(errors(&output).contains("1 keys may be locks"), "{output:?}");
+    let output = run(&url, &["list", "orders:"]);
+    assert_eq!(errors(&output), "", "what is not asked for is not missed");
+    for (number, (right, commands)) in RIGHTS.into_iter().enumerate() {
+        let name = format!("without-{number}");
+        let url = user(node, &["watcher", "--tools"], &name, Some(right));
+        for command in commands {
+            let output = run(&url, command);
+            assert_eq!(status(&output), 78, "{command:?} without {right}: {output:?}");
+            let said = errors(&output);
+            assert!(said.contains("NOPERM") && said.contains("SECURITY.md"), "{said}");
+            assert!(!said.contains(&name) && !said.contains(PASSWORD), "{said}");
+        }
+    }
+    for lease in leases {
+        lease.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_operator_can_take_any_lock_without_more_rights() {
+    let server = Rig::start("standalone");
+    let url = user(&server.nodes[0], &["operator"], "chief", None);
+    let client = Client::connect(&*server.url).await.unwrap();
+    let locks = [
+        client.lock("orders:1"),
+        client.mutex("orders:2"),
+        client.fair_lock("orders:3"),
+        client.read_write_lock("orders:4").read,
+        client.read_write_lock("orders:5").write,
+        client.semaphore("orders:6", 2).permits(1),
+    ];
+    for lock in locks {
+        let lease = lock.acquire().await.unwrap();
+        let output = run(&url, &["release", "--force", lock.name()]);
+        assert_eq!(status(&output), 0, "{}: {output:?}", lock.name());
+        drop(lease);
+    }
+}

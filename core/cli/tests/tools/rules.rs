@@ -1,0 +1,153 @@
+//! `acl`: the rules of SECURITY.md, and those for other prefixes.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::support::{Rig, errors, run, status, text};
+
+const SECURITY: &str = include_str!("../../../../SECURITY.md");
+
+fn acl(arguments: &[&str]) -> String {
+    let output = run("", &[&["acl"], arguments].concat());
+    assert_eq!(status(&output), 0, "{arguments:?}: {}", errors(&output));
+    text(&output).trim_end().to_owned()
+}
+
+/// The line of this user.
+fn printed(user: &str) -> &'static str {
+    let start = format!("ACL SETUSER {user} ");
+    let mut lines = SECURITY.lines().filter(|line| line.starts_with(&start));
+    lines.next().unwrap_or_else(|| panic!("SECURITY.md has no {start}"))
+}
+
+#[test]
+fn each_role_has_the_rule_that_is_printed() {
+    for (user, role, prefix) in [
+        ("locks", "application", "orders:"),
+        ("tenant", "tenant", "tenant:"),
+        ("operator", "operator", "orders:"),
+        ("watcher", "watcher", "orders:"),
+    ] {
+        assert_eq!(acl(&[role, "--prefix", prefix]), printed(user));
+    }
+}
+
+#[test]
+fn what_is_added_stands_in_the_table() {
+    let line = acl(&[
+        "application",
+        "--prefix",
+        "a:",
+        "--cluster",
+        "--redlock",
+        "--database",
+        "--client-info",
+    ]);
+    let bare = acl(&["application", "--prefix", "a:"]);
+    let added: Vec<&str> = line.strip_prefix(&bare).unwrap().split_whitespace().collect();
+    let tools = acl(&["watcher", "--prefix", "a:", "--tools"]);
+    let bare = acl(&["watcher", "--prefix", "a:"]);
+    let tools: Vec<&str> = tools.strip_prefix(&bare).unwrap().split_whitespace().collect();
+    // In the table a | is written \\|.
+    let table = SECURITY.lines().filter(|line| line.starts_with("| `+"));
+    let cells: Vec<String> = table
+        .map(|line| line.replace("\\|", "/").split('|').nth(1).unwrap().replace('/', "|"))
+        .collect();
+    let of_table: BTreeSet<&str> = cells
+        .iter()
+        .flat_map(|cell| cell.split('`'))
+        .filter(|word| word.starts_with('+'))
+        .collect();
+    assert_eq!(added.into_iter().chain(tools).collect::<BTreeSet<_>>(), of_table);
+}
+
+#[test]
+fn every_rule_is_one_that_a_server_takes() {
+    let server = Rig::start("standalone");
+    let node = &server.nodes[0];
+    for (number, arguments) in [
+        &[
+            "application",
+            "--prefix",
+            "a:",
+            "--prefix",
+            "b:",
+            "--redlock",
+            "--database",
+        ][..],
+        &["tenant", "--prefix", "t:", "--redlock"],
+        &["operator", "--prefix", "a:", "--confined", "--tools"],
+        &["watcher", "--prefix", "a:", "--prefix", "b:", "--tools"],
+        &["watcher", "--prefix", "a:", "--confined", "--cluster"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let user = format!("user-{number}");
+        let line = acl(&[arguments, &["--user", &user]].concat());
+        let words: Vec<&str> = line.split(' ').collect();
+        assert_eq!(node.text(&words), "OK", "{line}");
+        let file = acl(&[arguments, &["--user", &user, "--acl-file"]].concat());
+        assert_eq!(file.strip_prefix("user "), line.strip_prefix("ACL SETUSER "));
+        let json: Value = serde_json::from_str(&acl(&[arguments, &["--user", &user, "--json"]].concat())).unwrap();
+        assert_eq!((&json["user"], &json["line"]), (&user.into(), &line.into()));
+    }
+    let sentinel = acl(&["sentinel"]);
+    assert!(
+        sentinel.contains("&+switch-master") && sentinel.contains("+sentinel|get-master-addr-by-name"),
+        "{sentinel}"
+    );
+}
+
+#[test]
+fn a_prefix_that_would_let_others_in_is_refused() {
+    for arguments in [
+        &["application"][..],
+        &["tenant", "--prefix", "a:", "--prefix", "b:"],
+        &["watcher", "--prefix", "a:", "--prefix", "b:", "--confined"],
+        &["tenant", "--prefix", "*"],
+        &["tenant", "--prefix", "a: +@all"],
+        &["tenant", "--prefix", "{a"],
+        &["tenant", "--prefix", "{a}:"],
+        &["tenant", "--prefix", "lease"],
+        &["tenant", "--prefix", ""],
+        &["tenant", "--prefix", "a:", "--user", "x ~*"],
+        &["sentinel", "--prefix", "a:"],
+        &["admin", "--prefix", "a:"],
+    ] {
+        let output = run("", &[&["acl"], arguments].concat());
+        assert_eq!(status(&output), 2, "{arguments:?}: {output:?}");
+        assert!(
+            output.stdout.is_empty() && !output.stderr.is_empty(),
+            "{arguments:?}: {output:?}"
+        );
+    }
+}
+
+#[test]
+fn completions_are_scripts_that_name_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = run("", &["completions", shell]);
+        assert_eq!(status(&output), 0);
+        let script = text(&output);
+        for word in ["inspect", "list", "top", "wait", "release", "acl", "--key-prefix"] {
+            let word = if shell == "fish" {
+                word.trim_start_matches('-')
+            } else {
+                word
+            };
+            assert!(script.contains(word), "{shell} has no {word}");
+        }
+        assert!(
+            !script.contains("supervise"),
+            "{shell}: what is hidden is no command of a user"
+        );
+    }
+    let script = text(&run("", &["completions", "bash"]));
+    let checked = std::process::Command::new("bash")
+        .args(["-n", "-c", &script])
+        .status()
+        .unwrap();
+    assert!(checked.success(), "bash understands it");
+}
