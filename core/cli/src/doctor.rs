@@ -10,6 +10,7 @@ mod catalogue;
 mod facts;
 mod findings;
 mod gather;
+mod layout;
 mod report;
 mod rights;
 mod tier;

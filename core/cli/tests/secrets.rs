@@ -35,6 +35,7 @@ fn in_place(place: &str, given: &str) -> String {
             said(&["run", &glued("--url"), "name", "--", "true"], None)
                 + &said(&["inspect", &glued("--url"), "name"], None)
                 + &said(&["list", &glued("--url")], None)
+                + &said(&["doctor", &glued("--url")], None)
         }
         "connect by LEASEHOLD_URL" => {
             said(&["run", "name", "--", "true"], Some(given))

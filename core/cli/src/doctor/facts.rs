@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+pub(crate) use super::layout::Layout;
 use super::rights::Rights;
 use super::version::Version;
 
@@ -41,26 +42,6 @@ impl<T> Fact<T> {
                 None => Fact::Unknown(format!("the server does not say {what}")),
             },
             Self::Unknown(why) => Fact::Unknown(why),
-        }
-    }
-}
-
-/// What the URL names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
-    OneServer,
-    Sentinel,
-    Cluster,
-    RedLock,
-}
-
-impl Layout {
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::OneServer => "one server",
-            Self::Sentinel => "sentinel",
-            Self::Cluster => "cluster",
-            Self::RedLock => "redlock",
         }
     }
 }

@@ -3,6 +3,8 @@
 mod group;
 mod permission;
 mod server;
+mod times;
+mod untold;
 
 use super::catalogue::Finding;
 use super::facts::Facts;

@@ -64,7 +64,7 @@ pub(crate) async fn gather(request: &Request<'_>) -> Result<Facts, Exit> {
 
 fn unreachable(name: Option<&str>, error: &Error) -> Unreachable {
     Unreachable {
-        name: name.or(error.node()).unwrap_or("a primary").into(),
+        name: name.or_else(|| error.node()).unwrap_or("a primary").into(),
         why: error.cause().unwrap_or("no answer").into(),
     }
 }

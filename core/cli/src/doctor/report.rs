@@ -7,7 +7,7 @@ use leasehold::host::shown;
 use serde_json::{Value, json};
 
 use super::catalogue::{Finding, Severity};
-use super::facts::{Fact, Facts, Replica, Server};
+use super::facts::{Facts, Replica, Server};
 use super::rights;
 use super::tier::{self, Tier};
 use crate::output::plain;
@@ -33,11 +33,8 @@ impl Report<'_> {
     /// The line to give the programs' user its rights by.
     fn access(&self) -> String {
         let facts = self.facts;
-        let version = match facts.servers.first() {
-            Some(server) => server.version.clone(),
-            None => Fact::Unknown("no server answers".into()),
-        };
-        rights::access_line(facts.layout, &version, &facts.prefix, facts.database)
+        let version = facts.servers.first().and_then(|server| server.version.known().copied());
+        rights::access_line(facts.layout, version, &facts.prefix, facts.database)
     }
 
     pub(crate) fn text(&self) -> String {

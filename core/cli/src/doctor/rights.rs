@@ -4,7 +4,7 @@
 //! command for hashes or sorted sets writes nothing: the server looks at the user's rights first, and then says
 //! `WRONGTYPE`.
 
-use super::facts::{Fact, Layout};
+use super::layout::Layout;
 use super::version::Version;
 use crate::acl;
 
@@ -105,11 +105,11 @@ const OF_NEW_SERVERS: &[Probe] = &[probe(
     &["CLIENT", "SETINFO", "LIB-NAME", "leasehold"],
 )];
 
-/// What locks use on such a server.
-pub(crate) fn probes(layout: Layout, version: &Fact<Version>) -> impl Iterator<Item = &'static Probe> {
+/// What locks use on such a server; of a version that is not known, on the oldest.
+pub(crate) fn probes(layout: Layout, version: Option<Version>) -> impl Iterator<Item = &'static Probe> {
     let is_cluster = layout == Layout::Cluster;
-    let has_sharded = is_cluster && version.is(|version| version.has_sharded_channels());
-    let takes_names = version.is(|version| version.takes_library_names());
+    let has_sharded = is_cluster && version.is_some_and(Version::has_sharded_channels);
+    let takes_names = version.is_some_and(Version::takes_library_names);
     let some = |probes: &'static [Probe], holds: bool| if holds { probes } else { &[] };
     EVERYWHERE
         .iter()
@@ -169,7 +169,7 @@ impl Pattern {
 }
 
 /// The line that gives a program all that its locks need here. `PASSWORD` is to be replaced.
-pub(crate) fn access_line(layout: Layout, version: &Fact<Version>, prefix: &str, database: i64) -> String {
+pub(crate) fn access_line(layout: Layout, version: Option<Version>, prefix: &str, database: i64) -> String {
     let more = probes(layout, version).skip(EVERYWHERE.len()).map(|probe| probe.right);
     acl::for_programs(prefix, more.chain((database != 0).then_some("select")))
 }
@@ -213,17 +213,17 @@ mod tests {
         SECURITY.lines().find_map(|line| line.strip_prefix(&start)).unwrap()
     }
 
-    fn old() -> Fact<Version> {
-        Fact::Known(Version::parse(Product::Redis, "6.2.20").unwrap())
+    fn old() -> Option<Version> {
+        Version::parse(Product::Redis, "6.2.20")
     }
 
-    fn new() -> Fact<Version> {
-        Fact::Known(Version::parse(Product::Valkey, "9.1.2").unwrap())
+    fn new() -> Option<Version> {
+        Version::parse(Product::Valkey, "9.1.2")
     }
 
     #[test]
     fn the_line_for_a_prefix_is_that_of_a_tenant_in_security_md() {
-        let line = access_line(Layout::OneServer, &old(), "tenant:", 0);
+        let line = access_line(Layout::OneServer, old(), "tenant:", 0);
         let printed = rule("tenant");
         let words = |line: &str| {
             line.split(' ')
@@ -231,8 +231,7 @@ mod tests {
                 .collect::<std::collections::BTreeSet<_>>()
         };
         assert_eq!(words(line.strip_prefix("ACL SETUSER tenant ").unwrap()), words(printed));
-        let version = old();
-        let tried = probes(Layout::OneServer, &version).map(|probe| format!("+{}", probe.right));
+        let tried = probes(Layout::OneServer, old()).map(|probe| format!("+{}", probe.right));
         let granted = printed
             .split(' ')
             .filter(|word| word.starts_with('+'))
@@ -242,14 +241,14 @@ mod tests {
 
     #[test]
     fn without_a_prefix_the_line_is_that_of_one_application_with_all_names() {
-        let line = access_line(Layout::OneServer, &old(), "", 0);
+        let line = access_line(Layout::OneServer, old(), "", 0);
         let printed = rule("locks").replace("~orders:*", "~*");
         assert_eq!(line.strip_prefix("ACL SETUSER locks ").unwrap(), printed);
     }
 
     #[test]
     fn the_line_has_what_the_table_of_security_md_adds() {
-        let line = access_line(Layout::Cluster, &new(), "", 3);
+        let line = access_line(Layout::Cluster, new(), "", 3);
         for right in [
             "cluster|slots",
             "asking",
@@ -265,8 +264,8 @@ mod tests {
             );
             assert!(SECURITY.contains(&format!("+{}", right.replace('|', "\\|"))), "{right}");
         }
-        assert!(!access_line(Layout::Cluster, &old(), "", 0).contains("ssubscribe"));
-        assert!(access_line(Layout::RedLock, &old(), "", 0).contains("+info"));
+        assert!(!access_line(Layout::Cluster, old(), "", 0).contains("ssubscribe"));
+        assert!(access_line(Layout::RedLock, old(), "", 0).contains("+info"));
     }
 
     #[test]

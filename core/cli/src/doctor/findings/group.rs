@@ -1,6 +1,6 @@
 //! What is to be said of all servers together: a cluster, sentinels, RedLock.
 
-use super::server::{CLOCK_TOLERANCE, slow_failover};
+use super::times::{CLOCK_TOLERANCE, slow_failover};
 use crate::doctor::catalogue::{Check, Finding};
 use crate::doctor::facts::{Fact, Facts, Layout, Sentinels};
 
@@ -85,30 +85,7 @@ fn watched(facts: &Facts, sentinels: &Sentinels, all: &mut Vec<Finding>) {
             );
         }
     }
-    let mut named: Vec<(&str, Vec<&str>)> = Vec::new();
-    for sentinel in &sentinels.all {
-        let Fact::Known(primary) = &sentinel.primary else {
-            continue;
-        };
-        match named.iter_mut().find(|(known, _)| *known == primary) {
-            Some((_, by)) => by.push(&sentinel.name),
-            None => named.push((primary, vec![&sentinel.name])),
-        }
-    }
-    if named.len() > 1 {
-        let sides: Vec<String> = named
-            .iter()
-            .map(|(primary, by)| format!("{primary} by {}", by.join(", ")))
-            .collect();
-        all.push(Finding::new(
-            Check::SentinelsDisagree,
-            format!(
-                "sentinels name different primaries, so two may grant the same lock: {}",
-                sides.join("; ")
-            ),
-            "wait for a failover that is under way to end; else correct the sentinel that is wrong by SENTINEL MONITOR",
-        ));
-    }
+    all.extend(disagreement(sentinels));
     match &sentinels.can_fail_over {
         Fact::Known(Err(why)) => all.push(Finding::new(
             Check::SentinelsWithoutQuorum,
@@ -122,6 +99,35 @@ fn watched(facts: &Facts, sentinels: &Sentinels, all: &mut Vec<Finding>) {
         Fact::Known(time) => all.extend(slow_failover(facts, *time, "down-after-milliseconds")),
         Fact::Unknown(why) => all.push(cannot_tell(why, "down-after-milliseconds")),
     }
+}
+
+/// Whether sentinels name different primaries.
+fn disagreement(sentinels: &Sentinels) -> Option<Finding> {
+    let mut named: Vec<(&str, Vec<&str>)> = Vec::new();
+    for sentinel in &sentinels.all {
+        let Fact::Known(primary) = &sentinel.primary else {
+            continue;
+        };
+        match named.iter_mut().find(|(known, _)| *known == primary) {
+            Some((_, by)) => by.push(&sentinel.name),
+            None => named.push((primary, vec![&sentinel.name])),
+        }
+    }
+    if named.len() < 2 {
+        return None;
+    }
+    let sides: Vec<String> = named
+        .iter()
+        .map(|(primary, by)| format!("{primary} by {}", by.join(", ")))
+        .collect();
+    Some(Finding::new(
+        Check::SentinelsDisagree,
+        format!(
+            "sentinels name different primaries, so two may grant the same lock: {}",
+            sides.join("; ")
+        ),
+        "wait for a failover that is under way to end; else correct the sentinel that is wrong by SENTINEL MONITOR",
+    ))
 }
 
 fn cannot_tell(why: &str, what: &str) -> Finding {

@@ -2,7 +2,7 @@
 
 use crate::doctor::catalogue::{Check, Finding};
 use crate::doctor::facts::{Facts, Server};
-use crate::doctor::rights::Pattern;
+use crate::doctor::rights::{Pattern, Rights};
 
 pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
     let mut all = Vec::new();
@@ -27,6 +27,26 @@ pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
             format!("add {missing} to the user's rules"),
         ));
     }
+    patterns(facts, rights, &mut all);
+    if !rights.optional.is_empty() {
+        let missing = plus(&rights.optional);
+        all.push(Finding::new(
+            Check::MissingOptional,
+            format!("the user lacks {missing}: nothing fails, but the server notes each refusal in its ACL log"),
+            format!("add {missing} to the user's rules"),
+        ));
+    }
+    for why in &rights.untried {
+        all.push(Finding::new(
+            Check::CannotTell,
+            format!("cannot tell whether a right is missing: {why}"),
+            "try again when the server answers",
+        ));
+    }
+    all.into_iter().map(|finding| finding.at(&server.name)).collect()
+}
+
+fn patterns(facts: &Facts, rights: &Rights, all: &mut Vec<Finding>) {
     let (keys, keys_of_braced) = split(facts, &rights.keys);
     let (channels, channels_of_braced) = split(facts, &rights.channels);
     if !keys.is_empty() {
@@ -57,22 +77,6 @@ pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
             format!("add {missing} to the user's rules, unless no name has a brace"),
         ));
     }
-    if !rights.optional.is_empty() {
-        let missing = plus(&rights.optional);
-        all.push(Finding::new(
-            Check::MissingOptional,
-            format!("the user lacks {missing}: nothing fails, but the server notes each refusal in its ACL log"),
-            format!("add {missing} to the user's rules"),
-        ));
-    }
-    for why in &rights.untried {
-        all.push(Finding::new(
-            Check::CannotTell,
-            format!("cannot tell whether a right is missing: {why}"),
-            "try again when the server answers",
-        ));
-    }
-    all.into_iter().map(|finding| finding.at(&server.name)).collect()
 }
 
 const BY_POLLING: &str = "waiters hear of no release and work by polling only, every 500–750 ms";
@@ -96,7 +100,6 @@ fn split(facts: &Facts, patterns: &[Pattern]) -> (String, String) {
 mod tests {
     use super::*;
     use crate::doctor::facts::{Layout, samples};
-    use crate::doctor::rights::Rights;
 
     fn told(rights: Rights) -> Vec<Finding> {
         let mut facts = samples::facts(Layout::OneServer, &["a:6379"]);

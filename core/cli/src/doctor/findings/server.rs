@@ -2,21 +2,18 @@
 
 use std::time::Duration;
 
+use super::{times, untold};
 use crate::doctor::catalogue::{Check, Finding};
 use crate::doctor::facts::{Fact, Facts, Layout, Server, Writes};
 
 /// A replica that was not heard of for longer, in seconds, is behind. It says something every second.
 const LATE: u64 = 5;
-/// A clock that is off by more, in microseconds, is told.
-pub(super) const CLOCK_TOLERANCE: i64 = 1_000_000;
 /// What a client does at least this often keeps its connections open.
 const ROLE_CHECK: Duration = Duration::from_secs(5);
 /// The smallest buffer for a subscriber, in bytes: ten thousand messages of a lock.
 const LEAST_BUFFER: u64 = 1 << 20;
 /// The shortest time after which a script may make others hear BUSY, in milliseconds.
 const LEAST_SCRIPT_LIMIT: u64 = 1_000;
-/// What a promotion takes, from the moment when the primary counts as down.
-const PROMOTION: Duration = Duration::from_secs(2);
 
 pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
     let mut all = Vec::new();
@@ -25,12 +22,12 @@ pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
     persistence(facts, server, &mut all);
     replicas(facts, server, &mut all);
     connections(facts, server, &mut all);
-    times(facts, server, &mut all);
+    times::judge(facts, server, &mut all);
     openness(server, &mut all);
     if let Fact::Known(Writes::Refused(code)) = &server.writes {
         all.push(refusal(code));
     }
-    all.extend(unknown(facts, server));
+    all.extend(untold::judge(facts, server));
     all.into_iter().map(|finding| finding.at(&server.name)).collect()
 }
 
@@ -235,78 +232,6 @@ fn connections(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
     }
 }
 
-fn times(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
-    if let Fact::Known(clock) = &server.clock
-        && clock.ahead.saturating_abs().saturating_sub(clock.within) > CLOCK_TOLERANCE
-    {
-        all.push(Finding::new(
-            Check::ClockOff,
-            format!(
-                "its clock is {} of this machine's: fencing tokens follow it, and repeat if it is set back after the \
-                 data was lost",
-                apart(clock.ahead)
-            ),
-            "keep the clocks of all machines together by NTP",
-        ));
-    }
-    if let Fact::Known(trip) = &server.round_trip {
-        let shown = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1_000.0);
-        let (median, worst) = (shown(trip.median), shown(trip.worst));
-        let lease = facts.lease.as_secs_f64();
-        let (bound, why) = if facts.layout == Layout::RedLock {
-            let share = (facts.lease / 10).clamp(Duration::from_millis(50), Duration::from_millis(500));
-            (share, "a primary's share of a RedLock round")
-        } else {
-            (facts.lease / 20, "a twentieth of the lease")
-        };
-        if trip.median > facts.lease / 6 {
-            all.push(Finding::new(
-                Check::RoundTripTooLong,
-                format!(
-                    "a round trip takes {median}, more than a sixth of the lease of {lease} s: renewals come too late"
-                ),
-                "use a nearer server, or longer leases",
-            ));
-        } else if trip.worst > bound {
-            all.push(Finding::new(
-                Check::RoundTripSlow,
-                format!("the worst of some round trips took {worst} (median {median}), more than {why}"),
-                "look at the network and the server's slow log, or use longer leases",
-            ));
-        }
-    }
-    if let Some(node) = &server.node
-        && let Fact::Known(timeout) = &node.timeout
-        && let Some(finding) = slow_failover(facts, *timeout, "cluster-node-timeout")
-    {
-        all.push(finding);
-    }
-}
-
-/// Whether a lease ends before a replica has taken over: what is left of one that is renewed at a third of it.
-pub(super) fn slow_failover(facts: &Facts, noticed: Duration, setting: &str) -> Option<Finding> {
-    if noticed + PROMOTION <= facts.lease * 2 / 3 {
-        return None;
-    }
-    Some(Finding::new(
-        Check::SlowFailover,
-        format!(
-            "{setting} is {} ms: with the promotion that is longer than what is left of a lease of {} s when it is \
-             renewed, so a failover ends leases",
-            noticed.as_millis(),
-            facts.lease.as_secs_f64()
-        ),
-        format!("lower {setting}, or use longer leases"),
-    ))
-}
-
-/// How far a clock is off, in seconds.
-fn apart(ahead: i64) -> String {
-    let seconds = Duration::from_micros(ahead.unsigned_abs()).as_secs_f64();
-    let side = if ahead < 0 { "behind that" } else { "ahead" };
-    format!("{seconds:.1} s {side}")
-}
-
 fn openness(server: &Server, all: &mut Vec<Finding>) {
     if !server.openness.without_password.is(|open| *open) {
         return;
@@ -359,65 +284,6 @@ fn refusal(code: &str) -> Finding {
         format!("it refuses to write, so no lock is granted: {why} ({code})"),
         remedy,
     )
-}
-
-/// What could not be read, by the reason.
-fn unknown(facts: &Facts, server: &Server) -> Vec<Finding> {
-    let node = server.node.as_ref();
-    let told = [
-        ("its version", server.version.why_unknown()),
-        ("maxmemory and maxmemory-policy", server.memory.why_unknown()),
-        ("whether there is an append-only file", server.persistence.why_unknown()),
-        ("whether there are snapshots", server.has_snapshots.why_unknown()),
-        ("appendfsync", server.fsync.why_unknown()),
-        ("its replicas", server.replicas.why_unknown()),
-        ("min-replicas-to-write", server.min_replicas.why_unknown()),
-        ("timeout", server.idle_timeout.why_unknown()),
-        ("client-output-buffer-limit", server.pubsub_buffer.why_unknown()),
-        ("lua-time-limit", server.script_limit.why_unknown()),
-        ("its open connections", server.connections.why_unknown()),
-        // Without the right that is a finding of its own.
-        (
-            "its clock",
-            server
-                .clock
-                .why_unknown()
-                .filter(|_| !server.rights.commands.contains(&"time")),
-        ),
-        ("the round trip", server.round_trip.why_unknown()),
-        ("whether it writes", server.writes.why_unknown()),
-        (
-            "whether the default user has a password",
-            server.openness.without_password.why_unknown(),
-        ),
-        (
-            "cluster-require-full-coverage",
-            node.and_then(|node| node.needs_full_coverage.why_unknown()),
-        ),
-        ("cluster-node-timeout", node.and_then(|node| node.timeout.why_unknown())),
-        (
-            "whether primaries are one server",
-            Some(&server.run_id)
-                .filter(|_| facts.layout == Layout::RedLock)
-                .and_then(Fact::why_unknown),
-        ),
-    ];
-    let told = told.iter().filter_map(|(what, why)| Some((*what, (*why)?)));
-    let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (what, why) in told {
-        match by_reason.iter_mut().find(|(reason, _)| *reason == why) {
-            Some((_, all)) => all.push(what),
-            None => by_reason.push((why, vec![what])),
-        }
-    }
-    let finding = |(why, what): (&str, Vec<&str>)| {
-        Finding::new(
-            Check::CannotTell,
-            format!("cannot tell, as {why}: {}", what.join(", ")),
-            "ask as a user that also has +info and +config|get, or look it up with those who run the server",
-        )
-    };
-    by_reason.into_iter().map(finding).collect()
 }
 
 #[cfg(test)]

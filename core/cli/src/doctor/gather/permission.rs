@@ -64,7 +64,7 @@ async fn commands(
     rights: &mut Rights,
 ) -> Result<(), Error> {
     // The key has to be there while others are tried.
-    let all = probes(layout, version);
+    let all = probes(layout, version.known().copied());
     let (last, mut all): (Vec<_>, Vec<_>) = all.partition(|probe| probe.right == "del");
     all.extend(last);
     for probe in all {
