@@ -103,6 +103,15 @@ fn a_replica_of_whatever_sort_is_told_of() {
 }
 
 #[test]
+fn a_replica_is_no_server_for_locks() {
+    let server = start(&["--repl-diskless-sync-delay", "0"]);
+    let replica = start(&["--replicaof", &format!("127.0.0.1 {}", server.port)]);
+    let report = Report::of(&[&replica.url()], &[]);
+    report.names("writes-refused", "READONLY");
+    assert_eq!(report.tier(), "none");
+}
+
+#[test]
 fn a_replica_that_stands_still_is_behind() {
     let server = start(&["--repl-diskless-sync-delay", "0"]);
     let replica = start(&["--replicaof", &format!("127.0.0.1 {}", server.port)]);

@@ -36,6 +36,7 @@ fn run(server: &Redis, folder: &std::path::Path, script: &str) -> String {
         .current_dir(folder)
         .env("PATH", path)
         .env("LEASEHOLD_URL", server.url())
+        .env("NODE", format!("127.0.0.1:{}", server.port))
         .output()
         .expect("sh");
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -50,28 +51,33 @@ fn run(server: &Redis, folder: &std::path::Path, script: &str) -> String {
 #[test]
 fn each_command_is_one_that_servers_of_all_versions_take() {
     for version in Version::ALL {
-        // Of the node of a cluster, so that its settings are there.
-        let node = Redis::start_version(version, &[], None);
+        let server = Redis::start_version(version, &[], None);
+        let node = Redis::start_cluster(version, &[]);
         let folder = std::env::temp_dir().join(format!("leasehold-operations-{}-{version}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let blocks = blocks();
         assert!(blocks.len() >= 7, "{blocks:?}");
         for block in blocks {
             for line in block.lines().filter(|line| !line.is_empty()) {
-                let said = run(&node, &folder, line);
+                let server = if line.contains("$NODE") { &node } else { &server };
+                let said = run(server, &folder, line);
                 if line.contains("CONFIG SET") {
                     assert_eq!(said.trim(), "OK", "{version}: {line}");
                 }
             }
         }
         let json = std::fs::read_to_string(folder.join("doctor.json")).unwrap();
-        assert!(json.starts_with("{\"layout\":\"one server\""), "{json}");
+        let said: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(said["layout"], "one server");
+        assert!(said["access"].as_str().unwrap().contains("~orders:*"), "{json}");
         let settings = settings();
         assert!(settings.len() >= 8, "{settings:?}");
         for setting in settings {
-            let said = run(&node, &folder, &format!("redis-cli -u \"$LEASEHOLD_URL\" {setting}"));
+            let said = run(&server, &folder, &format!("redis-cli -u \"$LEASEHOLD_URL\" {setting}"));
             assert_eq!(said.trim(), "OK", "{version}: {setting}");
         }
+        let said = run(&server, &folder, "redis-cli -u \"$LEASEHOLD_URL\" SCRIPT KILL");
+        assert!(said.starts_with("NOTBUSY"), "{said}");
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

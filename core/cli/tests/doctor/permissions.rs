@@ -93,6 +93,39 @@ fn each_right_that_is_missing_is_named_and_no_other() {
 }
 
 #[test]
+fn in_a_cluster_its_rights_are_tried_too() {
+    for (version, sharded) in [
+        (Version::Redis62, &[][..]),
+        (Version::Valkey91, &["+ssubscribe", "+sunsubscribe", "+spublish"]),
+    ] {
+        let node = Redis::start_cluster(version, &[]);
+        let mut rule = tenant();
+        rule.extend(
+            ["+cluster|slots", "+asking"]
+                .iter()
+                .chain(sharded)
+                .map(|right| String::from(*right)),
+        );
+        let report = |user: &str, words: &[String]| {
+            let url = url_of(&node, user, words).replace("redis://", "redis+cluster://");
+            Report::of(&[&url], &["--key-prefix", PREFIX])
+        };
+        let all = report("tenant", &rule);
+        assert!(all.loud().iter().all(|id| !id.starts_with("missing")), "{:#}", all.said);
+        for (number, right) in ["+asking"].iter().chain(sharded).enumerate() {
+            let words: Vec<String> = rule.iter().filter(|word| word != right).cloned().collect();
+            let finding = if number == 0 {
+                "missing-command"
+            } else {
+                "missing-messages"
+            };
+            report(&format!("tenant-{number}"), &words).names(finding, right);
+        }
+        assert_eq!(keys(&node), [], "{version}");
+    }
+}
+
+#[test]
 fn the_line_that_is_printed_is_enough() {
     let server = Redis::start_version(Version::Valkey91, &[], None);
     let before = Report::of(&[&server.url()], &["--key-prefix", PREFIX]);
