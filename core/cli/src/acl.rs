@@ -174,7 +174,7 @@ impl Role {
 impl Acl {
     pub(crate) fn run(&self) -> Result<ExitCode, Exit> {
         self.check()?;
-        let user = self.user.as_deref().unwrap_or(self.role.user());
+        let user = self.user.as_deref().unwrap_or_else(|| self.role.user());
         let mut rights = keys_and_channels(self.role, self.confined, &self.prefix);
         rights.push("-@all".into());
         rights.extend(self.commands().into_iter().map(String::from));

@@ -48,6 +48,11 @@
 //! All of this is the feature `native`, which is on by default. Without it there is [`host`]
 //! alone, also on `wasm32-unknown-unknown`: the program turns the engine, opens the connections
 //! and gives the time (`Host::open_driven`).
+//!
+//! # For tools
+//!
+//! The feature `admin`, off by default, has the servers behind a URL, and commands of one's own on each of them
+//! (`leasehold::admin`).
 
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]

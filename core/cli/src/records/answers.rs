@@ -98,6 +98,21 @@ pub(super) async fn ask(server: &mut Server, commands: &[Command]) -> Result<Vec
     Ok(answers)
 }
 
+/// The same of a node that a slot may be on its way to: it is told each time that it is meant.
+pub(super) async fn ask_newcomer(server: &mut Server, commands: &[Command]) -> Result<Vec<Answer>, Error> {
+    let asking = || command(&[b"ASKING"]);
+    let twice: Vec<Command> = commands
+        .iter()
+        .flat_map(|command| [asking(), command.clone()])
+        .collect();
+    let mut answers = ask(server, &twice).await?.into_iter();
+    let mut of_commands = Vec::with_capacity(commands.len());
+    while let (Some(_), Some(answer)) = (answers.next(), answers.next()) {
+        of_commands.push(answer);
+    }
+    Ok(of_commands)
+}
+
 /// The error of a command or a key that this user may not use.
 pub(super) fn forbidden(error: &CallError, server: &Server) -> Error {
     error.to_error(Operation::Inspect).with_node(server.address())

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use leasehold::Error;
-use leasehold::admin::{LockKey, LockName, Server};
+use leasehold::admin::{Deployment, LockKey, LockName};
+use leasehold::{Error, ErrorKind, Operation};
 
-use super::answers::{Answer, Command, ask, command, forbidden, held_for};
+use super::answers::{Answer, Command, ask, ask_newcomer, command, forbidden, held_for};
 use super::owner::{Library, Owner};
 use super::page::{left_until, of_permit};
 
@@ -84,8 +84,8 @@ impl Inspected {
     }
 }
 
-/// Asks one server.
-pub(crate) async fn inspect(server: &mut Server, name: &LockName) -> Result<Inspected, Error> {
+/// Asks whoever has the name's slot.
+pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Result<Inspected, Error> {
     let key = |of: LockKey| of.of(name);
     let last = (SHOWN - 1).to_string();
     let first = [
@@ -105,16 +105,16 @@ pub(crate) async fn inspect(server: &mut Server, name: &LockName) -> Result<Insp
             b"mark_until",
         ]),
     ];
-    let answers = asked(server, &first).await?;
+    let answers = asked(deployment, name, &first).await?;
     let now = answers[0].time();
     let token = answers[4].number();
     let state = answers[7].texts();
     let queue = answers[6].scores();
     let more = second(name, now, &answers, &queue);
-    let rest = asked(server, &more).await?;
+    let rest = asked(deployment, name, &more).await?;
 
     let mut inspected = Inspected {
-        server: server.address().to_owned(),
+        server: deployment.primary_of(key(LockKey::Named))?.address().to_owned(),
         is_other: answers[1] == Answer::OtherType && answers[2] == Answer::OtherType,
         token,
         reader_count: rest[1].number().unwrap_or(0),
@@ -265,25 +265,38 @@ fn left_of(now: u64, came: f64) -> Duration {
     Duration::from_micros(now).saturating_sub(came)
 }
 
-/// Asks; what is forbidden is an error.
-async fn asked(server: &mut Server, commands: &[Command]) -> Result<Vec<Answer>, Error> {
-    let answers = ask(server, commands).await?;
+/// Asks; what is forbidden is an error. While the slot is on its way, one node has some of the keys, and another the
+/// others.
+async fn asked(deployment: &mut Deployment, name: &LockName, commands: &[Command]) -> Result<Vec<Answer>, Error> {
+    let server = deployment.primary_of(LockKey::Named.of(name))?;
+    let mut answers = ask(server, commands).await?;
+    for server in deployment.primaries_mut() {
+        let is_open = |answer: &Answer| *answer == Answer::Elsewhere;
+        let open: Vec<usize> = (0..answers.len()).filter(|place| is_open(&answers[*place])).collect();
+        if open.is_empty() {
+            break;
+        }
+        let again: Vec<Command> = open.iter().map(|place| commands[*place].clone()).collect();
+        for (place, answer) in open.into_iter().zip(ask_newcomer(server, &again).await?) {
+            answers[place] = answer;
+        }
+    }
     for answer in &answers {
         match answer {
-            Answer::Forbidden(error) => return Err(forbidden(error, server)),
-            Answer::Elsewhere => return Err(moving(server)),
+            Answer::Forbidden(error) => return Err(forbidden(error, deployment.primary_of(LockKey::Named.of(name))?)),
+            Answer::Elsewhere => return Err(moving(deployment.name())),
             Answer::Reply(_) | Answer::OtherType => {}
         }
     }
     Ok(answers)
 }
 
-/// The name's slot has left this node, or is about to.
-fn moving(server: &Server) -> Error {
+/// Nobody has the name's slot.
+fn moving(cluster: &str) -> Error {
     Error::new(
-        leasehold::ErrorKind::Unavailable,
-        leasehold::Operation::Inspect,
-        "the name's slot is on its way to another node; ask again",
+        ErrorKind::Unavailable,
+        Operation::Inspect,
+        "the name's slot is on its way from one node to another; ask again",
     )
-    .with_node(server.address())
+    .with_node(cluster)
 }

@@ -3,38 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::admin::{CallError, Deployment, LockKey, LockName, Reply, Server, Servers};
+use leasehold::admin::{CallError, Deployment, LockName, Reply, Server, Servers};
 use leasehold::host::shown;
 use leasehold::{Error, ErrorKind, Operation};
 use tokio::time::Instant;
 
 use super::answers::text;
-use super::owner::Owner;
+use super::locked::Locked;
 use super::page::{self, Candidate, Page};
-
-/// A lock that is held, on one server; of RedLock, on several.
-#[derive(Clone, Debug)]
-pub(crate) struct Locked {
-    /// As programs give it.
-    pub(crate) name: String,
-    pub(crate) kind: &'static str,
-    /// Of several holders, the one whose hold ends last.
-    pub(crate) owner: Owner,
-    /// How many hold it, or how many permits are held.
-    pub(crate) holders: u64,
-    /// Of how many permits.
-    pub(crate) limit: Option<u64>,
-    /// `None` if the record has no TTL.
-    pub(crate) left: Option<Duration>,
-    /// About; `None` if it is not known.
-    pub(crate) held: Option<Duration>,
-    pub(crate) token: Option<u64>,
-    /// How many wait, where the server knows it.
-    pub(crate) waiters: Option<u64>,
-    pub(crate) server: String,
-    /// So many of so many primaries have its record.
-    pub(crate) votes: Option<(usize, usize)>,
-}
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -128,28 +104,28 @@ type Found = BTreeMap<(LockName, &'static str), Locked>;
 /// The locks of one URL's servers.
 async fn list_one(deployment: &mut Deployment, filter: &Filter, listing: &mut Listing) -> Result<Vec<Found>, Error> {
     let mut found = Found::new();
-    let mut elsewhere = Vec::new();
     let (mut asked, mut forbidden, mut refusal) = (0, 0, None);
-    let mut take = |page: Page, elsewhere: &mut Vec<(LockKey, LockName)>| {
+    let mut take = |page: Page| {
         asked += page.asked;
         forbidden += page.forbidden;
         refusal = refusal.take().or(page.refusal);
-        elsewhere.extend(page.elsewhere);
         for (name, mut locked) in page.locked {
             locked.name = filter.given(&name);
             found.insert((name, locked.kind), locked);
         }
+        page.elsewhere
     };
+    let mut elsewhere = Vec::new();
     for server in deployment.primaries_mut() {
         let trip = round_trip(server).await?;
         listing.round_trips.push((server.address().to_owned(), trip));
         let mut cursor = "0".to_owned();
         loop {
             let (next, keys) = scan(server, &cursor, filter).await?;
-            let wanted = |key: &Vec<u8>| Candidate::read(key).filter(|candidate| filter.wants(&candidate.name));
+            let wanted = |key: &Vec<u8>| Candidate::read(key).filter(|candidate| filter.wants(candidate.name()));
             let candidates: Vec<Candidate> = keys.iter().filter_map(wanted).collect();
             for some in candidates.chunks(TOGETHER) {
-                take(page::read(server, some.to_vec()).await?, &mut elsewhere);
+                elsewhere.extend(take(page::read(server, some.to_vec(), false).await?));
             }
             cursor = next;
             if cursor == "0" {
@@ -157,13 +133,12 @@ async fn list_one(deployment: &mut Deployment, filter: &Filter, listing: &mut Li
             }
         }
     }
-    // Their slots moved meanwhile, perhaps to a node that was scanned before.
-    for (of, name) in std::mem::take(&mut elsewhere) {
-        let Some(candidate) = Candidate::of(of, name) else {
-            continue;
-        };
-        let server = deployment.primary_of(candidate.key())?;
-        take(page::read(server, vec![candidate]).await?, &mut elsewhere);
+    // Their slots are on their way, or have moved since the cluster was asked: whoever has them says so.
+    for server in deployment.primaries_mut() {
+        if elsewhere.is_empty() {
+            break;
+        }
+        elsewhere = take(page::read(server, elsewhere, true).await?);
     }
     listing.forbidden += forbidden;
     match refusal {

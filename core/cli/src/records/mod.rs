@@ -4,6 +4,7 @@
 //! list                      all locks that are held, of all servers
 //! page                      which keys of a page are records, in a few bounded reads
 //! inspect                   all that there is of one name
+//! locked                    a lock that is held, as it is listed
 //! answers                   what servers answer, read
 //! owner                     who an owner id is
 //! ```
@@ -11,9 +12,11 @@
 mod answers;
 mod inspect;
 mod list;
+mod locked;
 mod owner;
 mod page;
 
 pub(crate) use inspect::{Hold, Inspected, inspect};
-pub(crate) use list::{Filter, Listing, Locked, list};
+pub(crate) use list::{Filter, Listing, list};
+pub(crate) use locked::Locked;
 pub(crate) use owner::Owner;

@@ -12,8 +12,8 @@ use std::time::Duration;
 use leasehold::Error;
 use leasehold::admin::{LockKey, LockName, Server};
 
-use super::answers::{Answer, Command, ask, command, forbidden, held_for};
-use super::list::Locked;
+use super::answers::{Answer, Command, ask, ask_newcomer, command, forbidden, held_for};
+use super::locked::Locked;
 use super::owner::{Library, Owner};
 
 /// What the keys of a page came to.
@@ -21,8 +21,8 @@ use super::owner::{Library, Owner};
 pub(super) struct Page {
     /// By the full name.
     pub(super) locked: Vec<(LockName, Locked)>,
-    /// Another node has these by now.
-    pub(super) elsewhere: Vec<(LockKey, LockName)>,
+    /// The slots of these are on their way from one node to another.
+    pub(super) elsewhere: Vec<Candidate>,
     /// So many were asked about.
     pub(super) asked: usize,
     /// So many of them this user may not read.
@@ -34,8 +34,8 @@ pub(super) struct Page {
 /// A key that may be a record.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
-    pub(super) of: LockKey,
-    pub(super) name: LockName,
+    of: LockKey,
+    name: LockName,
     step: Step,
 }
 
@@ -76,7 +76,19 @@ impl Candidate {
         Self::of(of, name)
     }
 
-    pub(super) fn of(of: LockKey, name: LockName) -> Option<Self> {
+    pub(super) const fn name(&self) -> &LockName {
+        &self.name
+    }
+
+    /// The same, of which nothing is known.
+    fn anew(self) -> Self {
+        Self {
+            step: Step::Form,
+            ..self
+        }
+    }
+
+    fn of(of: LockKey, name: LockName) -> Option<Self> {
         let holds = matches!(
             of,
             LockKey::Named | LockKey::ReadWrite | LockKey::Readers | LockKey::Permits
@@ -88,7 +100,7 @@ impl Candidate {
         })
     }
 
-    pub(super) fn key(&self) -> Vec<u8> {
+    fn key(&self) -> Vec<u8> {
         self.of.of(&self.name).to_vec()
     }
 
@@ -216,8 +228,12 @@ pub(super) fn of_permit(permit: &str) -> String {
     permit.rsplit_once('/').map_or(permit, |(owner, _)| owner).to_owned()
 }
 
-/// Finds the records among these keys.
-pub(super) async fn read(server: &mut Server, mut candidates: Vec<Candidate>) -> Result<Page, Error> {
+/// Finds the records among these keys. `is_newcomer`: their slots may be on their way to this node.
+pub(super) async fn read(
+    server: &mut Server,
+    mut candidates: Vec<Candidate>,
+    is_newcomer: bool,
+) -> Result<Page, Error> {
     let mut page = Page {
         asked: candidates.len(),
         ..Page::default()
@@ -236,16 +252,16 @@ pub(super) async fn read(server: &mut Server, mut candidates: Vec<Candidate>) ->
         if commands.len() == 1 {
             break;
         }
-        let answers = ask(server, &commands).await?;
+        let answers = asked(server, &commands, is_newcomer).await?;
         now = answers[0].time();
         let mut left = Vec::with_capacity(candidates.len());
         for (mut candidate, place) in candidates.into_iter().zip(places) {
             match &answers[place.clone()] {
                 [] => left.push(candidate),
-                some if some.contains(&Answer::Elsewhere) => page.elsewhere.push((candidate.of, candidate.name)),
+                some if some.contains(&Answer::Elsewhere) => page.elsewhere.push(candidate.anew()),
                 [Answer::Forbidden(error), ..] if round == 0 => {
                     page.forbidden += 1;
-                    page.refusal = page.refusal.or(Some(forbidden(error, server)));
+                    page.refusal = page.refusal.or_else(|| Some(forbidden(error, server)));
                 }
                 // Its type was told: it is the command that is forbidden.
                 [Answer::Forbidden(error), ..] => return Err(forbidden(error, server)),
@@ -258,12 +274,25 @@ pub(super) async fn read(server: &mut Server, mut candidates: Vec<Candidate>) ->
         left.retain(|candidate| !matches!(candidate.step, Step::Nothing));
         candidates = left;
     }
-    finish(server, candidates, &mut page).await?;
+    finish(server, candidates, is_newcomer, &mut page).await?;
     Ok(page)
 }
 
+async fn asked(server: &mut Server, commands: &[Command], is_newcomer: bool) -> Result<Vec<Answer>, Error> {
+    if is_newcomer {
+        ask_newcomer(server, commands).await
+    } else {
+        ask(server, commands).await
+    }
+}
+
 /// Asks for how long the locks are held, and who waits.
-async fn finish(server: &mut Server, candidates: Vec<Candidate>, page: &mut Page) -> Result<(), Error> {
+async fn finish(
+    server: &mut Server,
+    candidates: Vec<Candidate>,
+    is_newcomer: bool,
+    page: &mut Page,
+) -> Result<(), Error> {
     if candidates.is_empty() {
         return Ok(());
     }
@@ -274,11 +303,14 @@ async fn finish(server: &mut Server, candidates: Vec<Candidate>, page: &mut Page
         places.push(commands.len()..commands.len() + questions.len());
         commands.extend(questions);
     }
-    let answers = ask(server, &commands).await?;
+    let answers = asked(server, &commands, is_newcomer).await?;
     let now = answers[0].time();
     for (candidate, place) in candidates.into_iter().zip(places) {
         let answers = &answers[place];
-        if let Some(locked) = locked(&candidate, answers, now, server.address()) {
+        if answers.get(1) == Some(&Answer::Elsewhere) {
+            // It has left since it was asked who holds it.
+            page.elsewhere.push(candidate.anew());
+        } else if let Some(locked) = locked(&candidate, answers, now, server.address()) {
             page.locked.push((candidate.name, locked));
         }
     }

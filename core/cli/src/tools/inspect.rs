@@ -7,9 +7,10 @@ use leasehold::admin::{LockName, Servers};
 use leasehold::host::shown;
 use serde_json::{Value, json};
 
+use super::shown::{FREE, number, owner_as_json};
 use crate::exit::Exit;
 use crate::output::{duration, known, millis, plain, print, print_json};
-use crate::records::{Hold, Inspected, Owner, inspect};
+use crate::records::{Hold, Inspected, inspect};
 use crate::server::ServerOptions;
 
 /// Show who holds a lock, of whatever kind, and who waits for it.
@@ -28,14 +29,6 @@ pub(crate) struct Inspect {
     server: ServerOptions,
 }
 
-/// What all have in common that look at servers.
-pub(super) const LOOKING: &str = "\
-Exit status:
-    0  done
-    2  wrong usage
-   69  the server could not be reached, or stopped answering
-   78  the URL or the name is not acceptable, or the server refused: SECURITY.md has the rights";
-
 const EXIT_STATUSES: &str = "\
 Exit status:
     0  somebody holds it
@@ -43,9 +36,6 @@ Exit status:
     2  wrong usage
    69  the server could not be reached, or stopped answering
    78  the URL or the name is not acceptable, or the server refused: SECURITY.md has the rights";
-
-/// Nobody holds it.
-pub(super) const FREE: u8 = 1;
 
 impl Inspect {
     pub(crate) async fn run(self) -> Result<ExitCode, Exit> {
@@ -69,11 +59,7 @@ pub(super) async fn look(servers: &mut Servers, name: &LockName) -> Result<Vec<I
     let mut found = Vec::new();
     let mut failure = None;
     for deployment in servers.deployments_mut() {
-        let inspected = match deployment.primary_of(leasehold::admin::LockKey::Named.of(name)) {
-            Ok(server) => inspect(server, name).await,
-            Err(error) => Err(error),
-        };
-        match inspected {
+        match inspect(deployment, name).await {
             Ok(inspected) => found.push(inspected),
             Err(error) => failure = Some(error),
         }
@@ -88,10 +74,6 @@ pub(super) async fn look(servers: &mut Servers, name: &LockName) -> Result<Vec<I
 /// about to get a majority counts.
 pub(super) fn is_held(all: &[Inspected], kinds: &[&str]) -> bool {
     all.iter().any(|one| one.is_held(kinds))
-}
-
-pub(super) fn owner_as_json(owner: &Owner) -> Value {
-    json!({ "owner": owner.id(), "client": owner.client(), "library": owner.library().as_str() })
 }
 
 fn hold_as_json(hold: &Hold) -> Value {
@@ -140,7 +122,7 @@ fn as_text(name: &str, is_held: bool, all: &[Inspected]) -> String {
             text.push_str("  the key of this name holds something that is no lock\n");
         }
         if one.permits.held > 0 {
-            let limit = super::list::number(one.permits.limit);
+            let limit = number(one.permits.limit);
             let _ = writeln!(text, "  permits     {} of {limit} are held", one.permits.held);
         }
         let more = one.reader_count.saturating_sub(one.readers.len() as u64);

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use super::shown::{LOOKING, holder, number, owner_as_json};
 use crate::exit::Exit;
 use crate::output::{known, millis, plain, print, print_json, table};
 use crate::records::{Filter, Listing, Locked, list};
@@ -19,7 +20,7 @@ use crate::server::ServerOptions;
 /// and only there it is known who waits. A mutex of another library is not told from other texts;
 /// `leasehold inspect` shows it.
 #[derive(clap::Args)]
-#[command(after_help = super::inspect::LOOKING, verbatim_doc_comment)]
+#[command(after_help = LOOKING, verbatim_doc_comment)]
 pub(crate) struct List {
     /// Only locks whose names start so.
     #[arg(default_value = "", hide_default_value = true)]
@@ -79,7 +80,7 @@ fn lock_as_json(lock: &Locked) -> Value {
     json!({
         "name": lock.name,
         "kind": lock.kind,
-        "holder": super::inspect::owner_as_json(&lock.owner),
+        "holder": owner_as_json(&lock.owner),
         "holders": lock.holders,
         "limit": lock.limit,
         "left_ms": millis(lock.left),
@@ -111,19 +112,4 @@ fn as_text(listing: &Listing) -> String {
     let mut lines = table(&rows, &[false, false, true, true, true, true, false]).join("\n");
     lines.push('\n');
     lines
-}
-
-/// A number that may not be known.
-pub(super) fn number(number: Option<u64>) -> String {
-    number.map_or_else(|| "-".into(), |number| number.to_string())
-}
-
-/// The holder, and how many there are.
-pub(super) fn holder(lock: &Locked, name: String) -> String {
-    match (lock.votes, lock.limit, lock.holders) {
-        (Some((votes, of)), ..) => format!("{name} on {votes} of {of}"),
-        (_, Some(limit), held) => format!("{name}, {held} of {limit} permits"),
-        (_, None, holders) if holders > 1 => format!("{name} and {} more", holders - 1),
-        _ => name,
-    }
 }

@@ -2,8 +2,10 @@
 
 pub(crate) mod inspect;
 pub(crate) mod list;
+mod memory;
 pub(crate) mod release;
 mod screen;
+mod shown;
 pub(crate) mod top;
 pub(crate) mod wait;
 
@@ -35,6 +37,21 @@ impl Kind {
             Self::Read => "read_lock",
             Self::Write => "write_lock",
             Self::Semaphore => "semaphore",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kinds_are_those_of_the_core() {
+        let names: Vec<&str> = Kind::value_variants().iter().map(|kind| kind.name()).collect();
+        assert_eq!(names, leasehold::host::Kind::NAMES);
+        for kind in Kind::value_variants() {
+            let value = kind.to_possible_value().expect("none is hidden");
+            assert_eq!(value.get_name(), kind.name());
         }
     }
 }

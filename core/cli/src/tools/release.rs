@@ -11,7 +11,8 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::Kind;
-use super::inspect::{FREE, look, owner_as_json};
+use super::inspect::look;
+use super::shown::{FREE, owner_as_json};
 use crate::exit::Exit;
 use crate::output::{plain, print, print_json};
 use crate::records::Owner;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use rustix::termios::tcgetwinsize;
 
-use super::list::{holder, notes, number};
+use super::list::notes;
+use super::shown::{holder, number};
 use crate::exit::Exit;
 use crate::output::{duration, known, plain, print, table};
 use crate::records::{Listing, Locked};
@@ -98,10 +99,10 @@ pub(super) fn draw(listing: &Listing, took: Duration, time: &str, most: Option<u
 
 fn head(listing: &Listing, took: Duration, time: &str) -> String {
     let waiters: u64 = listing.locks.iter().filter_map(|lock| lock.waiters).sum();
-    let trip = |(server, trip): &(String, Duration)| format!("{server} {:.1} ms", trip.as_secs_f64() * 1_000.0);
+    let trip = |(server, trip): &(String, Duration)| format!("{server} {:.2} ms", trip.as_secs_f64() * 1_000.0);
     let trips: Vec<String> = listing.round_trips.iter().map(trip).collect();
     format!(
-        "leasehold top  {time}  {} held, {waiters} in fair queues, looked for {}, round trip: {}",
+        "leasehold top  {time}  {} held, {waiters} in fair queues, listed in {}, round trip: {}",
         listing.locks.len(),
         duration(took),
         trips.join(", "),
@@ -143,7 +144,11 @@ mod tests {
         let all = draw(&listing, Duration::from_millis(3), "12:00:00", None);
         let names: Vec<&str> = all[3..].iter().map(|line| line.rsplit(' ').next().unwrap()).collect();
         assert_eq!(names, ["soon", "late", "none"], "{all:#?}");
-        assert!(all[0].contains("3 held") && all[0].contains("h:1 0.2 ms"), "{}", all[0]);
+        assert!(
+            all[0].contains("3 held") && all[0].contains("h:1 0.25 ms"),
+            "{}",
+            all[0]
+        );
         let some = draw(&listing, Duration::from_millis(3), "12:00:00", Some(5));
         assert_eq!(some.len(), 5);
         assert_eq!(some[4], "… and 2 more");

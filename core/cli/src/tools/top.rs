@@ -10,6 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
 use super::list::as_json;
+use super::memory::Memory;
 use super::screen::{Screen, draw};
 use crate::exit::Exit;
 use crate::output::{print, print_json};
@@ -65,19 +66,22 @@ impl Top {
             .map_err(|error| Exit::new(Exit::SOFTWARE, format!("cannot listen for signals: {error}")))?;
         let filter = Filter::new(self.server.key_prefix(), &self.prefix);
         let mut servers = Some(self.server.open().await?);
+        let mut memory = Memory::default();
         let mut screen = None;
         let mut is_first = true;
         loop {
-            let look = tokio::select! {
+            let mut look = tokio::select! {
                 signal = signals.next() => return Ok(ended_by(signal)),
                 look = self.look(&mut servers, &filter) => look,
             };
-            if let Err(error) = &look.listing {
+            match &mut look.listing {
+                Ok(listing) => memory.recall(listing, Instant::now()),
                 // What cannot pass by itself is told at once, and so is the first failure.
-                if is_first || error.kind() != ErrorKind::Unavailable {
+                Err(error) if is_first || error.kind() != ErrorKind::Unavailable => {
                     drop(screen);
                     return Err(error.clone().into());
                 }
+                Err(_) => {}
             }
             if is_first && !self.json && !self.once {
                 screen = Screen::open()?;

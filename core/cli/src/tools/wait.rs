@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use leasehold::admin::Servers;
 use leasehold::host::shown;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -25,7 +26,8 @@ pub(crate) struct Wait {
     /// Only of this kind; otherwise of every kind. May be given several times.
     #[arg(long, value_name = "KIND")]
     kind: Vec<Kind>,
-    /// How many seconds to wait; 0 looks once. Without it, as long as the server answers.
+    /// How many seconds to wait; 0 looks once. Without it, as long as the server answers, or is not
+    /// away for more than 30 seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
     /// How many seconds between two looks.
@@ -42,10 +44,12 @@ const EXIT_STATUSES: &str = "\
 Exit status:
     0  nobody held it
     2  wrong usage
-   69  the server could not be reached, or stopped answering
+   69  the server could not be reached, or stopped answering for 30 seconds
    75  timed out: somebody held it for as long as --timeout
    78  the URL or the name is not acceptable, or the server refused: SECURITY.md has the rights";
 
+/// A server that answered before may be away for so long, as while another one takes over.
+const OUTAGE: Duration = Duration::from_secs(30);
 /// The server gets no more questions than this.
 const SHORTEST: Duration = Duration::from_millis(10);
 
@@ -55,8 +59,9 @@ impl Wait {
         let start = Instant::now();
         let mut servers = self.server.open().await?;
         let name = servers.lock_name(&self.name)?;
+        let mut all = look(&mut servers, &name).await?;
+        let mut answered_at = Instant::now();
         loop {
-            let all = look(&mut servers, &name).await?;
             if !is_held(&all, &kinds) {
                 self.tell(true, start)?;
                 return Ok(ExitCode::SUCCESS);
@@ -73,6 +78,16 @@ impl Wait {
             }
             let pause = self.interval.max(SHORTEST);
             sleep(left.map_or(pause, |left| pause.min(left))).await;
+            match look(&mut servers, &name).await {
+                Ok(found) => (all, answered_at) = (found, Instant::now()),
+                Err(error) if !error.is_retryable() || answered_at.elapsed() >= OUTAGE => return Err(error.into()),
+                // Another server may be the primary by now; as long as nobody answers, it is held.
+                Err(_) => match Servers::open(self.server.builder()?).await {
+                    Ok(found) => servers = found,
+                    Err(error) if !error.is_retryable() => return Err(error.into()),
+                    Err(_) => {}
+                },
+            }
         }
     }
 

@@ -95,6 +95,31 @@ async fn every_kind_is_listed_on_every_sort_of_server() {
 }
 
 #[tokio::test]
+async fn the_nodes_of_a_cluster_are_reached_by_tls_and_their_authority() {
+    let rig = Rig::start("tls-cluster");
+    let authority = rig.authority.as_ref().unwrap().to_str().unwrap();
+    let client = Client::builder()
+        .url(&*rig.url)
+        .tls_ca_file(authority)
+        .connect()
+        .await
+        .unwrap();
+    let mut leases = Vec::new();
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        leases.push(client.lock(name).acquire().await.unwrap());
+    }
+    let listing = json(&rig.url, &["list", "--tls-ca-file", authority]);
+    assert_eq!(listed(&listing).len(), 6, "{listing}");
+    assert_eq!(listing["servers"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        status(&run(&rig.url, &["inspect", "a"])),
+        78,
+        "the authority is not known"
+    );
+    drop(leases);
+}
+
+#[tokio::test]
 async fn a_tenant_sees_its_own_locks_by_their_names() {
     let server = Served::start();
     let client = |prefix: &str| Client::builder().url(&*server.url).key_prefix(prefix).connect();

@@ -177,6 +177,21 @@ async fn a_name_is_looked_for_behind_the_key_prefix() {
     assert_eq!(status(&run(&server.url, &["inspect", "a", "--key-prefix", "shop:"])), 0);
     assert_eq!(status(&run(&server.url, &["inspect", "shop:a"])), 0);
     lease.release().await.unwrap();
+    let arguments = [
+        "run",
+        "--key-prefix",
+        "shop:",
+        "a",
+        "--",
+        env!("CARGO_BIN_EXE_leasehold"),
+        "inspect",
+        "shop:a",
+    ];
+    assert_eq!(
+        status(&run(&server.url, &arguments)),
+        0,
+        "the command looks while it runs under the lock"
+    );
 }
 
 #[tokio::test]
@@ -210,6 +225,35 @@ async fn a_majority_of_several_primaries_is_looked_at() {
     let output = command(&all, &["inspect", "a"]).output().unwrap();
     assert_eq!(status(&output), 69, "{output:?}");
     drop(lease);
+}
+
+#[tokio::test]
+async fn a_lock_of_several_primaries_is_run_under_seen_and_taken_away() {
+    let rig = Rig::start("redlock");
+    let urls: Vec<String> = rig
+        .nodes
+        .iter()
+        .map(|node| format!("redis://127.0.0.1:{}", node.port))
+        .collect();
+    let all: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let mut holder = command(&all, &["run", "a", "--", "sleep", "60"]).spawn().unwrap();
+    let run = |arguments: &[&str]| command(&all, arguments).output().unwrap();
+    eventually("it is held", || status(&run(&["inspect", "a"])) == 0).await;
+    let output = run(&["list"]);
+    assert!(text(&output).contains("of 5"), "{output:?}");
+    assert_eq!(
+        text(&output).lines().count(),
+        2,
+        "one lock, on all primaries: {output:?}"
+    );
+    let output = run(&["release", "--force", "a"]);
+    assert_eq!(status(&output), 0, "{output:?}");
+    assert!(text(&output).contains("was taken from"), "{output:?}");
+    eventually("its holder has heard", || holder.try_wait().unwrap().is_some()).await;
+    assert_eq!(holder.wait().unwrap().code(), Some(74));
+    assert_eq!(status(&run(&["inspect", "a"])), 1);
+    let output = run(&["wait", "a"]);
+    assert_eq!(status(&output), 0, "{output:?}");
 }
 
 #[tokio::test]

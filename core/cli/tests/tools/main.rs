@@ -7,6 +7,7 @@ mod document;
 mod listing;
 mod looking;
 mod many;
+mod moving;
 mod rights;
 mod rules;
 mod support;

@@ -69,7 +69,11 @@ async fn locks_are_found_among_ten_times_as_many_keys_that_look_like_them() {
             node.run(&["CONFIG", "RESETSTAT"]);
             node.run(&["SLOWLOG", "RESET"]);
         }
+        let start = std::time::Instant::now();
         let listing = json(&rig.url, &["list"]);
+        if is_long() {
+            println!("{locks} locks among {} keys: {:?}", keys.len(), start.elapsed());
+        }
         let found: BTreeSet<String> = listed(&listing).into_iter().map(|(name, _)| name).collect();
         assert_eq!(found, (0..locks).map(name).collect());
         let mut pages = 0;

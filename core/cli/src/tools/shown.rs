@@ -1,0 +1,35 @@
+//! What several of the commands say in the same way.
+
+use serde_json::{Value, json};
+
+use crate::records::{Locked, Owner};
+
+/// What all have in common that look at servers.
+pub(super) const LOOKING: &str = "\
+Exit status:
+    0  done
+    2  wrong usage
+   69  the server could not be reached, or stopped answering
+   78  the URL or the name is not acceptable, or the server refused: SECURITY.md has the rights";
+
+/// Nobody holds it.
+pub(super) const FREE: u8 = 1;
+
+pub(super) fn owner_as_json(owner: &Owner) -> Value {
+    json!({ "owner": owner.id(), "client": owner.client(), "library": owner.library().as_str() })
+}
+
+/// A number that may not be known.
+pub(super) fn number(number: Option<u64>) -> String {
+    number.map_or_else(|| "-".into(), |number| number.to_string())
+}
+
+/// The holder, and how many there are.
+pub(super) fn holder(lock: &Locked, name: String) -> String {
+    match (lock.votes, lock.limit, lock.holders) {
+        (Some((votes, of)), ..) => format!("{name} on {votes} of {of}"),
+        (_, Some(limit), held) => format!("{name}, {held} of {limit} permits"),
+        (_, None, holders) if holders > 1 => format!("{name} and {} more", holders - 1),
+        _ => name,
+    }
+}
