@@ -36,9 +36,19 @@ impl Exit {
         }
     }
 
+    /// An end that is no failure, and of which there is nothing to say.
+    pub(crate) const fn quiet() -> Self {
+        Self {
+            status: 0,
+            message: String::new(),
+        }
+    }
+
     /// Says it on standard error and gives the status.
     pub(crate) fn report(self) -> ExitCode {
-        eprintln!("leasehold: {}", self.message);
+        if !self.message.is_empty() {
+            eprintln!("leasehold: {}", self.message);
+        }
         ExitCode::from(self.status)
     }
 }

@@ -11,10 +11,9 @@ use crate::exit::Exit;
 pub(crate) fn print(text: &str) -> Result<(), Exit> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Exit::new(Exit::SOFTWARE, format!("cannot write the output: {error}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Exit::quiet()),
+        Err(error) => Err(Exit::new(Exit::SOFTWARE, format!("cannot write the output: {error}"))),
     }
 }
 

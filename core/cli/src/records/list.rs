@@ -19,6 +19,8 @@ pub(crate) struct Listing {
     pub(crate) locks: Vec<Locked>,
     /// So many keys may be locks, and this user may not read them.
     pub(crate) forbidden: usize,
+    /// So many may be locks, and no node would tell: their slots are on their way.
+    pub(crate) moving: usize,
     /// Of several primaries, those that did not answer.
     pub(crate) failed: Vec<Error>,
     /// How long each server took for a question that costs it nothing.
@@ -140,6 +142,7 @@ async fn list_one(deployment: &mut Deployment, filter: &Filter, listing: &mut Li
         }
         elsewhere = take(page::read(server, elsewhere, true).await?);
     }
+    listing.moving += elsewhere.len();
     listing.forbidden += forbidden;
     match refusal {
         Some(refusal) if forbidden == asked => Err(refusal),

@@ -64,7 +64,13 @@ pub(super) fn notes(listing: &Listing) -> Vec<String> {
             listing.forbidden
         )
     });
-    failed.chain(forbidden).collect()
+    let moving = (listing.moving > 0).then(|| {
+        format!(
+            "{} keys may be locks, and are on their way from one node to another; list again",
+            listing.moving
+        )
+    });
+    failed.chain(forbidden).chain(moving).collect()
 }
 
 pub(super) fn as_json(listing: &Listing) -> Value {

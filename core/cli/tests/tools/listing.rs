@@ -230,12 +230,18 @@ fn a_name_cannot_command_the_terminal_and_a_url_in_its_place_tells_no_password()
 #[test]
 fn whoever_closes_the_pipe_has_seen_enough() {
     let server = Served::start();
-    let mut child = command(&[&server.url], &["list"])
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!((status(&output), output.stderr.len()), (0, 0), "{output:?}");
+    for arguments in [&["list"][..], &["top", "--interval", "0.1"]] {
+        let mut child = command(&[&server.url], arguments)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(
+            (status(&output), output.stderr.len()),
+            (0, 0),
+            "{arguments:?}: {output:?}"
+        );
+    }
 }

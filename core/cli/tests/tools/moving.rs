@@ -35,11 +35,19 @@ fn a_lock_is_seen_at_every_moment_of_its_slots_move() {
         "3",
         "limit",
     ]);
+    // With the rights that SECURITY.md names, and no others.
+    let rule = run("", &["acl", "watcher", "--prefix", "a", "--tools", "--cluster"]);
+    let rule = String::from_utf8(rule.stdout).unwrap().replace("PASSWORD", "sesame");
+    for node in &rig.nodes {
+        assert_eq!(node.text(&rule.split_whitespace().collect::<Vec<_>>()), "OK");
+    }
+    let url = rig.url.replace("://", "://watcher:sesame@");
     let check = |moment: &str| {
-        let listing = json(&rig.url, &["list"]);
+        let listing = json(&url, &["list"]);
+        assert_eq!(listing["notes"], serde_json::json!([]), "{moment}");
         let expected = [("a", "lock"), ("a", "semaphore")].map(|(name, kind)| (name.to_owned(), kind.to_owned()));
         assert_eq!(listed(&listing), expected, "{moment}");
-        let inspected = json(&rig.url, &["inspect", "a"]);
+        let inspected = json(&url, &["inspect", "a"]);
         assert_eq!(
             inspected["servers"][0]["holds"].as_array().unwrap().len(),
             2,
