@@ -38,14 +38,14 @@ use crate::server::{ServerOptions, seconds};
 #[derive(clap::Args)]
 #[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
 pub(crate) struct Doctor {
-    #[command(flatten)]
-    server: ServerOptions,
     /// The shortest lease of your programs, in seconds.
     #[arg(long, value_name = "SECONDS", value_parser = lease, default_value = "30")]
     lease: Duration,
     /// Print one line of JSON instead of text.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    server: ServerOptions,
 }
 
 const EXIT_STATUSES: &str = "\
@@ -53,7 +53,7 @@ Exit status:
     0  nothing is wrong, or there are notes only
     1  there are warnings: locks work, and promise less than they could, or may fail one day
     2  there are errors: locks fail, or may be held by two; also wrong usage
-   69  no server could be reached
+   69  the server, or each node or sentinel of the URL, could not be reached
    78  an option is not acceptable, or the server refuses the login";
 
 impl Doctor {

@@ -71,6 +71,7 @@ checks! {
     RedlockNumber, Error, "redlock-number";
     RedlockSameServer, Error, "redlock-same-server";
 
+    DevelopmentServer, Warning, "development-server";
     Advisory, Warning, "advisory";
     EvictionPolicy, Warning, "eviction-policy";
     MemoryNearlyFull, Warning, "memory-nearly-full";

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 pub(crate) use super::layout::Layout;
 use super::rights::Rights;
-use super::version::Version;
+use super::version::{Product, Version};
 
 /// Something that was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +102,13 @@ pub(crate) struct Server {
     pub(crate) rights: Rights,
     pub(crate) openness: Openness,
     pub(crate) node: Option<Node>,
+}
+
+impl Server {
+    /// Whether it is `leasehold serve`, which has none of the settings.
+    pub(crate) fn is_for_development(&self) -> bool {
+        self.version.is(|version| version.product == Product::Leasehold)
+    }
 }
 
 /// As `INFO memory` has it.
@@ -201,7 +208,6 @@ pub(crate) struct Sentinel {
 pub(crate) mod samples {
     //! Servers that nothing is wrong with.
 
-    use super::super::version::Product;
     use super::*;
 
     pub(crate) fn server(name: &str) -> Server {

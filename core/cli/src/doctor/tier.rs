@@ -32,7 +32,8 @@ const AGAINST: [Check; 8] = [
 ];
 
 /// Findings with which a restart or a failover breaks the promise sooner than it has to.
-const WEAKENING: [Check; 8] = [
+const WEAKENING: [Check; 9] = [
+    Check::DevelopmentServer,
     Check::NoPersistence,
     Check::SnapshotsOnly,
     Check::PersistenceFailing,
@@ -93,7 +94,8 @@ const AFTER_FAILOVER: &str = "T1: at most one holder until a failover; a promote
 
 /// What the tier depends on and nobody said.
 fn unknown(facts: &Facts) -> Vec<&'static str> {
-    let is_unknown = |fact: fn(&super::facts::Server) -> bool| facts.servers.iter().any(fact);
+    let real = || facts.servers.iter().filter(|server| !server.is_for_development());
+    let is_unknown = |fact: fn(&&super::facts::Server) -> bool| real().any(|server| fact(&server));
     let of = [
         (is_unknown(|server| is_untold(&server.memory)), "it may evict"),
         (

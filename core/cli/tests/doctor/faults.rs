@@ -1,6 +1,8 @@
 //! One server, set wrong in one way at a time.
 
+use std::io::{BufRead as _, BufReader};
 use std::net::{IpAddr, UdpSocket};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use leasehold_protocol::Reply;
@@ -136,6 +138,26 @@ fn a_replica_that_stands_still_is_behind() {
     }));
     Report::of(&[&server.url()], &[]).names("replica-behind", "s ago");
     replica.resume();
+}
+
+#[test]
+fn the_development_server_is_named_as_one() {
+    let mut served = Command::new(env!("CARGO_BIN_EXE_leasehold"))
+        .args(["serve", "--port", "0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(served.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let report = Report::of(&[line.split_whitespace().last().unwrap()], &[]);
+    served.kill().unwrap();
+    served.wait().unwrap();
+    assert_eq!(report.loud(), ["development-server"], "{:#}", report.said);
+    report.is_silent_about("cannot-tell");
+    assert_eq!(report.tier(), "T0");
 }
 
 #[test]

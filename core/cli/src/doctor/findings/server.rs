@@ -27,12 +27,21 @@ pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
     if let Fact::Known(Writes::Refused(code)) = &server.writes {
         all.push(refusal(code));
     }
-    all.extend(untold::judge(facts, server));
+    if !server.is_for_development() {
+        all.extend(untold::judge(facts, server));
+    }
     all.into_iter().map(|finding| finding.at(&server.name)).collect()
 }
 
 fn version(server: &Server, all: &mut Vec<Finding>) {
     let Fact::Known(version) = &server.version else { return };
+    if server.is_for_development() {
+        all.push(Finding::new(
+            Check::DevelopmentServer,
+            "it is leasehold serve, a development server: it keeps all in memory and has no replica",
+            "run Redis or Valkey in production",
+        ));
+    }
     for advisory in version.advisories(server.is_encrypted) {
         let later = advisory.fixed.iter().find(|fixed| **fixed > version.number);
         let Some((major, minor, patch)) = later else { continue };
@@ -109,7 +118,12 @@ fn persistence(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
     match (persistence.has_log, server.has_snapshots.known()) {
         (false, Some(false)) => all.push(Finding::new(
             Check::NoPersistence,
-            "nothing is kept on disk: after a restart locks that are held are granted again",
+            if server.replicas.is(|replicas| !replicas.is_empty()) {
+                "nothing is kept on disk: after a restart locks that are held are granted again, and replicas lose them \
+                 too if none has taken over by then"
+            } else {
+                "nothing is kept on disk: after a restart locks that are held are granted again"
+            },
             log,
         )),
         (false, _) => all.push(Finding::new(

@@ -97,9 +97,16 @@ fn of<T>(info: &Fact<Info>, read: impl FnOnce(&Info) -> Option<T>, what: &str) -
 /// The version, by INFO; else by the greeting, which every user may ask for.
 fn version(info: &Fact<Info>, product: Option<&String>, greeted: Option<&String>) -> Fact<Version> {
     let by_info = info.known().and_then(|info| {
-        // Valkey also gives the version of the Redis that it is compatible with.
-        let valkey = info.text("valkey_version").map(|text| (Product::Valkey, text));
-        let (product, text) = valkey.or_else(|| Some((Product::Redis, info.text("redis_version")?)))?;
+        // Others also give the version of the Redis that they are compatible with.
+        let fields = [
+            ("leasehold_version", Product::Leasehold),
+            ("valkey_version", Product::Valkey),
+            ("redis_version", Product::Redis),
+        ];
+        let mut versions = fields
+            .iter()
+            .filter_map(|(field, product)| Some((*product, info.text(field)?)));
+        let (product, text) = versions.next()?;
         Version::parse(product, text)
     });
     let by_greeting = || {
