@@ -141,6 +141,21 @@ fn a_replica_that_stands_still_is_behind() {
 }
 
 #[test]
+fn a_snapshot_that_failed_is_named() {
+    let server = start(&[]);
+    // The file cannot take the place of a folder.
+    let folder = server.socket().with_file_name("dump.rdb");
+    std::fs::create_dir(folder).unwrap();
+    server.run(&["BGSAVE"]);
+    let has_failed = || match server.run(&["INFO", "persistence"]) {
+        Reply::Bytes(text) => String::from_utf8_lossy(&text).contains("rdb_last_bgsave_status:err"),
+        other => panic!("{other:?}"),
+    };
+    block_on(eventually("the snapshot fails", LONG, has_failed));
+    Report::of(&[&server.url()], &[]).names("persistence-failing", "last snapshot failed");
+}
+
+#[test]
 fn the_development_server_is_named_as_one() {
     let mut served = Command::new(env!("CARGO_BIN_EXE_leasehold"))
         .args(["serve", "--port", "0"])
@@ -172,7 +187,8 @@ fn a_round_trip_is_named_that_is_long_beside_the_lease() {
     let server = start(&[]);
     let slow = Liar::before(server.port, Lie::Late(Duration::from_millis(20)));
     Report::of(&[&slow.url()], &["--lease", "0.1"]).names("round-trip-too-long", "lease of 0.1 s");
-    let report = Report::of(&[&slow.url()], &["--lease", "0.35"]);
+    let slow_once = Liar::before(server.port, Lie::LateOnce(Duration::from_millis(600)));
+    let report = Report::of(&[&slow_once.url()], &["--lease", "10"]);
     report.names("round-trip-slow", "twentieth");
     Report::of(&[&server.url()], &["--lease", "600"]).is_silent_about("round-trip-slow");
 }

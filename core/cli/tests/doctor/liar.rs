@@ -18,6 +18,8 @@ pub(crate) struct Liar {
 pub(crate) enum Lie {
     /// Each comes so much later.
     Late(Duration),
+    /// Of each connection, the first answer to TIME comes so much later.
+    LateOnce(Duration),
     /// The time is this many seconds ahead of the true one.
     Ahead(i64),
 }
@@ -59,10 +61,19 @@ fn join(client: TcpStream, server: TcpStream, lie: Lie) {
     let (from_client, mut to_client) = (client.try_clone().expect("a socket"), client);
     let (from_server, to_server) = (server.try_clone().expect("a socket"), server);
     let mut own_answers = to_client.try_clone().expect("a socket");
+    let mut is_first = true;
     thread::spawn(move || {
-        pass_on(from_client, to_server, |bytes, server| match lie {
-            Lie::Ahead(seconds) if bytes == b"*1\r\n$4\r\nTIME\r\n" => own_answers.write_all(&time(seconds)),
-            _ => server.write_all(bytes),
+        pass_on(from_client, to_server, |bytes, server| {
+            let is_time = bytes == b"*1\r\n$4\r\nTIME\r\n";
+            match lie {
+                Lie::Ahead(seconds) if is_time => return own_answers.write_all(&time(seconds)),
+                Lie::LateOnce(delay) if is_time && is_first => {
+                    is_first = false;
+                    thread::sleep(delay);
+                }
+                _ => {}
+            }
+            server.write_all(bytes)
         });
     });
     thread::spawn(move || {
