@@ -175,11 +175,11 @@ impl Acl {
     pub(crate) fn run(&self) -> Result<ExitCode, Exit> {
         self.check()?;
         let user = self.user.as_deref().unwrap_or_else(|| self.role.user());
-        let mut rights = self.keys_and_channels();
+        let mut rights = keys_and_channels(self.role, self.confined, &self.prefix);
         rights.push("-@all".into());
         rights.extend(self.commands().into_iter().map(String::from));
         let start = if self.acl_file { "user" } else { "ACL SETUSER" };
-        let line = format!("{start} {user} reset resetchannels on >PASSWORD {}", rights.join(" "));
+        let line = line(start, user, &rights);
         if self.json {
             print_json(&json!({ "user": user, "rights": rights, "line": line }))?;
         } else {
@@ -216,36 +216,6 @@ impl Acl {
         }
     }
 
-    fn keys_and_channels(&self) -> Vec<String> {
-        let is_confined = self.role == Role::Tenant
-            || self.confined && matches!(self.role, Role::Operator | Role::Watcher | Role::Application);
-        let publishes = self.role != Role::Watcher;
-        let mut patterns = Vec::new();
-        if self.role == Role::Sentinel {
-            return vec!["&+switch-master".into(), "&+promoted-slave".into()];
-        }
-        for prefix in &self.prefix {
-            patterns.push(format!("~{prefix}*"));
-            if is_confined {
-                patterns.push(format!("~leasehold:{{{prefix}*"));
-                patterns.push(format!("~leasehold::{prefix}*"));
-                if publishes {
-                    patterns.push(format!("&redisson_lock__channel:{{{prefix}*"));
-                    patterns.push(format!("&redisson_lock__channel:{prefix}*"));
-                    patterns.push(format!("&leasehold:{{{prefix}*"));
-                    patterns.push(format!("&leasehold::{prefix}*"));
-                }
-            }
-        }
-        if !is_confined {
-            patterns.push("~leasehold:*".into());
-            if publishes {
-                patterns.extend(["&redisson_lock__channel:*".into(), "&leasehold:*".into()]);
-            }
-        }
-        patterns
-    }
-
     fn commands(&self) -> Vec<&'static str> {
         let mut commands = self.role.commands().to_vec();
         let mut add = |more: &[&'static str]| {
@@ -273,4 +243,52 @@ impl Acl {
         }
         commands
     }
+}
+
+fn keys_and_channels(role: Role, is_confined: bool, prefixes: &[String]) -> Vec<String> {
+    let is_confined =
+        role == Role::Tenant || is_confined && matches!(role, Role::Operator | Role::Watcher | Role::Application);
+    let publishes = role != Role::Watcher;
+    let mut patterns = Vec::new();
+    if role == Role::Sentinel {
+        return vec!["&+switch-master".into(), "&+promoted-slave".into()];
+    }
+    for prefix in prefixes {
+        patterns.push(format!("~{prefix}*"));
+        if is_confined {
+            patterns.push(format!("~leasehold:{{{prefix}*"));
+            patterns.push(format!("~leasehold::{prefix}*"));
+            if publishes {
+                patterns.push(format!("&redisson_lock__channel:{{{prefix}*"));
+                patterns.push(format!("&redisson_lock__channel:{prefix}*"));
+                patterns.push(format!("&leasehold:{{{prefix}*"));
+                patterns.push(format!("&leasehold::{prefix}*"));
+            }
+        }
+    }
+    if !is_confined {
+        patterns.push("~leasehold:*".into());
+        if publishes {
+            patterns.extend(["&redisson_lock__channel:*".into(), "&leasehold:*".into()]);
+        }
+    }
+    patterns
+}
+
+fn line(start: &str, user: &str, rights: &[String]) -> String {
+    format!("{start} {user} reset resetchannels on >PASSWORD {}", rights.join(" "))
+}
+
+/// The line for programs whose locks' names begin so, with more rights. Without a prefix all names may be used.
+pub(crate) fn for_programs<'a>(prefix: &str, more: impl Iterator<Item = &'a str>) -> String {
+    let role = if prefix.is_empty() {
+        Role::Application
+    } else {
+        Role::Tenant
+    };
+    let mut rights = keys_and_channels(role, false, &[prefix.to_owned()]);
+    rights.push("-@all".into());
+    rights.extend(CLIENTS.iter().map(|right| String::from(*right)));
+    rights.extend(more.map(|right| format!("+{right}")));
+    line("ACL SETUSER", role.user(), &rights)
 }

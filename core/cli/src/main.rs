@@ -5,6 +5,7 @@
 
 mod acl;
 mod completions;
+mod doctor;
 mod exit;
 mod holder;
 mod link;
@@ -38,6 +39,7 @@ struct Arguments {
 enum Command {
     Serve(serve::Serve),
     Run(run::Run),
+    Doctor(doctor::Doctor),
     Inspect(tools::inspect::Inspect),
     List(tools::list::List),
     Top(tools::top::Top),
@@ -69,6 +71,7 @@ async fn run(command: Command) -> Result<ExitCode, Exit> {
     match command {
         Command::Serve(serve) => serve.run().await,
         Command::Run(run) => run.run().await,
+        Command::Doctor(doctor) => doctor.run().await,
         Command::Inspect(inspect) => inspect.run().await,
         Command::List(list) => list.run().await,
         Command::Top(top) => top.run().await,

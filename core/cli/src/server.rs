@@ -9,7 +9,7 @@ use leasehold::{AddressMap, Builder, Client};
 use crate::exit::Exit;
 
 /// The server, and what is put before each name.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "The server")]
 pub(crate) struct ServerOptions {
     /// The server: redis://, redis+sentinel:// or redis+cluster://, each also as rediss…, or
@@ -50,14 +50,23 @@ impl ServerOptions {
         &self.key_prefix
     }
 
+    /// The URLs that were given, or stand in `LEASEHOLD_URL`.
+    pub(crate) fn urls(&self) -> Vec<String> {
+        if !self.url.is_empty() {
+            return self.url.clone();
+        }
+        let given = std::env::var(VARIABLE).unwrap_or_default();
+        given.split_ascii_whitespace().map(str::to_owned).collect()
+    }
+
     /// The options of a client.
     pub(crate) fn builder(&self) -> Result<Builder, Exit> {
+        Ok(self.with_address_map(self.builder_of(&self.urls())?))
+    }
+
+    /// The options of a client of these URLs, which is told of no other addresses.
+    pub(crate) fn builder_of(&self, urls: &[String]) -> Result<Builder, Exit> {
         let mut builder = Client::builder().key_prefix(&self.key_prefix);
-        let mut urls = self.url.clone();
-        if urls.is_empty() {
-            let given = std::env::var(VARIABLE).unwrap_or_default();
-            urls.extend(given.split_ascii_whitespace().map(str::to_owned));
-        }
         if urls.iter().any(|url| url.starts_with("memory:")) {
             return Err(Exit::new(
                 Exit::CONFIG,
@@ -65,7 +74,7 @@ impl ServerOptions {
                  `leasehold serve`",
             ));
         }
-        builder = match urls.as_slice() {
+        builder = match urls {
             // The client says that there is none.
             [] => builder,
             [url] => builder.url(url),
@@ -83,15 +92,20 @@ impl ServerOptions {
         if let Some(name) = &self.tls_server_name {
             builder = builder.tls_server_name(name);
         }
-        if !self.address_map.is_empty() {
-            // Without a =, one side is empty, and refused as any other that is no address.
-            let entry = |given: &String| {
-                let (from, to) = given.split_once('=').unwrap_or((given, ""));
-                (from.to_owned(), to.to_owned())
-            };
-            builder = builder.address_map(self.address_map.iter().map(entry).collect::<AddressMap>());
-        }
         Ok(builder)
+    }
+
+    /// The same, with where announced servers are reached.
+    pub(crate) fn with_address_map(&self, builder: Builder) -> Builder {
+        if self.address_map.is_empty() {
+            return builder;
+        }
+        // Without a =, one side is empty, and refused as any other that is no address.
+        let entry = |given: &String| {
+            let (from, to) = given.split_once('=').unwrap_or((given, ""));
+            (from.to_owned(), to.to_owned())
+        };
+        builder.address_map(self.address_map.iter().map(entry).collect::<AddressMap>())
     }
 
     /// The servers themselves.

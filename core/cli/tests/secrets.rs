@@ -35,6 +35,7 @@ fn in_place(place: &str, given: &str) -> String {
             said(&["run", &glued("--url"), "name", "--", "true"], None)
                 + &said(&["inspect", &glued("--url"), "name"], None)
                 + &said(&["list", &glued("--url")], None)
+                + &said(&["doctor", &glued("--url")], None)
         }
         "connect by LEASEHOLD_URL" => {
             said(&["run", "name", "--", "true"], Some(given))
@@ -44,6 +45,7 @@ fn in_place(place: &str, given: &str) -> String {
         "redlock, one of the primaries" => {
             let others = ["--url=redis://127.0.0.1:1", "--url=redis://127.0.0.1:2"];
             said(&["inspect", others[0], others[1], &glued("--url"), "name"], None)
+                + &said(&["doctor", others[0], others[1], &glued("--url")], None)
                 + &said(
                     &["list"],
                     Some(&format!("redis://127.0.0.1:1 {given} redis://127.0.0.1:2")),
@@ -52,6 +54,7 @@ fn in_place(place: &str, given: &str) -> String {
         "prefix" => {
             run(&[&glued("--key-prefix")])
                 + &said(&["list", &glued("--key-prefix")], nowhere)
+                + &said(&["doctor", &glued("--key-prefix")], nowhere)
                 + &said(&["acl", "tenant", &glued("--prefix"), "--prefix="], None)
         }
         "a lock to take away" => said(&["release", "--force", "--", given], nowhere) + &release("lock"),
@@ -59,7 +62,7 @@ fn in_place(place: &str, given: &str) -> String {
         "name of a fair lock" => release("fair_lock"),
         "name of a read-write lock" => release("read_lock") + &release("write_lock"),
         "name of a semaphore" => release("semaphore"),
-        "lease of a client" => run(&[&glued("--lease")]),
+        "lease of a client" => run(&[&glued("--lease")]) + &said(&["doctor", &glued("--lease")], nowhere),
         "wait" => {
             run(&[&glued("--wait")])
                 + &said(&["wait", "name", &glued("--timeout")], nowhere)

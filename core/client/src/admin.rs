@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use leasehold_protocol::{ErrorKind, Operation};
 
-pub use leasehold_protocol::{CallError, KeyPrefix, LockKey, LockName, OwnerId, Reply};
+pub use leasehold_protocol::{CallError, KeyPrefix, LockKey, LockName, OwnerId, Reply, Scratch};
 
 use crate::Error;
 use crate::api::Builder;
@@ -78,6 +78,13 @@ impl Servers {
     /// The same, to call them.
     pub fn deployments_mut(&mut self) -> &mut [Deployment] {
         &mut self.deployments
+    }
+
+    /// Keys and channels of no lock, with the options' key prefix and an id that nobody else has, to try rights on;
+    /// the second of a name with a brace, `None` if the prefix has one. Each call gives others.
+    #[must_use]
+    pub fn scratch(&self) -> (Scratch, Option<Scratch>) {
+        self.settings.scratch()
     }
 
     /// The full name of a lock: the key prefix, then the name.
@@ -247,6 +254,9 @@ impl Server {
 
     /// As [`Server::call`], but what the server refuses is an answer too, with its code (such as `NOPERM`) and
     /// the server's words, without the user's name.
+    ///
+    /// `SUBSCRIBE`, `UNSUBSCRIBE` and their sharded twins are answered by what became of the first channel; give them
+    /// one, and give it up again before anything else, as its messages would be taken for answers.
     ///
     /// # Errors
     /// As [`Server::call`], if there is no answer.

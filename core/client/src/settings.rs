@@ -5,6 +5,8 @@ use std::time::Duration;
 
 #[cfg(feature = "native")]
 use leasehold_protocol::ClientId;
+#[cfg(feature = "admin")]
+use leasehold_protocol::Scratch;
 use leasehold_protocol::{
     Breaker, Error, ErrorKind, KeyPrefix, LeaseDuration, LockName, OnUnavailable, Operation, shown,
 };
@@ -239,6 +241,13 @@ impl Settings {
     #[cfg(feature = "native")]
     pub(crate) fn nonce_key(&self, id: ClientId) -> Arc<[u8]> {
         self.key_prefix.nonce_key(id)
+    }
+
+    /// Keys and channels of no lock, to try rights on, with and without a brace in their name.
+    #[cfg(feature = "admin")]
+    pub(crate) fn scratch(&self) -> (Scratch, Option<Scratch>) {
+        let id = ClientId::random(&mut *self.world.entropy());
+        (self.key_prefix.scratch(id), self.key_prefix.scratch_with_brace(id))
     }
 
     /// A full lock name as the caller gave it.

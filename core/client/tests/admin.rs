@@ -159,3 +159,46 @@ async fn each_of_several_primaries_is_a_deployment() {
         deployment.primaries_mut()[0].call(&["PING"]).await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn a_subscription_is_answered_by_what_became_of_it() {
+    let redis = Redis::start();
+    redis.run(&[
+        "ACL", "SETUSER", "deaf", "reset", "on", ">sesame", "~*", "-@all", "+time",
+    ]);
+    let mut servers = open(&redis.url()).await.unwrap();
+    let server = &mut servers.deployments_mut()[0].primaries_mut()[0];
+    for word in ["SUBSCRIBE", "unsubscribe"] {
+        let Reply::Array(parts) = server.call(&[word, "news"]).await.unwrap() else {
+            panic!("no array");
+        };
+        assert_eq!(text(parts[0].clone()), word.to_lowercase());
+        assert_eq!(text(parts[1].clone()), "news");
+    }
+    // The next answer is that of the next command.
+    assert_eq!(text(server.call(&["PING"]).await.unwrap()), "PONG");
+
+    let mut servers = open(&format!("redis://deaf:sesame@127.0.0.1:{}", redis.port))
+        .await
+        .unwrap();
+    let server = &mut servers.deployments_mut()[0].primaries_mut()[0];
+    let refused = server.ask(&["SUBSCRIBE", "news"]).await.unwrap();
+    assert!(
+        matches!(&refused, Err(CallError::Server { code, .. }) if code == "NOPERM"),
+        "{refused:?}"
+    );
+    assert!(matches!(server.call(&["TIME"]).await.unwrap(), Reply::Array(_)));
+}
+
+#[tokio::test]
+async fn scratch_keys_have_the_prefix_and_are_new_each_time() {
+    let redis = Redis::start();
+    let options = Client::builder().url(redis.url()).key_prefix("shop:");
+    let servers = Servers::open(options).await.unwrap();
+    let (plain, braced) = servers.scratch();
+    let start = |key: &[u8], expected: &str| String::from_utf8(key.to_vec()).unwrap().starts_with(expected);
+    assert!(start(&plain.name, "shop:"));
+    assert!(start(&plain.key, "leasehold:{shop:"));
+    assert!(start(&braced.unwrap().key, "leasehold::shop:{"));
+    assert_ne!(plain, servers.scratch().0);
+}

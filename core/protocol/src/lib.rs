@@ -85,7 +85,7 @@ pub use ids::{CallId, Context, LeaseId, NodeId, Primary, Ticket};
 pub use instant::Instant;
 pub use kinds::{Kind, LockKey, Permits};
 pub use lease::{LeaseDuration, LeaseTerms};
-pub use name::{KeyPrefix, LockName, MAX_NAME_BYTES, hash_tag};
+pub use name::{KeyPrefix, LockName, MAX_NAME_BYTES, Scratch, hash_tag};
 pub use observed::{Attempted, Detail, Observed, Place};
 pub use owner::{ClientId, Entropy, OwnerId};
 pub use reply::{CallError, Reply};

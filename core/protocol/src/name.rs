@@ -122,6 +122,10 @@ impl Word {
     pub(crate) const TOKEN: Self = Self("token");
     /// Of no lock: which of a client's primaries a server is.
     pub(crate) const PRIMARY: Self = Self("primary");
+    /// Of no lock: a key to try rights on.
+    pub(crate) const SCRATCH: Self = Self("scratch");
+    /// Of no lock: a channel to try rights on.
+    pub(crate) const SCRATCH_CHANNEL: Self = Self("scratch-channel");
 
     /// A word that is used for one thing.
     pub(crate) const fn new(word: &'static str) -> Self {
@@ -193,6 +197,20 @@ impl KeyPrefix {
         LockName(format!("{}{id}", self.0).into()).own(Word::PRIMARY)
     }
 
+    /// Keys and channels of no lock, to try what a user may do with those of this prefix: in the place of a lock's
+    /// name there is `id`, which nobody else has.
+    #[must_use]
+    pub fn scratch(&self, id: ClientId) -> Scratch {
+        Scratch::of(&LockName(format!("{}{id}", self.0).into()))
+    }
+
+    /// The same of a name that has a brace. `None` if the prefix has one: then `scratch` is of such a name.
+    #[must_use]
+    pub fn scratch_with_brace(&self, id: ClientId) -> Option<Scratch> {
+        let name = || LockName(format!("{}{{{id}}}", self.0).into());
+        (!self.0.contains('{')).then(|| Scratch::of(&name()))
+    }
+
     /// The name that the caller gave, of a whole one: without this prefix. Nothing is copied if
     /// there is none.
     #[must_use]
@@ -208,6 +226,31 @@ impl KeyPrefix {
     #[must_use]
     pub fn strip<'a>(&self, name: &'a str) -> &'a str {
         name.strip_prefix(&*self.0).unwrap_or(name)
+    }
+}
+
+/// Keys and channels to try rights on, one of each form that locks have. All are in one slot of a cluster. Whoever
+/// writes a key gives it a TTL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scratch {
+    /// In the form of a lock's record: the name itself.
+    pub name: Arc<[u8]>,
+    /// In the form of all other keys of a lock.
+    pub key: Arc<[u8]>,
+    /// In the form of the channel that Redisson shares.
+    pub redisson_channel: Arc<[u8]>,
+    /// In the form of all other channels.
+    pub channel: Arc<[u8]>,
+}
+
+impl Scratch {
+    fn of(name: &LockName) -> Self {
+        Self {
+            name: name.key(),
+            key: name.own(Word::SCRATCH),
+            redisson_channel: name.redisson_channel(),
+            channel: name.own(Word::SCRATCH_CHANNEL),
+        }
     }
 }
 
@@ -326,6 +369,10 @@ mod tests {
             let key = KeyPrefix::parse(prefix).unwrap().nonce_key(id);
             String::from_utf8(key.to_vec()).unwrap()
         };
+        let scratch = KeyPrefix::parse("shop:").unwrap().scratch_with_brace(id).unwrap();
+        assert_eq!(&*scratch.key, format!("leasehold::shop:{{{id}}}:scratch").as_bytes());
+        assert_eq!(hash_tag(&scratch.key), hash_tag(&scratch.channel));
+        assert_eq!(KeyPrefix::parse("{shop}:").unwrap().scratch_with_brace(id), None);
         assert_eq!(key(""), format!("leasehold:{{{id}}}:primary"));
         assert_eq!(key("shop:"), format!("leasehold:{{shop:{id}}}:primary"));
         assert_eq!(key("{shop}:"), format!("leasehold::{{shop}}:{id}:primary"));

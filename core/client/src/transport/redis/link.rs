@@ -1,6 +1,7 @@
 //! One connection for commands of a tool's own. What keeps locks is left out: nothing is tried again, and a
 //! replica will do.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tokio::time::timeout;
 use super::connect::{Connector, Membership, Purpose};
 use super::failure::Failure;
 use super::outage::Outage;
-use super::resp;
+use super::resp::{self, Frame, ServerError};
 use super::wire::Wire;
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
@@ -72,8 +73,9 @@ impl Link {
         }
         wire.write();
         let mut answers = Vec::with_capacity(commands.len());
-        for _ in commands {
-            let answer = timeout(self.patience, wire.reply()).await;
+        for command in commands {
+            let is_pushed = command.as_ref().first().is_some_and(|word| is_pushed(word.as_ref()));
+            let answer = timeout(self.patience, answer(&mut wire, is_pushed)).await;
             let late = |_| Err(Failure::unavailable(format!("no answer within {:?}", self.patience)));
             match answer.unwrap_or_else(late) {
                 Ok(Ok(reply)) => answers.push(Ok(reply)),
@@ -94,4 +96,21 @@ impl Link {
         let connecting = connector.open(Purpose::Topology, &Outage::default(), Instant::ZERO);
         async move { connecting.await.map_err(|failure| failure.into_error(&connector.node)) }
     }
+}
+
+/// The next reply; of a command that is answered by a push, that.
+async fn answer(wire: &mut Wire, is_pushed: bool) -> Result<Result<Reply, ServerError>, Failure> {
+    if !is_pushed {
+        return wire.reply().await;
+    }
+    match poll_fn(|context| wire.poll(context)).await? {
+        Frame::Reply(reply) => Ok(reply),
+        Frame::Push(parts) => Ok(Ok(Reply::Array(parts))),
+    }
+}
+
+/// Whether a command's answer comes as a message does.
+fn is_pushed(command: &[u8]) -> bool {
+    let known = ["SUBSCRIBE", "UNSUBSCRIBE", "SSUBSCRIBE", "SUNSUBSCRIBE"];
+    known.iter().any(|known| command.eq_ignore_ascii_case(known.as_bytes()))
 }

@@ -1,0 +1,96 @@
+//! `leasehold doctor`: looks at the servers, and says what is wrong with them for locks.
+//!
+//! ```text
+//!   gather    asks the servers ──► facts     plain data; what may not be read is unknown, with the reason
+//!   findings  pure functions of facts ──► catalogue::Finding; tier: what the servers earn
+//!   report    text, or JSON
+//! ```
+
+mod catalogue;
+mod facts;
+mod findings;
+mod gather;
+mod layout;
+mod report;
+mod rights;
+mod tier;
+mod version;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use self::gather::Request;
+use self::report::Report;
+use crate::exit::Exit;
+use crate::output::{print, print_json};
+use crate::server::{ServerOptions, seconds};
+
+/// Look at the servers, and say what is wrong with them for locks.
+///
+/// Reads versions, settings, replicas, clocks and round trips, tries each right that locks
+/// need on keys and channels of its own (with --key-prefix before their names; they are
+/// removed, and end by themselves after 30 s), and prints what it found, what to change,
+/// which of the tiers of docs/guarantees.md the servers earn, and the line that gives a
+/// program's user its rights. Connect as the user of your programs, to see what that may
+/// do; with +info and +config|get it can say the most.
+///
+/// It changes nothing on the servers. docs/operations.md explains each finding.
+#[derive(clap::Args)]
+#[command(after_help = EXIT_STATUSES, verbatim_doc_comment)]
+pub(crate) struct Doctor {
+    /// The shortest lease of your programs, in seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = lease, default_value = "30")]
+    lease: Duration,
+    /// Print one line of JSON instead of text.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+const EXIT_STATUSES: &str = "\
+Exit status:
+    0  nothing is wrong, or there are notes only
+    1  there are warnings: locks work, and promise less than they could, or may fail one day
+    2  there are errors: locks fail, or may be held by two; also wrong usage
+   69  the server, or each node or sentinel of the URL, could not be reached
+   78  an option is not acceptable, or the server refuses the login";
+
+impl Doctor {
+    pub(crate) async fn run(self) -> Result<ExitCode, Exit> {
+        let urls = self.server.urls();
+        if urls.is_empty() {
+            return Err(Exit::new(
+                Exit::CONFIG,
+                "no URL was given; pass one by --url, or set LEASEHOLD_URL",
+            ));
+        }
+        let facts = gather::gather(&Request {
+            urls: &urls,
+            options: &self.server,
+            lease: self.lease,
+        })
+        .await?;
+        let findings = findings::judge(&facts);
+        let report = Report {
+            facts: &facts,
+            findings: &findings,
+            tier: &tier::earned(&facts, &findings),
+        };
+        if self.json {
+            print_json(&report.json())?;
+        } else {
+            print(&report.text())?;
+        }
+        Ok(ExitCode::from(report.status()))
+    }
+}
+
+/// The length of a lease.
+fn lease(text: &str) -> Result<Duration, String> {
+    let lease = seconds(text)?;
+    if lease.is_zero() {
+        return Err("a lease is longer than 0 seconds".into());
+    }
+    Ok(lease)
+}

@@ -1,0 +1,282 @@
+//! What is known of the servers: plain data, gathered by `gather` and judged by `findings`.
+//! A fact that may not be read is unknown, with the reason.
+
+use std::time::Duration;
+
+pub(crate) use super::layout::Layout;
+use super::rights::Rights;
+use super::version::{Product, Version};
+
+/// Something that was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fact<T> {
+    Known(T),
+    /// Why it cannot be told, as `CONFIG GET is refused`.
+    Unknown(String),
+}
+
+impl<T> Fact<T> {
+    pub(crate) const fn known(&self) -> Option<&T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    /// Whether it is known, and so.
+    pub(crate) fn is(&self, holds: impl FnOnce(&T) -> bool) -> bool {
+        self.known().is_some_and(holds)
+    }
+
+    pub(crate) fn why_unknown(&self) -> Option<&str> {
+        match self {
+            Self::Known(_) => None,
+            Self::Unknown(why) => Some(why),
+        }
+    }
+
+    pub(crate) fn then<U>(self, read: impl FnOnce(T) -> Option<U>, what: &str) -> Fact<U> {
+        match self {
+            Self::Known(value) => match read(value) {
+                Some(value) => Fact::Known(value),
+                None => Fact::Unknown(format!("the server does not say {what}")),
+            },
+            Self::Unknown(why) => Fact::Unknown(why),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) layout: Layout,
+    /// The lease of the programs.
+    pub(crate) lease: Duration,
+    /// What the names of their locks begin with.
+    pub(crate) prefix: String,
+    pub(crate) database: i64,
+    /// How many primaries were given, of RedLock.
+    pub(crate) given: usize,
+    /// The primaries.
+    pub(crate) servers: Vec<Server>,
+    /// Primaries that do not answer.
+    pub(crate) unreachable: Vec<Unreachable>,
+    /// Of a cluster: how its slots are.
+    pub(crate) coverage: Option<Fact<Coverage>>,
+    pub(crate) sentinels: Option<Sentinels>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Unreachable {
+    pub(crate) name: String,
+    pub(crate) why: String,
+}
+
+/// One primary.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    /// Its address.
+    pub(crate) name: String,
+    /// Whether the way to it stays on this machine.
+    pub(crate) is_local: bool,
+    pub(crate) is_encrypted: bool,
+    pub(crate) version: Fact<Version>,
+    pub(crate) run_id: Fact<String>,
+    pub(crate) memory: Fact<Memory>,
+    pub(crate) persistence: Fact<Persistence>,
+    /// Whether it writes snapshots by itself.
+    pub(crate) has_snapshots: Fact<bool>,
+    /// `appendfsync`.
+    pub(crate) fsync: Fact<String>,
+    pub(crate) replicas: Fact<Vec<Replica>>,
+    pub(crate) min_replicas: Fact<u64>,
+    /// After so many seconds without a word the server closes a connection; 0 for never.
+    pub(crate) idle_timeout: Fact<u64>,
+    /// The hard limit of the buffer of a subscriber, in bytes; 0 for none.
+    pub(crate) pubsub_buffer: Fact<u64>,
+    /// After so many milliseconds of a script others are answered BUSY; 0 for never.
+    pub(crate) script_limit: Fact<u64>,
+    pub(crate) connections: Fact<Connections>,
+    pub(crate) clock: Fact<Clock>,
+    pub(crate) round_trip: Fact<RoundTrip>,
+    pub(crate) writes: Fact<Writes>,
+    pub(crate) rights: Rights,
+    pub(crate) openness: Openness,
+    pub(crate) node: Option<Node>,
+}
+
+impl Server {
+    /// Whether it is `leasehold serve`, which has none of the settings.
+    pub(crate) fn is_for_development(&self) -> bool {
+        self.version.is(|version| version.product == Product::Leasehold)
+    }
+}
+
+/// As `INFO memory` has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// `maxmemory` in bytes; 0 for none.
+    pub(crate) limit: u64,
+    pub(crate) used: u64,
+    pub(crate) policy: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Persistence {
+    pub(crate) has_log: bool,
+    /// What of it fails, if something does.
+    pub(crate) failing: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Replica {
+    pub(crate) address: String,
+    pub(crate) is_linked: bool,
+    /// Seconds since it was last heard of.
+    pub(crate) lag: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Connections {
+    pub(crate) open: u64,
+    pub(crate) most: u64,
+}
+
+/// A server's clock beside ours, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Clock {
+    pub(crate) ahead: i64,
+    /// By how much that may be wrong.
+    pub(crate) within: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RoundTrip {
+    pub(crate) median: Duration,
+    pub(crate) worst: Duration,
+}
+
+/// What became of a write of a scratch key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Writes {
+    Accepted,
+    /// With the first word of the server's error, as `OOM`.
+    Refused(String),
+}
+
+/// Who gets in without a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Openness {
+    /// Whether the default user may be used without one.
+    pub(crate) without_password: Fact<bool>,
+    /// Whether the server lets such a user in from other machines.
+    pub(crate) from_elsewhere: Fact<bool>,
+}
+
+/// What only the node of a cluster has.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) needs_full_coverage: Fact<bool>,
+    pub(crate) timeout: Fact<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Coverage {
+    /// Slots that no node serves.
+    pub(crate) unserved: u32,
+}
+
+/// Those who watch a primary.
+#[derive(Clone, Debug)]
+pub(crate) struct Sentinels {
+    /// Each that the URL names, or another one knows.
+    pub(crate) all: Vec<Sentinel>,
+    pub(crate) quorum: Fact<u64>,
+    /// How soon the primary counts as down.
+    pub(crate) down_after: Fact<Duration>,
+    /// Whether they could agree on a failover now, or what is in the way.
+    pub(crate) can_fail_over: Fact<Result<(), String>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Sentinel {
+    pub(crate) name: String,
+    /// The primary that it names, or why it does not.
+    pub(crate) primary: Fact<String>,
+}
+
+#[cfg(test)]
+pub(crate) mod samples {
+    //! Servers that nothing is wrong with.
+
+    use super::*;
+
+    pub(crate) fn server(name: &str) -> Server {
+        Server {
+            name: name.into(),
+            is_local: true,
+            is_encrypted: false,
+            version: Fact::Known(Version::parse(Product::Valkey, "9.1.2").unwrap()),
+            run_id: Fact::Known(format!("run-{name}")),
+            memory: Fact::Known(Memory {
+                limit: 1 << 30,
+                used: 1 << 20,
+                policy: "noeviction".into(),
+            }),
+            persistence: Fact::Known(Persistence {
+                has_log: true,
+                failing: None,
+            }),
+            has_snapshots: Fact::Known(true),
+            fsync: Fact::Known("always".into()),
+            replicas: Fact::Known(vec![Replica {
+                address: "replica:6379".into(),
+                is_linked: true,
+                lag: 0,
+            }]),
+            min_replicas: Fact::Known(1),
+            idle_timeout: Fact::Known(0),
+            pubsub_buffer: Fact::Known(32 << 20),
+            script_limit: Fact::Known(5_000),
+            connections: Fact::Known(Connections { open: 10, most: 10_000 }),
+            clock: Fact::Known(Clock { ahead: 100, within: 50 }),
+            round_trip: Fact::Known(RoundTrip {
+                median: Duration::from_micros(200),
+                worst: Duration::from_millis(1),
+            }),
+            writes: Fact::Known(Writes::Accepted),
+            rights: Rights::default(),
+            openness: Openness {
+                without_password: Fact::Known(false),
+                from_elsewhere: Fact::Known(true),
+            },
+            node: None,
+        }
+    }
+
+    pub(crate) fn facts(layout: Layout, names: &[&str]) -> Facts {
+        Facts {
+            layout,
+            lease: Duration::from_secs(30),
+            prefix: "orders:".into(),
+            database: 0,
+            given: names.len(),
+            servers: names.iter().map(|name| server(name)).collect(),
+            unreachable: Vec::new(),
+            coverage: None,
+            sentinels: None,
+        }
+    }
+
+    pub(crate) fn sentinels(count: usize) -> Sentinels {
+        let sentinel = |number| Sentinel {
+            name: format!("s{number}:26379"),
+            primary: Fact::Known("a:6379".into()),
+        };
+        Sentinels {
+            all: (0..count).map(sentinel).collect(),
+            quorum: Fact::Known(2),
+            down_after: Fact::Known(Duration::from_secs(5)),
+            can_fail_over: Fact::Known(Ok(())),
+        }
+    }
+}

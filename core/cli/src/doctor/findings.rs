@@ -1,0 +1,78 @@
+//! What the facts mean: pure functions of them.
+
+mod group;
+mod permission;
+mod server;
+mod times;
+mod untold;
+
+use super::catalogue::Finding;
+use super::facts::Facts;
+
+/// All that is to be said of these servers, the worst first.
+pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
+    let mut all = group::judge(facts);
+    for server in &facts.servers {
+        all.extend(server::judge(facts, server));
+        all.extend(permission::judge(facts, server));
+    }
+    let mut all = merged(all);
+    all.sort_by_key(|finding| (std::cmp::Reverse(finding.check.severity()), finding.check));
+    all
+}
+
+/// What is said of several servers in the same words is said once.
+fn merged(all: Vec<Finding>) -> Vec<Finding> {
+    let mut kept: Vec<Finding> = Vec::new();
+    for finding in all {
+        let is_same =
+            |one: &&mut Finding| (one.check, &one.says, &one.remedy) == (finding.check, &finding.says, &finding.remedy);
+        match kept.iter_mut().find(is_same) {
+            Some(one) => one.at.extend(finding.at),
+            None => kept.push(finding),
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::catalogue::{Check, Severity};
+    use super::super::facts::samples;
+    use super::super::facts::{Layout, Persistence};
+    use super::*;
+    use crate::doctor::facts::Fact;
+
+    #[test]
+    fn of_good_servers_there_is_nothing_above_info() {
+        for (layout, names) in [
+            (Layout::OneServer, &["a:6379"][..]),
+            (Layout::Cluster, &["a:6379", "b:6379", "c:6379"]),
+            (Layout::RedLock, &["a:6379", "b:6379", "c:6379"]),
+        ] {
+            let findings = judge(&samples::facts(layout, names));
+            let loud = findings
+                .iter()
+                .filter(|finding| finding.check.severity() > Severity::Info);
+            assert_eq!(loud.count(), 0, "{layout:?}: {findings:?}");
+        }
+    }
+
+    #[test]
+    fn the_worst_comes_first_and_what_several_have_is_said_once() {
+        let mut facts = samples::facts(Layout::Cluster, &["a:1", "b:1", "c:1"]);
+        for server in &mut facts.servers[..2] {
+            server.persistence = Fact::Known(Persistence {
+                has_log: false,
+                failing: None,
+            });
+            server.has_snapshots = Fact::Known(false);
+        }
+        if let Fact::Known(memory) = &mut facts.servers[2].memory {
+            memory.policy = "allkeys-lru".into();
+        }
+        let findings = judge(&facts);
+        let told: Vec<_> = findings.iter().map(|one| (one.check, one.at.len())).collect();
+        assert_eq!(told, [(Check::Eviction, 1), (Check::NoPersistence, 2)]);
+    }
+}

@@ -1,0 +1,273 @@
+//! What is to be said of all servers together: a cluster, sentinels, RedLock.
+
+use super::times::{CLOCK_TOLERANCE, slow_failover};
+use crate::doctor::catalogue::{Check, Finding};
+use crate::doctor::facts::{Fact, Facts, Layout, Sentinels};
+
+pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+    let mut all = Vec::new();
+    for server in &facts.unreachable {
+        all.push(
+            Finding::new(
+                Check::Unreachable,
+                format!("it cannot be asked: {}", server.why),
+                "look whether it runs, and whether the address and the user are right",
+            )
+            .at(&server.name),
+        );
+    }
+    cluster(facts, &mut all);
+    if let Some(sentinels) = &facts.sentinels {
+        watched(facts, sentinels, &mut all);
+    }
+    if facts.layout == Layout::RedLock {
+        redlock(facts, &mut all);
+    }
+    clocks(facts, &mut all);
+    all
+}
+
+fn cluster(facts: &Facts, all: &mut Vec<Finding>) {
+    match &facts.coverage {
+        Some(Fact::Known(coverage)) if coverage.unserved > 0 => all.push(Finding::new(
+            Check::SlotsNotServed,
+            format!(
+                "{} of 16384 slots are served by no node: locks whose names are there cannot be acquired",
+                coverage.unserved
+            ),
+            "redis-cli --cluster check tells which, --cluster fix gives them to a node",
+        )),
+        Some(Fact::Unknown(why)) => all.push(Finding::new(
+            Check::CannotTell,
+            format!("cannot tell, as {why}: whether all slots are served"),
+            "ask as a user that also has +cluster|slots",
+        )),
+        _ => {}
+    }
+    let needs_all = facts.servers.iter().filter(|server| {
+        let node = server.node.as_ref();
+        node.is_some_and(|node| node.needs_full_coverage.is(|needs| *needs))
+    });
+    for server in needs_all {
+        all.push(
+            Finding::new(
+                Check::FullCoverage,
+                "cluster-require-full-coverage is yes: one shard that is gone ends the locks of all",
+                "CONFIG SET cluster-require-full-coverage no on every node, and the same in their files",
+            )
+            .at(&server.name),
+        );
+    }
+}
+
+fn watched(facts: &Facts, sentinels: &Sentinels, all: &mut Vec<Finding>) {
+    let count = sentinels.all.len();
+    if count < 3 {
+        all.push(Finding::new(
+            Check::FewSentinels,
+            if count == 1 {
+                "only one sentinel watches the primary: when it is gone, nobody makes a replica the primary".into()
+            } else {
+                format!("only {count} sentinels watch the primary: when one is gone, no majority is left")
+            },
+            "start three or more, on machines that fail apart from each other",
+        ));
+    }
+    for sentinel in &sentinels.all {
+        if let Fact::Unknown(why) = &sentinel.primary {
+            all.push(
+                Finding::new(
+                    Check::SentinelUnreachable,
+                    format!("this sentinel names no primary: {why}"),
+                    "start it, or take it out of the others by SENTINEL RESET",
+                )
+                .at(&sentinel.name),
+            );
+        }
+    }
+    all.extend(disagreement(sentinels));
+    match &sentinels.can_fail_over {
+        Fact::Known(Err(why)) => all.push(Finding::new(
+            Check::SentinelsWithoutQuorum,
+            format!("the sentinels could not agree on a failover now: {why}"),
+            "start the sentinels that are down, or lower the quorum by SENTINEL SET",
+        )),
+        Fact::Known(Ok(())) => {}
+        Fact::Unknown(why) => all.push(cannot_tell(why, "whether the sentinels could agree on a failover")),
+    }
+    match &sentinels.down_after {
+        Fact::Known(time) => all.extend(slow_failover(facts, *time, "down-after-milliseconds")),
+        Fact::Unknown(why) => all.push(cannot_tell(why, "down-after-milliseconds")),
+    }
+}
+
+/// Whether sentinels name different primaries.
+fn disagreement(sentinels: &Sentinels) -> Option<Finding> {
+    let mut named: Vec<(&str, Vec<&str>)> = Vec::new();
+    for sentinel in &sentinels.all {
+        let Fact::Known(primary) = &sentinel.primary else {
+            continue;
+        };
+        match named.iter_mut().find(|(known, _)| *known == primary) {
+            Some((_, by)) => by.push(&sentinel.name),
+            None => named.push((primary, vec![&sentinel.name])),
+        }
+    }
+    if named.len() < 2 {
+        return None;
+    }
+    let sides: Vec<String> = named
+        .iter()
+        .map(|(primary, by)| format!("{primary} by {}", by.join(", ")))
+        .collect();
+    Some(Finding::new(
+        Check::SentinelsDisagree,
+        format!(
+            "sentinels name different primaries, so two may grant the same lock: {}",
+            sides.join("; ")
+        ),
+        "wait for a failover that is under way to end; else correct the sentinel that is wrong by SENTINEL MONITOR",
+    ))
+}
+
+fn cannot_tell(why: &str, what: &str) -> Finding {
+    Finding::new(
+        Check::CannotTell,
+        format!("cannot tell, as {why}: {what}"),
+        "ask as a user of the sentinels that has +sentinel",
+    )
+}
+
+fn redlock(facts: &Facts, all: &mut Vec<Finding>) {
+    if !(3..=15).contains(&facts.given) || facts.given.is_multiple_of(2) {
+        all.push(Finding::new(
+            Check::RedlockNumber,
+            format!(
+                "{} primaries are given: clients refuse that, as a majority needs an odd number",
+                facts.given
+            ),
+            "give 3, 5 or 7, 15 at most",
+        ));
+    }
+    for (index, server) in facts.servers.iter().enumerate() {
+        let Fact::Known(run_id) = &server.run_id else { continue };
+        let earlier = facts.servers.iter().take(index);
+        if let Some(same) = earlier
+            .into_iter()
+            .find(|other| other.run_id.is(|other| other == run_id))
+        {
+            all.push(
+                Finding::new(
+                    Check::RedlockSameServer,
+                    format!(
+                        "it is the same server as {}: when it fails, two primaries do",
+                        same.name
+                    ),
+                    "give primaries that are independent of one another",
+                )
+                .at(&server.name),
+            );
+        }
+    }
+}
+
+fn clocks(facts: &Facts, all: &mut Vec<Finding>) {
+    let known = || {
+        facts
+            .servers
+            .iter()
+            .filter_map(|server| Some((server, server.clock.known()?)))
+    };
+    let (Some(first), Some(last)) = (
+        known().min_by_key(|(_, clock)| clock.ahead),
+        known().max_by_key(|(_, clock)| clock.ahead),
+    ) else {
+        return;
+    };
+    let apart = last.1.ahead.saturating_sub(first.1.ahead);
+    if apart.saturating_sub(first.1.within).saturating_sub(last.1.within) > CLOCK_TOLERANCE {
+        all.push(
+            Finding::new(
+                Check::ClocksApart,
+                format!(
+                    "the clocks of two primaries are {:.1} s apart: a lock that moves from one to the other may get \
+                     lower fencing tokens there",
+                    std::time::Duration::from_micros(apart.unsigned_abs()).as_secs_f64()
+                ),
+                "keep the clocks of all machines together by NTP",
+            )
+            .at(&first.0.name)
+            .at(&last.0.name),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::doctor::facts::{Clock, Sentinel, samples};
+
+    fn told(facts: &Facts) -> Vec<Check> {
+        judge(facts).iter().map(|finding| finding.check).collect()
+    }
+
+    fn watched(change: impl FnOnce(&mut Sentinels)) -> Vec<Check> {
+        let mut facts = samples::facts(Layout::Sentinel, &["a:6379"]);
+        let mut sentinels = samples::sentinels(3);
+        change(&mut sentinels);
+        facts.sentinels = Some(sentinels);
+        told(&facts)
+    }
+
+    #[test]
+    fn three_sentinels_that_agree_are_good() {
+        assert_eq!(watched(|_| {}), []);
+    }
+
+    #[test]
+    fn sentinels_are_counted_and_compared() {
+        assert_eq!(watched(|sentinels| sentinels.all.truncate(1)), [Check::FewSentinels]);
+        let disagree = watched(|sentinels| sentinels.all[2].primary = Fact::Known("b:6379".into()));
+        assert_eq!(disagree, [Check::SentinelsDisagree]);
+        let silent = watched(|sentinels| {
+            sentinels.all[1] = Sentinel {
+                name: "s1:26379".into(),
+                primary: Fact::Unknown("Connection refused".into()),
+            };
+        });
+        assert_eq!(silent, [Check::SentinelUnreachable]);
+    }
+
+    #[test]
+    fn a_failover_that_could_not_be_or_comes_late_is_told() {
+        let no_quorum = watched(|sentinels| sentinels.can_fail_over = Fact::Known(Err("1 of 3 answer".into())));
+        assert_eq!(no_quorum, [Check::SentinelsWithoutQuorum]);
+        let slow = watched(|sentinels| sentinels.down_after = Fact::Known(Duration::from_secs(30)));
+        assert_eq!(slow, [Check::SlowFailover]);
+    }
+
+    #[test]
+    fn redlock_wants_an_odd_number_of_servers_of_their_own() {
+        let mut facts = samples::facts(Layout::RedLock, &["a", "b", "c", "d"]);
+        assert_eq!(told(&facts), [Check::RedlockNumber]);
+        facts.given = 5;
+        facts.servers[3].run_id = facts.servers[0].run_id.clone();
+        let findings = judge(&facts);
+        assert_eq!(findings[0].check, Check::RedlockSameServer);
+        assert_eq!(findings[0].at, ["d"]);
+    }
+
+    #[test]
+    fn clocks_of_two_primaries_that_are_apart_are_told() {
+        let mut facts = samples::facts(Layout::Cluster, &["a", "b", "c"]);
+        facts.servers[1].clock = Fact::Known(Clock {
+            ahead: -2_000_000,
+            within: 100,
+        });
+        let findings = judge(&facts);
+        assert_eq!(findings[0].check, Check::ClocksApart);
+        assert!(findings[0].at.contains(&"b".into()), "{findings:?}");
+    }
+}

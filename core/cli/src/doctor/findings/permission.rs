@@ -1,0 +1,138 @@
+//! What is to be said of the user's rights on one server.
+
+use crate::doctor::catalogue::{Check, Finding};
+use crate::doctor::facts::{Facts, Server};
+use crate::doctor::rights::{Pattern, Rights};
+
+pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
+    let mut all = Vec::new();
+    let rights = &server.rights;
+    let plus = |names: &[&str]| {
+        let words: Vec<String> = names.iter().map(|name| format!("+{name}")).collect();
+        words.join(" ")
+    };
+    if !rights.commands.is_empty() {
+        let missing = plus(&rights.commands);
+        all.push(Finding::new(
+            Check::MissingCommand,
+            format!("the user lacks {missing}: locks that need it fail as Misconfigured"),
+            "paste the access line below, or add what is missing to the user's rules",
+        ));
+    }
+    if !rights.messages.is_empty() {
+        let missing = plus(&rights.messages);
+        all.push(Finding::new(
+            Check::MissingMessages,
+            format!("the user lacks {missing}: {BY_POLLING}"),
+            format!("add {missing} to the user's rules"),
+        ));
+    }
+    patterns(facts, rights, &mut all);
+    if !rights.optional.is_empty() {
+        let missing = plus(&rights.optional);
+        all.push(Finding::new(
+            Check::MissingOptional,
+            format!("the user lacks {missing}: nothing fails, but the server notes each refusal in its ACL log"),
+            format!("add {missing} to the user's rules"),
+        ));
+    }
+    for why in &rights.untried {
+        all.push(Finding::new(
+            Check::CannotTell,
+            format!("cannot tell whether a right is missing: {why}"),
+            "try again when the server answers",
+        ));
+    }
+    all.into_iter().map(|finding| finding.at(&server.name)).collect()
+}
+
+fn patterns(facts: &Facts, rights: &Rights, all: &mut Vec<Finding>) {
+    let (keys, keys_of_braced) = split(facts, &rights.keys);
+    let (channels, channels_of_braced) = split(facts, &rights.channels);
+    if !keys.is_empty() {
+        all.push(Finding::new(
+            Check::MissingKeys,
+            format!("the user may not use keys of {keys}: locks with such keys fail as Misconfigured"),
+            format!(
+                "add {keys} to the user's rules, or give doctor by --key-prefix what the names of your locks begin with"
+            ),
+        ));
+    }
+    if !channels.is_empty() {
+        all.push(Finding::new(
+            Check::MissingChannels,
+            format!("the user may not use channels of {channels}: {BY_POLLING}"),
+            format!("add {channels} to the user's rules"),
+        ));
+    }
+    let of_braced: Vec<String> = [keys_of_braced, channels_of_braced]
+        .into_iter()
+        .filter(|patterns| !patterns.is_empty())
+        .collect();
+    if !of_braced.is_empty() {
+        let missing = of_braced.join(" ");
+        all.push(Finding::new(
+            Check::MissingForBraces,
+            format!("the user lacks {missing}, which locks need whose names have a brace"),
+            format!("add {missing} to the user's rules, unless no name has a brace"),
+        ));
+    }
+}
+
+const BY_POLLING: &str = "waiters hear of no release and work by polling only, every 500–750 ms";
+
+/// The patterns, of all names and of those with a brace alone.
+fn split(facts: &Facts, patterns: &[Pattern]) -> (String, String) {
+    let of = |braced: bool| {
+        let mut texts: Vec<String> = Vec::new();
+        for pattern in patterns.iter().filter(|pattern| pattern.is_of_braced() == braced) {
+            let text = pattern.of(&facts.prefix);
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        texts.join(" ")
+    };
+    (of(false), of(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::facts::{Layout, samples};
+
+    fn told(rights: Rights) -> Vec<Finding> {
+        let mut facts = samples::facts(Layout::OneServer, &["a:6379"]);
+        facts.servers[0].rights = rights;
+        judge(&facts, &facts.servers[0])
+    }
+
+    #[test]
+    fn without_publish_locks_work_by_polling() {
+        let findings = told(Rights {
+            messages: vec!["publish"],
+            ..Rights::default()
+        });
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].check, Check::MissingMessages);
+        assert!(findings[0].says.contains("polling"), "{findings:?}");
+        assert_eq!(findings[0].remedy, "add +publish to the user's rules");
+    }
+
+    #[test]
+    fn a_missing_pattern_is_told_as_it_stands_in_a_rule() {
+        let findings = told(Rights {
+            keys: vec![Pattern::Names, Pattern::OwnOfBraced],
+            channels: vec![Pattern::OwnChannels],
+            ..Rights::default()
+        });
+        let told: Vec<_> = findings.iter().map(|one| one.check).collect();
+        assert_eq!(
+            told,
+            [Check::MissingKeys, Check::MissingChannels, Check::MissingForBraces]
+        );
+        assert!(findings[0].says.contains("~orders:*"), "{findings:?}");
+        assert!(findings[1].says.contains("&leasehold:{orders:*"), "{findings:?}");
+        assert!(findings[2].says.contains("~leasehold::orders:*"), "{findings:?}");
+    }
+}

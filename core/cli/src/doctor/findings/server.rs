@@ -1,0 +1,405 @@
+//! What is to be said of one server.
+
+use std::time::Duration;
+
+use super::{times, untold};
+use crate::doctor::catalogue::{Check, Finding};
+use crate::doctor::facts::{Fact, Facts, Layout, Server, Writes};
+
+/// A replica that was not heard of for longer, in seconds, is behind. It says something every second.
+const LATE: u64 = 5;
+/// What a client does at least this often keeps its connections open.
+const ROLE_CHECK: Duration = Duration::from_secs(5);
+/// The smallest buffer for a subscriber, in bytes: ten thousand messages of a lock.
+const LEAST_BUFFER: u64 = 1 << 20;
+/// The shortest time after which a script may make others hear BUSY, in milliseconds.
+const LEAST_SCRIPT_LIMIT: u64 = 1_000;
+
+pub(super) fn judge(facts: &Facts, server: &Server) -> Vec<Finding> {
+    let mut all = Vec::new();
+    version(server, &mut all);
+    memory(server, &mut all);
+    persistence(facts, server, &mut all);
+    replicas(facts, server, &mut all);
+    connections(facts, server, &mut all);
+    times::judge(facts, server, &mut all);
+    openness(server, &mut all);
+    if let Fact::Known(Writes::Refused(code)) = &server.writes {
+        all.push(refusal(code));
+    }
+    if !server.is_for_development() {
+        all.extend(untold::judge(facts, server));
+    }
+    all.into_iter().map(|finding| finding.at(&server.name)).collect()
+}
+
+fn version(server: &Server, all: &mut Vec<Finding>) {
+    let Fact::Known(version) = &server.version else { return };
+    if server.is_for_development() {
+        all.push(Finding::new(
+            Check::DevelopmentServer,
+            "it is leasehold serve, a development server: it keeps all in memory and has no replica",
+            "run Redis or Valkey in production",
+        ));
+    }
+    for advisory in version.advisories(server.is_encrypted) {
+        let later = advisory.fixed.iter().find(|fixed| **fixed > version.number);
+        let Some((major, minor, patch)) = later else { continue };
+        all.push(Finding::new(
+            Check::Advisory,
+            format!(
+                "{version} has no fix of {}, by its number (a distribution may have added the fix and kept the number)",
+                advisory.id
+            ),
+            format!("upgrade to {major}.{minor}.{patch} or newer"),
+        ));
+    }
+}
+
+fn memory(server: &Server, all: &mut Vec<Finding>) {
+    let Fact::Known(memory) = &server.memory else { return };
+    let policy = &memory.policy;
+    let no_eviction = "CONFIG SET maxmemory-policy noeviction, and the same in the server's file";
+    match (policy == "noeviction", memory.limit) {
+        (true, 0) => all.push(Finding::new(
+            Check::NoMemoryLimit,
+            "maxmemory is not set: a server that grows until the system ends it loses its locks",
+            "set maxmemory below the machine's memory, with maxmemory-policy noeviction",
+        )),
+        (true, _) => {}
+        (false, 0) => all.push(Finding::new(
+            Check::EvictionPolicy,
+            format!("maxmemory-policy is {policy}, which evicts locks that are held once maxmemory is set"),
+            no_eviction,
+        )),
+        (false, _) => all.push(Finding::new(
+            Check::Eviction,
+            format!("a lock that is held may be evicted, and then has two holders: maxmemory-policy is {policy}"),
+            no_eviction,
+        )),
+    }
+    if memory.limit > 0 && memory.used.saturating_mul(10) > memory.limit.saturating_mul(9) {
+        all.push(Finding::new(
+            Check::MemoryNearlyFull,
+            format!(
+                "{} of {} MB are used: a full server grants no lock that nobody holds",
+                memory.used >> 20,
+                memory.limit >> 20
+            ),
+            "raise maxmemory, or delete what is not needed",
+        ));
+    }
+}
+
+fn persistence(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
+    let Fact::Known(persistence) = &server.persistence else {
+        return;
+    };
+    if let Some(failing) = &persistence.failing {
+        all.push(Finding::new(
+            Check::PersistenceFailing,
+            format!("the last {failing} failed: the server may refuse all writes (MISCONF)"),
+            "look into the server's log, and at the space on its disk",
+        ));
+    }
+    let fsync = server.fsync.known().map(String::as_str);
+    if facts.layout == Layout::RedLock {
+        let keeps_all = persistence.has_log && matches!(fsync, Some("always") | None);
+        if !keeps_all {
+            all.push(Finding::new(
+                Check::RedlockPersistence,
+                "a primary that restarts without its last writes may give a second owner a majority",
+                "set appendonly yes and appendfsync always, or keep a primary that restarted away for the longest lease",
+            ));
+        }
+        return;
+    }
+    let log = "CONFIG SET appendonly yes, and the same in the server's file";
+    match (persistence.has_log, server.has_snapshots.known()) {
+        (false, Some(false)) => all.push(Finding::new(
+            Check::NoPersistence,
+            if server.replicas.is(|replicas| !replicas.is_empty()) {
+                "nothing is kept on disk: after a restart locks that are held are granted again, and replicas lose them \
+                 too if none has taken over by then"
+            } else {
+                "nothing is kept on disk: after a restart locks that are held are granted again"
+            },
+            log,
+        )),
+        (false, _) => all.push(Finding::new(
+            Check::SnapshotsOnly,
+            "only snapshots are kept on disk, at most: after a restart what was locked since the last one is granted \
+             again",
+            log,
+        )),
+        (true, _) => {
+            if let Some(fsync @ ("everysec" | "no")) = fsync {
+                all.push(Finding::new(
+                    Check::LastSecond,
+                    format!(
+                        "appendfsync is {fsync}: if the machine crashes, grants of the last {} may be lost",
+                        if fsync == "no" { "half minute" } else { "second" }
+                    ),
+                    "leave it, unless that matters more than speed: then appendfsync always",
+                ));
+            }
+        }
+    }
+}
+
+fn replicas(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
+    let Fact::Known(replicas) = &server.replicas else {
+        return;
+    };
+    let is_watched = matches!(facts.layout, Layout::Sentinel | Layout::Cluster);
+    if replicas.is_empty() {
+        match facts.layout {
+            Layout::Sentinel | Layout::Cluster => all.push(Finding::new(
+                Check::NoReplica,
+                "no replica is linked, so none can take over: when this server fails its locks stop",
+                "start a replica of it, or mend the link of the one that there is",
+            )),
+            Layout::OneServer => all.push(Finding::new(
+                Check::OneServer,
+                "one server without a replica: while it is down nothing is granted",
+                "add replicas with sentinels, or use a cluster, if that is too long",
+            )),
+            Layout::RedLock => {}
+        }
+    }
+    for replica in replicas {
+        if !replica.is_linked {
+            all.push(Finding::new(
+                Check::ReplicaNotLinked,
+                format!("the replica {} is not linked, and has old data", replica.address),
+                "wait for its first copy to end, or look into its log",
+            ));
+        } else if replica.lag > LATE {
+            all.push(Finding::new(
+                Check::ReplicaBehind,
+                format!(
+                    "the replica {} was last heard of {} s ago: if it takes over, newer grants are lost",
+                    replica.address, replica.lag
+                ),
+                "look whether it stands still, or the network between them does",
+            ));
+        }
+    }
+    if (is_watched || !replicas.is_empty()) && server.min_replicas.is(|least| *least == 0) {
+        all.push(Finding::new(
+            Check::MinReplicas,
+            "min-replicas-to-write is 0: cut off from its replicas, the server goes on granting locks that are lost \
+             with it",
+            "CONFIG SET min-replicas-to-write 1 and min-replicas-max-lag 10, and the same in the server's file",
+        ));
+    }
+}
+
+fn connections(facts: &Facts, server: &Server, all: &mut Vec<Finding>) {
+    // A connection for renewals says nothing between two of them.
+    let quiet = facts.lease / 3 + ROLE_CHECK;
+    if let Fact::Known(seconds @ 1..) = &server.idle_timeout
+        && Duration::from_secs(*seconds) < quiet
+    {
+        all.push(Finding::new(
+            Check::IdleTimeout,
+            format!("timeout is {seconds} s: the server closes connections between two renewals"),
+            "CONFIG SET timeout 0; tcp-keepalive finds clients that are gone",
+        ));
+    }
+    if let Fact::Known(bytes @ 1..) = &server.pubsub_buffer
+        && *bytes < LEAST_BUFFER
+    {
+        all.push(Finding::new(
+            Check::PubsubBuffer,
+            format!("subscribers are cut off when {bytes} bytes wait for them: waiters then hear of releases late"),
+            "CONFIG SET client-output-buffer-limit \"pubsub 32mb 8mb 60\"",
+        ));
+    }
+    if let Fact::Known(limit @ 1..) = &server.script_limit
+        && *limit < LEAST_SCRIPT_LIMIT
+    {
+        all.push(Finding::new(
+            Check::ScriptLimit,
+            format!("after {limit} ms of one script all others are answered BUSY"),
+            "CONFIG SET lua-time-limit 5000 (from Redis 7.0 on busy-reply-threshold is the same)",
+        ));
+    }
+    if let Fact::Known(connections) = &server.connections
+        && connections.open.saturating_mul(10) > connections.most.saturating_mul(8)
+    {
+        all.push(Finding::new(
+            Check::ConnectionsNearlyFull,
+            format!(
+                "{} of {} connections are open: more clients are turned away",
+                connections.open, connections.most
+            ),
+            "raise maxclients and the limit of open files; a client of Leasehold has three connections",
+        ));
+    }
+    if !server.is_local && !server.is_encrypted {
+        all.push(Finding::new(
+            Check::Plaintext,
+            "the way to it leaves this machine without TLS: who listens on it reads the password",
+            "use rediss:// and the server's tls-port, unless the network is trusted",
+        ));
+    }
+}
+
+fn openness(server: &Server, all: &mut Vec<Finding>) {
+    if !server.openness.without_password.is(|open| *open) {
+        return;
+    }
+    let from_elsewhere = server
+        .openness
+        .from_elsewhere
+        .known()
+        .copied()
+        .unwrap_or(!server.is_local);
+    let remedy = "give the default user a password (requirepass) or turn it off (ACL SETUSER default off), and programs \
+                  a user of their own";
+    all.push(if from_elsewhere {
+        Finding::new(
+            Check::OpenToAll,
+            "the default user has no password and the server listens beyond this machine: whoever reaches it can take \
+             any lock away",
+            remedy,
+        )
+    } else {
+        Finding::new(
+            Check::NoPassword,
+            "the default user has no password: every program on the server's machine can take any lock away",
+            remedy,
+        )
+    });
+}
+
+fn refusal(code: &str) -> Finding {
+    let (why, remedy) = match code {
+        "OOM" => ("it is full", "raise maxmemory, or delete what is not needed"),
+        "NOREPLICAS" => (
+            "fewer replicas are linked than min-replicas-to-write",
+            "start the replicas, or mend their links",
+        ),
+        "MISCONF" => (
+            "it cannot write to its disk",
+            "look into the server's log, and at the space on its disk",
+        ),
+        "READONLY" | "MASTERDOWN" => ("it is a replica", "give the URL of the primary, or of its sentinels"),
+        "CLUSTERDOWN" => (
+            "its cluster is down",
+            "redis-cli --cluster check tells what is missing, --cluster fix mends it",
+        ),
+        "LOADING" => ("it still reads its data", "wait until it has"),
+        _ => ("it is busy", "look at its slow log"),
+    };
+    Finding::new(
+        Check::WritesRefused,
+        format!("it refuses to write, so no lock is granted: {why} ({code})"),
+        remedy,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::facts::{Clock, Persistence, Replica, RoundTrip, samples};
+
+    /// What is said of a server that is good but for one thing.
+    fn told(layout: Layout, change: impl FnOnce(&mut Server)) -> Vec<Check> {
+        let mut facts = samples::facts(layout, &["a:6379"]);
+        change(&mut facts.servers[0]);
+        judge(&facts, &facts.servers[0])
+            .iter()
+            .map(|finding| finding.check)
+            .collect()
+    }
+
+    #[test]
+    fn a_clock_that_is_off_is_told_beyond_what_the_round_trip_leaves_open() {
+        let clock = |ahead, within| {
+            told(Layout::OneServer, |server| {
+                server.clock = Fact::Known(Clock { ahead, within });
+            })
+        };
+        assert_eq!(clock(3_000_000, 1_000), [Check::ClockOff]);
+        assert_eq!(clock(-3_000_000, 1_000), [Check::ClockOff]);
+        assert_eq!(clock(3_000_000, 2_500_000), []);
+        assert_eq!(clock(i64::MIN, 0), [Check::ClockOff]);
+    }
+
+    #[test]
+    fn a_round_trip_is_judged_by_the_lease() {
+        let trip = |layout, median, worst| {
+            told(layout, |server| {
+                server.round_trip = Fact::Known(RoundTrip {
+                    median: Duration::from_millis(median),
+                    worst: Duration::from_millis(worst),
+                });
+            })
+        };
+        assert_eq!(trip(Layout::OneServer, 100, 1_400), []);
+        assert_eq!(trip(Layout::OneServer, 100, 1_600), [Check::RoundTripSlow]);
+        assert_eq!(trip(Layout::OneServer, 5_100, 5_200), [Check::RoundTripTooLong]);
+        assert_eq!(trip(Layout::RedLock, 10, 600), [Check::RoundTripSlow]);
+    }
+
+    #[test]
+    fn a_disk_that_fails_is_told_with_what_it_failed_at() {
+        let checks = told(Layout::OneServer, |server| {
+            server.persistence = Fact::Known(Persistence {
+                has_log: true,
+                failing: Some("snapshot".into()),
+            });
+        });
+        assert_eq!(checks, [Check::PersistenceFailing]);
+    }
+
+    #[test]
+    fn redlock_wants_each_write_on_the_disk() {
+        let checks = told(Layout::RedLock, |server| server.fsync = Fact::Known("everysec".into()));
+        assert_eq!(checks, [Check::RedlockPersistence]);
+    }
+
+    #[test]
+    fn each_replica_is_looked_at() {
+        let checks = told(Layout::Sentinel, |server| {
+            let replica = |is_linked, lag| Replica {
+                address: "b:6379".into(),
+                is_linked,
+                lag,
+            };
+            server.replicas = Fact::Known(vec![replica(true, 1), replica(true, 9), replica(false, 0)]);
+        });
+        assert_eq!(checks, [Check::ReplicaBehind, Check::ReplicaNotLinked]);
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_one_note_for_each_reason() {
+        let mut facts = samples::facts(Layout::OneServer, &["a:6379"]);
+        let refused = || "CONFIG GET is refused (NOPERM)".to_owned();
+        facts.servers[0].fsync = Fact::Unknown(refused());
+        facts.servers[0].idle_timeout = Fact::Unknown(refused());
+        facts.servers[0].memory = Fact::Unknown("INFO is refused (NOPERM)".into());
+        let findings = judge(&facts, &facts.servers[0]);
+        assert_eq!(findings.len(), 2, "{findings:?}");
+        assert!(findings.iter().all(|one| one.check == Check::CannotTell));
+        assert!(findings[1].says.contains("appendfsync, timeout"), "{findings:?}");
+    }
+
+    #[test]
+    fn a_way_that_leaves_the_machine_wants_tls() {
+        let checks = told(Layout::OneServer, |server| server.is_local = false);
+        assert_eq!(checks, [Check::Plaintext]);
+    }
+
+    #[test]
+    fn what_is_cut_off_or_answered_busy_too_soon_is_told() {
+        let checks = told(Layout::OneServer, |server| {
+            server.idle_timeout = Fact::Known(5);
+            server.pubsub_buffer = Fact::Known(1_000);
+            server.script_limit = Fact::Known(50);
+        });
+        assert_eq!(checks, [Check::IdleTimeout, Check::PubsubBuffer, Check::ScriptLimit]);
+    }
+}

@@ -1,0 +1,159 @@
+//! Asks the servers: everything that can be read, in the same way on each.
+
+mod asking;
+mod info;
+mod openness;
+mod permission;
+mod sentinel;
+mod server;
+mod timing;
+
+use std::time::Duration;
+
+use leasehold::admin::{Deployment, Reply, Scratch, Servers, Topology};
+use leasehold::{Error, ErrorKind};
+
+use self::asking::{ask, number};
+use self::openness::Door;
+use super::facts::{Coverage, Fact, Facts, Layout, Sentinels, Unreachable};
+use crate::exit::Exit;
+use crate::server::ServerOptions;
+
+/// What to look at.
+pub(crate) struct Request<'a> {
+    /// One URL, or those of the primaries of RedLock.
+    pub(crate) urls: &'a [String],
+    /// The options that go with each.
+    pub(crate) options: &'a ServerOptions,
+    pub(crate) lease: Duration,
+}
+
+/// Gathers what is known of the servers.
+///
+/// # Errors
+/// As [`Servers::open`], and of one URL what kept its only server from answering.
+pub(crate) async fn gather(request: &Request<'_>) -> Result<Facts, Exit> {
+    let mut facts = Facts {
+        layout: Layout::OneServer,
+        lease: request.lease,
+        prefix: request.options.key_prefix().into(),
+        database: 0,
+        given: request.urls.len(),
+        servers: Vec::new(),
+        unreachable: Vec::new(),
+        coverage: None,
+        sentinels: None,
+    };
+    if request.urls.len() > 1 {
+        facts.layout = Layout::RedLock;
+    }
+    for url in request.urls {
+        let door = Door::new(url, request.options);
+        facts.database = facts.database.max(door.database());
+        let builder = request.options.builder_of(std::slice::from_ref(url))?;
+        match Servers::open(request.options.with_address_map(builder)).await {
+            Ok(mut servers) => look_at(&mut servers, &door, &mut facts).await?,
+            Err(error) if facts.layout != Layout::RedLock || error.kind() == ErrorKind::InvalidArgument => {
+                return Err(error.into());
+            }
+            Err(error) => facts.unreachable.push(unreachable(None, &error)),
+        }
+    }
+    Ok(facts)
+}
+
+fn unreachable(name: Option<&str>, error: &Error) -> Unreachable {
+    Unreachable {
+        name: name.or_else(|| error.node()).unwrap_or("a primary").into(),
+        why: error.cause().unwrap_or("no answer").into(),
+    }
+}
+
+/// What one URL leads to.
+async fn look_at(servers: &mut Servers, door: &Door<'_>, facts: &mut Facts) -> Result<(), Error> {
+    let some: Vec<(Scratch, Option<Scratch>)> = (0..SCRATCHES).map(|_| servers.scratch()).collect();
+    for deployment in servers.deployments_mut() {
+        let topology = deployment.topology();
+        if facts.layout != Layout::RedLock {
+            facts.layout = match topology {
+                Topology::Sentinel => Layout::Sentinel,
+                Topology::Cluster => Layout::Cluster,
+                _ => Layout::OneServer,
+            };
+        }
+        for index in 0..deployment.primaries().len() {
+            let scratch = scratch_at(deployment, index, &some);
+            let is_node = topology == Topology::Cluster;
+            let Some(primary) = deployment.primaries_mut().get_mut(index) else {
+                continue;
+            };
+            let subject = server::Subject {
+                layout: facts.layout,
+                is_node,
+                door,
+                scratch,
+            };
+            match subject.look_at(primary).await {
+                Ok(server) => facts.servers.push(server),
+                Err(error) if facts.layout == Layout::OneServer => return Err(error),
+                Err(error) => facts.unreachable.push(unreachable(Some(primary.address()), &error)),
+            }
+        }
+        if facts.layout == Layout::Cluster {
+            facts.coverage = Some(coverage(deployment).await);
+        }
+        if facts.layout == Layout::Sentinel {
+            facts.sentinels = sentinels(deployment).await;
+        }
+    }
+    Ok(())
+}
+
+/// So many names are made, of which one is in a slot of each node of a cluster of usual size.
+const SCRATCHES: usize = 1_000;
+
+/// Scratch keys that one primary has.
+fn scratch_at<'a>(
+    deployment: &mut Deployment,
+    index: usize,
+    some: &'a [(Scratch, Option<Scratch>)],
+) -> &'a (Scratch, Option<Scratch>) {
+    let wanted = deployment
+        .primaries()
+        .get(index)
+        .map(|primary| primary.address().to_owned());
+    let is_there = |scratch: &&(Scratch, Option<Scratch>)| {
+        let owner = deployment.primary_of(&scratch.0.key).ok();
+        owner.map(|owner| owner.address().to_owned()) == wanted
+    };
+    some.iter().find(is_there).unwrap_or(&some[0])
+}
+
+/// Which slots are served, by the first node that answers.
+async fn coverage(deployment: &mut Deployment) -> Fact<Coverage> {
+    let mut why = "no node answers".to_owned();
+    for primary in deployment.primaries_mut() {
+        match ask(primary, &["CLUSTER", "SLOTS"]).await {
+            Fact::Known(Reply::Array(ranges)) => {
+                let served: i64 = ranges.iter().filter_map(length).sum();
+                return Fact::Known(Coverage {
+                    unserved: u32::try_from(16_384 - served).unwrap_or(0),
+                });
+            }
+            Fact::Known(_) => {}
+            Fact::Unknown(reason) => why = reason,
+        }
+    }
+    Fact::Unknown(why)
+}
+
+/// How many slots a range has.
+fn length(range: &Reply) -> Option<i64> {
+    let Reply::Array(parts) = range else { return None };
+    Some(number(parts.get(1)?)? - number(parts.first()?)? + 1)
+}
+
+async fn sentinels(deployment: &mut Deployment) -> Option<Sentinels> {
+    let service = deployment.service()?.to_owned();
+    Some(sentinel::look_at(deployment.sentinels_mut(), &service).await)
+}

@@ -1,0 +1,69 @@
+//! One question to one server, and its answer as a fact.
+
+use std::collections::HashMap;
+
+use leasehold::Error;
+use leasehold::admin::{CallError, Reply, Server};
+
+use crate::doctor::facts::Fact;
+
+/// What a command is answered by, or why it is not.
+pub(super) async fn ask(server: &mut Server, command: &[&str]) -> Fact<Reply> {
+    match server.ask(command).await {
+        Ok(answer) => fact(answer, command),
+        Err(error) => Fact::Unknown(silence(&error)),
+    }
+}
+
+/// As a fact, an answer or a refusal.
+pub(super) fn fact(answer: Result<Reply, CallError>, command: &[&str]) -> Fact<Reply> {
+    match answer {
+        Ok(reply) => Fact::Known(reply),
+        Err(error) => {
+            // A name of a setting or of a key says nothing about why.
+            let name = command.iter().take(if command[0] == "CONFIG" { 2 } else { 1 });
+            let name: Vec<&str> = name.copied().collect();
+            let code = match error {
+                CallError::Server { code, .. } => code,
+                CallError::Disconnected(_) => "no answer".into(),
+            };
+            Fact::Unknown(format!("{} is refused ({code})", name.join(" ")))
+        }
+    }
+}
+
+/// Why a server said nothing.
+pub(super) fn silence(error: &Error) -> String {
+    error.cause().unwrap_or("it does not answer").into()
+}
+
+pub(super) fn text(reply: &Reply) -> Option<&str> {
+    match reply {
+        Reply::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
+        _ => None,
+    }
+}
+
+pub(super) fn number(reply: &Reply) -> Option<i64> {
+    match reply {
+        Reply::Int(number) => Some(*number),
+        other => text(other)?.parse().ok(),
+    }
+}
+
+/// The values of a reply of keys and values in turn, by their keys.
+pub(super) fn map(reply: &Reply) -> HashMap<String, String> {
+    let Reply::Array(items) = reply else {
+        return HashMap::new();
+    };
+    let pairs = items.chunks_exact(2);
+    let read = |pair: &[Reply]| Some((text(&pair[0])?.to_owned(), shown(&pair[1])?));
+    pairs.filter_map(read).collect()
+}
+
+fn shown(reply: &Reply) -> Option<String> {
+    match reply {
+        Reply::Int(number) => Some(number.to_string()),
+        other => text(other).map(Into::into),
+    }
+}

@@ -1,0 +1,178 @@
+//! Tries each right on scratch keys and channels, and removes them.
+
+use leasehold::Error;
+use leasehold::admin::{CallError, Reply, Scratch, Server};
+
+use super::asking::silence;
+use crate::doctor::facts::{Fact, Layout, Writes};
+use crate::doctor::rights::{CHANNEL, KEY, LIFE_MS, Need, Pattern, Rights, Verdict, probes, verdict};
+use crate::doctor::version::Version;
+
+/// One command on scratch keys.
+type Words = Vec<Vec<u8>>;
+type Answers = Vec<Result<Reply, CallError>>;
+
+/// Whether the server writes, and what its user may not do.
+pub(super) async fn look_at(
+    server: &mut Server,
+    layout: Layout,
+    version: &Fact<Version>,
+    (scratch, braced): &(Scratch, Option<Scratch>),
+) -> (Fact<Writes>, Rights) {
+    let mut rights = Rights::default();
+    let set = set(&scratch.key);
+    let writes = match server.ask(&set).await {
+        Ok(answer) => writes(&answer),
+        Err(error) => {
+            rights.untried.push(silence(&error));
+            return (Fact::Unknown(silence(&error)), rights);
+        }
+    };
+    let tried = async {
+        commands(server, layout, version, scratch, &mut rights).await?;
+        keys(server, scratch, braced.as_ref(), &mut rights).await?;
+        channels(server, scratch, braced.as_ref(), &mut rights).await
+    };
+    if let Err(error) = tried.await {
+        rights.untried.push(silence(&error));
+    }
+    let all = [Some(scratch), braced.as_ref()];
+    let used = all
+        .into_iter()
+        .flatten()
+        .flat_map(|scratch| [&scratch.key, &scratch.name]);
+    // Whoever may not delete a key may end it. What is not removed ends by its TTL.
+    let end = |key| words(&["PEXPIRE"], key).into_iter().chain([b"0".to_vec()]).collect();
+    let removals: Vec<Words> = used.flat_map(|key| [words(&["DEL"], key), end(key)]).collect();
+    let _ = server.ask_all(&removals).await;
+    (writes, rights)
+}
+
+fn writes(answer: &Result<Reply, CallError>) -> Fact<Writes> {
+    match judged(answer) {
+        Verdict::Allowed if answer.is_ok() => Fact::Known(Writes::Accepted),
+        Verdict::NotNow(code) => Fact::Known(Writes::Refused(code)),
+        _ => Fact::Unknown("SET of a scratch key is refused".into()),
+    }
+}
+
+async fn commands(
+    server: &mut Server,
+    layout: Layout,
+    version: &Fact<Version>,
+    scratch: &Scratch,
+    rights: &mut Rights,
+) -> Result<(), Error> {
+    // The key has to be there while others are tried.
+    let all = probes(layout, version.known().copied());
+    let (last, mut all): (Vec<_>, Vec<_>) = all.partition(|probe| probe.right == "del");
+    all.extend(last);
+    for probe in all {
+        let command: Words = probe
+            .words
+            .iter()
+            .map(|word| match *word {
+                KEY => scratch.key.to_vec(),
+                CHANNEL => scratch.channel.to_vec(),
+                word => word.as_bytes().to_vec(),
+            })
+            .collect();
+        if verdict_of(server, &command).await? == Verdict::NoCommand {
+            match probe.need {
+                Need::Locks => rights.commands.push(probe.right),
+                Need::Messages => rights.messages.push(probe.right),
+                Need::Optional => rights.optional.push(probe.right),
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn keys(
+    server: &mut Server,
+    scratch: &Scratch,
+    braced: Option<&Scratch>,
+    rights: &mut Rights,
+) -> Result<(), Error> {
+    let forms = [
+        (Some(&scratch.name), Pattern::Names),
+        (Some(&scratch.key), Pattern::Own),
+        (braced.map(|scratch| &scratch.key), Pattern::OwnOfBraced),
+    ];
+    for (key, pattern) in forms {
+        let Some(key) = key else { continue };
+        // Since Redis 7.0 reading and writing are two rights. Whoever may do neither with SET and GET may with others.
+        let tries = [
+            set(key),
+            words(&["GET"], key),
+            words(&["PEXPIRE"], key).into_iter().chain([LIFE_MS.into()]).collect(),
+            words(&["EXISTS"], key),
+        ];
+        for command in tries {
+            if verdict_of(server, &command).await? == Verdict::NoKey {
+                rights.keys.push(pattern);
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn channels(
+    server: &mut Server,
+    scratch: &Scratch,
+    braced: Option<&Scratch>,
+    rights: &mut Rights,
+) -> Result<(), Error> {
+    let forms = [
+        (Some(&scratch.redisson_channel), Pattern::Redisson),
+        (
+            braced.map(|scratch| &scratch.redisson_channel),
+            Pattern::RedissonOfBraced,
+        ),
+        (Some(&scratch.channel), Pattern::OwnChannels),
+        (braced.map(|scratch| &scratch.channel), Pattern::OwnChannelsOfBraced),
+    ];
+    for (channel, pattern) in forms {
+        let Some(channel) = channel else { continue };
+        let publish: Words = words(&["PUBLISH"], channel).into_iter().chain([Vec::new()]).collect();
+        let subscribe = words(&["SUBSCRIBE"], channel);
+        let mut is_missing = verdict_of(server, &publish).await? == Verdict::NoChannel;
+        is_missing |= verdict_of(server, &subscribe).await? == Verdict::NoChannel;
+        // Refused or not, nothing is listened to any more.
+        verdict_of(server, &words(&["UNSUBSCRIBE"], channel)).await?;
+        if is_missing {
+            rights.channels.push(pattern);
+        }
+    }
+    Ok(())
+}
+
+async fn verdict_of(server: &mut Server, command: &Words) -> Result<Verdict, Error> {
+    let answers: Answers = server.ask_all(std::slice::from_ref(command)).await?;
+    Ok(answers.first().map_or(Verdict::Allowed, judged))
+}
+
+fn judged(answer: &Result<Reply, CallError>) -> Verdict {
+    match answer {
+        Err(CallError::Server { code, message }) => verdict(code, message),
+        _ => Verdict::Allowed,
+    }
+}
+
+fn words(start: &[&str], key: &[u8]) -> Words {
+    start
+        .iter()
+        .map(|word| word.as_bytes())
+        .chain([key])
+        .map(Into::into)
+        .collect()
+}
+
+/// A string that ends by itself.
+fn set(key: &[u8]) -> Words {
+    words(&["SET"], key)
+        .into_iter()
+        .chain([b"1".to_vec(), b"PX".to_vec(), LIFE_MS.into()])
+        .collect()
+}

@@ -1,0 +1,95 @@
+//! How long a round trip takes, and how the server's clock stands beside ours.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use leasehold::admin::{Reply, Server};
+
+use super::asking::{fact, number, silence};
+use crate::doctor::facts::{Clock, Fact, RoundTrip};
+
+/// So many round trips are made.
+const TRIPS: usize = 21;
+
+/// Asks the server for its time, some times. The shortest round trip tells the clocks best.
+pub(super) async fn measure(server: &mut Server) -> (Fact<Clock>, Fact<RoundTrip>) {
+    let mut trips: Vec<Duration> = Vec::new();
+    let mut best: Option<(Duration, Clock)> = None;
+    let mut unknown = "TIME is answered by no time".to_owned();
+    for _ in 0..TRIPS {
+        let before = wall();
+        let sent = Instant::now();
+        let answer = match server.ask(&["TIME"]).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                let why = silence(&error);
+                return (Fact::Unknown(why.clone()), Fact::Unknown(why));
+            }
+        };
+        let trip = sent.elapsed();
+        trips.push(trip);
+        match fact(answer, &["TIME"]) {
+            Fact::Unknown(why) => unknown = why,
+            Fact::Known(reply) => {
+                if let Some(theirs) = micros(&reply)
+                    && best.is_none_or(|(shortest, _)| trip < shortest)
+                {
+                    best = Some((trip, beside(theirs, before, trip)));
+                }
+            }
+        }
+    }
+    trips.sort_unstable();
+    let trips = RoundTrip {
+        median: trips[trips.len() / 2],
+        worst: trips[trips.len() - 1],
+    };
+    let clock = best.map_or(Fact::Unknown(unknown), |(_, clock)| Fact::Known(clock));
+    (clock, Fact::Known(trips))
+}
+
+/// A server's clock beside ours, if it was read between `before` and the end of the round trip.
+fn beside(theirs: i64, before: i64, trip: Duration) -> Clock {
+    let half = i64::try_from(trip.as_micros() / 2).unwrap_or(i64::MAX);
+    Clock {
+        ahead: theirs.saturating_sub(before.saturating_add(half)),
+        within: half,
+    }
+}
+
+/// The time that TIME says, in microseconds since 1970.
+fn micros(reply: &Reply) -> Option<i64> {
+    let Reply::Array(parts) = reply else { return None };
+    let seconds = number(parts.first()?)?;
+    seconds.checked_mul(1_000_000)?.checked_add(number(parts.get(1)?)?)
+}
+
+fn wall() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_compared_with_the_middle_of_the_round_trip() {
+        let clock = beside(10_002_000, 10_000_000, Duration::from_millis(4));
+        assert_eq!(
+            clock,
+            Clock {
+                ahead: 0,
+                within: 2_000
+            }
+        );
+        let behind = beside(7_002_000, 10_000_000, Duration::from_millis(4));
+        assert_eq!(behind.ahead, -3_000_000);
+    }
+
+    #[test]
+    fn a_time_is_seconds_and_microseconds() {
+        let reply = Reply::Array(vec![Reply::Bytes(b"12".to_vec()), Reply::Bytes(b"345".to_vec())]);
+        assert_eq!(micros(&reply), Some(12_000_345));
+        assert_eq!(micros(&Reply::Nil), None);
+    }
+}

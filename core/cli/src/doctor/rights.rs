@@ -1,0 +1,298 @@
+//! Which rights locks need, how each is tried, and the line that grants them.
+//!
+//! Each command is tried on one scratch key of the form that locks use. It holds a string with a TTL, so that a
+//! command for hashes or sorted sets writes nothing: the server looks at the user's rights first, and then says
+//! `WRONGTYPE`.
+
+use super::layout::Layout;
+use super::version::Version;
+use crate::acl;
+
+/// What the user may not do, of all that locks would use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rights {
+    /// Without which locks fail.
+    pub(crate) commands: Vec<&'static str>,
+    /// Without which waiters hear nothing, and ask.
+    pub(crate) messages: Vec<&'static str>,
+    /// Without which nothing is missed but a line in the server's log.
+    pub(crate) optional: Vec<&'static str>,
+    pub(crate) keys: Vec<Pattern>,
+    pub(crate) channels: Vec<Pattern>,
+    /// What could not be tried, and why.
+    pub(crate) untried: Vec<String>,
+}
+
+/// What a right is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    Locks,
+    Messages,
+    Optional,
+}
+
+/// How a right is tried.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    /// As an access list has it.
+    pub(crate) right: &'static str,
+    pub(crate) need: Need,
+    /// The command, with [`KEY`] and [`CHANNEL`] where those go.
+    pub(crate) words: &'static [&'static str],
+}
+
+/// Stands for the scratch key.
+pub(crate) const KEY: &str = "(key)";
+/// Stands for the scratch channel.
+pub(crate) const CHANNEL: &str = "(channel)";
+/// So long a scratch key lives if nobody removes it, in milliseconds.
+pub(crate) const LIFE_MS: &str = "30000";
+
+const fn probe(right: &'static str, need: Need, words: &'static [&'static str]) -> Probe {
+    Probe { right, need, words }
+}
+
+/// Of a program that takes locks, on every server; in the order of SECURITY.md.
+const EVERYWHERE: &[Probe] = &[
+    probe(
+        "evalsha",
+        Need::Locks,
+        &["EVALSHA", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "1", KEY],
+    ),
+    probe("script|load", Need::Locks, &["SCRIPT", "LOAD", "return 1"]),
+    probe("subscribe", Need::Messages, &["SUBSCRIBE", CHANNEL]),
+    probe("unsubscribe", Need::Messages, &["UNSUBSCRIBE", CHANNEL]),
+    probe("publish", Need::Messages, &["PUBLISH", CHANNEL, ""]),
+    probe("time", Need::Locks, &["TIME"]),
+    probe("get", Need::Locks, &["GET", KEY]),
+    probe("set", Need::Locks, &["SET", KEY, "1", "PX", LIFE_MS]),
+    probe("del", Need::Locks, &["DEL", KEY]),
+    probe("exists", Need::Locks, &["EXISTS", KEY]),
+    probe("pttl", Need::Locks, &["PTTL", KEY]),
+    probe("pexpire", Need::Locks, &["PEXPIRE", KEY, LIFE_MS]),
+    probe("hdel", Need::Locks, &["HDEL", KEY, "field"]),
+    probe("hexists", Need::Locks, &["HEXISTS", KEY, "field"]),
+    probe("hget", Need::Locks, &["HGET", KEY, "field"]),
+    probe("hmget", Need::Locks, &["HMGET", KEY, "field"]),
+    probe("hrandfield", Need::Locks, &["HRANDFIELD", KEY]),
+    probe("hset", Need::Locks, &["HSET", KEY, "field", "1"]),
+    probe("zadd", Need::Locks, &["ZADD", KEY, "1", "member"]),
+    probe("zcard", Need::Locks, &["ZCARD", KEY]),
+    probe("zcount", Need::Locks, &["ZCOUNT", KEY, "0", "1"]),
+    probe("zpopmin", Need::Locks, &["ZPOPMIN", KEY]),
+    probe("zrange", Need::Locks, &["ZRANGE", KEY, "0", "0"]),
+    probe("zrangebyscore", Need::Locks, &["ZRANGEBYSCORE", KEY, "0", "1"]),
+    probe("zrem", Need::Locks, &["ZREM", KEY, "member"]),
+    probe("zscore", Need::Locks, &["ZSCORE", KEY, "member"]),
+];
+
+const OF_CLUSTERS: &[Probe] = &[
+    probe("cluster|slots", Need::Locks, &["CLUSTER", "SLOTS"]),
+    probe("asking", Need::Locks, &["ASKING"]),
+];
+
+const OF_SHARDED_CHANNELS: &[Probe] = &[
+    probe("ssubscribe", Need::Messages, &["SSUBSCRIBE", CHANNEL]),
+    probe("sunsubscribe", Need::Messages, &["SUNSUBSCRIBE", CHANNEL]),
+    probe("spublish", Need::Messages, &["SPUBLISH", CHANNEL, ""]),
+];
+
+const OF_REDLOCK: &[Probe] = &[probe("info", Need::Optional, &["INFO", "server"])];
+
+const OF_NEW_SERVERS: &[Probe] = &[probe(
+    "client|setinfo",
+    Need::Optional,
+    &["CLIENT", "SETINFO", "LIB-NAME", "leasehold"],
+)];
+
+/// What locks use on such a server; of a version that is not known, on the oldest.
+pub(crate) fn probes(layout: Layout, version: Option<Version>) -> impl Iterator<Item = &'static Probe> {
+    let is_cluster = layout == Layout::Cluster;
+    let has_sharded = is_cluster && version.is_some_and(Version::has_sharded_channels);
+    let takes_names = version.is_some_and(Version::takes_library_names);
+    let some = |probes: &'static [Probe], holds: bool| if holds { probes } else { &[] };
+    EVERYWHERE
+        .iter()
+        .chain(some(OF_CLUSTERS, is_cluster))
+        .chain(some(OF_SHARDED_CHANNELS, has_sharded))
+        .chain(some(OF_REDLOCK, layout == Layout::RedLock))
+        .chain(some(OF_NEW_SERVERS, takes_names))
+}
+
+/// A pattern of keys or of channels that locks need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Pattern {
+    /// Keys: the names themselves.
+    Names,
+    /// Keys: all else of a name.
+    Own,
+    /// Keys of names that have a brace.
+    OwnOfBraced,
+    /// Channels that Redisson shares.
+    Redisson,
+    RedissonOfBraced,
+    OwnChannels,
+    OwnChannelsOfBraced,
+}
+
+impl Pattern {
+    /// Whether it is only for names that have a brace.
+    pub(crate) const fn is_of_braced(self) -> bool {
+        matches!(
+            self,
+            Self::OwnOfBraced | Self::RedissonOfBraced | Self::OwnChannelsOfBraced
+        )
+    }
+
+    /// As an access list has it, for names of a prefix.
+    pub(crate) fn of(self, prefix: &str) -> String {
+        if prefix.is_empty() {
+            return match self {
+                Self::Names => "~*",
+                Self::Own | Self::OwnOfBraced => "~leasehold:*",
+                Self::Redisson | Self::RedissonOfBraced => "&redisson_lock__channel:*",
+                Self::OwnChannels | Self::OwnChannelsOfBraced => "&leasehold:*",
+            }
+            .into();
+        }
+        let start = match self {
+            Self::Names => "~",
+            Self::Own => "~leasehold:{",
+            Self::OwnOfBraced => "~leasehold::",
+            Self::Redisson => "&redisson_lock__channel:{",
+            Self::RedissonOfBraced => "&redisson_lock__channel:",
+            Self::OwnChannels => "&leasehold:{",
+            Self::OwnChannelsOfBraced => "&leasehold::",
+        };
+        format!("{start}{prefix}*")
+    }
+}
+
+/// The line that gives a program all that its locks need here. `PASSWORD` is to be replaced.
+pub(crate) fn access_line(layout: Layout, version: Option<Version>, prefix: &str, database: i64) -> String {
+    let more = probes(layout, version).skip(EVERYWHERE.len()).map(|probe| probe.right);
+    acl::for_programs(prefix, more.chain((database != 0).then_some("select")))
+}
+
+/// What a server says to something that was tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Allowed,
+    /// The user may not run the command.
+    NoCommand,
+    NoKey,
+    NoChannel,
+    /// Allowed, but the server does not do it now; with the first word of its error.
+    NotNow(String),
+}
+
+/// Reads an error by its first word. Which right is missing has no word of its own, on any version, so that the text
+/// is looked at for it.
+pub(crate) fn verdict(code: &str, message: &str) -> Verdict {
+    match code {
+        "NOPERM" if message.contains("channel") => Verdict::NoChannel,
+        "NOPERM" if message.contains(" key") => Verdict::NoKey,
+        "NOPERM" => Verdict::NoCommand,
+        "OOM" | "READONLY" | "NOREPLICAS" | "MISCONF" | "CLUSTERDOWN" | "LOADING" | "BUSY" | "MASTERDOWN" => {
+            Verdict::NotNow(code.into())
+        }
+        // The user's rights come first: whatever else there is to say, it may.
+        _ => Verdict::Allowed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::version::Product;
+    use super::*;
+
+    const SECURITY: &str = include_str!("../../../../SECURITY.md");
+
+    fn rule(user: &str) -> &'static str {
+        let start = format!("ACL SETUSER {user} ");
+        SECURITY.lines().find_map(|line| line.strip_prefix(&start)).unwrap()
+    }
+
+    fn old() -> Option<Version> {
+        Version::parse(Product::Redis, "6.2.20")
+    }
+
+    fn new() -> Option<Version> {
+        Version::parse(Product::Valkey, "9.1.2")
+    }
+
+    #[test]
+    fn the_line_for_a_prefix_is_that_of_a_tenant_in_security_md() {
+        let line = access_line(Layout::OneServer, old(), "tenant:", 0);
+        let printed = rule("tenant");
+        let words = |line: &str| {
+            line.split(' ')
+                .map(String::from)
+                .collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(words(line.strip_prefix("ACL SETUSER tenant ").unwrap()), words(printed));
+        let tried = probes(Layout::OneServer, old()).map(|probe| format!("+{}", probe.right));
+        let granted = printed
+            .split(' ')
+            .filter(|word| word.starts_with('+'))
+            .map(String::from);
+        assert_eq!(tried.collect::<Vec<_>>(), granted.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn without_a_prefix_the_line_is_that_of_one_application_with_all_names() {
+        let line = access_line(Layout::OneServer, old(), "", 0);
+        let printed = rule("locks").replace("~orders:*", "~*");
+        assert_eq!(line.strip_prefix("ACL SETUSER locks ").unwrap(), printed);
+    }
+
+    #[test]
+    fn the_line_has_what_the_table_of_security_md_adds() {
+        let line = access_line(Layout::Cluster, new(), "", 3);
+        for right in [
+            "cluster|slots",
+            "asking",
+            "ssubscribe",
+            "sunsubscribe",
+            "spublish",
+            "client|setinfo",
+            "select",
+        ] {
+            assert!(
+                line.split(' ').any(|word| word == format!("+{right}")),
+                "{right}: {line}"
+            );
+            assert!(SECURITY.contains(&format!("+{}", right.replace('|', "\\|"))), "{right}");
+        }
+        assert!(!access_line(Layout::Cluster, old(), "", 0).contains("ssubscribe"));
+        assert!(access_line(Layout::RedLock, old(), "", 0).contains("+info"));
+    }
+
+    #[test]
+    fn each_version_s_words_for_a_missing_right_are_understood() {
+        for (message, expected) in [
+            (
+                "this user has no permissions to run the 'get' command or its subcommand",
+                Verdict::NoCommand,
+            ),
+            (
+                "User locks has no permissions to run the 'get' command",
+                Verdict::NoCommand,
+            ),
+            (
+                "this user has no permissions to access one of the keys used as arguments",
+                Verdict::NoKey,
+            ),
+            ("No permissions to access a key", Verdict::NoKey),
+            (
+                "this user has no permissions to access one of the channels used as arguments",
+                Verdict::NoChannel,
+            ),
+            ("No permissions to access a channel", Verdict::NoChannel),
+        ] {
+            assert_eq!(verdict("NOPERM", message), expected, "{message}");
+        }
+        assert_eq!(verdict("WRONGTYPE", "Operation against a key"), Verdict::Allowed);
+        assert_eq!(verdict("OOM", "command not allowed"), Verdict::NotNow("OOM".into()));
+    }
+}

@@ -1,0 +1,179 @@
+//! Which of the tiers of docs/guarantees.md these servers earn.
+
+use super::catalogue::{Check, Finding};
+use super::facts::{Fact, Facts, Layout};
+
+/// A tier, and what it promises.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tier {
+    /// `T0` to `T3`, or `none`.
+    pub(crate) name: &'static str,
+    pub(crate) says: String,
+    /// The findings that keep it from being what it could be.
+    pub(crate) because: Vec<&'static str>,
+    /// What could not be told, and is taken to be well.
+    pub(crate) unless: Vec<&'static str>,
+}
+
+/// What always comes on top.
+pub(crate) const BEYOND: &str = "T4, which alone is safe for correctness, has every client send its fencing token, \
+                                 which the resource checks (docs/fencing.md)";
+
+/// Findings with which locks may fail or have two holders at any time.
+const AGAINST: [Check; 8] = [
+    Check::WritesRefused,
+    Check::Eviction,
+    Check::MissingCommand,
+    Check::MissingKeys,
+    Check::SlotsNotServed,
+    Check::SentinelsDisagree,
+    Check::RedlockNumber,
+    Check::RedlockSameServer,
+];
+
+/// Findings with which a restart or a failover breaks the promise sooner than it has to.
+const WEAKENING: [Check; 9] = [
+    Check::DevelopmentServer,
+    Check::NoPersistence,
+    Check::SnapshotsOnly,
+    Check::PersistenceFailing,
+    Check::RedlockPersistence,
+    Check::EvictionPolicy,
+    Check::ReplicaNotLinked,
+    Check::ReplicaBehind,
+    Check::MinReplicas,
+];
+
+pub(crate) fn earned(facts: &Facts, findings: &[Finding]) -> Tier {
+    let among = |checks: &[Check]| -> Vec<&'static str> {
+        let found = findings.iter().map(|finding| finding.check);
+        found.filter(|check| checks.contains(check)).map(Check::id).collect()
+    };
+    let against = among(&AGAINST);
+    let lost = facts.unreachable.len();
+    let has_majority = lost * 2 < facts.given;
+    if !against.is_empty() || (lost > 0 && !(facts.layout == Layout::RedLock && has_majority)) {
+        return Tier {
+            name: "none",
+            says: "none: a lock may fail, or have two holders, without any failure of a server".into(),
+            because: if against.is_empty() {
+                vec![Check::Unreachable.id()]
+            } else {
+                against
+            },
+            unless: Vec::new(),
+        };
+    }
+    let has_replicas = facts
+        .servers
+        .iter()
+        .any(|server| server.replicas.is(|replicas| !replicas.is_empty()));
+    let (name, says) = match facts.layout {
+        Layout::RedLock => (
+            "T3",
+            "T3: at most one holder while a majority of the primaries stands, and one that lost its data stays away for \
+             the longest lease",
+        ),
+        Layout::Sentinel | Layout::Cluster => ("T1", AFTER_FAILOVER),
+        Layout::OneServer if has_replicas => ("T1", AFTER_FAILOVER),
+        Layout::OneServer => (
+            "T0",
+            "T0: at most one holder, as long as the server does not lose its data and nobody sets its clock",
+        ),
+    };
+    Tier {
+        name,
+        says: says.into(),
+        because: among(&WEAKENING),
+        unless: unknown(facts),
+    }
+}
+
+const AFTER_FAILOVER: &str = "T1: at most one holder until a failover; a promoted replica that had not heard of a grant \
+                              may grant the lock again";
+
+/// What the tier depends on and nobody said.
+fn unknown(facts: &Facts) -> Vec<&'static str> {
+    let real = || facts.servers.iter().filter(|server| !server.is_for_development());
+    let is_unknown = |fact: fn(&&super::facts::Server) -> bool| real().any(|server| fact(&server));
+    let of = [
+        (is_unknown(|server| is_untold(&server.memory)), "it may evict"),
+        (
+            is_unknown(|server| is_untold(&server.persistence)),
+            "it keeps nothing on disk",
+        ),
+        (
+            facts.layout == Layout::OneServer && is_unknown(|server| is_untold(&server.replicas)),
+            "it has replicas (then T1)",
+        ),
+        (
+            facts.layout == Layout::RedLock && is_unknown(|server| is_untold(&server.run_id)),
+            "two of the primaries are one server",
+        ),
+    ];
+    of.into_iter()
+        .filter(|(is_so, _)| *is_so)
+        .map(|(_, what)| what)
+        .collect()
+}
+
+const fn is_untold<T>(fact: &Fact<T>) -> bool {
+    fact.known().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::facts::{Unreachable, samples};
+    use super::super::findings::judge;
+    use super::*;
+
+    fn tier(facts: &Facts) -> Tier {
+        earned(facts, &judge(facts))
+    }
+
+    #[test]
+    fn each_layout_earns_its_tier() {
+        for (layout, names, expected) in [
+            (Layout::OneServer, &["a"][..], "T1"),
+            (Layout::Sentinel, &["a"], "T1"),
+            (Layout::Cluster, &["a", "b", "c"], "T1"),
+            (Layout::RedLock, &["a", "b", "c"], "T3"),
+        ] {
+            assert_eq!(tier(&samples::facts(layout, names)).name, expected, "{layout:?}");
+        }
+        let mut alone = samples::facts(Layout::OneServer, &["a"]);
+        alone.servers[0].replicas = Fact::Known(Vec::new());
+        assert_eq!(tier(&alone).name, "T0");
+    }
+
+    #[test]
+    fn a_server_that_may_evict_earns_none() {
+        let mut facts = samples::facts(Layout::OneServer, &["a"]);
+        if let Fact::Known(memory) = &mut facts.servers[0].memory {
+            memory.policy = "volatile-ttl".into();
+        }
+        let tier = tier(&facts);
+        assert_eq!((tier.name, tier.because), ("none", vec!["eviction"]));
+    }
+
+    #[test]
+    fn a_majority_of_redlock_is_enough() {
+        let mut facts = samples::facts(Layout::RedLock, &["a", "b"]);
+        facts.given = 3;
+        facts.unreachable = vec![Unreachable {
+            name: "c".into(),
+            why: "Connection refused".into(),
+        }];
+        assert_eq!(tier(&facts).name, "T3");
+        facts.given = 2;
+        assert_eq!(tier(&facts).name, "none");
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_said_with_the_tier() {
+        let mut facts = samples::facts(Layout::Sentinel, &["a"]);
+        facts.sentinels = Some(samples::sentinels(3));
+        facts.servers[0].memory = Fact::Unknown("INFO is refused (NOPERM)".into());
+        assert_eq!(tier(&facts).unless, ["it may evict"]);
+    }
+}

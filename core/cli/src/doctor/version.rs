@@ -1,0 +1,210 @@
+//! Which server it is, and what is known against that version.
+
+use std::fmt;
+
+/// A server's version, such as Redis 7.2.11.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    pub(crate) product: Product,
+    pub(crate) number: Number,
+}
+
+/// Major, minor, patch.
+pub(crate) type Number = (u32, u32, u32);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Product {
+    Redis,
+    Valkey,
+    /// The development server, `leasehold serve`.
+    Leasehold,
+}
+
+impl Version {
+    /// Reads `7.2.11`; what is missing counts as 0.
+    pub(crate) fn parse(product: Product, text: &str) -> Option<Self> {
+        let mut parts = text.split(['.', '-']).map(|part| part.parse().ok());
+        let major = parts.next()??;
+        let mut next = || parts.next().flatten().unwrap_or(0);
+        Some(Self {
+            product,
+            number: (major, next(), next()),
+        })
+    }
+
+    /// The advisories whose fix this version has not, by its number.
+    pub(crate) fn advisories(self, is_encrypted: bool) -> Vec<&'static Advisory> {
+        let counts = |advisory: &&Advisory| {
+            (is_encrypted || !advisory.is_about_tls) && advisory.product == self.product && advisory.hits(self.number)
+        };
+        ADVISORIES.iter().filter(counts).collect()
+    }
+
+    /// Whether the server has sharded channels.
+    pub(crate) const fn has_sharded_channels(self) -> bool {
+        self.number.0 >= 7
+    }
+
+    /// Whether the server can be told which library a client uses.
+    pub(crate) const fn takes_library_names(self) -> bool {
+        self.number.0 > 7 || (self.number.0 == 7 && self.number.1 >= 2)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let product = match self.product {
+            Product::Redis => "Redis",
+            Product::Valkey => "Valkey",
+            Product::Leasehold => "leasehold serve",
+        };
+        let (major, minor, patch) = self.number;
+        write!(f, "{product} {major}.{minor}.{patch}")
+    }
+}
+
+/// A known vulnerability that matters where scripts run or TLS ends.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Advisory {
+    pub(crate) id: &'static str,
+    product: Product,
+    /// Where the fix is, line by line, oldest first.
+    pub(crate) fixed: &'static [Number],
+    /// Lines that are not listed and older than the newest one have no fix. Else nothing is said of them.
+    has_older: bool,
+    /// Only servers that speak TLS have it.
+    is_about_tls: bool,
+}
+
+impl Advisory {
+    fn hits(&self, number: Number) -> bool {
+        let line = |number: &Number| (number.0, number.1);
+        match self.fixed.iter().find(|fixed| line(fixed) == line(&number)) {
+            Some(fixed) => number < *fixed,
+            None => self.has_older && self.fixed.last().is_some_and(|newest| number < *newest),
+        }
+    }
+}
+
+/// From the release notes of both projects and the CVE records. A line that no source names is left out.
+const ADVISORIES: &[Advisory] = &[
+    Advisory {
+        // Of the same releases: CVE-2025-46817, -46818, -46819.
+        id: "CVE-2025-49844",
+        product: Product::Redis,
+        fixed: &[(6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)],
+        has_older: true,
+        is_about_tls: false,
+    },
+    Advisory {
+        id: "CVE-2025-49844",
+        product: Product::Valkey,
+        fixed: &[(7, 2, 11), (8, 0, 6), (8, 1, 4)],
+        has_older: true,
+        is_about_tls: false,
+    },
+    Advisory {
+        id: "CVE-2025-67733",
+        product: Product::Valkey,
+        fixed: &[(7, 2, 12), (8, 0, 7), (8, 1, 6), (9, 0, 2)],
+        has_older: true,
+        is_about_tls: false,
+    },
+    Advisory {
+        id: "CVE-2026-23631",
+        product: Product::Redis,
+        fixed: &[(7, 4, 9), (8, 2, 6), (8, 4, 3), (8, 6, 3)],
+        has_older: false,
+        is_about_tls: false,
+    },
+    Advisory {
+        id: "CVE-2026-23631",
+        product: Product::Valkey,
+        fixed: &[(8, 1, 7), (9, 0, 4)],
+        has_older: false,
+        is_about_tls: false,
+    },
+    Advisory {
+        id: "CVE-2026-81934",
+        product: Product::Redis,
+        fixed: &[
+            (6, 2, 24),
+            (7, 2, 16),
+            (7, 4, 11),
+            (8, 2, 9),
+            (8, 4, 6),
+            (8, 6, 6),
+            (8, 8, 2),
+            (8, 10, 1),
+        ],
+        has_older: true,
+        is_about_tls: true,
+    },
+    Advisory {
+        id: "CVE-2026-56684",
+        product: Product::Valkey,
+        fixed: &[(8, 1, 9), (9, 0, 5), (9, 1, 1)],
+        has_older: false,
+        is_about_tls: true,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(product: Product, text: &str, is_encrypted: bool) -> Vec<&'static str> {
+        let version = Version::parse(product, text).unwrap();
+        version.advisories(is_encrypted).iter().map(|one| one.id).collect()
+    }
+
+    #[test]
+    fn a_version_is_read_with_what_follows_it() {
+        let read = |text| Version::parse(Product::Redis, text).map(|version| version.number);
+        assert_eq!(read("7.2.11"), Some((7, 2, 11)));
+        assert_eq!(read("8.0"), Some((8, 0, 0)));
+        assert_eq!(read("7.4.6-272"), Some((7, 4, 6)));
+        assert_eq!(read("unstable"), None);
+    }
+
+    #[test]
+    fn each_line_has_its_fix_and_older_lines_have_none() {
+        for (text, hit) in [
+            ("6.2.14", true),
+            ("6.2.20", false),
+            ("7.0.15", true),
+            ("7.2.10", true),
+            ("7.2.11", false),
+            ("8.2.1", true),
+            ("8.2.2", false),
+            ("8.6.3", false),
+        ] {
+            let found = ids(Product::Redis, text, false).contains(&"CVE-2025-49844");
+            assert_eq!(found, hit, "{text}");
+        }
+        assert!(ids(Product::Valkey, "9.1.2", true).is_empty());
+        assert_eq!(ids(Product::Valkey, "8.0.6", false), ["CVE-2025-67733"]);
+    }
+
+    #[test]
+    fn a_line_of_which_nothing_is_known_is_not_accused() {
+        assert!(!ids(Product::Redis, "7.2.11", false).contains(&"CVE-2026-23631"));
+        assert!(ids(Product::Redis, "8.2.3", false).contains(&"CVE-2026-23631"));
+    }
+
+    #[test]
+    fn what_is_about_tls_is_told_of_servers_that_speak_it() {
+        assert!(!ids(Product::Redis, "8.2.8", false).contains(&"CVE-2026-81934"));
+        assert!(ids(Product::Redis, "8.2.8", true).contains(&"CVE-2026-81934"));
+    }
+
+    #[test]
+    fn security_md_names_the_same_fixes_of_the_scripts() {
+        let document = include_str!("../../../../SECURITY.md");
+        for advisory in ADVISORIES.iter().filter(|advisory| advisory.id == "CVE-2025-49844") {
+            for (major, minor, patch) in advisory.fixed {
+                assert!(document.contains(&format!("{major}.{minor}.{patch}")), "{advisory:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! A proxy before a server: it is slow, or says another time than the server does.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Stops to accept when it is dropped.
+pub(crate) struct Liar {
+    pub(crate) port: u16,
+    is_over: Arc<AtomicBool>,
+}
+
+/// What it does with the answers.
+#[derive(Clone, Copy)]
+pub(crate) enum Lie {
+    /// Each comes so much later.
+    Late(Duration),
+    /// Of each connection, the first answer to TIME comes so much later.
+    LateOnce(Duration),
+    /// The time is this many seconds ahead of the true one.
+    Ahead(i64),
+}
+
+impl Liar {
+    pub(crate) fn before(server: u16, lie: Lie) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                if over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let server = TcpStream::connect(("127.0.0.1", server)).expect("the server");
+                join(client, server, lie);
+            }
+        });
+        Self { port, is_over }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Liar {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        drop(TcpStream::connect(("127.0.0.1", self.port)));
+    }
+}
+
+fn join(client: TcpStream, server: TcpStream, lie: Lie) {
+    for stream in [&client, &server] {
+        stream.set_nodelay(true).expect("a socket");
+    }
+    let (from_client, mut to_client) = (client.try_clone().expect("a socket"), client);
+    let (from_server, to_server) = (server.try_clone().expect("a socket"), server);
+    let mut own_answers = to_client.try_clone().expect("a socket");
+    let mut is_first = true;
+    thread::spawn(move || {
+        pass_on(from_client, to_server, |bytes, server| {
+            let is_time = bytes == b"*1\r\n$4\r\nTIME\r\n";
+            match lie {
+                Lie::Ahead(seconds) if is_time => return own_answers.write_all(&time(seconds)),
+                Lie::LateOnce(delay) if is_time && is_first => {
+                    is_first = false;
+                    thread::sleep(delay);
+                }
+                _ => {}
+            }
+            server.write_all(bytes)
+        });
+    });
+    thread::spawn(move || {
+        pass_on(from_server, to_client.try_clone().expect("a socket"), |bytes, _| {
+            if let Lie::Late(delay) = lie {
+                thread::sleep(delay);
+            }
+            to_client.write_all(bytes)
+        });
+    });
+}
+
+fn pass_on(mut from: TcpStream, mut to: TcpStream, mut pass: impl FnMut(&[u8], &mut TcpStream) -> std::io::Result<()>) {
+    let mut buffer = vec![0; 65_536];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if pass(&buffer[..count], &mut to).is_err() {
+            break;
+        }
+    }
+    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+}
+
+/// The answer to TIME.
+fn time(ahead: i64) -> Vec<u8> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let seconds = (i64::try_from(now.as_secs()).expect("before the year 292e9") + ahead).to_string();
+    let micros = now.subsec_micros().to_string();
+    let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+    format!("*2\r\n{}{}", bulk(&seconds), bulk(&micros)).into_bytes()
+}

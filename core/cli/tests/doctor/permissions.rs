@@ -1,0 +1,156 @@
+//! Users that lack one right at a time.
+
+use std::collections::BTreeSet;
+
+use leasehold_protocol::Reply;
+
+use crate::report::Report;
+use crate::support::Redis;
+use crate::support::version::Version;
+
+const SECURITY: &str = include_str!("../../../../SECURITY.md");
+const PREFIX: &str = "tenant:";
+
+/// The words of a tenant's rule, as SECURITY.md prints it.
+pub(crate) fn tenant() -> Vec<String> {
+    let line = SECURITY
+        .lines()
+        .find_map(|line| line.strip_prefix("ACL SETUSER tenant "));
+    let words = line.expect("the tenant's rule").split(' ');
+    words.map(|word| word.replace("PASSWORD", "sesame")).collect()
+}
+
+/// A user of these rules, and the URL by which it comes.
+pub(crate) fn url_of(server: &Redis, user: &str, words: &[String]) -> String {
+    let mut command = vec!["ACL", "SETUSER", user];
+    command.extend(words.iter().map(String::as_str));
+    server.run(&command);
+    format!("redis://{user}:sesame@127.0.0.1:{}", server.port)
+}
+
+fn report(server: &Redis, user: &str, words: &[String]) -> Report {
+    Report::of(&[&url_of(server, user, words)], &["--key-prefix", PREFIX])
+}
+
+fn keys(server: &Redis) -> Vec<Reply> {
+    match server.run(&["KEYS", "*"]) {
+        Reply::Array(keys) => keys,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_rule_of_security_md_lacks_nothing_and_nothing_is_left_behind() {
+    for version in Version::ALL {
+        let server = Redis::start_version(version, &[], None);
+        let report = report(&server, "tenant", &tenant());
+        for id in [
+            "missing-command",
+            "missing-keys",
+            "missing-messages",
+            "missing-channels",
+            "missing-for-braces",
+        ] {
+            report.is_silent_about(id);
+        }
+        report.names("cannot-tell", "CONFIG GET is refused");
+        assert_eq!(keys(&server), [], "{version}");
+    }
+}
+
+/// The right, and the finding that names it.
+fn finding_of(right: &str) -> &'static str {
+    let is_of_braced = right.contains("::") || right == "&redisson_lock__channel:tenant:*";
+    match right {
+        _ if is_of_braced => "missing-for-braces",
+        "+publish" | "+subscribe" | "+unsubscribe" => "missing-messages",
+        _ if right.starts_with('+') => "missing-command",
+        _ if right.starts_with('~') => "missing-keys",
+        _ => "missing-channels",
+    }
+}
+
+#[test]
+fn each_right_that_is_missing_is_named_and_no_other() {
+    for version in [Version::Redis62, Version::Valkey91] {
+        let server = Redis::start_version(version, &[], None);
+        let rule = tenant();
+        let rights: Vec<&String> = rule.iter().filter(|word| word.starts_with(['+', '~', '&'])).collect();
+        assert!(rights.len() > 30, "{rights:?}");
+        for (number, right) in rights.into_iter().enumerate() {
+            let words: Vec<String> = rule.iter().filter(|word| *word != right).cloned().collect();
+            let report = report(&server, &format!("tenant-{number}"), &words);
+            report.names(finding_of(right), right);
+            let missing: BTreeSet<&str> = report
+                .loud()
+                .into_iter()
+                .filter(|id| id.starts_with("missing"))
+                .collect();
+            assert_eq!(missing, BTreeSet::from([finding_of(right)]), "without {right}");
+        }
+        assert_eq!(keys(&server), [], "{version}");
+    }
+}
+
+#[test]
+fn in_a_cluster_its_rights_are_tried_too() {
+    for (version, sharded) in [
+        (Version::Redis62, &[][..]),
+        (Version::Valkey91, &["+ssubscribe", "+sunsubscribe", "+spublish"]),
+    ] {
+        let node = Redis::start_cluster(version, &[]);
+        let mut rule = tenant();
+        rule.extend(
+            ["+cluster|slots", "+asking"]
+                .iter()
+                .chain(sharded)
+                .map(|right| String::from(*right)),
+        );
+        let report = |user: &str, words: &[String]| {
+            let url = url_of(&node, user, words).replace("redis://", "redis+cluster://");
+            Report::of(&[&url], &["--key-prefix", PREFIX])
+        };
+        let all = report("tenant", &rule);
+        assert!(all.loud().iter().all(|id| !id.starts_with("missing")), "{:#}", all.said);
+        for (number, right) in ["+asking"].iter().chain(sharded).enumerate() {
+            let words: Vec<String> = rule.iter().filter(|word| word != right).cloned().collect();
+            let finding = if number == 0 {
+                "missing-command"
+            } else {
+                "missing-messages"
+            };
+            report(&format!("tenant-{number}"), &words).names(finding, right);
+        }
+        assert_eq!(keys(&node), [], "{version}");
+    }
+}
+
+#[test]
+fn the_line_that_is_printed_is_enough() {
+    let server = Redis::start_version(Version::Valkey91, &[], None);
+    let before = Report::of(&[&server.url()], &["--key-prefix", PREFIX]);
+    let line = before.said["access"].as_str().unwrap();
+    let words = line.strip_prefix("ACL SETUSER tenant ").unwrap().split(' ');
+    let words: Vec<String> = words.map(|word| word.replace("PASSWORD", "sesame")).collect();
+    let after = report(&server, "locks", &words);
+    for id in [
+        "missing-command",
+        "missing-messages",
+        "missing-for-braces",
+        "missing-optional",
+    ] {
+        after.is_silent_about(id);
+    }
+}
+
+#[test]
+fn no_secret_is_repeated() {
+    let server = Redis::start();
+    let url = url_of(&server, "tenant", &tenant());
+    for arguments in [&["--url", &url][..], &["--json", "--url", &url]] {
+        let output = crate::report::doctor(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("missing-keys"), "{said}");
+        assert!(!said.contains("sesame"), "{said}");
+    }
+}

@@ -1,0 +1,83 @@
+//! One run of the doctor, and what it said.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// What the doctor said, and its exit status.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) said: Value,
+    pub(crate) status: i32,
+}
+
+/// The command with these arguments, and no URL from outside.
+pub(crate) fn doctor(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    command
+        .arg("doctor")
+        .args(arguments)
+        .env_remove("LEASEHOLD_URL")
+        .stdin(Stdio::null());
+    command
+}
+
+impl Report {
+    pub(crate) fn of(urls: &[&str], more: &[&str]) -> Self {
+        let urls = urls.iter().flat_map(|url| ["--url", url]);
+        let arguments: Vec<&str> = ["--json"].into_iter().chain(urls).chain(more.iter().copied()).collect();
+        let output = doctor(&arguments).output().expect("the command runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let said = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {errors}"));
+        Self {
+            said,
+            status: output.status.code().expect("it ends by itself"),
+        }
+    }
+
+    fn findings(&self) -> &[Value] {
+        self.said["findings"].as_array().expect("findings")
+    }
+
+    /// The ids of all findings, or of those of a severity.
+    pub(crate) fn ids(&self, severities: &[&str]) -> Vec<&str> {
+        let is_asked_for = |one: &&Value| severities.iter().any(|severity| one["severity"] == *severity);
+        let found = self.findings().iter().filter(is_asked_for);
+        found.filter_map(|one| one["id"].as_str()).collect()
+    }
+
+    /// Those that are more than notes.
+    pub(crate) fn loud(&self) -> Vec<&str> {
+        self.ids(&["warning", "error"])
+    }
+
+    /// Looks whether it has this finding, with a word in what it says or in what to do.
+    pub(crate) fn names(&self, id: &str, word: &str) {
+        let has = |one: &&Value| one["id"] == id && one.to_string().contains(word);
+        assert!(
+            self.findings().iter().any(|one| has(&one)),
+            "no {id} with {word:?} in {:#}",
+            self.said
+        );
+        let severity = self.findings().iter().find(has).map(|one| one["severity"].as_str());
+        let least = match severity.flatten() {
+            Some("error") => 2,
+            Some("warning") => 1,
+            _ => 0,
+        };
+        assert!(self.status >= least, "{id} with status {}", self.status);
+    }
+
+    /// Looks whether it does not have this finding.
+    pub(crate) fn is_silent_about(&self, id: &str) {
+        assert!(
+            self.findings().iter().all(|one| one["id"] != id),
+            "{id} in {:#}",
+            self.said
+        );
+    }
+
+    pub(crate) fn tier(&self) -> &str {
+        self.said["tier"]["name"].as_str().expect("a tier")
+    }
+}
