@@ -67,6 +67,12 @@ pub enum Defect {
     LapsedLeaseStays,
     /// What may outlast a fixed lease that lapsed is not released.
     LapsedRecordStays,
+    /// In an outage a lock is granted in this client though somebody here holds it.
+    LocalBesideHolder,
+    /// Who is granted a lock in this client leaves what its attempts may be granted.
+    LocalLeavesRecord,
+    /// A circuit breaker that opened asks nobody whether the server is back.
+    BreakerStaysOpen,
 }
 
 #[cfg(feature = "defects")]
@@ -101,5 +107,8 @@ impl Defect {
         Self::NewsIsBelieved,
         Self::LapsedLeaseStays,
         Self::LapsedRecordStays,
+        Self::LocalBesideHolder,
+        Self::LocalLeavesRecord,
+        Self::BreakerStaysOpen,
     ];
 }

@@ -392,6 +392,9 @@ impl Io {
 
     /// Asks a primary whose breaker is open whether it serves, unless it is being asked.
     pub(crate) fn probe(&mut self, primary: Primary, now: Instant) {
+        if self.has(Defect::BreakerStaysOpen) {
+            return;
+        }
         if !self.is_connected(primary.node) {
             self.set(Timer::Probe(primary), now + self.breakers.pause());
             return;

@@ -3,6 +3,8 @@
 //! A machine takes inputs and answers with steps. The router gives each step to the machine that
 //! has the rule; what follows from a step comes before what comes after it.
 
+mod health;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -291,26 +293,6 @@ impl Locks {
         self.note_health(call.primary, health, now);
     }
 
-    /// What an answer said of a primary. After what else follows from it: who was granted the lock
-    /// by that answer is not refused it.
-    fn note_health(&mut self, primary: Primary, health: Health, now: Instant) {
-        match health {
-            Health::Serves => self.io.answered_by(primary, now),
-            Health::Fails(cause) => self.io.failed_at(primary, &cause, now),
-            Health::Unknown => {}
-        }
-        self.route(now);
-    }
-
-    /// A connection to a primary opened, or closed, or could not be made for this cause.
-    pub(crate) fn primary_seen(&mut self, primary: Primary, failure: Option<&Cause>, now: Instant) {
-        match failure {
-            Some(cause) => self.io.failed_at(primary, cause, now),
-            None => self.io.probe(primary, now),
-        }
-        self.route(now);
-    }
-
     fn attempt_answered(
         &mut self,
         ticket: Ticket,
@@ -404,20 +386,6 @@ impl Locks {
             // The composite locks'.
             Timer::Round(_) | Timer::Pause(_) | Timer::QuorumWait(_) | Timer::Majority(_) => {}
         }
-    }
-
-    fn call_overdue(&mut self, id: CallId, now: Instant) {
-        let Some(call) = self.io.in_flight(id) else { return };
-        let silence = self.io.unreached(call.primary.node, self.io.config().command_timeout);
-        match call.purpose {
-            Purpose::Acquire { ticket, .. } => self.wait(waiters::Input::Overdue(ticket, id), now),
-            Purpose::Renew { hold, .. } => self.hold(holds::Input::RenewalOverdue(hold, id), now),
-            Purpose::Release(release) => self.release(releases::Input::Overdue(release, id), now),
-            // Its caller's own wait ends at the same time; the next poll comes by itself.
-            Purpose::Inspect(_) | Purpose::Poll(_) => {}
-            Purpose::Probe(primary) => self.io.probe_failed(primary, id, now),
-        }
-        self.note_health(call.primary, Health::Fails(silence), now);
     }
 
     /// Hands on what follows from an input, and from that.

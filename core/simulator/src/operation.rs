@@ -27,6 +27,10 @@ counted! {
     Inspect = "inspect",
     /// An operator took a lock from whoever held it.
     ForceRelease = "force release",
+    /// In an outage a caller was granted a lease that excludes others of its client alone.
+    Degraded = "granted degraded",
+    /// In an outage a caller was told to go on without the lock.
+    Skipped = "skipped",
     /// An operator changed a semaphore's limit.
     SetLimit = "set limit",
 }

@@ -10,6 +10,7 @@ use crate::checks::{
 };
 use crate::kinds::Family;
 use crate::ledger::Lock;
+use crate::operation::Operation;
 use crate::plan::micros;
 use crate::records::Record;
 use crate::task::{Task, Wish};
@@ -140,6 +141,7 @@ impl World {
             }
             Outcome::NotGranted(error) if error.is_skipped() => {
                 self.note(Line::NotGranted { client, ticket });
+                self.did(Operation::Skipped);
                 if let Some((_, Wish::Acquire { on_unavailable, .. })) = wish {
                     check_skipped(client, ticket, on_unavailable)?;
                 }
@@ -288,7 +290,9 @@ impl World {
         self.clients[client].tasks[task].leases.push(grant.lease);
         let of = (locks.clone(), renewed);
         let hold = self.ledger.granted(client, grant, inside, of.0, of.1).hold;
-        if !grant.degraded {
+        if grant.degraded {
+            self.did(Operation::Degraded);
+        } else {
             self.owned.granted(client, ticket, hold);
             let names = locks.iter().map(|(name, _)| *name);
             self.operators.granted(client, ticket, hold, names);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::queue::{Place, Queue};
 use super::table::Waiters;
 use crate::breakers::Outage;
+use crate::defects::Defect;
 use crate::error::{Error, ErrorKind, Operation};
 use crate::ids::{LockId, Primary, Ticket};
 use crate::instant::Instant;
@@ -101,7 +102,9 @@ impl Waiters {
         let Some(request) = self.request_mut(ticket) else {
             return;
         };
-        if let Some(owed) = request.renounce(io, false) {
+        if let Some(owed) = request.renounce(io, false)
+            && !io.has(Defect::LocalLeavesRecord)
+        {
             io.step(Step::Owes(owed));
         }
         request.queue();

@@ -1,0 +1,46 @@
+//! What becomes of calls tells whether their primary serves: an answer, none in time, a connection that opened or closed.
+
+use super::Locks;
+use crate::breakers::Health;
+use crate::calls::Purpose;
+use crate::cause::Cause;
+use crate::ids::{CallId, Primary};
+use crate::instant::Instant;
+use crate::machines::{holds, releases, waiters};
+
+impl Locks {
+    /// The answer to a call is overdue.
+    pub(super) fn call_overdue(&mut self, id: CallId, now: Instant) {
+        let Some(call) = self.io.in_flight(id) else { return };
+        let silence = self.io.unreached(call.primary.node, self.io.config().command_timeout);
+        match call.purpose {
+            Purpose::Acquire { ticket, .. } => self.wait(waiters::Input::Overdue(ticket, id), now),
+            Purpose::Renew { hold, .. } => self.hold(holds::Input::RenewalOverdue(hold, id), now),
+            Purpose::Release(release) => self.release(releases::Input::Overdue(release, id), now),
+            // Its caller's own wait ends at the same time; the next poll comes by itself.
+            Purpose::Inspect(_) | Purpose::Poll(_) => {}
+            Purpose::Probe(primary) => self.io.probe_failed(primary, id, now),
+        }
+        self.note_health(call.primary, Health::Fails(silence), now);
+    }
+
+    /// What an answer said of a primary. After what else follows from it: who was granted the lock
+    /// by that answer is not refused it.
+    pub(super) fn note_health(&mut self, primary: Primary, health: Health, now: Instant) {
+        match health {
+            Health::Serves => self.io.answered_by(primary, now),
+            Health::Fails(cause) => self.io.failed_at(primary, &cause, now),
+            Health::Unknown => {}
+        }
+        self.route(now);
+    }
+
+    /// A connection to a primary opened, or closed, or could not be made for this cause.
+    pub(crate) fn primary_seen(&mut self, primary: Primary, failure: Option<&Cause>, now: Instant) {
+        match failure {
+            Some(cause) => self.io.failed_at(primary, cause, now),
+            None => self.io.probe(primary, now),
+        }
+        self.route(now);
+    }
+}
