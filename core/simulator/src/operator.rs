@@ -100,7 +100,7 @@ impl World {
         let is_heard = self.following.reaches((client, &self.clients[client]), since);
         let is_right = match said {
             ErrorKind::Closed => true,
-            ErrorKind::Unavailable => !self.is_settled() || !is_heard,
+            ErrorKind::Unavailable => !self.is_settled() || !is_heard || self.may_have_open_breakers(),
             ErrorKind::Misconfigured => self.collides(name, kind),
             _ => false,
         };

@@ -229,8 +229,7 @@ impl World {
                 let is_unbounded = matches!(wish, Some((_, Wish::Acquire { bounded: false, .. })));
                 let since = self.now.saturating_sub(micros(self.plan.poll.1) + self.plan.timeout());
                 let is_heard = self.following.reaches((client, &self.clients[client]), since);
-                let is_open = self.now < self.calm_since + self.plan.settles_in() + self.plan.breakers_settle_in();
-                let is_heard = is_heard && (self.plan.breaker.is_none() || !is_open);
+                let is_heard = is_heard && !self.may_have_open_breakers();
                 if is_unbounded && kind == ErrorKind::Unavailable && self.is_settled() && is_heard {
                     broken(
                         "I6",

@@ -270,6 +270,12 @@ impl World {
         self.operators.disturbed();
     }
 
+    /// Whether a circuit breaker may still be open, that opened before all was calm.
+    pub(crate) fn may_have_open_breakers(&self) -> bool {
+        let settled = self.calm_since + self.plan.settles_in() + self.plan.breakers_settle_in();
+        self.plan.breaker.is_some() && self.now < settled
+    }
+
     /// Whether no fault is felt any more.
     pub(crate) fn is_settled(&self) -> bool {
         !self.is_rough && self.now >= self.calm_since + self.plan.settles_in()

@@ -17,6 +17,9 @@ const MISTAKES: &[(Defect, Family, &[&str], u64)] = &[
     (Defect::NewsIsBelieved, Family::Fair, &["I1", "I2"], 2_000),
     (Defect::LapsedLeaseStays, Family::Lock, &["I12"], 500),
     (Defect::LapsedRecordStays, Family::Fair, &["I5"], 2_000),
+    (Defect::LocalBesideHolder, Family::Lock, &["I14"], 2_000),
+    (Defect::LocalLeavesRecord, Family::Lock, &["I5"], 2_000),
+    (Defect::BreakerStaysOpen, Family::Lock, &["I6", "I9"], 2_000),
 ];
 
 #[test]
