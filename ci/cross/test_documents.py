@@ -1,19 +1,31 @@
-"""What README.md says is run as it stands there. (The rules of SECURITY.md are: core/client/tests/acl.)"""
+"""What README.md and docs/metrics.md say is run as it stands there.
+
+The rules of SECURITY.md are run too: core/client/tests/acl.
+"""
 
 import re
+import socket
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
-from programs import JARS, ROOT, Server, java
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from programs import JARS, PATIENCE, ROOT, Server, java
 
 README = (ROOT / "README.md").read_text()
+METRICS = (ROOT / "docs" / "metrics.md").read_text()
+NODE = ROOT / "examples" / "seckill" / "node"
 
 
-def snippets(language: str, server: Server) -> list[str]:
-    """The README's blocks of one language, on the test's server."""
-    blocks = re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
-    assert blocks, f"README.md has no {language}"
+def snippets(language: str, server: Server, document: str = README) -> list[str]:
+    """A document's blocks of one language, on the test's server."""
+    blocks = re.findall(rf"^```{language}\n(.*?)^```", document, re.DOTALL | re.MULTILINE)
+    assert blocks, f"there is no {language}"
     return [block.replace("redis://localhost:6379", server.url) for block in blocks]
 
 
@@ -29,7 +41,7 @@ def test_the_readme_s_python_runs(server: Server, tmp_path: Path) -> None:
 def test_the_readme_s_javascript_runs(server: Server) -> None:
     for snippet in snippets("js", server):
         command = ["node", "--input-type=module", "--eval", snippet]
-        assert "fencing token 1" in output_of(command, ROOT / "examples" / "seckill" / "node")
+        assert "fencing token 1" in output_of(command, NODE)
 
 
 def test_the_readme_s_java_runs(server: Server, tmp_path: Path) -> None:
@@ -40,3 +52,60 @@ def test_the_readme_s_java_runs(server: Server, tmp_path: Path) -> None:
         )
         (tmp_path / "Snippet.java").write_text(program)
         assert "fencing token 1" in output_of([java(), "-cp", f"{JARS}/*", "Snippet.java"], tmp_path)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def page_of(command: list[str], folder: Path, port: int) -> str:
+    """What a program serves on that port."""
+    with subprocess.Popen(command, cwd=folder) as process:
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while True:
+                try:
+                    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+                        assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+                        return str(answer.read().decode())
+                except urllib.error.URLError:
+                    assert process.poll() is None, "it has ended"
+                    assert time.monotonic() < deadline, "it does not listen"
+                    time.sleep(0.05)
+        finally:
+            process.kill()
+
+
+def program_of(language: str, snippet: str, folder: Path) -> tuple[list[str], Path]:
+    """How to run a program, and where."""
+    if language == "python":
+        return [sys.executable, "-c", snippet], folder
+    if language == "js":
+        return ["node", "--input-type=module", "--eval", snippet], NODE
+    imports = "".join(
+        f"import {name};\n"
+        for name in (
+            "com.sun.net.httpserver.HttpServer",
+            "io.leasehold.*",
+            "java.net.InetSocketAddress",
+            "java.nio.charset.StandardCharsets",
+        )
+    )
+    body = f"class Snippet {{ public static void main(String[] args) throws Exception {{\n{snippet}}} }}\n"
+    (folder / "Snippet.java").write_text(imports + body)
+    return [java(), "-cp", f"{JARS}/*", "Snippet.java"], folder
+
+
+@pytest.mark.parametrize("language", ["python", "js", "java"])
+def test_the_programs_of_the_page_on_metrics_serve_what_prometheus_reads(
+    language: str, server: Server, tmp_path: Path
+) -> None:
+    for snippet in snippets(language, server, METRICS):
+        port = free_port()
+        command, folder = program_of(language, snippet.replace("9464", str(port)), tmp_path)
+        families = text_string_to_metric_families(page_of(command, folder, port))
+        samples = {(one.name, one.labels.get("outcome")): one for family in families for one in family.samples}
+        granted = samples["leasehold_acquisitions_total", "granted"]
+        assert (granted.value, granted.labels["kind"], granted.labels["group"]) == (1, "lock", "stock")

@@ -1,12 +1,12 @@
-//! The Rust client in the benchmark, and the same scripts sent raw:
-//! `contender tasks|threads "leasehold"|"raw scripts" URL NUMBER`. See ci/bench/README.md.
+//! The Rust client in the benchmark, also with its metrics on, and the same scripts sent raw:
+//! `contender tasks|threads "leasehold"|"leasehold, metrics"|"raw scripts" URL NUMBER`. See ci/bench/README.md.
 
 use std::error::Error;
 use std::io::{self, BufRead, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, blocking};
+use leasehold::{Builder, Client};
 use leasehold_protocol::Script;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -20,8 +20,10 @@ fn main() -> Outcome<()> {
     };
     let number = number.parse()?;
     let mut contender = match (face.as_str(), library.as_str()) {
-        ("tasks", "leasehold") => tasks(url, number)?,
-        ("threads", "leasehold") => threads(url, number)?,
+        ("tasks", "leasehold") => tasks(options(url), number)?,
+        ("tasks", "leasehold, metrics") => tasks(options(url).metrics(), number)?,
+        ("threads", "leasehold") => threads(options(url), number)?,
+        ("threads", "leasehold, metrics") => threads(options(url).metrics(), number)?,
         (_, "raw scripts") => raw(url, number)?,
         _ => return Err(format!("there is no {face} of {library}").into()),
     };
@@ -35,10 +37,14 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
+fn options(url: &str) -> Builder {
+    Client::builder().url(url)
+}
+
 /// Tasks on one thread, as in an asynchronous service.
-fn tasks(url: &str, number: usize) -> Outcome<Contender> {
+fn tasks(options: Builder, number: usize) -> Outcome<Contender> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let client = runtime.block_on(Client::connect(url))?;
+    let client = runtime.block_on(options.connect())?;
     Ok(Box::new(move |length| {
         runtime.block_on(async {
             let until = Instant::now() + length;
@@ -64,8 +70,8 @@ fn tasks(url: &str, number: usize) -> Outcome<Contender> {
     }))
 }
 
-fn threads(url: &str, number: usize) -> Outcome<Contender> {
-    let client = blocking::Client::connect(url)?;
+fn threads(options: Builder, number: usize) -> Outcome<Contender> {
+    let client = options.connect_blocking()?;
     Ok(Box::new(move |length| {
         let until = Instant::now() + length;
         std::thread::scope(|scope| {

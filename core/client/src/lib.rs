@@ -98,3 +98,8 @@ pub use api::{Builder, Client, Lease, Lock, ReadWriteLock, Semaphore, blocking};
 #[cfg(all(doctest, feature = "native"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Compiles that of the page on metrics.
+#[cfg(all(doctest, feature = "native"))]
+#[doc = include_str!("../../../docs/metrics.md")]
+struct Metrics;

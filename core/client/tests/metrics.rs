@@ -133,6 +133,7 @@ async fn losses_renewals_and_reconnects_are_counted() {
     let lease = client.lock("stock:2").acquire().await.unwrap();
     redis.stop();
     lease.lost().await;
+    reaches(&client, "leasehold_losses_total", &["reason=\"expired\""], 1.0).await;
     let short = client.lock("stock:3").wait(Duration::from_millis(50)).acquire().await;
     assert_eq!(short.unwrap_err().kind(), ErrorKind::Unavailable);
 
@@ -191,4 +192,88 @@ fn a_hundred_thousand_names_stay_within_the_groups() {
     assert_eq!(number(&text, "leasehold_acquisitions_total", &granted), 100_000.0 - 7.0);
     assert!(text.len() < 100_000, "{} bytes", text.len());
     client.close();
+}
+
+#[tokio::test]
+async fn every_kind_has_its_own_numbers_and_nothing_is_left_held() {
+    let server = Server::memory();
+    let client = Client::builder().url(server.url()).metrics().connect().await.unwrap();
+    let rooms = client.read_write_lock("room:1");
+    let locks = [
+        client.lock("stock:1"),
+        client.mutex("stock:2"),
+        client.fair_lock("stock:3"),
+        rooms.read.clone(),
+        rooms.write.clone(),
+    ];
+    for lock in &locks {
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+    let semaphore = client.semaphore("pool:1", 3);
+    semaphore.acquire(1).await.unwrap().release().await.unwrap();
+    // An entry into what is held counts as one more.
+    let outer = client.lock("stock:1").acquire().await.unwrap();
+    let inner = client.lock("stock:1").within(&outer).acquire().await.unwrap();
+    let held = client.metrics().unwrap();
+    assert_eq!(
+        number(&held, "leasehold_held", &["kind=\"lock\"", "group=\"stock\""]),
+        2.0
+    );
+    inner.release().await.unwrap();
+    outer.release().await.unwrap();
+
+    let text = client.metrics().unwrap();
+    for (kind, group, count) in [
+        ("lock", "stock", 3.0),
+        ("mutex", "stock", 1.0),
+        ("fair_lock", "stock", 1.0),
+        ("read_lock", "room", 1.0),
+        ("write_lock", "room", 1.0),
+        ("semaphore", "pool", 1.0),
+    ] {
+        let labels = [&*format!("kind=\"{kind}\""), &*format!("group=\"{group}\"")];
+        assert_eq!(
+            number(&text, "leasehold_hold_seconds_count", &labels),
+            count,
+            "{kind}\n{text}"
+        );
+    }
+    assert_eq!(number(&text, "leasehold_held", &[]), 0.0);
+    client.close().await;
+}
+
+#[tokio::test]
+async fn a_redlock_counts_as_one_lock_whatever_the_number_of_its_servers() {
+    let servers = [Server::memory(), Server::memory(), Server::memory()];
+    let client = Client::builder()
+        .primaries(servers.iter().map(Server::url))
+        .lease(Duration::from_millis(900))
+        .metrics()
+        .connect()
+        .await
+        .unwrap();
+    let lock = ["kind=\"lock\"", "group=\"stock\""];
+    let lease = client.lock("stock:1").acquire().await.unwrap();
+    reaches(
+        &client,
+        "leasehold_renewals_total",
+        &["outcome=\"renewed\"", "group=\"stock\""],
+        3.0,
+    )
+    .await;
+    let held = client.metrics().unwrap();
+    assert_eq!(number(&held, "leasehold_held", &lock), 1.0, "{held}");
+    lease.release().await.unwrap();
+    let lost = client.lock("stock:2").acquire().await.unwrap();
+    for server in &servers {
+        server.run(&["FLUSHALL"]);
+    }
+    lost.lost().await;
+    // The holder is told first.
+    reaches(&client, "leasehold_losses_total", &lock, 1.0).await;
+    let text = client.metrics().unwrap();
+    assert_eq!(number(&text, "leasehold_losses_total", &lock), 1.0, "{text}");
+    assert_eq!(number(&text, "leasehold_held", &[]), 0.0, "{text}");
+    assert_eq!(number(&text, "leasehold_hold_seconds_count", &lock), 2.0);
+    client.close().await;
 }

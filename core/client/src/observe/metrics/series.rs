@@ -14,19 +14,24 @@ use super::families::BUCKETS;
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// One more.
+    /// So many more.
     pub(crate) fn add(&self, number: u64) {
         // Whoever writes is the only one, so no read-modify-write is needed, which would cost more.
-        self.0.store(self.get().wrapping_add(number), Ordering::Relaxed);
+        self.set(self.0.load(Ordering::Relaxed).wrapping_add(number));
     }
 
     /// One less.
     fn take_one(&self) {
-        self.0.store(self.get().saturating_sub(1), Ordering::Relaxed);
+        self.set(self.0.load(Ordering::Relaxed).saturating_sub(1));
+    }
+
+    /// Whoever sees it sees what was counted before, too.
+    fn set(&self, number: u64) {
+        self.0.store(number, Ordering::Release);
     }
 
     pub(super) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Acquire)
     }
 }
 
