@@ -93,9 +93,11 @@ async fn while_a_server_is_gone_locks_are_granted_here_and_then_there_again() {
     let client = quick()
         .url(server.url())
         .on_unavailable(OnUnavailable::Local)
+        .metrics()
         .connect()
         .await
         .unwrap();
+    let counts = |what: &str| client.metrics().unwrap().lines().any(|line| line == what);
     let before = client.lock("a").acquire().await.unwrap();
     assert!(!before.is_degraded());
     let token = before.token();
@@ -108,11 +110,15 @@ async fn while_a_server_is_gone_locks_are_granted_here_and_then_there_again() {
     let fair = client.fair_lock("fair").acquire().await.unwrap();
     let next = client.fair_lock("fair");
     let next = tokio::spawn(async move { next.acquire().await });
+    assert!(counts("leasehold_breakers_open 1") && counts("leasehold_breakers_opened_total 1"));
+    let degraded = "leasehold_acquisitions_total{kind=\"lock\",group=\"none\",outcome=\"degraded\"} 1";
+    assert!(counts(degraded), "{}", client.metrics().unwrap());
     // What only the server can count.
     let error = refusal(client.semaphore("s", 2).acquire(1).await);
     assert!(is_told(&error), "{error}");
     server.start_again();
     let elsewhere = is_closed(&client, "canary").await;
+    assert!(counts("leasehold_breakers_open 0") && counts("leasehold_breakers_opened_total 1"));
     assert!(!elsewhere.is_degraded());
     // What is held here keeps others of this client out until it is released.
     assert!(client.lock("a").try_acquire().await.unwrap().is_none());

@@ -304,3 +304,30 @@ async fn two_clients_take_turns() {
     let share = f64::from(first) / f64::from(first + second);
     assert!((0.35..=0.65).contains(&share), "{first} and {second}");
 }
+
+#[tokio::test]
+async fn with_a_circuit_breaker_open_an_acquisition_takes_less_than_ten_milliseconds() {
+    let server = Redis::start();
+    let client = Client::builder()
+        .url(server.url())
+        .command_timeout(Duration::from_millis(200))
+        .breaker(2, Duration::from_secs(1))
+        .connect()
+        .await
+        .unwrap();
+    server.pause();
+    let is_open = |error: &leasehold::Error| error.to_string().contains("circuit breaker");
+    while !client.lock("canary").acquire().await.as_ref().is_err_and(is_open) {}
+    // Longer than a probe takes, which nobody waits for.
+    let (start, mut times) = (Instant::now(), Vec::new());
+    while start.elapsed() < Duration::from_secs(3) {
+        let asked = Instant::now();
+        let error = client.lock("a").acquire().await.expect_err("no server");
+        times.push(asked.elapsed());
+        assert!(is_open(&error), "{error}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    times.sort_unstable();
+    let most = times[times.len() * 99 / 100];
+    assert!(most < Duration::from_millis(10), "{most:?} of {} times", times.len());
+}

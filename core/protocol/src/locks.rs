@@ -275,6 +275,10 @@ impl Locks {
         };
         let was_cut = call.was_cut(&result);
         let health = Health::of(&result);
+        if health == Health::Serves {
+            // Before what follows from it: whom it lets go on asks the server again.
+            self.note_health(call.primary, Health::Serves, now);
+        }
         for heir in heirs {
             match heir {
                 Heir::Hold(hold) => self.hold(holds::Input::Resolved(hold, id, was_cut), now),

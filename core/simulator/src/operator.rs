@@ -279,7 +279,9 @@ impl World {
             let holds = self
                 .ledger
                 .of(client)
-                .filter(|(_, lease)| lease.kind_of(name).is_some_and(is_its));
+                .filter(|(_, lease)| lease.kind_of(name).is_some_and(is_its))
+                // That one is on no record.
+                .filter(|(_, lease)| !lease.degraded || lease.locks.len() > 1);
             // Which of two callers asked under which owner id is a guess; who gathers several may
             // ask for one of them again, under another.
             let is_it = |known: usize| known == owner || !on_record.contains(&known);

@@ -291,7 +291,9 @@ impl World {
         let hold = self.ledger.granted(client, grant, inside, of.0, of.1).hold;
         if grant.degraded {
             self.did(Operation::Degraded);
-        } else {
+        }
+        // Of several locks some may be on record.
+        if !grant.degraded || locks.len() > 1 {
             self.owned.granted(client, ticket, hold);
             let names = locks.iter().map(|(name, _)| *name);
             self.operators.granted(client, ticket, hold, names);

@@ -59,6 +59,16 @@ impl Metering {
         }
     }
 
+    /// A circuit breaker opened, or closed again.
+    pub(super) fn breaker(&self, is_open: bool) {
+        let counts = self.metrics.breakers();
+        if is_open {
+            counts.opened();
+        } else {
+            counts.closed();
+        }
+    }
+
     /// A caller waits for a lock.
     pub(super) fn asked(&mut self, ticket: Ticket, kind: &'static str, name: &str, now: Instant) {
         let series = Arc::clone(self.groups.series(kind, name));
@@ -74,7 +84,9 @@ impl Metering {
     /// A ticket is done; `released` is the lease that it was to release.
     pub(super) fn completed(&mut self, ticket: Ticket, outcome: &Outcome, released: Option<LeaseId>, now: Instant) {
         let ended = match outcome {
+            Outcome::Granted(grant) if grant.degraded => metrics::Outcome::Degraded,
             Outcome::Granted(_) => metrics::Outcome::Granted,
+            Outcome::NotGranted(error) if error.is_skipped() => metrics::Outcome::Skipped,
             Outcome::NotGranted(error) | Outcome::Failed(error) => metrics::Outcome::of(Error::kind(error)),
             Outcome::Released(_) => {
                 let released = released.or_else(|| self.releases.remove(&ticket));

@@ -197,14 +197,20 @@ impl Observing {
                 left,
                 failures,
             },
-            Observed::BreakerOpened { primary, why } => Observation::BreakerOpened {
-                server: self.primary(primary),
-                cause: why,
-            },
-            Observed::BreakerClosed { primary, open } => Observation::BreakerClosed {
-                server: self.primary(primary),
-                open,
-            },
+            Observed::BreakerOpened { primary, why } => {
+                self.count_breaker(true);
+                Observation::BreakerOpened {
+                    server: self.primary(primary),
+                    cause: why,
+                }
+            }
+            Observed::BreakerClosed { primary, open } => {
+                self.count_breaker(false);
+                Observation::BreakerClosed {
+                    server: self.primary(primary),
+                    open,
+                }
+            }
             Observed::Lost {
                 place,
                 leases,
@@ -225,6 +231,12 @@ impl Observing {
             }
         };
         self.tell(&observation, now);
+    }
+
+    fn count_breaker(&self, is_open: bool) {
+        if let Some(metering) = &self.metering {
+            metering.breaker(is_open);
+        }
     }
 
     fn count_renewal(&mut self, observed: &Observed) {

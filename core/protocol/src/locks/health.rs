@@ -24,8 +24,7 @@ impl Locks {
         self.note_health(call.primary, Health::Fails(silence), now);
     }
 
-    /// What an answer said of a primary. After what else follows from it: who was granted the lock
-    /// by that answer is not refused it.
+    /// What an answer, or none, said of a primary.
     pub(super) fn note_health(&mut self, primary: Primary, health: Health, now: Instant) {
         match health {
             Health::Serves => self.io.answered_by(primary, now),

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::links::{LinkCounts, Links};
+use super::links::{BreakerCounts, LinkCounts, Links};
 use super::series::Series;
 use super::text;
 use crate::observe::observation::Link;
@@ -12,6 +12,7 @@ use crate::observe::observation::Link;
 pub(crate) struct Metrics {
     series: Mutex<Vec<Arc<Series>>>,
     links: Links,
+    breakers: BreakerCounts,
 }
 
 impl Metrics {
@@ -30,10 +31,15 @@ impl Metrics {
         self.links.of(link)
     }
 
+    /// The counts of the circuit breakers.
+    pub(crate) const fn breakers(&self) -> &BreakerCounts {
+        &self.breakers
+    }
+
     /// All of it in Prometheus' text format, version 0.0.4.
     pub(crate) fn text(&self) -> String {
         let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner).clone();
         series.sort_by(|one, other| one.labels().cmp(&other.labels()));
-        text::text(&series, &self.links)
+        text::text(&series, &self.links, &self.breakers)
     }
 }

@@ -67,6 +67,18 @@ pub(super) const CONNECT_FAILURES: Family = Family {
     meaning: "Tries to connect that failed.",
 };
 
+pub(super) const BREAKERS_OPENED: Family = Family {
+    name: "leasehold_breakers_opened_total",
+    kind: "counter",
+    meaning: "Circuit breakers that opened, since a primary did not answer.",
+};
+
+pub(super) const BREAKERS_OPEN: Family = Family {
+    name: "leasehold_breakers_open",
+    kind: "gauge",
+    meaning: "Primaries that this client does not wait for, as their circuit breakers are open.",
+};
+
 /// The upper bounds of a histogram's buckets: microseconds, and as Prometheus shows them in seconds.
 pub(super) const BUCKETS: [(u64, &str); 16] = [
     (1_000, "0.001"),

@@ -1,4 +1,4 @@
-//! The counts of a client's connections.
+//! The counts of a client's connections, and of their circuit breakers.
 
 use super::series::Counter;
 use crate::observe::observation::Link;
@@ -12,6 +12,26 @@ pub(crate) struct LinkCounts {
     pub(crate) reconnects: Counter,
     /// A try to connect failed.
     pub(crate) failures: Counter,
+}
+
+/// The circuit breakers.
+#[derive(Debug, Default)]
+pub(crate) struct BreakerCounts {
+    /// How many have opened.
+    pub(super) opened: Counter,
+    /// How many are open.
+    pub(super) open: Counter,
+}
+
+impl BreakerCounts {
+    pub(crate) fn opened(&self) {
+        self.opened.add(1);
+        self.open.add(1);
+    }
+
+    pub(crate) fn closed(&self) {
+        self.open.take_one();
+    }
 }
 
 /// The counts of each sort.

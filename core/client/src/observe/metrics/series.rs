@@ -21,7 +21,7 @@ impl Counter {
     }
 
     /// One less.
-    fn take_one(&self) {
+    pub(super) fn take_one(&self) {
         self.set(self.0.load(Ordering::Relaxed).saturating_sub(1));
     }
 
@@ -39,7 +39,9 @@ impl Counter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Granted,
+    Degraded,
     TimedOut,
+    Skipped,
     Cancelled,
     Unavailable,
     Misconfigured,
@@ -49,9 +51,11 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Granted,
+        Self::Degraded,
         Self::TimedOut,
+        Self::Skipped,
         Self::Cancelled,
         Self::Unavailable,
         Self::Misconfigured,
@@ -77,7 +81,9 @@ impl Outcome {
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Granted => "granted",
+            Self::Degraded => "degraded",
             Self::TimedOut => "timed_out",
+            Self::Skipped => "skipped",
             Self::Cancelled => "cancelled",
             Self::Unavailable => "unavailable",
             Self::Misconfigured => "misconfigured",
@@ -158,7 +164,7 @@ impl Series {
         self.waiting.take_one();
         self.acquisitions[outcome as usize].add(1);
         self.waits.record(waited);
-        if outcome == Outcome::Granted {
+        if matches!(outcome, Outcome::Granted | Outcome::Degraded) {
             self.held.add(1);
         }
     }

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::families::{
-    ACQUISITIONS, BUCKETS, CONNECT_FAILURES, CONNECTIONS_LOST, Family, HELD, HOLD, LOSSES, RECONNECTS, RENEWALS, WAIT,
-    WAITING,
+    ACQUISITIONS, BREAKERS_OPEN, BREAKERS_OPENED, BUCKETS, CONNECT_FAILURES, CONNECTIONS_LOST, Family, HELD, HOLD,
+    LOSSES, RECONNECTS, RENEWALS, WAIT, WAITING,
 };
-use super::links::{LinkCounts, Links};
+use super::links::{BreakerCounts, LinkCounts, Links};
 use super::series::{Counter, Histogram, Series};
 
-/// Of these series, which are sorted, and of the connections.
-pub(super) fn text(series: &[Arc<Series>], links: &Links) -> String {
+/// Of these series, which are sorted, of the connections and the circuit breakers.
+pub(super) fn text(series: &[Arc<Series>], links: &Links, breakers: &BreakerCounts) -> String {
     let mut text = Text(String::new());
     text.by_word(&ACQUISITIONS, series, "outcome", Series::acquisitions);
     text.times(&WAIT, series, Series::waits);
@@ -23,6 +23,8 @@ pub(super) fn text(series: &[Arc<Series>], links: &Links) -> String {
     text.links(&CONNECTIONS_LOST, links, |counts| &counts.lost);
     text.links(&RECONNECTS, links, |counts| &counts.reconnects);
     text.links(&CONNECT_FAILURES, links, |counts| &counts.failures);
+    text.number(&BREAKERS_OPENED, &breakers.opened);
+    text.number(&BREAKERS_OPEN, &breakers.open);
     text.0
 }
 
@@ -39,6 +41,11 @@ impl Text {
     fn head(&mut self, family: &Family) {
         line!(self, "# HELP {} {}", family.name, family.meaning);
         line!(self, "# TYPE {} {}", family.name, family.kind);
+    }
+
+    fn number(&mut self, family: &Family, counter: &Counter) {
+        self.head(family);
+        line!(self, "{} {}", family.name, counter.get());
     }
 
     fn numbers(&mut self, family: &Family, series: &[Arc<Series>], number: fn(&Series) -> u64) {
