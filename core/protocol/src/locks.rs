@@ -275,10 +275,7 @@ impl Locks {
         };
         let was_cut = call.was_cut(&result);
         let health = Health::of(&result);
-        if health == Health::Serves {
-            // Before what follows from it: whom it lets go on asks the server again.
-            self.note_health(call.primary, Health::Serves, now);
-        }
+        self.note_answer(call.primary, &health, now);
         for heir in heirs {
             match heir {
                 Heir::Hold(hold) => self.hold(holds::Input::Resolved(hold, id, was_cut), now),
@@ -294,7 +291,7 @@ impl Locks {
             Purpose::Probe(primary) if health != Health::Serves => self.io.probe_failed(primary, id, now),
             Purpose::Probe(_) => {}
         }
-        self.note_health(call.primary, health, now);
+        self.note_failure(call.primary, health, now);
     }
 
     fn attempt_answered(

@@ -167,7 +167,7 @@ impl Observing {
 
     /// The session observed something.
     pub(super) fn observed(&mut self, observed: Observed, now: Instant) {
-        self.count_renewal(&observed);
+        self.count(&observed);
         // Told for the metrics alone.
         if matches!(observed, Observed::Renewed { failures: 0, .. }) && self.detail < Detail::Renewals {
             return;
@@ -197,20 +197,14 @@ impl Observing {
                 left,
                 failures,
             },
-            Observed::BreakerOpened { primary, why } => {
-                self.count_breaker(true);
-                Observation::BreakerOpened {
-                    server: self.primary(primary),
-                    cause: why,
-                }
-            }
-            Observed::BreakerClosed { primary, open } => {
-                self.count_breaker(false);
-                Observation::BreakerClosed {
-                    server: self.primary(primary),
-                    open,
-                }
-            }
+            Observed::BreakerOpened { primary, why } => Observation::BreakerOpened {
+                server: self.primary(primary),
+                cause: why,
+            },
+            Observed::BreakerClosed { primary, open } => Observation::BreakerClosed {
+                server: self.primary(primary),
+                open,
+            },
             Observed::Lost {
                 place,
                 leases,
@@ -233,21 +227,14 @@ impl Observing {
         self.tell(&observation, now);
     }
 
-    fn count_breaker(&self, is_open: bool) {
-        if let Some(metering) = &self.metering {
-            metering.breaker(is_open);
-        }
-    }
-
-    fn count_renewal(&mut self, observed: &Observed) {
+    fn count(&mut self, observed: &Observed) {
         let Some(metering) = &mut self.metering else { return };
         let (place, is_confirmed) = match observed {
             Observed::Renewed { place, .. } => (place, true),
             Observed::RenewalFailed { place, .. } => (place, false),
-            Observed::Attempt { .. }
-            | Observed::Lost { .. }
-            | Observed::BreakerOpened { .. }
-            | Observed::BreakerClosed { .. } => return,
+            Observed::BreakerOpened { .. } => return metering.breaker(true),
+            Observed::BreakerClosed { .. } => return metering.breaker(false),
+            Observed::Attempt { .. } | Observed::Lost { .. } => return,
         };
         let name = self.settings.without_prefix(place.name.as_str());
         metering.renewed(place.kind.name(), name, is_confirmed);

@@ -21,17 +21,24 @@ impl Locks {
             Purpose::Inspect(_) | Purpose::Poll(_) => {}
             Purpose::Probe(primary) => self.io.probe_failed(primary, id, now),
         }
-        self.note_health(call.primary, Health::Fails(silence), now);
+        self.note_failure(call.primary, Health::Fails(silence), now);
     }
 
-    /// What an answer, or none, said of a primary.
-    pub(super) fn note_health(&mut self, primary: Primary, health: Health, now: Instant) {
-        match health {
-            Health::Serves => self.io.answered_by(primary, now),
-            Health::Fails(cause) => self.io.failed_at(primary, &cause, now),
-            Health::Unknown => {}
+    /// A primary that answered serves. Before what else follows from the answer: whom it lets go on
+    /// asks the server again.
+    pub(super) fn note_answer(&mut self, primary: Primary, health: &Health, now: Instant) {
+        if *health == Health::Serves {
+            self.io.answered_by(primary, now);
+            self.route(now);
         }
-        self.route(now);
+    }
+
+    /// A primary gave no answer, or said that it cannot serve. After what else follows from that.
+    pub(super) fn note_failure(&mut self, primary: Primary, health: Health, now: Instant) {
+        if let Health::Fails(cause) = health {
+            self.io.failed_at(primary, &cause, now);
+            self.route(now);
+        }
     }
 
     /// A connection to a primary opened, or closed, or could not be made for this cause.
