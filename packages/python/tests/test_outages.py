@@ -22,17 +22,21 @@ WORDS = "fail, local, skip"
 SECRET = "redis://:hunter2@host"
 
 
+QUICK: dict[str, Any] = {
+    "command_timeout": 0.3,
+    "connect_timeout": 1,
+    "breaker_failures": 3,
+    "breaker_pause": 0.4,
+}
+"""A client that finds out soon."""
+
+
 def quick(server: RedisServer, on_unavailable: OnUnavailable | None = None) -> leasehold.Client:
-    """A client that finds out soon."""
-    return leasehold.connect(
-        server.url, command_timeout=0.3, breaker_failures=3, breaker_pause=0.4, on_unavailable=on_unavailable
-    )
+    return leasehold.connect(server.url, on_unavailable=on_unavailable, **QUICK)
 
 
 def aquick(server: RedisServer, on_unavailable: OnUnavailable | None = None) -> aio.Connecting:
-    return aio.connect(
-        server.url, command_timeout=0.3, breaker_failures=3, breaker_pause=0.4, on_unavailable=on_unavailable
-    )
+    return aio.connect(server.url, on_unavailable=on_unavailable, **QUICK)
 
 
 def is_told(error: leasehold.LeaseholdError | None) -> bool:
@@ -294,9 +298,7 @@ def test_a_minority_that_is_gone_is_no_outage_and_a_majority_is() -> None:
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(RedisServer()) for _ in range(3)]
         urls = [server.url for server in servers]
-        client = stack.enter_context(
-            leasehold.redlock(urls, command_timeout=0.3, breaker_failures=3, breaker_pause=0.4, on_unavailable="skip")
-        )
+        client = stack.enter_context(leasehold.redlock(urls, on_unavailable="skip", **QUICK))
         servers[0].kill()
         for number in range(5):
             with client.lock(f"door:{number}"):
