@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::host::{Acquire, AddressMap, Completion, Event, Host, Level, Op, Options};
+use leasehold::host::{Acquire, AddressMap, Completion, Event, Host, Level, OnUnavailable, Op, Options};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -45,7 +45,8 @@ impl Client {
     #[new]
     #[pyo3(signature = (
         *, url, primaries, lease_ms, command_timeout_ms, connect_timeout_ms, retry_interval_ms, key_prefix,
-        tls_ca_file, tls_cert_file, tls_key_file, tls_server_name, address_map, address_function, lazy, log, metrics, metrics_groups
+        tls_ca_file, tls_cert_file, tls_key_file, tls_server_name, address_map, address_function, lazy,
+        breaker_failures, breaker_pause_ms, on_unavailable, log, metrics, metrics_groups
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments, checked by the type stub")]
     fn new(
@@ -64,6 +65,9 @@ impl Client {
         address_map: Option<HashMap<String, String>>,
         address_function: Option<Py<PyAny>>,
         lazy: bool,
+        breaker_failures: Option<u32>,
+        breaker_pause_ms: Option<f64>,
+        on_unavailable: Option<&str>,
         log: Option<&str>,
         metrics: bool,
         metrics_groups: Option<f64>,
@@ -85,6 +89,9 @@ impl Client {
                 None => address_map.map(AddressMap::from),
             },
             lazy,
+            breaker_failures,
+            breaker_pause_ms,
+            on_unavailable: on_unavailable.and_then(OnUnavailable::parse),
             log: log.and_then(Level::parse),
             metrics,
             metrics_groups,
@@ -278,6 +285,7 @@ struct LockSettings {
     renew: bool,
     max_hold: Option<f64>,
     fencing: bool,
+    on_unavailable: Option<String>,
 }
 
 impl LockSettings {
@@ -291,6 +299,7 @@ impl LockSettings {
             renew: self.renew,
             max_hold_ms: self.max_hold,
             no_fencing: !self.fencing,
+            on_unavailable: self.on_unavailable.as_deref().and_then(OnUnavailable::parse),
             blocked,
         })
     }

@@ -1,6 +1,6 @@
 //! Results and errors of the core, as Python objects.
 
-use leasehold::host::{Completion, Error, ErrorKind, Field, Kind, Line, LostReason};
+use leasehold::host::{Completion, Error, ErrorKind, Field, Kind, Line, LostReason, OnUnavailable};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -16,6 +16,11 @@ pub(crate) fn error_kinds() -> Vec<&'static str> {
 /// The names of all kinds of lock, with which the package compares its own.
 pub(crate) fn lock_kinds() -> Vec<&'static str> {
     Kind::NAMES.to_vec()
+}
+
+/// What may become of an acquisition in an outage, for the package to check what it is given.
+pub(crate) fn outage_policies() -> Vec<&'static str> {
+    OnUnavailable::ALL.iter().map(|policy| policy.as_str()).collect()
 }
 
 /// The exception to raise for `error`.
@@ -88,5 +93,6 @@ fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>>
         error.reason().map(LostReason::as_str),
         error.node(),
         error.is_retryable(),
+        error.is_skipped(),
     ))
 }

@@ -27,6 +27,11 @@ impl Lease {
     }
 
     #[getter]
+    fn degraded(&self) -> bool {
+        self.0.is_degraded()
+    }
+
+    #[getter]
     fn lost_reason(&self) -> Option<&'static str> {
         self.0.lost_reason().map(|reason| reason.as_str())
     }

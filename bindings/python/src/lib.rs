@@ -66,6 +66,7 @@ mod _native {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("ERROR_KINDS", crate::convert::error_kinds())?;
         module.add("LOCK_KINDS", crate::convert::lock_kinds())?;
+        module.add("ON_UNAVAILABLE", crate::convert::outage_policies())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

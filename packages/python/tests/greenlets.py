@@ -144,6 +144,30 @@ def every_call_lets_others_go_on() -> None:
     client.close()
 
 
+def outages() -> None:
+    silent = socket.create_server(("127.0.0.1", 0))
+    nobody = f"redis://127.0.0.1:{silent.getsockname()[1]}"
+    with leasehold.connect(
+        nobody, lazy=True, connect_timeout=0.1, breaker_failures=1, breaker_pause=60, on_unavailable="skip"
+    ) as cut_off:
+        skipped = cut_off.lock("door")
+        with others_go_on():
+            assert skipped.acquire(timeout=20) is False
+        assert skipped.try_acquire() is None
+        try:
+            skipped.acquire()
+        except leasehold.UnavailableError as error:
+            assert error.skipped
+        else:
+            raise AssertionError("it was not skipped")
+        here = cut_off.lock("door", on_unavailable="local")
+        with here as lease:
+            assert lease.degraded
+            waiter = gevent.spawn(here.acquire)
+            assert gevent.spawn(here.try_acquire).get(timeout=20) is None
+        assert waiter.get(timeout=20)
+
+
 def losses_are_heard() -> None:
     heard: list[leasehold.Lease] = []
 

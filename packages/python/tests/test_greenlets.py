@@ -14,6 +14,7 @@ CHECKS = [
     "greenlets_own",
     "ended_waits_leave_nothing",
     "every_call_lets_others_go_on",
+    "outages",
     "losses_are_heard",
     "a_stuck_handler_holds_up_no_loss",
     "the_log_of_who_only_waits",

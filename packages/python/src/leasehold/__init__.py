@@ -14,7 +14,7 @@ Besides `lock`, a client has `mutex`, `fair_lock`, `read_write_lock`, `semaphore
 from leasehold import aio as aio
 from leasehold._endings import LostReason, ReleaseOutcome
 from leasehold._native import __version__ as __version__
-from leasehold._settings import INHERIT, Duration
+from leasehold._settings import INHERIT, Duration, OnUnavailable
 from leasehold._threads.client import Client, connect, redlock
 from leasehold._threads.lease import Lease
 from leasehold._threads.lock import Hold, Lock, ReadWriteLock
@@ -49,6 +49,7 @@ __all__ = [
     "LostReason",
     "MisconfiguredError",
     "NotOwnerError",
+    "OnUnavailable",
     "ReadWriteLock",
     "ReleaseOutcome",
     "Semaphore",

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from leasehold import _kinds
 from leasehold._connection import ConnectionT
 from leasehold._lock import NamedLock
-from leasehold._settings import Duration, LockSettings, checked_name
+from leasehold._settings import Duration, LockSettings, OnUnavailable, checked_name
 from leasehold._shown import shown, type_of
 from leasehold.errors import InvalidArgumentError
 
@@ -49,6 +49,7 @@ class ClientBase(ABC, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, Member
         renew: bool = False,
         max_hold: Duration | None = None,
         fencing: bool = True,
+        on_unavailable: OnUnavailable | None = None,
     ) -> LockT:
         """The lock of that name: 1 to 512 bytes of UTF-8, at most one `{tag}`.
 
@@ -59,10 +60,15 @@ class ClientBase(ABC, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, Member
         own gets a fixed one, unless it says `renew` too. `max_hold` ends every hold, renewed
         or not. Without `fencing` no fencing token is drawn. Each call may have its own.
 
+        `on_unavailable` is what becomes of an acquisition while the circuit breaker of its server
+        is open: `"fail"`, `"local"` or `"skip"`, as for `connect` (default: what the client has).
+        The client must have a circuit breaker, or `acquire` raises `InvalidArgumentError`.
+
         Nothing is sent yet, and no range checked: that is `acquire`'s business, which raises
-        `InvalidArgumentError`. What is no duration, or no bool, is a `TypeError` at once.
+        `InvalidArgumentError`. What is no duration, or no bool, is a `TypeError` at once, and
+        another word for `on_unavailable` an `InvalidArgumentError`.
         """
-        return self._lock_of(LockSettings.of("lock", name, wait, lease, renew, max_hold, fencing))
+        return self._lock_of(LockSettings.of("lock", name, wait, lease, renew, max_hold, fencing, on_unavailable))
 
     def mutex(
         self,
@@ -73,6 +79,7 @@ class ClientBase(ABC, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, Member
         renew: bool = False,
         max_hold: Duration | None = None,
         fencing: bool = True,
+        on_unavailable: OnUnavailable | None = None,
     ) -> LockT:
         """The simple lock of that name, in the layout of most other lock libraries.
 
@@ -80,7 +87,7 @@ class ClientBase(ABC, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, Member
         time. Not reentrant: its holder waits for itself. A name is a lock's or a mutex's:
         each finds the other's record to be `MisconfiguredError`. Arguments as for `lock`.
         """
-        return self._lock_of(LockSettings.of("mutex", name, wait, lease, renew, max_hold, fencing))
+        return self._lock_of(LockSettings.of("mutex", name, wait, lease, renew, max_hold, fencing, on_unavailable))
 
     def fair_lock(
         self,
@@ -91,6 +98,7 @@ class ClientBase(ABC, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, Member
         renew: bool = False,
         max_hold: Duration | None = None,
         fencing: bool = True,
+        on_unavailable: OnUnavailable | None = None,
     ) -> LockT:
         """The reentrant lock of that name whose waiters are served in order of arrival,
         whatever their process.
@@ -98,7 +106,7 @@ class ClientBase(ABC, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, Member
         It excludes `lock(name)`, whose waiters may overtake. One who holds either may
         take the other too. Arguments as for `lock`.
         """
-        return self._lock_of(LockSettings.of("fair_lock", name, wait, lease, renew, max_hold, fencing))
+        return self._lock_of(LockSettings.of("fair_lock", name, wait, lease, renew, max_hold, fencing, on_unavailable))
 
     def read_write_lock(
         self,
@@ -109,13 +117,16 @@ class ClientBase(ABC, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, Member
         renew: bool = False,
         max_hold: Duration | None = None,
         fencing: bool = True,
+        on_unavailable: OnUnavailable | None = None,
     ) -> ReadWriteT:
         """The read-write lock of that name: many may hold its `read` side, or one its
         `write` side. Only the writer's leases have a token. Arguments as for `lock`, for
-        both sides.
+        both sides; but they are never granted locally: with `on_unavailable="local"` they fail.
         """
         sides = ("read_lock", "write_lock")
-        settings = (LockSettings.of(side, name, wait, lease, renew, max_hold, fencing) for side in sides)
+        settings = (
+            LockSettings.of(side, name, wait, lease, renew, max_hold, fencing, on_unavailable) for side in sides
+        )
         read, write = map(self._lock_of, settings)
         return self._read_write_of(read, write)
 
@@ -128,15 +139,19 @@ class ClientBase(ABC, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, Member
         lease: Duration | None = None,
         renew: bool = False,
         max_hold: Duration | None = None,
+        on_unavailable: OnUnavailable | None = None,
     ) -> SemaphoreT:
         """The semaphore of that name, of which there are `limit` permits: 1 to 1,000,000.
 
         The limit is agreed on the server while any permit is held; who asks for another
         one meanwhile gets `MisconfiguredError`. `set_limit` changes it. The other arguments
-        are those of `lock`.
+        are those of `lock`; but permits are never granted locally: with `on_unavailable="local"`
+        an acquisition fails.
         """
         address = self._permit_address(name, limit)
-        return self._semaphore_of(LockSettings.at(address, name, wait, lease, renew, max_hold, limit=limit))
+        return self._semaphore_of(
+            LockSettings.at(address, name, wait, lease, renew, max_hold, on_unavailable, limit=limit)
+        )
 
     def multi_lock(
         self,
@@ -146,14 +161,16 @@ class ClientBase(ABC, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, Member
         lease: Duration | None = None,
         renew: bool = False,
         max_hold: Duration | None = None,
+        on_unavailable: OnUnavailable | None = None,
     ) -> LockT:
         """Several locks of this client as one, all or none. A semaphore stands for one of its
         permits; `Semaphore.permits` gives more of them.
 
         They are taken in the order of their keys, so that two clients never wait for
         each other; kinds may be mixed. When one is lost, all are. The lease has no
-        token. The locks' own `wait`, `lease`, `renew` and `max_hold` do not count,
-        these do.
+        token. The locks' own `wait`, `lease`, `renew`, `max_hold` and `on_unavailable` do
+        not count, these do. With `on_unavailable="local"` it fails if a kind among them is never
+        granted locally; otherwise it is `degraded` if any of its locks is.
         `locked()` and `holder()` of several are refused as `InvalidArgumentError`: ask each
         of them.
 
@@ -163,7 +180,7 @@ class ClientBase(ABC, Generic[ConnectionT, LockT, ReadWriteT, SemaphoreT, Member
         members = [self._settings_of(lock, "acquire") for lock in locks]
         address = _kinds.multi_address(member.address for member in members)
         name = ", ".join(member.name for member in members)
-        return self._lock_of(LockSettings.at(address, name, wait, lease, renew, max_hold))
+        return self._lock_of(LockSettings.at(address, name, wait, lease, renew, max_hold, on_unavailable))
 
     @staticmethod
     def _permit_address(name: str, limit: int) -> str:

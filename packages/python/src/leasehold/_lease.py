@@ -50,9 +50,18 @@ class LeaseBase(ABC, Generic[ConnectionT, OwnerT, EventT]):
     def token(self) -> int | None:
         """The fencing token: each grant's is higher than all before.
 
-        `None` if none was drawn, and for readers, semaphores and several locks as one.
+        `None` if none was drawn, and for readers, semaphores, several locks as one and degraded leases.
         """
         return self._native.token
+
+    @property
+    def degraded(self) -> bool:
+        """Whether it excludes others of this client alone, and nobody else: its server was unavailable when it was
+        granted, and `on_unavailable` is `"local"`. Of several locks as one, whether any of them does.
+
+        It stays so until its release, also when the server is back.
+        """
+        return self._native.degraded
 
     def remaining(self) -> float:
         """For how many seconds the lease may be relied on if nothing renews it; 0 if it may not."""
@@ -80,7 +89,7 @@ class LeaseBase(ABC, Generic[ConnectionT, OwnerT, EventT]):
         elif native.is_released:
             state = "released"
         else:
-            state = f"{native.remaining():.3f} s left"
+            state = f"{native.remaining():.3f} s left" + (", degraded" if native.degraded else "")
         return f"<{self._kind} of {shown(self.name)!r}, {state}>"
 
     def _call_when_lost(self, callback: Callable[[Self], object]) -> None:

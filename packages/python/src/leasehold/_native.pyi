@@ -10,6 +10,7 @@ from leasehold._endings import LostReason, Released
 
 ERROR_KINDS: Final[list[str]]
 LOCK_KINDS: Final[list[str]]
+ON_UNAVAILABLE: Final[list[str]]
 __version__: Final[str]
 
 # A lock's name as messages show it.
@@ -18,8 +19,8 @@ def shown(name: str) -> str: ...
 # What giving back a lease raises that was lost for this reason: a `LockLostError`.
 def lost_error(name: str, reason: LostReason) -> Exception: ...
 
-# From now on `make(kind, text, cause, lock_name, operation, holder, reason, node, retryable)` gives the exception
-# of an error.
+# From now on `make(kind, text, cause, lock_name, operation, holder, reason, node, retryable, skipped)` gives the
+# exception of an error.
 def make_errors_by(
     make: Callable[
         [
@@ -31,6 +32,7 @@ def make_errors_by(
             tuple[str, float | None] | None,
             LostReason | None,
             str | None,
+            bool,
             bool,
         ],
         Exception,
@@ -53,6 +55,8 @@ class Lease:
     @property
     def token(self) -> int | None: ...
     @property
+    def degraded(self) -> bool: ...
+    @property
     def lost_reason(self) -> LostReason | None: ...
     @property
     def is_released(self) -> bool: ...
@@ -64,7 +68,8 @@ class Lease:
 # Who holds a lock and for how many seconds; a semaphore's permits, held and in all.
 State: TypeAlias = tuple[tuple[str, float | None] | None, tuple[int, int] | None]
 
-# `Exception` is a `LockTimeoutError`: only the caller knows whether to raise it.
+# `Exception` is a `LockTimeoutError`, or an `UnavailableError` of a lock that is skipped: only the caller knows
+# whether to raise it.
 Result: TypeAlias = Lease | Exception | Released | bool | State | None
 
 # A request that `drain()` brings, with its result or the exception to raise.
@@ -87,6 +92,8 @@ class LockSettings(Protocol):
     def max_hold(self) -> float | None: ...
     @property
     def fencing(self) -> bool: ...
+    @property
+    def on_unavailable(self) -> str | None: ...
 
 # One connection to one server, or one to each of several primaries, with its engine thread.
 @final
@@ -109,6 +116,9 @@ class Client:
         address_map: dict[str, str] | None,
         address_function: Callable[[str, Answer], None] | None,
         lazy: bool,
+        breaker_failures: int | None,
+        breaker_pause_ms: float | None,
+        on_unavailable: str | None,
         metrics: bool,
         metrics_groups: int | None,
         log: str | None,

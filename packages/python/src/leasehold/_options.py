@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from leasehold import _log, _native
 from leasehold._context import refuse_eventlet, start_thread
-from leasehold._settings import Duration, flag, milliseconds, optional_milliseconds
+from leasehold._settings import Duration, OnUnavailable, checked_policy, flag, milliseconds, optional_milliseconds
 from leasehold._shown import is_unicode, type_of
 from leasehold.errors import InvalidArgumentError
 
@@ -18,6 +18,9 @@ TlsFiles: TypeAlias = tuple[str | PathLike[str] | None, str | PathLike[str] | No
 
 AddressMap: TypeAlias = Mapping[str, str] | Callable[[str], str | None]
 """From the addresses that servers announce to those where they are reached."""
+
+Outages: TypeAlias = tuple[OnUnavailable | None, int | None, Duration | None]
+"""What becomes of acquisitions in an outage; how many failures open a circuit breaker, and its pause."""
 
 
 def open_native(
@@ -32,6 +35,7 @@ def open_native(
     tls_server_name: str | None,
     address_map: AddressMap | None,
     lazy: bool,
+    outages: Outages,
     metrics: bool,
     metrics_groups: int | None,
 ) -> _native.Client:
@@ -39,6 +43,7 @@ def open_native(
     refuse_eventlet("connect")
     ca, cert, key = files
     table, function = _addresses(address_map)
+    on_unavailable, failures, pause = outages
     return _native.Client(
         url=_text(url, "the URL"),
         primaries=primaries,
@@ -54,6 +59,9 @@ def open_native(
         address_map=table,
         address_function=function,
         lazy=flag(lazy, "lazy"),
+        breaker_failures=_failures(failures),
+        breaker_pause_ms=optional_milliseconds(pause),
+        on_unavailable=checked_policy(on_unavailable, "connect"),
         log=_log.wanted_level(),
         metrics=flag(metrics, "metrics"),
         metrics_groups=_groups(metrics_groups),
@@ -107,10 +115,20 @@ def _address(value: str) -> str:
 
 def _groups(most: int | None) -> int | None:
     """The number of groups, if there is any. Its range is the core's affair."""
-    if most is not None and (isinstance(most, bool) or not isinstance(most, int)):
-        raise TypeError(f"metrics_groups is an int, not a {type_of(most)}")
     # What no float can tell apart is out of range all the same.
-    return None if most is None else max(-1, min(most, 2**31))
+    return None if most is None else max(-1, min(_integer(most, "metrics_groups"), 2**31))
+
+
+def _failures(number: int | None) -> int | None:
+    """The number of failures that open a circuit breaker, if there is any. Its range is the core's affair."""
+    # What the core's type cannot hold is out of range all the same.
+    return None if number is None else max(0, min(_integer(number, "breaker_failures"), 2**31))
+
+
+def _integer(value: int, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what} is an int, not a {type_of(value)}")
+    return value
 
 
 def _text(value: str | None, what: str) -> str | None:

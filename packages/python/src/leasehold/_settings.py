@@ -8,12 +8,21 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, Literal, TypeAlias
 
-from leasehold import _kinds
+from leasehold import _kinds, _native
 from leasehold._shown import is_unicode, shown, type_of
 from leasehold.errors import InvalidArgumentError
 
 Duration: TypeAlias = float | timedelta
 """A length of time: seconds, or a `timedelta`."""
+
+
+OnUnavailable: TypeAlias = Literal["fail", "local", "skip"]
+"""What becomes of an acquisition while its server is known not to answer.
+
+- `fail`: it fails at once, as `UnavailableError`
+- `local`: it is granted a *degraded* lease, which excludes others of this client alone
+- `skip`: it is not granted, and what the lock guards does not run
+"""
 
 
 class Inherit(enum.Enum):
@@ -69,6 +78,7 @@ class LockSettings:
     """Whether that lease is auto-renewed."""
     max_hold: float | None
     fencing: bool
+    on_unavailable: OnUnavailable | None
     limit: int = 0
     """How many permits there are, if it is a semaphore."""
 
@@ -82,9 +92,12 @@ class LockSettings:
         renew: bool,
         max_hold: Duration | None,
         fencing: bool,
+        on_unavailable: OnUnavailable | None,
     ) -> LockSettings:
         """The settings of a lock of any kind but the semaphore."""
-        return cls.at(_kinds.address(kind, checked_name(name)), name, wait, lease, renew, max_hold, fencing)
+        return cls.at(
+            _kinds.address(kind, checked_name(name)), name, wait, lease, renew, max_hold, on_unavailable, fencing
+        )
 
     @classmethod
     def at(
@@ -95,6 +108,7 @@ class LockSettings:
         lease: Duration | None,
         renew: bool,
         max_hold: Duration | None,
+        on_unavailable: OnUnavailable | None,
         fencing: bool = True,
         limit: int = 0,
     ) -> LockSettings:
@@ -108,6 +122,7 @@ class LockSettings:
             flag(renew, "renew"),
             optional_milliseconds(max_hold),
             flag(fencing, "fencing"),
+            checked_policy(on_unavailable, "acquire", name),
             limit,
         )
 
@@ -130,6 +145,7 @@ class LockSettings:
             flag(renew, "renew"),
             self.max_hold if max_hold is INHERIT else optional_milliseconds(max_hold),
             self.fencing,
+            self.on_unavailable,
             self.limit,
         )
 
@@ -150,6 +166,21 @@ class LockSettings:
         if milliseconds(timeout) > threading.TIMEOUT_MAX * 1000:
             raise OverflowError(f"acquire of lock {shown(self.name)!r}: the timeout is too large; leave it out")
         return self.but(wait=timeout)
+
+
+def checked_policy(policy: OnUnavailable | None, operation: str, name: str | None = None) -> OnUnavailable | None:
+    """What is wanted in an outage, if it is one of the core's words."""
+    if policy is None or (isinstance(policy, str) and policy in _native.ON_UNAVAILABLE):
+        return policy
+    if not isinstance(policy, str):
+        raise TypeError(f"on_unavailable is a str, not a {type_of(policy)}")
+    lock = "" if name is None else f" of lock {shown(name)!r}"
+    # The word may be anything, also a URL.
+    raise InvalidArgumentError(
+        f"{operation}{lock}: on_unavailable is none of {', '.join(_native.ON_UNAVAILABLE)}; give one of them",
+        lock_name=name,
+        operation=operation,
+    )
 
 
 def checked_name(name: str) -> str:

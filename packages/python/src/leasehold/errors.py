@@ -33,6 +33,7 @@ class LeaseholdError(Exception):
         node: str | None = None,
         retryable: bool = False,
         cause: str | None = None,
+        skipped: bool = False,
     ) -> None:
         super().__init__(message)
         self.lock_name = None if lock_name is None else shown(lock_name)
@@ -47,6 +48,9 @@ class LeaseholdError(Exception):
         self.cause = cause
         """What the server or the network said, or why nothing came, without advice; of `LockLostError`, how the lease
         was lost. `None` if nothing of that kind is behind it: a bad argument, a closed client, a fork."""
+        self.skipped = skipped
+        """Whether the lock was skipped: its server is unavailable, and `on_unavailable` is `"skip"`. Only of an
+        `UnavailableError`."""
 
 
 class ClosedError(LeaseholdError, RuntimeError):
@@ -73,9 +77,18 @@ class LockLostError(LeaseholdError, RuntimeError):
         node: str | None = None,
         retryable: bool = False,
         cause: str | None = None,
+        skipped: bool = False,
         reason: str | None = None,
     ) -> None:
-        super().__init__(message, lock_name=lock_name, operation=operation, node=node, retryable=retryable, cause=cause)
+        super().__init__(
+            message,
+            lock_name=lock_name,
+            operation=operation,
+            node=node,
+            retryable=retryable,
+            cause=cause,
+            skipped=skipped,
+        )
         self.reason = reason
         """Why: `expired`, `removed`, `stolen`, `max_hold` or `closed`, if it is known; by a
         release that was the first to notice, `expired` or `stolen`."""
@@ -93,9 +106,18 @@ class LockTimeoutError(LeaseholdError, TimeoutError):
         node: str | None = None,
         retryable: bool = False,
         cause: str | None = None,
+        skipped: bool = False,
         holder: Holder | None = None,
     ) -> None:
-        super().__init__(message, lock_name=lock_name, operation=operation, node=node, retryable=retryable, cause=cause)
+        super().__init__(
+            message,
+            lock_name=lock_name,
+            operation=operation,
+            node=node,
+            retryable=retryable,
+            cause=cause,
+            skipped=skipped,
+        )
         self.holder = holder
         """Who held the lock at the server's last answer, if that is known."""
 
@@ -109,7 +131,8 @@ class NotOwnerError(LeaseholdError, RuntimeError):
 
 
 class UnavailableError(LeaseholdError, ConnectionError):
-    """The server did not answer in time, could not be reached, or cannot serve for now."""
+    """The server did not answer in time, could not be reached, or cannot serve for now; or the lock was skipped
+    meanwhile, if it is `skipped`."""
 
 
 class _Common(TypedDict):
@@ -120,6 +143,7 @@ class _Common(TypedDict):
     node: str | None
     retryable: bool
     cause: str | None
+    skipped: bool
 
 
 _BY_KIND: dict[str, type[LeaseholdError]] = {
@@ -144,6 +168,7 @@ def _from_core(
     reason: str | None,
     node: str | None,
     retryable: bool,
+    skipped: bool,
 ) -> LeaseholdError:
     """The exception for an error of the core."""
     found = _BY_KIND.get(kind, LeaseholdError)
@@ -153,12 +178,18 @@ def _from_core(
         "node": node,
         "retryable": retryable,
         "cause": cause,
+        "skipped": skipped,
     }
     if found is LockTimeoutError:
         return LockTimeoutError(text, **common, holder=None if holder is None else Holder(*holder))
     if found is LockLostError:
         return LockLostError(text, **common, reason=reason)
     return found(text, **common)
+
+
+def is_not_granted(error: BaseException) -> bool:
+    """Whether it says that a lock was not granted, for callers to whom that is `None` or `False`."""
+    return isinstance(error, LockTimeoutError) or (isinstance(error, UnavailableError) and error.skipped)
 
 
 _native.make_errors_by(_from_core)

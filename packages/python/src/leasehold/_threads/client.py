@@ -9,19 +9,20 @@ import sys
 from collections.abc import Callable, Iterable
 from os import PathLike
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import Literal, ParamSpec, Self, TypeVar, overload
 
 from leasehold import _log, _native
 from leasehold._client import ClientBase
 from leasehold._context import running_hub
 from leasehold._options import AddressMap, open_native, url_list
-from leasehold._settings import Duration, LockSettings
+from leasehold._settings import Duration, LockSettings, OnUnavailable
 from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold._threads.connection import Connection
 from leasehold._threads.greenlets import READABLE
 from leasehold._threads.lease import Lease
 from leasehold._threads.lock import BaseLock, Lock, ReadWriteLock
 from leasehold._threads.semaphore import Semaphore
+from leasehold.errors import UnavailableError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,6 +42,9 @@ def connect(
     tls_server_name: str | None = None,
     address_map: AddressMap | None = None,
     lazy: bool = False,
+    on_unavailable: OnUnavailable | None = None,
+    breaker_failures: int | None = None,
+    breaker_pause: Duration | None = None,
     metrics: bool = False,
     metrics_groups: int | None = None,
 ) -> Client:
@@ -76,6 +80,22 @@ def connect(
     client before its server is up. A use then waits for the connection as it does in an
     outage, within its own `wait`; `MisconfiguredError` comes at the first use and each later one.
 
+    With a circuit breaker for each primary, an acquisition is not attempted while its primary is
+    known not to answer. `on_unavailable` says what becomes of it then:
+
+    - `"fail"` (default): it fails at once, as `UnavailableError`
+    - `"local"`: it is granted a degraded lease, which excludes others of this client alone and
+      has no token; see `Lease.degraded`. Only `lock`, `mutex`, `fair_lock` and several of these as
+      one; acquisitions of the other kinds fail
+    - `"skip"`: it is not granted. `try_acquire` gives `None`, and `acquire` `False` where it could
+      time out; where a call gives a lease or raises, as `with` does, it raises `UnavailableError`
+      with `skipped`, and no body runs. A `synchronized` function gives `None` without running
+
+    A lock may have it otherwise. `breaker_failures` is how many failures in a row open the breaker
+    (5; 1 to 1,000,000): calls without an answer in time, lost and refused connections, a server
+    that says it cannot serve. `breaker_pause` is the time between two probes while it is open
+    (10 s); any answer closes it. Each of the three switches the breaker on; default: none.
+
     With `metrics` the client counts what it does, for `Client.metrics`: by group of locks, which
     is what stands before the first `:` of a name, never by name. `metrics_groups` is how many
     groups are told apart (100; 1 to 10,000), further ones count as `other`.
@@ -86,6 +106,7 @@ def connect(
     `InvalidArgumentError` for a malformed URL or an option out of its range.
     """
     files = (tls_ca_file, tls_cert_file, tls_key_file)
+    outages = (on_unavailable, breaker_failures, breaker_pause)
     native = open_native(
         url,
         None,
@@ -98,6 +119,7 @@ def connect(
         tls_server_name,
         address_map,
         lazy,
+        outages,
         metrics,
         metrics_groups,
     )
@@ -118,6 +140,9 @@ def redlock(
     tls_server_name: str | None = None,
     address_map: AddressMap | None = None,
     lazy: bool = False,
+    on_unavailable: OnUnavailable | None = None,
+    breaker_failures: int | None = None,
+    breaker_pause: Duration | None = None,
     metrics: bool = False,
     metrics_groups: int | None = None,
 ) -> Client:
@@ -131,7 +156,9 @@ def redlock(
     `urls` is an odd number of them, 3 to 15, each as for `connect` and each another server
     that replicates from none of the others; `memory://` needs a name. `LEASEHOLD_URL` does
     not count. The other arguments and their defaults are those of `connect`, for each
-    primary; but a waiter asks again after 10 to 200 ms, whatever `retry_interval` says.
+    primary; but a waiter asks again after 10 to 200 ms, whatever `retry_interval` says, and
+    `on_unavailable` is not `"local"`, which is `InvalidArgumentError`. It counts while so many
+    breakers are open that the others are no majority.
 
     `lock(name)` and `mutex(name)` are the same lock here, in the records of other RedLock
     libraries. It is not reentrant: a thread that holds it and would wait for it again
@@ -148,6 +175,7 @@ def redlock(
     what `connect` raises.
     """
     files = (tls_ca_file, tls_cert_file, tls_key_file)
+    outages = (on_unavailable, breaker_failures, breaker_pause)
     native = open_native(
         None,
         url_list(urls),
@@ -160,6 +188,7 @@ def redlock(
         tls_server_name,
         address_map,
         lazy,
+        outages,
         metrics,
         metrics_groups,
     )
@@ -174,6 +203,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
     which holds none of its parent's locks.
     """
 
+    @overload
     def synchronized(
         self,
         name: str,
@@ -183,26 +213,70 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         renew: bool = False,
         max_hold: Duration | None = None,
         fencing: bool = True,
-    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        on_unavailable: Literal["skip"],
+    ) -> Callable[[Callable[P, R]], Callable[P, R | None]]: ...
+    @overload
+    def synchronized(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        renew: bool = False,
+        max_hold: Duration | None = None,
+        fencing: bool = True,
+        on_unavailable: Literal["fail", "local"] | None = None,
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    def synchronized(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        renew: bool = False,
+        max_hold: Duration | None = None,
+        fencing: bool = True,
+        on_unavailable: OnUnavailable | None = None,
+    ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
         """Decorates a function so that it runs under a lock named after its arguments.
 
             @client.synchronized("user:{user_id}")
             def pay(user_id: int) -> None: ...
 
-        Raises `LockTimeoutError` after `wait`. The other arguments are those of `lock`.
+        Raises `LockTimeoutError` after `wait`. The other arguments are those of `lock`. If the lock
+        is skipped (`on_unavailable="skip"`, here or of the client), the call gives `None` and the
+        function does not run.
         """
 
-        def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        def lock_of(key: str) -> Lock:
+            return self.lock(
+                key,
+                wait=wait,
+                lease=lease,
+                renew=renew,
+                max_hold=max_hold,
+                fencing=fencing,
+                on_unavailable=on_unavailable,
+            )
+
+        def decorate(function: Callable[P, R]) -> Callable[P, R | None]:
             refuse_generators(function)
             if inspect.iscoroutinefunction(function):
                 raise TypeError("a coroutine function needs a client of leasehold.aio")
             template = NameTemplate(name, function)
 
             @functools.wraps(function)
-            def synchronized(*args: P.args, **kwargs: P.kwargs) -> R:
+            def synchronized(*args: P.args, **kwargs: P.kwargs) -> R | None:
                 key = template.name_for(args, kwargs)
-                with self.lock(key, wait=wait, lease=lease, renew=renew, max_hold=max_hold, fencing=fencing):
-                    return function(*args, **kwargs)
+                is_entered = False
+                try:
+                    with lock_of(key):
+                        is_entered = True
+                        return function(*args, **kwargs)
+                except UnavailableError as error:
+                    if is_entered or not error.skipped:
+                        raise
+                    return None
 
             return synchronized
 

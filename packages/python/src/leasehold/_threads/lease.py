@@ -102,7 +102,7 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
 
 
 def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller, entered: list[Lease]) -> Lease:
-    """Takes a lock for the caller and appends its lease to `entered`, or raises `LockTimeoutError`."""
+    """Takes a lock for the caller and appends its lease to `entered`, or raises why it was not granted."""
     refuse_eventlet("acquire")
     granted: list[_native.Lease] = []
     native = connection.native

@@ -12,7 +12,7 @@ from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
 from leasehold._shown import shown
 from leasehold._threads.connection import Connection
 from leasehold._threads.lease import Lease, acquire, held_by
-from leasehold.errors import Holder, LockTimeoutError
+from leasehold.errors import Holder, LeaseholdError, is_not_granted
 
 
 class BaseLock(NamedLock[Connection[Lease], Lease]):
@@ -93,6 +93,15 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
                 return None
             number = others[0]
 
+    def _tried(self, settings: LockSettings) -> Lease | None:
+        """Takes it; `None` if it is another's, or is skipped."""
+        try:
+            return acquire(self._connection, settings, this_caller(), [])
+        except LeaseholdError as error:
+            if not is_not_granted(error):
+                raise
+            return None
+
     def __repr__(self) -> str:
         state = "locked" if self._is_held() else "unlocked"
         return f"<{state} leasehold.{type(self).__name__} object {shown(self.name)!r} at {id(self):#x}>"
@@ -121,13 +130,20 @@ class Lock(BaseLock):
         answered for the client's lease; Ctrl-C ends every wait within 100 ms, and leaves
         nothing behind.
 
+        For a lock that is skipped in an outage (`on_unavailable="skip"`) it says `False` if the
+        wait has a bound. Without one it raises `UnavailableError` with `skipped`: callers rely
+        on the lock then, and do not look at the result.
+
         Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError`,
         `LockLostError` (this thread has lost a lease of it that was renewed, and has not
         left it yet), `ClosedError`.
         """
+        settings = self._settings.blocking(blocking, timeout)
         try:
-            acquire(self._connection, self._settings.blocking(blocking, timeout), this_caller(), [])
-        except LockTimeoutError:
+            acquire(self._connection, settings, this_caller(), [])
+        except LeaseholdError as error:
+            if settings.wait is None or not is_not_granted(error):
+                raise
             return False
         return True
 
@@ -138,14 +154,12 @@ class Lock(BaseLock):
         max_hold: Duration | Inherited | None = INHERIT,
         renew: bool | Inherited = INHERIT,
     ) -> Lease | None:
-        """Takes the lock within `wait` and gives the lease; `None` if it is another's.
+        """Takes the lock within `wait` and gives the lease; `None` if it is another's, or is skipped
+        in an outage.
 
         `wait=None` waits as long as the server answers. Raises what `acquire` raises.
         """
-        try:
-            return acquire(self._connection, self._settings.but(wait, lease, max_hold, renew), this_caller(), [])
-        except LockTimeoutError:
-            return None
+        return self._tried(self._settings.but(wait, lease, max_hold, renew))
 
     def hold(
         self,
@@ -155,7 +169,9 @@ class Lock(BaseLock):
         renew: bool | Inherited = INHERIT,
     ) -> Hold:
         """A context manager like the lock itself, with other settings:
-        `with lock.hold(wait=5) as lease:`. Raises `LockTimeoutError` after `wait`."""
+        `with lock.hold(wait=5) as lease:`. Raises `LockTimeoutError` after `wait`, and
+        `UnavailableError` with `skipped` if the lock is skipped in an outage; the body does not
+        run then."""
         return Hold(self._connection, self._settings.but(wait, lease, max_hold, renew))
 
     def owned(self) -> bool:

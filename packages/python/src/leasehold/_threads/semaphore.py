@@ -7,7 +7,6 @@ from leasehold._lock import free_of
 from leasehold._settings import INHERIT, Duration, Inherited
 from leasehold._threads.lease import Lease, acquire
 from leasehold._threads.lock import BaseLock, Hold, Lock
-from leasehold.errors import LockTimeoutError
 
 
 class Semaphore(BaseLock):
@@ -44,8 +43,8 @@ class Semaphore(BaseLock):
         answers. Ctrl-C ends every wait within 100 ms, and leaves nothing behind.
 
         Raises `LockTimeoutError` after `wait`, `MisconfiguredError` while permits are
-        held that agreed on another limit, `InvalidArgumentError`, `UnavailableError`,
-        `ClosedError`.
+        held that agreed on another limit, `InvalidArgumentError`, `UnavailableError` (with
+        `skipped` if the semaphore is skipped in an outage), `ClosedError`.
         """
         settings = self._settings.but(wait, lease, max_hold, renew).asking(permits)
         return acquire(self._connection, settings, this_caller(), [])
@@ -58,15 +57,12 @@ class Semaphore(BaseLock):
         max_hold: Duration | Inherited | None = INHERIT,
         renew: bool | Inherited = INHERIT,
     ) -> Lease | None:
-        """Takes `permits` permits within `wait` and gives their lease; `None` if too few are free.
+        """Takes `permits` permits within `wait` and gives their lease; `None` if too few are free,
+        or the semaphore is skipped in an outage.
 
-        Raises what `acquire` raises, but no `LockTimeoutError`.
+        Raises what `acquire` raises otherwise.
         """
-        settings = self._settings.but(wait, lease, max_hold, renew).asking(permits)
-        try:
-            return acquire(self._connection, settings, this_caller(), [])
-        except LockTimeoutError:
-            return None
+        return self._tried(self._settings.but(wait, lease, max_hold, renew).asking(permits))
 
     def hold(
         self,

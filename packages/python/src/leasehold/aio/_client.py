@@ -7,17 +7,18 @@ import inspect
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from os import PathLike
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Literal, ParamSpec, Self, TypeVar, overload
 
 from leasehold import _native
 from leasehold._client import ClientBase
 from leasehold._options import AddressMap, open_native, url_list
-from leasehold._settings import Duration, LockSettings
+from leasehold._settings import Duration, LockSettings, OnUnavailable
 from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold.aio._connection import Connection
 from leasehold.aio._lease import Lease
 from leasehold.aio._lock import BaseLock, Lock, ReadWriteLock
 from leasehold.aio._semaphore import Semaphore
+from leasehold.errors import UnavailableError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,6 +38,9 @@ def connect(
     tls_server_name: str | None = None,
     address_map: AddressMap | None = None,
     lazy: bool = False,
+    on_unavailable: OnUnavailable | None = None,
+    breaker_failures: int | None = None,
+    breaker_pause: Duration | None = None,
     metrics: bool = False,
     metrics_groups: int | None = None,
 ) -> Connecting:
@@ -48,6 +52,7 @@ def connect(
 
     def start() -> _native.Client:
         files = (tls_ca_file, tls_cert_file, tls_key_file)
+        outages = (on_unavailable, breaker_failures, breaker_pause)
         return open_native(
             url,
             None,
@@ -60,6 +65,7 @@ def connect(
             tls_server_name,
             address_map,
             lazy,
+            outages,
             metrics,
             metrics_groups,
         )
@@ -81,6 +87,9 @@ def redlock(
     tls_server_name: str | None = None,
     address_map: AddressMap | None = None,
     lazy: bool = False,
+    on_unavailable: OnUnavailable | None = None,
+    breaker_failures: int | None = None,
+    breaker_pause: Duration | None = None,
     metrics: bool = False,
     metrics_groups: int | None = None,
 ) -> Connecting:
@@ -93,6 +102,7 @@ def redlock(
 
     def start() -> _native.Client:
         files = (tls_ca_file, tls_cert_file, tls_key_file)
+        outages = (on_unavailable, breaker_failures, breaker_pause)
         return open_native(
             None,
             url_list(urls),
@@ -105,6 +115,7 @@ def redlock(
             tls_server_name,
             address_map,
             lazy,
+            outages,
             metrics,
             metrics_groups,
         )
@@ -157,6 +168,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
     loop too, which holds none of its parent's locks.
     """
 
+    @overload
     def synchronized(
         self,
         name: str,
@@ -166,28 +178,72 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         renew: bool = False,
         max_hold: Duration | None = None,
         fencing: bool = True,
-    ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R]]]:
+        on_unavailable: Literal["skip"],
+    ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R | None]]]: ...
+    @overload
+    def synchronized(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        renew: bool = False,
+        max_hold: Duration | None = None,
+        fencing: bool = True,
+        on_unavailable: Literal["fail", "local"] | None = None,
+    ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R]]]: ...
+    def synchronized(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        renew: bool = False,
+        max_hold: Duration | None = None,
+        fencing: bool = True,
+        on_unavailable: OnUnavailable | None = None,
+    ) -> Callable[[Callable[P, Coroutine[Any, Any, R]]], Callable[P, Coroutine[Any, Any, R | None]]]:
         """Decorates a coroutine function so that it runs under a lock named after its arguments.
 
             @client.synchronized("user:{user_id}")
             async def pay(user_id: int) -> None: ...
 
-        Raises `LockTimeoutError` after `wait`. The other arguments are those of `lock`.
+        Raises `LockTimeoutError` after `wait`. The other arguments are those of `lock`. If the lock
+        is skipped (`on_unavailable="skip"`, here or of the client), the call gives `None` and the
+        function does not run.
         """
+
+        def lock_of(key: str) -> Lock:
+            return self.lock(
+                key,
+                wait=wait,
+                lease=lease,
+                renew=renew,
+                max_hold=max_hold,
+                fencing=fencing,
+                on_unavailable=on_unavailable,
+            )
 
         def decorate(
             function: Callable[P, Coroutine[Any, Any, R]],
-        ) -> Callable[P, Coroutine[Any, Any, R]]:
+        ) -> Callable[P, Coroutine[Any, Any, R | None]]:
             refuse_generators(function)
             if not inspect.iscoroutinefunction(function):
                 raise TypeError("a client of leasehold.aio decorates coroutine functions only")
             template = NameTemplate(name, function)
 
             @functools.wraps(function)
-            async def synchronized(*args: P.args, **kwargs: P.kwargs) -> R:
+            async def synchronized(*args: P.args, **kwargs: P.kwargs) -> R | None:
                 key = template.name_for(args, kwargs)
-                async with self.lock(key, wait=wait, lease=lease, renew=renew, max_hold=max_hold, fencing=fencing):
-                    return await function(*args, **kwargs)
+                is_entered = False
+                try:
+                    async with lock_of(key):
+                        is_entered = True
+                        return await function(*args, **kwargs)
+                except UnavailableError as error:
+                    if is_entered or not error.skipped:
+                        raise
+                    return None
 
             return synchronized
 

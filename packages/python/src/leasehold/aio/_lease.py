@@ -13,7 +13,7 @@ from leasehold._lease import LeaseBase
 from leasehold._settings import Duration, LockSettings, optional_milliseconds
 from leasehold.aio._connection import Connection
 from leasehold.aio._mailbox import Request
-from leasehold.errors import LeaseholdError, LockTimeoutError
+from leasehold.errors import LeaseholdError
 
 
 class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
@@ -129,7 +129,7 @@ class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
 
 
 async def acquire(connection: Connection[Lease], settings: LockSettings, owner: TaskOwner | None) -> Lease:
-    """Takes a lock for the task, or raises `LockTimeoutError`."""
+    """Takes a lock for the task, or raises why it was not granted."""
     mailbox = connection.mailbox
     number = None if owner is None else owner.number
     request = mailbox.post("acquire", connection.native.submit_acquire, settings, number, goes_on=False)
@@ -139,7 +139,7 @@ async def acquire(connection: Connection[Lease], settings: LockSettings, owner: 
         # Cancelled, or dropped with its loop.
         mailbox.abandon(request)
         raise
-    if isinstance(got, LockTimeoutError):
+    if isinstance(got, LeaseholdError):
         raise got
     lease = Lease(connection, got, owner, settings.key)
     connection.holds.add(lease)

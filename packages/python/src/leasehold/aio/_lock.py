@@ -16,7 +16,7 @@ from leasehold._shown import shown
 from leasehold.aio._connection import Connection
 from leasehold.aio._lease import Lease, acquire
 from leasehold.aio._mailbox import Request
-from leasehold.errors import Holder, LockTimeoutError
+from leasehold.errors import Holder, LeaseholdError, is_not_granted
 
 
 class BaseLock(NamedLock[Connection[Lease], Lease]):
@@ -89,10 +89,12 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         return outcome
 
     async def _tried(self, settings: LockSettings, owner: TaskOwner | None) -> Lease | None:
-        """Takes it; `None` if it is another's."""
+        """Takes it; `None` if it is another's, or is skipped."""
         try:
             return await acquire(self._connection, settings, owner)
-        except LockTimeoutError:
+        except LeaseholdError as error:
+            if not is_not_granted(error):
+                raise
             return None
 
 
@@ -117,6 +119,10 @@ class Lock(BaseLock):
         once. A wait without bound ends with `UnavailableError` once the server has not
         answered for the client's lease. A caller that is cancelled leaves nothing behind.
 
+        For a lock that is skipped in an outage (`on_unavailable="skip"`) it says `False` if the
+        wait has a bound. Without one it raises `UnavailableError` with `skipped`: callers rely
+        on the lock then, and do not look at the result.
+
         Raises `UnavailableError`, `MisconfiguredError`, `InvalidArgumentError`,
         `LockLostError` (this task has lost a lease of it that was renewed, and has not
         left it yet), `ClosedError`.
@@ -130,7 +136,8 @@ class Lock(BaseLock):
         max_hold: Duration | Inherited | None = INHERIT,
         renew: bool | Inherited = INHERIT,
     ) -> Coroutine[Any, Any, Lease | None]:
-        """Takes the lock within `wait` and gives the lease; `None` if it is another's.
+        """Takes the lock within `wait` and gives the lease; `None` if it is another's, or is skipped
+        in an outage.
 
         `wait=None` waits as long as the server answers. Raises what `acquire` raises.
         """
@@ -144,7 +151,9 @@ class Lock(BaseLock):
         renew: bool | Inherited = INHERIT,
     ) -> Hold:
         """A context manager like the lock itself, with other settings:
-        `async with lock.hold(wait=5) as lease:`. Raises `LockTimeoutError` after `wait`."""
+        `async with lock.hold(wait=5) as lease:`. Raises `LockTimeoutError` after `wait`, and
+        `UnavailableError` with `skipped` if the lock is skipped in an outage; the body does not
+        run then."""
         return Hold(self._connection, self._settings.but(wait, lease, max_hold, renew))
 
     def owned(self) -> bool:
@@ -170,7 +179,9 @@ class Lock(BaseLock):
     async def _acquired(self, settings: LockSettings, owner: TaskOwner | None) -> bool:
         try:
             await acquire(self._connection, settings, owner)
-        except LockTimeoutError:
+        except LeaseholdError as error:
+            if settings.wait is None or not is_not_granted(error):
+                raise
             return False
         return True
 

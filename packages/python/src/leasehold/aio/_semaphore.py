@@ -47,8 +47,8 @@ class Semaphore(BaseLock):
         answers. A caller that is cancelled leaves nothing behind.
 
         Raises `LockTimeoutError` after `wait`, `MisconfiguredError` while permits are
-        held that agreed on another limit, `InvalidArgumentError`, `UnavailableError`,
-        `ClosedError`.
+        held that agreed on another limit, `InvalidArgumentError`, `UnavailableError` (with
+        `skipped` if the semaphore is skipped in an outage), `ClosedError`.
         """
         settings = self._settings.but(wait, lease, max_hold, renew).asking(permits)
         return acquire(self._connection, settings, this_task())
@@ -61,9 +61,10 @@ class Semaphore(BaseLock):
         max_hold: Duration | Inherited | None = INHERIT,
         renew: bool | Inherited = INHERIT,
     ) -> Coroutine[Any, Any, Lease | None]:
-        """Takes `permits` permits within `wait` and gives their lease; `None` if too few are free.
+        """Takes `permits` permits within `wait` and gives their lease; `None` if too few are free,
+        or the semaphore is skipped in an outage.
 
-        Raises what `acquire` raises, but no `LockTimeoutError`.
+        Raises what `acquire` raises otherwise.
         """
         return self._tried(self._settings.but(wait, lease, max_hold, renew).asking(permits), this_task())
 

@@ -1,0 +1,369 @@
+"""What becomes of acquisitions while a real server does not answer, and after that."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any, get_args
+
+import pytest
+from servers import RedisServer
+from test_kinds_in_tasks import in_another_task
+from test_threads import in_another_thread
+
+import leasehold
+from leasehold import OnUnavailable, _native, aio
+
+SOON = 20
+"""Seconds in which anything has happened."""
+WORDS = "fail, local, skip"
+SECRET = "redis://:hunter2@host"
+
+
+QUICK: dict[str, Any] = {
+    "command_timeout": 0.3,
+    "connect_timeout": 1,
+    "breaker_failures": 3,
+    "breaker_pause": 0.4,
+}
+"""A client that finds out soon."""
+
+
+def quick(server: RedisServer, on_unavailable: OnUnavailable | None = None) -> leasehold.Client:
+    return leasehold.connect(server.url, on_unavailable=on_unavailable, **QUICK)
+
+
+def aquick(server: RedisServer, on_unavailable: OnUnavailable | None = None) -> aio.Connecting:
+    return aio.connect(server.url, on_unavailable=on_unavailable, **QUICK)
+
+
+def is_told(error: leasehold.LeaseholdError | None) -> bool:
+    return isinstance(error, leasehold.UnavailableError) and "circuit breaker" in str(error)
+
+
+def refusal(call: Callable[[], object]) -> leasehold.UnavailableError:
+    with pytest.raises(leasehold.UnavailableError, match="circuit breaker") as caught:
+        call()
+    assert caught.value.retryable
+    return caught.value
+
+
+async def arefusal(call: Callable[[], Any]) -> leasehold.UnavailableError:
+    with pytest.raises(leasehold.UnavailableError, match="circuit breaker") as caught:
+        await call()
+    assert caught.value.retryable
+    return caught.value
+
+
+def attempt(client: leasehold.Client) -> leasehold.LeaseholdError | None:
+    """Takes a lock of the server alone, and says what it came to."""
+    try:
+        with client.lock("canary", on_unavailable="fail"):
+            return None
+    except leasehold.UnavailableError as error:
+        return error
+
+
+async def aattempt(client: aio.Client) -> leasehold.LeaseholdError | None:
+    try:
+        async with client.lock("canary", on_unavailable="fail"):
+            return None
+    except leasehold.UnavailableError as error:
+        return error
+
+
+def until(client: leasehold.Client, is_so: Callable[[leasehold.LeaseholdError | None], bool]) -> None:
+    """Asks until the answer is so."""
+    end = time.monotonic() + SOON
+    while not is_so(error := attempt(client)):
+        assert time.monotonic() < end, error
+        time.sleep(0.01)
+
+
+async def auntil(client: aio.Client, is_so: Callable[[leasehold.LeaseholdError | None], bool]) -> None:
+    end = time.monotonic() + SOON
+    while not is_so(error := await aattempt(client)):
+        assert time.monotonic() < end, error
+        await asyncio.sleep(0.01)
+
+
+def is_granted(error: leasehold.LeaseholdError | None) -> bool:
+    return error is None
+
+
+def test_while_a_server_hangs_calls_fail_at_once(own_server: RedisServer) -> None:
+    with quick(own_server) as client:
+        kept = client.lock("kept").try_acquire()
+        assert kept is not None
+        with own_server.paused():
+            until(client, is_told)
+            started = time.monotonic()
+            calls: list[Callable[[], object]] = [
+                client.lock("door").acquire,
+                client.lock("door").try_acquire,
+                lambda: client.lock("door").acquire(timeout=SOON),
+                client.mutex("door").hold(wait=SOON).__enter__,
+                client.fair_lock("door").__enter__,
+                client.read_write_lock("door").read.acquire,
+                client.semaphore("seats", 2).acquire,
+                client.multi_lock([client.lock("door"), client.lock("gate")]).acquire,
+                client.synchronized("door")(lambda: None),
+                client.lock("door").locked,
+            ]
+            for call in calls:
+                error = refusal(call)
+                assert not error.skipped
+                assert error.node is not None
+                assert error.cause is not None
+            assert time.monotonic() - started < SOON / 2
+            assert kept.is_valid()
+        until(client, is_granted)
+        assert not kept.degraded
+        assert kept.release() == "released"
+
+
+def test_while_a_server_is_gone_locks_are_granted_here_and_then_there_again(own_server: RedisServer) -> None:
+    with quick(own_server, "local") as client, quick(own_server) as other:
+        with client.lock("door") as before:
+            assert not before.degraded
+            assert before.token is not None
+        own_server.kill()
+        until(client, is_told)
+        lock = client.lock("door")
+        with lock as here, lock as again:
+            assert here.degraded
+            assert again.degraded
+            assert here.is_valid()
+            assert here.token is None
+            assert "degraded" in repr(here)
+            assert lock.owned()
+            assert in_another_thread(client.lock("door").try_acquire) is None
+            assert in_another_thread(lambda: client.lock("door").acquire(timeout=0.05)) is False
+            for kind in (client.mutex("mutex"), client.fair_lock("fair")):
+                with kind as lease:
+                    assert lease.degraded
+            with client.multi_lock([client.lock("one"), client.mutex("two")]) as lease:
+                assert lease.degraded
+            # What only the server can count.
+            for call in (client.semaphore("seats", 2).acquire, client.read_write_lock("book").write.acquire):
+                assert not refusal(call).skipped
+            assert not refusal(client.lock("gate", on_unavailable="fail").acquire).skipped
+            own_server.start()
+            until(client, is_granted)
+            until(other, is_granted)
+            # It excludes this client's alone, until it is released.
+            assert in_another_thread(client.lock("door").try_acquire) is None
+            with other.lock("door", wait=SOON):
+                pass
+        with client.lock("door") as there:
+            assert not there.degraded
+            assert there.token is not None
+            assert in_another_thread(other.lock("door").try_acquire) is None
+
+
+def test_a_skipped_lock_is_refused_where_callers_look_and_raised_where_they_do_not(own_server: RedisServer) -> None:
+    ran: list[str] = []
+    with quick(own_server, "skip") as client:
+
+        @client.synchronized("user:{user}")
+        def pay(user: int) -> int:
+            ran.append("function")
+            return user
+
+        @client.synchronized("user:{user}", on_unavailable="fail")
+        def pay_for_sure(user: int) -> int:
+            return user
+
+        @client.synchronized("outer", on_unavailable="local")
+        def outer() -> None:
+            ran.append("outer")
+            client.lock("inner").acquire()
+
+        assert pay(7) == 7
+        ran.clear()
+        with own_server.paused():
+            until(client, is_told)
+            lock, seats = client.lock("door"), client.semaphore("seats", 2)
+            assert lock.try_acquire() is None
+            assert lock.try_acquire(wait=None) is None
+            assert lock.acquire(blocking=False) is False
+            assert lock.acquire(timeout=SOON) is False
+            assert client.lock("door", wait=SOON).acquire() is False
+            assert client.read_write_lock("book").read.try_acquire() is None
+            assert client.multi_lock([lock, seats]).try_acquire() is None
+            assert seats.try_acquire() is None
+            assert lock.lease is None
+            assert refusal(lock.acquire).skipped
+            assert refusal(seats.acquire).skipped
+            for scope in (lock, lock.hold(), lock.hold(wait=0), client.mutex("m"), seats, seats.hold(2)):
+                with pytest.raises(leasehold.UnavailableError, match="skipped") as caught, scope:
+                    ran.append("body")
+                assert caught.value.skipped
+            assert pay(7) is None
+            assert not refusal(lambda: pay_for_sure(7)).skipped
+            assert ran == []
+            # A skip inside of the function is the function's affair.
+            assert refusal(outer).skipped
+            assert ran == ["outer"]
+        until(client, is_granted)
+        assert pay(7) == 7
+        with lock as lease:
+            assert not lease.degraded
+
+
+async def test_in_tasks_calls_fail_at_once_while_a_server_hangs(own_server: RedisServer) -> None:
+    async with aquick(own_server) as client:
+        kept = await client.lock("kept").try_acquire()
+        assert kept is not None
+        with own_server.paused():
+            await auntil(client, is_told)
+            for call in (
+                client.lock("door").acquire,
+                client.lock("door").hold(wait=SOON).__aenter__,
+                client.fair_lock("door").__aenter__,
+                client.semaphore("seats", 2).acquire,
+                client.lock("door").locked,
+            ):
+                assert not (await arefusal(call)).skipped
+            assert kept.is_valid()
+        await auntil(client, is_granted)
+        assert await kept.release() == "released"
+
+
+async def test_in_tasks_locks_are_granted_here_and_then_there_again(own_server: RedisServer) -> None:
+    async with aquick(own_server, "local") as client:
+        async with client.lock("door") as before:
+            assert not before.degraded
+        own_server.kill()
+        await auntil(client, is_told)
+        lock = client.lock("door")
+        async with lock as here:
+            assert here.degraded
+            assert here.is_valid()
+            assert here.token is None
+            assert await in_another_task(lock.try_acquire) is None
+            assert not (await arefusal(client.semaphore("seats", 2).acquire)).skipped
+            own_server.start()
+            await auntil(client, is_granted)
+            assert await in_another_task(lock.try_acquire) is None
+        async with lock as there:
+            assert not there.degraded
+            assert there.token is not None
+
+
+async def test_in_tasks_a_skipped_lock_is_refused_or_raised(own_server: RedisServer) -> None:
+    ran: list[str] = []
+    async with aquick(own_server, "fail") as client:
+
+        @client.synchronized("user:{user}", on_unavailable="skip")
+        async def pay(user: int) -> int:
+            ran.append("function")
+            return user
+
+        @client.synchronized("outer", on_unavailable="local")
+        async def outer() -> None:
+            await client.lock("inner", on_unavailable="skip").acquire()
+
+        assert await pay(7) == 7
+        ran.clear()
+        with own_server.paused():
+            await auntil(client, is_told)
+            lock = client.lock("door", on_unavailable="skip")
+            seats = client.semaphore("seats", 2, on_unavailable="skip")
+            assert await lock.try_acquire() is None
+            assert await lock.try_acquire(wait=None) is None
+            assert await lock.acquire(blocking=False) is False
+            assert await lock.acquire(timeout=SOON) is False
+            assert await client.mutex("m", wait=SOON, on_unavailable="skip").acquire() is False
+            assert await client.multi_lock([lock], on_unavailable="skip").try_acquire() is None
+            assert await client.read_write_lock("book", on_unavailable="skip").write.try_acquire() is None
+            assert await seats.try_acquire() is None
+            assert (await arefusal(lock.acquire)).skipped
+            assert (await arefusal(seats.acquire)).skipped
+            for scope in (lock, lock.hold(wait=0), client.fair_lock("f", on_unavailable="skip"), seats, seats.hold(2)):
+                with pytest.raises(leasehold.UnavailableError, match="skipped") as caught:
+                    async with scope:
+                        ran.append("body")
+                assert caught.value.skipped
+            assert await pay(7) is None
+            assert (await arefusal(outer)).skipped
+            assert ran == []
+        await auntil(client, is_granted)
+        assert await pay(7) == 7
+
+
+def test_a_minority_that_is_gone_is_no_outage_and_a_majority_is() -> None:
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(RedisServer()) for _ in range(3)]
+        urls = [server.url for server in servers]
+        client = stack.enter_context(leasehold.redlock(urls, on_unavailable="skip", **QUICK))
+        servers[0].kill()
+        for number in range(5):
+            with client.lock(f"door:{number}"):
+                pass
+        servers[1].kill()
+        until(client, is_told)
+        assert client.lock("door").try_acquire() is None
+        assert refusal(client.lock("door").acquire).skipped
+        servers[1].start()
+        until(client, is_granted)
+        with pytest.raises(leasehold.InvalidArgumentError, match="majority"):
+            leasehold.redlock(urls, on_unavailable="local")
+        with pytest.raises(leasehold.InvalidArgumentError, match="majority"):
+            client.lock("door", on_unavailable="local").acquire()
+
+
+def test_what_is_wanted_in_an_outage_needs_a_breaker(server: RedisServer) -> None:
+    with leasehold.connect(server.url) as client:
+        for call in (
+            client.lock("door", on_unavailable="skip").try_acquire,
+            client.semaphore("seats", 1, on_unavailable="fail").acquire,
+            client.synchronized("door", on_unavailable="skip")(lambda: None),
+        ):
+            with pytest.raises(leasehold.InvalidArgumentError, match="breaker_failures"):
+                call()
+    # Each of the three switches it on.
+    options: list[dict[str, Any]] = [{"breaker_failures": 1}, {"breaker_pause": 1}, {"on_unavailable": "fail"}]
+    for option in options:
+        with leasehold.connect(server.url, **option) as client, client.lock("door", on_unavailable="skip") as lease:
+            assert not lease.degraded
+
+
+def test_the_words_are_those_of_the_core() -> None:
+    assert list(get_args(OnUnavailable)) == _native.ON_UNAVAILABLE
+    assert ", ".join(_native.ON_UNAVAILABLE) == WORDS
+
+
+async def test_what_is_no_word_or_number_is_refused_and_not_repeated() -> None:
+    wrong: Any
+    for wrong in ("", "Skip", "none", SECRET, SECRET + "\udcff"):
+        with pytest.raises(leasehold.InvalidArgumentError, match=WORDS) as caught:
+            leasehold.connect("memory://", on_unavailable=wrong)
+        assert caught.value.operation == "connect"
+        with pytest.raises(leasehold.InvalidArgumentError, match=WORDS):
+            await aio.connect("memory://", on_unavailable=wrong)
+        with leasehold.connect("memory://", on_unavailable="skip") as client:
+            for make in (client.lock, client.mutex, client.fair_lock, client.read_write_lock):
+                with pytest.raises(leasehold.InvalidArgumentError, match=WORDS) as caught:
+                    make("door", on_unavailable=wrong)
+                assert (caught.value.operation, caught.value.lock_name) == ("acquire", "door")
+                assert "hunter2" not in f"{caught.value!r}"
+    for wrong in (True, 1, b"skip", ["skip"], (SECRET,)):
+        with pytest.raises(TypeError, match="on_unavailable is a str") as mistaken:
+            leasehold.connect("memory://", on_unavailable=wrong)
+        assert "hunter2" not in str(mistaken.value)
+    for number in (0, -1, 1_000_001, 10**400):
+        with pytest.raises(leasehold.InvalidArgumentError, match="1 to 1,000,000"):
+            leasehold.connect("memory://", breaker_failures=number)
+    for wrong in (True, 1.5, "5", SECRET):
+        with pytest.raises(TypeError, match="breaker_failures is an int") as mistaken:
+            leasehold.connect("memory://", breaker_failures=wrong)
+        assert "hunter2" not in str(mistaken.value)
+    for pause in (0, -1, float("inf"), float("nan")):
+        with pytest.raises(leasehold.InvalidArgumentError, match="pause"):
+            leasehold.connect("memory://", breaker_pause=pause)
+    for wrong in (True, "5"):
+        with pytest.raises(TypeError, match="duration"):
+            leasehold.connect("memory://", breaker_pause=wrong)
