@@ -13,7 +13,7 @@ use napi_derive::napi;
 use crate::addresses::{self, NativeReached};
 use crate::failure::{NativeFailure, NativeHolder, milliseconds};
 use crate::observation::NativeObservation;
-use crate::options::ClientOptions;
+use crate::options::{self, ClientOptions};
 use crate::rows::{self, WIDTH};
 
 /// One client. Everything in it belongs to the thread of its JavaScript; the
@@ -57,7 +57,7 @@ pub fn open<'env>(
         // Refused only while the environment is closing, when nobody listens.
         let _ = wake.call((), ThreadsafeFunctionCallMode::NonBlocking);
     };
-    let mut options = Options::from(options);
+    let mut options = Options::try_from(options)?;
     if let Some(function) = addresses {
         options.address_map = Some(addresses::map(function)?);
     }
@@ -109,8 +109,10 @@ impl NativeClient {
         max_hold_ms: Option<f64>,
         within: Option<f64>,
         fencing: bool,
-    ) -> f64 {
-        self.submit(Op::Acquire(Acquire {
+        on_unavailable: Option<String>,
+    ) -> napi::Result<f64> {
+        let on_unavailable = options::on_unavailable(on_unavailable)?;
+        Ok(self.submit(Op::Acquire(Acquire {
             lock: lock.into(),
             context: None,
             within: within.map(|lease| lease as u64),
@@ -119,8 +121,9 @@ impl NativeClient {
             renew,
             max_hold_ms,
             no_fencing: !fencing,
+            on_unavailable,
             blocked: Vec::new(),
-        }))
+        })))
     }
 
     /// Gives a lease back; returns the request's number. The lease counts as given back at once.

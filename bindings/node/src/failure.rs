@@ -24,6 +24,8 @@ pub struct NativeFailure {
     pub node: Option<String>,
     /// Whether the same call may go well later.
     pub retryable: bool,
+    /// Whether the lock was skipped, since its server is unavailable.
+    pub skipped: bool,
 }
 
 /// Who holds a lock.
@@ -46,6 +48,7 @@ impl From<&Error> for NativeFailure {
             reason: error.reason().map(|reason| reason.as_str().to_owned()),
             node: error.node().map(str::to_owned),
             retryable: error.is_retryable(),
+            skipped: error.is_skipped(),
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use leasehold::host::{Level, Options};
+use leasehold::host::{Level, OnUnavailable, Options};
+use napi::{Error, Status};
 use napi_derive::napi;
 
 /// What `connect` or `redlock` was given; what is left out has the core's default.
@@ -22,13 +23,19 @@ pub struct ClientOptions {
     pub tls_server_name: Option<String>,
     pub address_map: Option<HashMap<String, String>>,
     pub lazy: Option<bool>,
+    /// One of the vocabulary's policies.
+    pub on_unavailable: Option<String>,
+    pub breaker_failures: Option<u32>,
+    pub breaker_pause_ms: Option<f64>,
     pub metrics: Option<bool>,
     pub metrics_groups: Option<f64>,
 }
 
-impl From<ClientOptions> for Options {
-    fn from(options: ClientOptions) -> Self {
-        Self {
+impl TryFrom<ClientOptions> for Options {
+    type Error = Error;
+
+    fn try_from(options: ClientOptions) -> napi::Result<Self> {
+        Ok(Self {
             url: options.url,
             primaries: options.primaries,
             lease_ms: options.lease_ms,
@@ -42,11 +49,23 @@ impl From<ClientOptions> for Options {
             tls_server_name: options.tls_server_name,
             address_map: options.address_map.map(Into::into),
             lazy: options.lazy.unwrap_or(false),
+            on_unavailable: on_unavailable(options.on_unavailable)?,
+            breaker_failures: options.breaker_failures,
+            breaker_pause_ms: options.breaker_pause_ms,
             // A listener may come at any time.
             log: Some(Level::Info),
             metrics: options.metrics.unwrap_or(false),
             metrics_groups: options.metrics_groups,
             ..Self::default()
-        }
+        })
     }
+}
+
+/// The policy of a word. JavaScript has checked it by the vocabulary, and tells its callers.
+pub(crate) fn on_unavailable(word: Option<String>) -> napi::Result<Option<OnUnavailable>> {
+    let parse = |word: String| {
+        let unknown = || Error::new(Status::InvalidArg, "onUnavailable is no word of the vocabulary");
+        OnUnavailable::parse(&word).ok_or_else(unknown)
+    };
+    word.map(parse).transpose()
 }

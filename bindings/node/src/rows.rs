@@ -3,7 +3,7 @@
 //! | code | id | a | b |
 //! |---|---|---|---|
 //! | connected, extended, closed | request | – | – |
-//! | granted | request | lease | fencing token, −1 if none |
+//! | granted | request | lease | fencing token, −1 if none, −2 if none since the lease is degraded |
 //! | refused, failed | request | – | – |
 //! | released | request | index of the outcome | index of why the lease was lost if it was expired or stolen, −1 if not |
 //! | state | request | 1 if held, else 0 | permits that are free, −1 if none is held or the lock has none |
@@ -16,7 +16,9 @@
 //! state that is held has its holder in that of `nextHolder`. What was observed is
 //! in that of `nextObservation`.
 
-use leasehold::host::{Completion, ErrorKind, Event, Kind, LockState, LostReason, ReleaseOutcome};
+use leasehold::host::{
+    Completion, ErrorKind, Event, Kind, Lease, LockState, LostReason, OnUnavailable, ReleaseOutcome,
+};
 use napi_derive::napi;
 
 /// How many numbers a row has.
@@ -48,6 +50,8 @@ pub struct Vocabulary {
     pub kinds: Vec<String>,
     /// The names of all kinds of lock.
     pub lock_kinds: Vec<String>,
+    /// What may become of an acquisition while its server is unavailable.
+    pub policies: Vec<String>,
 }
 
 /// The words and numbers that rows are made of.
@@ -79,6 +83,7 @@ pub fn vocabulary() -> Vocabulary {
             .collect(),
         kinds: ErrorKind::ALL.iter().map(|kind| kind.name().to_owned()).collect(),
         lock_kinds: Kind::NAMES.map(str::to_owned).to_vec(),
+        policies: OnUnavailable::ALL.map(|policy| policy.as_str().to_owned()).to_vec(),
     }
 }
 
@@ -115,11 +120,7 @@ pub(crate) fn reason_index(reason: LostReason) -> f64 {
 fn completed(request: u64, completion: &Completion) -> Row {
     let (code, a, b) = match completion {
         Completion::Connected => (CONNECTED, 0.0, 0.0),
-        Completion::Granted(lease) => (
-            GRANTED,
-            lease.id() as f64,
-            lease.token().map_or(-1.0, |token| token as f64),
-        ),
+        Completion::Granted(lease) => (GRANTED, lease.id() as f64, token(lease)),
         Completion::NotGranted(_) => (REFUSED, 0.0, 0.0),
         Completion::Released(released) => (
             RELEASED,
@@ -134,6 +135,15 @@ fn completed(request: u64, completion: &Completion) -> Row {
         Completion::Closed => (CLOSED, 0.0, 0.0),
     };
     [code.into(), request as f64, a, b]
+}
+
+/// The fencing token. A degraded lease never has one.
+fn token(lease: &Lease) -> f64 {
+    match lease.token() {
+        Some(token) => token as f64,
+        None if lease.is_degraded() => -2.0,
+        None => -1.0,
+    }
 }
 
 fn flag(is_set: bool) -> f64 {

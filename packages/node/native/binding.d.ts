@@ -14,6 +14,7 @@ export declare class NativeClient {
     maxHoldMs: number | undefined | null,
     within: number | undefined | null,
     fencing: boolean,
+    onUnavailable: string | undefined | null,
   ): number;
   /** Gives a lease back; returns the request's number. The lease counts as given back at once. */
   release(lease: number): number;
@@ -68,6 +69,10 @@ export interface ClientOptions {
   tlsServerName?: string;
   addressMap?: Record<string, string>;
   lazy?: boolean;
+  /** One of the vocabulary's policies. */
+  onUnavailable?: string;
+  breakerFailures?: number;
+  breakerPauseMs?: number;
   metrics?: boolean;
   metricsGroups?: number;
 }
@@ -100,6 +105,8 @@ export interface NativeFailure {
   node?: string;
   /** Whether the same call may go well later. */
   retryable: boolean;
+  /** Whether the lock was skipped, since its server is unavailable. */
+  skipped: boolean;
 }
 
 /** Who holds a lock. */
@@ -154,4 +161,6 @@ export interface Vocabulary {
   kinds: Array<string>;
   /** The names of all kinds of lock. */
   lockKinds: Array<string>;
+  /** What may become of an acquisition while its server is unavailable. */
+  policies: Array<string>;
 }

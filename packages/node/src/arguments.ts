@@ -2,8 +2,8 @@
 // type. Ranges are the core's business.
 
 import { InvalidArgumentError, type Operation } from './errors.js';
-import type { NativeReached } from './native.js';
-import type { AcquireOptions, AddressFunction, ConnectOptions } from './options.js';
+import { type NativeReached, native } from './native.js';
+import type { AcquireOptions, AddressFunction, ConnectOptions, OnUnavailable } from './options.js';
 
 /** Where a client's locks are: on one server, or on several primaries. */
 export type Servers = { readonly url: string | undefined } | { readonly primaries: readonly string[] };
@@ -18,6 +18,19 @@ export function number(value: unknown, what: string, operation: Operation): numb
 export function count(value: unknown, what: string, operation: Operation): number {
   if (typeof value === 'number') return value;
   throw wrong(what, 'a number', value, operation);
+}
+
+/** A whole number as the core counts, or nothing. */
+export function whole(value: unknown, what: string, range: string, operation: Operation): number | undefined {
+  if (value === undefined) return value;
+  if (Number.isInteger(value) && (value as number) >= 0 && (value as number) < 2 ** 32) return value as number;
+  throw wrong(what, `a whole number, ${range}`, value, operation);
+}
+
+/** What becomes of an acquisition while its server is unavailable, or nothing. */
+export function onUnavailable(value: unknown, operation: Operation): OnUnavailable | undefined {
+  if (value === undefined || POLICIES.includes(value as OnUnavailable)) return value as OnUnavailable | undefined;
+  throw wrong('onUnavailable', WORDS, value, operation);
 }
 
 /** A boolean, or nothing. */
@@ -68,7 +81,7 @@ export function lockName(value: unknown, operation: Operation): string {
   return value;
 }
 
-/** The options of an acquisition that are numbers or flags, checked. */
+/** The options of an acquisition that are numbers, flags or words, checked. */
 export function acquireOptions<T extends AcquireOptions>(options: T | undefined): T | undefined {
   const given = object(options, 'the options', 'acquire');
   if (given === undefined) return undefined;
@@ -76,6 +89,7 @@ export function acquireOptions<T extends AcquireOptions>(options: T | undefined)
   number(given.leaseMs, 'leaseMs', 'acquire');
   boolean(given.renew, 'renew', 'acquire');
   number(given.maxHoldMs, 'maxHoldMs', 'acquire');
+  onUnavailable(given.onUnavailable, 'acquire');
   return given;
 }
 
@@ -113,6 +127,9 @@ export function clientOptions(servers: Servers, options: ConnectOptions | undefi
     tlsServerName: string(given.tlsServerName, 'tlsServerName', 'connect'),
     addressMap: addressTable(given.addressMap),
     lazy: boolean(given.lazy, 'lazy', 'connect'),
+    onUnavailable: onUnavailable(given.onUnavailable, 'connect'),
+    breakerFailures: whole(given.breakerFailures, 'breakerFailures', '1 to 1,000,000', 'connect'),
+    breakerPauseMs: number(given.breakerPauseMs, 'breakerPauseMs', 'connect'),
     metrics: boolean(given.metrics, 'metrics', 'connect'),
     metricsGroups:
       given.metricsGroups === undefined ? undefined : count(given.metricsGroups, 'metricsGroups', 'connect'),
@@ -169,6 +186,15 @@ function retryIntervalMs(value: unknown): [number | undefined, number | undefine
 }
 
 function wrong(what: string, wanted: string, value: unknown, operation: Operation): InvalidArgumentError {
-  const got = value === null ? 'null' : Array.isArray(value) ? 'an array' : typeof value;
-  return new InvalidArgumentError(`${what} must be ${wanted}, not ${got}`, { operation });
+  return new InvalidArgumentError(`${what} must be ${wanted}, not ${got(value)}`, { operation });
 }
+
+/** A value as messages show it. The text of a string is the program's own, and may hold anything. */
+function got(value: unknown): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'an array';
+  return typeof value === 'number' ? `${value}` : typeof value;
+}
+
+const POLICIES = native.vocabulary().policies as OnUnavailable[];
+const WORDS = `one of ${POLICIES.map((word) => `'${word}'`).join(', ')}`;

@@ -1,6 +1,6 @@
 import type { EventEmitter } from 'node:events';
 import { count, lockName, object, oneServer, severalPrimaries } from './arguments.js';
-import type { CallOptions, UsingOptions } from './call-options.js';
+import type { CallOptions, NeverSkips, UsingOptions } from './call-options.js';
 import { Engine } from './engine.js';
 import { InvalidArgumentError, type Operation } from './errors.js';
 import { addressOf, multiAddress, type NamedKind, permitsAddress } from './kinds.js';
@@ -200,25 +200,31 @@ export class Client {
    * Runs `body` while holding a lock, and returns what it returns.
    *
    * @param target a name, for the lock of that name, or a lock object of this client; of a semaphore, one permit
+   * @returns what `body` returns; `undefined`, without running it, if the lock was skipped, as `onUnavailable: 'skip'`
+   * says. Types know of that from the call's own options alone: where the client or the lock object skips, give it to
+   * the call too
    * @throws what `body` throws, whatever became of the lock
    * @throws LockLostError if `body` ended well, but the lock was lost meanwhile
-   * @throws whatever `lock()` throws, if the lock was not granted; `body` did not run then
+   * @throws whatever `lock()` throws, if the lock was neither granted nor skipped; `body` did not run then
    */
   using<T>(target: string | Lock | Semaphore, body: Body<T>): Promise<T>;
-  using<T>(target: string, options: UsingOptions | undefined, body: Body<T>): Promise<T>;
-  using<T>(target: Lock | Semaphore, options: CallOptions | undefined, body: Body<T>): Promise<T>;
+  using<T>(target: string, options: (UsingOptions & NeverSkips) | undefined, body: Body<T>): Promise<T>;
+  using<T>(target: Lock | Semaphore, options: (CallOptions & NeverSkips) | undefined, body: Body<T>): Promise<T>;
+  using<T>(target: string, options: UsingOptions | undefined, body: Body<T>): Promise<T | undefined>;
+  using<T>(target: Lock | Semaphore, options: CallOptions | undefined, body: Body<T>): Promise<T | undefined>;
   async using<T>(
     target: string | Lock | Semaphore,
     optionsOrBody: UsingOptions | undefined | Body<T>,
     maybeBody?: Body<T>,
-  ): Promise<T> {
+  ): Promise<T | undefined> {
     const body = typeof optionsOrBody === 'function' ? optionsOrBody : maybeBody;
     const options = typeof optionsOrBody === 'function' ? undefined : object(optionsOrBody, 'the options', 'acquire');
     if (typeof body !== 'function') {
       throw new InvalidArgumentError('using needs a function to run', { operation: 'acquire' });
     }
     const lock = typeof target === 'string' ? this.lock(target, options) : this.#own(target, 'acquire').lock;
-    const lease = await lock.lock(options);
+    const lease = await lock.lockUnlessSkipped(options);
+    if (lease === null) return undefined;
     let result: T;
     try {
       result = await body(lease, lease.signal);

@@ -50,6 +50,8 @@ export interface ErrorDetails {
   readonly node?: string | undefined;
   /** Whether the same call may go well later; false if it is left out. */
   readonly retryable?: boolean | undefined;
+  /** Whether the lock was skipped; false if it is left out. */
+  readonly skipped?: boolean | undefined;
 }
 
 /** The root of all errors that Leasehold raises. Never contains a password. */
@@ -70,6 +72,11 @@ export class LeaseholdError extends Error {
   /** Whether the same call may go well later though nobody changes anything. */
   readonly retryable: boolean;
   /**
+   * Whether the lock was skipped: its server is unavailable, and what the lock guards was not to run without it, as
+   * `onUnavailable: 'skip'` says. Only of `UnavailableError`.
+   */
+  readonly skipped: boolean;
+  /**
    * What the server or the network said, or why nothing came, without advice: a text. Of `LockLostError`, how the
    * lease was lost. `undefined` if nothing of that kind is behind it: a bad argument, a closed client.
    */
@@ -84,6 +91,7 @@ export class LeaseholdError extends Error {
     this.operation = details.operation ?? 'acquire';
     this.node = details.node ?? null;
     this.retryable = details.retryable ?? false;
+    this.skipped = details.skipped ?? false;
   }
 }
 

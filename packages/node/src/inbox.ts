@@ -28,9 +28,14 @@ import type { Observations } from './observations.js';
 export class Failure {
   constructor(
     readonly native: NativeFailure,
-    /** The lock was another's for as long as the caller was ready to wait. */
+    /** The lock was another's for as long as the caller was ready to wait, or it was skipped. */
     readonly refused: boolean,
   ) {}
+
+  /** The lock was skipped. */
+  get skipped(): boolean {
+    return this.native.skipped;
+  }
 
   /** Made where a caller awaits it, so that its stack names the caller. */
   error(): Error {

@@ -29,6 +29,7 @@ export type {
   AddressFunction,
   ConnectOptions,
   LockOptions,
+  OnUnavailable,
   PermitOptions,
 } from './options.js';
 export type { ReadWriteLock } from './read-write-lock.js';

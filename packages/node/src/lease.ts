@@ -31,6 +31,7 @@ export class Lease extends Named {
   readonly #origin: Origin;
   readonly #hold: Hold;
   readonly #token: number | null;
+  readonly #degraded: boolean;
   #released: Promise<ReleaseOutcome> | undefined;
 
   /** @internal */
@@ -40,16 +41,25 @@ export class Lease extends Named {
     this.#origin = origin;
     this.#hold = new Hold(id, origin.name, origin.holds);
     this.#token = token < 0 ? null : token;
+    this.#degraded = token === DEGRADED;
   }
 
   /**
    * The fencing token: higher than that of every earlier grant of this lock.
    * Hand it to the resource, which refuses a lower one than it has seen. Always
    * below 2^53. `null` if the lock was made with `fencing: false`, and for the read side of a
-   * read-write lock, for semaphores, and for several locks as one.
+   * read-write lock, for semaphores, for several locks as one, and for a degraded lease.
    */
   get token(): number | null {
     return this.#token;
+  }
+
+  /**
+   * Whether it excludes others of this client alone, and nobody else: its server was unavailable, and it was granted
+   * without, as `onUnavailable: 'local'` says. Never changes. Of several locks as one, whether any of them does.
+   */
+  get degraded(): boolean {
+    return this.#degraded;
   }
 
   /** What is left until the deadline, in milliseconds; 0 once lost or released. */
@@ -175,3 +185,6 @@ export class Lease extends Named {
     return this.#released !== undefined || this.#hold.lost !== undefined;
   }
 }
+
+/** What stands for the token of a degraded lease: see `bindings/node/src/rows.rs`. */
+const DEGRADED = -2;

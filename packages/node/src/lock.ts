@@ -7,6 +7,9 @@ import { Lease, type Origin, type Released } from './lease.js';
 import { Named } from './named.js';
 import type { LockOptions } from './options.js';
 
+/** @internal Which failures are no error of an acquisition, but give `null`. */
+export type NullIf = 'refused' | 'skipped' | undefined;
+
 /**
  * A lock by its kind and name, from a client. Cheap to make, and never changes.
  *
@@ -34,30 +37,31 @@ export class Lock extends Named {
    *
    * @returns the lease
    * @throws LockTimeoutError if another holder kept it for `waitMs`
-   * @throws UnavailableError if the server did not answer
-   * @throws InvalidArgumentError for a name or number out of range; nothing was sent
+   * @throws UnavailableError if the server did not answer; at once while its circuit breaker is open, with `skipped`
+   * true if `onUnavailable` is `skip`
+   * @throws InvalidArgumentError for a name, number or word out of range; nothing was sent
    * @throws LockLostError if `within` is lost
    * @throws MisconfiguredError if the key holds something else, such as a lock of another kind
    * @throws `signal.reason` if `signal` aborts; the lock is then not held
    */
   lock(options?: CallOptions): Promise<Lease> {
     // Never null: a refusal is thrown.
-    return this.acquire(this.#address, options, false) as Promise<Lease>;
+    return this.acquire(this.#address, options, undefined) as Promise<Lease>;
   }
 
   /**
    * Takes the lock if it is free, or becomes free within `waitMs`, which is 0
    * unless this call gives it.
    *
-   * @returns the lease, or `null` if another holder has it
-   * @throws UnavailableError if the server did not answer
-   * @throws InvalidArgumentError for a name or number out of range; nothing was sent
+   * @returns the lease, or `null` if another holder has it, or it is skipped
+   * @throws UnavailableError if the server did not answer; at once while its circuit breaker is open
+   * @throws InvalidArgumentError for a name, number or word out of range; nothing was sent
    * @throws LockLostError if `within` is lost
    * @throws MisconfiguredError if the key holds something else, such as a lock of another kind
    * @throws `signal.reason` if `signal` aborts; the lock is then not held
    */
   tryLock(options?: CallOptions): Promise<Lease | null> {
-    return this.acquire(this.#address, options, true);
+    return this.acquire(this.#address, options, 'refused');
   }
 
   /**
@@ -105,8 +109,13 @@ export class Lock extends Named {
     return holds.some(({ id }) => engine.isValid(id));
   }
 
+  /** @internal As `lock()`; `null` if the lock was skipped. */
+  lockUnlessSkipped(options: CallOptions | undefined): Promise<Lease | null> {
+    return this.acquire(this.#address, options, 'skipped');
+  }
+
   /** @internal Takes what the address says, which may be more permits than this object's own. */
-  async acquire(address: string, options: CallOptions | undefined, orNull: boolean): Promise<Lease | null> {
+  async acquire(address: string, options: CallOptions | undefined, nullIf: NullIf): Promise<Lease | null> {
     const given = acquireOptions(options);
     const own = this.#options;
     const origin = this.#origin;
@@ -116,17 +125,18 @@ export class Lock extends Named {
     const { inbox } = origin.engine;
     const request = inbox.native.acquire(
       address,
-      given?.waitMs ?? (orNull ? 0 : own.waitMs),
+      given?.waitMs ?? (nullIf === 'refused' ? 0 : own.waitMs),
       given?.leaseMs ?? own.leaseMs,
       // A lease and who renews it go together: a call's own one is fixed unless the call says otherwise.
       given?.renew ?? (given?.leaseMs === undefined && (own.renew ?? false)),
       given?.maxHoldMs ?? own.maxHoldMs,
       within,
       own.fencing ?? true,
+      given?.onUnavailable ?? own.onUnavailable,
     );
     const answer = await inbox.lease(request, (id, token) => new Lease(origin, id, token), canceller);
     if (!(answer instanceof Failure)) return answer;
-    if (answer.refused && orNull) return null;
+    if (nullIf !== undefined && answer[nullIf]) return null;
     throw answer.error();
   }
 

@@ -5,6 +5,17 @@
  */
 export type AddressFunction = (announced: string) => string | null | undefined;
 
+/**
+ * What becomes of an acquisition while the circuit breaker of its server is open.
+ *
+ * - `fail`: it fails at once with `UnavailableError`
+ * - `local`: it is granted a lease that excludes others of this client alone, without a token: `lease.degraded` is true.
+ *   For `lock`, `mutex`, `fairLock` and several of these as one; acquisitions of the others fail
+ * - `skip`: it is not granted, and what the lock guards does not run: `tryLock()` and `tryAcquire()` give `null`,
+ *   `using()` gives `undefined`, `lock()` and `acquire()` reject with an `UnavailableError` whose `skipped` is true
+ */
+export type OnUnavailable = 'fail' | 'local' | 'skip';
+
 /** How a client works. What is left out has the default. */
 export interface ConnectOptions {
   /**
@@ -49,6 +60,23 @@ export interface ConnectOptions {
    */
   readonly lazy?: boolean | undefined;
   /**
+   * What becomes of an acquisition while the circuit breaker of its server is open; each may have it otherwise. Switches
+   * the circuit breakers on. `local` is refused with `InvalidArgumentError` by `redlock`. Default `fail`.
+   */
+  readonly onUnavailable?: OnUnavailable | undefined;
+  /**
+   * Switches the circuit breakers on, one for each primary: after so many failures in a row, 1 to 1,000,000, it opens.
+   * Calls without an answer in time count, connections that are lost or cannot be made, and errors that say that the
+   * server cannot serve. While it is open an acquisition is not attempted; releases and renewals go on. Default no
+   * circuit breaker; 5 if `onUnavailable` or `breakerPauseMs` is given.
+   */
+  readonly breakerFailures?: number | undefined;
+  /**
+   * How long after one probe of a server the next comes while its circuit breaker is open, in milliseconds, above 0; any
+   * answer closes it. Switches the circuit breakers on. Default 10,000.
+   */
+  readonly breakerPauseMs?: number | undefined;
+  /**
    * Counts acquisitions, waits, holds, renewals, losses and reconnects, for `client.metrics()`. By group of locks,
    * which is what stands before the first `:` of a name; never by name. Default false, and then nothing is computed.
    */
@@ -79,6 +107,11 @@ export interface AcquireOptions {
   readonly renew?: boolean | undefined;
   /** The longest the lock may be held, in milliseconds from the first grant. Default without bound. */
   readonly maxHoldMs?: number | undefined;
+  /**
+   * What becomes of it while the circuit breaker of its server is open. `InvalidArgumentError` if the client has none:
+   * `connect` is given `onUnavailable` or `breakerFailures`. Default the client's.
+   */
+  readonly onUnavailable?: OnUnavailable | undefined;
 }
 
 /** The defaults of one lock object. */

@@ -2,7 +2,7 @@ import { count } from './arguments.js';
 import type { Engine } from './engine.js';
 import { permitsAddress } from './kinds.js';
 import type { Lease, Released } from './lease.js';
-import { Lock } from './lock.js';
+import { Lock, type NullIf } from './lock.js';
 import { Named } from './named.js';
 import type { AcquireOptions, PermitOptions } from './options.js';
 
@@ -40,13 +40,14 @@ export class Semaphore extends Named {
    * @returns the lease of all of them together
    * @throws LockTimeoutError if too few were free for `waitMs`
    * @throws MisconfiguredError while permits are held that agreed on another limit
-   * @throws UnavailableError if the server did not answer
-   * @throws InvalidArgumentError for a name or number out of range; nothing was sent
+   * @throws UnavailableError if the server did not answer; at once while its circuit breaker is open, also if
+   * `onUnavailable` is `local`; with `skipped` true if it is `skip`
+   * @throws InvalidArgumentError for a name, number or word out of range; nothing was sent
    * @throws `signal.reason` if `signal` aborts; no permit is then held
    */
   acquire(permits?: number, options?: PermitOptions): Promise<Lease> {
     // Never null: a refusal is thrown.
-    return this.#take(permits, options, false) as Promise<Lease>;
+    return this.#take(permits, options, undefined) as Promise<Lease>;
   }
 
   /**
@@ -54,14 +55,15 @@ export class Semaphore extends Named {
    * `waitMs`, which is 0 unless this call gives it.
    *
    * @param permits how many: 1 to 1,000, and no more than the limit; 1 unless said
-   * @returns the lease of all of them together, or `null` if too few are free
+   * @returns the lease of all of them together, or `null` if too few are free, or they are skipped
    * @throws MisconfiguredError while permits are held that agreed on another limit
-   * @throws UnavailableError if the server did not answer
-   * @throws InvalidArgumentError for a name or number out of range; nothing was sent
+   * @throws UnavailableError if the server did not answer; at once while its circuit breaker is open, also if
+   * `onUnavailable` is `local`
+   * @throws InvalidArgumentError for a name, number or word out of range; nothing was sent
    * @throws `signal.reason` if `signal` aborts; no permit is then held
    */
   tryAcquire(permits?: number, options?: PermitOptions): Promise<Lease | null> {
-    return this.#take(permits, options, true);
+    return this.#take(permits, options, 'refused');
   }
 
   /**
@@ -99,9 +101,9 @@ export class Semaphore extends Named {
     return new Lock(this.#engine, this.name, this.#address, this.#options, wanted);
   }
 
-  async #take(permits: number | undefined, options: PermitOptions | undefined, orNull: boolean): Promise<Lease | null> {
+  async #take(permits: number | undefined, options: PermitOptions | undefined, nullIf: NullIf): Promise<Lease | null> {
     const wanted = permits === undefined ? 1 : count(permits, 'permits', 'acquire');
     const address = wanted === 1 ? this.#address : permitsAddress(wanted, this.limit, this.name);
-    return this.permit.acquire(address, options, orNull);
+    return this.permit.acquire(address, options, nullIf);
   }
 }

@@ -15,6 +15,9 @@ const ROOT = join(__dirname, '..', '..');
 /** What a user may write, in both module systems. */
 const SAMPLE = `
 const client: Client = await connect('memory://', { leaseMs: 10_000, retryIntervalMs: [500, 750] });
+const policy: OnUnavailable = 'local';
+const guarded: Client = await connect('memory://', { onUnavailable: policy, breakerFailures: 3, breakerPauseMs: 500 });
+await guarded.close();
 const voted: Client = await redlock(['memory://a', 'memory://b', 'memory://c'] as const, { leaseMs: 10_000 });
 await voted.close();
 const lock: Lock = client.lock('name', { leaseMs: 1_000, renew: true, maxHoldMs: 5_000, waitMs: 100, fencing: true });
@@ -35,6 +38,9 @@ const free: number = (await semaphore.available()) + semaphore.limit;
 const all: Lock = client.multiLock([...sides, semaphore], { maxHoldMs: 1_000 });
 const forced: boolean = await client.forceRelease(semaphore);
 const changed: boolean = await client.setLimit('name', 6);
+const local: number = await client.using('name', { onUnavailable: 'local' }, () => 42);
+const perhaps: number | undefined = await client.using(semaphore, { onUnavailable: 'skip' }, () => 42);
+const degraded: boolean = lease.degraded;
 const scoped: number = await client.using(all, { waitMs: 5, signal: AbortSignal.timeout(5) }, () => 42);
 const locked: boolean = (await lock.isLocked()) || lock.isHeld();
 const holder: Holder | null = await lock.holder();
@@ -44,7 +50,7 @@ try {
   await lease.release();
 } catch (error) {
   if (error instanceof LockTimeoutError) console.log(error.holder?.owner, error.kind, error.code);
-  if (error instanceof LeaseholdError) console.log(error.lockName, error.operation);
+  if (error instanceof LeaseholdError) console.log(error.lockName, error.operation, error.skipped, error.retryable);
 }
 {
   await using other = await connect();
@@ -53,6 +59,10 @@ try {
 await client.close();
 // @ts-expect-error a wait is a number of milliseconds
 await lock.lock({ waitMs: '5' });
+// @ts-expect-error one of three words
+await lock.lock({ onUnavailable: 'wait' });
+// @ts-expect-error it may be skipped
+const surely: number = await client.using('name', { onUnavailable: 'skip' }, () => 42);
 // @ts-expect-error a lock object has its token, or not, already
 await client.using(all, { fencing: false }, () => 42);
 // @ts-expect-error a lock object of the client's own
@@ -68,6 +78,7 @@ await redlock('memory://');
 // @ts-expect-error a lease comes from a lock only
 new Lease();
 console.log(permits, permit, free, forced, scoped, none, token, outcome, left, reason, answer, direct, locked, holder, pair);
+console.log(local, perhaps, degraded, surely);
 `;
 
 describe('the package', () => {
@@ -77,7 +88,7 @@ describe('the package', () => {
 
   it('has types for import and for require', () => {
     const names = 'connect, LeaseholdError, LockTimeoutError, redlock';
-    const types = 'Client, Holder, Lease, Lock, LostReason, ReadWriteLock, Semaphore';
+    const types = 'Client, Holder, Lease, Lock, LostReason, OnUnavailable, ReadWriteLock, Semaphore';
     writeFileSync(
       join(folder, 'esm.mts'),
       `import { ${names} } from 'leasehold';\nimport type { ${types} } from 'leasehold';\n${SAMPLE}`,
@@ -143,6 +154,7 @@ describe('the package', () => {
       assert.equal(error.kind, kind);
       assert.match(error.code, /^LEASEHOLD(_[A-Z]+)+$/);
       assert.equal(error.lockName, 'name');
+      assert.equal(error.skipped, false);
       // Cancelling is the host's own in Node, so that this kind has no class.
       if (kind === 'Cancelled') continue;
       assert.equal(error.constructor, exported[`${kind}Error`], kind);
@@ -167,7 +179,7 @@ describe('the package', () => {
     const servers = { 'localhost:6379': server, 'one:6379': server, 'two:6379': second, 'three:6379': third };
     const readme = readFileSync(join(ROOT, 'README.md'), 'utf8');
     const programs = [...readme.matchAll(/```js\n([\s\S]*?)```/g)].map(([, program]) => program as string);
-    assert.equal(programs.length, 6);
+    assert.equal(programs.length, 7);
     for (const program of programs) {
       const here = Object.entries(servers).reduce(
         (text, [address, { url }]) => text.replace(`redis://${address}`, url),
