@@ -5,7 +5,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use leasehold::host::{AddressMap, Error, ErrorKind, Kind, Level, LostReason, Op, Operation, Options, ReleaseOutcome};
+use leasehold::host::{
+    AddressMap, Error, ErrorKind, Kind, Level, LostReason, OnUnavailable, Op, Operation, Options, ReleaseOutcome,
+};
 
 use crate::client::Client;
 
@@ -46,6 +48,12 @@ pub struct NativeOptions {
     pub metrics: bool,
     /// How many groups of locks they tell apart.
     pub metrics_groups: Option<f64>,
+    /// What becomes of an acquisition in an outage, by its word.
+    pub on_unavailable: Option<String>,
+    /// After so many failures in a row a circuit breaker opens.
+    pub breaker_failures: Option<u32>,
+    /// The time between two probes while it is open.
+    pub breaker_pause_ms: Option<f64>,
 }
 
 /// An error as plain data.
@@ -117,6 +125,9 @@ pub fn open(options: NativeOptions) -> NativeOpened {
         tls_server_name: options.tls_server_name,
         address_map: options.address_map.map(AddressMap::from),
         lazy: options.lazy,
+        breaker_failures: options.breaker_failures,
+        breaker_pause_ms: options.breaker_pause_ms,
+        on_unavailable: options.on_unavailable.as_deref().and_then(OnUnavailable::parse),
         log: options.log.as_deref().and_then(Level::parse),
         metrics: options.metrics,
         metrics_groups: options.metrics_groups,

@@ -62,6 +62,13 @@ public class Lease internal constructor(
         get() = held.token
 
     /**
+     * Whether it excludes others of the same client alone, and nobody else, since its server was unavailable
+     * ([OnUnavailable.LOCAL]). It has no token. Of several locks as one, whether any of them does.
+     */
+    public val isDegraded: Boolean
+        get() = held.isDegraded
+
+    /**
      * How long the lease may be relied on if nothing renews it; zero if it was lost or released. The deadline behind
      * it counts from before the server was asked. Its clock counts what the machine slept, and what it was paused as
      * soon as its wall clock was set to the time.

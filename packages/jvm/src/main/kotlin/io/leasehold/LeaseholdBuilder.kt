@@ -95,6 +95,24 @@ public class LeaseholdBuilder internal constructor() {
     public fun lazy(): LeaseholdBuilder = set { copy(isLazy = true) }
 
     /**
+     * What becomes of an acquisition while its server is unavailable, as the circuit breaker of that server says. A
+     * lock may have it otherwise, by [LockOptions.onUnavailable]. With several primaries [OnUnavailable.LOCAL] is
+     * [InvalidArgumentException]. Switches the circuit breaker on. Default: it fails.
+     */
+    public fun onUnavailable(policy: OnUnavailable): LeaseholdBuilder = set { copy(onUnavailable = policy) }
+
+    /**
+     * Switches the circuit breakers on, one for each primary. One opens after so many [failures] in a row, 1 to
+     * 1,000,000: calls without an answer in time, connections that are lost or cannot be made, answers that say that
+     * the server cannot serve. While it is open an acquisition is not attempted, but fails at once with an
+     * [UnavailableException], or is as [onUnavailable] says; releases and renewals go on. After [pause], 1 ms to 24 h,
+     * and when a connection opens, the server is asked whether it serves, and any answer of it closes the breaker.
+     * Default: no circuit breaker; 5 failures and 10 s if [onUnavailable] is given.
+     */
+    public fun breaker(failures: Int, pause: Duration): LeaseholdBuilder =
+        set { copy(breakerFailures = failures, breakerPauseMs = pause.millis()) }
+
+    /**
      * Counts acquisitions, waits, holds, renewals, losses and reconnects, for [LeaseholdClient.metrics]. By group of
      * locks, which is what stands before the first `:` of a name; never by name. Default: off, and then nothing is
      * computed.

@@ -28,6 +28,10 @@ public sealed class LeaseholdException(
     cause: Throwable? = null,
 ) : RuntimeException(message, cause) {
     public val lockName: String? = lockName?.let(::shown)
+
+    /** Whether the lock was skipped, since its server is unavailable; see [OnUnavailable.SKIP]. */
+    public open val isSkipped: Boolean
+        get() = false
 }
 
 /** The client was closed. */
@@ -137,7 +141,9 @@ public class UnavailableException internal constructor(failure: Failure) :
         failure.node,
         failure.isRetryable,
         failure.cause,
-    )
+    ) {
+        override val isSkipped: Boolean = failure.isSkipped
+    }
 
 /**
  * Who holds a lock.

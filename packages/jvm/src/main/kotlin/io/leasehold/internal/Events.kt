@@ -8,7 +8,8 @@ import java.time.Duration
 
 /** What the native part tells, one call per event. */
 internal interface EventSink {
-    fun granted(tag: Long, lease: Long, token: Long?)
+    /** [isDegraded] says that no server granted it. */
+    fun granted(tag: Long, lease: Long, token: Long?, isDegraded: Boolean)
 
     /** [lease] is the one given back; [lost] says why it was lost, if it was expired or stolen. */
     fun released(tag: Long, lease: Long, outcome: ReleaseOutcome, lost: LostReason?)
@@ -36,7 +37,7 @@ internal class EventReader(private val buffer: ByteBuffer) {
         val number = buffer.getLong()
         when (kind) {
             CONNECTED -> sink.replied(number, Reply.Connected)
-            GRANTED -> sink.granted(number, buffer.getLong(), optional())
+            GRANTED -> sink.granted(number, buffer.getLong(), optional(), buffer.get().toInt() == 1)
             NOT_GRANTED -> sink.replied(number, Reply.NotGranted(failure()))
             FAILED -> sink.replied(number, Reply.Failed(failure()))
             RELEASED -> sink.released(number, buffer.getLong(), ReleaseOutcome.valueOf(text().uppercase()), reason())
@@ -76,6 +77,7 @@ internal class EventReader(private val buffer: ByteBuffer) {
             node = text().takeIf(String::isNotEmpty),
             isRetryable = buffer.get().toInt() == 1,
             cause = cause,
+            isSkipped = buffer.get().toInt() == 1,
         )
     }
 

@@ -48,6 +48,10 @@ internal class JnaFace : NativeFace {
                     log = Log.wantedLevel(),
                     metrics = options.hasMetrics,
                     metricsGroups = options.metricsGroups,
+                    onUnavailable = options.onUnavailable?.name?.lowercase(),
+                    // Fewer than none are as wrong as none.
+                    breakerFailures = options.breakerFailures?.coerceAtLeast(0)?.toUInt(),
+                    breakerPauseMs = options.breakerPauseMs,
                 ),
             )
         return Opened(opened.handle.toLong(), opened.failure?.let { failure(it) })
@@ -66,6 +70,7 @@ internal class JnaFace : NativeFace {
             if (options.renew) 1 else 0,
             options.maxHoldMs ?: Double.NaN,
             if (options.fencing) 1 else 0,
+            options.onUnavailable?.ordinal ?: -1,
         )
 
     override fun release(client: Long, tag: Long, lease: Long): Long =
@@ -153,6 +158,7 @@ internal object HotFunctions {
         renew: Int,
         maxHoldMs: Double,
         fencing: Int,
+        onUnavailable: Int,
     ): Long
 
     external fun leasehold_release(client: Long, tag: Long, lease: Long): Long

@@ -2,6 +2,7 @@ package io.leasehold.internal
 
 import io.leasehold.LockOptions
 import io.leasehold.LostReason
+import io.leasehold.OnUnavailable
 import java.nio.ByteBuffer
 
 /**
@@ -92,6 +93,9 @@ internal data class ClientOptions(
     val isLazy: Boolean = false,
     val hasMetrics: Boolean = false,
     val metricsGroups: Double? = null,
+    val onUnavailable: OnUnavailable? = null,
+    val breakerFailures: Int? = null,
+    val breakerPauseMs: Double? = null,
 ) {
     override fun toString(): String = "ClientOptions(..)"
 }
