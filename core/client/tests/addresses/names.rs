@@ -1,12 +1,13 @@
 //! Nodes that announce IP addresses, and whose certificate has only a name.
 
 use std::io::Read as _;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 
 use leasehold::{Builder, Client, Error, ErrorKind};
 
 use super::certificates::{Authority, Valid};
+use super::support::sentinel::Sentinel;
 use super::support::version::Version;
 use super::support::{Redis, free_node_port};
 use super::{SOON, works};
@@ -152,6 +153,48 @@ async fn a_node_that_was_found_is_shown_the_client_certificate_too() {
     assert!(error.message().contains("tls_cert_file"), "{error}");
     let pair = named.authority.sign(&["worker"], Valid::Now);
     let builder = builder().tls_cert_file(&pair.cert).tls_key_file(&pair.key);
+    works(&builder.connect().await.unwrap(), "a").await;
+}
+
+#[tokio::test]
+async fn sentinels_and_the_primary_that_they_name_are_shown_the_client_certificate() {
+    let (authority, port) = (Authority::new(), free_node_port());
+    let pair = authority.sign(&["localhost"], Valid::Now);
+    let (ca, port_text) = (authority.file(), port.to_string());
+    let demanding = |port: &str| {
+        let files = [
+            ("cert", text(&pair.cert)),
+            ("key", text(&pair.key)),
+            ("ca-cert", text(&ca)),
+        ];
+        let files = files.map(|(what, file)| [format!("tls-{what}-file"), file.to_owned()]);
+        let port = ["tls-port".to_owned(), port.to_owned()];
+        let words = [["tls-auth-clients", "yes"], ["tls-replication", "yes"]];
+        let words = words.map(|pair| pair.map(str::to_owned));
+        files.into_iter().chain([port]).chain(words).collect::<Vec<_>>()
+    };
+    let options: Vec<String> = demanding(&port_text)
+        .into_iter()
+        .flat_map(|[name, value]| [format!("--{name}"), value])
+        .collect();
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let _server = Redis::start_version(Version::System, &options, None);
+    let asked = free_node_port();
+    let mut lines: Vec<String> = demanding(&asked.to_string())
+        .iter()
+        .map(|line| line.join(" "))
+        .collect();
+    lines.push(format!("sentinel monitor mymaster 127.0.0.1 {port} 1"));
+    let _sentinel = Sentinel::start(Ipv4Addr::LOCALHOST.into(), &lines);
+    let builder = || {
+        let url = format!("rediss+sentinel://localhost:{asked}/mymaster");
+        Client::builder().url(url).tls_ca_file(&ca).tls_server_name("localhost")
+    };
+    let error = no_lock(builder()).await;
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(error.message().contains("tls_cert_file"), "{error}");
+    let worker = authority.sign(&["worker"], Valid::Now);
+    let builder = builder().tls_cert_file(&worker.cert).tls_key_file(&worker.key);
     works(&builder.connect().await.unwrap(), "a").await;
 }
 
