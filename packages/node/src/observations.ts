@@ -32,8 +32,6 @@ export interface Observation {
   readonly missingMs?: number;
   /** How long a circuit breaker was open. */
   readonly openMs?: number;
-  /** How long a circuit breaker was open. */
-  readonly openMs?: number;
   /** How long the renewal took that succeeded again. */
   readonly tookMs?: number;
   /** How many renewals or tries to connect in a row have failed. */
@@ -59,10 +57,6 @@ export interface ClientEvents {
   connectFailing: [observation: Observation];
   /** It is back. */
   connected: [observation: Observation];
-  /** The circuit breaker of a server is open: nobody waits for that server. */
-  breakerOpened: [observation: Observation];
-  /** It is closed again. */
-  breakerClosed: [observation: Observation];
   /** The circuit breaker of a server is open: nobody waits for that server. */
   breakerOpened: [observation: Observation];
   /** It is closed again. */

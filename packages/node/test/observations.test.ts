@@ -30,24 +30,6 @@ it('tells a loss, a disconnect and a reconnect, without secrets', async () => {
   assert.ok(!JSON.stringify([...heard]).includes('sesame'));
 });
 
-it('tells of a circuit breaker that opens and closes', async () => {
-  await using server = await RedisServer.start();
-  await using client = await connect(server.url, { commandTimeoutMs: 300, breakerFailures: 2, breakerPauseMs: 300 });
-  const heard = new Map<string, Observation>();
-  for (const event of ['breakerOpened', 'breakerClosed'] as const) {
-    client.events.on(event, (observation) => heard.set(event, observation));
-  }
-  await server.kill();
-  await eventually(20_000, () => heard.has('breakerOpened'));
-  await server.restart();
-  await eventually(20_000, () => heard.has('breakerClosed'));
-  const { level, message, cause, server: where } = heard.get('breakerOpened') as Observation;
-  assert.deepEqual([level, typeof cause, where], ['warn', 'string', server.url.replace('redis://', '')]);
-  assert.match(message, /^the circuit breaker of .* is open: .*; nobody waits for it now$/);
-  const closed = heard.get('breakerClosed');
-  assert.deepEqual([closed?.level, typeof closed?.openMs], ['info', 'number']);
-});
-
 it('lets a process end whose listeners wait for trouble, and one where nobody listens', async () => {
   for (const listen of ["client.events.on('lost', () => {});", '']) {
     const ended = await run(
