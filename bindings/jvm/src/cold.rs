@@ -42,18 +42,18 @@ pub struct NativeOptions {
     pub address_map: Option<HashMap<String, String>>,
     /// Whether to connect at the first use; then no event says how connecting went.
     pub lazy: bool,
+    /// So many failures in a row open a circuit breaker.
+    pub breaker_failures: Option<u32>,
+    /// The time between two probes while it is open.
+    pub breaker_pause_ms: Option<f64>,
+    /// The word for what becomes of an acquisition while it is open.
+    pub on_unavailable: Option<String>,
     /// The name of the level from which on lines for the log come.
     pub log: Option<String>,
     /// Whether it counts metrics.
     pub metrics: bool,
     /// How many groups of locks they tell apart.
     pub metrics_groups: Option<f64>,
-    /// What becomes of an acquisition in an outage, by its word.
-    pub on_unavailable: Option<String>,
-    /// After so many failures in a row a circuit breaker opens.
-    pub breaker_failures: Option<u32>,
-    /// The time between two probes while it is open.
-    pub breaker_pause_ms: Option<f64>,
 }
 
 /// An error as plain data.
@@ -102,6 +102,8 @@ pub struct NativeVocabulary {
     pub lost_reasons: Vec<String>,
     /// Names of all kinds of lock.
     pub kinds: Vec<String>,
+    /// What may become of an acquisition in an outage, in the order of their numbers.
+    pub on_unavailable: Vec<String>,
 }
 
 /// Checks the options and starts to connect; the first event, of request 0, says how that went.
@@ -249,6 +251,7 @@ pub fn vocabulary() -> NativeVocabulary {
             .map(|reason| reason.as_str().to_owned())
             .collect(),
         kinds: Kind::NAMES.map(str::to_owned).to_vec(),
+        on_unavailable: OnUnavailable::ALL.map(|policy| policy.as_str().to_owned()).to_vec(),
     }
 }
 

@@ -18,7 +18,7 @@ const NOT_UTF8: i64 = -2;
 /// A defect in the native part; nothing is known about the operation.
 const PANICKED: i64 = -3;
 
-/// Starts an acquisition.
+/// Starts an acquisition. `on_unavailable` is a place in [`OnUnavailable::ALL`], or −1.
 ///
 /// # Safety
 /// `lock` points to `length` bytes that stay unchanged during the call.
@@ -155,7 +155,6 @@ unsafe fn text(bytes: *const u8, length: i32) -> Option<String> {
     std::str::from_utf8(bytes).ok().map(str::to_owned)
 }
 
-/// By its place among all; −1 is none.
 fn policy(place: i32) -> Option<OnUnavailable> {
     OnUnavailable::ALL.get(usize::try_from(place).ok()?).copied()
 }

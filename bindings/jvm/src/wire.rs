@@ -7,7 +7,7 @@
 //! | tag | event | then |
 //! |---|---|---|
 //! | 1 | connected | |
-//! | 2 | granted | lease `u64`, token `i64` (−1: none), `u8`: 1 if no server granted it |
+//! | 2 | granted | lease `u64`, token `i64` (−1: none), `u8`: 1 if it is degraded |
 //! | 3 | not granted | error |
 //! | 4 | failed | error |
 //! | 5 | released | lease `u64`, outcome text, why the lease was lost if it was expired or stolen as text (else empty) |
@@ -21,7 +21,7 @@
 //!
 //! An error is kind, operation, message and cause (empty: none) as texts, the lock (`u8` 1 and a
 //! text, or 0), a holder, why the lease was lost as text (empty: it was not), the server as text (empty: none), and
-//! `u8` 1 if a retry may help, and 1 if the lock was skipped. A holder is 0, or `u8` 1, its owner as text and what is left of its record in milliseconds as `i64` (−1: no TTL).
+//! `u8` 1 if a retry may help, and `u8` 1 if the lock was skipped. A holder is 0, or `u8` 1, its owner as text and what is left of its record in milliseconds as `i64` (−1: no TTL).
 
 use std::time::Duration;
 

@@ -109,9 +109,12 @@ impl Breakers {
         self.terms.unwrap_or(Breaker::DEFAULT).pause
     }
 
-    /// Which primary of a cluster has which slot.
-    pub(crate) fn set_slots(&mut self, node: NodeId, slots: Arc<[u16]>) {
+    /// Which primary of a cluster has which slot. Gives those with an open breaker that have none any more.
+    pub(crate) fn set_slots(&mut self, node: NodeId, slots: Arc<[u16]>) -> Vec<Primary> {
+        let open = self.open_at(node).into_iter();
+        let gone = open.filter(|primary| !slots.contains(&primary.number)).collect();
         self.slots.insert(node, slots);
+        gone
     }
 
     /// Whether a node is a cluster, whose primaries have breakers of their own.
@@ -127,6 +130,11 @@ impl Breakers {
             node,
             number: number.copied().unwrap_or_default(),
         }
+    }
+
+    /// Whether the breaker of any primary is open.
+    pub(crate) fn is_any_open(&self) -> bool {
+        self.by_primary.values().any(|state| state.outage.is_some())
     }
 
     /// Why nobody waits for the primary of this lock; `None` while its breaker is closed.
@@ -161,11 +169,20 @@ impl Breakers {
         self.by_primary.remove(&primary)?.outage
     }
 
-    /// A lock of that primary, which a probe may ask about.
+    /// A connection opened, which is an answer, too: failures before it are of another row. One
+    /// that is open stays so until a call is answered.
+    pub(crate) fn connected(&mut self, primary: Primary) {
+        let state = self.by_primary.get_mut(&primary);
+        if let Some(state) = state.filter(|state| state.outage.is_none()) {
+            state.failures = 0;
+        }
+    }
+
+    /// A lock of that primary, which the next probe may ask about.
     pub(crate) fn note_lock(&mut self, keys: &Arc<Keys>) {
         let primary = self.primary(keys.node, &keys.record);
         if let Some(state) = self.by_primary.get_mut(&primary) {
-            state.of.get_or_insert_with(|| Arc::clone(keys));
+            state.of = Some(Arc::clone(keys));
         }
     }
 
@@ -176,7 +193,10 @@ impl Breakers {
         if state.outage.is_none() || state.probe.is_some() {
             return None;
         }
-        Some(state.of.as_ref().map(|keys| keys.inspect()).ok_or(NothingToAsk))
+        // The slot of one that was noted may be another's by now.
+        let is_its = |keys: &&Arc<Keys>| self.primary(keys.node, &keys.record) == primary;
+        let of = state.of.as_ref().filter(is_its);
+        Some(of.map(|keys| keys.inspect()).ok_or(NothingToAsk))
     }
 
     pub(crate) fn probes(&mut self, primary: Primary, call: CallId) {
@@ -202,20 +222,6 @@ impl Breakers {
             .filter(|primary| primary.node == node)
             .collect()
     }
-
-    /// How many nodes have an open one.
-    pub(crate) fn open_nodes(&self) -> usize {
-        let open = self.by_primary.iter().filter(|(_, state)| state.outage.is_some());
-        let mut nodes: Vec<NodeId> = open.map(|(primary, _)| primary.node).collect();
-        nodes.dedup();
-        nodes.len()
-    }
-
-    /// The oldest outage.
-    pub(crate) fn oldest(&self) -> Option<&Outage> {
-        let outages = self.by_primary.values().filter_map(|state| state.outage.as_ref());
-        outages.min_by_key(|outage| outage.since)
-    }
 }
 
 /// No lock of the primary was wanted yet.
@@ -230,9 +236,11 @@ impl Health {
             // That the connection is lost is told once for all of its calls.
             Err(CallError::Disconnected(_)) => Self::Unknown,
             Err(CallError::Server { code, message }) => match code.as_str() {
-                "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "NOREPLICAS" | "READONLY" | "MISCONF" | "OOM" => {
+                "LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "READONLY" => {
                     Self::Fails(Cause::new(format!("the server refused: {code} {message}")))
                 }
+                // It answers, and may not write for now: who holds a lock goes on there.
+                "OOM" | "NOREPLICAS" | "MISCONF" => Self::Unknown,
                 // Of one slot, or on its way elsewhere.
                 "TRYAGAIN" | "MOVED" | "ASK" | "NOSCRIPT" | "UNBLOCKED" => Self::Unknown,
                 _ => Self::Serves,

@@ -346,8 +346,14 @@ impl Io {
     }
 
     /// Which primary of a cluster has which slot.
-    pub(crate) fn set_slots(&mut self, node: NodeId, slots: Arc<[u16]>) {
-        self.breakers.set_slots(node, slots);
+    pub(crate) fn set_slots(&mut self, node: NodeId, slots: Arc<[u16]>, now: Instant) {
+        for primary in self.breakers.set_slots(node, slots) {
+            self.answered_by(primary, now);
+        }
+        // Who waits for what has come to one of the others is decided as those before.
+        for primary in self.breakers.open_at(node) {
+            self.step(Step::Outage(primary));
+        }
     }
 
     pub(crate) const fn breakers(&self) -> &Breakers {
@@ -395,12 +401,11 @@ impl Io {
         if self.has(Defect::BreakerStaysOpen) {
             return;
         }
-        if !self.is_connected(primary.node) {
-            self.set(Timer::Probe(primary), now + self.breakers.pause());
-            return;
-        }
         match self.breakers.probe(primary) {
             None => {}
+            Some(_) if !self.is_connected(primary.node) => {
+                self.set(Timer::Probe(primary), now + self.breakers.pause());
+            }
             // Whoever wants a lock of it finds out.
             Some(Err(NothingToAsk)) => self.answered_by(primary, now),
             Some(Ok(question)) => {
@@ -413,6 +418,12 @@ impl Io {
         }
     }
 
+    /// A connection to a primary opened.
+    pub(crate) fn connected_to(&mut self, primary: Primary, now: Instant) {
+        self.breakers.connected(primary);
+        self.probe(primary, now);
+    }
+
     /// A probe came to nothing: the next one follows.
     pub(crate) fn probe_failed(&mut self, primary: Primary, call: CallId, now: Instant) {
         if self.breakers.probe_failed(primary, call) {
@@ -421,7 +432,8 @@ impl Io {
     }
 
     /// A connection to a node opened: those that do not serve there are asked at once.
-    pub(crate) fn probe_all(&mut self, node: NodeId, now: Instant) {
+    pub(crate) fn breakers_connected(&mut self, node: NodeId, now: Instant) {
+        self.breakers.connected(Primary { node, number: 0 });
         for primary in self.breakers.open_at(node) {
             self.probe(primary, now);
         }

@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::breakers::Health;
 use crate::calls::{Heir, InFlight, Purpose};
 use crate::cause::Cause;
 use crate::error::{Error, ErrorKind, Operation};
@@ -274,7 +273,7 @@ impl Locks {
             return;
         };
         let was_cut = call.was_cut(&result);
-        let health = Health::of(&result);
+        let health = self.health_of(&call, &result);
         self.note_answer(call.primary, &health, now);
         for heir in heirs {
             match heir {
@@ -288,8 +287,7 @@ impl Locks {
             Purpose::Release(release) => self.release(releases::Input::Answered(release, id, call, result), now),
             Purpose::Poll(lock) => self.queue(fair_queue::Input::Answered(lock, (id, call), result), now),
             Purpose::Inspect(ticket) => self.inspect(inspections::Input::Answered(ticket, result), now),
-            Purpose::Probe(primary) if health != Health::Serves => self.io.probe_failed(primary, id, now),
-            Purpose::Probe(_) => {}
+            Purpose::Probe(primary) => self.probed((primary, id), &health, now),
         }
         self.note_failure(call.primary, health, now);
     }
@@ -357,7 +355,7 @@ impl Locks {
             self.hold(holds::Input::Connected(node, *lane), now);
         }
         if opened.contains(&Lane::Command) {
-            self.io.probe_all(node, now);
+            self.io.breakers_connected(node, now);
             self.inspect(inspections::Input::Connected, now);
             for lock in self.waiters.locks() {
                 self.io.step(Step::MayBeFree(lock));
@@ -383,7 +381,7 @@ impl Locks {
             Timer::Poll(lock) => self.queue(fair_queue::Input::PollDue(lock), now),
             Timer::Heard(lock) => self.wait(waiters::Input::Heard(lock), now),
             Timer::Linger(lock) => self.linger_over(lock, now),
-            Timer::Probe(primary) => self.primary_seen(primary, None, now),
+            Timer::Probe(primary) => self.probe(primary, now),
             // The composite locks'.
             Timer::Round(_) | Timer::Pause(_) | Timer::QuorumWait(_) | Timer::Majority(_) => {}
         }

@@ -344,8 +344,9 @@ impl Session {
 
     /// Of a cluster, which of its primaries has which slot: for each of the 16,384 slots a number that
     /// stays the same primary's. Only the circuit breakers need it.
-    pub fn on_slots(&mut self, node: NodeId, slots: Arc<[u16]>) {
-        self.members.io_mut().set_slots(node, slots);
+    pub fn on_slots(&mut self, node: NodeId, slots: Arc<[u16]>, now: Instant) {
+        self.members.with(|locks| locks.slots_seen(node, slots, now));
+        self.settle(now);
     }
 
     /// A connection to one of a cluster's primaries opened; or closed, or could not be made, for

@@ -154,7 +154,7 @@ impl Engine {
             // `pump` sends after every burst.
             Seen::Sendable => {}
             Seen::Slots(node, slots, primaries) => {
-                self.session.on_slots(node, slots);
+                self.session.on_slots(node, slots, now);
                 self.primaries.insert(node, primaries);
             }
             Seen::Shard(server, Lane::Command, failure) => {

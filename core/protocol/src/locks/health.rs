@@ -1,12 +1,15 @@
 //! What becomes of calls tells whether their primary serves: an answer, none in time, a connection that opened or closed.
 
+use std::sync::Arc;
+
 use super::Locks;
 use crate::breakers::Health;
-use crate::calls::Purpose;
+use crate::calls::{InFlight, Purpose};
 use crate::cause::Cause;
-use crate::ids::{CallId, Primary};
+use crate::ids::{CallId, NodeId, Primary};
 use crate::instant::Instant;
 use crate::machines::{holds, releases, waiters};
+use crate::reply::{CallError, Reply};
 
 impl Locks {
     /// The answer to a call is overdue.
@@ -21,7 +24,38 @@ impl Locks {
             Purpose::Inspect(_) | Purpose::Poll(_) => {}
             Purpose::Probe(primary) => self.io.probe_failed(primary, id, now),
         }
-        self.note_failure(call.primary, Health::Fails(silence), now);
+        // A renewal of a short lease is asked for again before that.
+        let is_early = call
+            .sent
+            .is_none_or(|sent| now.saturating_since(sent) < self.io.config().command_timeout);
+        if !(is_early && matches!(call.purpose, Purpose::Renew { .. })) {
+            self.note_failure(call.primary, Health::Fails(silence), now);
+        }
+    }
+
+    /// Of a cluster, which of its primaries has which slot.
+    pub(crate) fn slots_seen(&mut self, node: NodeId, slots: Arc<[u16]>, now: Instant) {
+        self.io.set_slots(node, slots, now);
+        self.route(now);
+    }
+
+    /// What an answer says. In a cluster a call that could not be sent in time is answered as one whose
+    /// connection closed.
+    pub(super) fn health_of(&self, call: &InFlight, result: &Result<Reply, CallError>) -> Health {
+        match result {
+            Err(CallError::Disconnected(cause))
+                if call.sent.is_none() && self.io.breakers().is_cluster(call.primary.node) =>
+            {
+                Health::Fails(cause.clone())
+            }
+            _ => Health::of(result),
+        }
+    }
+
+    /// A probe of this primary is due.
+    pub(super) fn probe(&mut self, primary: Primary, now: Instant) {
+        self.io.probe(primary, now);
+        self.route(now);
     }
 
     /// A primary that answered serves. Before what else follows from the answer: whom it lets go on
@@ -45,8 +79,18 @@ impl Locks {
     pub(crate) fn primary_seen(&mut self, primary: Primary, failure: Option<&Cause>, now: Instant) {
         match failure {
             Some(cause) => self.io.failed_at(primary, cause, now),
-            None => self.io.probe(primary, now),
+            None => self.io.connected_to(primary, now),
         }
         self.route(now);
+    }
+
+    /// A probe is over, wherever the slot of its lock may be by now.
+    pub(super) fn probed(&mut self, (primary, call): (Primary, CallId), health: &Health, now: Instant) {
+        if *health == Health::Serves {
+            self.io.answered_by(primary, now);
+            self.route(now);
+        } else {
+            self.io.probe_failed(primary, call, now);
+        }
     }
 }

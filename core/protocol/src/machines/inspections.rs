@@ -80,6 +80,7 @@ impl Inspections {
                     question,
                     is_asked,
                 };
+                io.note_lock(&inspection.keys);
                 if let Some(outage) = io.outage(&inspection.keys).filter(|_| question == Question::State) {
                     let outcome = inspection.failed(ErrorKind::Unavailable, outage.told(now));
                     io.complete(ticket, outcome);

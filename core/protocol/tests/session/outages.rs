@@ -403,7 +403,7 @@ fn of_a_cluster() -> Session {
     config.breaker = Some(Breaker::DEFAULT);
     let mut session = Session::new(config, Box::new(seed));
     session.on_connected(NODE, at(0));
-    session.on_slots(NODE, slots(&session, 1));
+    session.on_slots(NODE, slots(&session, 1), at(0));
     session
 }
 
@@ -444,7 +444,188 @@ fn the_breaker_of_one_shard_leaves_the_others_alone() {
         at(3),
     );
     // Another primary has the slot: its breaker is closed.
-    session.on_slots(NODE, slots(&session, 3));
+    session.on_slots(NODE, slots(&session, 3), at(4));
     while session.poll_event().is_some() {}
     assert_eq!(first_answer(&mut session, wants("a"), 4), None);
+}
+
+/// All slots are this one's.
+fn all_slots_of(primary: u16) -> Arc<[u16]> {
+    vec![primary; 16_384].into()
+}
+
+fn opens(session: &mut Session, number: u16, now: u64) {
+    let primary = Primary { node: NODE, number };
+    for _ in 0..5 {
+        session.on_primary(primary, Some(&"refused".into()), at(now));
+    }
+}
+
+#[test]
+fn a_primary_that_lost_its_slots_and_has_them_again_is_asked_again() {
+    let mut session = of_a_cluster();
+    opens(&mut session, 1, 1);
+    assert!(first_answer(&mut session, wants("a"), 2).is_some());
+    // Its replica is promoted, and it is made the primary again.
+    session.on_slots(NODE, all_slots_of(7), at(3));
+    session.on_timeout(at(20_000));
+    session.on_slots(NODE, all_slots_of(1), at(30_000));
+    assert_eq!(first_answer(&mut session, wants("a"), 30_001), None);
+    assert_eq!(sent(&mut session, at(30_001)).0.len(), 1);
+}
+
+#[test]
+fn a_probe_whose_slot_moved_leaves_no_breaker_open() {
+    let mut session = of_a_cluster();
+    opens(&mut session, 1, 1);
+    assert!(first_answer(&mut session, wants("a"), 2).is_some());
+    session.on_timeout(at(10_001));
+    let (probes, _) = sent(&mut session, at(10_001));
+    assert_eq!(probes.len(), 1, "{probes:?}");
+    // The slot of "a" goes to the other one, and the primary keeps those of the rest.
+    let mut moved = vec![1_u16; 16_384];
+    moved[usize::from(slot(b"a"))] = 2;
+    session.on_slots(NODE, moved.into(), at(10_002));
+    let free = Ok(Reply::Array(vec![Reply::Int(1)]));
+    session.on_reply(probes[0].id, free, at(10_003));
+    assert_eq!(first_answer(&mut session, wants("b"), 10_004), None);
+}
+
+#[test]
+fn who_wants_no_degraded_lease_gets_none_though_the_slot_moves_to_a_primary_that_is_silent() {
+    for policy in [OnUnavailable::Fail, OnUnavailable::Skip] {
+        let mut session = of_a_cluster();
+        opens(&mut session, 2, 1);
+        let request = AcquireRequest {
+            on_unavailable: policy,
+            ..wants("a")
+        };
+        let tickets = [0, 1].map(|_| session.acquire(request.clone(), at(2)));
+        sent(&mut session, at(2));
+        session.on_slots(NODE, all_slots_of(2), at(3));
+        let told: Vec<_> = std::iter::from_fn(|| session.poll_event()).collect();
+        assert_eq!(told.len(), tickets.len(), "{told:?}");
+        let is_refusal = |event: &leasehold_protocol::Event| {
+            use leasehold_protocol::Event::Completed;
+            matches!(
+                event,
+                Completed {
+                    outcome: Outcome::Failed(_) | Outcome::NotGranted(_),
+                    ..
+                }
+            )
+        };
+        assert!(told.iter().all(is_refusal), "{told:?}");
+    }
+}
+
+#[test]
+fn a_breaker_does_not_close_before_it_has_an_answer_though_all_want_local_leases() {
+    let mut world = with_breakers(1);
+    let lease = crate::world::renewed(60_000);
+    for n in 0..5 {
+        world.hold(
+            0,
+            AcquireRequest {
+                lease,
+                ..wants(&format!("renewed {n}"))
+            },
+        );
+    }
+    world.server.stopped = true;
+    // Renewals open it.
+    world.run_for(Duration::from_secs(30));
+    for n in 0..5 {
+        let lease = granted(told_at_once(&mut world, 0, local("a"))).lease;
+        released(&mut world, 0, lease);
+        world.run_for(Duration::from_secs(7));
+        assert!(granted(told_at_once(&mut world, 0, local(&format!("a {n}")))).degraded);
+    }
+}
+
+#[test]
+fn fixed_local_leases_of_several_locks_end_at_their_deadline() {
+    let mut world = with_breakers(1);
+    outage(&mut world, 0);
+    let mine = |name| AcquireRequest {
+        lease: fixed(1_000),
+        ..local(name)
+    };
+    let now = world.now;
+    let ticket = world.clients[0].session.acquire_all(vec![mine("a"), mine("b")], now);
+    world.drain(0);
+    let grant = granted(world.outcome(0, ticket));
+    assert!(grant.degraded && grant.deadline <= now + ms(1_000), "{grant:?}");
+    let next = world.acquire(0, local("a"));
+    let (next, took) = world.outcome_within(0, next, ms(1_100)).expect("they have ended");
+    assert!(granted(next).degraded && took >= ms(900), "{took:?}");
+    assert_eq!(world.lost(0).len(), 1);
+}
+
+#[test]
+fn several_locks_of_which_the_server_granted_one_before_it_fell_silent_are_granted_with_it() {
+    let mut world = with_breakers(1);
+    world.hold(
+        0,
+        AcquireRequest {
+            lease: fixed(1_000),
+            ..wants("b")
+        },
+    );
+    let lease = crate::world::renewed(30_000);
+    let mine = |name| AcquireRequest { lease, ..local(name) };
+    let now = world.now;
+    let ticket = world.clients[0].session.acquire_all(vec![mine("a"), mine("b")], now);
+    world.drain(0);
+    world.run_for(ms(20));
+    outage(&mut world, 0);
+    let (all, took) = world
+        .outcome_within(0, ticket, Duration::from_secs(2))
+        .expect("at once");
+    assert!(granted(all).degraded && took <= ms(1_100), "{took:?}");
+}
+
+#[test]
+fn a_server_that_answers_in_time_keeps_its_breaker_closed() {
+    // Short leases are asked for again before the command timeout.
+    let mut world = with_breakers(1);
+    for n in 0..8 {
+        let lease = crate::world::renewed(600);
+        world.hold(
+            0,
+            AcquireRequest {
+                lease,
+                ..wants(&format!("short {n}"))
+            },
+        );
+    }
+    world.server.stopped = true;
+    world.run_for(ms(350));
+    world.server.stopped = false;
+    assert!(!world.hold(0, local("a")).degraded);
+    // A full server answers.
+    let mut world = with_breakers(1);
+    for _ in 0..8 {
+        world.server.errors.push_back(CallError::Server {
+            code: "OOM".into(),
+            message: "full".into(),
+        });
+    }
+    assert!(!world.hold(0, local("a")).degraded);
+}
+
+#[test]
+fn short_waits_before_the_connection_is_there_are_no_failures() {
+    let mut seed = Seeded(7);
+    let mut config = config(&mut seed);
+    config.breaker = Some(Breaker::DEFAULT);
+    let mut session = Session::new(config, Box::new(seed));
+    for n in 0..8 {
+        let wait = Some(ms(5));
+        session.acquire(AcquireRequest { wait, ..wants("a") }, at(n));
+    }
+    session.on_timeout(at(60));
+    while session.poll_event().is_some() {}
+    session.on_connected(NODE, at(61));
+    assert_eq!(first_answer(&mut session, local("a"), 62), None);
 }

@@ -195,7 +195,9 @@ impl Gathering {
         let renewed = if is_own { self.plan } else { hold.plan() };
         let until = hold.capped(now + self.plan.length);
         let lasts = renewed.renews_for(self.plan) || hold.lasts(until, self.slack(members));
-        let is_enough = lasts && self.is_known(members, lease);
+        // Nobody can confirm what a primary granted that does not answer any more.
+        let is_unanswered = members.io().outage(hold.keys()).is_some();
+        let is_enough = is_unanswered || (lasts && self.is_known(members, lease));
         if is_own {
             members.hold(holds::Input::Plan(id, self.plan), now);
         }

@@ -1,8 +1,10 @@
 //! How many primaries make a majority, and until when one may be relied on.
 
+use crate::breakers::Outage;
 use crate::ids::NodeId;
 use crate::instant::Instant;
 use crate::io::Io;
+use crate::kinds::{Keys, Kind};
 use crate::machines::waiters::refused_unasked;
 use crate::types::{AcquireRequest, Outcome};
 
@@ -19,9 +21,14 @@ pub(super) fn primaries(io: &Io) -> impl Iterator<Item = NodeId> + use<> {
 /// What a caller is told at once while the circuit breakers of so many primaries are open that the
 /// others are no majority.
 pub(super) fn outage(io: &Io, request: &AcquireRequest, now: Instant) -> Option<Outcome> {
-    let breakers = io.breakers();
-    let serving = usize::from(io.config().primaries).saturating_sub(breakers.open_nodes());
-    let oldest = breakers.oldest().filter(|_| serving < majority(io))?;
+    if !io.breakers().is_any_open() {
+        return None;
+    }
+    let keys = primaries(io).map(|node| Keys::new(Kind::Mutex, &request.name, node));
+    let silent: Vec<&Outage> = keys.filter_map(|keys| io.outage(&keys)).collect();
+    let serving = usize::from(io.config().primaries).saturating_sub(silent.len());
+    let oldest = silent.into_iter().min_by_key(|outage| outage.since);
+    let oldest = oldest.filter(|_| serving < majority(io))?;
     Some(refused_unasked(oldest, &request.name, request.on_unavailable, now))
 }
 

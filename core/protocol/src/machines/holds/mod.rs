@@ -65,7 +65,7 @@ impl Holds {
             Input::Watch(lease, plan) => self.watch(io, lease, plan, now),
             Input::Plan(id, plan) => {
                 if let Some(hold) = self.hold_mut(id) {
-                    hold.watchdog_mut().set_plan(plan);
+                    hold.watchdog_mut().set_plan(io, id, plan, now);
                 }
             }
             Input::RenewNoMore(id) => {

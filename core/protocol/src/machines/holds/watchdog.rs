@@ -98,8 +98,14 @@ impl Watchdog {
     }
 
     /// Renews it as this says from now on.
-    pub(super) const fn set_plan(&mut self, plan: LeasePlan) {
+    pub(super) fn set_plan(&mut self, io: &mut Io, id: HoldId, plan: LeasePlan, now: Instant) {
         self.plan = plan;
+        if self.is_local && !plan.renewed {
+            // A member is acquired as an auto-renewed one, which has no end of its own here.
+            let until = self.capped(now + plan.length);
+            (self.deadline, self.record_until, self.wanted_until) = (until, until, until);
+            io.set(Timer::Deadline(id), until);
+        }
     }
 
     pub(super) const fn lost(&self) -> Option<LostReason> {

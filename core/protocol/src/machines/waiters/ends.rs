@@ -68,8 +68,9 @@ impl Waiters {
         let outcome = wait.outcome(io, now);
         if let Outcome::Failed(error) = &outcome
             && !io.is_connected(request.node())
+            && now.saturating_since(request.started()) >= io.config().command_timeout
         {
-            // No call of it could be sent, whose silence would have counted.
+            // No call of it could be sent, whose silence would have counted by now.
             let (primary, cause) = (io.primary(request.keys()), Cause::from(error));
             io.failed_at(primary, &cause, now);
         }

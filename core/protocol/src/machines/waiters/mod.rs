@@ -113,8 +113,8 @@ impl Waiters {
             inside,
             plan,
         } = wanted;
+        io.note_lock(&keys);
         if let Some(outcome) = outage::refusal(io, &keys, request.on_unavailable, now) {
-            io.note_lock(&keys);
             io.complete(ticket, outcome);
             return;
         }
@@ -175,7 +175,11 @@ impl Waiters {
             return;
         };
         if io.outage(request.keys()).is_some() {
-            if !queue.is_held_twice() {
+            if let Some(outcome) = outage::refusal(io, request.keys(), request.on_unavailable(), now) {
+                // Its slot has come to a primary that does not answer.
+                io.complete(ticket, outcome);
+                self.remove(io, ticket);
+            } else if !queue.is_held_twice() {
                 self.grant_locally(io, ticket, now);
             }
         } else if request.keys().kind.queues_on_server() {

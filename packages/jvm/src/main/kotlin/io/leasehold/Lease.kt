@@ -62,8 +62,9 @@ public class Lease internal constructor(
         get() = held.token
 
     /**
-     * Whether it excludes others of the same client alone, and nobody else, since its server was unavailable
-     * ([OnUnavailable.LOCAL]). It has no token. Of several locks as one, whether any of them does.
+     * Whether the lease excludes others of this client alone: its server was unavailable, and it was granted without
+     * ([OnUnavailable.LOCAL]). It has no [token] then, and other processes may hold the lock at the same time. Of
+     * several locks as one, whether any of them is so. Stays as it was granted.
      */
     public val isDegraded: Boolean
         get() = held.isDegraded

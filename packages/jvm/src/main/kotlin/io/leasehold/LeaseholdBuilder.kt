@@ -96,18 +96,26 @@ public class LeaseholdBuilder internal constructor() {
 
     /**
      * What becomes of an acquisition while its server is unavailable, as the circuit breaker of that server says. A
-     * lock may have it otherwise, by [LockOptions.onUnavailable]. With several primaries [OnUnavailable.LOCAL] is
-     * [InvalidArgumentException]. Switches the circuit breaker on. Default: it fails.
+     * lock may have it otherwise, by [LockOptions.onUnavailable]. Switches the circuit breaker on, which [breaker]
+     * describes. Default: [OnUnavailable.FAIL].
+     *
+     * [OnUnavailable.LOCAL] is for `lock`, `mutex`, `fairLock` and several of these as one; acquisitions of the others
+     * fail. With several [primaries], [connect] refuses it with [InvalidArgumentException].
      */
-    public fun onUnavailable(policy: OnUnavailable): LeaseholdBuilder = set { copy(onUnavailable = policy) }
+    public fun onUnavailable(
+        onUnavailable: OnUnavailable,
+    ): LeaseholdBuilder = set { copy(onUnavailable = onUnavailable) }
 
     /**
-     * Switches the circuit breakers on, one for each primary. One opens after so many [failures] in a row, 1 to
-     * 1,000,000: calls without an answer in time, connections that are lost or cannot be made, answers that say that
-     * the server cannot serve. While it is open an acquisition is not attempted, but fails at once with an
-     * [UnavailableException], or is as [onUnavailable] says; releases and renewals go on. After [pause], 1 ms to 24 h,
-     * and when a connection opens, the server is asked whether it serves, and any answer of it closes the breaker.
-     * Default: no circuit breaker; 5 failures and 10 s if [onUnavailable] is given.
+     * Switches the circuit breakers on, one for each primary. Calls without an answer in time count as failures,
+     * connections that are lost or cannot be made, and errors that say that the server cannot serve. While a breaker is
+     * open, an acquisition is not attempted: it fails at once with [UnavailableException], or as [onUnavailable] says.
+     * Releases and renewals go on. Every [pause], and when a connection opens, the server is asked whether it serves;
+     * any answer of it closes the breaker. Default: no circuit breaker; where [onUnavailable] alone switches it on, 5
+     * failures and 10 s. [connect] throws [InvalidArgumentException] for values out of their ranges.
+     *
+     * @param failures so many failures in a row open it, 1 to 1,000,000
+     * @param pause the time between two probes while it is open, 1 ms to 24 h
      */
     public fun breaker(failures: Int, pause: Duration): LeaseholdBuilder =
         set { copy(breakerFailures = failures, breakerPauseMs = pause.millis()) }

@@ -14,6 +14,8 @@ import java.time.Duration
  * @property node the server that did not answer, or that is set up so that locks cannot work: its address without user
  * and password, of several primaries all; null if no server has to do with it
  * @property isRetryable whether the same call may go well later though nobody changes anything
+ * @property isSkipped whether the lock was skipped ([OnUnavailable.SKIP]): its server is unavailable, and what the lock
+ * guards was not to be run then. Only an [UnavailableException] can be
  * @property causeText what the server or the network said, or why nothing came, without advice; of [LockLostException],
  * how the lease was lost; null if nothing of that kind is behind it, as with a bad argument. It is a text, and so it is
  * not called `cause`: that is every [Throwable]'s name for another one
@@ -24,14 +26,11 @@ public sealed class LeaseholdException(
     public val operation: String,
     public val node: String?,
     public val isRetryable: Boolean,
+    public val isSkipped: Boolean,
     public val causeText: String?,
     cause: Throwable? = null,
 ) : RuntimeException(message, cause) {
     public val lockName: String? = lockName?.let(::shown)
-
-    /** Whether the lock was skipped, since its server is unavailable; see [OnUnavailable.SKIP]. */
-    public open val isSkipped: Boolean
-        get() = false
 }
 
 /** The client was closed. */
@@ -42,6 +41,7 @@ public class ClosedException internal constructor(failure: Failure) :
         failure.operation,
         failure.node,
         failure.isRetryable,
+        failure.isSkipped,
         failure.cause,
     )
 
@@ -53,6 +53,7 @@ public class ForkedException internal constructor(failure: Failure) :
         failure.operation,
         failure.node,
         failure.isRetryable,
+        failure.isSkipped,
         failure.cause,
     )
 
@@ -64,6 +65,7 @@ public class InvalidArgumentException internal constructor(failure: Failure) :
         failure.operation,
         failure.node,
         failure.isRetryable,
+        failure.isSkipped,
         failure.cause,
     )
 
@@ -82,6 +84,7 @@ public class LockLostException internal constructor(
         failure.operation,
         failure.node,
         failure.isRetryable,
+        failure.isSkipped,
         failure.cause,
         cause,
     ) {
@@ -105,6 +108,7 @@ public class LockTimeoutException internal constructor(
         failure.operation,
         failure.node,
         failure.isRetryable,
+        failure.isSkipped,
         failure.cause,
     ) {
     public val holder: Holder? = failure.holder
@@ -118,6 +122,7 @@ public class MisconfiguredException internal constructor(failure: Failure) :
         failure.operation,
         failure.node,
         failure.isRetryable,
+        failure.isSkipped,
         failure.cause,
     )
 
@@ -129,10 +134,14 @@ public class NotOwnerException internal constructor(failure: Failure) :
         failure.operation,
         failure.node,
         failure.isRetryable,
+        failure.isSkipped,
         failure.cause,
     )
 
-/** The server did not answer in time, could not be reached, or cannot serve for now. */
+/**
+ * The server did not answer in time, could not be reached, or cannot serve for now; or its circuit breaker is open, and
+ * it was not asked.
+ */
 public class UnavailableException internal constructor(failure: Failure) :
     LeaseholdException(
         failure.message,
@@ -140,10 +149,9 @@ public class UnavailableException internal constructor(failure: Failure) :
         failure.operation,
         failure.node,
         failure.isRetryable,
+        failure.isSkipped,
         failure.cause,
-    ) {
-        override val isSkipped: Boolean = failure.isSkipped
-    }
+    )
 
 /**
  * Who holds a lock.

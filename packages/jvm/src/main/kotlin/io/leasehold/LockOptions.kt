@@ -50,11 +50,11 @@ public class LockOptions private constructor(
     public fun withoutFencing(): LockOptions = copy(fencing = false)
 
     /**
-     * What becomes of an acquisition while the lock's server is unavailable. The client must have a circuit breaker, by
-     * [LeaseholdBuilder.onUnavailable] or [LeaseholdBuilder.breaker]; else it is [InvalidArgumentException]. Default:
-     * what the client has.
+     * What becomes of the acquisition while the server is unavailable. The client must have a circuit breaker
+     * ([LeaseholdBuilder.breaker] or [LeaseholdBuilder.onUnavailable]): without one, taking the lock throws
+     * [InvalidArgumentException]. Default: what the client has.
      */
-    public fun onUnavailable(policy: OnUnavailable): LockOptions = copy(onUnavailable = policy)
+    public fun onUnavailable(onUnavailable: OnUnavailable): LockOptions = copy(onUnavailable = onUnavailable)
 
     internal fun copy(
         waitMs: Double? = this.waitMs,

@@ -91,11 +91,11 @@ internal data class ClientOptions(
     val tlsServerName: String? = null,
     val addressMap: Map<String, String>? = null,
     val isLazy: Boolean = false,
-    val hasMetrics: Boolean = false,
-    val metricsGroups: Double? = null,
-    val onUnavailable: OnUnavailable? = null,
     val breakerFailures: Int? = null,
     val breakerPauseMs: Double? = null,
+    val onUnavailable: OnUnavailable? = null,
+    val hasMetrics: Boolean = false,
+    val metricsGroups: Double? = null,
 ) {
     override fun toString(): String = "ClientOptions(..)"
 }
@@ -112,4 +112,5 @@ internal class Vocabulary(
     val releaseOutcomes: List<String>,
     val lostReasons: List<String>,
     val kinds: List<String>,
+    val onUnavailable: List<String>,
 )
