@@ -5,7 +5,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use leasehold::host::{AddressMap, Error, ErrorKind, Kind, Level, LostReason, Op, Operation, Options, ReleaseOutcome};
+use leasehold::host::{
+    AddressMap, Error, ErrorKind, Kind, Level, LostReason, OnUnavailable, Op, Operation, Options, ReleaseOutcome,
+};
 
 use crate::client::Client;
 
@@ -40,6 +42,12 @@ pub struct NativeOptions {
     pub address_map: Option<HashMap<String, String>>,
     /// Whether to connect at the first use; then no event says how connecting went.
     pub lazy: bool,
+    /// So many failures in a row open a circuit breaker.
+    pub breaker_failures: Option<u32>,
+    /// The time between two probes while it is open.
+    pub breaker_pause_ms: Option<f64>,
+    /// The word for what becomes of an acquisition while it is open.
+    pub on_unavailable: Option<String>,
     /// The name of the level from which on lines for the log come.
     pub log: Option<String>,
     /// Whether it counts metrics.
@@ -94,6 +102,8 @@ pub struct NativeVocabulary {
     pub lost_reasons: Vec<String>,
     /// Names of all kinds of lock.
     pub kinds: Vec<String>,
+    /// What may become of an acquisition in an outage, in the order of their numbers.
+    pub on_unavailable: Vec<String>,
 }
 
 /// Checks the options and starts to connect; the first event, of request 0, says how that went.
@@ -117,6 +127,9 @@ pub fn open(options: NativeOptions) -> NativeOpened {
         tls_server_name: options.tls_server_name,
         address_map: options.address_map.map(AddressMap::from),
         lazy: options.lazy,
+        breaker_failures: options.breaker_failures,
+        breaker_pause_ms: options.breaker_pause_ms,
+        on_unavailable: options.on_unavailable.as_deref().and_then(OnUnavailable::parse),
         log: options.log.as_deref().and_then(Level::parse),
         metrics: options.metrics,
         metrics_groups: options.metrics_groups,
@@ -238,6 +251,7 @@ pub fn vocabulary() -> NativeVocabulary {
             .map(|reason| reason.as_str().to_owned())
             .collect(),
         kinds: Kind::NAMES.map(str::to_owned).to_vec(),
+        on_unavailable: OnUnavailable::ALL.map(|policy| policy.as_str().to_owned()).to_vec(),
     }
 }
 

@@ -7,7 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use leasehold::host::{Acquire, Op};
+use leasehold::host::{Acquire, OnUnavailable, Op};
 
 use crate::client::Client;
 
@@ -18,7 +18,7 @@ const NOT_UTF8: i64 = -2;
 /// A defect in the native part; nothing is known about the operation.
 const PANICKED: i64 = -3;
 
-/// Starts an acquisition.
+/// Starts an acquisition. `on_unavailable` is a place in [`OnUnavailable::ALL`], or −1.
 ///
 /// # Safety
 /// `lock` points to `length` bytes that stay unchanged during the call.
@@ -35,6 +35,7 @@ pub unsafe extern "C" fn leasehold_acquire(
     renew: i32,
     max_hold_ms: f64,
     fencing: i32,
+    on_unavailable: i32,
 ) -> i64 {
     // SAFETY: the caller keeps the promise above.
     let lock = unsafe { text(lock, length) };
@@ -48,6 +49,7 @@ pub unsafe extern "C" fn leasehold_acquire(
             renew: renew != 0,
             max_hold_ms: number(max_hold_ms),
             no_fencing: fencing == 0,
+            on_unavailable: policy(on_unavailable),
             blocked: Vec::new(),
         };
         Some(client.start(tag, Op::Acquire(acquire)))
@@ -151,6 +153,10 @@ unsafe fn text(bytes: *const u8, length: i32) -> Option<String> {
     // SAFETY: not null, and the caller keeps the promise above.
     let bytes = unsafe { std::slice::from_raw_parts(bytes, length) };
     std::str::from_utf8(bytes).ok().map(str::to_owned)
+}
+
+fn policy(place: i32) -> Option<OnUnavailable> {
+    OnUnavailable::ALL.get(usize::try_from(place).ok()?).copied()
 }
 
 fn number(value: f64) -> Option<f64> {

@@ -7,7 +7,7 @@
 //! | tag | event | then |
 //! |---|---|---|
 //! | 1 | connected | |
-//! | 2 | granted | lease `u64`, token `i64` (−1: none) |
+//! | 2 | granted | lease `u64`, token `i64` (−1: none), `u8`: 1 if it is degraded |
 //! | 3 | not granted | error |
 //! | 4 | failed | error |
 //! | 5 | released | lease `u64`, outcome text, why the lease was lost if it was expired or stolen as text (else empty) |
@@ -21,7 +21,7 @@
 //!
 //! An error is kind, operation, message and cause (empty: none) as texts, the lock (`u8` 1 and a
 //! text, or 0), a holder, why the lease was lost as text (empty: it was not), the server as text (empty: none), and
-//! `u8` 1 if a retry may help. A holder is 0, or `u8` 1, its owner as text and what is left of its record in milliseconds as `i64` (−1: no TTL).
+//! `u8` 1 if a retry may help, and `u8` 1 if the lock was skipped. A holder is 0, or `u8` 1, its owner as text and what is left of its record in milliseconds as `i64` (−1: no TTL).
 
 use std::time::Duration;
 
@@ -80,6 +80,7 @@ pub(crate) fn completed(request: u64, result: &Result<Completion, Error>) -> Vec
             let mut out = event(GRANTED);
             out.u64(lease.id());
             out.optional(lease.token());
+            out.0.push(u8::from(lease.is_degraded()));
             out
         }
         Ok(Completion::NotGranted(error)) => {
@@ -193,6 +194,7 @@ impl Event {
         self.text(error.reason().map_or("", LostReason::as_str));
         self.text(error.node().unwrap_or_default());
         self.0.push(u8::from(error.is_retryable()));
+        self.0.push(u8::from(error.is_skipped()));
     }
 }
 

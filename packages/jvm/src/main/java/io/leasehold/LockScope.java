@@ -18,6 +18,8 @@ public interface LockScope {
      * @throws E if {@code action} throws it; what the release has to say is among its suppressed
      *     exceptions
      * @throws LockLostException if the lock was lost meanwhile, unless {@code action} threw
+     * @throws UnavailableException if the server does not answer, or the lock is skipped ({@link
+     *     OnUnavailable#SKIP}); {@code action} does not run
      */
     @LowPriorityInOverloadResolution // Kotlin has one of its own, without an E to infer.
     <T, E extends Exception> T withLock(LockedAction<T, E> action) throws E;

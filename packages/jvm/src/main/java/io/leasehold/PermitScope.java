@@ -21,6 +21,8 @@ public interface PermitScope {
      * @throws E if {@code action} throws it; what the release has to say is among its suppressed
      *     exceptions
      * @throws LockLostException if the permits were lost meanwhile, unless {@code action} threw
+     * @throws UnavailableException if the server does not answer, or the permits are skipped
+     *     ({@link OnUnavailable#SKIP}); {@code action} does not run
      */
     @LowPriorityInOverloadResolution // Kotlin has one of its own, without an E to infer.
     <T, E extends Exception> T withPermits(int permits, LockedAction<T, E> action) throws E;

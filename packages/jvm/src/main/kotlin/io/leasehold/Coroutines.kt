@@ -40,7 +40,7 @@ import kotlin.time.Duration
  * @param within the held lease of the same lock to re-enter
  * @throws LockTimeoutException if the lock is not granted within [wait]
  * @throws InvalidArgumentException if an argument is out of its range, or an enclosing [block] holds [name]
- * @throws UnavailableException if the server does not answer
+ * @throws UnavailableException if the server does not answer, or it is skipped ([OnUnavailable.SKIP]); [block] does not run
  * @throws ClosedException if the client was closed
  */
 public suspend fun <T> LeaseholdClient.withLock(
@@ -93,7 +93,7 @@ public suspend fun <T> LeaseholdClient.withLock(
  * @throws LockTimeoutException if the permits are not granted within [wait]
  * @throws InvalidArgumentException if an argument is out of its range, or [semaphore] is not of this client
  * @throws MisconfiguredException if permits are held that agreed on another limit
- * @throws UnavailableException if the server does not answer
+ * @throws UnavailableException if the server does not answer, or it is skipped ([OnUnavailable.SKIP]); [block] does not run
  * @throws ClosedException if the client was closed
  */
 public suspend fun <T> LeaseholdClient.withPermits(

@@ -23,6 +23,11 @@ import java.util.concurrent.locks.Lock
  * without any answer), [MisconfiguredException] for a key of another type under the name, [LockLostException] if the
  * calling thread holds the lock but has lost it, [ClosedException] on a closed client, and, those without a wait of
  * their own, [LockTimeoutException] if the lock's options bound the wait.
+ *
+ * With a circuit breaker ([LeaseholdBuilder.breaker]), what becomes of it while the server is known not to answer is the
+ * affair of [OnUnavailable]: they throw [UnavailableException] at once, take the lock in this client alone
+ * ([Lease.isDegraded]), or skip it. Of a lock that is skipped, those that give a [Boolean] give false, and the others
+ * throw [UnavailableException], which [LeaseholdException.isSkipped].
  */
 public interface DistributedLock :
     Lock,
@@ -140,6 +145,8 @@ public interface DistributedLock :
      *
      * @throws LockLostException if the lock was lost meanwhile, unless [action] threw: what it threw comes out, with
      * the other among its suppressed exceptions
+     * @throws UnavailableException if the server does not answer, or the lock is skipped ([OnUnavailable.SKIP]);
+     * [action] does not run
      */
     @JvmSynthetic
     public fun <T> withLock(action: (Lease) -> T): T = withLock(LockedAction<T, RuntimeException> { action(it) })

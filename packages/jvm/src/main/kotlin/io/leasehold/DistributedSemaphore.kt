@@ -19,6 +19,10 @@ import java.util.concurrent.CompletionStage
  * client without any answer), [MisconfiguredException] for another limit or a key of another type, [ClosedException]
  * on a closed client, and, those without a wait of their own, [LockTimeoutException] if the semaphore's options bound
  * the wait.
+ *
+ * With a circuit breaker ([LeaseholdBuilder.breaker]), they throw [UnavailableException] at once while the server is
+ * known not to answer, also with [OnUnavailable.LOCAL], as only the server can count permits. With [OnUnavailable.SKIP]
+ * those that give null for "not free" give null then, and of the others the exception [LeaseholdException.isSkipped].
  */
 public interface DistributedSemaphore : PermitScope {
     /** The name that other programs know this semaphore by. */
@@ -113,6 +117,8 @@ public interface DistributedSemaphore : PermitScope {
      * @param permits 1 to 1,000, and no more than [limit]
      * @throws LockLostException if the permits were lost meanwhile, unless [action] threw: what it threw comes out,
      * with the other among its suppressed exceptions
+     * @throws UnavailableException if the server does not answer, or the permits are skipped ([OnUnavailable.SKIP]);
+     * [action] does not run
      */
     @JvmSynthetic
     public fun <T> withPermits(permits: Int, action: (Lease) -> T): T =

@@ -62,6 +62,14 @@ public class Lease internal constructor(
         get() = held.token
 
     /**
+     * Whether the lease excludes others of this client alone: its server was unavailable, and it was granted without
+     * ([OnUnavailable.LOCAL]). It has no [token] then, and other processes may hold the lock at the same time. Of
+     * several locks as one, whether any of them is so. Stays as it was granted.
+     */
+    public val isDegraded: Boolean
+        get() = held.isDegraded
+
+    /**
      * How long the lease may be relied on if nothing renews it; zero if it was lost or released. The deadline behind
      * it counts from before the server was asked. Its clock counts what the machine slept, and what it was paused as
      * soon as its wall clock was set to the time.

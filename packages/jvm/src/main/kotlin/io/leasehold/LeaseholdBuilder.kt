@@ -95,6 +95,32 @@ public class LeaseholdBuilder internal constructor() {
     public fun lazy(): LeaseholdBuilder = set { copy(isLazy = true) }
 
     /**
+     * What becomes of an acquisition while its server is unavailable, as the circuit breaker of that server says. A
+     * lock may have it otherwise, by [LockOptions.onUnavailable]. Switches the circuit breaker on, which [breaker]
+     * describes. Default: [OnUnavailable.FAIL].
+     *
+     * [OnUnavailable.LOCAL] is for `lock`, `mutex`, `fairLock` and several of these as one; acquisitions of the others
+     * fail. With several [primaries], [connect] refuses it with [InvalidArgumentException].
+     */
+    public fun onUnavailable(
+        onUnavailable: OnUnavailable,
+    ): LeaseholdBuilder = set { copy(onUnavailable = onUnavailable) }
+
+    /**
+     * Switches the circuit breakers on, one for each primary. Calls without an answer in time count as failures,
+     * connections that are lost or cannot be made, and errors that say that the server cannot serve. While a breaker is
+     * open, an acquisition is not attempted: it fails at once with [UnavailableException], or as [onUnavailable] says.
+     * Releases and renewals go on. Every [pause], and when a connection opens, the server is asked whether it serves;
+     * any answer of it closes the breaker. Default: no circuit breaker; where [onUnavailable] alone switches it on, 5
+     * failures and 10 s. [connect] throws [InvalidArgumentException] for values out of their ranges.
+     *
+     * @param failures so many failures in a row open it, 1 to 1,000,000
+     * @param pause the time between two probes while it is open, 1 ms to 24 h
+     */
+    public fun breaker(failures: Int, pause: Duration): LeaseholdBuilder =
+        set { copy(breakerFailures = failures, breakerPauseMs = pause.millis()) }
+
+    /**
      * Counts acquisitions, waits, holds, renewals, losses and reconnects, for [LeaseholdClient.metrics]. By group of
      * locks, which is what stands before the first `:` of a name; never by name. Default: off, and then nothing is
      * computed.

@@ -14,6 +14,8 @@ import java.time.Duration
  * @property node the server that did not answer, or that is set up so that locks cannot work: its address without user
  * and password, of several primaries all; null if no server has to do with it
  * @property isRetryable whether the same call may go well later though nobody changes anything
+ * @property isSkipped whether the lock was skipped ([OnUnavailable.SKIP]): its server is unavailable, and what the lock
+ * guards was not to be run then. Only an [UnavailableException] can be
  * @property causeText what the server or the network said, or why nothing came, without advice; of [LockLostException],
  * how the lease was lost; null if nothing of that kind is behind it, as with a bad argument. It is a text, and so it is
  * not called `cause`: that is every [Throwable]'s name for another one
@@ -24,6 +26,7 @@ public sealed class LeaseholdException(
     public val operation: String,
     public val node: String?,
     public val isRetryable: Boolean,
+    public val isSkipped: Boolean,
     public val causeText: String?,
     cause: Throwable? = null,
 ) : RuntimeException(message, cause) {
@@ -38,6 +41,7 @@ public class ClosedException internal constructor(failure: Failure) :
         failure.operation,
         failure.node,
         failure.isRetryable,
+        failure.isSkipped,
         failure.cause,
     )
 
@@ -49,6 +53,7 @@ public class ForkedException internal constructor(failure: Failure) :
         failure.operation,
         failure.node,
         failure.isRetryable,
+        failure.isSkipped,
         failure.cause,
     )
 
@@ -60,6 +65,7 @@ public class InvalidArgumentException internal constructor(failure: Failure) :
         failure.operation,
         failure.node,
         failure.isRetryable,
+        failure.isSkipped,
         failure.cause,
     )
 
@@ -78,6 +84,7 @@ public class LockLostException internal constructor(
         failure.operation,
         failure.node,
         failure.isRetryable,
+        failure.isSkipped,
         failure.cause,
         cause,
     ) {
@@ -101,6 +108,7 @@ public class LockTimeoutException internal constructor(
         failure.operation,
         failure.node,
         failure.isRetryable,
+        failure.isSkipped,
         failure.cause,
     ) {
     public val holder: Holder? = failure.holder
@@ -114,6 +122,7 @@ public class MisconfiguredException internal constructor(failure: Failure) :
         failure.operation,
         failure.node,
         failure.isRetryable,
+        failure.isSkipped,
         failure.cause,
     )
 
@@ -125,10 +134,14 @@ public class NotOwnerException internal constructor(failure: Failure) :
         failure.operation,
         failure.node,
         failure.isRetryable,
+        failure.isSkipped,
         failure.cause,
     )
 
-/** The server did not answer in time, could not be reached, or cannot serve for now. */
+/**
+ * The server did not answer in time, could not be reached, or cannot serve for now; or its circuit breaker is open, and
+ * it was not asked.
+ */
 public class UnavailableException internal constructor(failure: Failure) :
     LeaseholdException(
         failure.message,
@@ -136,6 +149,7 @@ public class UnavailableException internal constructor(failure: Failure) :
         failure.operation,
         failure.node,
         failure.isRetryable,
+        failure.isSkipped,
         failure.cause,
     )
 

@@ -20,6 +20,7 @@ public class LockOptions private constructor(
     internal val maxHoldMs: Double?,
     internal val within: Lease?,
     internal val fencing: Boolean,
+    internal val onUnavailable: OnUnavailable?,
 ) {
     /** How long to wait for the lock; zero tries once. Default: as long as the server answers. */
     public fun withWait(wait: Duration): LockOptions = copy(waitMs = wait.millis())
@@ -48,6 +49,13 @@ public class LockOptions private constructor(
     /** Draw no fencing token. */
     public fun withoutFencing(): LockOptions = copy(fencing = false)
 
+    /**
+     * What becomes of the acquisition while the server is unavailable. The client must have a circuit breaker
+     * ([LeaseholdBuilder.breaker] or [LeaseholdBuilder.onUnavailable]): without one, taking the lock throws
+     * [InvalidArgumentException]. Default: what the client has.
+     */
+    public fun onUnavailable(onUnavailable: OnUnavailable): LockOptions = copy(onUnavailable = onUnavailable)
+
     internal fun copy(
         waitMs: Double? = this.waitMs,
         leaseMs: Double? = this.leaseMs,
@@ -55,7 +63,8 @@ public class LockOptions private constructor(
         maxHoldMs: Double? = this.maxHoldMs,
         within: Lease? = this.within,
         fencing: Boolean = this.fencing,
-    ): LockOptions = LockOptions(waitMs, leaseMs, renew, maxHoldMs, within, fencing)
+        onUnavailable: OnUnavailable? = this.onUnavailable,
+    ): LockOptions = LockOptions(waitMs, leaseMs, renew, maxHoldMs, within, fencing, onUnavailable)
 
     /** A lease that is not renewed, whatever these options say. */
     internal fun withFixedLease(lease: Duration): LockOptions = copy(leaseMs = lease.millis(), renew = false)
@@ -82,12 +91,13 @@ public class LockOptions private constructor(
             maxHoldMs ?: defaults.maxHoldMs,
             within ?: defaults.within,
             fencing && defaults.fencing,
+            onUnavailable ?: defaults.onUnavailable,
         )
 
     public companion object {
         /** All defaults. */
         @JvmField
-        public val DEFAULT: LockOptions = LockOptions(null, null, false, null, null, true)
+        public val DEFAULT: LockOptions = LockOptions(null, null, false, null, null, true, null)
         private const val AUTO_RENEWED = -1L
     }
 }

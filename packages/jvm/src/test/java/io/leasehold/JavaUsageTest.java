@@ -296,4 +296,24 @@ class JavaUsageTest {
             assertEquals("acquire", refused.getOperation());
         }
     }
+
+    @Test
+    void outages_have_an_option_a_sign_on_leases_and_one_on_exceptions() {
+        LockOptions skip = LockOptions.DEFAULT.onUnavailable(OnUnavailable.SKIP);
+        try (LeaseholdClient client =
+                Leasehold.builder()
+                        .url("memory://")
+                        .breaker(3, Duration.ofSeconds(1))
+                        .onUnavailable(OnUnavailable.valueOf("LOCAL"))
+                        .connect()) {
+            assertFalse(
+                    client.lock("name", skip)
+                            .<Boolean, RuntimeException>withLock(Lease::isDegraded));
+            LeaseholdException refused =
+                    assertThrows(
+                            LeaseholdException.class,
+                            () -> client.lock("name", skip).lock(Duration.ofMillis(1)));
+            assertFalse(refused.isSkipped());
+        }
+    }
 }

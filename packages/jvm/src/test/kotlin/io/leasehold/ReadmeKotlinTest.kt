@@ -6,6 +6,7 @@ import org.junit.jupiter.api.Test
 import java.nio.file.Files
 import java.nio.file.Path
 import kotlin.time.Duration.Companion.seconds
+import kotlin.time.toJavaDuration
 
 /** What README.md shows in Kotlin, and that it shows what these tests run. */
 class ReadmeKotlinTest {
@@ -48,6 +49,19 @@ class ReadmeKotlinTest {
             }
             // README
         }
+
+    @Test
+    fun `the snippet of outages runs`() {
+        // README
+        val builder = Leasehold.builder().url("memory://").onUnavailable(OnUnavailable.SKIP)
+        builder.breaker(failures = 5, pause = 10.seconds.toJavaDuration()).connect().use { client ->
+            val report = client.lock("report")
+            if (report.tryLock()) {
+                report.lease.use { println("written once") }
+            }
+        }
+        // README
+    }
 
     @Test
     fun `README shows what the tests run`() {

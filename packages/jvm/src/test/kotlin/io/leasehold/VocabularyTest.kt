@@ -33,4 +33,9 @@ class VocabularyTest {
     fun `every kind of lock is known`() {
         assertEquals(words.kinds, Kind.entries.map(Kind::word))
     }
+
+    @Test
+    fun `what may become of an acquisition in an outage is known, in this order`() {
+        assertEquals(words.onUnavailable, OnUnavailable.entries.map { it.name.lowercase() })
+    }
 }

@@ -156,14 +156,14 @@ internal class Engine private constructor(
         wake()
     }
 
-    override fun granted(tag: Long, lease: Long, token: Long?) {
+    override fun granted(tag: Long, lease: Long, token: Long?, isDegraded: Boolean) {
         val request = pending.remove(tag)
         if (request == null) {
             // Its caller went away while the grant was on its way here.
             face.release(handle, tags.incrementAndGet(), lease)
             return
         }
-        val granted = HeldLease(this, lease, request.name.orEmpty(), token, request.owner)
+        val granted = HeldLease(this, lease, request.name.orEmpty(), token, isDegraded, request.owner)
         leases[lease] = granted
         if (!request.complete(Reply.Granted(granted))) {
             granted.startRelease()

@@ -8,7 +8,7 @@ import java.time.Duration
 
 /** What the native part tells, one call per event. */
 internal interface EventSink {
-    fun granted(tag: Long, lease: Long, token: Long?)
+    fun granted(tag: Long, lease: Long, token: Long?, isDegraded: Boolean)
 
     /** [lease] is the one given back; [lost] says why it was lost, if it was expired or stolen. */
     fun released(tag: Long, lease: Long, outcome: ReleaseOutcome, lost: LostReason?)
@@ -36,7 +36,7 @@ internal class EventReader(private val buffer: ByteBuffer) {
         val number = buffer.getLong()
         when (kind) {
             CONNECTED -> sink.replied(number, Reply.Connected)
-            GRANTED -> sink.granted(number, buffer.getLong(), optional())
+            GRANTED -> sink.granted(number, buffer.getLong(), optional(), flag())
             NOT_GRANTED -> sink.replied(number, Reply.NotGranted(failure()))
             FAILED -> sink.replied(number, Reply.Failed(failure()))
             RELEASED -> sink.released(number, buffer.getLong(), ReleaseOutcome.valueOf(text().uppercase()), reason())
@@ -44,12 +44,14 @@ internal class EventReader(private val buffer: ByteBuffer) {
             STATE -> sink.replied(number, Reply.State(holder(), permits()))
             HELD -> sink.held(number, buffer.getInt(), optional())
             CLOSED -> sink.replied(number, Reply.Closed)
-            LOST -> sink.lost(number, LostReason.valueOf(text().uppercase()), buffer.get().toInt() == 1)
-            FORCED -> sink.replied(number, Reply.Forced(buffer.get().toInt() == 1))
+            LOST -> sink.lost(number, LostReason.valueOf(text().uppercase()), flag())
+            FORCED -> sink.replied(number, Reply.Forced(flag()))
             OBSERVED -> sink.observed(LogLine(text(), text(), fields()))
             else -> error("the native part sent an event of kind $kind, which this library does not know")
         }
     }
+
+    private fun flag(): Boolean = buffer.get().toInt() == 1
 
     private fun optional(): Long? = buffer.getLong().takeIf { it >= 0 }
 
@@ -64,7 +66,7 @@ internal class EventReader(private val buffer: ByteBuffer) {
         val operation = text()
         val message = text()
         val cause = text().takeIf(String::isNotEmpty)
-        val lock = if (buffer.get().toInt() == 1) text() else null
+        val lock = if (flag()) text() else null
         val holder = holder()
         return Failure(
             kind,
@@ -74,7 +76,8 @@ internal class EventReader(private val buffer: ByteBuffer) {
             holder,
             reason(),
             node = text().takeIf(String::isNotEmpty),
-            isRetryable = buffer.get().toInt() == 1,
+            isRetryable = flag(),
+            isSkipped = flag(),
             cause = cause,
         )
     }

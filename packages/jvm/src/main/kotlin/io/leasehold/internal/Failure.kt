@@ -14,4 +14,5 @@ internal class Failure(
     val node: String? = null,
     val isRetryable: Boolean = false,
     val cause: String? = null,
+    val isSkipped: Boolean = false,
 )

@@ -22,6 +22,7 @@ internal class HeldLease(
     val id: Long,
     val name: String,
     val token: Long?,
+    val isDegraded: Boolean,
     val owner: Owner?,
 ) {
     private val lost = AtomicReference<LostReason?>()

@@ -45,6 +45,10 @@ internal class JnaFace : NativeFace {
                     tlsServerName = options.tlsServerName,
                     addressMap = options.addressMap,
                     lazy = options.isLazy,
+                    // The core refuses 0 as it does less, which it cannot be told.
+                    breakerFailures = options.breakerFailures?.coerceAtLeast(0)?.toUInt(),
+                    breakerPauseMs = options.breakerPauseMs,
+                    onUnavailable = options.onUnavailable?.word,
                     log = Log.wantedLevel(),
                     metrics = options.hasMetrics,
                     metricsGroups = options.metricsGroups,
@@ -66,6 +70,7 @@ internal class JnaFace : NativeFace {
             if (options.renew) 1 else 0,
             options.maxHoldMs ?: Double.NaN,
             if (options.fencing) 1 else 0,
+            options.onUnavailable?.ordinal ?: NONE.toInt(),
         )
 
     override fun release(client: Long, tag: Long, lease: Long): Long =
@@ -118,7 +123,9 @@ internal class JnaFace : NativeFace {
         failure(uniffiLostError(name, reason.name.lowercase()), name, reason)
 
     override fun vocabulary(): Vocabulary =
-        uniffiVocabulary().let { Vocabulary(it.errorKinds, it.releaseOutcomes, it.lostReasons, it.kinds) }
+        uniffiVocabulary().let {
+            Vocabulary(it.errorKinds, it.releaseOutcomes, it.lostReasons, it.kinds, it.onUnavailable)
+        }
 
     private fun failure(native: NativeFailure, lock: String? = null, reason: LostReason? = null): Failure =
         with(native) { Failure(kind, operation, message, lock, null, reason, node, isRetryable, cause) }
@@ -153,6 +160,7 @@ internal object HotFunctions {
         renew: Int,
         maxHoldMs: Double,
         fencing: Int,
+        onUnavailable: Int,
     ): Long
 
     external fun leasehold_release(client: Long, tag: Long, lease: Long): Long

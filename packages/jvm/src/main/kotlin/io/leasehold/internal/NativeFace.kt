@@ -2,6 +2,7 @@ package io.leasehold.internal
 
 import io.leasehold.LockOptions
 import io.leasehold.LostReason
+import io.leasehold.OnUnavailable
 import java.nio.ByteBuffer
 
 /**
@@ -90,6 +91,9 @@ internal data class ClientOptions(
     val tlsServerName: String? = null,
     val addressMap: Map<String, String>? = null,
     val isLazy: Boolean = false,
+    val breakerFailures: Int? = null,
+    val breakerPauseMs: Double? = null,
+    val onUnavailable: OnUnavailable? = null,
     val hasMetrics: Boolean = false,
     val metricsGroups: Double? = null,
 ) {
@@ -108,4 +112,5 @@ internal class Vocabulary(
     val releaseOutcomes: List<String>,
     val lostReasons: List<String>,
     val kinds: List<String>,
+    val onUnavailable: List<String>,
 )
