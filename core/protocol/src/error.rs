@@ -247,7 +247,7 @@ impl Error {
 
     /// The same error, of a lock that is skipped while its server is unavailable.
     #[must_use]
-    pub const fn skipped(mut self) -> Self {
+    pub const fn with_skip(mut self) -> Self {
         self.is_skipped = true;
         self
     }

@@ -35,7 +35,7 @@ pub(crate) fn refused_unasked(outage: &Outage, name: &LockName, policy: OnUnavai
         error.with_cause(outage.told(now)).with_lock(name.as_str())
     };
     match policy {
-        OnUnavailable::Skip => Outcome::NotGranted(error("skipped").skipped()),
+        OnUnavailable::Skip => Outcome::NotGranted(error("skipped").with_skip()),
         OnUnavailable::Fail | OnUnavailable::Local => Outcome::Failed(error("not attempted")),
     }
 }

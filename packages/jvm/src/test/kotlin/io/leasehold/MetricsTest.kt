@@ -103,6 +103,6 @@ class MetricsTest {
 
     private companion object {
         val TYPE = Regex("# TYPE (leasehold_\\w+) (counter|gauge|histogram)")
-        val SAMPLE = Regex("(leasehold_\\w+)\\{(\\w+=\"[^\"]*\",?)+} [\\d.E-]+")
+        val SAMPLE = Regex("(leasehold_\\w+)(?:\\{(?:\\w+=\"[^\"]*\",?)+})? [\\d.E-]+")
     }
 }
