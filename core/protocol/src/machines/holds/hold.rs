@@ -17,9 +17,9 @@ use crate::lease::LeasePlan;
 use crate::name::LockName;
 use crate::owner::OwnerId;
 use crate::periods::PROVISIONAL;
-use crate::step::{Ended, NewHold, Owed};
+use crate::step::{Ended, NewHold, Owed, Step};
 use crate::token::Token;
-use crate::types::Grant;
+use crate::types::{Event, Grant};
 
 /// One record of ours on the server.
 #[derive(Debug)]
@@ -171,6 +171,19 @@ impl Hold {
     pub(super) fn renew(&mut self, io: &mut Io, id: HoldId, now: Instant) {
         let (watchdog, record) = self.watched(id);
         watchdog.renew(io, &record, None, now);
+    }
+
+    /// What is held in this client alone lasts until then, or until it is released if it is to be
+    /// auto-renewed; whoever has a lease of it is told. Gives its deadline.
+    pub(super) fn last_here(&mut self, io: &mut Io, id: HoldId, until: Instant, now: Instant) -> Instant {
+        self.watchdog.last_here(until, now);
+        self.schedule(io, id, now, now);
+        let deadline = self.deadline();
+        for lease in &self.levels {
+            let lease = *lease;
+            io.step(Step::Tell(Event::Renewed { lease, deadline }));
+        }
+        deadline
     }
 
     pub(super) fn add_level(&mut self, lease: LeaseId) {

@@ -199,8 +199,7 @@ impl Holds {
         }
         let until = hold.capped(now + plan.length);
         if hold.is_local() {
-            hold.watchdog_mut().last_here(until, now);
-            hold.schedule(io, id, now, now);
+            hold.last_here(io, id, until, now);
             return;
         }
         if is_unrenewed || hold.watchdog().reaches(until) {

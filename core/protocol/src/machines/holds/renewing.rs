@@ -48,15 +48,7 @@ impl Holds {
         if let Aim::Enter(plan) = aim {
             hold.watchdog_mut().watch(plan);
         }
-        hold.watchdog_mut().last_here(until, now);
-        hold.schedule(io, id, now, now);
-        let deadline = hold.deadline();
-        for lease in hold.levels() {
-            io.step(Step::Tell(Event::Renewed {
-                lease: *lease,
-                deadline,
-            }));
-        }
+        let deadline = hold.last_here(io, id, until, now);
         match aim {
             Aim::Enter(plan) => {
                 io.step(Step::Entered(ticket, id, plan));
