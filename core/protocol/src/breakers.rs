@@ -132,6 +132,11 @@ impl Breakers {
         }
     }
 
+    /// Whether nothing is known against any primary, as nearly always.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.by_primary.is_empty()
+    }
+
     /// Whether the breaker of any primary is open.
     pub(crate) fn is_any_open(&self) -> bool {
         self.by_primary.values().any(|state| state.outage.is_some())
@@ -139,7 +144,7 @@ impl Breakers {
 
     /// Why nobody waits for the primary of this lock; `None` while its breaker is closed.
     pub(crate) fn outage(&self, keys: &Keys) -> Option<&Outage> {
-        if self.by_primary.is_empty() {
+        if self.is_quiet() {
             return None;
         }
         let primary = self.primary(keys.node, &keys.record);
@@ -163,9 +168,6 @@ impl Breakers {
 
     /// It was answered. Gives the outage that is over by that, if there was one.
     pub(crate) fn answered(&mut self, primary: Primary) -> Option<Outage> {
-        if self.by_primary.is_empty() {
-            return None;
-        }
         self.by_primary.remove(&primary)?.outage
     }
 
@@ -180,6 +182,9 @@ impl Breakers {
 
     /// A lock of that primary, which the next probe may ask about.
     pub(crate) fn note_lock(&mut self, keys: &Arc<Keys>) {
+        if self.is_quiet() {
+            return;
+        }
         let primary = self.primary(keys.node, &keys.record);
         if let Some(state) = self.by_primary.get_mut(&primary) {
             state.of = Some(Arc::clone(keys));

@@ -100,3 +100,10 @@ pub struct Primary {
     /// Which of its primaries.
     pub number: u16,
 }
+
+impl Primary {
+    /// The one of a node that is no cluster.
+    pub(crate) const fn only(node: NodeId) -> Self {
+        Self { node, number: 0 }
+    }
+}

@@ -433,7 +433,7 @@ impl Io {
 
     /// A connection to a node opened: those that do not serve there are asked at once.
     pub(crate) fn breakers_connected(&mut self, node: NodeId, now: Instant) {
-        self.breakers.connected(Primary { node, number: 0 });
+        self.breakers.connected(Primary::only(node));
         for primary in self.breakers.open_at(node) {
             self.probe(primary, now);
         }

@@ -337,8 +337,7 @@ impl Locks {
         }
         self.hold(holds::Input::LaneClosed(node), now);
         if lane == Lane::Command && !self.io.breakers().is_cluster(node) {
-            let primary = Primary { node, number: 0 };
-            self.primary_seen(primary, Some(&cause), now);
+            self.primary_seen(Primary::only(node), Some(&cause), now);
         }
     }
 

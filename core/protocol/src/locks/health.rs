@@ -15,7 +15,6 @@ impl Locks {
     /// The answer to a call is overdue.
     pub(super) fn call_overdue(&mut self, id: CallId, now: Instant) {
         let Some(call) = self.io.in_flight(id) else { return };
-        let silence = self.io.unreached(call.primary.node, self.io.config().command_timeout);
         match call.purpose {
             Purpose::Acquire { ticket, .. } => self.wait(waiters::Input::Overdue(ticket, id), now),
             Purpose::Renew { hold, .. } => self.hold(holds::Input::RenewalOverdue(hold, id), now),
@@ -25,10 +24,10 @@ impl Locks {
             Purpose::Probe(primary) => self.io.probe_failed(primary, id, now),
         }
         // A renewal of a short lease is asked for again before that.
-        let is_early = call
-            .sent
-            .is_none_or(|sent| now.saturating_since(sent) < self.io.config().command_timeout);
+        let timeout = self.io.config().command_timeout;
+        let is_early = call.sent.is_none_or(|sent| now.saturating_since(sent) < timeout);
         if !(is_early && matches!(call.purpose, Purpose::Renew { .. })) {
+            let silence = self.io.unreached(call.primary.node, timeout);
             self.note_failure(call.primary, Health::Fails(silence), now);
         }
     }
@@ -61,7 +60,7 @@ impl Locks {
     /// A primary that answered serves. Before what else follows from the answer: whom it lets go on
     /// asks the server again.
     pub(super) fn note_answer(&mut self, primary: Primary, health: &Health, now: Instant) {
-        if *health == Health::Serves {
+        if *health == Health::Serves && !self.io.breakers().is_quiet() {
             self.io.answered_by(primary, now);
             self.route(now);
         }

@@ -23,6 +23,7 @@ mod queueing;
 mod renewing;
 #[path = "../support/seeded.rs"]
 mod seeded;
+mod silent_shards;
 mod together;
 mod trying;
 mod voting;

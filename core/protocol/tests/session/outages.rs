@@ -1,14 +1,12 @@
 //! What becomes of acquisitions while a primary does not answer.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_protocol::{
-    AcquireRequest, Breaker, CallError, ErrorKind, Kind, NodeId, OnUnavailable, Outcome, Primary, ReleaseOutcome,
-    Reply, Session, slot,
+    AcquireRequest, Breaker, CallError, ErrorKind, Kind, OnUnavailable, Outcome, ReleaseOutcome, Session,
 };
 
-use crate::world::{NODE, Seeded, World, at, by_ms, config, error, fixed, from, granted, ms, sent, wants};
+use crate::world::{NODE, Seeded, World, at, by_ms, config, error, first_answer, fixed, from, granted, ms, wants};
 
 /// A probe comes after so long.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -393,129 +391,6 @@ fn what_the_server_alone_can_count_fails() {
     for kind in [Kind::Mutex, Kind::Fair] {
         let name = if kind == Kind::Fair { "fair" } else { "mutex" };
         assert!(granted(told_at_once(&mut world, 0, AcquireRequest { kind, ..local(name) })).degraded);
-    }
-}
-
-/// A session of a cluster of two, of which the slot of "a" is the first one's.
-fn of_a_cluster() -> Session {
-    let mut seed = Seeded(7);
-    let mut config = config(&mut seed);
-    config.breaker = Some(Breaker::DEFAULT);
-    let mut session = Session::new(config, Box::new(seed));
-    session.on_connected(NODE, at(0));
-    session.on_slots(NODE, slots(&session, 1), at(0));
-    session
-}
-
-fn slots(_: &Session, of_a: u16) -> Arc<[u16]> {
-    let mut slots = vec![2_u16; 16_384];
-    slots[usize::from(slot(b"a"))] = of_a;
-    slots.into()
-}
-
-fn first_answer(session: &mut Session, request: AcquireRequest, now: u64) -> Option<Outcome> {
-    session.acquire(request, at(now));
-    let event = session.poll_event();
-    event.map(|event| match event {
-        leasehold_protocol::Event::Completed { outcome, .. } => outcome,
-        other => panic!("{other:?}"),
-    })
-}
-
-#[test]
-fn the_breaker_of_one_shard_leaves_the_others_alone() {
-    let mut session = of_a_cluster();
-    let primary = Primary {
-        node: NodeId(0),
-        number: 1,
-    };
-    for _ in 0..5 {
-        session.on_primary(primary, Some(&"refused".into()), at(1));
-    }
-    let refusal = error(first_answer(&mut session, wants("a"), 2).expect("at once"));
-    assert!(refusal.message().ends_with(": refused"), "{refusal}");
-    sent(&mut session, at(2));
-    assert_eq!(first_answer(&mut session, wants("b"), 2), None);
-    let (calls, _) = sent(&mut session, at(2));
-    assert_eq!(calls.len(), 1, "it is asked: {calls:?}");
-    session.on_reply(
-        calls[0].id,
-        Ok(Reply::Array(vec![Reply::Int(1), Reply::Bytes(b"7".to_vec())])),
-        at(3),
-    );
-    // Another primary has the slot: its breaker is closed.
-    session.on_slots(NODE, slots(&session, 3), at(4));
-    while session.poll_event().is_some() {}
-    assert_eq!(first_answer(&mut session, wants("a"), 4), None);
-}
-
-/// All slots are this one's.
-fn all_slots_of(primary: u16) -> Arc<[u16]> {
-    vec![primary; 16_384].into()
-}
-
-fn opens(session: &mut Session, number: u16, now: u64) {
-    let primary = Primary { node: NODE, number };
-    for _ in 0..5 {
-        session.on_primary(primary, Some(&"refused".into()), at(now));
-    }
-}
-
-#[test]
-fn a_primary_that_lost_its_slots_and_has_them_again_is_asked_again() {
-    let mut session = of_a_cluster();
-    opens(&mut session, 1, 1);
-    assert!(first_answer(&mut session, wants("a"), 2).is_some());
-    // Its replica is promoted, and it is made the primary again.
-    session.on_slots(NODE, all_slots_of(7), at(3));
-    session.on_timeout(at(20_000));
-    session.on_slots(NODE, all_slots_of(1), at(30_000));
-    assert_eq!(first_answer(&mut session, wants("a"), 30_001), None);
-    assert_eq!(sent(&mut session, at(30_001)).0.len(), 1);
-}
-
-#[test]
-fn a_probe_whose_slot_moved_leaves_no_breaker_open() {
-    let mut session = of_a_cluster();
-    opens(&mut session, 1, 1);
-    assert!(first_answer(&mut session, wants("a"), 2).is_some());
-    session.on_timeout(at(10_001));
-    let (probes, _) = sent(&mut session, at(10_001));
-    assert_eq!(probes.len(), 1, "{probes:?}");
-    // The slot of "a" goes to the other one, and the primary keeps those of the rest.
-    let mut moved = vec![1_u16; 16_384];
-    moved[usize::from(slot(b"a"))] = 2;
-    session.on_slots(NODE, moved.into(), at(10_002));
-    let free = Ok(Reply::Array(vec![Reply::Int(1)]));
-    session.on_reply(probes[0].id, free, at(10_003));
-    assert_eq!(first_answer(&mut session, wants("b"), 10_004), None);
-}
-
-#[test]
-fn who_wants_no_degraded_lease_gets_none_though_the_slot_moves_to_a_primary_that_is_silent() {
-    for policy in [OnUnavailable::Fail, OnUnavailable::Skip] {
-        let mut session = of_a_cluster();
-        opens(&mut session, 2, 1);
-        let request = AcquireRequest {
-            on_unavailable: policy,
-            ..wants("a")
-        };
-        let tickets = [0, 1].map(|_| session.acquire(request.clone(), at(2)));
-        sent(&mut session, at(2));
-        session.on_slots(NODE, all_slots_of(2), at(3));
-        let told: Vec<_> = std::iter::from_fn(|| session.poll_event()).collect();
-        assert_eq!(told.len(), tickets.len(), "{told:?}");
-        let is_refusal = |event: &leasehold_protocol::Event| {
-            use leasehold_protocol::Event::Completed;
-            matches!(
-                event,
-                Completed {
-                    outcome: Outcome::Failed(_) | Outcome::NotGranted(_),
-                    ..
-                }
-            )
-        };
-        assert!(told.iter().all(is_refusal), "{told:?}");
     }
 }
 

@@ -422,6 +422,16 @@ impl World {
     }
 }
 
+/// What the session says at once to one who wants this; `None` if he waits.
+pub(crate) fn first_answer(session: &mut Session, request: AcquireRequest, now: u64) -> Option<Outcome> {
+    session.acquire(request, at(now));
+    let event = session.poll_event();
+    event.map(|event| match event {
+        Event::Completed { outcome, .. } => outcome,
+        other => panic!("{other:?}"),
+    })
+}
+
 pub(crate) fn granted(outcome: Outcome) -> Grant {
     match outcome {
         Outcome::Granted(grant) => grant,

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use leasehold_protocol::{Script, hash_tag};
+use leasehold_protocol::Script;
 use leasehold_store::{Reply, StoreError, Transit};
 
 use super::ledger::Ledger;
@@ -50,9 +50,7 @@ struct View {
 
 /// The slot of a key or channel.
 pub(super) fn slot(key: &[u8]) -> usize {
-    let step = |crc: u16, _: u32| (crc << 1) ^ ((crc >> 15) * 0x1021);
-    let of_byte = |crc: u16, byte: &u8| (0..8).fold(crc ^ (u16::from(*byte) << 8), step);
-    usize::from(hash_tag(key).iter().fold(0, of_byte)) % SLOTS
+    leasehold_protocol::slot(key).into()
 }
 
 impl Shards {

@@ -35,8 +35,6 @@ pub(crate) struct Hold {
     since: Instant,
     /// Others had it before, while its request waited.
     waited: bool,
-    /// The server knows nothing of it.
-    is_local: bool,
     watchdog: Watchdog,
     /// What of its acquisition is still unknown, if anything is.
     unresolved: Option<Box<Unresolved>>,
@@ -57,7 +55,6 @@ impl Hold {
             levels: Levels::new(),
             since: now,
             waited: new.waited,
-            is_local: new.is_local,
             unresolved: Some(new.unresolved).filter(Unresolved::is_any).map(Box::new),
         }
     }
@@ -87,7 +84,7 @@ impl Hold {
 
     /// Whether the server knows nothing of it: it keeps out others of this client alone.
     pub(crate) const fn is_local(&self) -> bool {
-        self.is_local
+        self.watchdog.is_local()
     }
 
     /// Since when it is held.
@@ -124,7 +121,7 @@ impl Hold {
     pub(crate) fn as_holder(&self, now: Instant) -> Holder {
         Holder {
             owner: self.owner.to_string(),
-            remaining: Some(if self.is_local && self.plan().renewed {
+            remaining: Some(if self.is_local() && self.plan().renewed {
                 self.plan().length
             } else {
                 self.watchdog.record_until().saturating_since(now)
@@ -201,7 +198,7 @@ impl Hold {
             token: self.token,
             deadline: self.deadline(),
             levels: u32::try_from(self.levels.len()).unwrap_or(u32::MAX),
-            degraded: self.is_local,
+            degraded: self.is_local(),
         }
     }
 

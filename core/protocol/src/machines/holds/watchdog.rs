@@ -108,6 +108,11 @@ impl Watchdog {
         }
     }
 
+    /// Whether no server has the record.
+    pub(super) const fn is_local(&self) -> bool {
+        self.is_local
+    }
+
     pub(super) const fn lost(&self) -> Option<LostReason> {
         self.lost
     }
