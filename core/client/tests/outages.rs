@@ -142,7 +142,6 @@ async fn the_breaker_of_one_shard_leaves_the_others_alone() {
     let cluster = Cluster::start();
     for node in &cluster.nodes {
         node.run(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
-        node.run(&["CONFIG", "SET", "cluster-replica-no-failover", "yes"]);
     }
     let client = quick()
         .url(cluster.url.as_str())

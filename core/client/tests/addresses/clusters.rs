@@ -171,7 +171,7 @@ async fn nodes_that_announce_names_are_reached_by_host_also_when_a_replica_takes
     if Version::chosen() == Version::Redis62 {
         return; // It announces no names.
     }
-    let cluster = Cluster::start();
+    let cluster = Cluster::start_failing_over();
     let name = |node: &Node| format!("node-{}.cache.invalid", node.port);
     for node in &cluster.nodes {
         node.run(&["CONFIG", "SET", "cluster-announce-hostname", &name(node)]);

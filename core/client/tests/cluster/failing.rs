@@ -27,7 +27,7 @@ async fn a_replica_that_takes_over_has_its_primarys_locks() {
 }
 
 async fn one_is_replaced_and_one_is_killed(times: &mut [Times; 2]) {
-    let cluster = Cluster::start();
+    let cluster = Cluster::start_failing_over();
     let primaries = cluster.primaries();
     for is_killed in [false, true] {
         let crowd = Crowd::gather(&cluster.url, LEASE, &cluster.primaries()).await;
@@ -74,7 +74,7 @@ impl Hanging {
     const LEASE: Duration = Duration::from_secs(2);
 
     async fn prepare(full_coverage: &str) -> Self {
-        let cluster = Cluster::start();
+        let cluster = Cluster::start_failing_over();
         for node in &cluster.nodes {
             node.run(&["CONFIG", "SET", "cluster-require-full-coverage", full_coverage]);
         }
@@ -191,7 +191,7 @@ async fn a_cluster_that_wants_all_its_slots_stands_still_with_one_shard() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_only_node_that_a_client_uses_is_followed_when_it_dies_or_hangs() {
     for is_killed in [true, false] {
-        let cluster = Cluster::start();
+        let cluster = Cluster::start_failing_over();
         let primary = &cluster.primaries()[0];
         let replica = cluster.replica_of(primary).unwrap();
         let client = Client::builder()
