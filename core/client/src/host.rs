@@ -209,6 +209,15 @@ impl Host {
         self.0.current().metrics()
     }
 
+    /// The label that a lock of this name has for its group in [`metrics`](Self::metrics), for other meters beside
+    /// them; of a multi-lock, give all names with `, ` between them.
+    ///
+    /// # Errors
+    /// As [`metrics`](Self::metrics).
+    pub fn metrics_group(&self, name: &str) -> Result<Arc<str>, Error> {
+        self.0.current().metrics_group(name)
+    }
+
     /// Whether it was closed, here or in the process that this one was forked from.
     #[must_use]
     pub fn is_closed(&self) -> bool {

@@ -8,6 +8,7 @@ use super::address::LockRef;
 use super::check::{Check, forked};
 use super::operation::Op;
 use crate::engine::Handle;
+use crate::observe::metrics::Metrics;
 use crate::port::{Checked, Command, Completion, Sink, Wake, generation_of, host_id};
 use crate::settings::Settings;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -93,8 +94,16 @@ impl Core {
     }
 
     pub(super) fn metrics(&self) -> Result<String, Error> {
-        let metrics = self.engine.port().metrics();
-        metrics.map(|metrics| metrics.text()).ok_or_else(|| {
+        Ok(self.counted()?.text())
+    }
+
+    pub(super) fn metrics_group(&self, name: &str) -> Result<Arc<str>, Error> {
+        let grouping = self.settings.metrics.clone().unwrap_or_default();
+        Ok(self.counted()?.group(&grouping, name))
+    }
+
+    fn counted(&self) -> Result<&Metrics, Error> {
+        self.engine.port().metrics().map(|metrics| &**metrics).ok_or_else(|| {
             Error::new(
                 ErrorKind::InvalidArgument,
                 Operation::Inspect,

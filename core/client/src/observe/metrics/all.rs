@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::groups::Grouping;
 use super::links::{BreakerCounts, LinkCounts, Links};
 use super::series::Series;
 use super::text;
@@ -34,6 +35,14 @@ impl Metrics {
     /// The counts of the circuit breakers.
     pub(crate) const fn breakers(&self) -> &BreakerCounts {
         &self.breakers
+    }
+
+    /// The label that a lock of this name has for its group.
+    pub(crate) fn group(&self, grouping: &Grouping, name: &str) -> Arc<str> {
+        let series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = series.iter().map(|series| Arc::clone(series.group())).collect();
+        drop(series);
+        grouping.label(name, &counted)
     }
 
     /// All of it in Prometheus' text format, version 0.0.4.

@@ -1,6 +1,7 @@
 //! Which group a lock counts for: never its whole name, and never too many groups.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -49,6 +50,32 @@ pub(crate) struct Grouping {
     pub(crate) most: usize,
 }
 
+impl Grouping {
+    /// The group of a lock, before it is known whether there are too many; empty for none.
+    fn group<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        match &self.by {
+            None => beginning(name.split_once(':').map_or("", |(group, _)| group)).into(),
+            // Its panic must not end the engine, which keeps the locks.
+            Some(GroupBy(by)) => match catch_unwind(AssertUnwindSafe(|| by(name))) {
+                Ok(group) => beginning(&shown(&group)).to_owned().into(),
+                Err(_) => OTHER.into(),
+            },
+        }
+    }
+
+    /// The label of a lock's group, where these groups are counted.
+    pub(crate) fn label(&self, name: &str, counted: &BTreeSet<Arc<str>>) -> Arc<str> {
+        let group = self.group(name);
+        match &*group {
+            "" => NONE.into(),
+            group => counted.get(group).cloned().unwrap_or_else(|| {
+                let ours = counted.iter().filter(|group| ![NONE, OTHER].contains(&&***group));
+                if ours.count() < self.most { group } else { OTHER }.into()
+            }),
+        }
+    }
+}
+
 impl Default for Grouping {
     fn default() -> Self {
         Self {
@@ -80,18 +107,13 @@ impl Groups {
 
     /// The series of a lock of this kind and name.
     pub(crate) fn series(&mut self, kind: &'static str, name: &str) -> &Arc<Series> {
-        match &self.grouping.by {
-            None => self.of_group(kind, name.split_once(':').map_or("", |(group, _)| group)),
-            // Its panic must not end the engine, which keeps the locks.
-            Some(GroupBy(by)) => match catch_unwind(AssertUnwindSafe(|| by(name))) {
-                Ok(group) => self.of_group(kind, &shown(&group)),
-                Err(_) => self.of_group(kind, OTHER),
-            },
+        match self.grouping.group(name) {
+            Cow::Borrowed(group) => self.of_group(kind, group),
+            Cow::Owned(group) => self.of_group(kind, &group),
         }
     }
 
     fn of_group(&mut self, kind: &'static str, group: &str) -> &Arc<Series> {
-        let group = beginning(group);
         let (place, label) = match self.places.get(group) {
             Some(0) => (0, NONE),
             Some(place) => (*place, group),

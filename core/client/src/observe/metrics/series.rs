@@ -192,6 +192,10 @@ impl Series {
         }
     }
 
+    pub(super) const fn group(&self) -> &Arc<str> {
+        &self.group
+    }
+
     /// The group, then the kind.
     pub(super) fn labels(&self) -> (&str, &'static str) {
         (&self.group, self.kind)

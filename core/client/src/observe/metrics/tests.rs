@@ -70,6 +70,20 @@ fn what_are_too_many_groups_counts_as_other() {
 }
 
 #[test]
+fn other_meters_are_told_the_label_that_a_lock_counts_for() {
+    let (metrics, mut groups) = groups(2);
+    let grouping = Grouping { by: None, most: 2 };
+    let label = |name| metrics.group(&grouping, name);
+    assert_eq!(&*label("early:1"), "early");
+    for name in ["a:1", "b:1", "c:1", "no colon"] {
+        groups.series("lock", name);
+    }
+    for name in ["a:7", "b:7", "c:7", "d:7", "report", ":odd", "other:1"] {
+        assert_eq!(*label(name), *groups.series("lock", name).labels().0, "{name}");
+    }
+}
+
+#[test]
 fn a_hundred_thousand_groups_take_no_more_room_than_the_most() {
     let (metrics, mut groups) = groups(100);
     for number in 0..100_000 {
