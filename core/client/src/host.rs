@@ -25,7 +25,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use leasehold_protocol::{
-    Error, ErrorKind, Holder, Kind, LockState, LostReason, OnUnavailable, Operation, Permits, ReleaseOutcome, shown,
+    ClientInfo, Error, ErrorKind, Holder, Kind, LockState, LostReason, OnUnavailable, Operation, Permits,
+    ReleaseOutcome, shown,
 };
 
 pub use self::address::LockRef;

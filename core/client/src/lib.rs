@@ -68,6 +68,7 @@ mod errors;
 #[cfg(target_family = "wasm")]
 mod given;
 pub mod host;
+mod introduction;
 pub mod observe;
 #[cfg(feature = "native")]
 mod park;
@@ -86,7 +87,7 @@ mod transport;
 mod world;
 
 pub use leasehold_protocol::{
-    Error, ErrorKind, Holder, LockState, LostReason, OnUnavailable, Operation, ReleaseOutcome,
+    ClientInfo, Error, ErrorKind, Holder, LockState, LostReason, OnUnavailable, Operation, ReleaseOutcome,
 };
 
 pub use target::AddressMap;

@@ -8,9 +8,10 @@ use leasehold_protocol::ClientId;
 #[cfg(feature = "admin")]
 use leasehold_protocol::Scratch;
 use leasehold_protocol::{
-    Breaker, Error, ErrorKind, KeyPrefix, LeaseDuration, LockName, OnUnavailable, Operation, shown,
+    Breaker, Error, ErrorKind, Identity, KeyPrefix, LeaseDuration, LockName, OnUnavailable, Operation, shown,
 };
 
+use crate::introduction::Introduction;
 use crate::observe::metrics::{Grouping, MOST_GROUPS};
 use crate::observe::{GroupBy, Level, Observer};
 use crate::target::{AddressMap, Mapping, Scheme, Target};
@@ -64,6 +65,15 @@ pub struct Options {
     /// What becomes of an acquisition while it is open; each may have it otherwise. Default:
     /// [`OnUnavailable::Fail`].
     pub on_unavailable: Option<OnUnavailable>,
+    /// Tell the servers which program on which machine this client is, and ask them which one holds a lock: a call
+    /// at the first use, then one in 30 s while it is in use. Default: yes, where the program is a process.
+    pub client_info: Option<bool>,
+    /// What else it says of itself, up to 200 characters of one line. Default: nothing. Not without `client_info`.
+    pub client_label: Option<String>,
+    /// The program's name, as the host's language knows it. Default: that of the executable.
+    pub program: Option<String>,
+    /// The host's language, and its version. Default: `rust`.
+    pub language: Option<String>,
     /// Lines of this level and above come as [`Event::Observed`](crate::host::Event::Observed), for
     /// the host's log; with `Debug` each grant and release too, which costs time. Default: none.
     pub log: Option<Level>,
@@ -99,6 +109,10 @@ impl std::fmt::Debug for Options {
             .field("breaker_failures", &self.breaker_failures)
             .field("breaker_pause_ms", &self.breaker_pause_ms)
             .field("on_unavailable", &self.on_unavailable)
+            .field("client_info", &self.client_info)
+            .field("client_label", &self.client_label.as_deref().map(shown))
+            .field("program", &self.program)
+            .field("language", &self.language)
             .field("log", &self.log)
             .field("observers", &self.observers.len())
             .field("metrics", &self.metrics)
@@ -124,6 +138,8 @@ pub(crate) struct Settings {
     pub(crate) lazy: bool,
     pub(crate) breaker: Option<Breaker>,
     on_unavailable: OnUnavailable,
+    /// What it says of itself, if it does.
+    introduction: Option<Introduction>,
     /// What is around the client.
     pub(crate) world: World,
     pub(crate) log: Option<Level>,
@@ -179,6 +195,12 @@ impl Settings {
             return Err(invalid(LOCAL_IS_NO_MAJORITY));
         }
         Ok(Self {
+            introduction: Introduction::check(
+                options.client_info,
+                options.client_label,
+                options.program,
+                options.language,
+            )?,
             breaker,
             on_unavailable: options.on_unavailable.unwrap_or_default(),
             targets,
@@ -235,6 +257,14 @@ impl Settings {
     /// The lock's full name: the prefix, then the name.
     pub(crate) fn lock_name(&self, name: &str) -> Result<LockName, Error> {
         self.key_prefix.name(name)
+    }
+
+    /// What a client of this process says of itself, if it does.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        self.introduction.as_ref().map(|introduction| Identity {
+            info: Arc::new(introduction.info()),
+            prefix: self.key_prefix.clone(),
+        })
     }
 
     /// The key by which this client, under this id, tells its primaries apart.

@@ -121,7 +121,8 @@ async fn a_lock_is_released_though_the_connection_for_commands_stays_away() {
 async fn connecting_sends_no_scripts_but_those_that_are_used() {
     let server = Redis::start();
     let proxy = Proxy::to(server.port);
-    let client = connect(proxy.url(), Duration::from_secs(3)).await;
+    let client = Client::builder().url(proxy.url()).lease(Duration::from_secs(3));
+    let client = client.without_client_info().connect().await.unwrap();
     let to_connect = proxy.sent();
     let held = client.lock("a").acquire().await.unwrap();
     eventually("it was renewed", SOON, || proxy.count(Carries::Renewals) == 1).await;

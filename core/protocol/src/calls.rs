@@ -76,6 +76,10 @@ pub(crate) enum Purpose {
     Poll(LockId),
     /// A question about a lock's state, or what an operator does.
     Inspect(Ticket),
+    /// Says which program this client is.
+    Identify,
+    /// Which program another client is.
+    Identity,
     /// Whether a primary serves again.
     Probe(Primary),
 }

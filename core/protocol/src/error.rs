@@ -1,9 +1,11 @@
 //! The one error type of Leasehold.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cause::{Cause, Words};
+use crate::client_info::ClientInfo;
 use crate::ending::LostReason;
 use crate::shown::shown;
 
@@ -114,6 +116,9 @@ pub struct Holder {
     pub owner: String,
     /// What was left of the record's TTL; `None` if it has no TTL.
     pub remaining: Option<Duration>,
+    /// Which program on which machine it is, if that is known: as the holder's client says, which nothing vouches
+    /// for. Other libraries do not say it.
+    pub client: Option<Arc<ClientInfo>>,
 }
 
 /// An error: its kind, the lock, the operation, what went wrong, the cause, and what to do.

@@ -1,6 +1,8 @@
 //! What all machines of a session share: how it is configured, what it draws at random,
 //! which connections are open, which calls are in flight, what is due, and what is to be sent.
 
+mod identities;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +11,7 @@ use crate::breakers::{Breakers, NothingToAsk, Outage};
 use crate::calls::{Calls, Heir, InFlight, Purpose};
 use crate::cause::Cause;
 use crate::defects::Defect;
+use crate::identities::Identities;
 use crate::ids::{CallId, LeaseId, NodeId, Primary, Ticket, Verb};
 use crate::instant::Instant;
 use crate::kinds::{Invocation, Keys};
@@ -32,6 +35,7 @@ pub(crate) struct Io {
     last_lease: u64,
     links: Links,
     breakers: Breakers,
+    identities: Identities,
     calls: Calls,
     timers: Timers,
     outbox: VecDeque<Transmit>,
@@ -48,6 +52,7 @@ pub(crate) struct Io {
 impl Io {
     pub(crate) fn new(config: Config, mut entropy: Box<dyn Entropy>) -> Self {
         let breakers = Breakers::new(config.breaker);
+        let identities = Identities::new(config.client, config.identity.clone());
         Self {
             spread: entropy.next_u64(),
             last_ticket: 0,
@@ -58,6 +63,7 @@ impl Io {
             entropy,
             links: Links::default(),
             breakers,
+            identities,
             calls: Calls::default(),
             timers: Timers::default(),
             outbox: VecDeque::new(),

@@ -42,11 +42,13 @@
 mod breakers;
 mod calls;
 mod cause;
+mod client_info;
 mod defects;
 mod digits;
 mod ending;
 mod error;
 mod groups;
+mod identities;
 mod ids;
 mod instant;
 mod io;
@@ -75,12 +77,14 @@ mod wording;
 
 pub use breakers::Breaker;
 pub use cause::Cause;
+pub use client_info::ClientInfo;
 #[cfg(feature = "defects")]
 pub use defects::Defect;
 #[doc(hidden)]
 pub use digits::Digits;
 pub use ending::{LostReason, ReleaseOutcome};
 pub use error::{Error, ErrorKind, Holder, Operation};
+pub use identities::Identity;
 pub use ids::{CallId, Context, LeaseId, NodeId, Primary, Ticket};
 pub use instant::Instant;
 pub use kinds::{Kind, LockKey, Permits};

@@ -4,6 +4,7 @@
 //! has the rule; what follows from a step comes before what comes after it.
 
 mod health;
+mod identities;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -287,6 +288,8 @@ impl Locks {
             Purpose::Release(release) => self.release(releases::Input::Answered(release, id, call, result), now),
             Purpose::Poll(lock) => self.queue(fair_queue::Input::Answered(lock, (id, call), result), now),
             Purpose::Inspect(ticket) => self.inspect(inspections::Input::Answered(ticket, result), now),
+            Purpose::Identify => {}
+            Purpose::Identity => self.identified(id, &result, now),
             Purpose::Probe(primary) => self.probed((primary, id), &health, now),
         }
         self.note_failure(call.primary, health, now);
@@ -355,6 +358,7 @@ impl Locks {
         }
         if opened.contains(&Lane::Command) {
             self.io.breakers_connected(node, now);
+            self.identify_there(node, now);
             self.inspect(inspections::Input::Connected, now);
             for lock in self.waiters.locks() {
                 self.io.step(Step::MayBeFree(lock));
@@ -381,6 +385,7 @@ impl Locks {
             Timer::Heard(lock) => self.wait(waiters::Input::Heard(lock), now),
             Timer::Linger(lock) => self.linger_over(lock, now),
             Timer::Probe(primary) => self.probe(primary, now),
+            Timer::Identify => self.identify_again(now),
             // The composite locks'.
             Timer::Round(_) | Timer::Pause(_) | Timer::QuorumWait(_) | Timer::Majority(_) => {}
         }

@@ -122,6 +122,8 @@ impl Word {
     pub(crate) const TOKEN: Self = Self("token");
     /// Of no lock: which of a client's primaries a server is.
     pub(crate) const PRIMARY: Self = Self("primary");
+    /// Of no lock: which program a client is.
+    pub(crate) const CLIENT: Self = Self("client");
     /// Of no lock: a key to try rights on.
     pub(crate) const SCRATCH: Self = Self("scratch");
     /// Of no lock: a channel to try rights on.
@@ -195,6 +197,18 @@ impl KeyPrefix {
     pub fn nonce_key(&self, id: ClientId) -> Arc<[u8]> {
         // Not parsed: a prefix that leaves room for a short name only will do.
         LockName(format!("{}{id}", self.0).into()).own(Word::PRIMARY)
+    }
+
+    /// The key by which a client says which program it is. It is of no lock, as [`KeyPrefix::nonce_key`].
+    #[must_use]
+    pub fn client_key(&self, id: ClientId) -> Arc<[u8]> {
+        self.key_of_client(&id.to_string())
+    }
+
+    /// The same of another client, whose id a record names.
+    #[must_use]
+    pub fn key_of_client(&self, id: &str) -> Arc<[u8]> {
+        LockName(format!("{}{id}", self.0).into()).own(Word::CLIENT)
     }
 
     /// Keys and channels of no lock, to try what a user may do with those of this prefix: in the place of a lock's

@@ -67,6 +67,10 @@ macro_rules! scripts {
 }
 
 scripts! {
+    /// Says which program a client is.
+    ClientIdentify => "client_identify";
+    /// Says so to another one.
+    ClientInspect => "client_inspect";
     /// Takes the reentrant lock.
     LockAcquire => "lock_acquire" uses "lease", "token";
     /// Renews it.

@@ -48,6 +48,8 @@ pub(crate) enum Timer {
     Linger(LockId),
     /// A primary whose breaker is open is asked again.
     Probe(Primary),
+    /// The client says again which program it is.
+    Identify,
 }
 
 impl Timer {

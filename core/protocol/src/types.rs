@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::breakers::Breaker;
 use crate::ending::{LostReason, ReleaseOutcome};
 use crate::error::{Error, Holder};
+use crate::identities::Identity;
 use crate::ids::{CallId, Context, LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::Kind;
@@ -31,6 +32,8 @@ pub struct Config {
     pub retry_interval: (Duration, Duration),
     /// The circuit breaker of each primary; `None` for none.
     pub breaker: Option<Breaker>,
+    /// What it says of itself to others, who say it to their users; `None` to say and to ask nothing.
+    pub identity: Option<Identity>,
 }
 
 /// What becomes of an acquisition while the circuit breaker of its primary is open.

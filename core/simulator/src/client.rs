@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use leasehold_protocol::{Call, CallId, ClientId, Config, Limits, Session};
+use leasehold_protocol::{Call, CallId, ClientId, ClientInfo, Config, Identity, KeyPrefix, Limits, Session};
 
 use crate::event::Event;
 use crate::plan::{ClientPlan, Plan, micros};
@@ -80,6 +80,7 @@ impl Client {
             command_timeout: plan.command_timeout,
             retry_interval: plan.poll,
             breaker: plan.breaker,
+            identity: plan.are_named.then(|| identity(id)),
         };
         let lease = micros(of.lease.get());
         let mut session = Session::new(config, Box::new(draw));
@@ -108,6 +109,16 @@ impl Client {
     /// Whether it runs and can reach every node.
     pub(crate) fn is_connected(&self) -> bool {
         self.session.is_some() && !self.paused && self.wires.iter().all(Wires::carries_calls)
+    }
+}
+
+/// What a client says of itself: its id is its host's name, so that it is seen whose it is told as.
+fn identity(id: ClientId) -> Identity {
+    let mut info = ClientInfo::default();
+    info.host = id.to_string();
+    Identity {
+        info: Arc::new(info),
+        prefix: KeyPrefix::default(),
     }
 }
 

@@ -249,7 +249,8 @@ pub(crate) fn role(script: Script) -> (Role, Record) {
         Script::LockRenew => (Role::Renew, Record::Hash),
         Script::LockRelease | Script::FairRelease => (Role::Release, Record::Hash),
         Script::FairPoll => (Role::Poll, Record::Hash),
-        Script::LockInspect => (Role::Inspect, Record::Hash),
+        // Those of clients are of no lock at all.
+        Script::LockInspect | Script::ClientIdentify | Script::ClientInspect => (Role::Inspect, Record::Hash),
         Script::MutexAcquire => (Role::Acquire, Record::Text),
         Script::MutexRenew => (Role::Renew, Record::Text),
         Script::MutexRelease => (Role::Release, Record::Text),

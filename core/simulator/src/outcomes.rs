@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use leasehold_protocol::{ErrorKind, Event as Told, Grant, Kind, LeaseId, LostReason, Outcome, Subject, Ticket, Token};
+use leasehold_protocol::{
+    ErrorKind, Event as Told, Grant, Holder, Kind, LeaseId, LostReason, Outcome, Subject, Ticket, Token,
+};
 
 use crate::acquiring::check_not_owner;
 use crate::checks::{
@@ -146,7 +148,8 @@ impl World {
                     check_skipped(client, ticket, on_unavailable)?;
                 }
             }
-            Outcome::NotGranted(_) => {
+            Outcome::NotGranted(error) => {
+                check_name(client, ticket, error.holder())?;
                 self.note(Line::NotGranted { client, ticket });
                 if let Some((_, Wish::Acquire { is_wrong: true, .. })) = wish {
                     broken("I9", format!("client {client}: {ticket:?} waited for itself"))?;
@@ -197,10 +200,12 @@ impl World {
                 }
             }
             Outcome::State(state) => {
+                check_name(client, ticket, state.holder.as_ref())?;
                 let held = state.holder.is_some();
                 self.note(Line::Inspected { client, ticket, held });
             }
             Outcome::Failed(error) => {
+                check_name(client, ticket, error.holder())?;
                 let kind = error.kind();
                 self.note(Line::Failed { client, ticket, kind });
                 match &wish {
@@ -375,4 +380,22 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// Whoever is told which program a holder is, is told the holder's own.
+fn check_name(client: usize, ticket: Ticket, holder: Option<&Holder>) -> Checked {
+    let Some((holder, info)) = holder.and_then(|holder| Some((holder, holder.client.as_ref()?))) else {
+        return Ok(());
+    };
+    let is_its = holder
+        .owner
+        .strip_prefix(&info.host)
+        .is_some_and(|rest| rest.starts_with(':'));
+    if is_its {
+        return Ok(());
+    }
+    broken(
+        "I9",
+        format!("client {client}: {ticket:?} is told that {:?} is {info}", holder.owner),
+    )
 }

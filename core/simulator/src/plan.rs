@@ -164,6 +164,8 @@ pub(crate) struct Plan {
     pub(crate) think: Micros,
     /// The circuit breakers of clients, in some histories.
     pub(crate) breaker: Option<Breaker>,
+    /// Whether clients say which programs they are.
+    pub(crate) are_named: bool,
 }
 
 impl Plan {
@@ -253,6 +255,7 @@ impl Plan {
             work_until: faults_until + 3 * micros(command_timeout) + 2 * SECOND + longer,
             think: random.pick(thoughts) * MS,
             breaker: breaker(random),
+            are_named: random.chance(500),
         }
     }
 

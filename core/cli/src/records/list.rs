@@ -9,6 +9,7 @@ use leasehold::{Error, ErrorKind, Operation};
 use tokio::time::Instant;
 
 use super::answers::text;
+use super::clients;
 use super::locked::Locked;
 use super::page::{self, Candidate, Page};
 
@@ -145,9 +146,12 @@ async fn list_one(deployment: &mut Deployment, filter: &Filter, listing: &mut Li
     listing.moving += elsewhere.len();
     listing.forbidden += forbidden;
     match refusal {
-        Some(refusal) if forbidden == asked => Err(refusal),
-        _ => Ok(vec![found]),
+        Some(refusal) if forbidden == asked => return Err(refusal),
+        _ => {}
     }
+    let owners = found.iter_mut().map(|((name, _), locked)| (name, &mut locked.owner));
+    clients::name(deployment, owners).await?;
+    Ok(vec![found])
 }
 
 /// How long a server takes for a question that every user may ask.

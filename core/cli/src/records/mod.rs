@@ -5,11 +5,13 @@
 //! page                      which keys of a page are records, in a few bounded reads
 //! inspect                   all that there is of one name
 //! locked                    a lock that is held, as it is listed
+//! clients                   which programs the owners are
 //! answers                   what servers answer, read
 //! owner                     who an owner id is
 //! ```
 
 mod answers;
+mod clients;
 mod inspect;
 mod list;
 mod locked;

@@ -1,13 +1,39 @@
 //! Who an owner id is.
 
+use std::cmp::Ordering;
+use std::sync::Arc;
+
 use leasehold::admin::OwnerId;
+use leasehold::{ClientInfo, Holder};
 
 use crate::output::plain;
 
 /// The owner of a hold, by its id on the server.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug)]
 pub(crate) struct Owner {
     id: String,
+    /// Which program on which machine it is, if that is known.
+    info: Option<Arc<ClientInfo>>,
+}
+
+impl PartialEq for Owner {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for Owner {}
+
+impl PartialOrd for Owner {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Owner {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.id.cmp(&other.id)
+    }
 }
 
 /// Whose form an owner id has.
@@ -34,7 +60,19 @@ const THREADS: u64 = 1 << 32;
 
 impl Owner {
     pub(crate) fn new(id: impl Into<String>) -> Self {
-        Self { id: id.into() }
+        Self {
+            id: id.into(),
+            info: None,
+        }
+    }
+
+    /// Its client says that it is this.
+    pub(crate) fn is_known_as(&mut self, info: Arc<ClientInfo>) {
+        self.info = Some(info);
+    }
+
+    pub(crate) fn info(&self) -> Option<&ClientInfo> {
+        self.info.as_deref()
     }
 
     pub(crate) fn id(&self) -> &str {
@@ -54,23 +92,35 @@ impl Owner {
         OwnerId::parts(&self.id).map(|(client, _)| client)
     }
 
-    /// The holder as people read it. Whatever else becomes known of a client, such as a card that it leaves, is put
-    /// in here.
+    /// The holder as people read it.
     pub(crate) fn shown(&self) -> String {
-        match self.library() {
-            Library::Leasehold => self.id.clone(),
-            Library::Redisson => format!("{} (Redisson)", self.id),
-            Library::Other => format!("{} (another library)", plain(&self.id)),
+        match (&self.info, self.library()) {
+            (Some(info), _) => format!("{info} ({})", self.id),
+            (None, Library::Leasehold) => self.id.clone(),
+            (None, Library::Redisson) => format!("{} (Redisson)", self.id),
+            (None, Library::Other) => format!("{} (another library)", plain(&self.id)),
         }
     }
 
     /// The same in a few letters.
     pub(crate) fn short(&self) -> String {
+        if let Some(info) = &self.info {
+            return info.to_string();
+        }
         let client = self.client().and_then(|client| client.split('-').next());
         match (self.library(), client) {
             (Library::Redisson, Some(client)) => format!("{client}… (Redisson)"),
             (_, Some(client)) => format!("{client}…"),
             (_, None) => plain(&self.id).chars().take(12).collect(),
+        }
+    }
+}
+
+impl From<Holder> for Owner {
+    fn from(holder: Holder) -> Self {
+        Self {
+            id: holder.owner,
+            info: holder.client,
         }
     }
 }

@@ -72,7 +72,7 @@ impl Release {
         let lock = lock(&client, kind, &self.name);
         // As late as possible: it may be another one by now.
         let now = match lock.holder().await {
-            Ok(now) => now.map(|holder| Owner::new(holder.owner)),
+            Ok(now) => now.map(Owner::from),
             // RedLock's primaries have one record each.
             Err(_) if holder.is_some() => None,
             Err(error) => return Err(error.into()),

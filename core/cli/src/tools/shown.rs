@@ -16,7 +16,23 @@ Exit status:
 pub(super) const FREE: u8 = 1;
 
 pub(super) fn owner_as_json(owner: &Owner) -> Value {
-    json!({ "owner": owner.id(), "client": owner.client(), "library": owner.library().as_str() })
+    let info = owner.info().map(|info| {
+        json!({
+            "host": info.host,
+            "pid": info.pid,
+            "program": info.program,
+            "language": info.language,
+            "version": info.version,
+            "since": info.since,
+            "label": info.label,
+        })
+    });
+    json!({
+        "owner": owner.id(),
+        "client": owner.client(),
+        "library": owner.library().as_str(),
+        "info": info,
+    })
 }
 
 /// A number that may not be known.

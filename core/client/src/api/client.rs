@@ -299,6 +299,23 @@ impl Builder {
         self
     }
 
+    /// Says nothing of this client to others. Without this it tells its servers which program on which machine it
+    /// is (host, process id, program, language, version, since when, [`Builder::client_label`]), so that
+    /// [`Holder::client`](crate::Holder::client), `LockTimeout` and the tools name programs, and asks them the same of
+    /// others: one call at the first use and one in 30 s while it is in use, and one in 60 s about each other client
+    /// that was found to hold a lock. What it said is gone 90 s later.
+    pub fn without_client_info(mut self) -> Self {
+        self.options.client_info = Some(false);
+        self
+    }
+
+    /// What else the client says of itself, as `"blue"` or `"order-service eu-1"`: up to 200 characters of one line.
+    /// Whoever may read the server's keys reads it. Default: nothing.
+    pub fn client_label(mut self, label: impl Into<String>) -> Self {
+        self.options.client_label = Some(label.into());
+        self
+    }
+
     /// Tells `observer` what happens to this client: waits, grants, renewals, losses,
     /// connections. May be called several times, for several observers. Default: nobody,
     /// and then nothing is computed.

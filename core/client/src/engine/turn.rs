@@ -66,6 +66,7 @@ impl Engine {
             command_timeout: settings.command_timeout,
             retry_interval: settings.retry_interval,
             breaker: settings.breaker,
+            identity: settings.identity(),
         };
         // A host hears how its first connection went; that of a lazy client and that of a forked
         // child wait for none.

@@ -99,7 +99,7 @@ impl Core {
 
     pub(super) fn metrics_group(&self, name: &str) -> Result<Arc<str>, Error> {
         let grouping = self.settings.metrics.clone().unwrap_or_default();
-        Ok(self.counted()?.group(&grouping, name))
+        Ok(grouping.label(self.counted()?, name))
     }
 
     fn counted(&self) -> Result<&Metrics, Error> {

@@ -238,9 +238,11 @@ async fn a_cluster_that_was_one_server_is_given_a_node_and_slots_that_keep_their
     }
 }
 
-fn keys(node: &Node) -> i64 {
-    let Reply::Int(count) = node.run(&["DBSIZE"]) else {
-        panic!("no number")
+/// How many keys of locks it has.
+fn keys(node: &Node) -> usize {
+    let Reply::Array(keys) = node.run(&["KEYS", "*"]) else {
+        panic!("no keys")
     };
-    count
+    let is_of_client = |key: &&Reply| matches!(key, Reply::Bytes(key) if key.ends_with(b":client"));
+    keys.len() - keys.iter().filter(is_of_client).count()
 }

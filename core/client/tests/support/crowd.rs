@@ -236,7 +236,8 @@ pub async fn has_tokens_only(node: &Node) {
             other => format!("{other:?}"),
         };
         let keys: Vec<String> = keys.into_iter().map(text).collect();
-        keys.into_iter().filter(|key| !key.ends_with(":token")).collect()
+        let lasts = |key: &String| key.ends_with(":token") || key.ends_with(":client");
+        keys.into_iter().filter(|key| !lasts(key)).collect()
     };
     let start = Instant::now();
     while !others().is_empty() && start.elapsed() < SOON {

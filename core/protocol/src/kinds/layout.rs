@@ -28,7 +28,7 @@ fn words() -> BTreeSet<Word> {
         spec.keys.iter().filter_map(own).chain(channel)
     };
     let mut words: BTreeSet<Word> = Kind::each().into_iter().flat_map(of).collect();
-    for word in [Word::PRIMARY, Word::SCRATCH, Word::SCRATCH_CHANNEL] {
+    for word in [Word::PRIMARY, Word::CLIENT, Word::SCRATCH, Word::SCRATCH_CHANNEL] {
         assert!(words.insert(word), "a word is used for one thing");
     }
     words

@@ -20,7 +20,7 @@ impl Locks {
             Purpose::Renew { hold, .. } => self.hold(holds::Input::RenewalOverdue(hold, id), now),
             Purpose::Release(release) => self.release(releases::Input::Overdue(release, id), now),
             // Its caller's own wait ends at the same time; the next poll comes by itself.
-            Purpose::Inspect(_) | Purpose::Poll(_) => {}
+            Purpose::Inspect(_) | Purpose::Poll(_) | Purpose::Identify | Purpose::Identity => {}
             Purpose::Probe(primary) => self.io.probe_failed(primary, id, now),
         }
         // A renewal of a short lease is asked for again before that.

@@ -44,6 +44,7 @@ impl Bench {
             command_timeout: Duration::from_secs(3),
             retry_interval: (Duration::from_millis(500), Duration::from_millis(750)),
             breaker: Some(Breaker::DEFAULT),
+            identity: None,
         };
         Self {
             io: Io::new(config, Box::new(entropy)),

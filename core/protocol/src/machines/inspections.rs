@@ -3,9 +3,13 @@
 //! ```text
 //!          asked, connected              answered
 //!   Open ───────────────────► Asked ─────────────────► told
-//!     ▲                         │
-//!     └── disconnected ─────────┘      overdue ──────► told that nothing came
-//!         (a forced release is told)   cancelled ────► gone
+//!     ▲                         │ │                      ▲
+//!     └── disconnected ─────────┘ │ answered             │ identified, overdue
+//!         (a forced release       └───────► Unnamed ─────┘
+//!         is told)                 it is not known yet which program the holder is
+//!
+//!   overdue ──────► told that nothing came
+//!   cancelled ────► gone
 //! ```
 
 #[cfg(any(test, feature = "transitions"))]
@@ -53,6 +57,8 @@ pub(crate) enum Input {
     Overdue(Ticket),
     /// The caller went away.
     Cancelled(Ticket),
+    /// Which program a holder is is known now, or will not be.
+    Identified,
 }
 
 /// The questions of a client that wait for their answers.
@@ -67,6 +73,8 @@ struct Inspection {
     question: Question,
     /// It was asked, and no connection closed since.
     is_asked: bool,
+    /// The answer, which is told when it is known which program the holder is.
+    answer: Option<LockState>,
 }
 
 impl Inspections {
@@ -79,6 +87,7 @@ impl Inspections {
                     keys,
                     question,
                     is_asked,
+                    answer: None,
                 };
                 io.note_lock(&inspection.keys);
                 if let Some(outage) = io.outage(&inspection.keys).filter(|_| question == Question::State) {
@@ -96,7 +105,8 @@ impl Inspections {
                     self.ask(io, ticket);
                 }
             }
-            Input::Answered(ticket, result) => self.answered(io, ticket, result),
+            Input::Answered(ticket, result) => self.answered(io, ticket, result, now),
+            Input::Identified => self.identified(io),
             Input::Overdue(ticket) => self.overdue(io, ticket),
             Input::Cancelled(ticket) => {
                 if self.open.remove(&ticket).is_some() {
@@ -122,6 +132,7 @@ impl Inspections {
             .open
             .get_mut(&ticket)
             .filter(|inspection| io.is_connected(inspection.keys.node) && !inspection.is_spent())
+            .filter(|inspection| inspection.answer.is_none())
         else {
             return;
         };
@@ -135,22 +146,57 @@ impl Inspections {
         inspection.is_asked = true;
     }
 
-    fn answered(&mut self, io: &mut Io, ticket: Ticket, result: Result<Reply, CallError>) {
+    fn answered(&mut self, io: &mut Io, ticket: Ticket, result: Result<Reply, CallError>, now: Instant) {
         let Some(inspection) = self.open.get_mut(&ticket) else {
             return;
         };
         inspection.is_asked = false;
-        if let Some(outcome) = inspection.outcome(result) {
-            self.open.remove(&ticket);
-            io.stop(Timer::Answer(ticket));
-            io.complete(ticket, outcome);
+        match inspection.outcome(result) {
+            Some(Outcome::State(state)) => {
+                if let Some(holder) = &state.holder {
+                    io.ask_identity(inspection.keys.node, &holder.owner, now);
+                }
+                inspection.answer = Some(state);
+                self.identified(io);
+            }
+            Some(outcome) => self.tell(io, ticket, outcome),
+            None => {}
         }
+    }
+
+    /// Tells all answers of which it is known who the holder is, or of which nobody will know.
+    fn identified(&mut self, io: &mut Io) {
+        let is_told = |inspection: &Inspection| inspection.answer.as_ref().is_some_and(|state| !is_asked(io, state));
+        let told: Vec<Ticket> = self
+            .open
+            .iter()
+            .filter(|(_, one)| is_told(one))
+            .map(|(ticket, _)| *ticket)
+            .collect();
+        for ticket in told {
+            if let Some(state) = self
+                .open
+                .get_mut(&ticket)
+                .and_then(|inspection| inspection.answer.take())
+            {
+                self.tell(io, ticket, Outcome::State(named(io, state)));
+            }
+        }
+    }
+
+    fn tell(&mut self, io: &mut Io, ticket: Ticket, outcome: Outcome) {
+        self.open.remove(&ticket);
+        io.stop(Timer::Answer(ticket));
+        io.complete(ticket, outcome);
     }
 
     fn overdue(&mut self, io: &mut Io, ticket: Ticket) {
         let Some(inspection) = self.open.remove(&ticket) else {
             return;
         };
+        if let Some(state) = inspection.answer {
+            return io.complete(ticket, Outcome::State(named(io, state)));
+        }
         let cause = io.unreached(inspection.keys.node, io.config().command_timeout);
         let outcome = inspection.failed(ErrorKind::Unavailable, cause);
         io.complete(ticket, outcome);
@@ -211,8 +257,28 @@ fn state_of(answer: Answer) -> LockState {
         Answer::Held {
             owner, ttl, permits, ..
         } => LockState {
-            holder: Some(Holder { owner, remaining: ttl }),
+            holder: Some(Holder {
+                owner,
+                remaining: ttl,
+                client: None,
+            }),
             permits,
         },
     }
+}
+
+/// Whether the server is being asked which program the holder is.
+fn is_asked(io: &Io, state: &LockState) -> bool {
+    state
+        .holder
+        .as_ref()
+        .is_some_and(|holder| io.is_identity_asked(&holder.owner))
+}
+
+/// The same state, with the holder's program if that is known.
+fn named(io: &Io, mut state: LockState) -> LockState {
+    if let Some(holder) = &mut state.holder {
+        holder.client = io.identity_of(&holder.owner);
+    }
+    state
 }

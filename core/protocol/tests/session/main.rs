@@ -13,6 +13,7 @@ mod acquiring;
 mod giving_up;
 mod grant_messages;
 mod holding;
+mod identities;
 mod lanes;
 mod lapsing;
 mod losing;

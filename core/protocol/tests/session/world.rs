@@ -30,6 +30,8 @@ pub(crate) struct Server {
     pub(crate) records: BTreeMap<String, Record>,
     pub(crate) tokens: BTreeMap<String, u64>,
     pub(crate) limits: BTreeMap<String, u32>,
+    /// What clients said of themselves, and for how long.
+    pub(crate) clients: BTreeMap<String, (Vec<u8>, Instant)>,
     pub(crate) listeners: BTreeMap<Vec<u8>, BTreeSet<usize>>,
     pub(crate) calls: Vec<(Instant, usize, Script)>,
     /// Replies to the next calls, instead of running them.
@@ -101,6 +103,14 @@ impl Server {
                 }
                 None => (Reply::Array(vec![Reply::Int(0)]), None),
             },
+            Script::ClientIdentify => {
+                self.clients.insert(key, (call.args[0].to_vec(), now + ttl(1)));
+                (Reply::Array(vec![Reply::Int(1)]), None)
+            }
+            Script::ClientInspect => match self.clients.get(&key).filter(|(_, until)| *until > now) {
+                Some((text, _)) => (Reply::Array(vec![Reply::Int(1), Reply::Bytes(text.clone())]), None),
+                None => (Reply::Array(vec![Reply::Int(0)]), None),
+            },
             _ if self.says_yes => (Reply::Array(vec![Reply::Int(1)]), None),
             other => panic!("the model does not know {other:?}"),
         }
@@ -156,6 +166,7 @@ pub(crate) fn config(seed: &mut Seeded) -> Config {
         command_timeout: Duration::from_secs(3),
         retry_interval: (ms(500), ms(750)),
         breaker: None,
+        identity: None,
     }
 }
 

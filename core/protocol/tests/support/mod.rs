@@ -31,6 +31,7 @@ impl Client {
             command_timeout: Duration::from_secs(3),
             retry_interval: (Duration::from_millis(500), Duration::from_millis(750)),
             breaker: None,
+            identity: None,
         };
         let mut session = Session::new(config, Box::new(seed));
         let now = Instant::ZERO + Duration::from_secs(1_000);

@@ -142,6 +142,7 @@ impl World {
                 command_timeout: seconds(3),
                 retry_interval: (ms(500), ms(750)),
                 breaker: None,
+                identity: None,
             };
             let mut session = Session::new(config, Box::new(seed));
             if let Some(Switch::Session(defect)) = mistake {

@@ -1,8 +1,8 @@
 //! All that one client counts.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::groups::Grouping;
 use super::links::{BreakerCounts, LinkCounts, Links};
 use super::series::Series;
 use super::text;
@@ -37,12 +37,10 @@ impl Metrics {
         &self.breakers
     }
 
-    /// The label that a lock of this name has for its group.
-    pub(crate) fn group(&self, grouping: &Grouping, name: &str) -> Arc<str> {
+    /// The groups that something was counted for.
+    pub(super) fn groups(&self) -> BTreeSet<Arc<str>> {
         let series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
-        let counted = series.iter().map(|series| Arc::clone(series.group())).collect();
-        drop(series);
-        grouping.label(name, &counted)
+        series.iter().map(|series| Arc::clone(series.group())).collect()
     }
 
     /// All of it in Prometheus' text format, version 0.0.4.

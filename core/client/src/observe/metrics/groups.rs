@@ -1,7 +1,7 @@
 //! Which group a lock counts for: never its whole name, and never too many groups.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -63,8 +63,9 @@ impl Grouping {
         }
     }
 
-    /// The label of a lock's group, where these groups are counted.
-    pub(crate) fn label(&self, name: &str, counted: &BTreeSet<Arc<str>>) -> Arc<str> {
+    /// The label that a lock of this name has for its group.
+    pub(crate) fn label(&self, metrics: &Metrics, name: &str) -> Arc<str> {
+        let counted = metrics.groups();
         let group = self.group(name);
         match &*group {
             "" => NONE.into(),

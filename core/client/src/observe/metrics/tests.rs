@@ -73,7 +73,7 @@ fn what_are_too_many_groups_counts_as_other() {
 fn other_meters_are_told_the_label_that_a_lock_counts_for() {
     let (metrics, mut groups) = groups(2);
     let grouping = Grouping { by: None, most: 2 };
-    let label = |name| metrics.group(&grouping, name);
+    let label = |name| grouping.label(&metrics, name);
     assert_eq!(&*label("early:1"), "early");
     for name in ["a:1", "b:1", "c:1", "no colon"] {
         groups.series("lock", name);

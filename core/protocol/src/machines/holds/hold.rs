@@ -126,6 +126,7 @@ impl Hold {
             } else {
                 self.watchdog.record_until().saturating_since(now)
             }),
+            client: None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Input, Inspections};
+use super::{Input, Inspection, Inspections};
 use crate::ids::Ticket;
 use crate::io::Io;
 use crate::reply::CallError;
@@ -12,6 +12,7 @@ use crate::types::Event;
 
 const OPEN: &str = "Open";
 const ASKED: &str = "Asked";
+const UNNAMED: &str = "Unnamed";
 const TOLD: &str = "told";
 
 impl Drawn for Inspections {
@@ -23,6 +24,11 @@ impl Drawn for Inspections {
         (NEW, "asked", OPEN),
         (OPEN, "connected", ASKED),
         (ASKED, "answered", TOLD),
+        // It is asked which program the holder is.
+        (ASKED, "answered", UNNAMED),
+        (UNNAMED, "identified", TOLD),
+        (UNNAMED, "overdue", TOLD),
+        (UNNAMED, "cancelled", GONE),
         (ASKED, "disconnected", OPEN),
         // A forced release.
         (ASKED, "disconnected", TOLD),
@@ -33,10 +39,14 @@ impl Drawn for Inspections {
     ];
 
     fn states(&self, _io: &Io) -> BTreeMap<Ticket, State> {
-        let state = |is_asked: bool| (if is_asked { ASKED } else { OPEN }, 0);
+        let state = |inspection: &Inspection| match (&inspection.answer, inspection.is_asked) {
+            (Some(_), _) => UNNAMED,
+            (None, true) => ASKED,
+            (None, false) => OPEN,
+        };
         self.open
             .iter()
-            .map(|(ticket, inspection)| (*ticket, state(inspection.is_asked)))
+            .map(|(ticket, inspection)| (*ticket, (state(inspection), 0)))
             .collect()
     }
 
@@ -55,6 +65,7 @@ impl Labelled for Input {
             Self::Answered(..) => "answered",
             Self::Overdue(_) => "overdue",
             Self::Cancelled(_) => "cancelled",
+            Self::Identified => "identified",
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Answered;
 use super::observing;
+use super::queue::Queue;
 use super::table::Waiters;
 use super::verdict::Verdict;
 use crate::defects::Defect;
@@ -107,8 +108,14 @@ impl Waiters {
     ) {
         if let Some(own) = io.own(owner.as_bytes()) {
             io.step(Step::OwnerSeen(lock, own, false));
+        } else if let Some(node) = self.queue(lock).map(Queue::node) {
+            io.ask_identity(node, &owner, now);
         }
-        let holder = Holder { owner, remaining };
+        let holder = Holder {
+            owner,
+            remaining,
+            client: None,
+        };
         self.with_queue(lock, |queue| queue.note_held(holder, sent, now));
     }
 

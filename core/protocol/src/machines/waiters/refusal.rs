@@ -42,7 +42,7 @@ impl Wait<'_> {
             (at >= request.started() || is_theirs).then(|| holder.clone())
         });
         match self.local.or(told) {
-            Some(holder) => held_error(request.keys(), Some(waited), holder),
+            Some(holder) => held_error(request.keys(), Some(waited), holder, io),
             None if others_had_it(request, self.queue, io) => request
                 .failed(ErrorKind::LockTimeout, format!("not granted after {waited:?}"))
                 .with_cause(Cause::new("others of this client come first").with_advice("wait longer")),
@@ -78,7 +78,7 @@ pub(super) fn no_answer(request: &Request, queue: Option<&Queue>, io: &Io, now: 
 /// What a caller that does not wait is told by a local check, with no server call.
 pub(super) fn others_first(keys: &Keys, queue: Option<&Queue>, local: Option<Holder>, io: &Io) -> Outcome {
     if let Some(holder) = local {
-        return Outcome::NotGranted(held_error(keys, None, holder));
+        return Outcome::NotGranted(held_error(keys, None, holder, io));
     }
     let silence = if io.is_connected(keys.node) {
         queue.and_then(Queue::last_failure).cloned()
@@ -100,7 +100,7 @@ pub(super) fn others_first(keys: &Keys, queue: Option<&Queue>, local: Option<Hol
 }
 
 /// What a caller is told that waited so long, or was refused without asking the server.
-fn held_error(keys: &Keys, waited: Option<Duration>, holder: Holder) -> Error {
+fn held_error(keys: &Keys, waited: Option<Duration>, mut holder: Holder, io: &Io) -> Error {
     let after = waited.map_or_else(String::new, |waited| format!(" after {waited:?}"));
     let error = |cause: Cause| {
         let error = Error::new(
@@ -117,9 +117,11 @@ fn held_error(keys: &Keys, waited: Option<Duration>, holder: Holder) -> Error {
         Some(left) => format!("for another {left:?} unless it is renewed"),
         None => "by a record without TTL".into(),
     };
-    let by = match holder.owner.as_str() {
-        "" => "an owner without a name",
-        owner => owner,
+    holder.client = io.identity_of(&holder.owner);
+    let by = match (&holder.client, holder.owner.as_str()) {
+        (Some(client), _) => client.to_string(),
+        (None, "") => "an owner without a name".into(),
+        (None, owner) => owner.into(),
     };
     error(Cause::new(format!("held by {by} {left}"))).with_holder(Some(holder))
 }

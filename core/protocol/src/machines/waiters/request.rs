@@ -336,6 +336,7 @@ impl Request {
             waits: !self.once,
             inside: self.inside.as_ref(),
         });
+        io.identify(node, now);
         let overdue = io.timeout(now);
         let purpose = Purpose::Acquire { ticket, ttl };
         let call = io.call(purpose, (node, Lane::Command), invocation, Some(overdue));

@@ -1,0 +1,87 @@
+//! Which programs on which machines the owners are, as their clients say on the servers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use leasehold::admin::{Deployment, KeyPrefix, LockName};
+use leasehold::{ClientInfo, Error};
+
+use super::answers::{Answer, Command, ask, command};
+use super::owner::{Library, Owner};
+
+/// So many keys are asked for at the most.
+const MOST: usize = 5_000;
+/// What parts a prefix from the rest of a name.
+const SEPARATORS: &[char] = &[':', '/', '.', '|'];
+/// So many of them are looked at.
+const MOST_SEPARATORS: usize = 4;
+
+/// Gives owners the names that their clients say. Each stands with the full name of its lock: a client's prefix, which
+/// the key is made of, is a start of that.
+///
+/// # Errors
+/// A server does not answer. What may not be read is not known.
+pub(super) async fn name<'a>(
+    deployment: &mut Deployment,
+    owners: impl IntoIterator<Item = (&'a LockName, &'a mut Owner)>,
+) -> Result<(), Error> {
+    let mut owners: Vec<(&LockName, &mut Owner)> = owners
+        .into_iter()
+        .filter(|(_, owner)| owner.library() == Library::Leasehold)
+        .collect();
+    let mut keys = BTreeMap::new();
+    for (name, owner) in &owners {
+        let client = owner.client().filter(|_| keys.len() < MOST);
+        keys.extend(
+            client
+                .into_iter()
+                .flat_map(|client| keys_of(client, name).map(move |key| (key, client.to_owned()))),
+        );
+    }
+    let infos = read(deployment, keys).await?;
+    for (_, owner) in &mut owners {
+        if let Some(info) = owner.client().and_then(|client| infos.get(client)).cloned() {
+            owner.is_known_as(info);
+        }
+    }
+    Ok(())
+}
+
+/// Where a client may say it that has a lock of this name.
+fn keys_of(client: &str, name: &LockName) -> impl Iterator<Item = Arc<[u8]>> {
+    let name = name.as_str();
+    let ends = name
+        .match_indices(SEPARATORS)
+        .map(|(at, separator)| at + separator.len());
+    let prefixes = std::iter::once(0).chain(ends.take(MOST_SEPARATORS));
+    let prefixes = prefixes.filter_map(|end| KeyPrefix::parse(&name[..end]).ok());
+    prefixes.map(move |prefix| prefix.key_of_client(client))
+}
+
+async fn read(
+    deployment: &mut Deployment,
+    keys: BTreeMap<Arc<[u8]>, String>,
+) -> Result<BTreeMap<String, Arc<ClientInfo>>, Error> {
+    let mut infos = BTreeMap::new();
+    let mut left: Vec<(Arc<[u8]>, String)> = keys.into_iter().collect();
+    // Each says of its own keys alone; what is on its way to another stays unnamed.
+    for server in deployment.primaries_mut() {
+        if left.is_empty() {
+            break;
+        }
+        let commands: Vec<Command> = left.iter().map(|(key, _)| command(&[b"GET", key])).collect();
+        let answers = ask(server, &commands).await?;
+        let mut elsewhere = Vec::new();
+        for ((key, client), answer) in left.into_iter().zip(answers) {
+            match answer {
+                Answer::Elsewhere => elsewhere.push((key, client)),
+                answer => {
+                    let info = answer.text().and_then(|text| ClientInfo::parse(text.as_bytes()));
+                    infos.extend(info.map(|info| (client, Arc::new(info))));
+                }
+            }
+        }
+        left = elsewhere;
+    }
+    Ok(infos)
+}

@@ -1,0 +1,163 @@
+//! Which program on which machine holds a lock, as its client says.
+
+mod support;
+
+use std::time::Duration;
+
+use leasehold::{Client, ClientInfo, ErrorKind};
+use leasehold_protocol::Reply;
+use support::Redis;
+use support::cluster::Cluster;
+
+/// What this test's process is.
+fn is_this_process(info: &ClientInfo) {
+    assert_eq!(info.pid, std::process::id());
+    assert_eq!(info.host, gethostname());
+    assert!(info.program.starts_with("identities"), "{info:?}");
+    assert_eq!((info.language.as_str(), info.label.as_str()), ("rust", "blue"));
+}
+
+fn gethostname() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .unwrap()
+        .trim()
+        .to_owned()
+}
+
+async fn labelled(url: &str) -> Client {
+    let builder = Client::builder().url(url).key_prefix("shop:").client_label("blue");
+    builder.connect().await.unwrap()
+}
+
+/// Another client hears who holds each kind of lock, and so do those who wait in vain.
+async fn names_the_holder(url: &str) {
+    let (holder, other) = (labelled(url).await, labelled(url).await);
+    let kinds = |client: &Client| {
+        let both = client.read_write_lock("both");
+        [
+            client.lock("lock"),
+            client.mutex("mutex"),
+            client.fair_lock("fair"),
+            both.write,
+            client.semaphore("one", 1).permits(1),
+        ]
+    };
+    for (theirs, ours) in kinds(&holder).into_iter().zip(kinds(&other)) {
+        let lease = theirs.acquire().await.unwrap();
+        is_this_process(ours.holder().await.unwrap().unwrap().client.as_ref().unwrap());
+        let refusal = ours
+            .wait(Duration::from_millis(100))
+            .acquire()
+            .await
+            .map(drop)
+            .unwrap_err();
+        assert_eq!(refusal.kind(), ErrorKind::LockTimeout);
+        is_this_process(refusal.holder().unwrap().client.as_ref().unwrap());
+        let named = format!("(blue), pid {} on {} for another ", std::process::id(), gethostname());
+        assert!(refusal.to_string().contains(&named), "{refusal}");
+        lease.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn holders_have_names_on_one_server() {
+    names_the_holder(&Redis::start().url()).await;
+}
+
+#[tokio::test]
+async fn holders_have_names_on_a_cluster() {
+    names_the_holder(&Cluster::start().url).await;
+}
+
+#[tokio::test]
+async fn holders_have_names_in_the_embedded_store() {
+    names_the_holder("memory://identities").await;
+}
+
+#[tokio::test]
+async fn the_holder_of_a_redlock_has_a_name_too() {
+    let servers = [Redis::start(), Redis::start(), Redis::start()];
+    let connect = || {
+        let builder = Client::builder().primaries(servers.iter().map(Redis::url));
+        builder.client_label("blue").connect()
+    };
+    let (holder, other) = (connect().await.unwrap(), connect().await.unwrap());
+    let lease = holder.mutex("a").acquire().await.unwrap();
+    let lock = other.mutex("a");
+    is_this_process(lock.holder().await.unwrap().unwrap().client.as_ref().unwrap());
+    let refusal = lock.wait(Duration::from_millis(300)).acquire().await.map(drop);
+    is_this_process(refusal.unwrap_err().holder().unwrap().client.as_ref().unwrap());
+    lease.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_said_has_a_ttl_and_can_be_switched_off() {
+    let server = Redis::start();
+    let key = |suffix: &str| match server.run(&["KEYS", "leasehold:*"]) {
+        Reply::Array(keys) => keys.into_iter().find_map(|key| match key {
+            Reply::Bytes(key) => String::from_utf8(key).ok().filter(|key| key.ends_with(suffix)),
+            _ => None,
+        }),
+        other => panic!("{other:?}"),
+    };
+    let silent = Client::builder().url(server.url()).without_client_info();
+    let silent = silent.connect().await.unwrap();
+    let lease = silent.lock("a").acquire().await.unwrap();
+    assert_eq!(key(":client"), None);
+    let client = labelled(&server.url()).await;
+    client.lock("b").acquire().await.unwrap();
+    let key = key(":client").expect("it says who it is");
+    assert!(key.starts_with("leasehold:{shop:"), "{key}");
+    let Reply::Int(left) = server.run(&["PTTL", &key]) else {
+        panic!()
+    };
+    assert!((80_000..=90_000).contains(&left), "{left}");
+    let Reply::Bytes(text) = server.run(&["GET", &key]) else {
+        panic!()
+    };
+    is_this_process(&ClientInfo::parse(&text).unwrap());
+    assert_eq!(silent.lock("a").holder().await.unwrap().unwrap().client, None);
+    lease.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_it_grants_the_locks_all_the_same() {
+    let server = Redis::start();
+    server.run(&[
+        "ACL",
+        "SETUSER",
+        "app",
+        "on",
+        ">sesame",
+        "~*",
+        "&*",
+        "+@all",
+        "resetkeys",
+        "~a",
+        "~leasehold:{a}*",
+    ]);
+    let url = server.url().replace("redis://", "redis://app:sesame@");
+    let (holder, other) = (
+        Client::connect(url.as_str()).await.unwrap(),
+        Client::connect(url).await.unwrap(),
+    );
+    let lease = holder.lock("a").acquire().await.unwrap();
+    let told = other.lock("a").holder().await.unwrap().unwrap();
+    assert_eq!(told.client, None);
+    let refusal = other.lock("a").wait(Duration::from_millis(100)).acquire().await;
+    let refusal = refusal.map(drop).unwrap_err().to_string();
+    assert!(refusal.contains(&format!("held by {}", told.owner)), "{refusal}");
+    lease.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_label_that_nobody_would_see_is_refused() {
+    for builder in [
+        Client::builder().client_label("a\nb"),
+        Client::builder().client_label("x".repeat(201)),
+        Client::builder().client_label("x").without_client_info(),
+    ] {
+        let error = builder.url("memory://").connect().await.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    }
+}

@@ -1,0 +1,164 @@
+//! What a client says of itself: which program on which machine it is.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::shown::shown;
+
+/// A text of more characters than this is cut.
+const MOST_CHARACTERS: usize = 200;
+/// What is longer than this on the server is nothing of ours.
+const MOST_BYTES: usize = 8_192;
+
+/// Which program on which machine a client is, as it says itself. It is for people to read: nothing vouches for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClientInfo {
+    /// The machine's name.
+    pub host: String,
+    /// The process's number there.
+    pub pid: u32,
+    /// The program's name, without its folder.
+    pub program: String,
+    /// The language that it uses Leasehold from, and the version of that: `python 3.11.7`.
+    pub language: String,
+    /// Leasehold's version.
+    pub version: String,
+    /// When the client was made, in seconds since 1970.
+    pub since: u64,
+    /// What else the program wants to be known by; empty for nothing.
+    pub label: String,
+}
+
+impl ClientInfo {
+    /// What is written to the server: a line `key=value` for each part.
+    pub(crate) fn text(&self) -> String {
+        let (pid, since) = (self.pid.to_string(), self.since.to_string());
+        let parts = [
+            ("host", clean(&self.host)),
+            ("pid", pid.into()),
+            ("program", clean(&self.program)),
+            ("language", clean(&self.language)),
+            ("version", clean(&self.version)),
+            ("since", since.into()),
+            ("label", clean(&self.label)),
+        ];
+        let lines = parts.iter().map(|(key, value)| format!("{key}={value}"));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// What a server has; `None` if that is nothing of ours. Parts that are not known are passed over, so that later
+    /// versions may have more.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(text).ok().filter(|text| text.len() <= MOST_BYTES)?;
+        let mut info = Self::default();
+        for line in text.split('\n') {
+            let (key, value) = line.split_once('=')?;
+            let value = clean(value);
+            match key {
+                "host" => info.host = value.into(),
+                "pid" => info.pid = value.parse().ok()?,
+                "program" => info.program = value.into(),
+                "language" => info.language = value.into(),
+                "version" => info.version = value.into(),
+                "since" => info.since = value.parse().ok()?,
+                "label" => info.label = value.into(),
+                _ => {}
+            }
+        }
+        (!info.host.is_empty()).then_some(info)
+    }
+}
+
+/// One short phrase: `orders.py (blue), pid 4121 on worker-7`.
+impl fmt::Display for ClientInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.program.is_empty() {
+            write!(f, "{}", self.program)?;
+            if !self.label.is_empty() {
+                write!(f, " ({})", self.label)?;
+            }
+            f.write_str(", ")?;
+        }
+        write!(f, "pid {} on {}", self.pid, self.host)
+    }
+}
+
+/// A text as terminals and logs can show it: short, of one line, without control characters, without a URL's userinfo.
+fn clean(text: &str) -> Cow<'_, str> {
+    let is_clean = |character: char| !character.is_control();
+    if text.len() <= MOST_CHARACTERS && text.chars().all(is_clean) {
+        return shown(text);
+    }
+    let characters = text.chars().map(|one| if is_clean(one) { one } else { ' ' });
+    let short: String = characters.take(MOST_CHARACTERS).collect();
+    shown(&short).into_owned().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info() -> ClientInfo {
+        ClientInfo {
+            host: "worker-7".into(),
+            pid: 4_121,
+            program: "orders.py".into(),
+            language: "python 3.11.7".into(),
+            version: "0.1.0".into(),
+            since: 1_795_600_000,
+            label: "a=b".into(),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        assert_eq!(ClientInfo::parse(info().text().as_bytes()), Some(info()));
+        assert_eq!(info().to_string(), "orders.py (a=b), pid 4121 on worker-7");
+        let nameless = ClientInfo {
+            program: String::new(),
+            ..info()
+        };
+        assert_eq!(nameless.to_string(), "pid 4121 on worker-7");
+    }
+
+    #[test]
+    fn a_later_versions_parts_are_passed_over() {
+        let text = format!("{}\nzone=eu-1", info().text());
+        assert_eq!(ClientInfo::parse(text.as_bytes()), Some(info()));
+    }
+
+    #[test]
+    fn what_is_nothing_of_ours_is_nothing() {
+        let long = format!("{}\nnote={}", info().text(), "x".repeat(MOST_BYTES));
+        for text in [
+            "",
+            "host=",
+            "pid=x\nhost=a",
+            "pid=1",
+            "host=a\nnonsense",
+            "host=a\npid=-1",
+            &long,
+        ] {
+            assert_eq!(ClientInfo::parse(text.as_bytes()), None, "{text:.40}");
+        }
+        assert_eq!(ClientInfo::parse(b"host=\xff"), None);
+    }
+
+    #[test]
+    fn nothing_of_it_can_harm_a_terminal_or_begin_a_line() {
+        let odd = ClientInfo {
+            host: "a\npid=1\u{1b}[2J".into(),
+            program: "redis://user:secret@host".into(),
+            label: "ä".repeat(1_000),
+            ..info()
+        };
+        let read = ClientInfo::parse(odd.text().as_bytes()).unwrap();
+        assert_eq!(read.host, "a pid=1 [2J");
+        assert_eq!(read.program, "redis://…@host");
+        assert_eq!(read.label, "ä".repeat(MOST_CHARACTERS));
+        let told = ClientInfo::parse("host=a\u{9b}\r\u{7}".as_bytes()).unwrap();
+        assert_eq!(told.host, "a   ");
+    }
+}

@@ -1,0 +1,274 @@
+//! Which program a client is: what it says, when, and whom it tells what others said.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_protocol::{
+    AcquireRequest, CallError, ClientInfo, ErrorKind, Identity, KeyPrefix, Kind, LockState, Outcome, Script,
+};
+
+use crate::world::{LATENCY, World, error, ms, wants};
+
+const EVERY: Duration = Duration::from_secs(30);
+
+/// Clients that say who they are: `orders.py, pid 1 on worker`, and so on.
+fn world(clients: usize) -> World {
+    let pid = std::cell::Cell::new(0);
+    World::with(clients, |config| {
+        pid.set(pid.get() + 1);
+        let mut info = ClientInfo::default();
+        (info.host, info.program, info.pid) = ("worker".into(), "orders.py".into(), pid.get());
+        config.identity = Some(Identity {
+            info: Arc::new(info),
+            prefix: KeyPrefix::parse("shop:").unwrap(),
+        });
+    })
+}
+
+/// How often a script was called by a client so far.
+fn count(world: &World, client: usize, script: Script) -> usize {
+    let calls = world.server.calls.iter();
+    calls
+        .filter(|(_, of, called)| *of == client && *called == script)
+        .count()
+}
+
+fn state(world: &mut World, client: usize) -> LockState {
+    let now = world.now;
+    let name = wants("a").name;
+    let ticket = world.clients[client].session.inspect(Kind::Lock, &name, now);
+    world.drain(client);
+    match world.outcome(client, ticket) {
+        Outcome::State(state) => state,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Who is said to hold the lock.
+fn holder(world: &mut World, client: usize) -> Option<String> {
+    state(world, client)
+        .holder
+        .unwrap()
+        .client
+        .map(|client| client.to_string())
+}
+
+fn refused_after(wait: Duration) -> AcquireRequest {
+    AcquireRequest {
+        wait: Some(wait),
+        ..wants("a")
+    }
+}
+
+#[test]
+fn a_client_says_it_before_it_first_asks_for_a_lock_and_then_every_thirty_seconds() {
+    let mut world = world(1);
+    assert_eq!(world.server.calls, []);
+    world.hold(0, wants("a"));
+    assert_eq!(world.server.calls[0].2, Script::ClientIdentify);
+    let (key, (text, until)) = world.server.clients.first_key_value().unwrap();
+    assert!(
+        key.starts_with("leasehold:{shop:") && key.ends_with("}:client"),
+        "{key}"
+    );
+    assert_eq!(
+        ClientInfo::parse(text).unwrap().to_string(),
+        "orders.py, pid 1 on worker"
+    );
+    assert_eq!(until.saturating_since(world.now), Duration::from_secs(90) - LATENCY);
+    for number in 0..50 {
+        world.hold(0, wants(&format!("{number}")));
+    }
+    assert_eq!(count(&world, 0, Script::ClientIdentify), 1);
+    world.run_for(10 * EVERY);
+    assert_eq!(count(&world, 0, Script::ClientIdentify), 11);
+}
+
+#[test]
+fn one_that_neither_holds_nor_wants_anything_says_nothing_more_and_begins_anew() {
+    let mut world = world(1);
+    let grant = world.hold(0, wants("a"));
+    world.release(0, grant.lease);
+    world.run_for(10 * EVERY);
+    assert_eq!(count(&world, 0, Script::ClientIdentify), 1);
+    assert_eq!(world.clients[0].session.poll_timeout(), None);
+    world.hold(0, wants("a"));
+    assert_eq!(count(&world, 0, Script::ClientIdentify), 2);
+}
+
+#[test]
+fn it_says_it_again_where_another_server_may_be() {
+    let mut world = world(1);
+    world.hold(0, wants("a"));
+    world.disconnect(0);
+    world.server.clients.clear();
+    world.connect(0);
+    world.run_for(ms(5));
+    assert_eq!(world.server.clients.len(), 1);
+}
+
+#[test]
+fn without_an_identity_nothing_is_said_and_nobody_is_asked_about() {
+    let mut world = World::new(2);
+    world.hold(0, wants("a"));
+    assert_eq!(state(&mut world, 1).holder.unwrap().client, None);
+    for script in [Script::ClientIdentify, Script::ClientInspect] {
+        assert_eq!(count(&world, 0, script) + count(&world, 1, script), 0);
+    }
+}
+
+#[test]
+fn who_asks_for_the_holder_hears_which_program_it_is() {
+    let mut world = world(2);
+    world.hold(0, wants("a"));
+    assert_eq!(holder(&mut world, 1).unwrap(), "orders.py, pid 1 on worker");
+    assert_eq!(holder(&mut world, 0).unwrap(), "orders.py, pid 1 on worker");
+    // For a minute it is known; then it is asked for again.
+    for _ in 0..10 {
+        holder(&mut world, 1);
+    }
+    assert_eq!(count(&world, 0, Script::ClientInspect), 0);
+    assert_eq!(count(&world, 1, Script::ClientInspect), 1);
+    world.run_for(ms(60_000));
+    holder(&mut world, 1);
+    assert_eq!(count(&world, 1, Script::ClientInspect), 2);
+}
+
+#[test]
+fn many_who_ask_at_once_ask_once_which_program_it_is() {
+    let mut world = world(2);
+    world.hold(0, wants("a"));
+    let (now, name) = (world.now, wants("a").name);
+    let session = &mut world.clients[1].session;
+    let tickets: Vec<_> = (0..5).map(|_| session.inspect(Kind::Lock, &name, now)).collect();
+    world.drain(1);
+    for ticket in tickets {
+        let Outcome::State(state) = world.outcome(1, ticket) else {
+            panic!()
+        };
+        assert!(state.holder.unwrap().client.is_some());
+    }
+    assert_eq!(count(&world, 1, Script::ClientInspect), 1);
+}
+
+#[test]
+fn a_timeout_names_the_program_that_holds_the_lock() {
+    let mut world = world(2);
+    world.hold(0, wants("a"));
+    let ticket = world.acquire(1, refused_after(ms(100)));
+    let Outcome::NotGranted(refusal) = world.outcome(1, ticket) else {
+        panic!()
+    };
+    assert_eq!(refusal.kind(), ErrorKind::LockTimeout);
+    let told = refusal.message();
+    let named = "not granted after 100ms: held by orders.py, pid 1 on worker for another 29.";
+    assert!(told.starts_with(named), "{told}");
+    assert_eq!(refusal.holder().unwrap().client.as_ref().unwrap().pid, 1);
+    // Who does not wait hears at once what is known, and does not wait for that either.
+    let ticket = world.acquire(1, refused_after(Duration::ZERO));
+    let Outcome::NotGranted(refusal) = world.outcome(1, ticket) else {
+        panic!()
+    };
+    assert!(refusal.message().contains("held by orders.py"), "{refusal}");
+    // Another thread of the holder's own client hears the same.
+    let ticket = world.acquire(0, refused_after(Duration::ZERO));
+    let Outcome::NotGranted(refusal) = world.outcome(0, ticket) else {
+        panic!()
+    };
+    assert!(refusal.message().contains("held by orders.py, pid 1"), "{refusal}");
+}
+
+#[test]
+fn a_holder_that_says_nothing_is_told_by_its_owner_id() {
+    let mut world = world(2);
+    world.hold(0, wants("a"));
+    world.server.clients.clear();
+    let state = state(&mut world, 1);
+    let owner = state.holder.unwrap().owner;
+    let ticket = world.acquire(1, refused_after(ms(100)));
+    let Outcome::NotGranted(refusal) = world.outcome(1, ticket) else {
+        panic!()
+    };
+    assert!(refusal.message().contains(&format!("held by {owner} for")), "{refusal}");
+    // Redisson's owner ids have the same form, and others' have none.
+    world.server.records.get_mut("a").unwrap().owner = "somebody".into();
+    assert_eq!(holder(&mut world, 1), None);
+    assert_eq!(count(&world, 1, Script::ClientInspect), 1);
+}
+
+#[test]
+fn nobody_waits_longer_for_a_name_than_for_an_answer_and_no_refusal_of_one_is_told() {
+    let mut world = world(2);
+    world.hold(0, wants("a"));
+    let (now, name) = (world.now, wants("a").name);
+    let ticket = world.clients[1].session.inspect(Kind::Lock, &name, now);
+    world.drain(1);
+    // The answer has come, and the server stops before the next one.
+    world.run_for(2 * LATENCY);
+    world.server.stopped = true;
+    let (outcome, took) = world.outcome_within(1, ticket, Duration::from_secs(60)).unwrap();
+    let Outcome::State(state) = outcome else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!(state.holder.unwrap().client, None);
+    assert!(took <= Duration::from_secs(3), "{took:?}");
+    world.server.stopped = false;
+    world.run_for(ms(10));
+
+    let refused = |world: &mut World| {
+        let denied = || CallError::Server {
+            code: "NOPERM".into(),
+            message: "no".into(),
+        };
+        world.server.errors.extend([denied()]);
+    };
+    let mut world = self::world(2);
+    refused(&mut world);
+    world.hold(0, wants("a"));
+    assert_eq!(world.server.clients.len(), 0);
+    assert_eq!(holder(&mut world, 1), None);
+}
+
+#[test]
+fn a_connection_that_breaks_before_the_name_came_is_told_without_it() {
+    let mut world = world(2);
+    world.hold(0, wants("a"));
+    let (now, name) = (world.now, wants("a").name);
+    let ticket = world.clients[1].session.inspect(Kind::Lock, &name, now);
+    world.drain(1);
+    world.run_for(2 * LATENCY);
+    world.disconnect(1);
+    let Outcome::State(state) = world.outcome(1, ticket) else {
+        panic!()
+    };
+    assert_eq!(state.holder.unwrap().client, None);
+    world.connect(1);
+    assert!(holder(&mut world, 1).is_some());
+}
+
+#[test]
+fn a_caller_that_goes_away_before_the_name_came_is_told_nothing() {
+    let mut world = world(2);
+    world.hold(0, wants("a"));
+    let (now, name) = (world.now, wants("a").name);
+    let ticket = world.clients[1].session.inspect(Kind::Lock, &name, now);
+    world.drain(1);
+    world.run_for(2 * LATENCY);
+    world.cancel(1, ticket);
+    assert!(world.outcome_within(1, ticket, ms(100)).is_none());
+}
+
+#[test]
+fn with_the_server_gone_nothing_is_sent_that_nobody_reads() {
+    let mut world = world(1);
+    world.hold(0, wants("a"));
+    world.disconnect(0);
+    let request = AcquireRequest {
+        wait: Some(ms(10)),
+        ..wants("b")
+    };
+    let ticket = world.acquire(0, request);
+    assert_eq!(error(world.outcome(0, ticket)).kind(), ErrorKind::Unavailable);
+    world.run_for(3 * EVERY);
+    assert_eq!(count(&world, 0, Script::ClientIdentify), 1);
+}
