@@ -181,3 +181,15 @@ async def test_a_close_ends_what_is_held_and_counts_no_longer(client: aio.Client
     assert not is_error(hold)
     assert not collected.numbers("leasehold.held")
     assert sum(collected.numbers("leasehold.hold.duration").values()) == 1
+
+
+async def test_a_wait_that_is_dropped_is_cancelled(client: aio.Client, collected: Collected) -> None:
+    async with client.mutex("stock:42"):
+        waiting = client.mutex("stock:42").acquire()
+        waiting.send(None)
+        waiting.close()
+        async with asyncio.timeout(LIMIT):
+            # Spans tell no loop that they end.
+            while len(collected.waits()) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+    assert collected.outcomes() == ["granted", "cancelled"]

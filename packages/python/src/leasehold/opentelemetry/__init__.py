@@ -57,7 +57,9 @@ def instrument(
     connection: ConnectionBase[Any] = client._connection
     text = client.metrics()
     if connection.telemetry is not None:
-        raise InvalidArgumentError("instrument: the client is instrumented already; uninstrument it first")
+        raise InvalidArgumentError(
+            "instrument: the client is instrumented already; uninstrument it first", operation="inspect"
+        )
     tracer = trace.get_tracer("leasehold", __version__, tracer_provider)
     measuring = Measuring(connection.native, tracer, instruments_of(meter_provider, __version__, text))
     connection.measure_by(measuring)

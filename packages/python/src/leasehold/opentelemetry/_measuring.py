@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from opentelemetry import context
@@ -46,7 +46,8 @@ class Measuring:
         self._has_failed = False
         self._holds: dict[int, _Hold] = {}
         """The spans of what is held, by the numbers of the leases. Who takes one out ends it."""
-        self._ended: deque[_Ended] = deque()
+        self._notes: deque[Callable[[], None]] = deque()
+        """What has ended, and is still to be told."""
         self._group = lru_cache(GROUPS_KEPT)(native.metrics_group)
 
     def begin(self) -> None:
@@ -56,16 +57,16 @@ class Measuring:
         """Measures nothing any more."""
         self._is_on = False
         self.catch_up()
-        self._guarded(self.instruments.remove, self)
+        self.guarded(self.instruments.remove, self)
         for number in list(self._holds):
             hold = self._holds.pop(number, None)
             if hold is not None:
-                self._guarded(hold.span.end)
+                self.guarded(hold.span.end)
 
     def wait(self, settings: LockSettings) -> _Wait:
         self.catch_up()
         wait = _Wait(self, settings)
-        self._guarded(wait.begin)
+        self.guarded(wait.begin)
         return wait
 
     def hold(self, lease: _native.Lease, wait: _Wait) -> None:
@@ -86,34 +87,37 @@ class Measuring:
             self.catch_up()
 
     def ended(self, number: int, outcome: str, reason: LostReason | None) -> None:
-        self._ended.append(_Ended(number, outcome, reason, time.time_ns(), time.perf_counter()))
+        self._notes.append(partial(self._end, number, outcome, reason, time.time_ns(), time.perf_counter()))
 
     def dropped(self, number: int) -> None:
         self.ended(number, "unknown", None)
         self._native.ring()
 
+    def soon(self, note: Callable[[], None]) -> None:
+        """Has something done by the next `catch_up`, which comes soon."""
+        self._notes.append(note)
+        self._native.ring()
+
     def is_behind(self) -> bool:
-        return bool(self._ended)
+        return bool(self._notes)
 
     def catch_up(self) -> None:
-        while self._ended:
+        while self._notes:
             try:
-                ended = self._ended.popleft()
+                note = self._notes.popleft()
             except IndexError:
                 return  # Another thread was faster.
-            hold = self._holds.pop(ended.number, None)
-            if hold is not None:
-                self._guarded(self._end, hold, ended)
+            self.guarded(note)
 
     def closed(self) -> None:
         for number in list(self._holds):
             self.ended(number, "lost", "closed")
         self.catch_up()
-        self._guarded(self.instruments.closed, self)
+        self.guarded(self.instruments.closed, self)
 
     def after_fork(self) -> None:
         self._holds.clear()
-        self._ended.clear()
+        self._notes.clear()
         self.counts = Counts(self._native.metrics)
         self._group.cache_clear()
         self.instruments.after_fork()
@@ -122,20 +126,22 @@ class Measuring:
         """What the durations of a lock are counted by, as the core counts it."""
         return {"leasehold.kind": kind, "leasehold.group": self._group(name)}
 
-    def _end(self, hold: _Hold, ended: _Ended) -> None:
+    def _end(self, number: int, outcome: str, reason: LostReason | None, at: int, now: float) -> None:
+        """Ends the span of a lease as of a moment, by the clock of spans and by that of durations."""
+        hold = self._holds.pop(number, None)
+        if hold is None:
+            return  # Somebody told of it before.
         try:
-            span = hold.span
-            span.set_attribute("leasehold.outcome", ended.outcome)
-            if ended.reason is not None:
-                span.set_attribute("leasehold.reason", ended.reason)
-            if ended.reason in _FAULTS:
-                span.set_status(Status(StatusCode.ERROR, f"the lease was lost: {ended.reason}"))
-            span.end(ended.at)
+            hold.span.set_attribute("leasehold.outcome", outcome)
+            if reason is not None:
+                hold.span.set_attribute("leasehold.reason", reason)
+            if reason in _FAULTS:
+                hold.span.set_status(Status(StatusCode.ERROR, f"the lease was lost: {reason}"))
+            hold.span.end(at)
         finally:
-            labels = self.labels(hold.kind, hold.name)
-            self.instruments.hold.record(ended.now - hold.since, labels, hold.context)
+            self.instruments.hold.record(now - hold.since, self.labels(hold.kind, hold.name), hold.context)
 
-    def _guarded(self, call: Callable[..., object], *args: object) -> None:
+    def guarded(self, call: Callable[..., object], *args: object) -> None:
         """Whatever a provider or an exporter raises is no business of who locks."""
         try:
             call(*args)
@@ -168,12 +174,16 @@ class _Wait:
         self._span = self._measuring.tracer.start_span("leasehold.wait", self.context, attributes=self.attributes)
 
     def granted(self, lease: _native.Lease) -> None:
-        self._measuring._guarded(self._end, "degraded" if lease.degraded else "granted", None)
+        self._measuring.guarded(self._end, "degraded" if lease.degraded else "granted", None)
         self._lease = lease.id
-        self._measuring._guarded(self._measuring.hold, lease, self)
+        self._measuring.guarded(self._measuring.hold, lease, self)
 
     def failed(self, error: BaseException) -> None:
-        self._measuring._guarded(self._end, outcome_of(error), error)
+        if isinstance(error, GeneratorExit):
+            # A collection of garbage drops the coroutine, in the midst of anything.
+            self._measuring.soon(partial(self._end, "cancelled", None))
+            return
+        self._measuring.guarded(self._end, outcome_of(error), error)
         if self._lease is not None:
             self._measuring.ended(self._lease, "unknown", None)
             self._measuring.catch_up()
@@ -212,17 +222,6 @@ class _Hold:
     kind: str
     name: str
     since: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    """How a lease ended, and when: for spans, and for durations."""
-
-    number: int
-    outcome: str
-    reason: LostReason | None
-    at: int
-    now: float
 
 
 _WORDS: Final = (
