@@ -352,6 +352,48 @@ def test_spans_of_many_threads_have_the_parents_of_their_own(client: leasehold.C
     assert collected.outcomes() == ["granted"] * 40
 
 
+def before_the_span_of_a_hold(client: leasehold.Client, collected: Collected, work: Callable[[], object]) -> None:
+    """Has something happen between a grant and the beginning of the span that tells of it."""
+
+    class Tracer:
+        def start_span(self, name: str, *args: Any, **kwargs: Any) -> Any:
+            if name == "leasehold.hold":
+                work()
+            return collected.tracer.start_span(name, *args, **kwargs)
+
+    measuring: Any = client._connection.telemetry
+    measuring.tracer = Tracer()
+
+
+def test_a_loss_may_come_before_its_hold_has_begun(
+    client: leasehold.Client, collected: Collected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_told = threading.Event()
+    watched = client._connection.watched
+    catch_up = watched.catch_up
+
+    def tell() -> None:
+        lost = watched.telemetry is not None and watched.telemetry.is_behind()
+        catch_up()
+        if lost:
+            is_told.set()
+
+    monkeypatch.setattr(watched, "catch_up", tell)
+    before_the_span_of_a_hold(client, collected, lambda: is_told.wait(20))
+    client.lock("stock:42", lease=0.1).acquire()
+    assert is_told.is_set()
+    assert attributes(collected.hold())["leasehold.reason"] == "expired"
+
+
+def test_uninstrumented_between_a_grant_and_its_hold_it_leaves_no_span_open(url: str, collected: Collected) -> None:
+    with leasehold.connect(url, metrics=True) as client:
+        instrumentation = collected.instrument(client)
+        before_the_span_of_a_hold(client, collected, instrumentation.uninstrument)
+        with client.lock("stock:42"):
+            assert len(collected.holds()) == 1
+        assert "leasehold.outcome" not in attributes(collected.hold())
+
+
 def test_uninstrumented_it_tells_nothing_more(url: str, collected: Collected) -> None:
     with leasehold.connect(url, metrics=True) as client:
         instrumentation = collected.instrument(client)
