@@ -147,7 +147,10 @@ impl Client {
 
     /// The label that a lock of this name has for its group there.
     fn metrics_group(&self, py: Python<'_>, name: &str) -> PyResult<String> {
-        let group = self.host.metrics_group(name).map_err(|error| convert::error(py, &error))?;
+        let group = self
+            .host
+            .metrics_group(name)
+            .map_err(|error| convert::error(py, &error))?;
         Ok(group.as_ref().to_owned())
     }
 

@@ -157,6 +157,20 @@ def test_groups_beyond_the_cap_are_other_in_histograms_too(collected: Collected)
         assert collected.numbers("leasehold.hold.duration") == of_the_core(client.metrics(), row)
 
 
+def test_what_is_refused_and_what_a_closed_client_is_asked_for_makes_no_groups(collected: Collected) -> None:
+    with leasehold.connect("memory://", metrics=True) as client:
+        collected.instrument(client)
+        for number in range(5):
+            with pytest.raises(leasehold.InvalidArgumentError):
+                client.lock(f"{number}:1", lease=1e9).acquire()
+        assert not collected.numbers("leasehold.wait.duration")
+        assert not collected.numbers("leasehold.acquisitions")
+    with pytest.raises(leasehold.ClosedError):
+        client.lock("stock:1").acquire()
+    assert not collected.numbers("leasehold.wait.duration")
+    assert collected.outcomes() == ["refused"] * 5 + ["closed"]
+
+
 def test_one_collection_reads_once_and_the_next_one_anew(collected: Collected) -> None:
     with leasehold.connect("memory://", metrics=True) as client:
         collected.instrument(client)

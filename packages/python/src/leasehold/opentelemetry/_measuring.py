@@ -43,6 +43,7 @@ class Measuring:
         self.tracer = tracer
         self._native = native
         self._is_on = True
+        self.is_closed = False
         self._has_failed = False
         self._holds: dict[int, _Hold] = {}
         """The spans of what is held, by the numbers of the leases. Who takes one out ends it."""
@@ -110,6 +111,7 @@ class Measuring:
             self.guarded(note)
 
     def closed(self) -> None:
+        self.is_closed = True
         for number in list(self._holds):
             self.ended(number, "lost", "closed")
         self.catch_up()
@@ -155,13 +157,27 @@ class Measuring:
 class _Wait:
     """The span of one acquisition."""
 
-    __slots__ = ("_is_over", "_lease", "_measuring", "_since", "_span", "attributes", "context", "kind", "name")
+    __slots__ = (
+        "_is_counted",
+        "_is_over",
+        "_lease",
+        "_measuring",
+        "_since",
+        "_span",
+        "attributes",
+        "context",
+        "kind",
+        "name",
+    )
 
     def __init__(self, measuring: Measuring, settings: LockSettings) -> None:
         self._measuring = measuring
         self._since = time.perf_counter()
         self._span: Span | None = None
         self._is_over = False
+        # The core counts nothing that it refuses before anything is sent, nor what a closed client is asked for. It
+        # would know no limit for the groups of that.
+        self._is_counted = not measuring.is_closed
         self._lease: int | None = None
         self.context: Context | None = None
         self.name = settings.name
@@ -202,8 +218,9 @@ class _Wait:
                     self._span.set_status(Status(StatusCode.ERROR, str(error)))
                 self._span.end()
         finally:
-            labels = measuring.labels(self.kind, self.name) | {"leasehold.outcome": outcome}
-            measuring.instruments.wait.record(seconds, labels, self.context)
+            if self._is_counted and outcome != "refused":
+                labels = measuring.labels(self.kind, self.name) | {"leasehold.outcome": outcome}
+                measuring.instruments.wait.record(seconds, labels, self.context)
 
 
 def outcome_of(error: BaseException) -> str:
