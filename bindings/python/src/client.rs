@@ -145,6 +145,15 @@ impl Client {
         self.host.metrics().map_err(|error| convert::error(py, &error))
     }
 
+    /// The label that a lock of this name has for its group there.
+    fn metrics_group(&self, py: Python<'_>, name: &str) -> PyResult<String> {
+        let group = self
+            .host
+            .metrics_group(name)
+            .map_err(|error| convert::error(py, &error))?;
+        Ok(group.as_ref().to_owned())
+    }
+
     /// Makes `fd` readable once, for a thread that should look up.
     fn ring(&self) {
         self.bell.ring();

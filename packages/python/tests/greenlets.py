@@ -374,6 +374,40 @@ def an_interrupt_among_results() -> None:
     raise AssertionError("no interrupt came")
 
 
+def telemetry_of_greenlets() -> None:
+    from telemetry import Collected, attributes, id_of, parent_of
+
+    collected = Collected()
+    with leasehold.connect(URL, metrics=True) as measured:
+        collected.instrument(measured)
+
+        def sell(number: int) -> int:
+            with collected.tracer.start_as_current_span(f"{number}") as under:
+                with measured.lock("stock:1"):
+                    gevent.sleep(0.001)
+                return id_of(under)
+
+        with others_go_on():
+            parents = sorted(one.get(timeout=20) for one in [gevent.spawn(sell, number) for number in range(10)])
+        for spans in (collected.waits(), collected.holds()):
+            assert sorted(parent_of(span) or 0 for span in spans) == parents
+
+        with measured.lock("stock:2") as lease:
+            waiter = gevent.spawn(measured.lock("stock:2").acquire)
+            gevent.sleep(0.01)
+            waiter.kill()
+        assert lease.lost_reason is None
+        assert sorted(collected.outcomes()) == ["cancelled"] + ["granted"] * 11
+
+        measured.lock("stock:3", lease=0.1).acquire()
+        with gevent.Timeout(20):
+            while len(collected.holds()) < 12:
+                # Who waits hears of losses.
+                measured.lock("stock:3").locked()
+                gevent.sleep(0.005)
+        assert attributes(collected.holds()[-1])["leasehold.reason"] == "expired"
+
+
 started = time.monotonic()
 globals()[CHECK]()
 print(f"{CHECK}, {ORDER}: {time.monotonic() - started:.2f} s")

@@ -25,6 +25,7 @@ CHECKS = [
     "a_loop_is_one_greenlets",
     "waiters_of_an_ended_thread",
     "an_interrupt_among_results",
+    "telemetry_of_greenlets",
 ]
 EVENTLET = """
 import warnings; warnings.simplefilter("ignore")

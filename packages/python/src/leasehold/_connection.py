@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 from leasehold import _native, _process
+from leasehold._endings import LostReason
 from leasehold._holds import Held, Holds
+from leasehold._telemetry import Telemetry
 from leasehold._watchlist import Watchlist
 
 L = TypeVar("L", bound=Held)
@@ -25,30 +27,46 @@ class ConnectionBase(ABC, Generic[L]):
     def __init__(self, native: _native.Client) -> None:
         self.native = native
         self.is_closed = False
+        self.telemetry: Telemetry | None = None
+        """What measures the client from outside, if anything does."""
         self._begin()
         _process.register(self)
 
     def _begin(self) -> None:
         """With nothing held: at first, and in the child of a fork."""
         self.mutex = threading.Lock()
-        self.watched: Watchlist[L] = Watchlist()
-        self.holds: Holds[L] = Holds(self.native, self.watched.weaken)
+        self.watched: Watchlist[L] = Watchlist(self.telemetry)
+        self.holds: Holds[L] = Holds(self.native, self.watched.weaken, self.watched.dropped)
+
+    def measure_by(self, telemetry: Telemetry | None) -> None:
+        """From now on that is told what the client does; nothing is, if it is `None`."""
+        self.telemetry = self.watched.telemetry = telemetry
 
     def forget(self, lease: L) -> None:
         """The lease is being given back."""
         self.holds.discard(lease._native.id, lease._key, lease.context)
         self.watched.discard(lease._native.id)
 
-    def forget_number(self, number: int) -> None:
-        """The lease of this number, which the core chose, was given back."""
+    def forget_number(self, number: int, outcome: str, lost: LostReason | None) -> None:
+        """The lease of this number, which the core chose, was given back, and this is how it ended."""
         for lease in self.holds.all():
             if lease.id == number:
                 self.forget(lease)
+        self.tell_ended(number, outcome, lost)
+
+    def tell_ended(self, number: int, outcome: str, lost: LostReason | None) -> None:
+        """Has the telemetry told how a lease ended."""
+        telemetry = self.telemetry
+        if telemetry is not None:
+            telemetry.ended(number, outcome, lost)
+            telemetry.catch_up()
 
     def __del__(self) -> None:
         if sys.is_finalizing() or getattr(self, "is_closed", True):
             return
         self._leave()
+        # What measures it may still be known to a thread that is about to end, and counts no longer.
+        self.measure_by(None)
         held = [lease.id for lease in self.holds.all() if lease._native.is_valid()]
         if held:
             _process.keep_until_exit(self.native, held)
@@ -66,6 +84,8 @@ class ConnectionBase(ABC, Generic[L]):
     # What `_process` asks for.
 
     def after_fork(self) -> None:
+        if self.telemetry is not None:
+            self.telemetry.after_fork()
         self._begin()
 
     @abstractmethod

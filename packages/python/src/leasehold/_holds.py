@@ -43,10 +43,12 @@ class Holds(Generic[L]):
     refers to them; one that nobody refers to nobody could release, and so it is released.
     """
 
-    def __init__(self, native: _native.Client, on_left: Callable[[L], None]) -> None:
+    def __init__(self, native: _native.Client, on_left: Callable[[L], None], on_dropped: Callable[[int], None]) -> None:
         self._native = native
         # Hears of each lease that lives from now on only while somebody refers to it.
         self._on_left = on_left
+        # Hears of each that is released since nobody does any more, by its number.
+        self._on_dropped = on_dropped
         # A lease may be released by another thread than the one that holds it.
         self._mutex = threading.Lock()
         self._leases: dict[int | None, dict[str, list[L]]] = {}
@@ -134,6 +136,7 @@ class Holds(Generic[L]):
             return
         is_valid = lease.is_valid()
         self._native.release_later(lease.id)
+        self._on_dropped(lease.id)
         if is_valid:
             warnings.warn(
                 f"lock {shown(lease.name)!r} was still held by a {owner_kind} that has ended, and is released now; "

@@ -30,6 +30,12 @@ def semaphore_address(permits: int, limit: int, name: str) -> str:
     return f"semaphore\0{_count(permits)}\0{_count(limit)}\0{name}"
 
 
+def kind_of(address: str) -> str:
+    """The kind of the lock that has this address, as the core counts it."""
+    kind, _, _ = address.partition("\0")
+    return "multi_lock" if kind == "multi" else kind
+
+
 def _count(number: int) -> str:
     """The number as the core reads it; it refuses what is none, which may be a text that is not to be repeated."""
     is_number = isinstance(number, SupportsIndex) and not isinstance(number, bool)

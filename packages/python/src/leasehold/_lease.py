@@ -116,6 +116,13 @@ class LeaseBase(ABC, Generic[ConnectionT, OwnerT, EventT]):
     def _report(self, error: Exception) -> None:
         """A callback raised it, and nobody called that could catch it."""
 
+    def _tell_released(self, outcome: str, lost: LostReason | None) -> None:
+        """Has the telemetry told what the release came to."""
+        if self._connection.telemetry is not None:
+            # It may have been lost before, and nobody heard of that yet.
+            reason = self._native.lost_reason
+            self._connection.tell_ended(self._native.id, outcome if reason is None else "lost", reason or lost)
+
     def _leave_if_lost(self) -> LostReason | None:
         """At the end of a scope: gives a lost lease back in the background, and says why it was
         lost. The server has nothing of ours: the program need not wait for it."""
@@ -123,4 +130,5 @@ class LeaseBase(ABC, Generic[ConnectionT, OwnerT, EventT]):
         if reason is not None:
             self._connection.forget(self)
             self._connection.native.release_later(self._native.id)
+            self._connection.tell_ended(self._native.id, "lost", reason)
         return reason

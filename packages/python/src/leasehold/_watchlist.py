@@ -1,4 +1,4 @@
-"""Which leases are told when they are lost."""
+"""Which leases are told when they are lost, and the telemetry, which hears of every loss."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from leasehold._endings import LostReason
+from leasehold._telemetry import Telemetry
 
 
 class Watched(Protocol):
@@ -23,8 +24,10 @@ L = TypeVar("L", bound=Watched)
 class Watchlist(Generic[L]):
     """The leases that are told when they are lost, by their numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, telemetry: Telemetry | None = None) -> None:
         self._leases: dict[int, Callable[[], L | None]] = {}
+        self.telemetry = telemetry
+        """What measures the client from outside, if anything does."""
 
     def __len__(self) -> int:
         return len(self._leases)
@@ -43,5 +46,18 @@ class Watchlist(Generic[L]):
 
     def take(self, lost: list[tuple[int, LostReason]]) -> list[L]:
         """Those of the lost leases that are here; they are here no longer."""
+        if self.telemetry is not None:
+            for number, reason in lost:
+                self.telemetry.ended(number, "lost", reason)
         known = [self._leases.pop(number, None) for number, _ in lost]
         return [lease for find in known if find is not None and (lease := find()) is not None]
+
+    def dropped(self, number: int) -> None:
+        """The lease is released since nobody refers to it. It may be called in the midst of anything."""
+        if self.telemetry is not None:
+            self.telemetry.dropped(number)
+
+    def catch_up(self) -> None:
+        """The telemetry does what it was told of meanwhile."""
+        if self.telemetry is not None:
+            self.telemetry.catch_up()

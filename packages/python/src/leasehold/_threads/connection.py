@@ -44,6 +44,8 @@ class Connection(ConnectionBase[L]):
             self.events.waits.wait(hub, [], self.native.submit_close)
         self.events.deliver()
         self.events.stop()
+        if self.telemetry is not None:
+            self.telemetry.closed()
         _log.flush()
 
     def _leave(self) -> None:

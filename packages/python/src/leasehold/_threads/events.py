@@ -49,11 +49,11 @@ class Events(Generic[L]):
         self._start()
 
     def watch_for_log(self) -> None:
-        """What happens from now on is to be in the log when it happens, if anybody reads that.
+        """What happens from now on is told when it happens, if anybody reads the log or measures the client.
 
         A greenlet starts no thread, as that may switch greenlets: it is told of when one next waits.
         """
-        if self._thread is not None or not self._is_logged:
+        if self._thread is not None or not (self._is_logged or self._watched.telemetry is not None):
             return
         if running_hub() is None and not threads_are_greenlets():
             # At the end of the process no thread can be started any more, and nobody reads its log.
@@ -76,6 +76,7 @@ class Events(Generic[L]):
         _log.write(lines)
         for lease in leases:
             lease._on_lost()
+        self._watched.catch_up()
         _log.catch_up()
 
     def _start(self) -> None:
@@ -134,6 +135,9 @@ class Events(Generic[L]):
         leases, lines = self._take()
         for lease in leases:
             sys.modules["gevent"].spawn(lease._on_lost)
+        telemetry = self._watched.telemetry
+        if telemetry is not None and telemetry.is_behind():
+            sys.modules["gevent"].spawn(telemetry.catch_up)
         _log.write(lines)
 
     def _run(self) -> None:

@@ -67,13 +67,18 @@ class Lease(LeaseBase["Connection[Lease]", Caller, threading.Event]):
         native = self._connection.native
         try:
             self._connection.forget(self)
-            return self._connection.ask(native.release, native.submit_release, self._native.id)
+            released = self._connection.ask(native.release, native.submit_release, self._native.id)
         except LeaseholdError:
+            self._tell_released("unknown", None)
             raise
         except BaseException:
             # It may have struck before the release had begun.
             native.release_later(self._native.id)
+            self._tell_released("unknown", None)
             raise
+        _, outcome, lost = released
+        self._tell_released(outcome, lost)
+        return released
 
     def _leave(self, body_raised: bool) -> None:
         """The end of a `with`: releases, and raises `LockLostError` unless the body raised."""
@@ -107,6 +112,7 @@ def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller
     granted: list[_native.Lease] = []
     native = connection.native
     hub = running_hub()
+    measured = None if connection.telemetry is None else connection.telemetry.wait(settings)
     try:
         if hub is None:
             # Who cannot go on while the thread waits, and so cannot release what is waited for.
@@ -125,13 +131,17 @@ def acquire(connection: Connection[Lease], settings: LockSettings, owner: Caller
         entered.append(lease)
         if swept:
             connection.events.drop_unheard()
-    except BaseException:
+        if measured is not None:
+            measured.granted(lease._native)
+    except BaseException as error:
         # Ctrl-C may strike between any two lines: a grant that the caller does
         # not get must not stay.
         for grant in granted:
             native.release_later(grant.id)
             connection.holds.discard(grant.id, settings.key, owner.number)
             entered[:] = [lease for lease in entered if lease._native is not grant]
+        if measured is not None:
+            measured.failed(error)
         raise
     return lease
 

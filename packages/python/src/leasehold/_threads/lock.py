@@ -46,7 +46,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
             number, outcome, lost = connection.ask(
                 native.release_innermost, native.submit_release_innermost, settings.address, caller.number
             )
-            connection.forget_number(number)
+            connection.forget_number(number, outcome, lost)
         if lost is not None:
             raise _native.lost_error(settings.name, lost)
         return outcome

@@ -29,6 +29,8 @@ class Connection(ConnectionBase[L]):
             await self.mailbox.outcome("release", self.native.submit_close)
         finally:
             self.mailbox.leave()
+            if self.telemetry is not None:
+                self.telemetry.closed()
         end = time.monotonic() + _log.FLUSH_LIMIT
         # The writer is no business of any loop, and so sets no event of one.
         while _log.is_behind() and time.monotonic() < end:  # noqa: ASYNC110

@@ -68,7 +68,17 @@ class Lease(LeaseBase["Connection[Lease]", TaskOwner | None, asyncio.Event]):
         connection = self._connection
         request = connection.mailbox.post("release", connection.native.submit_release, self._native.id)
         connection.forget(self)
+        if connection.telemetry is not None:
+            request.future.add_done_callback(self._release_ended)
         return request
+
+    def _release_ended(self, future: asyncio.Future[Released]) -> None:
+        """For the telemetry, whether anybody awaits the release or not."""
+        if future.cancelled() or future.exception() is not None:
+            self._tell_released("unknown", None)
+        else:
+            _, outcome, lost = future.result()
+            self._tell_released(outcome, lost)
 
     async def _outcome(self, request: Request | None) -> ReleaseOutcome:
         _, outcome, _ = await self._released(request or self._post_release())
@@ -132,17 +142,24 @@ async def acquire(connection: Connection[Lease], settings: LockSettings, owner: 
     """Takes a lock for the task, or raises why it was not granted."""
     mailbox = connection.mailbox
     number = None if owner is None else owner.number
-    request = mailbox.post("acquire", connection.native.submit_acquire, settings, number, goes_on=False)
+    measured = None if connection.telemetry is None else connection.telemetry.wait(settings)
+    request: Request | None = None
     try:
+        request = mailbox.post("acquire", connection.native.submit_acquire, settings, number, goes_on=False)
         got = await request.future
-    except BaseException:
+        if isinstance(got, LeaseholdError):
+            raise got
+    except BaseException as error:
         # Cancelled, or dropped with its loop.
-        mailbox.abandon(request)
+        if request is not None:
+            mailbox.abandon(request)
+        if measured is not None:
+            measured.failed(error)
         raise
-    if isinstance(got, LeaseholdError):
-        raise got
     lease = Lease(connection, got, owner, settings.key)
     connection.holds.add(lease)
     if owner is not None:
         owner.watch_end()
+    if measured is not None:
+        measured.granted(got)
     return lease

@@ -79,7 +79,7 @@ class BaseLock(NamedLock[Connection[Lease], Lease]):
         connection = self._connection
         submit = connection.native.submit_release_innermost
         released: Released = await connection.mailbox.outcome("release", submit, self._settings.address, owner.number)
-        connection.forget_number(released[0])
+        connection.forget_number(*released)
         return self._outcome(released)
 
     def _outcome(self, released: Released) -> ReleaseOutcome:

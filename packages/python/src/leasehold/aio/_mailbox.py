@@ -130,6 +130,7 @@ class Mailbox(Generic[L]):
         if lost:
             for lease in self._watched.take(lost):
                 lease._on_lost()
+        self._watched.catch_up()
         _log.catch_up()
         if self._is_leaving and not self._futures and not self._outgoing:
             self.detach()

@@ -1,0 +1,195 @@
+"""The spans of OpenTelemetry that a client of tasks has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from telemetry import LIMIT, Collected, attributes, id_of, is_error, parent_of
+
+import leasehold
+from leasehold import aio
+
+
+@pytest.fixture
+def collected() -> Collected:
+    return Collected()
+
+
+@pytest.fixture
+async def client(url: str, collected: Collected) -> AsyncIterator[aio.Client]:
+    async with aio.connect(url, metrics=True, lease=1) as client:
+        collected.instrument(client)
+        yield client
+
+
+async def somebody_waits(client: aio.Client) -> None:
+    async with asyncio.timeout(LIMIT):
+        # Counts tell nobody that they change.
+        while 'leasehold_waiting{kind="lock",group="stock"} 1' not in client.metrics():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+async def test_a_lock_has_a_wait_and_a_hold_under_the_span_that_asks_for_it(
+    client: aio.Client, collected: Collected
+) -> None:
+    with collected.tracer.start_as_current_span("order") as order:
+        async with client.lock("stock:42") as lease:
+            with collected.tracer.start_as_current_span("inside") as inside:
+                async with client.lock("stock:42"):
+                    assert not collected.holds()
+    assert [parent_of(span) for span in collected.waits()] == [id_of(order), id_of(inside)]
+    assert [parent_of(span) for span in collected.holds()] == [id_of(inside), id_of(order)]
+    common = {"leasehold.kind": "lock", "leasehold.lock": "stock:42"}
+    assert attributes(collected.waits()[0]) == common | {"leasehold.outcome": "granted"}
+    ended = common | {"leasehold.token": lease.token, "leasehold.outcome": "released"}
+    assert attributes(collected.holds()[1]) == ended
+    assert not any(is_error(span) for span in (*collected.waits(), *collected.holds()))
+
+
+async def test_every_kind_and_every_way_to_take_it_has_both_spans(client: aio.Client, collected: Collected) -> None:
+    sides = client.read_write_lock("stock:2")
+
+    @client.synchronized("stock:{number}")
+    async def work(number: int) -> None: ...
+
+    await work(1)
+    assert await client.mutex("stock:2").acquire()
+    await client.mutex("stock:2").release()
+    await client.fair_lock("stock:3").acquire(timeout=5)
+    # The core knows of it under this name too.
+    await client.lock("stock:3").release()
+    async with sides.read.hold(wait=5):
+        pass
+    lease = await sides.write.try_acquire()
+    assert lease is not None
+    await lease.release()
+    await (await client.semaphore("stock:4", 3).acquire(2)).release()
+    async with client.multi_lock([client.lock("stock:5"), client.lock("stock:6")]):
+        pass
+    kinds = ["lock", "mutex", "fair_lock", "read_lock", "write_lock", "semaphore", "multi_lock"]
+    for spans in (collected.waits(), collected.holds()):
+        assert [attributes(span)["leasehold.kind"] for span in spans] == kinds
+        assert {attributes(span)["leasehold.outcome"] for span in spans} <= {"granted", "released"}
+    assert set(collected.numbers("leasehold.held").values()) == {0}
+
+
+async def test_waits_that_come_to_nothing(client: aio.Client, collected: Collected) -> None:
+    async def other() -> None:
+        assert await client.lock("stock:42").try_acquire(0.05) is None
+        assert not await client.lock("stock:42").acquire(blocking=False)
+
+    async def wait() -> None:
+        await client.lock("stock:42").acquire()
+
+    async with client.lock("stock:42"):
+        await asyncio.create_task(other())
+        waiter = asyncio.create_task(wait())
+        await somebody_waits(client)
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+    with pytest.raises(leasehold.InvalidArgumentError):
+        await client.lock("stock:42", lease=1e9).acquire()
+    assert collected.outcomes() == ["granted", "timed_out", "timed_out", "cancelled", "refused"]
+    assert [is_error(span) for span in collected.waits()] == [False, False, False, False, True]
+    assert attributes(collected.waits()[-1])["error.type"] == "InvalidArgumentError"
+    assert len(collected.holds()) == 1
+
+
+async def test_spans_of_many_tasks_have_the_parents_of_their_own(client: aio.Client, collected: Collected) -> None:
+    async def work(number: int) -> list[int]:
+        parents = []
+        for turn in range(5):
+            with collected.tracer.start_as_current_span(f"{number}-{turn}") as under:
+                parents.append(id_of(under))
+                async with client.lock(f"stock:{turn % 2}"):
+                    await asyncio.sleep(0)
+        return parents
+
+    parents = sorted(one for some in await asyncio.gather(*map(work, range(20))) for one in some)
+    assert sorted(parent_of(span) or 0 for span in collected.waits()) == parents
+    assert sorted(parent_of(span) or 0 for span in collected.holds()) == parents
+    assert collected.outcomes() == ["granted"] * 100
+
+
+async def test_a_task_that_begins_an_acquisition_gives_its_span_to_the_hold(
+    client: aio.Client, collected: Collected
+) -> None:
+    with collected.tracer.start_as_current_span("asks") as asks:
+        asking = asyncio.create_task(client.lock("stock:42").try_acquire())
+    with collected.tracer.start_as_current_span("releases"):
+        lease = await asking
+        assert lease is not None
+        await lease.release()
+    assert [parent_of(span) for span in (*collected.waits(), *collected.holds())] == [id_of(asks), id_of(asks)]
+
+
+async def test_a_loss_ends_the_hold_and_its_scope(client: aio.Client, collected: Collected) -> None:
+    async def work() -> None:
+        lock = client.lock("stock:42")
+        async with lock:
+            assert await client.force_release(lock)
+            await asyncio.sleep(LIMIT)
+
+    with pytest.raises(leasehold.LockLostError):
+        await work()
+    (hold,) = collected.holds()
+    assert attributes(hold)["leasehold.outcome"] == "lost"
+    assert attributes(hold)["leasehold.reason"] == "removed"
+    assert is_error(hold)
+
+
+async def test_a_fixed_lease_that_nobody_releases_ends_with_its_time(client: aio.Client, collected: Collected) -> None:
+    await client.lock("stock:42", lease=0.1).acquire()
+    hold = await collected.hold_of_tasks()
+    assert attributes(hold)["leasehold.reason"] == "expired"
+
+
+async def test_a_release_that_nobody_awaits_ends_the_hold(client: aio.Client, collected: Collected) -> None:
+    lease = await client.lock("stock:42").try_acquire()
+    assert lease is not None
+
+    def release() -> None:
+        dropped = lease.release()
+        assert dropped is not None
+
+    with pytest.warns(RuntimeWarning, match="never awaited"):
+        release()
+    assert attributes(await collected.hold_of_tasks())["leasehold.outcome"] == "released"
+
+
+async def test_a_release_whose_caller_is_cancelled_is_unknown(client: aio.Client, collected: Collected) -> None:
+    lease = await client.lock("stock:42").try_acquire()
+    assert lease is not None
+    releasing = asyncio.create_task(lease.release())
+    await asyncio.sleep(0)
+    releasing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await releasing
+    assert attributes(await collected.hold_of_tasks())["leasehold.outcome"] == "unknown"
+
+
+async def test_a_close_ends_what_is_held_and_counts_no_longer(client: aio.Client, collected: Collected) -> None:
+    await client.lock("stock:42").acquire()
+    assert sum(collected.numbers("leasehold.held").values()) == 1
+    await client.close()
+    (hold,) = collected.holds()
+    assert attributes(hold)["leasehold.outcome"] == "lost"
+    assert attributes(hold)["leasehold.reason"] == "closed"
+    assert not is_error(hold)
+    assert not collected.numbers("leasehold.held")
+    assert sum(collected.numbers("leasehold.hold.duration").values()) == 1
+
+
+async def test_a_wait_that_is_dropped_is_cancelled(client: aio.Client, collected: Collected) -> None:
+    async with client.mutex("stock:42"):
+        waiting = client.mutex("stock:42").acquire()
+        waiting.send(None)
+        waiting.close()
+        async with asyncio.timeout(LIMIT):
+            # Spans tell no loop that they end.
+            while len(collected.waits()) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+    assert collected.outcomes() == ["granted", "cancelled"]
