@@ -7,7 +7,6 @@ import { addressFunction, clientOptions, type Servers } from './arguments.js';
 import { errorOf, type Holder, type LostReason } from './errors.js';
 import type { Hold } from './hold.js';
 import { Failure, Inbox, REASONS, type Settle } from './inbox.js';
-import { kindOf } from './kinds.js';
 import { type NativeClient, type NativeFailure, native } from './native.js';
 import { Observations } from './observations.js';
 import type { ConnectOptions } from './options.js';
@@ -31,12 +30,10 @@ export class Engine {
   /** Who records its acquisitions and leases, if anybody does. */
   telemetry: Telemetry | undefined;
   readonly #inbox: Inbox;
-  readonly #isRedlock: boolean;
   #closed: Promise<void> | undefined;
 
-  private constructor(inbox: Inbox, isRedlock: boolean) {
+  private constructor(inbox: Inbox) {
     this.#inbox = inbox;
-    this.#isRedlock = isRedlock;
     inbox.tellObservations(this.observations);
   }
 
@@ -44,7 +41,7 @@ export class Engine {
   static async open(servers: Servers, options: ConnectOptions | undefined): Promise<Engine> {
     const inbox = Inbox.open(clientOptions(servers, options), addressFunction(options));
     if (inbox instanceof Failure) throw inbox.error();
-    const engine = new Engine(inbox, 'primaries' in servers);
+    const engine = new Engine(inbox);
     const failure = options?.lazy ? undefined : await engine.#answer(CONNECT, (_a, _b, failure) => failure);
     if (failure) {
       // It would try on.
@@ -121,12 +118,6 @@ export class Engine {
   /** The group that a lock of this name counts for. */
   metricsGroup(name: string): string {
     return textOf(this.#native.metricsGroup(name));
-  }
-
-  /** The kind that a lock of this address counts for. */
-  kindOf(address: string): string {
-    const kind = kindOf(address);
-    return this.#isRedlock && kind === 'mutex' ? 'lock' : kind;
   }
 
   get isClosed(): boolean {

@@ -2,6 +2,7 @@
 
 import type { Attributes, Context, Histogram, Span, Tracer } from '@opentelemetry/api';
 import { type ErrorKind, errorOf, type LostReason } from './errors.js';
+import { kindOf } from './kinds.js';
 import { type NativeFailure, native } from './native.js';
 import { api, guarded } from './opentelemetry-api.js';
 import type { GrantedLease, HoldSpan, Telemetry, WaitSpan, WantedLock } from './telemetry.js';
@@ -72,7 +73,7 @@ class Waiting implements WaitSpan {
     this.#sinks = sinks;
     this.#groups = groups;
     this.#lock = lock;
-    this.#kind = lock.engine.kindOf(lock.address);
+    this.#kind = kindOf(lock.address);
     guarded(() => {
       this.#named = { 'leasehold.kind': this.#kind, 'leasehold.lock': native.shown(lock.name) };
       this.#context = api.context.active();

@@ -14,10 +14,7 @@ export interface Telemetry {
 export interface WantedLock {
   readonly name: string;
   readonly address: string;
-  readonly engine: {
-    kindOf(address: string): string;
-    metricsGroup(name: string): string;
-  };
+  readonly engine: { metricsGroup(name: string): string };
 }
 
 /** One wait, which ends once. */
