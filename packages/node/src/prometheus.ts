@@ -21,7 +21,7 @@ export function* samplesOf(text: string): Generator<Sample> {
   for (const line of text.split('\n')) {
     const [, name, labels = '', value] = /^(\w+)(?:\{(.*)\})? (\S+)$/s.exec(line) ?? [];
     if (name === undefined) continue;
-    const pairs = [...labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/gs)];
+    const pairs = [...labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)];
     yield {
       name,
       labels: new Map(pairs.map(([, label, escaped]) => [label as string, unescaped(escaped as string)])),
