@@ -179,6 +179,15 @@ impl NativeClient {
         }
     }
 
+    /// The label that a lock of this name has for its group in `metrics`.
+    #[napi(catch_unwind)]
+    pub fn metrics_group(&self, name: String) -> Either<String, NativeFailure> {
+        match self.host.metrics_group(&name) {
+            Ok(group) => Either::A(group.to_string()),
+            Err(error) => Either::B(NativeFailure::from(&error)),
+        }
+    }
+
     /// Closes; returns the request's number.
     #[napi(catch_unwind)]
     pub fn close(&self) -> f64 {

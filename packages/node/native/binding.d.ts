@@ -30,6 +30,8 @@ export declare class NativeClient {
   setLimit(lock: string): number;
   /** What it has counted, in Prometheus' text format. */
   metrics(): string | NativeFailure;
+  /** The label that a lock of this name has for its group in `metrics`. */
+  metricsGroup(name: string): string | NativeFailure;
   /** Closes; returns the request's number. */
   close(): number;
   /** Nobody waits for the request any more. */

@@ -267,6 +267,11 @@ export class Client {
     return this.close();
   }
 
+  /** @internal The engine of a client; `undefined` of something else. */
+  static engineOf(client: unknown): Engine | undefined {
+    return client instanceof Client ? client.#engine : undefined;
+  }
+
   #named(kind: NamedKind, name: string, options: LockOptions | undefined): Lock {
     const checked = lockName(name, 'acquire');
     return new Lock(this.#engine, checked, addressOf(kind, checked), options);

@@ -7,9 +7,10 @@ import { addressFunction, clientOptions, type Servers } from './arguments.js';
 import { errorOf, type Holder, type LostReason } from './errors.js';
 import type { Hold } from './hold.js';
 import { Failure, Inbox, REASONS, type Settle } from './inbox.js';
-import { type NativeClient, native } from './native.js';
+import { type NativeClient, type NativeFailure, native } from './native.js';
 import { Observations } from './observations.js';
 import type { ConnectOptions } from './options.js';
+import type { Telemetry } from './telemetry.js';
 
 /** How a release ended: see `Lease.release`. */
 export type ReleaseOutcome = 'released' | 'expired' | 'stolen' | 'unknown';
@@ -26,6 +27,8 @@ const dropped = new FinalizationRegistry<Inbox>((inbox) => inbox.dropped());
 export class Engine {
   /** What those hear who listen to the client. */
   readonly observations = new Observations();
+  /** Who records its acquisitions and leases, if anybody does. */
+  telemetry: Telemetry | undefined;
   readonly #inbox: Inbox;
   #closed: Promise<void> | undefined;
 
@@ -60,6 +63,8 @@ export class Engine {
   async release(hold: Hold): Promise<ReleaseOutcome> {
     const answer = await this.#answer(this.#native.release(hold.id), (outcome, lost, failure) => {
       this.#inbox.released(hold.id);
+      // After a failure the library tries on, as after no answer in time.
+      hold.span?.end(failure ? 'unknown' : (OUTCOMES[outcome] as ReleaseOutcome));
       if (failure) return failure;
       hold.onReleased(REASONS[lost]);
       return OUTCOMES[outcome] as ReleaseOutcome;
@@ -107,9 +112,12 @@ export class Engine {
 
   /** What was counted, for Prometheus. */
   metrics(): string {
-    const text = this.#native.metrics();
-    if (typeof text !== 'string') throw errorOf(text);
-    return text;
+    return textOf(this.#native.metrics());
+  }
+
+  /** The group that a lock of this name counts for. */
+  metricsGroup(name: string): string {
+    return textOf(this.#native.metricsGroup(name));
   }
 
   get isClosed(): boolean {
@@ -141,4 +149,9 @@ export class Engine {
   get #native(): NativeClient {
     return this.#inbox.native;
   }
+}
+
+function textOf(answer: string | NativeFailure): string {
+  if (typeof answer !== 'string') throw errorOf(answer);
+  return answer;
 }

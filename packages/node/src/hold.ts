@@ -1,5 +1,6 @@
 import { errorOf, type LeaseholdError, type LostReason } from './errors.js';
 import { native } from './native.js';
+import type { HoldSpan } from './telemetry.js';
 
 /**
  * What is known of a lease until it is lost or released. It has neither the
@@ -7,6 +8,8 @@ import { native } from './native.js';
  * held.
  */
 export class Hold {
+  /** What is recorded of it, if anything is. */
+  span: HoldSpan | undefined;
   #lost: LostReason | undefined;
   #isForgotten = false;
   #notHeldToTheEnd: LostReason | undefined;
@@ -52,6 +55,7 @@ export class Hold {
     this.#isForgotten = isForgotten;
     // From the start: what was taken first lapses first.
     this.#leave(this.siblings.indexOf(this));
+    this.span?.end('lost', reason);
     this.#controller?.abort(this.lostError(reason));
   }
 

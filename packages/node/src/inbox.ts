@@ -23,6 +23,7 @@ import {
 } from './native.js';
 import { NumberTable } from './number-table.js';
 import type { Observations } from './observations.js';
+import type { GrantedLease, WaitSpan } from './telemetry.js';
 
 /** A refusal or an error, before the class of its kind is made. */
 export class Failure {
@@ -128,24 +129,31 @@ export class Inbox {
   /**
    * What an acquisition comes to. `grant` makes its lease, in the very batch that
    * grants it, so that a loss that follows finds it. Rejects if `signal` aborts.
+   * `span` is told how it ended.
    */
-  lease<L extends { readonly hold: Hold }>(
+  lease<L extends GrantedLease & { readonly hold: Hold }>(
     request: number,
     grant: (id: number, token: number) => L,
     signal: AbortSignal | undefined,
+    span: WaitSpan | undefined,
   ): Promise<L | Failure> {
     return new Promise((resolve, reject) => {
       const onAbort = () => {
         this.#forget(request);
         this.native.cancel(request);
+        span?.cancelled();
         reject(reasonOf(signal as AbortSignal));
       };
       signal?.addEventListener('abort', onAbort, { once: true });
       this.await(request, (id, token, failure) => {
         signal?.removeEventListener('abort', onAbort);
-        if (failure) return resolve(failure);
+        if (failure) {
+          span?.failed(failure.native);
+          return resolve(failure);
+        }
         const lease = grant(id, token);
         this.#holds.set(id, lease.hold);
+        lease.hold.span = span?.granted(lease);
         resolve(lease);
       });
     });

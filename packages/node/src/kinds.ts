@@ -24,6 +24,12 @@ export function permitsAddress(permits: number, limit: number, name: string): st
   return `semaphore\0${permits}\0${limit}\0${name}`;
 }
 
+/** The kind of lock that an address is of, as the metrics call it. */
+export function kindOf(address: string): string {
+  const kind = address.slice(0, address.indexOf('\0'));
+  return kind === 'multi' ? 'multi_lock' : kind;
+}
+
 /** The address of several locks as one. */
 export function multiAddress(addresses: readonly string[]): string {
   return `multi\0${addresses.map((address) => `${Buffer.byteLength(address)}\0${address}`).join('')}`;

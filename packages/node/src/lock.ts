@@ -134,7 +134,8 @@ export class Lock extends Named {
       own.fencing ?? true,
       given?.onUnavailable ?? own.onUnavailable,
     );
-    const answer = await inbox.lease(request, (id, token) => new Lease(origin, id, token), canceller);
+    const span = origin.engine.telemetry?.waits(origin);
+    const answer = await inbox.lease(request, (id, token) => new Lease(origin, id, token), canceller, span);
     if (!(answer instanceof Failure)) return answer;
     if (nullIf !== undefined && answer[nullIf]) return null;
     throw answer.error();

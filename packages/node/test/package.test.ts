@@ -15,6 +15,14 @@ const ROOT = join(__dirname, '..', '..');
 /** What a user may write, in both module systems. */
 const SAMPLE = `
 const client: Client = await connect('memory://', { leaseMs: 10_000, retryIntervalMs: [500, 750] });
+const providers: InstrumentOptions = { tracerProvider: trace.getTracerProvider(), meterProvider: undefined };
+const instrumentation: Instrumentation = instrument(client, providers);
+instrumentation.uninstrument();
+{
+  using again = instrument(client);
+}
+// @ts-expect-error a provider, not a tracer
+instrument(client, { tracerProvider: trace.getTracer('name') });
 const policy: OnUnavailable = 'local';
 const guarded: Client = await connect('memory://', { onUnavailable: policy, breakerFailures: 3, breakerPauseMs: 500 });
 await guarded.close();
@@ -88,14 +96,19 @@ describe('the package', () => {
 
   it('has types for import and for require', () => {
     const names = 'connect, LeaseholdError, LockTimeoutError, redlock';
+    const telemetry = 'Instrumentation, InstrumentOptions';
     const types = 'Client, Holder, Lease, Lock, LostReason, OnUnavailable, ReadWriteLock, Semaphore';
     writeFileSync(
       join(folder, 'esm.mts'),
-      `import { ${names} } from 'leasehold';\nimport type { ${types} } from 'leasehold';\n${SAMPLE}`,
+      `import { ${names} } from 'leasehold';\nimport type { ${types} } from 'leasehold';\n` +
+        `import { trace } from '@opentelemetry/api';\nimport { instrument } from 'leasehold/opentelemetry';\n` +
+        `import type { ${telemetry} } from 'leasehold/opentelemetry';\n${SAMPLE}`,
     );
     writeFileSync(
       join(folder, 'cjs.cts'),
       `import leasehold = require('leasehold');\nimport type { ${types} } from 'leasehold';\n` +
+        `import { trace } from '@opentelemetry/api';\nimport opentelemetry = require('leasehold/opentelemetry');\n` +
+        `import type { ${telemetry} } from 'leasehold/opentelemetry';\nconst { instrument } = opentelemetry;\n` +
         `const { ${names} } = leasehold;\ntype LeaseholdError = leasehold.LeaseholdError;\n` +
         `async function main(): Promise<void> {${SAMPLE}}\nvoid main();\n`,
     );
@@ -118,11 +131,17 @@ describe('the package', () => {
       const required = createRequire(process.cwd() + '/')('leasehold');
       const names = Object.keys(required).sort();
       for (const name of names) if (imported[name] !== required[name]) throw new Error(name);
-      console.log(names.join(' '));`,
+      console.log(names.join(' '));
+      const { instrument } = await import('leasehold/opentelemetry');
+      const all = createRequire(process.cwd() + '/')('leasehold/opentelemetry');
+      if (all.instrument !== instrument) throw new Error('instrument');
+      console.log(Object.keys(all).join(' '));`,
       'memory://',
     );
     assert.equal(ended.errors, '');
-    assert.deepEqual(ended.output.trim().split(' '), Object.keys(leasehold).sort());
+    const [names, telemetry] = ended.output.split('\n');
+    assert.deepEqual(names?.split(' '), Object.keys(leasehold).sort());
+    assert.equal(telemetry, 'instrument');
   });
 
   it('finds the C library without a diagnostic report, which would look up names of peers', async () => {
@@ -179,7 +198,7 @@ describe('the package', () => {
     const servers = { 'localhost:6379': server, 'one:6379': server, 'two:6379': second, 'three:6379': third };
     const readme = readFileSync(join(ROOT, 'README.md'), 'utf8');
     const programs = [...readme.matchAll(/```js\n([\s\S]*?)```/g)].map(([, program]) => program as string);
-    assert.equal(programs.length, 7);
+    assert.equal(programs.length, 8);
     for (const program of programs) {
       const here = Object.entries(servers).reduce(
         (text, [address, { url }]) => text.replace(`redis://${address}`, url),

@@ -1,0 +1,167 @@
+// The spans of one client's waits and leases, and how long they were.
+
+import type { Attributes, Context, Histogram, Span, Tracer } from '@opentelemetry/api';
+import { type ErrorKind, errorOf, type LostReason } from './errors.js';
+import { kindOf } from './kinds.js';
+import { type NativeFailure, native } from './native.js';
+import { api, guarded } from './opentelemetry-api.js';
+import type { GrantedLease, HoldSpan, Telemetry, WaitSpan, WantedLock } from './telemetry.js';
+
+/** How an acquisition ended, by the words of the metrics. */
+type Outcome =
+  | 'granted'
+  | 'degraded'
+  | 'timed_out'
+  | 'skipped'
+  | 'cancelled'
+  | 'unavailable'
+  | 'misconfigured'
+  | 'refused'
+  | 'lost'
+  | 'closed';
+
+const OUTCOMES: Readonly<Record<ErrorKind, Outcome>> = {
+  LockTimeout: 'timed_out',
+  NotOwner: 'refused',
+  LockLost: 'lost',
+  Cancelled: 'cancelled',
+  Unavailable: 'unavailable',
+  Misconfigured: 'misconfigured',
+  InvalidArgument: 'refused',
+  Closed: 'closed',
+  Forked: 'refused',
+};
+
+/** Outcomes of a wait that no caller has to take for an error. */
+const WELL: readonly Outcome[] = ['granted', 'degraded', 'timed_out', 'skipped', 'cancelled'];
+
+/** Losses that nobody on this side brought about. */
+const BAD: readonly LostReason[] = ['expired', 'removed', 'stolen'];
+
+/** Where spans and times go. */
+export interface Sinks {
+  readonly tracer: Tracer;
+  readonly waits: Histogram;
+  readonly holds: Histogram;
+}
+
+/** Records the waits of one client. It does not keep the client. */
+export class Spans implements Telemetry {
+  readonly #sinks: Sinks;
+  readonly #groups = new Groups();
+
+  constructor(sinks: Sinks) {
+    this.#sinks = sinks;
+  }
+
+  waits(lock: WantedLock): WaitSpan {
+    return new Waiting(this.#sinks, this.#groups, lock);
+  }
+}
+
+class Waiting implements WaitSpan {
+  readonly #sinks: Sinks;
+  readonly #groups: Groups;
+  readonly #lock: WantedLock;
+  readonly #kind: string;
+  readonly #since = performance.now();
+  #named: Attributes = {};
+  #context: Context = api.ROOT_CONTEXT;
+  #span: Span | undefined;
+
+  constructor(sinks: Sinks, groups: Groups, lock: WantedLock) {
+    this.#sinks = sinks;
+    this.#groups = groups;
+    this.#lock = lock;
+    this.#kind = kindOf(lock.address);
+    guarded(() => {
+      this.#named = { 'leasehold.kind': this.#kind, 'leasehold.lock': native.shown(lock.name) };
+      this.#context = api.context.active();
+      this.#span = sinks.tracer.startSpan('leasehold.wait', { attributes: this.#named }, this.#context);
+    });
+  }
+
+  granted({ token, degraded }: GrantedLease): HoldSpan {
+    const labels = this.#end(degraded ? 'degraded' : 'granted');
+    const attributes = { ...this.#named };
+    if (token !== null) attributes['leasehold.token'] = token;
+    if (degraded) attributes['leasehold.degraded'] = true;
+    // The context of who asked: what is current now is that of whoever woke this thread.
+    const context = this.#context;
+    const span = guarded(() => this.#sinks.tracer.startSpan('leasehold.hold', { attributes }, context));
+    return new Holding(span, context, this.#sinks.holds, labels);
+  }
+
+  failed(failure: NativeFailure): void {
+    this.#end(failure.skipped ? 'skipped' : OUTCOMES[failure.kind as ErrorKind], failure);
+  }
+
+  cancelled(): void {
+    this.#end('cancelled');
+  }
+
+  /** Gives the attributes that the times of this lock have. */
+  #end(outcome: Outcome, failure?: NativeFailure): Attributes {
+    const seconds = (performance.now() - this.#since) / 1e3;
+    const span = this.#span;
+    guarded(() => {
+      span?.setAttribute('leasehold.outcome', outcome);
+      if (failure !== undefined && !WELL.includes(outcome)) {
+        span?.setAttribute('error.type', errorOf(failure).name);
+        span?.setStatus({ code: api.SpanStatusCode.ERROR, message: failure.message });
+      }
+    });
+    guarded(() => span?.end());
+    const labels = { 'leasehold.kind': this.#kind, 'leasehold.group': this.#groups.of(this.#lock) };
+    guarded(() => this.#sinks.waits.record(seconds, { ...labels, 'leasehold.outcome': outcome }, this.#context));
+    return labels;
+  }
+}
+
+class Holding implements HoldSpan {
+  readonly #since = performance.now();
+  readonly #span: Span | undefined;
+  readonly #context: Context;
+  readonly #times: Histogram;
+  readonly #labels: Attributes;
+  #isOver = false;
+
+  constructor(span: Span | undefined, context: Context, times: Histogram, labels: Attributes) {
+    this.#span = span;
+    this.#context = context;
+    this.#times = times;
+    this.#labels = labels;
+  }
+
+  end(outcome: string, lost?: LostReason): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const seconds = (performance.now() - this.#since) / 1e3;
+    const span = this.#span;
+    guarded(() => {
+      span?.setAttribute('leasehold.outcome', outcome);
+      if (lost === undefined) return;
+      span?.setAttribute('leasehold.reason', lost);
+      if (BAD.includes(lost))
+        span?.setStatus({ code: api.SpanStatusCode.ERROR, message: `the lease was lost: ${lost}` });
+    });
+    guarded(() => span?.end());
+    guarded(() => this.#times.record(seconds, this.#labels, this.#context));
+  }
+}
+
+/** The groups of locks by their names, as the core says. It is asked once for a name, as long as there are not too many. */
+class Groups {
+  readonly #known = new Map<string, string>();
+
+  of({ name, engine }: WantedLock): string {
+    const known = this.#known.get(name);
+    if (known !== undefined) return known;
+    const group = guarded(() => engine.metricsGroup(name)) ?? 'other';
+    if (this.#known.size === MOST_NAMES) this.#known.clear();
+    this.#known.set(name, group);
+    return group;
+  }
+}
+
+const MOST_NAMES = 1_000;

@@ -1,0 +1,206 @@
+// OpenTelemetry where things go wrong or happen at once: none of it changes what locks do.
+
+import assert from 'node:assert/strict';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, it } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { context, type MeterProvider, type TracerProvider } from '@opentelemetry/api';
+import { SimpleSpanProcessor, TracerProvider as Tracers } from '@opentelemetry/sdk-trace';
+import { connect, type Lease, LockTimeoutError } from 'leasehold';
+import { type InstrumentOptions, instrument } from 'leasehold/opentelemetry';
+import { nativeClients } from './garbage.js';
+import { eventually, run } from './server.js';
+import { counted, current, newComplaints, Recorded } from './telemetry.js';
+
+const ROUNDS = 50;
+const CALLERS = 40;
+const ROOT = join(__dirname, '..', '..');
+
+function fails(): never {
+  throw new Error('telemetry is broken');
+}
+
+/** Takes a lock, waits for it in vain, loses it. */
+async function works(options: InstrumentOptions): Promise<void> {
+  await using client = await connect('memory://', { metrics: true });
+  using _instrumented = instrument(client, options);
+  const lock = client.lock('stock:42');
+  assert.equal(await client.using(lock, async () => (await lock.tryLock()) === null), true);
+  const lease = await lock.lock({ leaseMs: 100 });
+  await assert.rejects(lock.lock({ waitMs: 1 }), LockTimeoutError);
+  await assert.rejects(lock.lock({ signal: AbortSignal.timeout(1) }), { name: 'TimeoutError' });
+  await eventually(20_000, () => lease.signal.aborted);
+  assert.equal(lease.lostReason, 'expired');
+}
+
+afterEach(() => void newComplaints());
+
+describe('a lock is what it is', () => {
+  it('when no span can be made', async () => {
+    const tracerProvider = { getTracer: () => ({ startSpan: fails, startActiveSpan: fails }) };
+    await works({ tracerProvider });
+    assert.ok(newComplaints().length > 0);
+  });
+
+  it('when a span throws whatever is done with it', async () => {
+    const span = new Proxy({}, { get: () => fails });
+    const tracer = { startSpan: () => span, startActiveSpan: fails };
+    await works({ tracerProvider: { getTracer: () => tracer } as unknown as TracerProvider });
+    assert.ok(newComplaints().length > 0);
+  });
+
+  it('when an exporter throws', async () => {
+    const exporter = { export: fails, shutdown: async () => {}, forceFlush: async () => {} };
+    await works({ tracerProvider: new Tracers({ spanProcessors: [new SimpleSpanProcessor({ exporter })] }) });
+  });
+
+  it('when a processor throws', async () => {
+    const processor = { onStart: fails, onEnd: fails, shutdown: async () => {}, forceFlush: async () => {} };
+    await works({ tracerProvider: new Tracers({ spanProcessors: [processor] }) });
+    assert.ok(newComplaints().length > 0);
+  });
+
+  it('when instruments throw', async () => {
+    const instruments = new Proxy(
+      { createHistogram: () => ({ record: fails }), removeBatchObservableCallback: fails },
+      { get: (own, name) => Reflect.get(own, name) ?? (() => ({})) },
+    );
+    await works({ meterProvider: { getMeter: () => instruments } as unknown as MeterProvider });
+    assert.ok(newComplaints().length > 0);
+  });
+
+  it('when nobody can say what is current', async () => {
+    const before = context.active;
+    context.active = fails;
+    try {
+      await works(new Recorded());
+    } finally {
+      context.active = before;
+    }
+    assert.ok(newComplaints().length > 0);
+  });
+
+  it('and an instrument that was not made leaves the client as it was', async () => {
+    await using client = await connect('memory://', { metrics: true });
+    assert.throws(() => instrument(client, { meterProvider: { getMeter: fails } }), /broken/);
+    assert.throws(() => instrument(client, { tracerProvider: { getTracer: fails } }), /broken/);
+    const recorded = new Recorded();
+    instrument(client, recorded);
+    await client.using('stock:42', () => {});
+    assert.equal(recorded.told().length, 2);
+  });
+});
+
+it('many callers at once have their own spans, each of which ends once', async () => {
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const client = await connect('memory://', { metrics: true });
+    const recorded = new Recorded();
+    instrument(client, recorded);
+    const lock = client.lock('stock:42');
+    const semaphore = client.semaphore('printers', 3);
+    const leases: Lease[] = [];
+    /** Of each caller, by its span: how many waits and holds there are to be. */
+    const wanted = new Map<string, string>();
+    const callers = Array.from({ length: CALLERS }, (_, number) =>
+      recorded.within(async () => {
+        const mine = current() ?? assert.fail();
+        await turn();
+        if (number % 4 === 0) {
+          const abort = new AbortController();
+          const waits = lock.lock({ signal: abort.signal }).catch(() => null);
+          if (number % 8 === 0) await turn();
+          abort.abort();
+          const lease = await waits;
+          await lease?.release();
+          wanted.set(mine, lease ? '1 1' : '1 0');
+        } else if (number % 4 === 1) {
+          await client.using(semaphore, () => turn());
+          wanted.set(mine, '1 1');
+        } else if (number % 4 === 2) {
+          await client.using(lock, async (within) => (await lock.lock({ within })).release());
+          wanted.set(mine, '2 2');
+        } else {
+          // Left to the end of the client.
+          leases.push(await client.lock(`mine:${number}`).lock());
+          wanted.set(mine, '1 1');
+        }
+        assert.equal(current(), mine);
+      }),
+    );
+    await Promise.all(callers);
+    await client.close();
+    const found = new Map<string, [waits: number, holds: number]>();
+    const ids = new Set<string>();
+    for (const span of recorded.spans()) {
+      const parent = span.parentSpanContext?.spanId ?? assert.fail('a span without its parent');
+      const counts = found.get(parent) ?? [0, 0];
+      counts[span.name === 'leasehold.wait' ? 0 : 1] += 1;
+      found.set(parent, counts);
+      ids.add(span.spanContext().spanId);
+    }
+    assert.equal(ids.size, recorded.spans().length);
+    const words = [...found].map(([parent, counts]) => [parent, counts.join(' ')] as const);
+    assert.deepEqual(new Map(words.sort()), new Map([...wanted].sort()));
+    const times = [...(await recorded.numbers('leasehold.hold.duration')).values()];
+    const holds = [...found.values()].reduce((sum, [, count]) => sum + count, 0);
+    assert.equal(
+      times.reduce((sum, count) => sum + count, 0),
+      holds,
+    );
+    // The client counts those too that were granted while their callers aborted.
+    const all = [...counted(client, 'leasehold_hold_seconds_count').values()].reduce((sum, count) => sum + count, 0);
+    assert.ok(all >= holds && all <= holds + CALLERS / 4);
+    const closed = recorded.told().filter(({ attributes }) => attributes['leasehold.reason'] === 'closed');
+    assert.equal(closed.length, leases.length);
+    // That a span was ended twice would be among them.
+    assert.deepEqual(newComplaints(), []);
+  }
+});
+
+it('a client that nobody has any more is freed, and read no more', async () => {
+  const recorded = new Recorded();
+  await (async () => {
+    const client = await connect('memory://', { metrics: true });
+    instrument(client, recorded);
+    await client.using('stock:42', () => {});
+    assert.equal(await recorded.isRead(), true);
+  })();
+  await eventually(20_000, () => nativeClients().left === 0);
+  assert.equal(await recorded.isRead(), false);
+});
+
+it('the package needs OpenTelemetry only for this module, which says that it is missing', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'leasehold-node-'));
+  try {
+    const installed = join(folder, 'node_modules', 'leasehold');
+    mkdirSync(installed, { recursive: true });
+    for (const part of ['dist', 'package.json']) cpSync(join(ROOT, part), join(installed, part), { recursive: true });
+    symlinkSync(join(ROOT, 'native'), join(installed, 'native'));
+    const ended = await run(
+      `import { createRequire } from 'node:module';
+      process.chdir(${JSON.stringify(folder)});
+      const require = createRequire(process.cwd() + '/');
+      const { connect } = require('leasehold');
+      const client = await connect('memory://', { metrics: true });
+      console.log(await client.using('stock:42', () => 'held'));
+      await client.close();
+      for (const load of [() => require('leasehold/opentelemetry'), () => import(require.resolve('leasehold/opentelemetry'))]) {
+        try {
+          await load();
+        } catch (error) {
+          console.log(error.message);
+        }
+      }`,
+      'memory://',
+    );
+    assert.equal(ended.errors, '');
+    const [held, ...messages] = ended.output.trim().split('\n');
+    assert.equal(held, 'held');
+    assert.equal(messages.length, 2);
+    for (const message of messages) assert.match(message, /@opentelemetry\/api, which is missing; install it/);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});

@@ -1,0 +1,408 @@
+// What OpenTelemetry is told of a client: spans and metrics.
+
+import assert from 'node:assert/strict';
+import { afterEach, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { DataPointType } from '@opentelemetry/sdk-metrics';
+import {
+  type Client,
+  ClosedError,
+  type ConnectOptions,
+  connect,
+  InvalidArgumentError,
+  LockLostError,
+  LockTimeoutError,
+  MisconfiguredError,
+  redlock,
+  UnavailableError,
+} from 'leasehold';
+import { instrument } from 'leasehold/opentelemetry';
+import { eventually, RedisServer } from './server.js';
+import { counted, newComplaints, numbersOf, outside, positive, Recorded, TABLE, type Told } from './telemetry.js';
+
+const SOON_MS = 20_000;
+const LOCK = { 'leasehold.kind': 'lock', 'leasehold.lock': 'stock:42' };
+const WAIT: Told = {
+  name: 'leasehold.wait',
+  attributes: { ...LOCK, 'leasehold.outcome': 'granted' },
+  status: 'ok',
+};
+
+/** A client that is instrumented, and what is recorded of it. */
+async function instrumented(url = 'memory://', options?: ConnectOptions): Promise<[Client, Recorded]> {
+  const client = await connect(url, { metrics: true, ...options });
+  const recorded = new Recorded();
+  instrument(client, recorded);
+  return [client, recorded];
+}
+
+function wait(outcome: string, errorType?: string): Told {
+  const error = errorType === undefined ? {} : { 'error.type': errorType };
+  return {
+    ...WAIT,
+    attributes: { ...LOCK, 'leasehold.outcome': outcome, ...error },
+    status: errorType === undefined ? 'ok' : 'error',
+  };
+}
+
+function hold(token: number | null, outcome: string, reason?: string): Told {
+  const lost = reason === undefined ? {} : { 'leasehold.reason': reason };
+  const numbered = token === null ? {} : { 'leasehold.token': token };
+  return {
+    name: 'leasehold.hold',
+    attributes: { ...LOCK, ...numbered, 'leasehold.outcome': outcome, ...lost },
+    status: reason !== undefined && ['expired', 'removed', 'stolen'].includes(reason) ? 'error' : 'ok',
+  };
+}
+
+/** What was recorded of waits and leases is what the client has counted. */
+async function agrees(client: Client, recorded: Recorded): Promise<void> {
+  const waits = await recorded.numbers('leasehold.wait.duration');
+  assert.deepEqual(waits, positive(counted(client, 'leasehold_acquisitions_total')));
+  const holds = await recorded.numbers('leasehold.hold.duration');
+  assert.deepEqual(holds, positive(counted(client, 'leasehold_hold_seconds_count')));
+}
+
+afterEach(() => assert.deepEqual(newComplaints(), []));
+
+describe('spans', () => {
+  it('are of the wait and of the lease, and children of the span where the lock is asked for', async () => {
+    const [client, recorded] = await instrumented();
+    const [token, parent] = await recorded.within(async (span) => {
+      const token = await client.using('stock:42', async (lease) => {
+        assert.deepEqual(recorded.told(), [WAIT]);
+        return lease.token;
+      });
+      return [token, span.spanContext()];
+    });
+    assert.deepEqual(
+      recorded.spans().map(({ parentSpanContext }) => parentSpanContext?.spanId),
+      [parent.spanId],
+    );
+    assert.equal(recorded.spans()[0]?.spanContext().traceId, parent.traceId);
+    assert.deepEqual(recorded.told(), [hold(token, 'released')]);
+    await agrees(client, recorded);
+    await client.close();
+  });
+
+  it('have the parent of the call, wherever the lease is released and whoever wakes the waiter', async () => {
+    const [client, recorded] = await instrumented();
+    const lock = client.lock('stock:42');
+    const first = await outside(() => lock.lock());
+    recorded.told();
+    let spanId: string | undefined;
+    const second = await recorded.within((span) => {
+      spanId = span.spanContext().spanId;
+      const waits = lock.lock();
+      // Granted by what is done in no span.
+      outside(() => first.release());
+      return waits;
+    });
+    await outside(() => second.release());
+    const spans = recorded.spans().filter(({ parentSpanContext }) => parentSpanContext?.spanId === spanId);
+    assert.deepEqual(
+      spans.map(({ name }) => name),
+      ['leasehold.wait', 'leasehold.hold'],
+    );
+    const [wait, hold] = spans;
+    const end = ([seconds, nanoseconds]: readonly [number, number]) => seconds * 1e9 + nanoseconds;
+    assert.ok(wait && hold && end(wait.endTime) <= end(hold.startTime) + 1e6);
+    const alone = recorded.spans().filter(({ parentSpanContext }) => parentSpanContext === undefined);
+    assert.deepEqual(
+      alone.map(({ name }) => name),
+      ['leasehold.hold'],
+    );
+    await client.close();
+  });
+
+  it('are there for each kind of lock and each way to take it', async () => {
+    const [client, recorded] = await instrumented();
+    const { read, write } = client.readWriteLock('a:rw');
+    const semaphore = client.semaphore('a:s', 3);
+    const pair = client.multiLock([client.lock('a:1'), semaphore.permits(2)]);
+    const kinds = {
+      lock: [client.lock('a:l'), 'a:l'],
+      mutex: [client.mutex('a:m'), 'a:m'],
+      fair_lock: [client.fairLock('a:f'), 'a:f'],
+      read_lock: [read, 'a:rw'],
+      write_lock: [write, 'a:rw'],
+      multi_lock: [pair, 'a:1, a:s'],
+    } as const;
+    const taken: string[] = [];
+    for (const [kind, [lock, name]] of Object.entries(kinds)) {
+      await (await lock.lock()).release();
+      await lock.unlock((await lock.tryLock()) ?? assert.fail(kind));
+      await client.using(lock, () => {});
+      await (await lock.lock())[Symbol.asyncDispose]();
+      taken.push(...Array<string>(4).fill(`${kind} ${name} released`));
+    }
+    await semaphore.release(await semaphore.acquire(2));
+    await (await semaphore.tryAcquire())?.release();
+    await client.using(semaphore, () => {});
+    taken.push(...Array<string>(3).fill('semaphore a:s released'));
+    for (const lock of [client.lock('a:l'), client.fairLock('a:f'), read, write]) {
+      await client.using(lock, async (within) => (await lock.lock({ within })).release());
+    }
+    taken.push('lock a:l released', 'lock a:l released', 'fair_lock a:f released', 'fair_lock a:f released');
+    taken.push(
+      'read_lock a:rw released',
+      'read_lock a:rw released',
+      'write_lock a:rw released',
+      'write_lock a:rw released',
+    );
+    const told = recorded.told();
+    const waits = told.filter(({ name }) => name === 'leasehold.wait');
+    const holds = told.filter(({ name }) => name === 'leasehold.hold');
+    const words = ({ attributes: of }: Told) =>
+      `${of['leasehold.kind']} ${of['leasehold.lock']} ${of['leasehold.outcome']}`;
+    assert.deepEqual(holds.map(words), taken);
+    assert.deepEqual(
+      waits.map(words),
+      taken.map((one) => one.replace('released', 'granted')),
+    );
+    const known = TABLE.labels.find(({ name }) => name === 'kind')?.words;
+    assert.deepEqual(new Set(taken.map((one) => one.split(' ')[0])), new Set(known));
+    await agrees(client, recorded);
+    await client.close();
+  });
+
+  it('say how a wait ended that got nothing', async () => {
+    await using server = await RedisServer.start();
+    const [client, recorded] = await instrumented(server.url, { breakerFailures: 1, commandTimeoutMs: 300 });
+    const lock = client.lock('stock:42');
+    const token = await client.using(lock, async (lease) => {
+      assert.equal(await lock.tryLock(), null);
+      await assert.rejects(lock.lock({ waitMs: 20 }), LockTimeoutError);
+      const abort = new AbortController();
+      const waits = lock.lock({ signal: abort.signal });
+      await eventually(SOON_MS, () => [...counted(client, 'leasehold_waiting').values()].includes(1));
+      abort.abort(new Error('enough'));
+      await assert.rejects(waits, /enough/);
+      return lease.token;
+    });
+    const timedOut = wait('timed_out');
+    assert.deepEqual(recorded.told(), [WAIT, timedOut, timedOut, wait('cancelled'), hold(token, 'released')]);
+
+    await server.store.set('stock:42', 'something else');
+    await assert.rejects(lock.lock(), MisconfiguredError);
+    await server.store.del('stock:42');
+    assert.deepEqual(recorded.told(), [wait('misconfigured', 'MisconfiguredError')]);
+
+    const outer = await lock.lock({ leaseMs: 400, renew: true });
+    await client.forceRelease(lock);
+    await eventually(SOON_MS, () => outer.signal.aborted);
+    await assert.rejects(lock.lock({ within: outer }), LockLostError);
+    assert.deepEqual(recorded.told(), [WAIT, hold(outer.token, 'lost', 'removed'), wait('lost', 'LockLostError')]);
+
+    await agrees(client, recorded);
+    // Refused before anything was sent: the client does not count it.
+    await assert.rejects(lock.lock({ leaseMs: 1 }), InvalidArgumentError);
+    assert.deepEqual(recorded.told(), [wait('refused', 'InvalidArgumentError')]);
+
+    await server.kill();
+    await assert.rejects(lock.lock({ waitMs: 1_000 }), UnavailableError);
+    await eventually(SOON_MS, () => counted(client, 'leasehold_breakers_open').get('') === 1);
+    recorded.told();
+    await assert.rejects(lock.lock(), UnavailableError);
+    assert.deepEqual(recorded.told(), [wait('unavailable', 'UnavailableError')]);
+    assert.equal(await lock.tryLock({ onUnavailable: 'skip' }), null);
+    assert.deepEqual(recorded.told(), [wait('skipped')]);
+
+    const local = await lock.lock({ onUnavailable: 'local' });
+    assert.deepEqual(recorded.told(), [wait('degraded')]);
+    const closes = assert.rejects(lock.lock({ onUnavailable: 'local' }), ClosedError);
+    await client.close();
+    await closes;
+    const held = hold(local.token, 'lost', 'closed');
+    const degraded = { ...held, attributes: { ...held.attributes, 'leasehold.degraded': true } };
+    assert.deepEqual(
+      recorded.told().sort((one, other) => (one.name < other.name ? -1 : 1)),
+      [degraded, wait('closed', 'ClosedError')],
+    );
+  });
+
+  it('tell that a lease was lost, and why, and end once', async () => {
+    await using server = await RedisServer.start();
+    const [client, recorded] = await instrumented(server.url, { leaseMs: 300 });
+    const lock = client.lock('stock:42');
+    const removed = await lock.lock();
+    await client.forceRelease(lock);
+    await eventually(SOON_MS, () => removed.signal.aborted);
+    assert.deepEqual(recorded.told(), [WAIT, hold(removed.token, 'lost', 'removed')]);
+    assert.equal(await removed.release(), 'expired');
+
+    const expired = await lock.lock({ leaseMs: 300 });
+    await eventually(SOON_MS, () => expired.signal.aborted);
+    assert.deepEqual(recorded.told(), [WAIT, hold(expired.token, 'lost', 'expired')]);
+
+    const bounded = await lock.lock({ maxHoldMs: 400 });
+    await eventually(SOON_MS, () => bounded.signal.aborted);
+    assert.deepEqual(recorded.told(), [WAIT, hold(bounded.token, 'lost', 'max_hold')]);
+    await bounded.release();
+
+    // Only its release finds that it was taken away.
+    const late = await lock.lock({ leaseMs: 60_000 });
+    await client.forceRelease(lock);
+    assert.equal(await late.release(), 'expired');
+    assert.deepEqual(recorded.told(), [WAIT, hold(late.token, 'expired')]);
+
+    const closed = await lock.lock();
+    await client.close();
+    assert.deepEqual(recorded.told(), [WAIT, hold(closed.token, 'lost', 'closed')]);
+    await assert.rejects(closed.release(), ClosedError);
+    assert.deepEqual(recorded.told(), []);
+  });
+
+  it('show no name that has a password in it', async () => {
+    const [client, recorded] = await instrumented();
+    await client.using('redis://user:secret@host/0', () => {});
+    assert.equal((await client.lock('redis://user:secret@host/0').tryLock({ waitMs: 0 }))?.isValid, true);
+    await assert.rejects(client.lock('redis://user:secret@host/0').lock({ waitMs: 1 }), LockTimeoutError);
+    await client.close();
+    const told = recorded.told();
+    assert.equal(told.length, 5);
+    assert.ok(!JSON.stringify(told).includes('secret'));
+    assert.ok(!JSON.stringify(await recorded.metrics()).includes('secret'));
+  });
+
+  it('have the kind that a RedLock counts for', async () => {
+    const client = await redlock(['memory://otel-a', 'memory://otel-b', 'memory://otel-c'], { metrics: true });
+    const recorded = new Recorded();
+    instrument(client, recorded);
+    await client.using(client.mutex('stock:42'), () => {});
+    await client.using(client.lock('stock:42'), () => {});
+    const kinds = recorded.told().map(({ attributes }) => attributes['leasehold.kind']);
+    assert.deepEqual(kinds, ['mutex', 'mutex', 'lock', 'lock']);
+    await agrees(client, recorded);
+    await client.close();
+  });
+
+  it('have only the attributes of the table', async () => {
+    const [client, recorded] = await instrumented();
+    await client.using('stock:42', () => {});
+    await client.close();
+    await assert.rejects(client.lock('stock:42').lock(), ClosedError);
+    const told = recorded.told();
+    assert.deepEqual(new Set(told.map(({ name }) => name)), new Set(TABLE.spans.map(({ name }) => name)));
+    for (const { name, attributes } of told) {
+      const known = TABLE.spans.find((span) => span.name === name)?.attributes ?? [];
+      for (const attribute of Object.keys(attributes)) assert.ok(known.includes(attribute), `${name}: ${attribute}`);
+    }
+  });
+});
+
+describe('metrics', () => {
+  it('are those of the table, with its names, units, types and meanings, and what the client has counted', async () => {
+    await using server = await RedisServer.start();
+    const [client, recorded] = await instrumented(server.url, { leaseMs: 600, breakerFailures: 3 });
+    const lock = client.lock('stock:42');
+    const lease = await lock.lock();
+    assert.equal(await lock.tryLock(), null);
+    await eventually(SOON_MS, () => /renewals_total\{.*"renewed"\} [1-9]/.test(client.metrics()));
+    await server.kill();
+    await server.restart();
+    await eventually(SOON_MS, () => lease.signal.aborted && /reconnects_total\{.*\} [1-9]/.test(client.metrics()));
+    await client.using(client.semaphore('printers', 2), () => {});
+
+    const fixed = await client.fairLock('report').lock({ leaseMs: 60_000 });
+    let before = '';
+    let metrics = await recorded.metrics();
+    // Until nothing was counted meanwhile, as connections come back when they will.
+    while (before !== client.metrics()) {
+      before = client.metrics();
+      metrics = await recorded.metrics();
+    }
+    assert.deepEqual(
+      metrics.map(({ descriptor: { name } }) => name).sort(),
+      TABLE.client.map(({ otel: [name] }) => name).sort(),
+    );
+    for (const { name, type, otel, meaning } of TABLE.client) {
+      const metric = metrics.find(({ descriptor }) => descriptor.name === otel[0]) ?? assert.fail(name);
+      assert.deepEqual([metric.descriptor.unit, metric.descriptor.description], [otel[1], meaning], name);
+      if (type === 'histogram') {
+        assert.ok(metric.dataPointType === DataPointType.HISTOGRAM, name);
+        for (const { value } of metric.dataPoints) assert.deepEqual(value.buckets.boundaries, TABLE.buckets);
+        assert.ok(metric.dataPoints.length >= 2);
+      } else {
+        assert.ok(metric.dataPointType === DataPointType.SUM, name);
+        assert.equal(metric.isMonotonic, type === 'counter', name);
+        assert.deepEqual(numbersOf(metric), counted(before, name), name);
+        assert.ok(metric.dataPoints.length > 0, name);
+      }
+    }
+    await fixed.release();
+    await agrees(client, recorded);
+    await client.close();
+  });
+
+  it('have the words of the groups as they are, and no more groups than the client counts', async () => {
+    const [client, recorded] = await instrumented('memory://', { metricsGroups: 3 });
+    const odd = 'a"b\\c\u2028{d}=, \r';
+    for (const group of [odd, 'second', 'third', 'fourth', 'fifth']) await client.using(`${group}:1`, () => {});
+    await client.using('report', () => {});
+    const numbers: Record<string, [unknown, number][]> = {};
+    for (const { descriptor, dataPoints } of await recorded.metrics()) {
+      numbers[descriptor.name] = dataPoints.map(({ attributes, value }) => {
+        return [attributes['leasehold.group'], typeof value === 'number' ? value : (value as { count: number }).count];
+      });
+    }
+    const ones = [odd, 'second', 'third', 'none'].map((group) => [group, 1] as const);
+    const taken = new Map<unknown, number>([...ones, ['other', 2]]);
+    for (const name of ['leasehold.wait.duration', 'leasehold.hold.duration']) {
+      assert.deepEqual(new Map(numbers[name]), taken, name);
+    }
+    const granted = numbers['leasehold.acquisitions']?.filter(([, number]) => number > 0);
+    assert.deepEqual(new Map(granted), taken);
+    await client.close();
+  });
+
+  it('are no longer read of a client that is closed, or that is no longer instrumented', async () => {
+    const client = await connect('memory://', { metrics: true });
+    const recorded = new Recorded();
+    const { uninstrument } = instrument(client, recorded);
+    const held = await client.lock('stock:42').lock();
+    assert.equal(await recorded.isRead(), true);
+    uninstrument();
+    uninstrument();
+    assert.equal(await recorded.isRead(), false);
+    await client.using('report', () => {});
+    // What began before ends as ever.
+    await held.release();
+    assert.deepEqual(recorded.told(), [WAIT, hold(held.token, 'released')]);
+
+    const again = new Recorded();
+    {
+      using _instrumented = instrument(client, again);
+      assert.equal(await again.isRead(), true);
+    }
+    assert.equal(await again.isRead(), false);
+    instrument(client, again);
+    assert.equal(await again.isRead(), true);
+    await client.close();
+    assert.equal(await again.isRead(), false);
+    await sleep(0);
+    assert.equal(await again.isRead(), false);
+  });
+});
+
+describe('instrument', () => {
+  it('wants a client with metrics, once', async () => {
+    await using plain = await connect('memory://');
+    const wordless = (error: unknown) => error instanceof InvalidArgumentError && error.message.includes('metrics');
+    assert.throws(() => instrument(plain, new Recorded()), wordless);
+    const [client, recorded] = await instrumented();
+    assert.throws(() => instrument(client, new Recorded()), /instrumented already/);
+    assert.throws(() => instrument({} as Client), InvalidArgumentError);
+    assert.throws(() => instrument(undefined as unknown as Client), InvalidArgumentError);
+    assert.throws(() => instrument(plain, 1 as unknown as undefined), InvalidArgumentError);
+    await client.using('stock:42', () => {});
+    assert.equal(recorded.told().length, 2);
+    await client.close();
+  });
+
+  it('takes the global providers, and does nothing without any', async () => {
+    await using client = await connect('memory://', { metrics: true });
+    using _instrumented = instrument(client);
+    await client.using('stock:42', () => {});
+  });
+});
