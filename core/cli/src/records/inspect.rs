@@ -75,15 +75,6 @@ impl Inspected {
         one.chain(&self.readers).chain(&self.permits.holders)
     }
 
-    /// All who hold it or wait for it.
-    fn owners_mut(&mut self) -> impl Iterator<Item = &mut Owner> {
-        let one = self.lock.iter_mut().chain(&mut self.writer);
-        let holds = one.chain(&mut self.readers).chain(&mut self.permits.holders);
-        let holders = holds.map(|hold| &mut hold.owner);
-        let waiters = self.queue.first.iter_mut().map(|waiter| &mut waiter.owner);
-        holders.chain(waiters).chain(&mut self.waiting_writer)
-    }
-
     /// Whether anybody holds it, as one of these kinds; of all, if there are none.
     pub(crate) fn is_held(&self, kinds: &[&str]) -> bool {
         let record = |kind: &str| if kind == "fair_lock" { "lock" } else { kind }.to_owned();
@@ -152,8 +143,17 @@ pub(crate) async fn inspect(deployment: &mut Deployment, name: &LockName) -> Res
         limit: rest[5].number(),
         holders: by_owner(holds("semaphore", &rest[4], now)),
     };
-    super::clients::name(deployment, inspected.owners_mut().map(|owner| (name, owner))).await?;
+    super::clients::name(deployment, owners(&mut inspected).map(|owner| (name, owner))).await?;
     Ok(inspected)
+}
+
+/// All who hold it or wait for it.
+fn owners(of: &mut Inspected) -> impl Iterator<Item = &mut Owner> {
+    let one = of.lock.iter_mut().chain(&mut of.writer);
+    let holds = one.chain(&mut of.readers).chain(&mut of.permits.holders);
+    let holders = holds.map(|hold| &mut hold.owner);
+    let waiters = of.queue.first.iter_mut().map(|waiter| &mut waiter.owner);
+    holders.chain(waiters).chain(&mut of.waiting_writer)
 }
 
 /// The second round: what depends on the time, and on what the first one found.
