@@ -1,9 +1,10 @@
-"""Python asyncio: `tasks.py leasehold|redis-py URL TASKS`."""
+"""Python asyncio: `tasks.py "leasehold"|"leasehold, metrics"|"redis-py" URL TASKS`."""
 
 import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import redis.asyncio as redis
 
@@ -12,8 +13,8 @@ import leasehold.aio
 Pair = Callable[[], Awaitable[None]]
 
 
-async def ours(url: str, tasks: int) -> list[Pair]:
-    client = await leasehold.aio.connect(url)
+async def ours(url: str, tasks: int, *, metrics: bool = False) -> list[Pair]:
+    client = await leasehold.aio.connect(url, metrics=metrics)
 
     def pair_of(name: str) -> Pair:
         lock = client.lock(name)
@@ -42,6 +43,9 @@ async def theirs(url: str, tasks: int) -> list[Pair]:
     return [pair_of(f"theirs-tasks-{task}") for task in range(tasks)]
 
 
+LIBRARIES = {"leasehold": ours, "leasehold, metrics": partial(ours, metrics=True), "redis-py": theirs}
+
+
 async def measure(pairs: list[Pair], seconds: float) -> tuple[int, float]:
     done = 0
     started = time.perf_counter()
@@ -59,7 +63,7 @@ async def measure(pairs: list[Pair], seconds: float) -> tuple[int, float]:
 
 async def main() -> None:
     library, url, tasks = sys.argv[1:]
-    pairs = await {"leasehold": ours, "redis-py": theirs}[library](url, int(tasks))
+    pairs = await LIBRARIES[library](url, int(tasks))
     print("ready", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         print(*await measure(pairs, float(line)), flush=True)
