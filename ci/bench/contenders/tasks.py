@@ -25,7 +25,7 @@ async def ours(url: str, tasks: int, *, metrics: bool = False) -> list[Pair]:
 
         return pair
 
-    return [pair_of(f"ours-tasks-{task}") for task in range(tasks)]
+    return [pair_of(f"ours-tasks:{task}") for task in range(tasks)]
 
 
 async def theirs(url: str, tasks: int) -> list[Pair]:

@@ -25,7 +25,7 @@ def ours(url: str, tasks: int, *, metrics: bool = False) -> list[Pair]:
 
         return pair
 
-    return [pair_of(f"ours-threads-{task}") for task in range(tasks)]
+    return [pair_of(f"ours-threads:{task}") for task in range(tasks)]
 
 
 def theirs(url: str, tasks: int) -> list[Pair]:

@@ -8,7 +8,7 @@ import { Mutex } from 'redis-semaphore';
 async function ours(url, tasks, options) {
   const client = await connect(url, options);
   return Array.from({ length: tasks }, (_, task) => {
-    const lock = client.lock(`ours-node-${task}`);
+    const lock = client.lock(`ours-node:${task}`);
     return async () => {
       const lease = await lock.lock();
       await lease.release();

@@ -32,7 +32,7 @@ public final class Threads {
         var client = builder.connect();
         var locks = new ArrayList<Lock>();
         for (int thread = 0; thread < threads; thread++) {
-            locks.add(client.lock("ours-jvm-" + thread));
+            locks.add(client.lock("ours-jvm:" + thread));
         }
         return locks;
     }
