@@ -50,6 +50,7 @@ EXPECTED = {
     "leasehold_connect_failures_total": NEVER,
     "leasehold_breakers_opened_total": NEVER,
     "leasehold_breakers_open": NEVER,
+    "leasehold_fair_queue": NEVER,
     "leasehold_server_uptime_seconds": SEEN,
     "leasehold_server_keys": SEEN,
     "leasehold_server_expiring_keys": SEEN,

@@ -12,7 +12,7 @@ use leasehold_protocol::{
 };
 
 use crate::introduction::Introduction;
-use crate::observe::metrics::{Grouping, MOST_GROUPS};
+use crate::observe::metrics::{Grouping, MOST_GROUPS, MOST_QUEUES};
 use crate::observe::{GroupBy, Level, Observer};
 use crate::target::{AddressMap, Mapping, Scheme, Target};
 use crate::tls::{TlsOptions, shown_path};
@@ -84,6 +84,9 @@ pub struct Options {
     /// How many groups of locks are told apart in the metrics, 1 to 10,000; further ones count as
     /// `other`. Default 100. Only with `metrics`.
     pub metrics_groups: Option<f64>,
+    /// Fair locks whose queues on the server are counted, up to 100: each is asked for every 15 s. Default: none. Only
+    /// with `metrics`, and not with `primaries`.
+    pub metrics_queues: Option<Vec<String>>,
     /// Which group a lock counts for. Default: what stands before the first `:` of its name. Only with `metrics`.
     pub metrics_group: Option<GroupBy>,
 }
@@ -117,6 +120,7 @@ impl std::fmt::Debug for Options {
             .field("observers", &self.observers.len())
             .field("metrics", &self.metrics)
             .field("metrics_groups", &self.metrics_groups)
+            .field("metrics_queues", &self.metrics_queues.as_ref().map(Vec::len))
             .field("metrics_group", &self.metrics_group)
             .finish()
     }
@@ -146,6 +150,8 @@ pub(crate) struct Settings {
     pub(crate) observers: Vec<Arc<dyn Observer>>,
     /// `None` if nothing is counted.
     pub(crate) metrics: Option<Grouping>,
+    /// Fair locks whose queues are counted, as the host gave them and in full.
+    pub(crate) queues: Vec<(Arc<str>, LockName)>,
     key_prefix: KeyPrefix,
 }
 
@@ -190,6 +196,7 @@ impl Settings {
                 bounds
             }
         };
+        let key_prefix = KeyPrefix::parse(&options.key_prefix.unwrap_or_default())?;
         let (several, local) = (targets.len() > 1, OnUnavailable::Local);
         if several && options.on_unavailable == Some(local) {
             return Err(invalid(LOCAL_IS_NO_MAJORITY));
@@ -223,8 +230,9 @@ impl Settings {
             world: World::default(),
             log: options.log,
             observers: options.observers,
+            queues: queues(&key_prefix, options.metrics && !several, options.metrics_queues)?,
             metrics: grouping(options.metrics, options.metrics_groups, options.metrics_group)?,
-            key_prefix: KeyPrefix::parse(&options.key_prefix.unwrap_or_default())?,
+            key_prefix,
         })
     }
 
@@ -367,6 +375,27 @@ fn grouping(is_on: bool, most: Option<f64>, by: Option<GroupBy>) -> Result<Optio
             })?,
     };
     Ok(Some(Grouping { by, most }))
+}
+
+/// The fair locks whose queues are counted. `may_be`: there are metrics, and one primary.
+fn queues(prefix: &KeyPrefix, may_be: bool, names: Option<Vec<String>>) -> Result<Vec<(Arc<str>, LockName)>, Error> {
+    let names = names.unwrap_or_default();
+    if !(may_be || names.is_empty()) {
+        return Err(invalid(
+            "metrics_queues is given, and metrics are off or there are several primaries, which have no queues; leave it out",
+        ));
+    }
+    if names.len() > MOST_QUEUES {
+        return Err(invalid(&format!(
+            "metrics_queues has {} names; each is asked for all the time, so give no more than {MOST_QUEUES}",
+            names.len()
+        )));
+    }
+    let queue = |name: String| match prefix.name(&name) {
+        Ok(full) => Ok((Arc::from(&*shown(&name)), full)),
+        Err(error) => Err(error.with_operation(Operation::Connect)),
+    };
+    names.into_iter().map(queue).collect()
 }
 
 fn misconfigured(message: String) -> Error {

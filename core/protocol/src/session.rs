@@ -166,6 +166,12 @@ impl Session {
         ticket
     }
 
+    /// Asks the server how many wait in the queue of a fair lock. Completes with [`Outcome::State`], whose
+    /// `waiting` says it.
+    pub fn queue_length(&mut self, name: &LockName, now: Instant) -> Ticket {
+        self.ask_of_one(Operation::Inspect, Kind::Fair, name, Question::Length, now)
+    }
+
     /// Removes a lock from its holder: for operators. Its holder hears of the
     /// loss at its next renewal. Completes with [`Outcome::Forced`].
     pub fn force_release(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
@@ -180,17 +186,29 @@ impl Session {
     /// that of `permits`: for operators. Nobody loses a permit. Completes with
     /// [`Outcome::Forced`], false if none is held.
     pub fn set_limit(&mut self, permits: Permits, name: &LockName, now: Instant) -> Ticket {
+        let question = Question::Limit(permits.limit());
+        self.ask_of_one(Operation::SetLimit, Kind::Semaphore(permits), name, question, now)
+    }
+
+    /// Asks what a RedLock has not.
+    fn ask_of_one(
+        &mut self,
+        operation: Operation,
+        kind: Kind,
+        name: &LockName,
+        question: Question,
+        now: Instant,
+    ) -> Ticket {
         let ticket = self.members.ticket(Verb::Inspect);
-        if self.members.fail_if_closed(ticket, Operation::SetLimit) {
+        if self.members.fail_if_closed(ticket, operation) {
             return ticket;
         }
         if let Group::Quorum(_) = self.group {
-            let error = Error::new(ErrorKind::InvalidArgument, Operation::SetLimit, SIMPLE_LOCKS_ONLY);
+            let error = Error::new(ErrorKind::InvalidArgument, operation, SIMPLE_LOCKS_ONLY);
             self.members
                 .complete(ticket, Outcome::Failed(error.with_lock(name.as_str())));
         } else {
-            let question = Question::Limit(permits.limit());
-            self.put_question(ticket, Kind::Semaphore(permits), name, question, now);
+            self.put_question(ticket, kind, name, question, now);
         }
         ticket
     }
