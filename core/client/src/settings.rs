@@ -1,5 +1,7 @@
 //! Options as a host gives them, and as the engine uses them.
 
+mod metrics;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use leasehold_protocol::{
 };
 
 use crate::introduction::Introduction;
-use crate::observe::metrics::{Grouping, MOST_GROUPS, MOST_QUEUES};
+use crate::observe::metrics::Grouping;
 use crate::observe::{GroupBy, Level, Observer};
 use crate::target::{AddressMap, Mapping, Scheme, Target};
 use crate::tls::{TlsOptions, shown_path};
@@ -230,8 +232,8 @@ impl Settings {
             world: World::default(),
             log: options.log,
             observers: options.observers,
-            queues: queues(&key_prefix, options.metrics && !several, options.metrics_queues)?,
-            metrics: grouping(options.metrics, options.metrics_groups, options.metrics_group)?,
+            queues: metrics::queues(&key_prefix, options.metrics && !several, options.metrics_queues)?,
+            metrics: metrics::grouping(options.metrics, options.metrics_groups, options.metrics_group)?,
             key_prefix,
         })
     }
@@ -352,50 +354,6 @@ fn targets(url: Option<String>, primaries: Option<&[String]>, tls: &TlsOptions) 
         targets.push(target);
     }
     Ok(targets)
-}
-
-/// How locks are put into groups for the metrics, if there are any.
-fn grouping(is_on: bool, most: Option<f64>, by: Option<GroupBy>) -> Result<Option<Grouping>, Error> {
-    if !is_on {
-        return match (most, by) {
-            (None, None) => Ok(None),
-            _ => Err(invalid(
-                "groups of metrics are given but metrics are off; turn them on too",
-            )),
-        };
-    }
-    let most = match most {
-        None => Grouping::default().most,
-        Some(number) => (1..=MOST_GROUPS)
-            .find(|most| u32::try_from(*most).is_ok_and(|most| f64::from(most) == number))
-            .ok_or_else(|| {
-                invalid(&format!(
-                    "the number of metrics' groups is {number}; give a whole number from 1 to {MOST_GROUPS}"
-                ))
-            })?,
-    };
-    Ok(Some(Grouping { by, most }))
-}
-
-/// The fair locks whose queues are counted. `may_be`: there are metrics, and one primary.
-fn queues(prefix: &KeyPrefix, may_be: bool, names: Option<Vec<String>>) -> Result<Vec<(Arc<str>, LockName)>, Error> {
-    let names = names.unwrap_or_default();
-    if !(may_be || names.is_empty()) {
-        return Err(invalid(
-            "metrics_queues is given, and metrics are off or there are several primaries, which have no queues; leave it out",
-        ));
-    }
-    if names.len() > MOST_QUEUES {
-        return Err(invalid(&format!(
-            "metrics_queues has {} names; each is asked for all the time, so give no more than {MOST_QUEUES}",
-            names.len()
-        )));
-    }
-    let queue = |name: String| match prefix.name(&name) {
-        Ok(full) => Ok((Arc::from(&*shown(&name)), full)),
-        Err(error) => Err(error.with_operation(Operation::Connect)),
-    };
-    names.into_iter().map(queue).collect()
 }
 
 fn misconfigured(message: String) -> Error {
