@@ -35,6 +35,7 @@ pub struct ClientOptions {
     pub language: String,
     pub metrics: Option<bool>,
     pub metrics_groups: Option<f64>,
+    pub metrics_queues: Option<Vec<String>>,
 }
 
 impl TryFrom<ClientOptions> for Options {
@@ -66,6 +67,7 @@ impl TryFrom<ClientOptions> for Options {
             log: Some(Level::Info),
             metrics: options.metrics.unwrap_or(false),
             metrics_groups: options.metrics_groups,
+            metrics_queues: options.metrics_queues,
             ..Self::default()
         })
     }

@@ -136,6 +136,7 @@ export function clientOptions(servers: Servers, options: ConnectOptions | undefi
     metrics: boolean(given.metrics, 'metrics', 'connect'),
     metricsGroups:
       given.metricsGroups === undefined ? undefined : count(given.metricsGroups, 'metricsGroups', 'connect'),
+    metricsQueues: names(given.metricsQueues, 'metricsQueues', 'connect'),
   };
   const known = Object.fromEntries(Object.entries(checked).filter(([, value]) => value !== undefined));
   return { ...known, program: programName(), language: LANGUAGE };
@@ -179,6 +180,15 @@ function addressTable(given: unknown): Record<string, string> | undefined {
     if (typeof side !== 'string') throw wrong('each address of addressMap', 'a string', side, 'connect');
   }
   return Object.fromEntries(entries as [string, string][]);
+}
+
+function names(value: unknown, what: string, operation: Operation): string[] | undefined {
+  if (value === undefined) return undefined;
+  if (!Array.isArray(value)) throw wrong(what, 'an array of strings', value, operation);
+  return Array.from(value, (name: unknown) => {
+    if (typeof name === 'string') return name;
+    throw wrong(`each of ${what}`, 'a string', name, operation);
+  });
 }
 
 function retryIntervalMs(value: unknown): [number | undefined, number | undefined] {

@@ -95,6 +95,11 @@ export interface ConnectOptions {
   readonly metrics?: boolean | undefined;
   /** How many groups the metrics tell apart, 1 to 10,000; further ones count as `other`. With `metrics`. Default 100. */
   readonly metricsGroups?: number | undefined;
+  /**
+   * Fair locks, up to 100, whose queues on the server are counted: callers of all clients, asked for every 15 s. With
+   * `metrics`; `InvalidArgumentError` with `redlock`. Default none.
+   */
+  readonly metricsQueues?: readonly string[] | undefined;
 }
 
 /** How long to wait for a lock, and how long to hold it. */

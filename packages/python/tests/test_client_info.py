@@ -7,14 +7,14 @@ import os
 import platform
 import socket
 import sys
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+import pytest
+from servers import RedisServer
 
 import leasehold
 import leasehold.aio
-import pytest
-
-from conftest import RedisServer
 
 
 def is_this_process(info: leasehold.ClientInfo | None, label: str) -> None:
@@ -25,7 +25,7 @@ def is_this_process(info: leasehold.ClientInfo | None, label: str) -> None:
     assert info.program == (path.parent.name if path.name == "__main__.py" else path.name)
     assert info.language == f"python {platform.python_version()}"
     assert info.version == leasehold.__version__
-    assert abs(datetime.now(timezone.utc) - info.since) < timedelta(minutes=30)
+    assert abs(datetime.now(UTC) - info.since) < timedelta(minutes=30)
     assert info.label == label
 
 

@@ -6,7 +6,7 @@ the lock, the operation, the cause and what to do. Passwords never appear in it.
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import NamedTuple, TypedDict
 
 from leasehold import _native
@@ -53,8 +53,8 @@ def holder_of(told: _native.Holder | None) -> Holder | None:
 
 def _client_info(host: str, pid: int, program: str, language: str, version: str, since: int, label: str) -> ClientInfo:
     # Whoever wrote it may have written any number.
-    last = datetime.max.replace(tzinfo=timezone.utc)
-    made = datetime.fromtimestamp(since, timezone.utc) if since < last.timestamp() else last
+    last = datetime.max.replace(tzinfo=UTC)
+    made = datetime.fromtimestamp(since, UTC) if since < last.timestamp() else last
     return ClientInfo(host, pid, program, language, version, made, label)
 
 
