@@ -15,7 +15,9 @@ internal class Exposition(text: String) {
 
     private fun sampleOf(line: String): Sample {
         val (id, number) = line.substringBeforeLast(' ') to line.substringAfterLast(' ')
-        val labels = LABEL.findAll(id).associate { it.groupValues[1] to it.groupValues[2].replace(ESCAPED, ::unescaped) }
+        val labels = LABEL.findAll(id).associate {
+            it.groupValues[1] to it.groupValues[2].replace(ESCAPED, ::unescaped)
+        }
         return Sample(id, id.substringBefore('{'), labels, number.toDouble())
     }
 

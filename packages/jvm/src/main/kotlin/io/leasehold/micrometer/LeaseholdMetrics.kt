@@ -101,11 +101,6 @@ public class LeaseholdMetrics
             if (counted.isOld && !changing.isHeldByCurrentThread && changing.tryLock()) {
                 try {
                     if (counted.isOld) readAgain()
-                } catch (failure: Throwable) {
-                    // The reader is not to be told: its meter has a number all the same.
-                    if (hasFailed.compareAndSet(false, true)) {
-                        Log.error("Micrometer failed, and a meter is missing; locks are not affected", failure)
-                    }
                 } finally {
                     changing.unlock()
                 }
@@ -116,7 +111,18 @@ public class LeaseholdMetrics
         private fun readAgain() {
             counted = Counted(Exposition(engine.metrics()))
             for (registry in bound) {
-                counted.exposition.samples.forEach(registry::add)
+                counted.exposition.samples.forEach { addSafely(registry, it) }
+            }
+        }
+
+        /** Whoever reads is not to be told that another meter fails. */
+        private fun addSafely(registry: BoundRegistry, sample: Sample) {
+            try {
+                registry.add(sample)
+            } catch (failure: Throwable) {
+                if (hasFailed.compareAndSet(false, true)) {
+                    Log.error("Micrometer failed, and a meter is missing; locks are not affected", failure)
+                }
             }
         }
 

@@ -41,6 +41,9 @@ class Collected(exporter: SpanExporter? = null) : AutoCloseable {
     fun spans(): List<SpanData> =
         spans.finishedSpanItems.filter { it.name.startsWith("leasehold.") }.sortedBy(SpanData::getStartEpochNanos)
 
+    /** Forgets the spans so far. */
+    fun clear() = spans.reset()
+
     /** What is measured now, by its name. */
     fun metrics(): Map<String, MetricData> = reader.collectAllMetrics().associateBy(MetricData::getName)
 

@@ -133,7 +133,7 @@ class InstrumentTest {
     fun `each wait and each lease ends once, whoever races`() =
         Collected().use { collected ->
             counting().connect().use { client ->
-                LeaseholdTelemetry.instrument(client, collected.sdk)
+                val telemetry = LeaseholdTelemetry.instrument(client, collected.sdk)
                 val lock = client.lock("stock:1", LockOptions.DEFAULT.withWait(Duration.ofSeconds(10)))
                 val threads =
                     List(3) { thread { repeat(ROUNDS) { lock.withLock { } } } } +
@@ -155,6 +155,10 @@ class InstrumentTest {
                     val over = client.numbers("leasehold_held") + client.numbers("leasehold_waiting") == 0L
                     over && waits.toLong() == client.numbers("leasehold_wait_seconds_count")
                 }
+                awaitTrue("what was granted has ended") {
+                    collected.spans().count { it["outcome"] == "granted" } == collected.spans().count { !it.waits }
+                }
+                telemetry.close()
                 val holds = client.numbers("leasehold_hold_seconds_count")
                 val (waited, held) = collected.spans().partition(SpanData::waits)
                 assertEquals(WAITS, waited.size)

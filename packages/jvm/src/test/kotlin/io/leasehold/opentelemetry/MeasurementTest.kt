@@ -58,7 +58,7 @@ class MeasurementTest {
     /** Leaves series of every kind behind, some beyond the cap of groups, and a name that has to be escaped. */
     private fun useAll(client: LeaseholdClient) {
         val (lock, sides) = client.lock("stock:1") to client.readWriteLock("stock:2")
-        val odd = client.mutex("a \"b\\ c\r\n{}=,:1")
+        val odd = client.mutex("a \"b\\ c\r\n{x}=,:1")
         listOf(lock, client.fairLock("report"), sides.read, sides.write, odd).forEach { it.withLock { } }
         client.semaphore("printers:1", 2).withPermits(2) { }
         // Its group is that of its first name.
