@@ -153,10 +153,14 @@ class MeasurementTest {
     fun `a client that is closed is measured no longer`() {
         val client = counting().connect()
         LeaseholdTelemetry.instrument(client, collected.sdk)
-        client.lock("stock:1").withLock { }
+        client.lock("stock:1").lock()
+        client.lock("stock:1").lockAsync()
+        awaitTrue("it waits") { "leasehold_waiting{kind=\"lock\",group=\"stock\"} 1" in client.metrics() }
         assertTrue("leasehold.held" in collected.metrics())
         client.close()
-        assertEquals(emptySet<String>(), collected.metrics().keys.filterNot { it.endsWith(".duration") }.toSet())
+        val times = listOf("leasehold.hold.duration", "leasehold.wait.duration")
+        awaitTrue("both times are there, and nothing else") { collected.metrics().keys.sorted() == times }
+        awaitTrue("all times are there") { times(client) == timesOf(collected.metrics()) }
     }
 
     @Test

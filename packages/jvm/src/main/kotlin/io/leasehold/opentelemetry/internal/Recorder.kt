@@ -15,7 +15,7 @@ import io.opentelemetry.api.trace.Span
 import io.opentelemetry.api.trace.StatusCode
 import io.opentelemetry.context.Context
 
-/** Makes the spans and the times of what has ended. All of it may throw, as it is a user's code that is called. */
+/** Makes the spans and the times of what has ended. That may throw, as it is a user's code that is called. */
 internal class Recorder(
     openTelemetry: OpenTelemetry,
     private val common: Attributes,
@@ -79,7 +79,7 @@ internal class Recorder(
      * The client knows the group of a lock once it has counted an acquisition of it. What it refuses it may not count,
      * and names that it refuses may be any and many: these have no group of their own.
      */
-    private fun group(lock: LockKey, outcome: String): String {
+    fun group(lock: LockKey, outcome: String): String {
         lock.group?.let { return it }
         val group = if (outcome == "refused") null else groupOf(lock.name)
         return group?.also { lock.group = it } ?: "other"

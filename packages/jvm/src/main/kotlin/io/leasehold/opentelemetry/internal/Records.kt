@@ -26,7 +26,10 @@ internal class WaitRecord(
     }
 
     override fun failed(failure: Failure) {
-        end(outcomeOf(failure), failure)
+        val outcome = outcomeOf(failure)
+        // The client is about to be gone, and knows no groups then.
+        if (outcome == "closed") recorder.group(lock, outcome)
+        end(outcome, failure)
     }
 
     override fun cancelled() {
