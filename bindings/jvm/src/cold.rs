@@ -219,6 +219,13 @@ pub fn metrics(client: u64) -> Option<NativeMetrics> {
     })
 }
 
+/// The label that locks of this name have for their group; nothing if it counts none, or was dropped.
+#[uniffi::export]
+pub fn metrics_group(client: u64, name: String) -> Option<String> {
+    let group = Client::get(client)?.host.metrics_group(&name).ok()?;
+    Some(group.as_ref().to_owned())
+}
+
 /// Forgets a client, and sends home the thread that waits for its events.
 #[uniffi::export]
 pub fn drop_client(client: u64) {
