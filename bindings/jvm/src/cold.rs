@@ -54,6 +54,16 @@ pub struct NativeOptions {
     pub metrics: bool,
     /// How many groups of locks they tell apart.
     pub metrics_groups: Option<f64>,
+    /// Fair locks whose queues are counted.
+    pub metrics_queues: Option<Vec<String>>,
+    /// Whether it says which program it is.
+    pub client_info: bool,
+    /// What else it says.
+    pub client_label: Option<String>,
+    /// The program's name, if it is known.
+    pub program: Option<String>,
+    /// The language and its version.
+    pub language: String,
 }
 
 /// An error as plain data.
@@ -133,6 +143,11 @@ pub fn open(options: NativeOptions) -> NativeOpened {
         log: options.log.as_deref().and_then(Level::parse),
         metrics: options.metrics,
         metrics_groups: options.metrics_groups,
+        metrics_queues: options.metrics_queues,
+        client_info: Some(options.client_info),
+        client_label: options.client_label,
+        program: options.program,
+        language: Some(options.language),
         ..Options::default()
     });
     match opened {

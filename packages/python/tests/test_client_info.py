@@ -22,7 +22,9 @@ def is_this_process(info: leasehold.ClientInfo | None, label: str) -> None:
     assert info.host == socket.gethostname()
     assert info.pid == os.getpid()
     path = Path(sys.argv[0])
-    assert info.program == (path.parent.name if path.name == "__main__.py" else path.name)
+    script = path.parent.name if path.name == "__main__.py" else path.name
+    # Of what is no script, as a worker of the tests, the executable.
+    assert info.program == (Path(sys.executable).resolve().name if script == "-c" else script)
     assert info.language == f"python {platform.python_version()}"
     assert info.version == leasehold.__version__
     assert abs(datetime.now(UTC) - info.since) < timedelta(minutes=30)

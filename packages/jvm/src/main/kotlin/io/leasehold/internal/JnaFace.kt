@@ -53,6 +53,11 @@ internal class JnaFace : NativeFace {
                     log = Log.wantedLevel(),
                     metrics = options.hasMetrics,
                     metricsGroups = options.metricsGroups,
+                    metricsQueues = options.metricsQueues,
+                    clientInfo = options.hasInfo,
+                    clientLabel = options.clientLabel,
+                    program = programName(),
+                    language = "java ${System.getProperty("java.version")}",
                 ),
             )
         return Opened(opened.handle.toLong(), opened.failure?.let { failure(it) })

@@ -99,6 +99,9 @@ internal data class ClientOptions(
     val onUnavailable: OnUnavailable? = null,
     val hasMetrics: Boolean = false,
     val metricsGroups: Double? = null,
+    val metricsQueues: List<String>? = null,
+    val hasInfo: Boolean = true,
+    val clientLabel: String? = null,
 ) {
     override fun toString(): String = "ClientOptions(..)"
 }

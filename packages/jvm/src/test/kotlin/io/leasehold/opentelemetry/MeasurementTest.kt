@@ -32,12 +32,13 @@ class MeasurementTest {
     @Test
     fun `every metric of the table is there, by its name, unit and meaning, with the client's numbers`() =
         RedisServer().use { server ->
-            counting(server.url).lease(Duration.ofMillis(600)).metricsGroups(4).connect().use { client ->
+            counting(server.url).lease(Duration.ofMillis(600)).metricsGroups(4).metricsQueues("hot").connect().use { client ->
                 LeaseholdTelemetry.instrument(client, collected.sdk)
                 client.lock("held:1").lock()
                 val held = "leasehold_renewals_total{kind=\"lock\",group=\"held\",outcome=\"renewed\"} "
                 awaitTrue("a renewal") { held in client.metrics() && "${held}0" !in client.metrics() }
                 useAll(client)
+                awaitTrue("the queue") { "leasehold_fair_queue{queue=\"hot\"} 0" in client.metrics() }
                 server.kill()
                 server.startAgain()
                 val reconnects = "leasehold_reconnects_total{link=\"calls\"} 0"

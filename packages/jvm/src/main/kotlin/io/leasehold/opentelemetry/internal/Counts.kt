@@ -60,6 +60,7 @@ internal class Counts(private val engine: Engine, private val meter: Meter, priv
                 "leasehold.connect.failures" to "{try}",
                 "leasehold.breakers.opened" to "{breaker}",
                 "leasehold.breakers.open" to "{breaker}",
+                "leasehold.fair.queue" to "{caller}",
             )
     }
 }
