@@ -49,7 +49,8 @@ class LeaseholdMetricsTest {
 
     @Test
     fun `a Prometheus registry says the very names and numbers of the client, also of what comes later`() =
-        counting().lease(Duration.ofMillis(300)).connect().use { client ->
+        counting().lease(Duration.ofMillis(300)).metricsQueues("hot").connect().use { client ->
+            awaitQueue(client)
             val registry = prometheus()
             LeaseholdMetrics(client).bindTo(registry)
             awaitSame(client, registry)
@@ -73,13 +74,17 @@ class LeaseholdMetricsTest {
             awaitSame(client, registry)
         }
 
+    private fun awaitQueue(client: LeaseholdClient) =
+        awaitTrue("the queue") { client.lock("any").holder() == null && "fair_queue{" in client.metrics() }
+
     private fun isRenewal(sample: Map.Entry<Pair<String, Map<String, String>>, Double>): Boolean =
         sample.key.second["outcome"] == "renewed" && sample.value > 0
 
     @Test
     fun `every metric of the table is a meter, with its labels`() =
-        counting().connect().use { client ->
+        counting().metricsQueues("hot").connect().use { client ->
             client.lock("stock:1").withLock { }
+            awaitQueue(client)
             val registry = SimpleMeterRegistry()
             LeaseholdMetrics(client).bindTo(registry)
             val table = JsonParser.parseString(Files.readString(Path.of("../../ci/api/metrics.json"))).asJsonObject

@@ -32,7 +32,9 @@ class MeasurementTest {
     @Test
     fun `every metric of the table is there, by its name, unit and meaning, with the client's numbers`() =
         RedisServer().use { server ->
-            counting(server.url).lease(Duration.ofMillis(600)).metricsGroups(4).metricsQueues("hot").connect().use { client ->
+            counting(
+                server.url,
+            ).lease(Duration.ofMillis(600)).metricsGroups(4).metricsQueues("hot").connect().use { client ->
                 LeaseholdTelemetry.instrument(client, collected.sdk)
                 client.lock("held:1").lock()
                 val held = "leasehold_renewals_total{kind=\"lock\",group=\"held\",outcome=\"renewed\"} "
