@@ -25,6 +25,7 @@ import org.junit.jupiter.api.Test
 import java.nio.file.Files
 import java.nio.file.Path
 import java.time.Duration
+import java.util.concurrent.ExecutionException
 import java.util.concurrent.TimeUnit
 
 /** The spans of acquisitions by threads and by stages, and of their leases. */
@@ -174,7 +175,7 @@ class SpanTest {
         val waiting = onAnotherThread { client.lock("held").lockAsync().toCompletableFuture() }
         awaitTrue("it waits") { "leasehold_waiting{kind=\"lock\",group=\"none\"} 1" in client.metrics() }
         client.close()
-        assertTrue(waiting.isCompletedExceptionally)
+        assertThrows(ExecutionException::class.java) { waiting.get(10, TimeUnit.SECONDS) }
         val spans = collected.spans(3).associateBy { it["outcome"] }
         assertEquals(setOf("granted", "lost", "closed"), spans.keys)
         assertEquals("closed", spans.getValue("lost")["reason"])
