@@ -9,6 +9,7 @@ mod convert;
 mod kinds;
 mod lease;
 mod lock;
+mod spans;
 
 pub use self::client::{Builder, Client};
 pub use self::kinds::{ReadWriteLock, Semaphore};

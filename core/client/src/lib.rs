@@ -49,6 +49,14 @@
 //! alone, also on `wasm32-unknown-unknown`: the program turns the engine, opens the connections
 //! and gives the time (`Host::open_driven`).
 //!
+//! # Traces
+//!
+//! With the feature `tracing`, off by default, a wait for a lock and the lease after it are spans of
+//! [`tracing`](https://docs.rs/tracing), `leasehold.wait` and `leasehold.hold`, children of the one that is current where
+//! the lock is asked for; target `leasehold`, level `INFO`. Their fields are told in `docs/metrics.md`. That of a lease
+//! ends when the [`Lease`] is released or dropped, and then says whether it was lost. `observe::Tracing` is a listener
+//! that writes what goes wrong as events.
+//!
 //! # For tools
 //!
 //! The feature `admin`, off by default, has the servers behind a URL, and commands of one's own on each of them

@@ -183,21 +183,7 @@ impl Settings {
                 "address_map is given but the URL is neither redis+cluster:// nor redis+sentinel://; only what servers announce is mapped",
             ));
         }
-        let retry_interval = match options.retry_interval_ms {
-            None => RETRY_INTERVAL,
-            Some((low, high)) => {
-                let bounds = (
-                    timeout("the retry interval's lower bound", low)?,
-                    timeout("the retry interval's upper bound", high)?,
-                );
-                if bounds.0 > bounds.1 {
-                    return Err(invalid(
-                        "the retry interval's lower bound is above its upper one; swap them",
-                    ));
-                }
-                bounds
-            }
-        };
+        let retry_interval = retry_interval(options.retry_interval_ms)?;
         let key_prefix = KeyPrefix::parse(&options.key_prefix.unwrap_or_default())?;
         let (several, local) = (targets.len() > 1, OnUnavailable::Local);
         if several && options.on_unavailable == Some(local) {
@@ -354,6 +340,23 @@ fn targets(url: Option<String>, primaries: Option<&[String]>, tls: &TlsOptions) 
         targets.push(target);
     }
     Ok(targets)
+}
+
+/// The shortest and the longest time after which a waiter asks again.
+fn retry_interval(given: Option<(f64, f64)>) -> Result<(Duration, Duration), Error> {
+    let Some((low, high)) = given else {
+        return Ok(RETRY_INTERVAL);
+    };
+    let bounds = (
+        timeout("the retry interval's lower bound", low)?,
+        timeout("the retry interval's upper bound", high)?,
+    );
+    if bounds.0 > bounds.1 {
+        return Err(invalid(
+            "the retry interval's lower bound is above its upper one; swap them",
+        ));
+    }
+    Ok(bounds)
 }
 
 fn misconfigured(message: String) -> Error {

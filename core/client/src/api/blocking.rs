@@ -210,8 +210,9 @@ impl Lock {
     /// # Errors
     /// As [`crate::Lock::acquire`].
     pub fn acquire(&self) -> Result<Lease, Error> {
+        let waiting = self.0.begin();
         let result = run(self.0.host(), self.0.op(self.0.patience()));
-        self.0.granted(result)?.map(Lease).map_err(|timeout| *timeout)
+        self.0.granted(result, waiting)?.map(Lease).map_err(|timeout| *timeout)
     }
 
     /// Takes the lock if that is possible at once, or within [`Lock::wait`].
@@ -220,8 +221,9 @@ impl Lock {
     /// As [`crate::Lock::try_acquire`].
     pub fn try_acquire(&self) -> Result<Option<Lease>, Error> {
         let wait = self.0.patience().unwrap_or_default();
+        let waiting = self.0.begin();
         let result = run(self.0.host(), self.0.op(Some(wait)));
-        Ok(self.0.granted(result)?.ok().map(Lease))
+        Ok(self.0.granted(result, waiting)?.ok().map(Lease))
     }
 
     /// Asks the server whether anybody holds it.

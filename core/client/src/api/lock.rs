@@ -8,6 +8,7 @@ use leasehold_protocol::{Error, Holder, LockState, OnUnavailable, Operation, sho
 
 use super::convert::{millis, unexpected};
 use super::lease::Lease;
+use super::spans::Waiting;
 use crate::host::{self, Acquire, Completion, Host, Kind, LockRef, Op};
 
 /// A lock. It is immutable and cheap: all state is in the client and on the
@@ -180,8 +181,9 @@ impl Lock {
     ///
     /// Dropping the future cancels: a lock granted meanwhile is released.
     pub async fn acquire(&self) -> Result<Lease, Error> {
+        let waiting = self.begin();
         let result = self.host.start(self.op(self.wait)).await;
-        self.granted(result)?.map_err(|timeout| *timeout)
+        self.granted(result, waiting)?.map_err(|timeout| *timeout)
     }
 
     /// Takes the lock if that is possible at once, or within [`Lock::wait`];
@@ -192,8 +194,9 @@ impl Lock {
     /// command timeout.
     pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
         let wait = self.wait.unwrap_or_default();
+        let waiting = self.begin();
         let result = self.host.start(self.op(Some(wait))).await;
-        Ok(self.granted(result)?.ok())
+        Ok(self.granted(result, waiting)?.ok())
     }
 
     /// Asks the server whether anybody holds it.
@@ -248,10 +251,20 @@ impl Lock {
         })
     }
 
+    /// A call begins to wait for it.
+    pub(crate) fn begin(&self) -> Waiting {
+        Waiting::begin(&self.lock, &self.name)
+    }
+
     /// The lease, or the timeout for callers that want one.
-    pub(crate) fn granted(&self, result: Result<Completion, Error>) -> Result<Result<Lease, Box<Error>>, Error> {
+    pub(crate) fn granted(
+        &self,
+        result: Result<Completion, Error>,
+        waiting: Waiting,
+    ) -> Result<Result<Lease, Box<Error>>, Error> {
+        let holding = waiting.ended(&result, &self.name);
         match result? {
-            Completion::Granted(lease) => Ok(Ok(Lease::new(self.host.clone(), lease))),
+            Completion::Granted(lease) => Ok(Ok(Lease::new(self.host.clone(), lease, holding))),
             Completion::NotGranted(timeout) => Ok(Err(Box::new(timeout))),
             other => Err(unexpected(Operation::Acquire, &other)),
         }

@@ -71,6 +71,17 @@ impl LockRef {
         }
     }
 
+    /// The kind by its name, or `multi_lock`.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn kind_name(&self) -> &'static str {
+        let of_address = |address: &str| parse_one(address).map_or("multi_lock", |(kind, _)| kind.name());
+        match self {
+            Self::One(kind, _) => kind.name(),
+            Self::All(_) => "multi_lock",
+            Self::Address(address) => of_address(address),
+        }
+    }
+
     /// Several locks as one.
     pub(crate) fn several<'a>(locks: impl IntoIterator<Item = &'a Self>) -> Self {
         let members = locks.into_iter().map(|lock| {

@@ -146,9 +146,14 @@ def _queues(names: Iterable[str] | None) -> list[str] | None:
 
 def _program() -> str | None:
     """The script's name, or the package's that runs as one, without arguments; `None` if there is none."""
-    path = PurePath(sys.argv[0] if sys.argv else "")
+    # Programs may put anything there, or nothing.
+    arguments: object = getattr(sys, "argv", None)
+    first: object = arguments[0] if isinstance(arguments, list) and arguments else None
+    if not isinstance(first, str):
+        return None
+    path = PurePath(first)
     name = path.parent.name if path.name == "__main__.py" else path.name
-    return name if name not in ("", "-c", "-m") and is_unicode(name) else None
+    return name if name not in ("", "-", "-c", "-m") and is_unicode(name) else None
 
 
 def _failures(number: int | None) -> int | None:

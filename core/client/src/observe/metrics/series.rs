@@ -78,7 +78,7 @@ impl Outcome {
         }
     }
 
-    pub(super) const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Granted => "granted",
             Self::Degraded => "degraded",
