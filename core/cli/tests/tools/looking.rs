@@ -404,7 +404,7 @@ async fn holders_and_waiters_are_called_by_what_their_programs_say() {
         .collect();
     assert_eq!(
         (&infos[0]["label"], infos[0].is_null()),
-        (&serde_json::Value::Null, true),
+        (&Value::Null, true),
         "b: {listed}"
     );
     assert_eq!(infos[1]["label"], "blue", "shop:a: {listed}");
