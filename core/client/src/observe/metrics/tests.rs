@@ -186,7 +186,7 @@ fn each_error_and_each_loss_has_its_word() {
 fn before_the_first_lock_there_is_a_head_for_every_metric() {
     let text = Metrics::default().text();
     let heads = |word: &str| text.lines().filter(|line| line.starts_with(word)).count();
-    assert_eq!((heads("# HELP leasehold_"), heads("# TYPE leasehold_")), (12, 12));
+    assert_eq!((heads("# HELP leasehold_"), heads("# TYPE leasehold_")), (13, 13));
     assert_eq!(number(&text, "leasehold_reconnects_total{link=\"calls\"}"), "0");
     assert!(text.ends_with('\n'));
 }
