@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use leasehold_protocol::{Error, Holder, LockState, OnUnavailable, Operation, shown};
 
+use super::asked::Asked;
 use super::convert::{millis, unexpected};
 use super::lease::Lease;
+#[cfg(feature = "tracing")]
+use super::spans::Wait;
 use crate::host::{self, Acquire, Completion, Host, Kind, LockRef, Op};
 
 /// A lock. It is immutable and cheap: all state is in the client and on the
@@ -180,8 +183,8 @@ impl Lock {
     ///
     /// Dropping the future cancels: a lock granted meanwhile is released.
     pub async fn acquire(&self) -> Result<Lease, Error> {
-        let result = self.host.start(self.op(self.wait)).await;
-        self.granted(result)?.map_err(|timeout| *timeout)
+        let granted = self.ask(self.wait).awaited().await?;
+        granted.map_err(|timeout| *timeout)
     }
 
     /// Takes the lock if that is possible at once, or within [`Lock::wait`];
@@ -192,8 +195,7 @@ impl Lock {
     /// command timeout.
     pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
         let wait = self.wait.unwrap_or_default();
-        let result = self.host.start(self.op(Some(wait))).await;
-        Ok(self.granted(result)?.ok())
+        Ok(self.ask(Some(wait)).awaited().await?.ok())
     }
 
     /// Asks the server whether anybody holds it.
@@ -216,6 +218,16 @@ impl Lock {
         &self.host
     }
 
+    /// Asks for it. Everything that acquires does so here.
+    pub(crate) fn ask(&self, wait: Option<Duration>) -> Asked<'_> {
+        Asked {
+            host: &self.host,
+            #[cfg(feature = "tracing")]
+            span: Wait::begin(self.lock.kind(), &self.name),
+            pending: self.host.start(self.op(wait)),
+        }
+    }
+
     pub(crate) const fn patience(&self) -> Option<Duration> {
         self.wait
     }
@@ -233,7 +245,7 @@ impl Lock {
         }
     }
 
-    pub(crate) fn op(&self, wait: Option<Duration>) -> Op {
+    fn op(&self, wait: Option<Duration>) -> Op {
         Op::Acquire(Acquire {
             lock: self.lock.clone(),
             context: None,
@@ -246,15 +258,6 @@ impl Lock {
             on_unavailable: self.on_unavailable,
             blocked: Vec::new(),
         })
-    }
-
-    /// The lease, or the timeout for callers that want one.
-    pub(crate) fn granted(&self, result: Result<Completion, Error>) -> Result<Result<Lease, Box<Error>>, Error> {
-        match result? {
-            Completion::Granted(lease) => Ok(Ok(Lease::new(self.host.clone(), lease))),
-            Completion::NotGranted(timeout) => Ok(Err(Box::new(timeout))),
-            other => Err(unexpected(Operation::Acquire, &other)),
-        }
     }
 }
 

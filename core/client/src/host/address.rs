@@ -86,6 +86,19 @@ impl LockRef {
         Self::Address(format!("semaphore{NUL}{wanted}{NUL}{limit}{NUL}{name}"))
     }
 
+    /// The name of its kind; of several as one `multi_lock`.
+    #[cfg(all(feature = "tracing", feature = "native"))]
+    pub(crate) fn kind(&self) -> &str {
+        match self {
+            Self::One(kind, _) => kind.name(),
+            Self::All(_) => "multi_lock",
+            Self::Address(address) => match address.split_once(NUL) {
+                Some((SEVERAL, _)) => "multi_lock",
+                kind => kind.map_or("", |(kind, _)| kind),
+            },
+        }
+    }
+
     /// Its address.
     #[must_use]
     pub fn address(&self) -> String {

@@ -1,0 +1,101 @@
+//! The spans that `tracing` is given: of each wait for a lock, and of each hold.
+//!
+//! ```text
+//!   the caller's span ─┬─ leasehold.wait   from the call to its result
+//!                      └─ leasehold.hold   from the grant to the release or the loss
+//! ```
+//!
+//! They are never entered: what the program does meanwhile is not inside of them. A span that nobody wants costs the
+//! question whether somebody does; no text is made for it.
+
+use std::mem;
+
+use leasehold_protocol::{Error, shown};
+use tracing::field::Empty;
+use tracing::{Level, Span, info_span, level_enabled};
+
+use crate::host::{Completion, Lease};
+use crate::observe::metrics::Outcome;
+
+const OUTCOME: &str = "leasehold.outcome";
+
+/// The span of a wait. Dropped before the result is there, it was cancelled.
+pub(crate) struct Wait<'a> {
+    kind: &'a str,
+    name: &'a str,
+    span: Span,
+    /// What is to be the parent of the hold.
+    caller: Span,
+}
+
+impl<'a> Wait<'a> {
+    /// Somebody asks for a lock of this kind and name.
+    pub(crate) fn begin(kind: &'a str, name: &'a str) -> Self {
+        let is_wanted = level_enabled!(Level::INFO);
+        Self {
+            kind,
+            name,
+            span: info_span!(
+                target: "leasehold",
+                "leasehold.wait",
+                leasehold.kind = kind,
+                leasehold.lock = &*shown(name),
+                leasehold.outcome = Empty,
+                otel.status_code = Empty,
+                error.type = Empty,
+            ),
+            caller: if is_wanted { Span::current() } else { Span::none() },
+        }
+    }
+
+    /// It is over. If it was granted, its hold begins.
+    pub(crate) fn end(mut self, result: &Result<Completion, Error>) {
+        let span = mem::replace(&mut self.span, Span::none());
+        let (outcome, error) = match result {
+            Ok(Completion::Granted(lease)) if lease.is_degraded() => (Outcome::Degraded, None),
+            Ok(Completion::NotGranted(error)) if error.is_skipped() => (Outcome::Skipped, None),
+            Ok(Completion::NotGranted(error)) | Err(error) => (Outcome::of(error.kind()), Some(error)),
+            Ok(_) => (Outcome::Granted, None),
+        };
+        span.record(OUTCOME, outcome.as_str());
+        if let Some(error) = error.filter(|_| outcome.is_failure()) {
+            span.record("otel.status_code", "ERROR");
+            span.record("error.type", error.kind().name());
+        }
+        drop(span);
+        if let Ok(Completion::Granted(lease)) = result {
+            lease.traced(self.hold(lease));
+        }
+    }
+
+    fn hold(&self, lease: &Lease) -> Span {
+        macro_rules! hold {
+            ($($parent:tt)*) => {
+                info_span!(
+                    target: "leasehold",
+                    $($parent)*
+                    "leasehold.hold",
+                    leasehold.kind = self.kind,
+                    leasehold.lock = &*shown(self.name),
+                    leasehold.token = lease.token(),
+                    leasehold.degraded = lease.is_degraded().then_some(true),
+                    leasehold.outcome = Empty,
+                    leasehold.reason = Empty,
+                    otel.status_code = Empty,
+                )
+            };
+        }
+        // Without a span around it, the subscriber may know of another parent.
+        if self.caller.is_none() {
+            hold!()
+        } else {
+            hold!(parent: &self.caller,)
+        }
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.span.record(OUTCOME, Outcome::Cancelled.as_str());
+    }
+}
