@@ -92,6 +92,7 @@ build-contender:
 build-tests:
     cargo test --locked {{ core }} --no-run
     cargo test --locked --package leasehold-simulator --features defects --test defects --test mistakes --test known_defects --no-run
+    cargo test --locked --package leasehold --features tracing --test spans --test observing --no-run
     cargo test --locked --package leasehold --lib --features schedules --no-run
     cargo test --locked --package leasehold --tests --no-run
 
@@ -106,6 +107,7 @@ build-interop: build-jvm
 test-core *options: (install "python-test redis-server openssl") build-cli && test-schedules
     LEASEHOLD_COMMAND={{ justfile_directory() }}/target/release/leasehold cargo test --locked {{ core }} "$@"
     cargo test --locked --package leasehold-simulator --features defects --test defects --test mistakes --test known_defects
+    cargo test --locked --package leasehold --features tracing --test spans --test observing
     ci/transitions/check
 
 # Where threads of the Rust client meet, in every schedule of theirs; `LOOM_LOG=trace` shows each step of a failure
@@ -260,6 +262,7 @@ lint-rust: (install "rust-lints")
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
     cargo clippy --package leasehold --lib --profile test --features schedules --locked --quiet -- --deny warnings
+    cargo clippy --package leasehold --all-targets --features tracing --locked --quiet -- --deny warnings
 
 # Circles of imports, long files, open fields of state machines, drawings that are not true; `lint-structure core/store/src` checks one folder
 [group('lint')]

@@ -103,6 +103,21 @@ def labels() -> str:
     return table(["label", "values", "meaning"], map(row, METRICS["labels"]))
 
 
+def spans() -> str:
+    def row(one: dict[str, Any]) -> list[str]:
+        return [f"`{one['name']}`", ", ".join(f"`{name}`" for name in one["attributes"]), one["meaning"]]
+
+    return table(["span", "attributes", "meaning"], map(row, METRICS["spans"]))
+
+
+def otel() -> str:
+    def row(one: dict[str, Any]) -> list[str]:
+        name, unit = one["otel"]
+        return [f"`{name}`", f"`{unit}`", f"`{one['name']}`"]
+
+    return table(["in OpenTelemetry", "unit", "in Prometheus"], map(row, METRICS["client"]))
+
+
 MAKERS = {
     "groups": groups,
     "words": words,
@@ -112,6 +127,8 @@ MAKERS = {
     "metrics": metrics,
     "server_metrics": lambda: metrics("server"),
     "labels": labels,
+    "spans": spans,
+    "otel": otel,
 }
 
 

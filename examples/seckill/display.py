@@ -66,8 +66,18 @@ class Display:
             self.say(f"{now - self.started:5.1f} s  {parts}  left {self.stock - together}")
 
 
-def final_table(console: Console, verdict: Verdict, tallies: dict[str, Tally], seconds: float) -> None:
-    """Prints the result: the counts from the store, the waits and grants as the services measured them."""
+def final_table(
+    console: Console,
+    verdict: Verdict,
+    tallies: dict[str, Tally],
+    seconds: float,
+    granted: dict[str, int],
+    wrong: list[str],
+) -> None:
+    """Prints the result: the counts from the store, the waits and grants as the services measured them.
+
+    `granted` is what the services' metrics count, and `wrong` all that is wrong with metrics.
+    """
     table = Table(title="One stock, three languages", show_footer=True)
     grants = sum(tally.grants for tally in tallies.values())
     refused = sum(tally.refused for tally in tallies.values())
@@ -89,5 +99,8 @@ def final_table(console: Console, verdict: Verdict, tallies: dict[str, Tally], s
         f"{verdict.hand_overs:,} sales followed one of another language)",
         soft_wrap=True,
     )
-    for problem in verdict.problems:
-        console.print(f"[red]wrong:[/red] {problem}")
+    counted = ", ".join(f"{language} {number:,}" for language, number in granted.items())
+    agree = "do not agree" if wrong else "agree"
+    console.print(f"metrics       {agree} with that: the lock was granted to {counted}", soft_wrap=True)
+    for problem in [*verdict.problems, *wrong]:
+        console.print(f"[red]wrong:[/red] {problem}", soft_wrap=True)

@@ -4,7 +4,8 @@
     --stock N    vouchers to sell (2,000)
     --users N    users who want one; each clicks twice at each service (2,400)
 
-Exit status 0 if every voucher was sold once, to a user of its own, and every language sold some; else 1.
+Exit status 0 if every voucher was sold once, to a user of its own, every language sold some, and the metrics of all
+agree with that; else 1.
 """
 
 import argparse
@@ -13,7 +14,6 @@ import json
 import os
 import queue
 import secrets
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,14 +25,17 @@ from urllib.parse import urlsplit
 
 import redis
 
-from audit import Verdict, judge
+import agreement
+from audit import judge
 from display import Display, Tally, final_table
+from scrapes import Scrapes
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LEASEHOLD = ROOT / "target" / "release" / "leasehold"
 STALLED = 30.0
 KEYS = ("stock", "orders", "sales", "token")
+Message = dict[str, float | str]
 
 
 def commands() -> dict[str, list[str]]:
@@ -61,7 +64,7 @@ class Service:
             command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True
         )
 
-    def listen(self, events: "queue.Queue[tuple[str, dict[str, float] | None]]") -> None:
+    def listen(self, events: "queue.Queue[tuple[str, Message | None]]") -> None:
         def read() -> None:
             assert self.process.stdout
             for line in self.process.stdout:
@@ -73,7 +76,18 @@ class Service:
     def go(self) -> None:
         assert self.process.stdin
         self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+
+    def close(self) -> None:
+        """Lets it go home, and waits until it has."""
+        assert self.process.stdin
         self.process.stdin.close()
+        try:
+            self.process.wait(STALLED)
+        except subprocess.TimeoutExpired:
+            raise DemoError(self.complaint()) from None
+        if self.process.returncode != 0:
+            raise DemoError(self.complaint())
 
     def complaint(self) -> str:
         """How it ended, if it did, and what it wrote to its standard error."""
@@ -91,24 +105,32 @@ class Service:
 
 
 @contextlib.contextmanager
-def server() -> Iterator[str]:
-    """The URL of the store: REDIS_URL, or an embedded server that lives as long as the run."""
+def server(scrapes: Scrapes) -> Iterator[str]:
+    """The URL of the store: REDIS_URL, or an embedded server that lives as long as the run and has metrics."""
     if url := os.environ.get("REDIS_URL"):
         yield url
         return
     if not LEASEHOLD.exists():
         raise DemoError("the leasehold command is not built: run ./ci/just demo")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     process = subprocess.Popen(
-        [LEASEHOLD, "serve", "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [LEASEHOLD, "serve", "--port", "0", "--metrics", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     try:
-        yield f"redis://127.0.0.1:{port}"
+        assert process.stdout
+        # "leasehold: listening on redis://…", "leasehold: metrics on http://…"
+        url, metrics = (process.stdout.readline().rpartition(" ")[2].strip() for _ in range(2))
+        if not metrics:
+            raise DemoError("leasehold serve did not start")
+        scrapes.add(agreement.SERVER, metrics)
+        yield url
     finally:
         process.terminate()
         process.wait()
+        assert process.stdout
+        process.stdout.close()
 
 
 def wait_until_up(store: redis.Redis, deadline: float) -> None:
@@ -122,9 +144,9 @@ def wait_until_up(store: redis.Redis, deadline: float) -> None:
             time.sleep(0.02)
 
 
-def sell(services: list[Service], display: Display, tallies: dict[str, Tally]) -> float:
-    """Starts all services together, follows them to their end, and returns how many seconds they sold for."""
-    events: queue.Queue[tuple[str, dict[str, float] | None]] = queue.Queue()
+def sell(services: list[Service], display: Display, tallies: dict[str, Tally], scrapes: Scrapes) -> float:
+    """Starts all services together, follows them until all is sold, and returns how many seconds that took."""
+    events: queue.Queue[tuple[str, Message | None]] = queue.Queue()
     by_language = {service.language: service for service in services}
     for service in services:
         service.listen(events)
@@ -137,15 +159,17 @@ def sell(services: list[Service], display: Display, tallies: dict[str, Tally]) -
             complaints = "\n".join(by_language[language].complaint() for language in sorted(running))
             raise DemoError(f"nothing was sold for {STALLED:.0f} s\n{complaints}") from None
         if message is None:
-            running.discard(language)
-            if by_language[language].process.wait() != 0 or language in waiting:
-                raise DemoError(by_language[language].complaint())
-        elif "ready" in message:
+            by_language[language].process.wait()
+            raise DemoError(by_language[language].complaint())
+        if "ready" in message:
+            scrapes.add(language, str(message["ready"]))
             waiting.discard(language)
             if not waiting:
                 started = finished = time.monotonic()
                 for service in services:
                     service.go()
+        elif "done" in message:
+            running.discard(language)
         else:
             tally = Tally(**message)  # type: ignore[arg-type]
             if tally != tallies[language]:
@@ -159,7 +183,8 @@ def texts(store: redis.Redis, key: str) -> dict[str, str]:
     return {str(name): str(value) for name, value in store.hgetall(key).items()}
 
 
-def run(url: str, stock: int, users: int) -> Verdict:
+def run(url: str, stock: int, users: int, scrapes: Scrapes) -> list[str]:
+    """Sells it all, shows what came of it, and returns all that is wrong with it."""
     store = redis.Redis.from_url(url, decode_responses=True)
     wait_until_up(store, time.monotonic() + 5)
     prefix = f"seckill:{secrets.token_hex(4)}"
@@ -174,7 +199,11 @@ def run(url: str, stock: int, users: int) -> Verdict:
             display.say(f"{stock:,} vouchers, {users:,} users, on {where.hostname or where.path}:{where.port or 6379}")
             for language, command in commands().items():
                 services.append(Service(language, command, env))
-            seconds = sell(services, display, tallies)
+            seconds = sell(services, display, tallies, scrapes)
+            # They still renew a lease each.
+            scrapes.finish(lambda pages: not any(agreement.of_scrapes(who, read) for who, read in pages.items()))
+            for service in services:
+                service.close()
         verdict = judge(
             stock,
             int(store.get(f"{prefix}:stock") or -1),
@@ -182,8 +211,10 @@ def run(url: str, stock: int, users: int) -> Verdict:
             texts(store, f"{prefix}:orders"),
             list(commands()),
         )
-        final_table(display.console, verdict, tallies, seconds)
-        return verdict
+        granted = {language: agreement.granted(scrapes.pages, language) for language in commands()}
+        wrong = scrapes.problems or agreement.problems(scrapes.pages, tallies, verdict.sold)
+        final_table(display.console, verdict, tallies, seconds, granted, wrong)
+        return verdict.problems + wrong
     finally:
         for service in services:
             service.stop()
@@ -198,8 +229,8 @@ def main() -> int:
     parser.add_argument("--users", type=int, default=2400)
     options = parser.parse_args()
     try:
-        with server() as url:
-            return 1 if run(url, options.stock, options.users).problems else 0
+        with contextlib.closing(Scrapes()) as scrapes, server(scrapes) as url:
+            return 1 if run(url, options.stock, options.users, scrapes) else 0
     except (DemoError, redis.RedisError) as error:
         print(f"the demo failed: {error}", file=sys.stderr)
         return 1

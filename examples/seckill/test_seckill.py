@@ -1,4 +1,4 @@
-"""The demo as a test, and proof that its audit would notice a broken lock."""
+"""The demo as a test, and proof that its audit would notice a broken lock. Its metrics: test_agreement.py."""
 
 import json
 import os
@@ -27,6 +27,7 @@ def test_the_stock_is_sold_exactly_on_the_embedded_server() -> None:
     result = demo({})
     assert result.returncode == 0
     assert "oversold      0\ndouble sales  0\n" in result.stdout
+    assert "metrics       agree with that" in result.stdout
 
 
 def test_the_stock_is_sold_exactly_on_a_real_server_and_nothing_is_left_there() -> None:

@@ -54,6 +54,16 @@ pub struct NativeOptions {
     pub metrics: bool,
     /// How many groups of locks they tell apart.
     pub metrics_groups: Option<f64>,
+    /// Fair locks whose queues are counted.
+    pub metrics_queues: Option<Vec<String>>,
+    /// Whether it says which program it is.
+    pub client_info: bool,
+    /// What else it says.
+    pub client_label: Option<String>,
+    /// The program's name, if it is known.
+    pub program: Option<String>,
+    /// The language and its version.
+    pub language: String,
 }
 
 /// An error as plain data.
@@ -133,6 +143,11 @@ pub fn open(options: NativeOptions) -> NativeOpened {
         log: options.log.as_deref().and_then(Level::parse),
         metrics: options.metrics,
         metrics_groups: options.metrics_groups,
+        metrics_queues: options.metrics_queues,
+        client_info: Some(options.client_info),
+        client_label: options.client_label,
+        program: options.program,
+        language: Some(options.language),
         ..Options::default()
     });
     match opened {
@@ -217,6 +232,13 @@ pub fn metrics(client: u64) -> Option<NativeMetrics> {
             failure: Some(failure(&error)),
         },
     })
+}
+
+/// The label that locks of this name have for their group; nothing if it counts none, or was dropped.
+#[uniffi::export]
+pub fn metrics_group(client: u64, name: String) -> Option<String> {
+    let group = Client::get(client)?.host.metrics_group(&name).ok()?;
+    Some(group.as_ref().to_owned())
 }
 
 /// Forgets a client, and sends home the thread that waits for its events.

@@ -21,7 +21,9 @@
 //!
 //! An error is kind, operation, message and cause (empty: none) as texts, the lock (`u8` 1 and a
 //! text, or 0), a holder, why the lease was lost as text (empty: it was not), the server as text (empty: none), and
-//! `u8` 1 if a retry may help, and `u8` 1 if the lock was skipped. A holder is 0, or `u8` 1, its owner as text and what is left of its record in milliseconds as `i64` (−1: no TTL).
+//! `u8` 1 if a retry may help, and `u8` 1 if the lock was skipped. A holder is 0, or `u8` 1, its owner as text, what is left of its record in milliseconds as `i64` (−1: no TTL), and
+//! `u8` 0, or 1 and what its client says: host, program, language, version and label as texts, process id and since
+//! when as `i64`.
 
 use std::time::Duration;
 
@@ -176,6 +178,15 @@ impl Event {
         self.0.push(1);
         self.text(&holder.owner);
         self.i64(holder.remaining.map_or(-1, millis));
+        let Some(info) = &holder.client else {
+            return self.0.push(0);
+        };
+        self.0.push(1);
+        for text in [&info.host, &info.program, &info.language, &info.version, &info.label] {
+            self.text(text);
+        }
+        self.i64(info.pid.into());
+        self.i64(i64::try_from(info.since).unwrap_or(i64::MAX));
     }
 
     fn error(&mut self, error: &Error) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::host::{Error, Holder, Operation};
+use leasehold::host::{ClientInfo, Error, Holder, Operation};
 use napi_derive::napi;
 
 /// One error.
@@ -34,6 +34,21 @@ pub struct NativeHolder {
     pub owner: String,
     /// What is left of the holder's lease; absent if its record has no TTL.
     pub remaining_ms: Option<f64>,
+    /// Which program on which machine it is; absent if that is not known.
+    pub client: Option<NativeClientInfo>,
+}
+
+/// Which program on which machine a client is.
+#[napi(object, object_from_js = false)]
+pub struct NativeClientInfo {
+    pub host: String,
+    pub pid: u32,
+    pub program: String,
+    pub language: String,
+    pub version: String,
+    /// In seconds since 1970.
+    pub since: f64,
+    pub label: String,
 }
 
 impl From<&Error> for NativeFailure {
@@ -58,6 +73,21 @@ impl From<&Holder> for NativeHolder {
         Self {
             owner: holder.owner.clone(),
             remaining_ms: holder.remaining.map(milliseconds),
+            client: holder.client.as_deref().map(NativeClientInfo::from),
+        }
+    }
+}
+
+impl From<&ClientInfo> for NativeClientInfo {
+    fn from(info: &ClientInfo) -> Self {
+        Self {
+            host: info.host.clone(),
+            pid: info.pid,
+            program: info.program.clone(),
+            language: info.language.clone(),
+            version: info.version.clone(),
+            since: info.since as f64,
+            label: info.label.clone(),
         }
     }
 }

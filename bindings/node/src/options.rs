@@ -27,8 +27,15 @@ pub struct ClientOptions {
     pub on_unavailable: Option<String>,
     pub breaker_failures: Option<u32>,
     pub breaker_pause_ms: Option<f64>,
+    pub client_info: Option<bool>,
+    pub client_label: Option<String>,
+    /// The program's name, without its folder.
+    pub program: String,
+    /// `node`, and its version.
+    pub language: String,
     pub metrics: Option<bool>,
     pub metrics_groups: Option<f64>,
+    pub metrics_queues: Option<Vec<String>>,
 }
 
 impl TryFrom<ClientOptions> for Options {
@@ -52,10 +59,15 @@ impl TryFrom<ClientOptions> for Options {
             on_unavailable: on_unavailable(options.on_unavailable)?,
             breaker_failures: options.breaker_failures,
             breaker_pause_ms: options.breaker_pause_ms,
+            client_info: options.client_info,
+            client_label: options.client_label,
+            program: Some(options.program),
+            language: Some(options.language),
             // A listener may come at any time.
             log: Some(Level::Info),
             metrics: options.metrics.unwrap_or(false),
             metrics_groups: options.metrics_groups,
+            metrics_queues: options.metrics_queues,
             ..Self::default()
         })
     }

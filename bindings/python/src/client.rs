@@ -46,7 +46,8 @@ impl Client {
     #[pyo3(signature = (
         *, url, primaries, lease_ms, command_timeout_ms, connect_timeout_ms, retry_interval_ms, key_prefix,
         tls_ca_file, tls_cert_file, tls_key_file, tls_server_name, address_map, address_function, lazy,
-        breaker_failures, breaker_pause_ms, on_unavailable, log, metrics, metrics_groups
+        breaker_failures, breaker_pause_ms, on_unavailable, log, metrics, metrics_groups,
+        metrics_queues, client_info, client_label, program, language
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments, checked by the type stub")]
     fn new(
@@ -71,6 +72,11 @@ impl Client {
         log: Option<&str>,
         metrics: bool,
         metrics_groups: Option<f64>,
+        metrics_queues: Option<Vec<String>>,
+        client_info: bool,
+        client_label: Option<String>,
+        program: Option<String>,
+        language: String,
     ) -> PyResult<Self> {
         let options = Options {
             url,
@@ -95,6 +101,11 @@ impl Client {
             log: log.and_then(Level::parse),
             metrics,
             metrics_groups,
+            metrics_queues,
+            client_info: Some(client_info),
+            client_label,
+            program,
+            language: Some(language),
             ..Options::default()
         };
         let bell = Arc::new(Bell::new()?);

@@ -1,6 +1,6 @@
 //! Results and errors of the core, as Python objects.
 
-use leasehold::host::{Completion, Error, ErrorKind, Field, Kind, Line, LostReason, OnUnavailable};
+use leasehold::host::{Completion, Error, ErrorKind, Field, Holder, Kind, Line, LostReason, OnUnavailable};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -43,17 +43,34 @@ pub(crate) fn completion(py: Python<'_>, completion: Completion) -> PyResult<Bou
                 .into_pyobject(py)?
                 .into_any()
         }
-        Completion::State(state) => {
-            let holder = state
-                .holder
-                .map(|holder| (holder.owner, holder.remaining.map(|left| left.as_secs_f64())));
-            (holder, state.permits).into_pyobject(py)?.into_any()
-        }
+        Completion::State(state) => (state.holder.as_ref().map(holder), state.permits)
+            .into_pyobject(py)?
+            .into_any(),
         Completion::Forced(was_held) => PyBool::new(py, was_held).to_owned().into_any(),
         Completion::Held { .. } | Completion::Connected | Completion::Extended | Completion::Closed => {
             py.None().into_bound(py)
         }
     })
+}
+
+/// What a client says of itself, in the order of the package's `ClientInfo`.
+type Info<'a> = (&'a str, u32, &'a str, &'a str, &'a str, u64, &'a str);
+
+/// Who holds a lock, for how many seconds, and what its client says.
+fn holder(holder: &Holder) -> (&str, Option<f64>, Option<Info<'_>>) {
+    let left = holder.remaining.map(|left| left.as_secs_f64());
+    let info = holder.client.as_deref().map(|info| {
+        (
+            &*info.host,
+            info.pid,
+            &*info.program,
+            &*info.language,
+            &*info.version,
+            info.since,
+            &*info.label,
+        )
+    });
+    (&holder.owner, left, info)
 }
 
 /// A line of the log: its level, its text, and what it says by name.
@@ -80,16 +97,13 @@ fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>>
     let make = MAKE_ERROR
         .get(py)
         .ok_or_else(|| PyRuntimeError::new_err("import leasehold, not its native module"))?;
-    let holder = error
-        .holder()
-        .map(|holder| (holder.owner.as_str(), holder.remaining.map(|left| left.as_secs_f64())));
     make.bind(py).call1((
         error.kind().name(),
         error.to_string(),
         error.cause(),
         error.lock_name(),
         error.operation().to_string(),
-        holder,
+        error.holder().map(holder),
         error.reason().map(LostReason::as_str),
         error.node(),
         error.is_retryable(),

@@ -1,9 +1,10 @@
-"""Python asyncio: `tasks.py leasehold|redis-py URL TASKS`."""
+"""Python asyncio: `tasks.py "leasehold"|"leasehold, metrics"|"redis-py" URL TASKS`."""
 
 import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import redis.asyncio as redis
 
@@ -12,8 +13,8 @@ import leasehold.aio
 Pair = Callable[[], Awaitable[None]]
 
 
-async def ours(url: str, tasks: int) -> list[Pair]:
-    client = await leasehold.aio.connect(url)
+async def ours(url: str, tasks: int, *, metrics: bool = False) -> list[Pair]:
+    client = await leasehold.aio.connect(url, metrics=metrics)
 
     def pair_of(name: str) -> Pair:
         lock = client.lock(name)
@@ -24,7 +25,7 @@ async def ours(url: str, tasks: int) -> list[Pair]:
 
         return pair
 
-    return [pair_of(f"ours-tasks-{task}") for task in range(tasks)]
+    return [pair_of(f"ours-tasks:{task}") for task in range(tasks)]
 
 
 async def theirs(url: str, tasks: int) -> list[Pair]:
@@ -40,6 +41,9 @@ async def theirs(url: str, tasks: int) -> list[Pair]:
         return pair
 
     return [pair_of(f"theirs-tasks-{task}") for task in range(tasks)]
+
+
+LIBRARIES = {"leasehold": ours, "leasehold, metrics": partial(ours, metrics=True), "redis-py": theirs}
 
 
 async def measure(pairs: list[Pair], seconds: float) -> tuple[int, float]:
@@ -59,7 +63,7 @@ async def measure(pairs: list[Pair], seconds: float) -> tuple[int, float]:
 
 async def main() -> None:
     library, url, tasks = sys.argv[1:]
-    pairs = await {"leasehold": ours, "redis-py": theirs}[library](url, int(tasks))
+    pairs = await LIBRARIES[library](url, int(tasks))
     print("ready", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         print(*await measure(pairs, float(line)), flush=True)

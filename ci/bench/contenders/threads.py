@@ -1,9 +1,10 @@
-"""Python threads: `threads.py leasehold|redis-py URL THREADS`."""
+"""Python threads: `threads.py "leasehold"|"leasehold, metrics"|"redis-py" URL THREADS`."""
 
 import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import redis
 
@@ -12,8 +13,8 @@ import leasehold
 Pair = Callable[[], None]
 
 
-def ours(url: str, tasks: int) -> list[Pair]:
-    client = leasehold.connect(url)
+def ours(url: str, tasks: int, *, metrics: bool = False) -> list[Pair]:
+    client = leasehold.connect(url, metrics=metrics)
 
     def pair_of(name: str) -> Pair:
         lock = client.lock(name)
@@ -24,7 +25,7 @@ def ours(url: str, tasks: int) -> list[Pair]:
 
         return pair
 
-    return [pair_of(f"ours-threads-{task}") for task in range(tasks)]
+    return [pair_of(f"ours-threads:{task}") for task in range(tasks)]
 
 
 def theirs(url: str, tasks: int) -> list[Pair]:
@@ -40,6 +41,9 @@ def theirs(url: str, tasks: int) -> list[Pair]:
         return pair
 
     return [pair_of(f"theirs-threads-{task}") for task in range(tasks)]
+
+
+LIBRARIES = {"leasehold": ours, "leasehold, metrics": partial(ours, metrics=True), "redis-py": theirs}
 
 
 def measure(pairs: list[Pair], seconds: float) -> tuple[int, float]:
@@ -66,7 +70,7 @@ def measure(pairs: list[Pair], seconds: float) -> tuple[int, float]:
 
 if __name__ == "__main__":
     library, url, tasks = sys.argv[1:]
-    pairs = {"leasehold": ours, "redis-py": theirs}[library](url, int(tasks))
+    pairs = LIBRARIES[library](url, int(tasks))
     print("ready", flush=True)
     for line in sys.stdin:
         print(*measure(pairs, float(line)), flush=True)

@@ -1,22 +1,25 @@
-// Node tasks: `tasks.mjs leasehold|redis-semaphore URL TASKS`.
+// Node tasks: `tasks.mjs "leasehold"|"leasehold, metrics"|"redis-semaphore" URL TASKS`.
 
 import { createInterface } from 'node:readline';
 import Redis from 'ioredis';
 import { connect } from 'leasehold';
 import { Mutex } from 'redis-semaphore';
 
+async function ours(url, tasks, options) {
+  const client = await connect(url, options);
+  return Array.from({ length: tasks }, (_, task) => {
+    const lock = client.lock(`ours-node:${task}`);
+    return async () => {
+      const lease = await lock.lock();
+      await lease.release();
+    };
+  });
+}
+
 /** One function per task that takes and releases a lock of its own. */
 const libraries = {
-  async leasehold(url, tasks) {
-    const client = await connect(url);
-    return Array.from({ length: tasks }, (_, task) => {
-      const lock = client.lock(`ours-node-${task}`);
-      return async () => {
-        const lease = await lock.lock();
-        await lease.release();
-      };
-    });
-  },
+  leasehold: (url, tasks) => ours(url, tasks, {}),
+  'leasehold, metrics': (url, tasks) => ours(url, tasks, { metrics: true }),
   async 'redis-semaphore'(url, tasks) {
     const redis = new Redis(url);
     return Array.from({ length: tasks }, (_, task) => {

@@ -54,6 +54,7 @@ pub extern "C" fn open(seed: u64, now: f64) {
         command_timeout: Duration::from_secs(3),
         retry_interval: (Duration::from_millis(500), Duration::from_millis(750)),
         breaker: None,
+        identity: None,
     };
     let mut session = Session::new(config, Box::new(entropy));
     session.on_connected(NodeId::default(), at(now));

@@ -1,6 +1,7 @@
 //! `leasehold run`: a lock around any program.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -72,6 +73,13 @@ Exit status:
   143  (128 + n) SIGTERM (signal n) came while connecting or waiting for the lock";
 
 impl Run {
+    /// What others read that it holds the lock for: the command without its folder and its arguments.
+    fn program(&self) -> String {
+        let program = self.command.first().map(Path::new).and_then(Path::file_name);
+        let program = program.unwrap_or_default().to_string_lossy();
+        program.chars().filter(|one| !one.is_control()).take(200).collect()
+    }
+
     pub(crate) async fn run(self) -> Result<ExitCode, Exit> {
         let mut signals = Signals::listen()?;
         tree::adopt()?;
@@ -103,7 +111,7 @@ impl Run {
     }
 
     fn builder(&self) -> Result<Builder, Exit> {
-        let builder = self.server.builder()?;
+        let builder = self.server.builder()?.client_label(self.program());
         Ok(match self.lease {
             Some(lease) => builder.lease(lease),
             None => builder,

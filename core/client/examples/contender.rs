@@ -50,7 +50,7 @@ fn tasks(options: Builder, number: usize) -> Outcome<Contender> {
             let until = Instant::now() + length;
             let workers: Vec<_> = (0..number)
                 .map(|task| {
-                    let lock = client.lock(format!("ours-tasks-{task}"));
+                    let lock = client.lock(format!("ours-tasks:{task}"));
                     tokio::spawn(async move {
                         let mut pairs = 0_u32;
                         while Instant::now() < until {
@@ -77,7 +77,7 @@ fn threads(options: Builder, number: usize) -> Outcome<Contender> {
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..number)
                 .map(|thread| {
-                    let lock = client.lock(format!("ours-threads-{thread}"));
+                    let lock = client.lock(format!("ours-threads:{thread}"));
                     scope.spawn(move || {
                         let mut pairs = 0_u32;
                         while Instant::now() < until {

@@ -23,6 +23,7 @@ mod leases;
 mod metering;
 mod observing;
 mod outbox;
+mod queues;
 mod requests;
 #[cfg(feature = "native")]
 mod spin;

@@ -1,5 +1,7 @@
 //! Options as a host gives them, and as the engine uses them.
 
+mod metrics;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use leasehold_protocol::{
 };
 
 use crate::introduction::Introduction;
-use crate::observe::metrics::{Grouping, MOST_GROUPS};
+use crate::observe::metrics::Grouping;
 use crate::observe::{GroupBy, Level, Observer};
 use crate::target::{AddressMap, Mapping, Scheme, Target};
 use crate::tls::{TlsOptions, shown_path};
@@ -84,6 +86,9 @@ pub struct Options {
     /// How many groups of locks are told apart in the metrics, 1 to 10,000; further ones count as
     /// `other`. Default 100. Only with `metrics`.
     pub metrics_groups: Option<f64>,
+    /// Fair locks whose queues on the server are counted, up to 100: each is asked for every 15 s. Default: none. Only
+    /// with `metrics`, and not with `primaries`.
+    pub metrics_queues: Option<Vec<String>>,
     /// Which group a lock counts for. Default: what stands before the first `:` of its name. Only with `metrics`.
     pub metrics_group: Option<GroupBy>,
 }
@@ -117,6 +122,7 @@ impl std::fmt::Debug for Options {
             .field("observers", &self.observers.len())
             .field("metrics", &self.metrics)
             .field("metrics_groups", &self.metrics_groups)
+            .field("metrics_queues", &self.metrics_queues.as_ref().map(Vec::len))
             .field("metrics_group", &self.metrics_group)
             .finish()
     }
@@ -146,6 +152,8 @@ pub(crate) struct Settings {
     pub(crate) observers: Vec<Arc<dyn Observer>>,
     /// `None` if nothing is counted.
     pub(crate) metrics: Option<Grouping>,
+    /// Fair locks whose queues are counted, as the host gave them and in full.
+    pub(crate) queues: Vec<(Arc<str>, LockName)>,
     key_prefix: KeyPrefix,
 }
 
@@ -175,21 +183,8 @@ impl Settings {
                 "address_map is given but the URL is neither redis+cluster:// nor redis+sentinel://; only what servers announce is mapped",
             ));
         }
-        let retry_interval = match options.retry_interval_ms {
-            None => RETRY_INTERVAL,
-            Some((low, high)) => {
-                let bounds = (
-                    timeout("the retry interval's lower bound", low)?,
-                    timeout("the retry interval's upper bound", high)?,
-                );
-                if bounds.0 > bounds.1 {
-                    return Err(invalid(
-                        "the retry interval's lower bound is above its upper one; swap them",
-                    ));
-                }
-                bounds
-            }
-        };
+        let retry_interval = retry_interval(options.retry_interval_ms)?;
+        let key_prefix = KeyPrefix::parse(&options.key_prefix.unwrap_or_default())?;
         let (several, local) = (targets.len() > 1, OnUnavailable::Local);
         if several && options.on_unavailable == Some(local) {
             return Err(invalid(LOCAL_IS_NO_MAJORITY));
@@ -223,8 +218,9 @@ impl Settings {
             world: World::default(),
             log: options.log,
             observers: options.observers,
-            metrics: grouping(options.metrics, options.metrics_groups, options.metrics_group)?,
-            key_prefix: KeyPrefix::parse(&options.key_prefix.unwrap_or_default())?,
+            queues: metrics::queues(&key_prefix, options.metrics && !several, options.metrics_queues)?,
+            metrics: metrics::grouping(options.metrics, options.metrics_groups, options.metrics_group)?,
+            key_prefix,
         })
     }
 
@@ -346,27 +342,21 @@ fn targets(url: Option<String>, primaries: Option<&[String]>, tls: &TlsOptions) 
     Ok(targets)
 }
 
-/// How locks are put into groups for the metrics, if there are any.
-fn grouping(is_on: bool, most: Option<f64>, by: Option<GroupBy>) -> Result<Option<Grouping>, Error> {
-    if !is_on {
-        return match (most, by) {
-            (None, None) => Ok(None),
-            _ => Err(invalid(
-                "groups of metrics are given but metrics are off; turn them on too",
-            )),
-        };
-    }
-    let most = match most {
-        None => Grouping::default().most,
-        Some(number) => (1..=MOST_GROUPS)
-            .find(|most| u32::try_from(*most).is_ok_and(|most| f64::from(most) == number))
-            .ok_or_else(|| {
-                invalid(&format!(
-                    "the number of metrics' groups is {number}; give a whole number from 1 to {MOST_GROUPS}"
-                ))
-            })?,
+/// The shortest and the longest time after which a waiter asks again.
+fn retry_interval(given: Option<(f64, f64)>) -> Result<(Duration, Duration), Error> {
+    let Some((low, high)) = given else {
+        return Ok(RETRY_INTERVAL);
     };
-    Ok(Some(Grouping { by, most }))
+    let bounds = (
+        timeout("the retry interval's lower bound", low)?,
+        timeout("the retry interval's upper bound", high)?,
+    );
+    if bounds.0 > bounds.1 {
+        return Err(invalid(
+            "the retry interval's lower bound is above its upper one; swap them",
+        ));
+    }
+    Ok(bounds)
 }
 
 fn misconfigured(message: String) -> Error {

@@ -105,7 +105,7 @@ async fn what_is_said_has_a_ttl_and_can_be_switched_off() {
     let lease = silent.lock("a").acquire().await.unwrap();
     assert_eq!(key(":client"), None);
     let client = labelled(&server.url()).await;
-    client.lock("b").acquire().await.unwrap();
+    let held = client.lock("b").acquire().await.unwrap();
     let key = key(":client").expect("it says who it is");
     assert!(key.starts_with("leasehold:{shop:"), "{key}");
     let Reply::Int(left) = server.run(&["PTTL", &key]) else {
@@ -117,6 +117,7 @@ async fn what_is_said_has_a_ttl_and_can_be_switched_off() {
     };
     is_this_process(&ClientInfo::parse(&text).unwrap());
     assert_eq!(silent.lock("a").holder().await.unwrap().unwrap().client, None);
+    held.release().await.unwrap();
     lease.release().await.unwrap();
 }
 

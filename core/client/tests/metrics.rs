@@ -277,3 +277,66 @@ async fn a_redlock_counts_as_one_lock_whatever_the_number_of_its_servers() {
     assert_eq!(number(&text, "leasehold_hold_seconds_count", &lock), 2.0);
     client.close().await;
 }
+
+#[tokio::test]
+async fn the_queues_that_somebody_chose_are_counted_on_the_server_and_no_others() {
+    let server = Redis::start();
+    let others = Client::builder().url(server.url()).key_prefix("shop:");
+    let others = others.connect().await.unwrap();
+    let mut waiters = Vec::new();
+    let mut held = Vec::new();
+    for (name, waiting) in [("hot", 3), ("cold", 1)] {
+        held.push(others.fair_lock(name).acquire().await.unwrap());
+        for place in 1..=waiting {
+            let lock = others.fair_lock(name);
+            waiters.push(tokio::spawn(async move { lock.acquire().await }));
+            let queue = format!("leasehold:{{shop:{name}}}:fair");
+            support::eventually("it waits", Duration::from_secs(5), || {
+                server.run(&["ZCARD", &queue]) == leasehold_protocol::Reply::Int(place)
+            })
+            .await;
+        }
+    }
+    let client = Client::builder().url(server.url()).key_prefix("shop:");
+    let client = client
+        .metrics()
+        .metrics_queues(["hot", "idle"])
+        .connect()
+        .await
+        .unwrap();
+    reaches(&client, "leasehold_fair_queue", &["queue=\"hot\""], 3.0).await;
+    let text = client.metrics().unwrap();
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("leasehold_fair_queue"))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "leasehold_fair_queue{queue=\"hot\"} 3",
+            "leasehold_fair_queue{queue=\"idle\"} 0"
+        ]
+    );
+    client.close().await;
+    others.close().await;
+    for waiter in waiters {
+        drop(waiter.await);
+    }
+}
+
+#[tokio::test]
+async fn queues_that_cannot_be_counted_are_refused() {
+    let many: Vec<String> = (0..101).map(|number| number.to_string()).collect();
+    for builder in [
+        Client::builder().url("memory://").metrics_queues(["a"]),
+        Client::builder().url("memory://").metrics().metrics_queues([""]),
+        Client::builder().url("memory://").metrics().metrics_queues(many),
+        Client::builder()
+            .primaries(["redis://a", "redis://b", "redis://c"])
+            .metrics()
+            .metrics_queues(["a"]),
+    ] {
+        let error = builder.connect().await.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    }
+}

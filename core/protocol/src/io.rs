@@ -371,8 +371,10 @@ impl Io {
         self.breakers.note_lock(keys);
     }
 
-    /// Nobody acquires anything any more.
-    pub(crate) fn close_breakers(&mut self) {
+    /// Nobody acquires anything any more, and this client says no more which program it is.
+    pub(crate) fn closed(&mut self) {
+        self.identities.forget_what_was_said();
+        self.stop(Timer::Identify);
         for primary in self.breakers.close() {
             self.stop(Timer::Probe(primary));
         }

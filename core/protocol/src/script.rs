@@ -99,6 +99,8 @@ scripts! {
     FairRelease => "fair_release" uses "token", "publish", "fair";
     /// Takes it from whoever holds it.
     FairForce => "fair_force" uses "token", "publish", "fair";
+    /// Says how many wait for it.
+    FairLength => "fair_length";
     /// Takes the read side of a read-write lock.
     ReadAcquire => "read_acquire" uses "lease", "time", "read_write";
     /// Renews it.

@@ -3,6 +3,8 @@
 //! It has no rule of its own. Locks are the machines' (`locks`), composite locks those of the
 //! groups, which use locks as callers do.
 
+mod questions;
+
 use std::sync::Arc;
 
 use crate::cause::Cause;
@@ -12,15 +14,14 @@ use crate::error::{Error, ErrorKind, Operation};
 use crate::groups::Group;
 use crate::groups::members::Members;
 use crate::groups::multi::{self, Multi};
-use crate::groups::quorum::{self, SIMPLE_LOCKS_ONLY};
+use crate::groups::quorum;
 use crate::ids::{CallId, Context, LeaseId, NodeId, Primary, Ticket, Verb};
 use crate::instant::Instant;
 use crate::io::Io;
-use crate::kinds::{Keys, Kind, Permits};
+use crate::kinds::Kind;
 use crate::lease::{LeasePlan, LeaseTerms};
 use crate::locks::Locks;
 use crate::machines::holds::{self, Hold};
-use crate::machines::inspections::Question;
 use crate::name::LockName;
 use crate::observed::{Detail, Observed};
 use crate::owner::Entropy;
@@ -157,58 +158,6 @@ impl Session {
         ticket
     }
 
-    /// Asks the server who holds a lock. Completes with [`Outcome::State`].
-    pub fn inspect(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
-        let ticket = self.members.ticket(Verb::Inspect);
-        if !self.members.fail_if_closed(ticket, Operation::Inspect) {
-            self.put_question(ticket, kind, name, Question::State, now);
-        }
-        ticket
-    }
-
-    /// Removes a lock from its holder: for operators. Its holder hears of the
-    /// loss at its next renewal. Completes with [`Outcome::Forced`].
-    pub fn force_release(&mut self, kind: Kind, name: &LockName, now: Instant) -> Ticket {
-        let ticket = self.members.ticket(Verb::Inspect);
-        if !self.members.fail_if_closed(ticket, Operation::Release) {
-            self.put_question(ticket, kind, name, Question::Force, now);
-        }
-        ticket
-    }
-
-    /// Changes the limit on which those who hold permits of a semaphore agreed, to
-    /// that of `permits`: for operators. Nobody loses a permit. Completes with
-    /// [`Outcome::Forced`], false if none is held.
-    pub fn set_limit(&mut self, permits: Permits, name: &LockName, now: Instant) -> Ticket {
-        let ticket = self.members.ticket(Verb::Inspect);
-        if self.members.fail_if_closed(ticket, Operation::SetLimit) {
-            return ticket;
-        }
-        if let Group::Quorum(_) = self.group {
-            let error = Error::new(ErrorKind::InvalidArgument, Operation::SetLimit, SIMPLE_LOCKS_ONLY);
-            self.members
-                .complete(ticket, Outcome::Failed(error.with_lock(name.as_str())));
-        } else {
-            let question = Question::Limit(permits.limit());
-            self.put_question(ticket, Kind::Semaphore(permits), name, question, now);
-        }
-        ticket
-    }
-
-    fn put_question(&mut self, ticket: Ticket, kind: Kind, name: &LockName, question: Question, now: Instant) {
-        match &mut self.group {
-            Group::Quorum(quorum) => {
-                let input = quorum::Input::Inspect(ticket, name.clone(), question);
-                quorum.input(&mut self.members, input, now);
-            }
-            Group::Multi(_) => {
-                let keys = Arc::new(Keys::new(kind, name, NodeId::default()));
-                self.members.inspect(ticket, keys, question, now);
-            }
-        }
-        self.settle(now);
-    }
-
     /// Whether the session has a lease: it is held, or it was lost and is still to be
     /// released. A fixed lease that was lost is forgotten when its loss is told.
     #[must_use]
@@ -249,7 +198,7 @@ impl Session {
             self.settle(now);
             self.members.hold(holds::Input::Dropped(id), now);
         }
-        self.members.io_mut().close_breakers();
+        self.members.io_mut().closed();
         self.group.close(&mut self.members, now);
         self.members.with(|locks| locks.release_at_once(now));
         self.settle(now);

@@ -191,6 +191,8 @@ pub struct LockState {
     /// A semaphore's permits: how many are held, of how many. `None` while none
     /// is, and for other kinds.
     pub permits: Option<(u32, u32)>,
+    /// How many wait in the queue of a fair lock, of all clients; `None` if that was not asked.
+    pub waiting: Option<u32>,
 }
 
 /// What a ticket came to.

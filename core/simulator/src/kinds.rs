@@ -251,6 +251,7 @@ pub(crate) fn role(script: Script) -> (Role, Record) {
         Script::FairPoll => (Role::Poll, Record::Hash),
         // Those of clients are of no lock at all.
         Script::LockInspect | Script::ClientIdentify | Script::ClientInspect => (Role::Inspect, Record::Hash),
+        Script::FairLength => (Role::Inspect, Record::Hash),
         Script::MutexAcquire => (Role::Acquire, Record::Text),
         Script::MutexRenew => (Role::Renew, Record::Text),
         Script::MutexRelease => (Role::Release, Record::Text),

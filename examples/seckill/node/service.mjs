@@ -1,6 +1,7 @@
 // The Node service: sells vouchers, one per user, from a stock that services in other languages sell too.
 
 import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Redis from 'ioredis';
 import { connect } from 'leasehold';
@@ -11,7 +12,9 @@ const USERS = Number(process.env.SECKILL_USERS);
 const CLICKS_AT_A_TIME = 8;
 
 const store = new Redis(URL);
-const client = await connect(URL);
+const client = await connect(URL, { metrics: true });
+// Nobody else sells as "node" meanwhile. Renewed each second.
+const shift = await client.mutex(`${PREFIX}:shift:node`, { leaseMs: 3000, renew: true }).lock();
 const lock = client.lock(`${PREFIX}:voucher`);
 const progress = { sold: 0, refused: 0, grants: 0, longestWaitMs: 0 };
 let soldOut = false;
@@ -67,9 +70,14 @@ function shuffled(list) {
 
 const say = (what) => process.stdout.write(`${JSON.stringify(what)}\n`);
 
-say({ ready: true });
+// Lets Prometheus read what the client counts.
+const server = createServer((_request, response) => {
+  response.setHeader('Content-Type', 'text/plain; version=0.0.4');
+  response.end(client.metrics());
+});
+await once(server.listen(0, '127.0.0.1'), 'listening');
+say({ ready: `http://127.0.0.1:${server.address().port}/metrics` });
 await once(process.stdin, 'data');
-process.stdin.destroy();
 
 const users = Array.from({ length: USERS }, (_, number) => `user-${number}`);
 const clicks = shuffled([...users, ...users]).values();
@@ -77,5 +85,9 @@ const reporter = setInterval(() => say(progress), 200);
 await Promise.all(Array.from({ length: CLICKS_AT_A_TIME }, () => serve(clicks)));
 clearInterval(reporter);
 say(progress);
+say({ done: true });
+await once(process.stdin, 'end');
+await shift.release();
 await client.close();
+server.close();
 store.disconnect();

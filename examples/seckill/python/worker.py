@@ -4,8 +4,11 @@ import asyncio
 import json
 import os
 import random
+import sys
+import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import redis.asyncio as redis
 
@@ -75,12 +78,33 @@ async def report(worker: Worker) -> None:
         await asyncio.sleep(0.2)
 
 
+def serve_metrics(client: leasehold.aio.Client) -> str:
+    """Lets Prometheus read what the client counts, at the address that comes back."""
+
+    class Metrics(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            page = client.metrics().encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            self.wfile.write(page)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Metrics)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}/metrics"
+
+
 async def main() -> None:
     store = redis.from_url(URL, decode_responses=True)
-    async with leasehold.aio.connect(URL) as client:
+    async with (
+        leasehold.aio.connect(URL, metrics=True) as client,
+        # Nobody else sells as "python" meanwhile. Renewed each second.
+        client.mutex(f"{PREFIX}:shift:python", lease=3, renew=True),
+    ):
         worker = Worker(client, store)
-        print(json.dumps({"ready": True}), flush=True)
-        await asyncio.to_thread(input)
+        print(json.dumps({"ready": serve_metrics(client)}), flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
 
         clicks = [f"user-{number}" for number in range(USERS)] * 2
         random.shuffle(clicks)
@@ -89,6 +113,8 @@ async def main() -> None:
         await asyncio.gather(*(worker.serve(shared) for _ in range(CLICKS_AT_A_TIME)))
         reporter.cancel()
         print(json.dumps(worker.progress()), flush=True)
+        print(json.dumps({"done": True}), flush=True)
+        await asyncio.to_thread(sys.stdin.read)
     await store.aclose()
 
 

@@ -75,6 +75,12 @@ export interface ClientOptions {
   onUnavailable?: string;
   breakerFailures?: number;
   breakerPauseMs?: number;
+  clientInfo?: boolean;
+  clientLabel?: string;
+  /** The program's name, without its folder. */
+  program: string;
+  /** `node`, and its version. */
+  language: string;
   metrics?: boolean;
   metricsGroups?: number;
 }
@@ -88,6 +94,18 @@ export declare function closeAtExit(clients: Array<NativeClient>, timeoutMs: num
 
 /** What a caller gets whose lease was lost for this reason: at its release, or before that. */
 export declare function lostError(name: string, reason: string, atRelease: boolean): NativeFailure;
+
+/** Which program on which machine a client is. */
+export interface NativeClientInfo {
+  host: string;
+  pid: number;
+  program: string;
+  language: string;
+  version: string;
+  /** In seconds since 1970. */
+  since: number;
+  label: string;
+}
 
 /** One error. */
 export interface NativeFailure {
@@ -116,6 +134,8 @@ export interface NativeHolder {
   owner: string;
   /** What is left of the holder's lease; absent if its record has no TTL. */
   remainingMs?: number;
+  /** Which program on which machine it is; absent if that is not known. */
+  client?: NativeClientInfo;
 }
 
 /** Something for those who listen: a sentence, and what it says by name. */

@@ -4,6 +4,7 @@
 import { InvalidArgumentError, type Operation } from './errors.js';
 import { type NativeReached, native } from './native.js';
 import type { AcquireOptions, AddressFunction, ConnectOptions, OnUnavailable } from './options.js';
+import { LANGUAGE, programName } from './program.js';
 
 /** Where a client's locks are: on one server, or on several primaries. */
 export type Servers = { readonly url: string | undefined } | { readonly primaries: readonly string[] };
@@ -130,11 +131,15 @@ export function clientOptions(servers: Servers, options: ConnectOptions | undefi
     onUnavailable: onUnavailable(given.onUnavailable, 'connect'),
     breakerFailures: whole(given.breakerFailures, 'breakerFailures', '1 to 1,000,000', 'connect'),
     breakerPauseMs: number(given.breakerPauseMs, 'breakerPauseMs', 'connect'),
+    clientInfo: boolean(given.clientInfo, 'clientInfo', 'connect'),
+    clientLabel: string(given.clientLabel, 'clientLabel', 'connect'),
     metrics: boolean(given.metrics, 'metrics', 'connect'),
     metricsGroups:
       given.metricsGroups === undefined ? undefined : count(given.metricsGroups, 'metricsGroups', 'connect'),
+    metricsQueues: names(given.metricsQueues, 'metricsQueues', 'connect'),
   };
-  return Object.fromEntries(Object.entries(checked).filter(([, value]) => value !== undefined));
+  const known = Object.fromEntries(Object.entries(checked).filter(([, value]) => value !== undefined));
+  return { ...known, program: programName(), language: LANGUAGE };
 }
 
 /** The function of `addressMap` as the native library calls it, if it is one. It never throws. */
@@ -175,6 +180,15 @@ function addressTable(given: unknown): Record<string, string> | undefined {
     if (typeof side !== 'string') throw wrong('each address of addressMap', 'a string', side, 'connect');
   }
   return Object.fromEntries(entries as [string, string][]);
+}
+
+function names(value: unknown, what: string, operation: Operation): string[] | undefined {
+  if (value === undefined) return undefined;
+  if (!Array.isArray(value)) throw wrong(what, 'an array of strings', value, operation);
+  return Array.from(value, (name: unknown) => {
+    if (typeof name === 'string') return name;
+    throw wrong(`each of ${what}`, 'a string', name, operation);
+  });
 }
 
 function retryIntervalMs(value: unknown): [number | undefined, number | undefined] {

@@ -1,4 +1,4 @@
-import { type NativeFailure, type NativeHolder, native } from './native.js';
+import { type NativeClientInfo, type NativeFailure, type NativeHolder, native } from './native.js';
 
 /** The kinds of errors, the same in every language that Leasehold speaks. */
 export type ErrorKind =
@@ -29,6 +29,29 @@ export interface Holder {
   readonly owner: string;
   /** What was left of the holder's lease, in milliseconds; `null` if its record never expires. */
   readonly remainingMs: number | null;
+  /**
+   * Which program on which machine it is; `null` if that is not known: its client says nothing, with
+   * `clientInfo: false`, or this one does not ask, or it is of another library.
+   */
+  readonly client: ClientInfo | null;
+}
+
+/** Which program on which machine a client is, as it says itself. It is for people to read: nothing vouches for it. */
+export interface ClientInfo {
+  /** The machine's name. */
+  readonly host: string;
+  /** The process's number there. */
+  readonly pid: number;
+  /** The program's name, without its folder; of Node, the script's. */
+  readonly program: string;
+  /** The language that it uses Leasehold from, and the version of that: `node 20.20.2`. */
+  readonly language: string;
+  /** Leasehold's version. */
+  readonly version: string;
+  /** When the client was made, by that machine's clock, to the second. */
+  readonly since: Date;
+  /** What else it says of itself, as `clientLabel`; empty for nothing. */
+  readonly label: string;
 }
 
 /** What is done with a lock. */
@@ -191,6 +214,10 @@ export function errorOf(failure: NativeFailure): LeaseholdError {
 }
 
 /** @internal A holder as users see it. */
-export function holderOf({ owner, remainingMs }: NativeHolder): Holder {
-  return { owner, remainingMs: remainingMs ?? null };
+export function holderOf({ owner, remainingMs, client }: NativeHolder): Holder {
+  return { owner, remainingMs: remainingMs ?? null, client: client ? clientInfoOf(client) : null };
+}
+
+function clientInfoOf(client: NativeClientInfo): ClientInfo {
+  return Object.freeze({ ...client, since: new Date(client.since * 1_000) });
 }

@@ -6,6 +6,7 @@ export type { CallOptions, UsingOptions } from './call-options.js';
 export { type Body, type Client, connect, redlock } from './client.js';
 export type { ReleaseOutcome } from './engine.js';
 export {
+  type ClientInfo,
   ClosedError,
   type ErrorDetails,
   type ErrorKind,

@@ -92,7 +92,7 @@ export class Lock extends Named {
   }
 
   /**
-   * Who holds the lock, and for how long if nothing renews it; `null` if it is
+   * Who holds the lock, which program on which machine that is, and for how long if nothing renews it; `null` if it is
    * free. Of several readers, or of holders of permits, the one whose record ends
    * last. Asks the server; the answer may be old when it arrives.
    *

@@ -9,6 +9,7 @@ type Binding = typeof import('../native/binding');
 export type {
   ClientOptions,
   NativeClient,
+  NativeClientInfo,
   NativeFailure,
   NativeHolder,
   NativeObservation,

@@ -19,6 +19,7 @@ const NAMES: readonly (readonly [name: string, unit: string, prometheus: string]
   ['leasehold.connect.failures', '{try}', 'leasehold_connect_failures_total'],
   ['leasehold.breakers.opened', '{breaker}', 'leasehold_breakers_opened_total'],
   ['leasehold.breakers.open', '{breaker}', 'leasehold_breakers_open'],
+  ['leasehold.fair.queue', '{caller}', 'leasehold_fair_queue'],
 ];
 
 /** The bounds of the histograms' buckets, in seconds; the same table has them. */

@@ -140,10 +140,13 @@ class Holding implements HoldSpan {
     const span = this.#span;
     guarded(() => {
       span?.setAttribute('leasehold.outcome', outcome);
-      if (lost === undefined) return;
-      span?.setAttribute('leasehold.reason', lost);
-      if (BAD.includes(lost))
-        span?.setStatus({ code: api.SpanStatusCode.ERROR, message: `the lease was lost: ${lost}` });
+      // A release may be the first to find a loss.
+      const why = lost ?? BAD.find((reason) => reason === outcome);
+      if (why === undefined) return;
+      span?.setAttribute('leasehold.reason', why);
+      if (BAD.includes(why)) {
+        span?.setStatus({ code: api.SpanStatusCode.ERROR, message: `the lease was lost: ${why}` });
+      }
     });
     guarded(() => span?.end());
     guarded(() => this.#times.record(seconds, this.#labels, this.#context));

@@ -77,12 +77,29 @@ export interface ConnectOptions {
    */
   readonly breakerPauseMs?: number | undefined;
   /**
+   * Tells the servers which program on which machine this client is, see `ClientInfo`, so that `holder()`,
+   * `LockTimeoutError` and the tools name programs, and asks them the same of others: one call at the first use and one
+   * in 30 s while it is in use, and one in 60 s about each other client that was found to hold a lock. What it said is
+   * gone 90 s later. Whoever may read the server's keys reads it. Default true.
+   */
+  readonly clientInfo?: boolean | undefined;
+  /**
+   * What else the client says of itself, as `'blue'` or `'order-service eu-1'`: up to 200 characters of one line, without
+   * control characters. `InvalidArgumentError` for another, and for one with `clientInfo: false`. Default none.
+   */
+  readonly clientLabel?: string | undefined;
+  /**
    * Counts acquisitions, waits, holds, renewals, losses and reconnects, for `client.metrics()`. By group of locks,
    * which is what stands before the first `:` of a name; never by name. Default false, and then nothing is computed.
    */
   readonly metrics?: boolean | undefined;
   /** How many groups the metrics tell apart, 1 to 10,000; further ones count as `other`. With `metrics`. Default 100. */
   readonly metricsGroups?: number | undefined;
+  /**
+   * Fair locks, up to 100, whose queues on the server are counted: callers of all clients, asked for every 15 s. With
+   * `metrics`; `InvalidArgumentError` with `redlock`. Default none.
+   */
+  readonly metricsQueues?: readonly string[] | undefined;
 }
 
 /** How long to wait for a lock, and how long to hold it. */

@@ -16,7 +16,7 @@ async function leavesNothing(what: () => Promise<void>): Promise<void> {
   const batch = () => Promise.all(Array.from({ length: AT_ONCE }, what));
   const rounds = MANY / AT_ONCE;
   // Until the allocators have what they will ever need.
-  for (let round = 0; round < rounds; round += 1) await batch();
+  for (let round = 0; round < 3 * rounds; round += 1) await batch();
   await eventually(20_000, () => nativeClients().left === 0);
   const before = { opened: nativeClients().opened, threads: threads(), memory: residentMemory() };
   for (let round = 0; round < rounds; round += 1) await batch();

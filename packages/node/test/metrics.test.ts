@@ -87,8 +87,19 @@ it('has none unless it is asked for them, and says so', async () => {
     { metrics: true, metricsGroups: Number.NaN },
     { metrics: 1 as unknown as boolean },
     { metrics: true, metricsGroups: '10' as unknown as number },
+    { metricsQueues: ['report'] },
+    { metrics: true, metricsQueues: [''] },
+    { metrics: true, metricsQueues: 'report' as unknown as string[] },
+    { metrics: true, metricsQueues: [7] as unknown as string[] },
   ];
   for (const options of refused) {
     await assert.rejects(connect('memory://', options), InvalidArgumentError, JSON.stringify(options));
   }
+});
+
+it('counts the queues that one chooses', async () => {
+  await using client = await connect('memory://', { metrics: true, metricsQueues: ['report'] });
+  const lock = client.fairLock('report');
+  await lock.unlock(await lock.lock());
+  while (!client.metrics().includes('leasehold_fair_queue{queue="report"} 0')) await lock.isLocked();
 });

@@ -244,7 +244,7 @@ describe('spans', () => {
     const late = await lock.lock({ leaseMs: 60_000 });
     await client.forceRelease(lock);
     assert.equal(await late.release(), 'expired');
-    assert.deepEqual(recorded.told(), [WAIT, hold(late.token, 'expired')]);
+    assert.deepEqual(recorded.told(), [WAIT, hold(late.token, 'expired', 'expired')]);
 
     const closed = await lock.lock();
     await client.close();
@@ -294,7 +294,12 @@ describe('spans', () => {
 describe('metrics', () => {
   it('are those of the table, with its names, units, types and meanings, and what the client has counted', async () => {
     await using server = await RedisServer.start();
-    const [client, recorded] = await instrumented(server.url, { leaseMs: 600, breakerFailures: 3 });
+    const [client, recorded] = await instrumented(server.url, {
+      leaseMs: 600,
+      breakerFailures: 3,
+      metricsQueues: ['hot'],
+    });
+    await eventually(SOON_MS, () => client.metrics().includes('leasehold_fair_queue{queue="hot"} 0'));
     const lock = client.lock('stock:42');
     const lease = await lock.lock();
     assert.equal(await lock.tryLock(), null);

@@ -52,6 +52,8 @@ const degraded: boolean = lease.degraded;
 const scoped: number = await client.using(all, { waitMs: 5, signal: AbortSignal.timeout(5) }, () => 42);
 const locked: boolean = (await lock.isLocked()) || lock.isHeld();
 const holder: Holder | null = await lock.holder();
+const info: ClientInfo | null | undefined = holder?.client;
+const since: Date | undefined = info?.since;
 const pair: Lock = client.multiLock([lock, semaphore.permits(2)]);
 if (lease.isValid && lease.remainingMs > 5 && !lease.signal.aborted) await lease.extend(5_000);
 try {
@@ -85,7 +87,7 @@ await semaphore.release();
 await redlock('memory://');
 // @ts-expect-error a lease comes from a lock only
 new Lease();
-console.log(permits, permit, free, forced, scoped, none, token, outcome, left, reason, answer, direct, locked, holder, pair);
+console.log(permits, permit, free, forced, scoped, none, token, outcome, left, reason, answer, direct, locked, holder, since, pair);
 console.log(local, perhaps, degraded, surely);
 `;
 
@@ -97,7 +99,7 @@ describe('the package', () => {
   it('has types for import and for require', () => {
     const names = 'connect, LeaseholdError, LockTimeoutError, redlock';
     const telemetry = 'Instrumentation, InstrumentOptions';
-    const types = 'Client, Holder, Lease, Lock, LostReason, OnUnavailable, ReadWriteLock, Semaphore';
+    const types = 'Client, ClientInfo, Holder, Lease, Lock, LostReason, OnUnavailable, ReadWriteLock, Semaphore';
     writeFileSync(
       join(folder, 'esm.mts'),
       `import { ${names} } from 'leasehold';\nimport type { ${types} } from 'leasehold';\n` +
@@ -198,7 +200,7 @@ describe('the package', () => {
     const servers = { 'localhost:6379': server, 'one:6379': server, 'two:6379': second, 'three:6379': third };
     const readme = readFileSync(join(ROOT, 'README.md'), 'utf8');
     const programs = [...readme.matchAll(/```js\n([\s\S]*?)```/g)].map(([, program]) => program as string);
-    assert.equal(programs.length, 8);
+    assert.equal(programs.length, 9);
     for (const program of programs) {
       const here = Object.entries(servers).reduce(
         (text, [address, { url }]) => text.replace(`redis://${address}`, url),

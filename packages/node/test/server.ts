@@ -12,6 +12,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 
+/** The `leasehold` command. */
+export const COMMAND = join(__dirname, '..', '..', '..', '..', 'target', 'release', 'leasehold');
+
 export class RedisServer implements AsyncDisposable {
   readonly url: string;
   /** An ordinary client, to look at what is on the server and to tamper with it. */
@@ -68,6 +71,11 @@ export class RedisServer implements AsyncDisposable {
     await once(process, 'exit');
   }
 
+  /** The keys that there are, but for what clients say of themselves. */
+  async keys(): Promise<string[]> {
+    return (await this.store.keys('*')).filter((key) => !key.endsWith(':client'));
+  }
+
   /** How many script calls it has run. */
   async scriptCalls(): Promise<number> {
     const stats = await this.store.info('commandstats');
@@ -90,9 +98,8 @@ export class EmbeddedServer implements AsyncDisposable {
   ) {}
 
   static async start(): Promise<EmbeddedServer> {
-    const command = join(__dirname, '..', '..', '..', '..', 'target', 'release', 'leasehold');
-    assert.ok(existsSync(command), `${command} is not built: run ./ci/just build-cli`);
-    const child = spawn(command, ['serve', '--port', '0'], { stdio: ['ignore', 'pipe', 'ignore'] });
+    assert.ok(existsSync(COMMAND), `${COMMAND} is not built: run ./ci/just build-cli`);
+    const child = spawn(COMMAND, ['serve', '--port', '0'], { stdio: ['ignore', 'pipe', 'ignore'] });
     let banner = '';
     for await (const text of child.stdout) {
       banner += text;

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from servers import RedisServer
+from servers import RedisServer, eventually
 from telemetry import Collected, Numbers, numbers_of
 from test_metrics import reaches
 from test_opentelemetry import in_thread, ways
@@ -77,8 +77,12 @@ def without(numbers: Numbers, label: str) -> Numbers:
 def test_every_metric_of_the_table_has_its_name_and_unit_and_the_cores_numbers(
     own_server: RedisServer, collected: Collected
 ) -> None:
-    with leasehold.connect(own_server.url, metrics=True, breaker_failures=1, command_timeout=1) as client:
+    with leasehold.connect(
+        own_server.url, metrics=True, metrics_queues=["hot"], breaker_failures=1, command_timeout=1
+    ) as client:
         collected.instrument(client)
+        with client.fair_lock("hot"):
+            eventually(20, lambda: 'leasehold_fair_queue{queue="hot"} 0' in client.metrics())
         for take in ways(client).values():
             take()
         with client.lock('odd "group" of\\two\nlines\x85:1'):

@@ -36,7 +36,7 @@ def records(primaries: list[RedisServer]) -> list[object]:
     found: list[object] = []
     for server in primaries:
         with store_of(server) as store:
-            found += store.keys("*")
+            found += [key for key in store.keys("*") if not key.endswith(":client")]
     return found
 
 

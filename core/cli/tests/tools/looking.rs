@@ -287,14 +287,15 @@ async fn release_takes_the_lock_only_by_force_and_says_from_whom() {
     let server = Served::start();
     let client = Client::connect(&*server.url).await.unwrap();
     let lease = client.lock("a").acquire().await.unwrap();
-    let owner = client.lock("a").holder().await.unwrap().unwrap().owner;
+    let holder = client.lock("a").holder().await.unwrap().unwrap();
+    let (owner, info) = (holder.owner, holder.client.unwrap());
     let refused = run(&server.url, &["release", "a"]);
     assert_eq!(status(&refused), 2);
     assert!(errors(&refused).contains("--force"), "{refused:?}");
     assert_eq!(status(&run(&server.url, &["inspect", "a"])), 0);
     let output = run(&server.url, &["release", "--force", "a"]);
     assert_eq!(status(&output), 0, "{output:?}");
-    assert_eq!(text(&output), format!("a: the lock was taken from {owner}\n"));
+    assert_eq!(text(&output), format!("a: the lock was taken from {info} ({owner})\n"));
     assert_eq!(status(&run(&server.url, &["inspect", "a"])), 1);
     let lost = lease.extend(None).await.unwrap_err();
     assert!(
@@ -360,4 +361,56 @@ fn what_cannot_be_looked_at_is_told_apart() {
         assert_eq!(status(&output), expected, "{url} {arguments:?}: {}", errors(&output));
         assert!(!output.stderr.is_empty(), "{arguments:?} says nothing");
     }
+}
+
+#[tokio::test]
+async fn holders_and_waiters_are_called_by_what_their_programs_say() {
+    let server = Served::start();
+    let connect = async |prefix: &str, label: &str| {
+        let builder = Client::builder()
+            .url(&*server.url)
+            .key_prefix(prefix)
+            .client_label(label);
+        builder.connect().await.unwrap()
+    };
+    let (holder, other) = (connect("shop:", "blue").await, connect("", "green").await);
+    let silent = Client::builder().url(&*server.url).without_client_info();
+    let silent = silent.connect().await.unwrap();
+    let fair = holder.fair_lock("a").acquire().await.unwrap();
+    let next = other.fair_lock("shop:a");
+    let waiter = tokio::spawn(async move { next.acquire().await });
+    let unnamed = silent.lock("b").acquire().await.unwrap();
+    let pid = std::process::id();
+    let waits = || json(&server.url, &["inspect", "shop:a"])["servers"][0]["fair_queue"]["length"] == 1;
+    eventually("it waits", waits).await;
+
+    let told = json(&server.url, &["inspect", "shop:a"]);
+    let info = &told["servers"][0]["holds"][0]["holder"]["info"];
+    assert_eq!((&info["pid"], &info["label"]), (&pid.into(), &"blue".into()), "{told}");
+    assert_eq!(info["language"], "rust");
+    assert!(info["host"].as_str().is_some_and(|host| !host.is_empty()), "{told}");
+    let waiting = &told["servers"][0]["fair_queue"]["first"][0]["owner"]["info"];
+    assert_eq!(waiting["label"], "green", "{told}");
+    // The same by the programs' own name of the lock.
+    let told = text(&run(&server.url, &["inspect", "a", "--key-prefix", "shop:"]));
+    assert!(told.contains(&format!("(blue), pid {pid} on ")), "{told}");
+
+    let listed = json(&server.url, &["list"]);
+    let infos: Vec<_> = listed["locks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|lock| &lock["holder"]["info"])
+        .collect();
+    assert_eq!(
+        (&infos[0]["label"], infos[0].is_null()),
+        (&Value::Null, true),
+        "b: {listed}"
+    );
+    assert_eq!(infos[1]["label"], "blue", "shop:a: {listed}");
+    let top = text(&run(&server.url, &["top", "--once"]));
+    assert!(top.contains(&format!("(blue), pid {pid} on ")), "{top}");
+    waiter.abort();
+    fair.release().await.unwrap();
+    unnamed.release().await.unwrap();
 }

@@ -349,6 +349,14 @@ impl Builder {
         self
     }
 
+    /// Counts how many wait in the server's queues of these fair locks, callers of all clients together: each is
+    /// asked for every 15 s. Up to 100 names, as locks are named; of clients with one primary. With
+    /// [`Builder::metrics`]. Default: none.
+    pub fn metrics_queues(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.options.metrics_queues = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
     /// Connects; see [`Client::connect`].
     ///
     /// # Errors

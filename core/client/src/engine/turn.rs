@@ -16,6 +16,7 @@ use super::connecting::Connecting;
 use super::leases::Leases;
 use super::observing::Observing;
 use super::outbox::Outbox;
+use super::queues::Queues;
 use super::requests::Requests;
 use crate::errors::closed;
 use crate::port::{CONNECT, Checked, Commands, Completion, Lease, Port, Released, Sink, host_id};
@@ -38,6 +39,8 @@ pub(super) struct Engine {
     leases: Leases,
     connecting: Connecting,
     closing: Option<Closing>,
+    /// Queues on the server that are counted.
+    queues: Option<Queues>,
     /// Of each node that is a cluster, what its primaries are called, by their numbers.
     primaries: BTreeMap<NodeId, Arc<[Arc<str>]>>,
     /// `None` if nobody watches, and nothing is counted.
@@ -91,6 +94,7 @@ impl Engine {
             leases: Leases::default(),
             connecting: Connecting::Tried(connecting),
             closing: None,
+            queues: Queues::of(port.metrics(), &settings.queues, settings.world.now()),
             primaries: BTreeMap::new(),
             observing,
             now: settings.world.now(),
@@ -102,6 +106,7 @@ impl Engine {
         let due = [
             self.session.poll_timeout(),
             self.closing.as_ref().map(|closing| closing.until),
+            self.queues.as_ref().map(Queues::due),
         ];
         let due = due.into_iter().flatten().min();
         Awaited::new(&mut *self.transport, &self.commands, due, &mut self.arrived)
@@ -140,6 +145,9 @@ impl Engine {
         self.arrived = arrived;
         if self.session.poll_timeout().is_some_and(|due| now >= due) {
             self.session.on_timeout(now);
+        }
+        if let Some(queues) = &mut self.queues {
+            queues.ask(&mut self.session, now);
         }
     }
 
@@ -246,6 +254,13 @@ impl Engine {
     }
 
     fn completed(&mut self, ticket: Ticket, outcome: Outcome) {
+        if self
+            .queues
+            .as_mut()
+            .is_some_and(|queues| queues.answered(ticket, &outcome))
+        {
+            return;
+        }
         let request = self.requests.complete(ticket);
         if let Some(observing) = &mut self.observing {
             let lease = request.as_ref().and_then(|request| request.lease);

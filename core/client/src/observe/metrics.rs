@@ -10,12 +10,14 @@ mod all;
 mod families;
 mod groups;
 mod links;
+mod queues;
 mod series;
 mod text;
 
 pub(crate) use self::all::Metrics;
 pub use self::groups::GroupBy;
 pub(crate) use self::groups::{Grouping, Groups, MOST_GROUPS};
+pub(crate) use self::queues::MOST_QUEUES;
 pub(crate) use self::series::{Outcome, Series};
 
 #[cfg(test)]

@@ -116,6 +116,15 @@ impl Keys {
         self.call(&self.kind.spec().force, &self.values())
     }
 
+    /// Asks how many wait in the server's queue.
+    pub(crate) fn queue_length(&self) -> Invocation {
+        Invocation {
+            script: Script::FairLength,
+            keys: vec![written(super::fair::QUEUE, &self.name)],
+            args: Vec::new(),
+        }
+    }
+
     /// Changes the limit on which held permits of the semaphore agreed.
     pub(crate) fn set_limit(&self, limit: u32) -> Invocation {
         let values = Values {

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use crate::breakers::Breaker;
 use crate::calls::InFlight;
+use crate::identities::Identity;
 use crate::ids::{CallId, NodeId, Primary, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Keys, Kind};
 use crate::lease::LeaseDuration;
-use crate::name::LockName;
+use crate::name::{KeyPrefix, LockName};
 use crate::owner::ClientId;
 use crate::reply::{CallError, Reply};
 use crate::step::Step;
@@ -31,7 +32,22 @@ impl Bench {
         bench
     }
 
+    /// The same of a client that says which program it is.
+    pub(super) fn with_identity() -> Self {
+        let identity = Identity {
+            info: Arc::default(),
+            prefix: KeyPrefix::default(),
+        };
+        let mut bench = Self::of(Some(identity));
+        bench.open(&[Lane::Renewal, Lane::Command]);
+        bench
+    }
+
     pub(super) fn without_connection() -> Self {
+        Self::of(None)
+    }
+
+    fn of(identity: Option<Identity>) -> Self {
         let mut drawn = 0_u64;
         let mut entropy = move || {
             drawn = drawn.wrapping_add(2);
@@ -44,7 +60,7 @@ impl Bench {
             command_timeout: Duration::from_secs(3),
             retry_interval: (Duration::from_millis(500), Duration::from_millis(750)),
             breaker: Some(Breaker::DEFAULT),
-            identity: None,
+            identity,
         };
         Self {
             io: Io::new(config, Box::new(entropy)),

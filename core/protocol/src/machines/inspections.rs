@@ -38,6 +38,8 @@ use crate::wording::{cut, explain};
 pub(crate) enum Question {
     /// Who holds it?
     State,
+    /// How many wait in the server's queue?
+    Length,
     /// Remove it from its holder.
     Force,
     /// Let those who hold permits agree on this limit.
@@ -139,6 +141,7 @@ impl Inspections {
         let keys = &inspection.keys;
         let invocation = match inspection.question {
             Question::State => keys.inspect(),
+            Question::Length => keys.queue_length(),
             Question::Force => keys.force(),
             Question::Limit(limit) => keys.set_limit(limit),
         };
@@ -211,7 +214,7 @@ impl Inspection {
 
     const fn operation(&self) -> Operation {
         match self.question {
-            Question::State => Operation::Inspect,
+            Question::State | Question::Length => Operation::Inspect,
             Question::Force => Operation::Release,
             Question::Limit(_) => Operation::SetLimit,
         }
@@ -228,6 +231,13 @@ impl Inspection {
                 .keys
                 .parse_answer(&reply)
                 .map(|answer| Outcome::State(state_of(answer))),
+            (Ok(reply), Question::Length) => match parse_record(&reply) {
+                Some(Record::Mine { listeners: length }) => Some(Outcome::State(LockState {
+                    waiting: Some(length),
+                    ..LockState::default()
+                })),
+                _ => None,
+            },
             (Ok(reply), Question::Force | Question::Limit(_)) => {
                 parse_record(&reply).map(|record| Outcome::Forced(matches!(record, Record::Mine { .. })))
             }
@@ -238,7 +248,7 @@ impl Inspection {
                 };
                 Some(self.failed(kind, explain(&self.keys, &code, &message)))
             }
-            (Err(CallError::Disconnected(_)), Question::State | Question::Limit(_)) => return None,
+            (Err(CallError::Disconnected(_)), Question::State | Question::Length | Question::Limit(_)) => return None,
             (Err(CallError::Disconnected(cause)), Question::Force) => Some(self.failed(
                 ErrorKind::Unavailable,
                 cut(&cause).with_advice("look whether it is still held"),
@@ -263,6 +273,7 @@ fn state_of(answer: Answer) -> LockState {
                 client: None,
             }),
             permits,
+            waiting: None,
         },
     }
 }

@@ -272,3 +272,15 @@ fn with_the_server_gone_nothing_is_sent_that_nobody_reads() {
     world.run_for(3 * EVERY);
     assert_eq!(count(&world, 0, Script::ClientIdentify), 1);
 }
+
+#[test]
+fn a_client_that_is_closed_says_nothing_more() {
+    let mut world = world(1);
+    world.hold(0, wants("a"));
+    let now = world.now;
+    world.clients[0].session.close(now);
+    world.drain(0);
+    world.run_for(3 * EVERY);
+    assert_eq!(count(&world, 0, Script::ClientIdentify), 1);
+    assert_eq!(world.clients[0].session.poll_timeout(), None);
+}

@@ -114,7 +114,8 @@ impl Generator {
         words.extend(owned(&keys));
         words.extend(owned(&args));
         // A hash of several fields names any of them as the holder.
-        exactly(words, if is_strange { Check::TimesAndDrawn } else { Check::Times })
+        let is_drawn = is_strange || script.text().contains("HRANDFIELD");
+        exactly(words, if is_drawn { Check::TimesAndDrawn } else { Check::Times })
     }
 
     /// A command, called by a script in one way or another.

@@ -20,6 +20,7 @@ from leasehold._threads.lease import Lease
 from leasehold._threads.lock import Hold, Lock, ReadWriteLock
 from leasehold._threads.semaphore import Semaphore
 from leasehold.errors import (
+    ClientInfo,
     ClosedError,
     ForkedError,
     Holder,
@@ -35,6 +36,7 @@ from leasehold.errors import (
 __all__ = [
     "INHERIT",
     "Client",
+    "ClientInfo",
     "ClosedError",
     "Duration",
     "ForkedError",

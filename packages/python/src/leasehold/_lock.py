@@ -11,7 +11,7 @@ from leasehold._connection import ConnectionT
 from leasehold._lease import LeaseBase
 from leasehold._settings import LockSettings
 from leasehold._shown import shown
-from leasehold.errors import Holder, NotOwnerError
+from leasehold.errors import NotOwnerError
 
 LeaseT = TypeVar("LeaseT", bound=LeaseBase[Any, Any, Any])
 LockT = TypeVar("LockT", bound="NamedLock[Any, Any]")
@@ -59,12 +59,6 @@ class ReadWriteLockBase(Generic[LockT]):
     def name(self) -> str:
         """The lock's name."""
         return self.write.name
-
-
-def holder_of(state: _native.State) -> Holder | None:
-    """Who holds a lock, as the server says."""
-    holder, _ = state
-    return None if holder is None else Holder(*holder)
 
 
 def free_of(state: _native.State, limit: int) -> int:

@@ -29,7 +29,7 @@ def make_errors_by(
             str | None,
             str | None,
             str,
-            tuple[str, float | None] | None,
+            Holder | None,
             LostReason | None,
             str | None,
             bool,
@@ -65,8 +65,12 @@ class Lease:
     def is_valid(self) -> bool: ...
     def remaining(self) -> float: ...
 
-# Who holds a lock and for how many seconds; a semaphore's permits, held and in all.
-State: TypeAlias = tuple[tuple[str, float | None] | None, tuple[int, int] | None]
+# Who holds a lock, for how many seconds, and what its client says of itself: host, process id, program, language,
+# version, since when, label.
+Holder: TypeAlias = tuple[str, float | None, tuple[str, int, str, str, str, int, str] | None]
+
+# Who holds a lock; a semaphore's permits, held and in all.
+State: TypeAlias = tuple[Holder | None, tuple[int, int] | None]
 
 # `Exception` is a `LockTimeoutError`, or an `UnavailableError` of a lock that is skipped: only the caller knows
 # whether to raise it.
@@ -121,6 +125,11 @@ class Client:
         on_unavailable: str | None,
         metrics: bool,
         metrics_groups: int | None,
+        metrics_queues: list[str] | None,
+        client_info: bool,
+        client_label: str | None,
+        program: str | None,
+        language: str,
         log: str | None,
     ) -> Client: ...
     @property

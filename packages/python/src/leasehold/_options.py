@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import platform
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from os import PathLike, fspath
+from pathlib import PurePath
 from typing import TypeAlias
 
 from leasehold import _log, _native
@@ -22,6 +25,12 @@ AddressMap: TypeAlias = Mapping[str, str] | Callable[[str], str | None]
 Outages: TypeAlias = tuple[OnUnavailable | None, int | None, Duration | None]
 """What becomes of acquisitions in an outage; how many failures open a circuit breaker, and its pause."""
 
+Counted: TypeAlias = tuple[bool, int | None, Iterable[str] | None]
+"""Whether metrics are counted; how many groups they tell apart, and the fair locks whose queues are counted."""
+
+Introduction: TypeAlias = tuple[bool, str | None]
+"""Whether the client says which program it is, and what else it says."""
+
 
 def open_native(
     url: str | None,
@@ -36,14 +45,16 @@ def open_native(
     address_map: AddressMap | None,
     lazy: bool,
     outages: Outages,
-    metrics: bool,
-    metrics_groups: int | None,
+    counted: Counted,
+    introduction: Introduction,
 ) -> _native.Client:
     """Starts to connect: to one server, or to several primaries."""
     refuse_eventlet("connect")
     ca, cert, key = files
     table, function = _addresses(address_map)
     on_unavailable, failures, pause = outages
+    metrics, groups, queues = counted
+    is_introduced, label = introduction
     return _native.Client(
         url=_text(url, "the URL"),
         primaries=primaries,
@@ -64,7 +75,12 @@ def open_native(
         on_unavailable=checked_policy(on_unavailable, "connect"),
         log=_log.wanted_level(),
         metrics=flag(metrics, "metrics"),
-        metrics_groups=_groups(metrics_groups),
+        metrics_groups=_groups(groups),
+        metrics_queues=_queues(queues),
+        client_info=flag(is_introduced, "client_info"),
+        client_label=_text(label, "client_label"),
+        program=_program(),
+        language=f"python {platform.python_version()}",
     )
 
 
@@ -117,6 +133,27 @@ def _groups(most: int | None) -> int | None:
     """The number of groups, if there is any. Its range is the core's affair."""
     # What no float can tell apart is out of range all the same.
     return None if most is None else max(-1, min(_integer(most, "metrics_groups"), 2**31))
+
+
+def _queues(names: Iterable[str] | None) -> list[str] | None:
+    """The names of fair locks, which one text is not. All other rules are the core's."""
+    if names is None:
+        return None
+    if isinstance(names, str | bytes | bytearray | Mapping) or not isinstance(names, Iterable):
+        raise TypeError(f"metrics_queues is a list of names, not a {type_of(names)}")
+    return [_required_text(name, "a name of metrics_queues") for name in names]
+
+
+def _program() -> str | None:
+    """The script's name, or the package's that runs as one, without arguments; `None` if there is none."""
+    # Programs may put anything there, or nothing.
+    arguments: object = getattr(sys, "argv", None)
+    first: object = arguments[0] if isinstance(arguments, list) and arguments else None
+    if not isinstance(first, str):
+        return None
+    path = PurePath(first)
+    name = path.parent.name if path.name == "__main__.py" else path.name
+    return name if name not in ("", "-", "-c", "-m") and is_unicode(name) else None
 
 
 def _failures(number: int | None) -> int | None:

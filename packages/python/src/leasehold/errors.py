@@ -6,10 +6,30 @@ the lock, the operation, the cause and what to do. Passwords never appear in it.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import NamedTuple, TypedDict
 
 from leasehold import _native
 from leasehold._shown import shown
+
+
+class ClientInfo(NamedTuple):
+    """Which program on which machine a client is, as it says itself: for people, since nothing vouches for it."""
+
+    host: str
+    """The machine's name."""
+    pid: int
+    """The process's id there."""
+    program: str
+    """The program's name, without its folder and its arguments."""
+    language: str
+    """The language that it uses Leasehold from, and its version: `python 3.11.7`."""
+    version: str
+    """Leasehold's version."""
+    since: datetime
+    """When the client was made, in UTC by that machine's clock."""
+    label: str
+    """What else it says, by its option `client_label`; empty for nothing."""
 
 
 class Holder(NamedTuple):
@@ -19,6 +39,23 @@ class Holder(NamedTuple):
     """The owner id as the server has it."""
     remaining: float | None
     """Seconds until the record expires if nothing renews it; `None` if it never does."""
+    client: ClientInfo | None = None
+    """Which program it is; `None` if that is not known, as of other libraries' holders."""
+
+
+def holder_of(told: _native.Holder | None) -> Holder | None:
+    """The holder that the core told of."""
+    if told is None:
+        return None
+    owner, remaining, info = told
+    return Holder(owner, remaining, None if info is None else _client_info(*info))
+
+
+def _client_info(host: str, pid: int, program: str, language: str, version: str, since: int, label: str) -> ClientInfo:
+    # Whoever wrote it may have written any number.
+    last = datetime.max.replace(tzinfo=UTC)
+    made = datetime.fromtimestamp(since, UTC) if since < last.timestamp() else last
+    return ClientInfo(host, pid, program, language, version, made, label)
 
 
 class LeaseholdError(Exception):
@@ -164,7 +201,7 @@ def _from_core(
     cause: str | None,
     lock_name: str | None,
     operation: str,
-    holder: tuple[str, float | None] | None,
+    holder: _native.Holder | None,
     reason: str | None,
     node: str | None,
     retryable: bool,
@@ -181,7 +218,7 @@ def _from_core(
         "skipped": skipped,
     }
     if found is LockTimeoutError:
-        return LockTimeoutError(text, **common, holder=None if holder is None else Holder(*holder))
+        return LockTimeoutError(text, **common, holder=holder_of(holder))
     if found is LockLostError:
         return LockLostError(text, **common, reason=reason)
     return found(text, **common)

@@ -165,6 +165,7 @@ impl Engine {
             until: now + CLOSE_LIMIT,
             waiting: Vec::new(),
         });
+        self.queues = None;
         self.session.close(now);
         self.tell_connected(Err(Error::new(
             ErrorKind::Closed,

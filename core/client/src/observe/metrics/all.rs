@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::links::{BreakerCounts, LinkCounts, Links};
+use super::queues::QueueLengths;
 use super::series::Series;
 use super::text;
 use crate::observe::observation::Link;
@@ -14,6 +15,7 @@ pub(crate) struct Metrics {
     series: Mutex<Vec<Arc<Series>>>,
     links: Links,
     breakers: BreakerCounts,
+    queues: QueueLengths,
 }
 
 impl Metrics {
@@ -43,10 +45,15 @@ impl Metrics {
         series.iter().map(|series| Arc::clone(series.group())).collect()
     }
 
+    /// The lengths of queues on the server.
+    pub(crate) const fn queues(&self) -> &QueueLengths {
+        &self.queues
+    }
+
     /// All of it in Prometheus' text format, version 0.0.4.
     pub(crate) fn text(&self) -> String {
         let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner).clone();
         series.sort_by(|one, other| one.labels().cmp(&other.labels()));
-        text::text(&series, &self.links, &self.breakers)
+        text::text(&series, &self.links, &self.breakers, &self.queues)
     }
 }

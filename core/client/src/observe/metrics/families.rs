@@ -79,6 +79,12 @@ pub(super) const BREAKERS_OPEN: Family = Family {
     meaning: "Primaries that this client does not wait for, as their circuit breakers are open.",
 };
 
+pub(super) const FAIR_QUEUE: Family = Family {
+    name: "leasehold_fair_queue",
+    kind: "gauge",
+    meaning: "Callers of all clients in the queue of a fair lock on the server, of the locks that were chosen.",
+};
+
 /// The upper bounds of a histogram's buckets: microseconds, and as Prometheus shows them in seconds.
 pub(super) const BUCKETS: [(u64, &str); 16] = [
     (1_000, "0.001"),

@@ -4,14 +4,15 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::families::{
-    ACQUISITIONS, BREAKERS_OPEN, BREAKERS_OPENED, BUCKETS, CONNECT_FAILURES, CONNECTIONS_LOST, Family, HELD, HOLD,
-    LOSSES, RECONNECTS, RENEWALS, WAIT, WAITING,
+    ACQUISITIONS, BREAKERS_OPEN, BREAKERS_OPENED, BUCKETS, CONNECT_FAILURES, CONNECTIONS_LOST, FAIR_QUEUE, Family,
+    HELD, HOLD, LOSSES, RECONNECTS, RENEWALS, WAIT, WAITING,
 };
 use super::links::{BreakerCounts, LinkCounts, Links};
+use super::queues::QueueLengths;
 use super::series::{Counter, Histogram, Series};
 
 /// Of these series, which are sorted, of the connections and the circuit breakers.
-pub(super) fn text(series: &[Arc<Series>], links: &Links, breakers: &BreakerCounts) -> String {
+pub(super) fn text(series: &[Arc<Series>], links: &Links, breakers: &BreakerCounts, queues: &QueueLengths) -> String {
     let mut text = Text(String::new());
     text.by_word(&ACQUISITIONS, series, "outcome", Series::acquisitions);
     text.times(&WAIT, series, Series::waits);
@@ -25,6 +26,7 @@ pub(super) fn text(series: &[Arc<Series>], links: &Links, breakers: &BreakerCoun
     text.links(&CONNECT_FAILURES, links, |counts| &counts.failures);
     text.number(&BREAKERS_OPENED, &breakers.opened);
     text.number(&BREAKERS_OPEN, &breakers.open);
+    text.lengths(&FAIR_QUEUE, queues);
     text.0
 }
 
@@ -89,6 +91,13 @@ impl Text {
             );
             // Not counted by itself, so that it is never another number than the last bucket's.
             line!(self, "{}_count{{{labels}}} {count}", family.name);
+        }
+    }
+
+    fn lengths(&mut self, family: &Family, queues: &QueueLengths) {
+        self.head(family);
+        for (name, length) in queues.all() {
+            line!(self, "{}{{queue=\"{}\"}} {length}", family.name, escaped(&name));
         }
     }
 

@@ -92,6 +92,59 @@ fn a_caller_that_hears_nothing_in_time_is_told_so() {
     }
 }
 
+/// One whose answer came, while it is asked which program the holder is.
+fn unnamed() -> Alone {
+    let mut alone = Alone::asking(Bench::with_identity(), Question::State);
+    alone.bench.call();
+    let owner = "1b7a31c4-8a5e-4f0a-9c55-2f1d4f0a3b11:7".as_bytes().to_vec();
+    let held = vec![Reply::Int(0), Reply::Int(1_000), Reply::Bytes(owner)];
+    alone.input(Input::Answered(TICKET, Ok(Reply::Array(held))));
+    assert_eq!(alone.bench.told(), []);
+    alone
+}
+
+fn held_by(alone: &mut Alone) -> Option<Arc<crate::ClientInfo>> {
+    match alone.bench.told().pop() {
+        Some((TICKET, Outcome::State(state))) => state.holder.unwrap().client,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_caller_is_told_the_holder_when_it_is_known_which_program_that_is() {
+    for (reply, host) in [
+        (vec![Reply::Int(1), Reply::Bytes(b"host=h\npid=7".to_vec())], Some("h")),
+        (vec![Reply::Int(0)], None),
+    ] {
+        let mut alone = unnamed();
+        let call = alone.bench.call();
+        alone
+            .bench
+            .io
+            .identified(call, &Ok(Reply::Array(reply)), alone.bench.now);
+        alone.input(Input::Identified);
+        let client = held_by(&mut alone);
+        assert_eq!(client.as_ref().map(|client| client.host.as_str()), host);
+        assert_eq!((alone.inspections.len(), alone.bench.io.timers()), (0, 0));
+    }
+}
+
+#[test]
+fn a_caller_that_does_not_hear_that_in_time_is_told_the_holder_all_the_same() {
+    let mut alone = unnamed();
+    alone.input(Input::Overdue(TICKET));
+    assert_eq!(held_by(&mut alone), None);
+}
+
+#[test]
+fn a_caller_that_goes_away_before_that_is_told_nothing() {
+    let mut alone = unnamed();
+    alone.input(Input::Cancelled(TICKET));
+    alone.input(Input::Identified);
+    assert_eq!(alone.bench.told(), []);
+    assert_eq!(alone.bench.io.timers(), 0);
+}
+
 #[test]
 fn a_caller_that_goes_away_is_told_nothing() {
     for bench in [Bench::new(), Bench::without_connection()] {

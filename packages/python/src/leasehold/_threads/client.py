@@ -47,6 +47,9 @@ def connect(
     breaker_pause: Duration | None = None,
     metrics: bool = False,
     metrics_groups: int | None = None,
+    metrics_queues: Iterable[str] | None = None,
+    client_info: bool = True,
+    client_label: str | None = None,
 ) -> Client:
     """Connects to a server and gives the client.
 
@@ -98,7 +101,15 @@ def connect(
 
     With `metrics` the client counts what it does, for `Client.metrics`: by group of locks, which
     is what stands before the first `:` of a name, never by name. `metrics_groups` is how many
-    groups are told apart (100; 1 to 10,000), further ones count as `other`.
+    groups are told apart (100; 1 to 10,000), further ones count as `other`. `metrics_queues` names
+    fair locks, up to 100, whose queues on the server are counted every 15 s; not of `redlock`.
+
+    The client says on its servers which program on which machine it is, and asks others the same,
+    so that `Holder.client`, `LockTimeoutError` and the commands for operators name programs: host,
+    process id, program, Python's version, Leasehold's version, since when. That is one call at the
+    first use and one in 30 s while it is in use, and is gone after 90 s; whoever may read the
+    server's keys reads it. `client_label` is what else it says, up to 200 characters of one line;
+    `client_info=False` switches all of it off.
 
     Raises `UnavailableError` if the server cannot be reached, `MisconfiguredError` if it
     refuses the password or is not one that locks can work with, if one side does not accept
@@ -107,6 +118,7 @@ def connect(
     """
     files = (tls_ca_file, tls_cert_file, tls_key_file)
     outages = (on_unavailable, breaker_failures, breaker_pause)
+    counted = (metrics, metrics_groups, metrics_queues)
     native = open_native(
         url,
         None,
@@ -120,8 +132,8 @@ def connect(
         address_map,
         lazy,
         outages,
-        metrics,
-        metrics_groups,
+        counted,
+        (client_info, client_label),
     )
     return _client_of(native, lazy)
 
@@ -145,6 +157,9 @@ def redlock(
     breaker_pause: Duration | None = None,
     metrics: bool = False,
     metrics_groups: int | None = None,
+    metrics_queues: Iterable[str] | None = None,
+    client_info: bool = True,
+    client_label: str | None = None,
 ) -> Client:
     """Connects to several independent primaries, and gives a client whose locks are RedLocks:
     each is held by a majority of the primaries, and goes on while a minority fails.
@@ -176,6 +191,7 @@ def redlock(
     """
     files = (tls_ca_file, tls_cert_file, tls_key_file)
     outages = (on_unavailable, breaker_failures, breaker_pause)
+    counted = (metrics, metrics_groups, metrics_queues)
     native = open_native(
         None,
         url_list(urls),
@@ -189,8 +205,8 @@ def redlock(
         address_map,
         lazy,
         outages,
-        metrics,
-        metrics_groups,
+        counted,
+        (client_info, client_label),
     )
     return _client_of(native, lazy)
 

@@ -7,12 +7,12 @@ from types import TracebackType
 from leasehold import _native
 from leasehold._context import this_caller
 from leasehold._endings import ReleaseOutcome
-from leasehold._lock import NamedLock, ReadWriteLockBase, holder_of
+from leasehold._lock import NamedLock, ReadWriteLockBase
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
 from leasehold._shown import shown
 from leasehold._threads.connection import Connection
 from leasehold._threads.lease import Lease, acquire, held_by
-from leasehold.errors import Holder, LeaseholdError, is_not_granted
+from leasehold.errors import Holder, LeaseholdError, holder_of, is_not_granted
 
 
 class BaseLock(NamedLock[Connection[Lease], Lease]):
@@ -192,7 +192,8 @@ class Lock(BaseLock):
         """
         connection = self._connection
         native = connection.native
-        return holder_of(connection.ask(native.inspect, native.submit_inspect, self._settings.address))
+        told, _ = connection.ask(native.inspect, native.submit_inspect, self._settings.address)
+        return holder_of(told)
 
 
 class ReadWriteLock(ReadWriteLockBase[Lock]):

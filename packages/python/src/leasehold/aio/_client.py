@@ -43,6 +43,9 @@ def connect(
     breaker_pause: Duration | None = None,
     metrics: bool = False,
     metrics_groups: int | None = None,
+    metrics_queues: Iterable[str] | None = None,
+    client_info: bool = True,
+    client_label: str | None = None,
 ) -> Connecting:
     """Connects to a server: `client = await connect(url)`, or `async with connect(url) as client`.
 
@@ -53,6 +56,7 @@ def connect(
     def start() -> _native.Client:
         files = (tls_ca_file, tls_cert_file, tls_key_file)
         outages = (on_unavailable, breaker_failures, breaker_pause)
+        counted = (metrics, metrics_groups, metrics_queues)
         return open_native(
             url,
             None,
@@ -66,8 +70,8 @@ def connect(
             address_map,
             lazy,
             outages,
-            metrics,
-            metrics_groups,
+            counted,
+            (client_info, client_label),
         )
 
     return Connecting(start, lazy)
@@ -92,6 +96,9 @@ def redlock(
     breaker_pause: Duration | None = None,
     metrics: bool = False,
     metrics_groups: int | None = None,
+    metrics_queues: Iterable[str] | None = None,
+    client_info: bool = True,
+    client_label: str | None = None,
 ) -> Connecting:
     """Connects to several independent primaries, of which a majority holds each lock:
     `client = await redlock(urls)`, or `async with redlock(urls) as client`.
@@ -103,6 +110,7 @@ def redlock(
     def start() -> _native.Client:
         files = (tls_ca_file, tls_cert_file, tls_key_file)
         outages = (on_unavailable, breaker_failures, breaker_pause)
+        counted = (metrics, metrics_groups, metrics_queues)
         return open_native(
             None,
             url_list(urls),
@@ -116,8 +124,8 @@ def redlock(
             address_map,
             lazy,
             outages,
-            metrics,
-            metrics_groups,
+            counted,
+            (client_info, client_label),
         )
 
     return Connecting(start, lazy)

@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 from leasehold import _native
 from leasehold._context import TaskOwner, this_task
 from leasehold._endings import Released, ReleaseOutcome
-from leasehold._lock import NamedLock, ReadWriteLockBase, holder_of
+from leasehold._lock import NamedLock, ReadWriteLockBase
 from leasehold._settings import INHERIT, Duration, Inherited, LockSettings
 from leasehold._shown import shown
 from leasehold.aio._connection import Connection
 from leasehold.aio._lease import Lease, acquire
 from leasehold.aio._mailbox import Request
-from leasehold.errors import Holder, LeaseholdError, is_not_granted
+from leasehold.errors import Holder, LeaseholdError, holder_of, is_not_granted
 
 
 class BaseLock(NamedLock[Connection[Lease], Lease]):
@@ -174,7 +174,8 @@ class Lock(BaseLock):
         """
         connection = self._connection
         submit = connection.native.submit_inspect
-        return holder_of(await connection.mailbox.outcome("inspect", submit, self._settings.address))
+        told, _ = await connection.mailbox.outcome("inspect", submit, self._settings.address)
+        return holder_of(told)
 
     async def _acquired(self, settings: LockSettings, owner: TaskOwner | None) -> bool:
         try:

@@ -26,6 +26,7 @@ NAMES: Final = {
     "leasehold_connect_failures_total": ("leasehold.connect.failures", "{try}"),
     "leasehold_breakers_opened_total": ("leasehold.breakers.opened", "{breaker}"),
     "leasehold_breakers_open": ("leasehold.breakers.open", "{breaker}"),
+    "leasehold_fair_queue": ("leasehold.fair.queue", "{caller}"),
 }
 """The name and the unit that each metric of the core has in OpenTelemetry."""
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, 3600.0)

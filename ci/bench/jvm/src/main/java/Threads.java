@@ -1,4 +1,5 @@
 import io.leasehold.Leasehold;
+import io.leasehold.LeaseholdBuilder;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -9,12 +10,16 @@ import java.util.concurrent.locks.Lock;
 import org.redisson.Redisson;
 import org.redisson.config.Config;
 
-/** JVM threads: {@code Threads leasehold|redisson URL THREADS}. */
+/** JVM threads: {@code Threads "leasehold"|"leasehold, metrics"|"redisson" URL THREADS}. */
 public final class Threads {
     public static void main(String[] args) throws Exception {
-        List<Lock> locks = args[0].equals("leasehold")
-            ? ours(args[1], Integer.parseInt(args[2]))
-            : theirs(args[1], Integer.parseInt(args[2]));
+        int number = Integer.parseInt(args[2]);
+        List<Lock> locks = switch (args[0]) {
+            case "leasehold" -> ours(Leasehold.builder().url(args[1]), number);
+            case "leasehold, metrics" -> ours(Leasehold.builder().url(args[1]).metrics(), number);
+            case "redisson" -> theirs(args[1], number);
+            default -> throw new IllegalArgumentException(args[0]);
+        };
         System.out.println("ready");
         var input = new Scanner(System.in).useLocale(Locale.ROOT);
         while (input.hasNextDouble()) {
@@ -23,11 +28,11 @@ public final class Threads {
         System.exit(0);
     }
 
-    private static List<Lock> ours(String url, int threads) {
-        var client = Leasehold.connect(url);
+    private static List<Lock> ours(LeaseholdBuilder builder, int threads) {
+        var client = builder.connect();
         var locks = new ArrayList<Lock>();
         for (int thread = 0; thread < threads; thread++) {
-            locks.add(client.lock("ours-jvm-" + thread));
+            locks.add(client.lock("ours-jvm:" + thread));
         }
         return locks;
     }

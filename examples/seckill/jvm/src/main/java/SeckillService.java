@@ -1,7 +1,13 @@
+import com.sun.net.httpserver.HttpServer;
 import io.leasehold.DistributedLock;
 import io.leasehold.Lease;
 import io.leasehold.Leasehold;
 import io.leasehold.LeaseholdClient;
+import io.leasehold.LockOptions;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -90,33 +96,60 @@ public final class SeckillService {
         }
     }
 
+    /** Takes all clicks, eight at a time. */
+    private void serveAll() throws Exception {
+        var clicks = new ArrayList<String>();
+        for (int number = 0; number < USERS; number++) {
+            clicks.addAll(List.of("user-" + number, "user-" + number));
+        }
+        Collections.shuffle(clicks);
+        var shared = new ConcurrentLinkedQueue<>(clicks);
+
+        var reporter = Executors.newSingleThreadScheduledExecutor();
+        reporter.scheduleAtFixedRate(this::report, 0, 200, TimeUnit.MILLISECONDS);
+        var workers = Executors.newFixedThreadPool(CLICKS_AT_A_TIME);
+        var tasks = new ArrayList<Future<?>>();
+        for (int n = 0; n < CLICKS_AT_A_TIME; n++) {
+            tasks.add(workers.submit(() -> serve(shared)));
+        }
+        for (Future<?> task : tasks) {
+            task.get();
+        }
+        workers.shutdown();
+        reporter.shutdown();
+        reporter.awaitTermination(1, TimeUnit.SECONDS);
+        report();
+    }
+
+    /** Lets Prometheus read what the client counts. */
+    private static HttpServer serveMetrics(LeaseholdClient client) throws IOException {
+        var server = HttpServer.create(new InetSocketAddress("127.0.0.1", 0), 0);
+        server.createContext("/metrics", exchange -> {
+            byte[] page = client.metrics().getBytes(StandardCharsets.UTF_8);
+            exchange.getResponseHeaders().set("Content-Type", "text/plain; version=0.0.4");
+            exchange.sendResponseHeaders(200, page.length);
+            exchange.getResponseBody().write(page);
+            exchange.close();
+        });
+        server.start();
+        return server;
+    }
+
     public static void main(String[] args) throws Exception {
-        try (LeaseholdClient client = Leasehold.connect(URL);
+        try (LeaseholdClient client = Leasehold.builder().url(URL).metrics().connect();
                 RedisClient store = RedisClient.create(URL)) {
-            var service = new SeckillService(client, store);
-            System.out.println("{\"ready\": true}");
+            // Nobody else sells as "jvm" meanwhile. Renewed each second.
+            var renewed = LockOptions.DEFAULT.withLease(Duration.ofSeconds(3)).renewed();
+            DistributedLock shift = client.mutex(PREFIX + ":shift:jvm", renewed);
+            shift.lock();
+            HttpServer metrics = serveMetrics(client);
+            System.out.printf("{\"ready\": \"http://127.0.0.1:%d/metrics\"}%n", metrics.getAddress().getPort());
             System.in.read();
-
-            var clicks = new ArrayList<String>();
-            for (int number = 0; number < USERS; number++) {
-                clicks.addAll(List.of("user-" + number, "user-" + number));
-            }
-            Collections.shuffle(clicks);
-            var shared = new ConcurrentLinkedQueue<>(clicks);
-
-            var reporter = Executors.newSingleThreadScheduledExecutor();
-            reporter.scheduleAtFixedRate(service::report, 0, 200, TimeUnit.MILLISECONDS);
-            var workers = Executors.newFixedThreadPool(CLICKS_AT_A_TIME);
-            var tasks = new ArrayList<Future<?>>();
-            for (int n = 0; n < CLICKS_AT_A_TIME; n++) {
-                tasks.add(workers.submit(() -> service.serve(shared)));
-            }
-            for (Future<?> task : tasks) {
-                task.get();
-            }
-            workers.shutdown();
-            reporter.shutdown();
-            service.report();
+            new SeckillService(client, store).serveAll();
+            System.out.println("{\"done\": true}");
+            System.in.readAllBytes();
+            metrics.stop(0);
+            shift.unlock();
         }
     }
 }

@@ -13,6 +13,7 @@ import kotlinx.coroutines.launch
 import kotlinx.coroutines.runBlocking
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertNull
+import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import java.time.Duration
@@ -64,6 +65,23 @@ class ConsumerTest {
         }
         val line = lines.single { "lock \"told\" is lost" in it.message }
         assertEquals(Level.INFO, line.level)
+    }
+
+    @Test
+    fun `OpenTelemetry and Micrometer are not there, and only what needs them misses them`() {
+        val parts =
+            mapOf(
+                "io.leasehold.opentelemetry.LeaseholdTelemetry" to "io/opentelemetry/api/OpenTelemetry",
+                "io.leasehold.micrometer.LeaseholdMetrics" to "io/micrometer/core/instrument/binder/MeterBinder",
+            )
+        for ((part, missing) in parts) {
+            assertThrows(ClassNotFoundException::class.java) { Class.forName(missing.replace('/', '.')) }
+            val said = assertThrows(NoClassDefFoundError::class.java) { Class.forName(part).methods }
+            assertTrue(missing in said.message.orEmpty(), said.message)
+        }
+        val counting = Leasehold.builder().url("memory://").metrics().connect()
+        counting.use { it.lock("stock:1").withLock {} }
+        assertTrue("leasehold_held{kind=\"lock\",group=\"stock\"} 0" in counting.metrics())
     }
 
     @Test

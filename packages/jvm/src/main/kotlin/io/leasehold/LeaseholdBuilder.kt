@@ -133,6 +133,26 @@ public class LeaseholdBuilder internal constructor() {
      */
     public fun metricsGroups(most: Int): LeaseholdBuilder = set { copy(metricsGroups = most.toDouble()) }
 
+    /**
+     * Fair locks, up to 100, whose queues on the server are counted: callers of all clients, asked for every 15 s. With
+     * [metrics], and not with several [primaries]. Default: none.
+     */
+    public fun metricsQueues(vararg names: String): LeaseholdBuilder = set { copy(metricsQueues = names.toList()) }
+
+    /**
+     * Whether the client tells its servers which program on which machine it is, see [ClientInfo], and asks them the
+     * same of others, so that [Holder.client], [LockTimeoutException] and the tools name programs. One call at the
+     * first use and one in 30 s while it is in use, and one in 60 s about each other client that was found to hold a
+     * lock. What it said is gone 90 s later; whoever may read the server's keys reads it. Default: true.
+     */
+    public fun clientInfo(isOn: Boolean): LeaseholdBuilder = set { copy(hasInfo = isOn) }
+
+    /**
+     * What else the client says of itself, as `"blue"` or `"order-service eu-1"`: up to 200 characters of one line. For
+     * another one, and for one with [clientInfo] off, [connect] throws [InvalidArgumentException]. Default: nothing.
+     */
+    public fun clientLabel(label: String): LeaseholdBuilder = set { copy(clientLabel = label) }
+
     /** Runs what [Lease.onLost] and [DistributedLock.lockAsync] call. Default: daemon threads of the client, up to 64. */
     public fun callbackExecutor(executor: Executor): LeaseholdBuilder {
         this.executor = executor

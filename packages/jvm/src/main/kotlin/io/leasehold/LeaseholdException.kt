@@ -4,6 +4,7 @@ import io.leasehold.internal.Failure
 import io.leasehold.internal.LoadedFace
 import io.leasehold.internal.shown
 import java.time.Duration
+import java.time.Instant
 
 /**
  * The root of all that Leasehold throws. Unchecked. The message names the lock, the operation, the cause and what to
@@ -158,5 +159,27 @@ public class UnavailableException internal constructor(failure: Failure) :
  *
  * @property owner the holder's owner id as the server has it
  * @property remaining what was left of its record, or null if the record has no end
+ * @property client which program it is, or null if that is not known, as of other libraries' holders
  */
-public data class Holder(val owner: String, val remaining: Duration?)
+public data class Holder(val owner: String, val remaining: Duration?, val client: ClientInfo? = null)
+
+/**
+ * Which program on which machine a client is, as it says itself: for people, since nothing vouches for it.
+ *
+ * @property host the machine's name
+ * @property pid the process's id there
+ * @property program the program's name, without its folder and its arguments
+ * @property language the language that it uses Leasehold from, and its version: `java 17.0.15`
+ * @property version Leasehold's version
+ * @property since when the client was made, by that machine's clock
+ * @property label what else it says, by [LeaseholdBuilder.clientLabel]; empty for nothing
+ */
+public data class ClientInfo(
+    val host: String,
+    val pid: Long,
+    val program: String,
+    val language: String,
+    val version: String,
+    val since: Instant,
+    val label: String,
+)

@@ -8,6 +8,16 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.leasehold.micrometer.LeaseholdMetrics;
+import io.leasehold.opentelemetry.LeaseholdTelemetry;
+import io.micrometer.core.instrument.Tags;
+import io.micrometer.prometheusmetrics.PrometheusConfig;
+import io.micrometer.prometheusmetrics.PrometheusMeterRegistry;
+import io.opentelemetry.api.OpenTelemetry;
+import io.opentelemetry.sdk.OpenTelemetrySdk;
+import io.opentelemetry.sdk.testing.exporter.InMemorySpanExporter;
+import io.opentelemetry.sdk.trace.SdkTracerProvider;
+import io.opentelemetry.sdk.trace.export.SimpleSpanProcessor;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -36,6 +46,40 @@ class JavaUsageTest {
             }
         }
         // README
+    }
+
+    @Test
+    void the_snippet_of_opentelemetry_runs() throws Exception {
+        InMemorySpanExporter spans = InMemorySpanExporter.create();
+        SdkTracerProvider tracers =
+                SdkTracerProvider.builder()
+                        .addSpanProcessor(SimpleSpanProcessor.create(spans))
+                        .build();
+        OpenTelemetry openTelemetry = OpenTelemetrySdk.builder().setTracerProvider(tracers).build();
+        // README
+        try (var client = Leasehold.builder().url("memory://").metrics().connect();
+                var telemetry = LeaseholdTelemetry.instrument(client, openTelemetry)) {
+            var lock = client.lock("stock:42");
+            lock.lock(); // a span leasehold.wait
+            lock.unlock(); // the end of a span leasehold.hold
+        }
+        // README
+        RedisServerKt.awaitTrue(
+                "two spans", 10_000, () -> spans.getFinishedSpanItems().size() == 2);
+    }
+
+    @Test
+    void the_snippet_of_micrometer_runs() {
+        PrometheusMeterRegistry registry = new PrometheusMeterRegistry(PrometheusConfig.DEFAULT);
+        // README
+        try (var client = Leasehold.builder().url("memory://").metrics().connect();
+                var metrics = new LeaseholdMetrics(client, Tags.of("client", "shop"))) {
+            metrics.bindTo(registry);
+            client.lock("stock:42").withLock(lease -> lease.isValid());
+            System.out.println(registry.scrape()); // of a PrometheusMeterRegistry
+        }
+        // README
+        assertTrue(registry.getMeters().isEmpty());
     }
 
     /** The reason for the form that README shows. */

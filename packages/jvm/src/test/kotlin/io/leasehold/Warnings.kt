@@ -25,9 +25,11 @@ class Warnings : AutoCloseable {
         logger.addHandler(handler)
     }
 
-    fun any(condition: (String) -> Boolean): Boolean {
+    fun any(condition: (String) -> Boolean): Boolean = count(condition) > 0
+
+    fun count(condition: (String) -> Boolean): Int {
         Log.flush(1_000)
-        return messages.any(condition)
+        return messages.count(condition)
     }
 
     override fun close() = logger.removeHandler(handler)

@@ -11,6 +11,7 @@ import java.util.concurrent.TimeUnit
 import java.util.concurrent.TimeoutException
 import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.atomic.AtomicLong
+import java.util.concurrent.atomic.AtomicReference
 import kotlin.math.min
 
 /**
@@ -27,6 +28,7 @@ internal class Engine private constructor(
     private val leases = ConcurrentHashMap<Long, HeldLease>()
     private val closing = AtomicBoolean()
     private val closed = CompletableFuture<Unit>()
+    private val observer = AtomicReference<Observer?>()
 
     /** Whether the program has dropped the client, and whatever came of it, without closing it. */
     @Volatile
@@ -44,7 +46,9 @@ internal class Engine private constructor(
 
     /** Starts to take a lock; [owner] is who may re-enter implicitly. */
     fun acquire(lock: LockKey, owner: Owner?, options: LockOptions): Request =
-        start("acquire", lock.name, owner) { face.acquire(handle, it, lock.bytes, owner, options) }
+        start("acquire", lock.name, owner, observer.get()?.asked(lock)) {
+            face.acquire(handle, it, lock.bytes, owner, options)
+        }
 
     fun release(lease: HeldLease): Request = start("release", lease.name) { face.release(handle, it, lease.id) }
 
@@ -109,6 +113,25 @@ internal class Engine private constructor(
         return now.text
     }
 
+    /** The label that locks of this name have for their group in [metrics], or null if nothing is known of it. */
+    fun metricsGroup(name: String): String? = face.metricsGroup(handle, name)
+
+    /**
+     * Tells [observer] what happens from now on.
+     *
+     * @throws IllegalStateException if there is an observer already
+     */
+    fun observe(observer: Observer) {
+        check(this.observer.compareAndSet(null, observer)) { "the client is instrumented already; undo that first" }
+        if (isClosed) {
+            unobserve(observer)
+            throw clientClosed(null, "inspect").toException()
+        }
+    }
+
+    /** Tells [observer] of no further acquisitions; those that it knows of go on. */
+    fun unobserve(observer: Observer) = this.observer.compareAndSet(observer, null)
+
     /** Closes within 500 ms, whatever the server and the logger do; a second call waits for the first. */
     fun close() {
         if (closing.compareAndSet(false, true)) {
@@ -116,11 +139,10 @@ internal class Engine private constructor(
             try {
                 start("close", null) { face.close(handle, it) }.await(CLOSE_LIMIT_MS)
             } finally {
-                discard()
+                discard(start)
                 closed.complete(Unit)
             }
-            val took = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start)
-            Log.flush(min(FLUSH_MS, CLOSE_MS - took))
+            Log.flush(flushMs(start))
         }
         closed.join()
     }
@@ -163,7 +185,8 @@ internal class Engine private constructor(
             face.release(handle, tags.incrementAndGet(), lease)
             return
         }
-        val granted = HeldLease(this, lease, request.name.orEmpty(), token, isDegraded, request.owner)
+        val observed = request.observed?.granted(token, isDegraded)
+        val granted = HeldLease(this, lease, request.name.orEmpty(), token, isDegraded, request.owner, observed)
         leases[lease] = granted
         if (!request.complete(Reply.Granted(granted))) {
             granted.startRelease()
@@ -194,8 +217,14 @@ internal class Engine private constructor(
 
     override fun observed(line: LogLine) = Log.write(line)
 
-    private inline fun start(operation: String, name: String?, owner: Owner? = null, submit: (Long) -> Long): Request {
-        val request = Request(tags.incrementAndGet(), operation, name, owner)
+    private inline fun start(
+        operation: String,
+        name: String?,
+        owner: Owner? = null,
+        observed: ObservedWait? = null,
+        submit: (Long) -> Long,
+    ): Request {
+        val request = Request(tags.incrementAndGet(), operation, name, owner, observed)
         pending[request.tag] = request
         request.native = submit(request.tag)
         if (request.native < 0 && pending.remove(request.tag) != null) {
@@ -279,14 +308,20 @@ internal class Engine private constructor(
 
     private fun abandoned(): List<HeldLease> = leases.values.filter(HeldLease::isAbandoned)
 
-    private fun discard() {
+    /** [closingSince] is when closing began. */
+    private fun discard(closingSince: Long = System.nanoTime()) {
         Exit.remove(this)
         leases.values.forEach { it.markLost(LostReason.CLOSED) }
         leases.clear()
+        observer.getAndSet(null)?.closed(flushMs(closingSince))
         counted = face.metrics(handle)
         face.dropClient(handle)
         fail { clientClosed(it.name, it.operation) }
     }
+
+    /** How long what is closed since [start] may wait for a user's code to be done. */
+    private fun flushMs(start: Long): Long =
+        min(FLUSH_MS, CLOSE_MS - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start))
 
     private fun fail(failure: (Request) -> Failure) {
         for (tag in pending.keys) {
@@ -338,7 +373,7 @@ internal class Engine private constructor(
         /** For the case that the core's answer is lost. */
         private const val CLOSE_LIMIT_MS = 1_000L
 
-        /** What a program that ends after its last client gives the logger for the last lines. */
+        /** What a program that ends after its last client gives the logger, and telemetry, for what came last. */
         private const val FLUSH_MS = 100L
     }
 }

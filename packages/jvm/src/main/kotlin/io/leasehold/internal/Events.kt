@@ -1,10 +1,12 @@
 package io.leasehold.internal
 
+import io.leasehold.ClientInfo
 import io.leasehold.Holder
 import io.leasehold.LostReason
 import io.leasehold.ReleaseOutcome
 import java.nio.ByteBuffer
 import java.time.Duration
+import java.time.Instant
 
 /** What the native part tells, one call per event. */
 internal interface EventSink {
@@ -88,7 +90,15 @@ internal class EventReader(private val buffer: ByteBuffer) {
         if (buffer.get().toInt() == 0) {
             return null
         }
-        return Holder(text(), optional()?.let(Duration::ofMillis))
+        return Holder(text(), optional()?.let(Duration::ofMillis), if (flag()) client() else null)
+    }
+
+    private fun client(): ClientInfo {
+        val (host, program, language, version, label) = List(5) { text() }
+        val pid = buffer.getLong()
+        // Whoever wrote it may have written any number.
+        val since = Instant.ofEpochSecond(buffer.getLong().coerceAtMost(Instant.MAX.epochSecond))
+        return ClientInfo(host, pid, program, language, version, since, label)
     }
 
     private fun fields(): Map<String, Any> {

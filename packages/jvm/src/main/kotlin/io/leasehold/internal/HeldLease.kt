@@ -24,6 +24,7 @@ internal class HeldLease(
     val token: Long?,
     val isDegraded: Boolean,
     val owner: Owner?,
+    private val observed: ObservedHold? = null,
 ) {
     private val lost = AtomicReference<LostReason?>()
     private val listeners = CopyOnWriteArrayList<Listener>()
@@ -127,11 +128,13 @@ internal class HeldLease(
         lostAtRelease = lost
         this.outcome = outcome
         listeners.clear()
+        observed?.released(outcome, lost)
     }
 
     fun markLost(reason: LostReason) {
         if (outcome == null && lost.compareAndSet(null, reason)) {
             listeners.forEach { tell(it, reason) }
+            observed?.lost(reason)
         }
     }
 

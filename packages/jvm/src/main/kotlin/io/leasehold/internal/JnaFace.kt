@@ -16,6 +16,7 @@ import io.leasehold.internal.uniffi.inspect as uniffiInspect
 import io.leasehold.internal.uniffi.keepsOut as uniffiKeepsOut
 import io.leasehold.internal.uniffi.lostError as uniffiLostError
 import io.leasehold.internal.uniffi.metrics as uniffiMetrics
+import io.leasehold.internal.uniffi.metricsGroup as uniffiMetricsGroup
 import io.leasehold.internal.uniffi.open as uniffiOpen
 import io.leasehold.internal.uniffi.releaseNow as uniffiReleaseNow
 import io.leasehold.internal.uniffi.setLimit as uniffiSetLimit
@@ -52,6 +53,11 @@ internal class JnaFace : NativeFace {
                     log = Log.wantedLevel(),
                     metrics = options.hasMetrics,
                     metricsGroups = options.metricsGroups,
+                    metricsQueues = options.metricsQueues,
+                    clientInfo = options.hasInfo,
+                    clientLabel = options.clientLabel,
+                    program = programName(),
+                    language = "java ${System.getProperty("java.version")}",
                 ),
             )
         return Opened(opened.handle.toLong(), opened.failure?.let { failure(it) })
@@ -114,6 +120,8 @@ internal class JnaFace : NativeFace {
 
     override fun metrics(client: Long): Counted? =
         uniffiMetrics(client.toULong())?.let { counted -> Counted(counted.text, counted.failure?.let { failure(it) }) }
+
+    override fun metricsGroup(client: Long, name: String): String? = uniffiMetricsGroup(client.toULong(), name)
 
     override fun dropClient(client: Long) = uniffiDropClient(client.toULong())
 

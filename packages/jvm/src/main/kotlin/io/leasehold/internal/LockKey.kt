@@ -29,22 +29,28 @@ internal enum class Kind(val word: String) {
 
     /** The lock [name] of this kind; [numbers] are the wanted permits and the limit of a semaphore. */
     fun key(name: String, vararg numbers: Int): LockKey =
-        LockKey(name, (listOf(word) + numbers.map(Int::toString) + name).joinToString(NUL))
+        LockKey(word, name, (listOf(word) + numbers.map(Int::toString) + name).joinToString(NUL))
 }
 
 /**
  * Which lock, as the native part takes it. The core checks it when it is used.
  *
+ * @property kind the core's word for its kind
  * @property name for people
  * @property address for the core, whose `address.rs` describes it
  */
-internal class LockKey(val name: String, val address: String) {
+internal class LockKey(val kind: String, val name: String, val address: String) {
     val bytes: ByteArray = encode(address)
+
+    /** The label of its group in the metrics of its client, once that was asked for. */
+    @Volatile
+    var group: String? = null
 
     companion object {
         /** Several locks as one. */
         fun several(keys: List<LockKey>): LockKey =
             LockKey(
+                "multi_lock",
                 keys.joinToString(", ", transform = LockKey::name),
                 keys.joinToString("", "multi$NUL") { "${it.bytes.size}$NUL${it.address}" },
             )

@@ -59,6 +59,9 @@ internal interface NativeFace {
     /** What it has counted, or why that is not known; null if the client was dropped. */
     fun metrics(client: Long): Counted?
 
+    /** The label that locks of this name have for their group; null if the client counts nothing, or was dropped. */
+    fun metricsGroup(client: Long, name: String): String?
+
     fun dropClient(client: Long)
 
     /** A lock's name as messages show it. */
@@ -96,6 +99,9 @@ internal data class ClientOptions(
     val onUnavailable: OnUnavailable? = null,
     val hasMetrics: Boolean = false,
     val metricsGroups: Double? = null,
+    val metricsQueues: List<String>? = null,
+    val hasInfo: Boolean = true,
+    val clientLabel: String? = null,
 ) {
     override fun toString(): String = "ClientOptions(..)"
 }

@@ -18,10 +18,23 @@ internal class Request(
     val operation: String,
     val name: String?,
     val owner: Owner? = null,
+    val observed: ObservedWait? = null,
 ) : CompletableFuture<Reply>() {
     /** The native part's number, for cancelling. */
     @Volatile
     var native: Long = -1
+
+    override fun complete(value: Reply): Boolean {
+        when (value) {
+            is Reply.NotGranted -> observed?.failed(value.failure)
+            is Reply.Failed -> observed?.failed(value.failure)
+            else -> Unit
+        }
+        return super.complete(value)
+    }
+
+    override fun cancel(mayInterruptIfRunning: Boolean): Boolean =
+        super.cancel(mayInterruptIfRunning).also { if (it) observed?.cancelled() }
 
     /** Waits for the reply; an interrupt is kept for later. */
     fun await(): Reply = keepingInterrupts { get() }

@@ -1,0 +1,60 @@
+//! What the options of the metrics say.
+
+use std::sync::Arc;
+
+use leasehold_protocol::{Error, ErrorKind, KeyPrefix, LockName, Operation, shown};
+
+use crate::observe::GroupBy;
+use crate::observe::metrics::{Grouping, MOST_GROUPS, MOST_QUEUES};
+
+/// How locks are put into groups for the metrics, if there are any.
+pub(super) fn grouping(is_on: bool, most: Option<f64>, by: Option<GroupBy>) -> Result<Option<Grouping>, Error> {
+    if !is_on {
+        return match (most, by) {
+            (None, None) => Ok(None),
+            _ => Err(invalid(
+                "groups of metrics are given but metrics are off; turn them on too",
+            )),
+        };
+    }
+    let most = match most {
+        None => Grouping::default().most,
+        Some(number) => (1..=MOST_GROUPS)
+            .find(|most| u32::try_from(*most).is_ok_and(|most| f64::from(most) == number))
+            .ok_or_else(|| {
+                invalid(&format!(
+                    "the number of metrics' groups is {number}; give a whole number from 1 to {MOST_GROUPS}"
+                ))
+            })?,
+    };
+    Ok(Some(Grouping { by, most }))
+}
+
+/// The fair locks whose queues are counted. `may_be`: there are metrics, and one primary.
+pub(super) fn queues(
+    prefix: &KeyPrefix,
+    may_be: bool,
+    names: Option<Vec<String>>,
+) -> Result<Vec<(Arc<str>, LockName)>, Error> {
+    let names = names.unwrap_or_default();
+    if !(may_be || names.is_empty()) {
+        return Err(invalid(
+            "metrics_queues is given, and metrics are off or there are several primaries, which have no queues; leave it out",
+        ));
+    }
+    if names.len() > MOST_QUEUES {
+        return Err(invalid(&format!(
+            "metrics_queues has {} names; each is asked for all the time, so give no more than {MOST_QUEUES}",
+            names.len()
+        )));
+    }
+    let queue = |name: String| match prefix.name(&name) {
+        Ok(full) => Ok((Arc::from(&*shown(&name)), full)),
+        Err(error) => Err(error.with_operation(Operation::Connect)),
+    };
+    names.into_iter().map(queue).collect()
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, Operation::Connect, message)
+}

@@ -1,0 +1,150 @@
+"""Judges the metrics of a run: by the table of all metrics, and by what was sold.
+
+The table is ci/api/metrics.json. A metric that is in it and has no row in EXPECTED is a problem, too.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+from pathlib import Path
+
+from display import Tally
+from scrapes import Page, Pages
+
+TABLE = Path(__file__).resolve().parents[2] / "ci" / "api" / "metrics.json"
+SERVER = "server"
+
+
+class Rule(Enum):
+    """What a metric is in a run that goes well."""
+
+    SEEN = "above zero at some scrape"
+    NEVER = "zero at every scrape"
+    EITHER = "one or the other"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A rule for the series with that label; all others of the metric are zero at every scrape."""
+
+    rule: Rule
+    label: str = ""
+
+    def of(self, name: str) -> str:
+        return f"{name}{{{self.label}}}" if self.label else name
+
+
+SEEN, NEVER, EITHER = map(Expected, Rule)
+EXPECTED = {
+    "leasehold_acquisitions_total": Expected(Rule.SEEN, 'outcome="granted"'),
+    "leasehold_wait_seconds": SEEN,
+    "leasehold_hold_seconds": SEEN,
+    "leasehold_held": SEEN,
+    "leasehold_waiting": SEEN,
+    "leasehold_renewals_total": Expected(Rule.SEEN, 'outcome="renewed"'),
+    "leasehold_losses_total": NEVER,
+    "leasehold_connections_lost_total": NEVER,
+    "leasehold_reconnects_total": NEVER,
+    "leasehold_connect_failures_total": NEVER,
+    "leasehold_breakers_opened_total": NEVER,
+    "leasehold_breakers_open": NEVER,
+    "leasehold_fair_queue": NEVER,
+    "leasehold_server_uptime_seconds": SEEN,
+    "leasehold_server_keys": SEEN,
+    "leasehold_server_expiring_keys": SEEN,
+    "leasehold_server_data_bytes": SEEN,
+    "leasehold_server_data_limit_bytes": SEEN,
+    # Only what is under way in the instant of the scrape.
+    "leasehold_server_buffer_bytes": EITHER,
+    "leasehold_server_scripts": SEEN,
+    "leasehold_server_clients": SEEN,
+    "leasehold_server_connections_total": SEEN,
+    "leasehold_server_commands_total": SEEN,
+    # The libraries that the services read the store by ask for what this server does not have.
+    "leasehold_server_command_errors_total": Expected(Rule.EITHER, 'command="client"'),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A metric of the table."""
+
+    name: str
+    type: str
+
+
+def table(part: str) -> list[Row]:
+    """All metrics of the part `client` or `server`."""
+    return [Row(row["name"], row["type"]) for row in json.loads(TABLE.read_text())[part]]
+
+
+def granted(pages: Pages, language: str) -> int:
+    """How often a language took the lock of the vouchers, by its metrics."""
+    last = pages[language][-1] if pages.get(language) else Page()
+    return int(last.sum("leasehold_acquisitions_total", 'kind="lock",group="seckill",outcome="granted"'))
+
+
+def problems(pages: Pages, tallies: Mapping[str, Tally], sold: Mapping[str, int]) -> list[str]:
+    """Everything in the metrics that is not as it should be."""
+    rows = [*table("client"), *table("server")]
+    found = [f"{TABLE.name} has {row.name}, and EXPECTED has not" for row in rows if row.name not in EXPECTED]
+    found += [f"EXPECTED has {name}, and {TABLE.name} has not" for name in EXPECTED.keys() - {row.name for row in rows}]
+    for who, scrapes in pages.items():
+        found += of_scrapes(who, scrapes)
+    if not found:
+        for language, tally in tallies.items():
+            found += of_sales(language, pages, tally, sold[language])
+        if SERVER in pages:
+            found += of_server(pages[SERVER][-1], sum(granted(pages, language) for language in tallies))
+    return found
+
+
+def of_scrapes(who: str, scrapes: list[Page]) -> list[str]:
+    """What is wrong with the scrapes of one service, or of the server, by the table and the rules."""
+    if not scrapes:
+        return [f"{who} gave no metrics"]
+    rows = table("server" if who == SERVER else "client")
+    if scrapes[-1].types != {row.name: row.type for row in rows}:
+        differ = sorted(scrapes[-1].types.items() ^ {(row.name, row.type) for row in rows})
+        return [f"{who} and {TABLE.name} do not have the same metrics: {differ}"]
+    found = []
+    for row in rows:
+        expected = EXPECTED.get(row.name, EITHER)
+        is_seen = any(page.sum(row.name, expected.label) > 0 for page in scrapes)
+        if expected.rule in (Rule.SEEN, Rule.NEVER) and is_seen != (expected.rule is Rule.SEEN):
+            found.append(f"{expected.of(row.name)} of {who} was not {expected.rule.value}")
+        if any(page.sum(row.name) != page.sum(row.name, expected.label) for page in scrapes):
+            found.append(f"{row.name} of {who} was not zero beside {expected.label}")
+        if row.type != "gauge" and any(
+            number > later.series[row.name].get(series, 0)
+            for earlier, later in pairwise(scrapes)
+            for series, number in earlier.series[row.name].items()
+        ):
+            found.append(f"{row.name} of {who} fell")
+    return found
+
+
+def of_sales(language: str, pages: Pages, tally: Tally, sold: int) -> list[str]:
+    """What is wrong with a language's last scrape, by what it did and by what it sold."""
+    page = pages[language][-1]
+    acquisitions = page.sum("leasehold_acquisitions_total")
+    waits = page.sum("leasehold_wait_seconds", "_count")
+    ended, held = page.sum("leasehold_hold_seconds", "_count"), page.sum("leasehold_held")
+    found = []
+    if granted(pages, language) != tally.grants:
+        found.append(f"{language} took the lock {tally.grants} times, and counted {granted(pages, language)}")
+    if granted(pages, language) < sold + tally.refused:
+        found.append(f"{language} sold {sold}, and was granted the lock {granted(pages, language)} times")
+    if not acquisitions == waits == ended + held:
+        found.append(f"{language}: {acquisitions:.0f} acquisitions, {waits:.0f} waits, {ended + held:.0f} holds")
+    if page.sum("leasehold_waiting"):
+        found.append(f"{language} still waits for a lock at the end")
+    return found
+
+
+def of_server(page: Page, grants: int) -> list[str]:
+    """What is wrong with the server's last scrape: each grant is a script, and so is its release."""
+    scripts = page.sum("leasehold_server_commands_total", 'command="evalsha"')
+    return [] if scripts >= 2 * grants else [f"the server ran {scripts:.0f} scripts for {grants} grants"]

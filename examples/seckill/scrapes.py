@@ -1,0 +1,95 @@
+"""Reads the metrics of everyone who works in a run, as Prometheus does."""
+
+import http.client
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+CONTENT_TYPE = "text/plain; version=0.0.4"
+EVERY = 0.2
+PATIENCE = 10.0
+
+
+@dataclass
+class Page:
+    """What one scrape gave: the type of each metric, and the number of each of its series."""
+
+    types: dict[str, str] = field(default_factory=dict)
+    series: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, text: str) -> "Page":
+        page, name = cls(), ""
+        for line in text.splitlines():
+            if line.startswith("# TYPE "):
+                _, _, name, kind = line.split()
+                page.types[name], page.series[name] = kind, {}
+            elif not line.startswith("#"):
+                # The series of a metric stand below its head.
+                series, _, number = line.rpartition(" ")
+                page.series[name][series.removeprefix(name)] = float(number)
+        return page
+
+    def sum(self, name: str, label: str = "") -> float:
+        """Of all series of a metric with that label; a histogram's `_count` is a label here, too."""
+        return sum(number for series, number in self.series.get(name, {}).items() if label in series)
+
+
+Pages = dict[str, list[Page]]
+"""The scrapes of each: a language or the server."""
+
+
+class Scrapes:
+    """A thread that reads every page five times a second."""
+
+    def __init__(self) -> None:
+        self.pages: Pages = {}
+        self.problems: list[str] = []
+        self.addresses: dict[str, str] = {}
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self._read_on, daemon=True)
+        self.thread.start()
+
+    def add(self, who: str, address: str) -> None:
+        self.pages[who] = []
+        self.addresses[who] = address
+
+    def finish(self, is_enough: Callable[[Pages], bool]) -> None:
+        """Reads on until what was read is enough, for ten seconds at most; then each page once more."""
+        deadline = time.monotonic() + PATIENCE
+        while not is_enough(self.pages) and not self.problems and time.monotonic() < deadline:
+            time.sleep(EVERY)
+        self.close()
+        if not self.problems:
+            self._read_all()
+
+    def close(self) -> None:
+        self.done.set()
+        self.thread.join()
+
+    def _read_on(self) -> None:
+        while not self.problems and not self.done.wait(EVERY):
+            self._read_all()
+
+    def _read_all(self) -> None:
+        for who, address in list(self.addresses.items()):
+            try:
+                self.pages[who].append(Page.of(read(address)))
+            except (OSError, http.client.HTTPException, LookupError, ValueError) as error:
+                self.problems.append(f"the metrics of {who} could not be read: {error!r}")
+
+
+def read(address: str) -> str:
+    where = urlsplit(address)
+    connection = http.client.HTTPConnection(where.netloc, timeout=PATIENCE)
+    try:
+        connection.request("GET", where.path)
+        answer = connection.getresponse()
+        kind = answer.getheader("Content-Type", "nothing")
+        if answer.status != 200 or not kind.startswith(CONTENT_TYPE):
+            raise ValueError(f"status {answer.status} with {kind}")
+        return answer.read().decode()
+    finally:
+        connection.close()

@@ -1,0 +1,15 @@
+// Which program this is, for those who ask who holds a lock. Never its arguments, which may be secrets.
+
+import { basename, isAbsolute } from 'node:path';
+
+/** @internal The file name of the script that Node runs; `node` if it runs none, as with `--eval`. */
+export function programName(script: unknown = process.argv[1], flags: readonly string[] = process.execArgv): string {
+  // Without a script, the first argument stands in its place, as it was typed.
+  const isScript = typeof script === 'string' && isAbsolute(script) && !flags.some((flag) => GIVES_CODE.test(flag));
+  return (isScript && basename(script)) || 'node';
+}
+
+/** @internal The language and its version. */
+export const LANGUAGE = `node ${process.versions.node}`;
+
+const GIVES_CODE = /^(-e|-p|-pe|--eval|--print)(=|$)/;
