@@ -51,11 +51,26 @@
 //!
 //! # Traces
 //!
-//! With the feature `tracing`, off by default, a wait for a lock and the lease after it are spans of
-//! [`tracing`](https://docs.rs/tracing), `leasehold.wait` and `leasehold.hold`, children of the one that is current where
-//! the lock is asked for; target `leasehold`, level `INFO`. Their fields are told in `docs/metrics.md`. That of a lease
-//! ends when the [`Lease`] is released or dropped, and then says whether it was lost. `observe::Tracing` is a listener
-//! that writes what goes wrong as events.
+//! With the feature `tracing`, off by default, every acquisition by this API has two spans, of any kind of lock,
+//! awaited or blocking, with the target `leasehold` and the level `INFO`:
+//!
+//! | span | from | until | fields |
+//! |---|---|---|---|
+//! | `leasehold.wait` | the call; of a future, its first poll | its result; of a future that is dropped, that | `leasehold.kind`, `leasehold.lock`, `leasehold.outcome`, `error.type` |
+//! | `leasehold.hold` | the grant | the release was answered, or the lease is lost | `leasehold.kind`, `leasehold.lock`, `leasehold.token`, `leasehold.degraded`, `leasehold.outcome`, `leasehold.reason` |
+//!
+//! Both are children of the span that is current where the wait began, and neither is ever entered.
+//! `leasehold.lock` is the name as messages show it. `leasehold.outcome` of a wait is one of `granted`, `degraded`,
+//! `timed_out`, `skipped`, `cancelled`, and the failures `unavailable`, `misconfigured`, `refused`, `lost`,
+//! `closed`; these have the name of the [`ErrorKind`] as `error.type`. That of a hold is the word of its
+//! [`ReleaseOutcome`], also if the lease was dropped and so released in the background; or `lost`. Of `lost`, and
+//! of a release that finds the lease `expired` or `stolen`, `leasehold.reason` is the word of the [`LostReason`].
+//! Failures and losses that are not `max_hold` or `closed` have `otel.status_code` `ERROR`, which
+//! `tracing-opentelemetry` makes the span's status. A hold may end on the engine's thread: a subscriber must not
+//! block there.
+//!
+//! Whoever enables `INFO` of the target `leasehold` has the spans; there is nothing to switch on. While no subscriber
+//! does, no text is made for them. What happens to a client beside them is told by `observe::Tracing`.
 //!
 //! # For tools
 //!

@@ -9,6 +9,8 @@
 //! Nothing is computed while nobody watches.
 
 mod fields;
+#[cfg(all(feature = "tracing", feature = "native"))]
+mod hold;
 mod journal;
 pub(crate) mod metrics;
 mod observation;
@@ -19,6 +21,8 @@ mod words;
 pub use leasehold_protocol::{Attempted, Detail};
 
 pub use self::fields::Field;
+#[cfg(all(feature = "tracing", feature = "native"))]
+pub(crate) use self::hold::Hold;
 pub(crate) use self::journal::Journal;
 pub use self::journal::Line;
 pub use self::metrics::GroupBy;

@@ -1,262 +1,403 @@
-//! The spans of `tracing` of waits and leases.
+//! The spans of waits and holds that `tracing` is given.
 #![cfg(feature = "tracing")]
 
 mod support;
 
-use std::collections::BTreeMap;
-use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::task::{Context, Waker};
+use std::thread;
 use std::time::Duration;
 
-use leasehold::{Client, ErrorKind, blocking};
-use support::{Redis, free_port};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber, info_span};
-use tracing_core::span::Current;
+use leasehold::{Client, LostReason, OnUnavailable, ReleaseOutcome, blocking};
+use support::Server;
+use support::spans::{Seen, Spans};
+use tracing::{Instrument as _, Level, info_span};
 
-/// A span as it was told of.
-#[derive(Clone, Debug, Default)]
-struct Told {
-    metadata: Option<&'static Metadata<'static>>,
-    parent: Option<u64>,
-    fields: BTreeMap<String, String>,
-    handles: usize,
+const WAIT: &str = "leasehold.wait";
+const HOLD: &str = "leasehold.hold";
+const OUTCOME: &str = "leasehold.outcome";
+const ERROR: Option<&str> = Some("ERROR");
+
+async fn connected(server: &Server) -> Client {
+    Client::connect(server.url()).await.unwrap()
 }
 
-impl Told {
-    fn name(&self) -> &'static str {
-        self.metadata.unwrap().name()
-    }
-
-    fn field(&self, name: &str) -> Option<&str> {
-        self.fields.get(name).map(String::as_str)
-    }
-}
-
-#[derive(Clone, Default)]
-struct Spans(Arc<Mutex<(Vec<Told>, Vec<u64>)>>);
-
-struct Fields<'a>(&'a mut BTreeMap<String, String>);
-
-impl Visit for Fields<'_> {
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.0.insert(field.name().into(), value.into());
-    }
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.0.insert(field.name().into(), format!("{value:?}"));
-    }
-}
-
-impl Subscriber for Spans {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_span()
-    }
-    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
-        let mut inner = self.0.lock().unwrap();
-        let mut told = Told {
-            metadata: Some(attributes.metadata()),
-            parent: attributes.parent().map(Id::into_u64),
-            handles: 1,
-            ..Told::default()
-        };
-        if attributes.is_contextual() {
-            told.parent = inner.1.last().copied();
-        }
-        attributes.record(&mut Fields(&mut told.fields));
-        inner.0.push(told);
-        Id::from_u64(inner.0.len() as u64)
-    }
-    fn record(&self, id: &Id, values: &Record<'_>) {
-        let at = id.into_u64() as usize - 1;
-        values.record(&mut Fields(&mut self.0.lock().unwrap().0[at].fields));
-    }
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn event(&self, _: &Event<'_>) {}
-    fn enter(&self, id: &Id) {
-        self.0.lock().unwrap().1.push(id.into_u64());
-    }
-    fn exit(&self, _: &Id) {
-        self.0.lock().unwrap().1.pop();
-    }
-    fn clone_span(&self, id: &Id) -> Id {
-        self.0.lock().unwrap().0[id.into_u64() as usize - 1].handles += 1;
-        id.clone()
-    }
-    fn try_close(&self, id: Id) -> bool {
-        let handles = &mut self.0.lock().unwrap().0[id.into_u64() as usize - 1].handles;
-        *handles -= 1;
-        *handles == 0
-    }
-    fn current_span(&self) -> Current {
-        let inner = self.0.lock().unwrap();
-        inner.1.last().map_or_else(Current::none, |id| {
-            Current::new(Id::from_u64(*id), inner.0[*id as usize - 1].metadata.unwrap())
-        })
-    }
-}
-
-impl Spans {
-    /// What was told since the last time of spans that have ended.
-    fn ended(&self) -> Vec<Told> {
-        let inner = self.0.lock().unwrap();
-        let ours = inner.0.iter().filter(|told| told.name().starts_with("leasehold."));
-        let ended: Vec<Told> = ours.cloned().collect();
-        assert!(ended.iter().all(|told| told.handles == 0), "{ended:?}");
-        ended
-    }
-}
-
-fn outcomes(ended: &[Told]) -> Vec<(&'static str, &str)> {
-    let outcome = |told: &'_ Told| {
-        told.fields
-            .get("leasehold.outcome")
-            .map_or("", String::as_str)
-            .to_owned()
-    };
-    ended
+/// How spans of this name ended, in the order in which they began.
+fn outcomes(spans: &Spans, name: &str) -> Vec<String> {
+    let closed = spans.closed(name);
+    closed
         .iter()
-        .map(|told| (told.name(), &*Box::leak(outcome(told).into_boxed_str())))
+        .map(|seen| {
+            assert_eq!(seen.closed, 1, "{seen:#?}");
+            seen.field(OUTCOME).unwrap().to_owned()
+        })
         .collect()
 }
 
-#[test]
-fn a_wait_and_a_lease_are_children_of_the_callers_span() {
-    let spans = Spans::default();
-    tracing::subscriber::with_default(spans.clone(), || {
-        let client = blocking::Client::connect("memory://").unwrap();
-        let lock = client.lock("redis://user:secret@host");
-        let lease = {
-            let _request = info_span!("request").entered();
-            lock.acquire().unwrap()
-        };
-        // It ends elsewhere.
-        let token = lease.token().unwrap().to_string();
-        lease.release().unwrap();
-        let ended = spans.ended();
-        assert_eq!(
-            outcomes(&ended),
-            [("leasehold.wait", "granted"), ("leasehold.hold", "released")]
-        );
-        assert!(ended.iter().all(|told| told.parent == Some(1)), "{ended:?}");
-        assert!(ended.iter().all(|told| told.metadata.unwrap().target() == "leasehold"));
-        assert_eq!(ended[1].field("leasehold.token"), Some(&*token));
-        for told in &ended {
-            assert_eq!(told.field("leasehold.kind"), Some("lock"));
-            assert_eq!(told.field("leasehold.lock"), Some("redis://…@host"));
-            assert_eq!(told.field("otel.status_code"), None);
-        }
-    });
-}
-
-#[test]
-fn every_kind_has_them_and_each_entry_its_own() {
-    let spans = Spans::default();
-    tracing::subscriber::with_default(spans.clone(), || {
-        let client = blocking::Client::connect("memory://").unwrap();
-        let both = client.read_write_lock("c");
-        for lock in [client.mutex("a"), client.fair_lock("b"), both.read, both.write] {
-            lock.acquire().unwrap().release().unwrap();
-        }
-        client.semaphore("d", 2).acquire(2).unwrap().release().unwrap();
-        let several = client.multi_lock(&[client.lock("e"), client.lock("f")]);
-        several.try_acquire().unwrap().unwrap().release().unwrap();
-        let lock = client.lock("g");
-        let outer = lock.acquire().unwrap();
-        lock.within(&outer).acquire().unwrap().release().unwrap();
-        outer.release().unwrap();
-        let kinds: Vec<String> = spans
-            .ended()
-            .iter()
-            .map(|told| told.fields["leasehold.kind"].clone())
-            .collect();
-        let two = |kind: &str| [kind.to_owned(), kind.to_owned()];
-        let expected = [
-            "mutex",
-            "fair_lock",
-            "read_lock",
-            "write_lock",
-            "semaphore",
-            "multi_lock",
-            "lock",
-            "lock",
-        ];
-        assert_eq!(kinds, expected.map(two).concat());
-    });
+fn status(seen: &Seen) -> Option<&str> {
+    seen.field("otel.status_code")
 }
 
 #[tokio::test]
-async fn a_wait_says_how_it_ended() {
-    let spans = Spans::default();
-    let _guard = tracing::subscriber::set_default(spans.clone());
-    let client = Client::connect("memory://").await.unwrap();
-    let lock = client.lock("a");
-    let lease = lock.acquire().await.unwrap();
-    assert!(lock.try_acquire().await.unwrap().is_none());
-    let waiting = lock.acquire();
-    assert!(tokio::time::timeout(Duration::from_millis(20), waiting).await.is_err());
-    let refused = client.lock("").acquire().await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
-    drop(lease);
-    let ended = spans.ended();
-    let words = ["granted", "unknown", "timed_out", "cancelled", "refused"];
-    assert_eq!(
-        outcomes(&ended).into_iter().map(|(_, word)| word).collect::<Vec<_>>(),
-        words
-    );
-    assert_eq!(ended[4].field("error.type"), Some("InvalidArgument"));
-    assert_eq!(ended[4].field("otel.status_code"), Some("ERROR"));
-    assert_eq!(ended[3].field("otel.status_code"), None);
+async fn a_lock_that_is_granted_and_released_has_a_span_of_each() {
+    let (server, spans) = (Server::memory(), Spans::default());
+    let _guard = spans.listen();
+    let client = connected(&server).await;
+    let lease = client.lock("stock").acquire().await.unwrap();
+    let (wait, hold) = (spans.one(WAIT), spans.one(HOLD));
+    assert_eq!((wait.closed, hold.closed), (1, 0), "it is held");
+    let token = lease.token().unwrap().to_string();
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
+    let hold = spans.closed(HOLD).remove(0);
+    for seen in [&wait, &hold] {
+        assert_eq!((seen.target, seen.level), ("leasehold", Level::INFO));
+        assert_eq!(seen.field("leasehold.kind"), Some("lock"));
+        assert_eq!(seen.field("leasehold.lock"), Some("stock"));
+        assert_eq!(seen.parent, None);
+        assert_eq!(status(seen), None);
+    }
+    assert_eq!(wait.field(OUTCOME), Some("granted"));
+    assert_eq!(hold.field(OUTCOME), Some("released"));
+    assert_eq!(hold.field("leasehold.token"), Some(token.as_str()));
+    assert_eq!(hold.field("leasehold.degraded"), None);
+    client.close().await;
+    assert_eq!(outcomes(&spans, HOLD), ["released"]);
 }
 
 #[tokio::test]
-async fn a_lease_that_is_lost_says_why() {
-    let spans = Spans::default();
-    let _guard = tracing::subscriber::set_default(spans.clone());
-    let server = Redis::start();
-    let client = Client::builder().url(server.url()).lease(Duration::from_millis(300));
-    let client = client.connect().await.unwrap();
-    let lock = client.lock("a");
-    let lease = lock.acquire().await.unwrap();
-    client.force_release(&lock).await.unwrap();
-    lease.lost().await;
-    drop(lease);
-    // The first to find it out.
-    let lease = lock.clone().lease(Duration::from_secs(60)).acquire().await.unwrap();
-    client.force_release(&lock).await.unwrap();
-    lease.release().await.unwrap();
-    let ended = spans.ended();
-    let held: Vec<&Told> = ended.iter().filter(|told| told.name() == "leasehold.hold").collect();
-    for (told, (outcome, reason)) in held.into_iter().zip([("lost", "removed"), ("expired", "expired")]) {
-        assert_eq!(told.field("leasehold.outcome"), Some(outcome));
-        assert_eq!(told.field("leasehold.reason"), Some(reason));
-        assert_eq!(told.field("otel.status_code"), Some("ERROR"));
+async fn their_fields_are_those_of_the_table() {
+    let (server, spans) = (Server::memory(), Spans::default());
+    let _guard = spans.listen();
+    drop(connected(&server).await.lock("a").acquire().await.unwrap());
+    let table = include_str!("../../../ci/api/metrics.json");
+    let table: serde_json::Value = serde_json::from_str(table).unwrap();
+    let listed = table["spans"].as_array().unwrap();
+    assert_eq!(listed.len(), 2);
+    for listed in listed {
+        let seen = spans.one(listed["name"].as_str().unwrap());
+        let attributes = listed["attributes"].as_array().unwrap().iter();
+        let attributes: BTreeSet<&str> = attributes.map(|name| name.as_str().unwrap()).collect();
+        let mut declared = seen.declared;
+        assert!(declared.remove("otel.status_code"));
+        assert_eq!(declared, attributes);
     }
 }
 
 #[tokio::test]
-async fn what_is_skipped_or_degraded_says_so() {
-    use leasehold::OnUnavailable;
-    let spans = Spans::default();
-    let _guard = tracing::subscriber::set_default(spans.clone());
-    let client = Client::builder()
-        .url(format!("redis://127.0.0.1:{}", free_port()))
-        .lazy();
-    let client = client.breaker(1, Duration::from_secs(60)).connect().await.unwrap();
-    let lock = client.lock("a").wait(Duration::from_secs(5));
-    lock.acquire().await.unwrap_err();
-    assert!(
-        lock.clone()
-            .on_unavailable(OnUnavailable::Skip)
-            .try_acquire()
-            .await
-            .unwrap()
-            .is_none()
+async fn both_are_children_of_the_span_in_which_the_caller_asks() {
+    let (server, spans) = (Server::memory(), Spans::default());
+    let _guard = spans.listen();
+    let client = connected(&server).await;
+    let (first, second) = (info_span!("first"), info_span!("second"));
+    let (a, b) = (client.lock("a"), client.lock("b"));
+    let (a, b) = tokio::join!(
+        a.acquire().instrument(first.clone()),
+        b.acquire().instrument(second.clone())
     );
-    let local = lock.on_unavailable(OnUnavailable::Local).acquire().await.unwrap();
-    local.release().await.unwrap();
-    let ended = spans.ended();
-    let words: Vec<&str> = outcomes(&ended).into_iter().map(|(_, word)| word).collect();
-    assert_eq!(words, ["unavailable", "skipped", "degraded", "released"]);
-    assert_eq!(ended[3].field("leasehold.degraded"), Some("true"));
+    // Released elsewhere.
+    let elsewhere = info_span!("elsewhere");
+    a.unwrap().release().instrument(elsewhere).await.unwrap();
+    b.unwrap().release().await.unwrap();
+    for name in [WAIT, HOLD] {
+        for seen in spans.closed(name) {
+            let caller = if seen.field("leasehold.lock") == Some("a") {
+                &first
+            } else {
+                &second
+            };
+            assert_eq!(seen.parent, caller.id().map(|id| id.into_u64()), "{seen:#?}");
+        }
+        assert_eq!(spans.named(name).len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_hold_remembers_where_its_wait_began() {
+    let (server, spans) = (Server::memory(), Spans::default());
+    let _guard = spans.listen();
+    let client = connected(&server).await;
+    let held = client.lock("a").acquire().await.unwrap();
+    let (caller, lock) = (info_span!("caller"), client.lock("a"));
+    let mut waiting = pin!(lock.acquire());
+    let mut context = Context::from_waker(Waker::noop());
+    let asked = caller.in_scope(|| waiting.as_mut().poll(&mut context));
+    assert!(asked.is_pending());
+    held.release().await.unwrap();
+    waiting.await.unwrap().release().await.unwrap();
+    for name in [WAIT, HOLD] {
+        let seen = spans.named(name);
+        assert_eq!(seen[1].parent, caller.id().map(|id| id.into_u64()));
+    }
+}
+
+#[tokio::test]
+async fn who_waits_for_another_owner_times_out_or_goes_away() {
+    let (server, spans) = (Server::memory(), Spans::default());
+    let client = connected(&server).await;
+    let held = client.lock("a").acquire().await.unwrap();
+    let _guard = spans.listen();
+    client
+        .lock("a")
+        .wait(Duration::from_millis(30))
+        .acquire()
+        .await
+        .unwrap_err();
+    assert!(client.lock("a").try_acquire().await.unwrap().is_none());
+    {
+        let lock = client.lock("a");
+        let mut going = pin!(lock.acquire());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(going.as_mut().poll(&mut context).is_pending());
+        assert_eq!(spans.named(WAIT).len(), 3);
+        assert_eq!(spans.named(WAIT)[2].closed, 0);
+    }
+    assert_eq!(outcomes(&spans, WAIT), ["timed_out", "timed_out", "cancelled"]);
+    let is_failure = |seen: &Seen| status(seen).is_some() || seen.field("error.type").is_some();
+    assert!(!spans.all().iter().any(is_failure), "{:#?}", spans.all());
+    assert!(spans.named(HOLD).is_empty());
+    held.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_future_that_was_never_polled_has_asked_for_nothing() {
+    let (server, spans) = (Server::memory(), Spans::default());
+    let _guard = spans.listen();
+    let client = connected(&server).await;
+    drop(client.lock("a").acquire());
+    assert!(spans.all().is_empty());
+}
+
+#[tokio::test]
+async fn a_hold_that_an_operator_ends_is_lost_once() {
+    let (server, spans) = (Server::memory(), Spans::default());
+    let _guard = spans.listen();
+    let lease = Duration::from_millis(600);
+    let client = Client::builder()
+        .url(server.url())
+        .lease(lease)
+        .connect()
+        .await
+        .unwrap();
+    let lease = client.lock("a").acquire().await.unwrap();
+    let inner = client.lock("a").within(&lease).acquire().await.unwrap();
+    server.run(&["DEL", "a"]);
+    assert_eq!(lease.lost().await, LostReason::Removed);
+    assert_eq!(spans.named(HOLD)[0].closed, 1, "whoever is told finds it ended");
+    assert_eq!(inner.lost().await, LostReason::Removed);
+    let _ = inner.release().await;
+    let _ = lease.release().await;
+    client.close().await;
+    assert_eq!(outcomes(&spans, HOLD), ["lost", "lost"]);
+    for seen in spans.named(HOLD) {
+        assert_eq!(seen.field("leasehold.reason"), Some("removed"));
+        assert_eq!(status(&seen), ERROR);
+    }
+}
+
+#[tokio::test]
+async fn a_release_that_finds_the_lease_stolen_says_so() {
+    let (server, spans) = (Server::memory(), Spans::default());
+    let _guard = spans.listen();
+    let client = connected(&server).await;
+    let lease = client.mutex("a").acquire().await.unwrap();
+    server.run(&["SET", "a", "another", "PX", "30000"]);
+    assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Stolen);
+    let hold = spans.closed(HOLD).remove(0);
+    assert_eq!((hold.field(OUTCOME), status(&hold)), (Some("stolen"), ERROR));
+    assert_eq!(hold.field("leasehold.reason"), Some("stolen"));
+}
+
+#[tokio::test]
+async fn a_hold_that_ends_as_was_asked_for_is_no_error() {
+    let (server, spans) = (Server::memory(), Spans::default());
+    let _guard = spans.listen();
+    let client = connected(&server).await;
+    let bounded = client
+        .lock("a")
+        .max_hold(Duration::from_millis(100))
+        .acquire()
+        .await
+        .unwrap();
+    assert_eq!(bounded.lost().await, LostReason::MaxHold);
+    let kept = client.lock("b").acquire().await.unwrap();
+    client.close().await;
+    assert_eq!(outcomes(&spans, HOLD), ["lost", "lost"]);
+    let holds = spans.named(HOLD);
+    assert_eq!(holds[0].field("leasehold.reason"), Some("max_hold"));
+    assert_eq!(holds[1].field("leasehold.reason"), Some("closed"));
+    assert!(holds.iter().all(|seen| status(seen).is_none()));
+    assert_eq!(kept.lost_reason(), Some(LostReason::Closed));
+}
+
+#[tokio::test]
+async fn a_lease_that_is_dropped_has_a_hold_until_its_release_is_answered() {
+    let (server, spans) = (Server::memory(), Spans::default());
+    let _guard = spans.listen();
+    let client = connected(&server).await;
+    drop(client.lock("a").acquire().await.unwrap());
+    assert_eq!(outcomes(&spans, HOLD), ["released"]);
+    assert!(!server.exists("a"));
+}
+
+#[tokio::test]
+async fn each_entry_of_a_holder_is_a_hold_of_its_own() {
+    let (server, spans) = (Server::memory(), Spans::default());
+    let _guard = spans.listen();
+    let client = connected(&server).await;
+    let outer = client.lock("a").acquire().await.unwrap();
+    let inner = client.lock("a").within(&outer).acquire().await.unwrap();
+    inner.release().await.unwrap();
+    let holds = spans.named(HOLD);
+    assert_eq!(holds.iter().map(|seen| seen.closed).collect::<Vec<_>>(), [0, 1]);
+    outer.release().await.unwrap();
+    assert_eq!(outcomes(&spans, HOLD), ["released", "released"]);
+    assert_eq!(outcomes(&spans, WAIT), ["granted", "granted"]);
+}
+
+#[tokio::test]
+async fn every_kind_has_them_and_a_name_shows_no_secret() {
+    let (server, spans) = (Server::memory(), Spans::default());
+    let _guard = spans.listen();
+    let client = connected(&server).await;
+    let read_write = client.read_write_lock("d");
+    let together = client.multi_lock([&client.lock("f"), &client.mutex("g")]);
+    for lock in [
+        client.lock("redis://me:sesame@host"),
+        client.mutex("b"),
+        client.fair_lock("c"),
+        read_write.read,
+        read_write.write,
+        client.semaphore("e", 3).permits(2),
+        together,
+    ] {
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+    client
+        .semaphore("e", 3)
+        .acquire(1)
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    let shown = [
+        ("lock", "redis://…@host"),
+        ("mutex", "b"),
+        ("fair_lock", "c"),
+        ("read_lock", "d"),
+        ("write_lock", "d"),
+        ("semaphore", "e"),
+        ("multi_lock", "f, g"),
+        ("semaphore", "e"),
+    ];
+    for name in [WAIT, HOLD] {
+        let closed = spans.closed(name);
+        let seen: Vec<_> = closed
+            .iter()
+            .map(|seen| {
+                (
+                    seen.field("leasehold.kind").unwrap(),
+                    seen.field("leasehold.lock").unwrap(),
+                )
+            })
+            .collect();
+        assert_eq!(seen, shown);
+    }
+    assert!(!format!("{:?}", spans.all()).contains("sesame"));
+}
+
+#[tokio::test]
+async fn a_wait_that_fails_names_its_error() {
+    let (server, spans) = (Server::memory(), Spans::default());
+    let _guard = spans.listen();
+    let client = connected(&server).await;
+    client.lock("").acquire().await.unwrap_err();
+    server.run(&["SET", "text", "no lock"]);
+    client.lock("text").try_acquire().await.unwrap_err();
+    client.close().await;
+    client.lock("a").acquire().await.unwrap_err();
+    assert_eq!(outcomes(&spans, WAIT), ["refused", "misconfigured", "closed"]);
+    let waits = spans.named(WAIT);
+    let errors: Vec<_> = waits.iter().map(|seen| seen.field("error.type").unwrap()).collect();
+    assert_eq!(errors, ["InvalidArgument", "Misconfigured", "Closed"]);
+    assert!(waits.iter().all(|seen| status(seen) == ERROR));
+    assert!(spans.named(HOLD).is_empty());
+}
+
+#[tokio::test]
+async fn without_its_server_a_lock_is_skipped_or_granted_here() {
+    let spans = Spans::default();
+    let _guard = spans.listen();
+    let client = Client::builder()
+        .url("redis://127.0.0.1:1")
+        .lazy()
+        .breaker(1, Duration::from_secs(600))
+        .connect()
+        .await
+        .unwrap();
+    let asked = client.lock("a");
+    asked.clone().wait(Duration::from_secs(1)).acquire().await.unwrap_err();
+    let skipping = asked.clone().on_unavailable(OnUnavailable::Skip);
+    assert!(skipping.try_acquire().await.unwrap().is_none());
+    assert!(skipping.acquire().await.unwrap_err().is_skipped());
+    let here = asked.on_unavailable(OnUnavailable::Local).acquire().await.unwrap();
+    assert!(here.is_degraded());
+    assert_eq!(spans.one(HOLD).field("leasehold.degraded"), Some("true"));
+    assert_eq!(spans.one(HOLD).field("leasehold.token"), None);
+    here.release().await.unwrap();
+    assert_eq!(
+        outcomes(&spans, WAIT),
+        ["unavailable", "skipped", "skipped", "degraded"]
+    );
+    let waits = spans.named(WAIT);
+    assert_eq!(waits[0].field("error.type"), Some("Unavailable"));
+    let statuses: Vec<_> = waits.iter().map(status).collect();
+    assert_eq!(statuses, [ERROR, None, None, None]);
+}
+
+#[test]
+fn threads_that_block_have_the_same() {
+    let (server, spans) = (Server::memory(), Spans::default());
+    let client = blocking::Client::connect(server.url()).unwrap();
+    let _guard = spans.listen();
+    let caller = info_span!("caller");
+    let lease = caller.in_scope(|| client.lock("a").acquire()).unwrap();
+    let refused = caller.in_scope(|| client.lock("a").wait(Duration::from_millis(30)).acquire());
+    refused.unwrap_err();
+    assert!(client.lock("a").try_acquire().unwrap().is_none());
+    thread::scope(|scope| scope.spawn(|| lease.release().unwrap()).join().unwrap());
+    let permits = client.semaphore("e", 3);
+    permits.try_acquire(2).unwrap().unwrap().release().unwrap();
+    assert_eq!(outcomes(&spans, WAIT), ["granted", "timed_out", "timed_out", "granted"]);
+    assert_eq!(outcomes(&spans, HOLD), ["released", "released"]);
+    let caller = caller.id().map(|id| id.into_u64());
+    let parents = |name| spans.named(name).iter().map(|seen| seen.parent).collect::<Vec<_>>();
+    assert_eq!(parents(WAIT), [caller, caller, None, None]);
+    assert_eq!(parents(HOLD), [caller, None]);
+}
+
+#[tokio::test]
+async fn a_subscriber_that_wants_none_has_none() {
+    let (server, spans) = (Server::memory(), Spans::deaf());
+    let _guard = spans.listen();
+    let client = connected(&server).await;
+    let caller = info_span!("caller");
+    let lease = client.lock("a").acquire().instrument(caller).await.unwrap();
+    assert_eq!(spans.closed("caller").len(), 1, "nothing keeps the caller's open");
+    lease.release().await.unwrap();
+    assert_eq!(spans.all().len(), 1);
+}
+
+#[tokio::test]
+async fn a_defect_of_a_subscriber_ends_no_engine() {
+    let (server, spans) = (Server::memory(), Spans::broken());
+    let _guard = spans.listen();
+    let client = connected(&server).await;
+    for _ in 0..2 {
+        let lease = client.lock("a").acquire().await.unwrap();
+        let released = tokio::time::timeout(Duration::from_secs(10), lease.release()).await;
+        assert_eq!(released.expect("an answer").unwrap(), ReleaseOutcome::Released);
+    }
+    assert_eq!(spans.closed(HOLD).len(), 2);
 }

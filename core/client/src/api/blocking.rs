@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use leasehold_protocol::{Error, Holder, LostReason, OnUnavailable, ReleaseOutcome};
 
+use super::asked::waited;
 use super::client::Builder;
 use super::{kinds, lease, lock};
 use crate::host::{Completion, Host, Kind, Op};
@@ -210,9 +211,8 @@ impl Lock {
     /// # Errors
     /// As [`crate::Lock::acquire`].
     pub fn acquire(&self) -> Result<Lease, Error> {
-        let waiting = self.0.begin();
-        let result = run(self.0.host(), self.0.op(self.0.patience()));
-        self.0.granted(result, waiting)?.map(Lease).map_err(|timeout| *timeout)
+        let granted = self.0.ask(self.0.patience()).blocking()?;
+        granted.map(Lease).map_err(|timeout| *timeout)
     }
 
     /// Takes the lock if that is possible at once, or within [`Lock::wait`].
@@ -221,9 +221,7 @@ impl Lock {
     /// As [`crate::Lock::try_acquire`].
     pub fn try_acquire(&self) -> Result<Option<Lease>, Error> {
         let wait = self.0.patience().unwrap_or_default();
-        let waiting = self.0.begin();
-        let result = run(self.0.host(), self.0.op(Some(wait)));
-        Ok(self.0.granted(result, waiting)?.ok().map(Lease))
+        Ok(self.0.ask(Some(wait)).blocking()?.ok().map(Lease))
     }
 
     /// Asks the server whether anybody holds it.
@@ -401,10 +399,5 @@ impl Lease {
 }
 
 fn run(host: &Host, op: Op) -> Result<Completion, Error> {
-    let mut pending = host.start(op);
-    loop {
-        if let Some(result) = pending.wait(Duration::MAX) {
-            return result;
-        }
-    }
+    waited(&mut host.start(op))
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use leasehold_protocol::{Error, LostReason, Operation, ReleaseOutcome};
 
 use super::convert::{millis, unexpected};
-use super::spans::Holding;
 use crate::host::{self, Completion, Host, Op};
 
 /// A held lock, until it is released, lost or dropped.
@@ -34,16 +33,14 @@ pub struct Lease {
     host: Host,
     state: Arc<host::Lease>,
     is_released: bool,
-    holding: Holding,
 }
 
 impl Lease {
-    pub(crate) const fn new(host: Host, state: Arc<host::Lease>, holding: Holding) -> Self {
+    pub(crate) const fn new(host: Host, state: Arc<host::Lease>) -> Self {
         Self {
             host,
             state,
             is_released: false,
-            holding,
         }
     }
 
@@ -136,10 +133,7 @@ impl Lease {
 
     pub(crate) fn released(&self, completion: Completion) -> Result<ReleaseOutcome, Error> {
         match completion {
-            Completion::Released(released) => {
-                self.holding.released(released.outcome);
-                Ok(released.outcome)
-            }
+            Completion::Released(released) => Ok(released.outcome),
             other => Err(unexpected(Operation::Release, &other)),
         }
     }

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use leasehold_protocol::{Error, Holder, LockState, OnUnavailable, Operation, shown};
 
+use super::asked::Asked;
 use super::convert::{millis, unexpected};
 use super::lease::Lease;
-use super::spans::Waiting;
+#[cfg(feature = "tracing")]
+use super::spans::Wait;
 use crate::host::{self, Acquire, Completion, Host, Kind, LockRef, Op};
 
 /// A lock. It is immutable and cheap: all state is in the client and on the
@@ -181,9 +183,8 @@ impl Lock {
     ///
     /// Dropping the future cancels: a lock granted meanwhile is released.
     pub async fn acquire(&self) -> Result<Lease, Error> {
-        let waiting = self.begin();
-        let result = self.host.start(self.op(self.wait)).await;
-        self.granted(result, waiting)?.map_err(|timeout| *timeout)
+        let granted = self.ask(self.wait).awaited().await?;
+        granted.map_err(|timeout| *timeout)
     }
 
     /// Takes the lock if that is possible at once, or within [`Lock::wait`];
@@ -194,9 +195,7 @@ impl Lock {
     /// command timeout.
     pub async fn try_acquire(&self) -> Result<Option<Lease>, Error> {
         let wait = self.wait.unwrap_or_default();
-        let waiting = self.begin();
-        let result = self.host.start(self.op(Some(wait))).await;
-        Ok(self.granted(result, waiting)?.ok())
+        Ok(self.ask(Some(wait)).awaited().await?.ok())
     }
 
     /// Asks the server whether anybody holds it.
@@ -219,6 +218,16 @@ impl Lock {
         &self.host
     }
 
+    /// Asks for it. Everything that acquires does so here.
+    pub(crate) fn ask(&self, wait: Option<Duration>) -> Asked<'_> {
+        Asked {
+            host: &self.host,
+            #[cfg(feature = "tracing")]
+            span: Wait::begin(self.lock.kind(), &self.name),
+            pending: self.host.start(self.op(wait)),
+        }
+    }
+
     pub(crate) const fn patience(&self) -> Option<Duration> {
         self.wait
     }
@@ -236,7 +245,7 @@ impl Lock {
         }
     }
 
-    pub(crate) fn op(&self, wait: Option<Duration>) -> Op {
+    fn op(&self, wait: Option<Duration>) -> Op {
         Op::Acquire(Acquire {
             lock: self.lock.clone(),
             context: None,
@@ -249,25 +258,6 @@ impl Lock {
             on_unavailable: self.on_unavailable,
             blocked: Vec::new(),
         })
-    }
-
-    /// A call begins to wait for it.
-    pub(crate) fn begin(&self) -> Waiting {
-        Waiting::begin(&self.lock, &self.name)
-    }
-
-    /// The lease, or the timeout for callers that want one.
-    pub(crate) fn granted(
-        &self,
-        result: Result<Completion, Error>,
-        waiting: Waiting,
-    ) -> Result<Result<Lease, Box<Error>>, Error> {
-        let holding = waiting.ended(&result, &self.name);
-        match result? {
-            Completion::Granted(lease) => Ok(Ok(Lease::new(self.host.clone(), lease, holding))),
-            Completion::NotGranted(timeout) => Ok(Err(Box::new(timeout))),
-            other => Err(unexpected(Operation::Acquire, &other)),
-        }
     }
 }
 

@@ -71,17 +71,6 @@ impl LockRef {
         }
     }
 
-    /// The kind by its name, or `multi_lock`.
-    #[cfg(feature = "tracing")]
-    pub(crate) fn kind_name(&self) -> &'static str {
-        let of_address = |address: &str| parse_one(address).map_or("multi_lock", |(kind, _)| kind.name());
-        match self {
-            Self::One(kind, _) => kind.name(),
-            Self::All(_) => "multi_lock",
-            Self::Address(address) => of_address(address),
-        }
-    }
-
     /// Several locks as one.
     pub(crate) fn several<'a>(locks: impl IntoIterator<Item = &'a Self>) -> Self {
         let members = locks.into_iter().map(|lock| {
@@ -95,6 +84,19 @@ impl LockRef {
     #[cfg(feature = "native")]
     pub(crate) fn semaphore(wanted: u32, limit: u32, name: &str) -> Self {
         Self::Address(format!("semaphore{NUL}{wanted}{NUL}{limit}{NUL}{name}"))
+    }
+
+    /// The name of its kind; of several as one `multi_lock`.
+    #[cfg(all(feature = "tracing", feature = "native"))]
+    pub(crate) fn kind(&self) -> &str {
+        match self {
+            Self::One(kind, _) => kind.name(),
+            Self::All(_) => "multi_lock",
+            Self::Address(address) => match address.split_once(NUL) {
+                Some((SEVERAL, _)) => "multi_lock",
+                kind => kind.map_or("", |(kind, _)| kind),
+            },
+        }
     }
 
     /// Its address.

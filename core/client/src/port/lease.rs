@@ -5,9 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_protocol::{Error, Instant, LostReason, Operation, ReleaseOutcome, Token, shown};
+#[cfg(all(feature = "tracing", feature = "native"))]
+use tracing::Span;
 
 use super::listeners::Listeners;
 use super::released::Released;
+#[cfg(all(feature = "tracing", feature = "native"))]
+use crate::observe::Hold;
 use crate::process::Process;
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::world::World;
@@ -30,6 +34,8 @@ pub struct Lease {
     lost: Listeners,
     /// Whose time it is measured by.
     world: World,
+    #[cfg(all(feature = "tracing", feature = "native"))]
+    span: Hold,
 }
 
 const HELD: u8 = 0;
@@ -70,6 +76,8 @@ impl Lease {
             status: AtomicU8::new(HELD),
             lost: Listeners::default(),
             world,
+            #[cfg(all(feature = "tracing", feature = "native"))]
+            span: Hold::default(),
         }
     }
 
@@ -145,6 +153,8 @@ impl Lease {
             Some(reason) if answered == ReleaseOutcome::Released => reason.outcome(),
             _ => answered,
         };
+        #[cfg(all(feature = "tracing", feature = "native"))]
+        self.span.released(outcome);
         Released::new(self.id, outcome, lost)
     }
 
@@ -185,9 +195,21 @@ impl Lease {
             .unwrap_or(LOST);
         let is_news = self.leave_held(code | if is_forgotten { FORGOTTEN } else { 0 });
         if is_news {
+            #[cfg(all(feature = "tracing", feature = "native"))]
+            self.span.lost(reason);
             self.lost.tell();
         }
         is_news
+    }
+
+    /// Gives the span of its hold, which ends with it.
+    #[cfg(all(feature = "tracing", feature = "native"))]
+    pub(crate) fn traced(&self, span: Span) {
+        self.span.begin(span);
+        // It may be lost already, and then nobody else ends it.
+        if let Some(reason) = self.lost_reason() {
+            self.span.lost(reason);
+        }
     }
 
     /// The engine is about to release it.

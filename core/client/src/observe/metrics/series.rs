@@ -78,6 +78,16 @@ impl Outcome {
         }
     }
 
+    /// Whether somebody has to do something about it.
+    #[cfg(all(feature = "tracing", feature = "native"))]
+    pub(crate) const fn is_failure(self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable | Self::Misconfigured | Self::Refused | Self::Lost | Self::Closed
+        )
+    }
+
+    /// The word that hosts see.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Granted => "granted",

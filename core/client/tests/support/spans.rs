@@ -1,0 +1,199 @@
+//! A subscriber of `tracing` that keeps every span it is told of.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::DefaultGuard;
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_core::span::Current;
+
+thread_local! {
+    /// The spans that this thread is in, each with what is known of it.
+    static ENTERED: RefCell<Vec<(Id, &'static Metadata<'static>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// One span.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub id: u64,
+    pub name: &'static str,
+    pub target: &'static str,
+    pub level: Level,
+    pub parent: Option<u64>,
+    /// The names of the fields that it may have.
+    pub declared: BTreeSet<&'static str>,
+    pub fields: BTreeMap<&'static str, String>,
+    /// How many handles of it there are.
+    handles: usize,
+    /// How often it was closed.
+    pub closed: usize,
+    metadata: &'static Metadata<'static>,
+}
+
+impl Seen {
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).map(String::as_str)
+    }
+}
+
+impl Visit for Seen {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.fields.insert(field.name(), value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.fields.insert(field.name(), format!("{value:?}"));
+    }
+}
+
+#[derive(Clone, Default)]
+pub struct Spans {
+    seen: Arc<(Mutex<Vec<Seen>>, Condvar)>,
+    /// Wants none of this crate.
+    is_deaf: bool,
+    /// Fails on the engine's thread.
+    is_broken: bool,
+}
+
+impl Spans {
+    /// One that wants none of this crate.
+    pub fn deaf() -> Self {
+        Self {
+            is_deaf: true,
+            ..Self::default()
+        }
+    }
+
+    /// One that fails on the engine's thread.
+    pub fn broken() -> Self {
+        Self {
+            is_broken: true,
+            ..Self::default()
+        }
+    }
+
+    /// Is told of what this thread does, until the guard is dropped.
+    pub fn listen(&self) -> DefaultGuard {
+        tracing::subscriber::set_default(self.clone())
+    }
+
+    pub fn all(&self) -> Vec<Seen> {
+        self.lock().clone()
+    }
+
+    /// Those of this name, as they began.
+    pub fn named(&self, name: &str) -> Vec<Seen> {
+        self.all().into_iter().filter(|seen| seen.name == name).collect()
+    }
+
+    /// The only one of this name.
+    pub fn one(&self, name: &str) -> Seen {
+        let mut named = self.named(name);
+        assert_eq!(named.len(), 1, "{named:#?}");
+        named.remove(0)
+    }
+
+    /// Waits until every span of this name is closed, and gives them.
+    pub fn closed(&self, name: &str) -> Vec<Seen> {
+        let (seen, changed) = &*self.seen;
+        let is_open = |seen: &mut Vec<Seen>| seen.iter().any(|seen| seen.name == name && seen.closed == 0);
+        let (seen, waited) = changed
+            .wait_timeout_while(seen.lock().unwrap(), Duration::from_secs(10), is_open)
+            .unwrap();
+        assert!(!waited.timed_out(), "{name} is still open: {seen:#?}");
+        drop(seen);
+        self.named(name)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Seen>> {
+        self.seen.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change<T>(&self, id: &Id, change: impl FnOnce(&mut Seen) -> T) -> T {
+        let mut seen = self.lock();
+        let place = usize::try_from(id.into_u64()).unwrap() - 1;
+        let changed = change(&mut seen[place]);
+        self.seen.1.notify_all();
+        changed
+    }
+}
+
+impl Subscriber for Spans {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_span() && !(self.is_deaf && metadata.target() == "leasehold")
+    }
+
+    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+        let metadata = attributes.metadata();
+        let current = || ENTERED.with_borrow(|entered| entered.last().map(|(id, _)| id.clone()));
+        let parent = match attributes.parent() {
+            Some(parent) => Some(parent.clone()),
+            None if attributes.is_contextual() => current(),
+            None => None,
+        };
+        let mut seen = self.lock();
+        let id = Id::from_u64(seen.len() as u64 + 1);
+        let mut new = Seen {
+            id: id.into_u64(),
+            name: metadata.name(),
+            target: metadata.target(),
+            level: *metadata.level(),
+            parent: parent.map(|parent| parent.into_u64()),
+            declared: metadata.fields().iter().map(|field| field.name()).collect(),
+            fields: BTreeMap::new(),
+            handles: 1,
+            closed: 0,
+            metadata,
+        };
+        attributes.record(&mut new);
+        seen.push(new);
+        id
+    }
+
+    fn record(&self, id: &Id, record: &Record<'_>) {
+        if self.is_broken && thread::current().name() == Some("leasehold-engine") {
+            panic!("a defect of the subscriber");
+        }
+        self.change(id, |seen| {
+            assert_eq!(seen.closed, 0, "{seen:?}");
+            record.record(seen);
+        });
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {}
+
+    fn enter(&self, id: &Id) {
+        let metadata = self.change(id, |seen| seen.metadata);
+        ENTERED.with_borrow_mut(|entered| entered.push((id.clone(), metadata)));
+    }
+
+    fn exit(&self, id: &Id) {
+        ENTERED.with_borrow_mut(|entered| entered.retain(|(entered, _)| entered != id));
+    }
+
+    fn clone_span(&self, id: &Id) -> Id {
+        self.change(id, |seen| seen.handles += 1);
+        id.clone()
+    }
+
+    fn try_close(&self, id: Id) -> bool {
+        self.change(&id, |seen| {
+            seen.handles -= 1;
+            seen.closed += usize::from(seen.handles == 0);
+            seen.handles == 0
+        })
+    }
+
+    fn current_span(&self) -> Current {
+        let current = ENTERED.with_borrow(|entered| entered.last().cloned());
+        current.map_or_else(Current::none, |(id, metadata)| Current::new(id, metadata))
+    }
+}
