@@ -1,6 +1,8 @@
 //! The spans of waits and holds that `tracing` is given.
 #![cfg(feature = "tracing")]
 
+#[path = "support/spans.rs"]
+mod seen;
 mod support;
 
 use std::collections::BTreeSet;
@@ -10,8 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use leasehold::{Client, LostReason, OnUnavailable, ReleaseOutcome, blocking};
+use seen::{Seen, Spans};
 use support::Server;
-use support::spans::{Seen, Spans};
 use tracing::{Instrument as _, Level, info_span};
 
 const WAIT: &str = "leasehold.wait";

@@ -7,8 +7,6 @@ pub mod fake_sentinel;
 pub mod proxy;
 pub mod rig;
 pub mod sentinel;
-#[cfg(feature = "tracing")]
-pub mod spans;
 pub mod version;
 
 use std::fs::File;
