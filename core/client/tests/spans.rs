@@ -1,6 +1,7 @@
 //! The spans of waits and holds that `tracing` is given.
 #![cfg(feature = "tracing")]
 
+#[allow(dead_code, unreachable_pub, reason = "a subscriber has more than its tests read")]
 #[path = "support/spans.rs"]
 mod seen;
 mod support;
