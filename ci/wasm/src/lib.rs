@@ -9,8 +9,8 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use leasehold_protocol::{
-    AcquireRequest, CallId, ClientId, Config, Event, Instant, Kind, LeaseDuration, LeaseId, LeaseTerms, LockName,
-    NodeId, OnUnavailable, Outcome, Reply, Session, Transmit,
+    AcquireRequest, CallId, ClientId, Config, Event, Instant, Kind, LeaseId, LeaseTerms, LockName, NodeId,
+    OnUnavailable, Outcome, Reply, Session, Transmit,
 };
 
 struct Driver {
@@ -47,15 +47,7 @@ pub extern "C" fn open(seed: u64, now: f64) {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         state.rotate_left(32)
     };
-    let config = Config {
-        client: ClientId::random(&mut entropy),
-        lease: LeaseDuration::DEFAULT,
-        primaries: 1,
-        command_timeout: Duration::from_secs(3),
-        retry_interval: (Duration::from_millis(500), Duration::from_millis(750)),
-        breaker: None,
-        identity: None,
-    };
+    let config = Config::new(ClientId::random(&mut entropy));
     let mut session = Session::new(config, Box::new(entropy));
     session.on_connected(NodeId::default(), at(now));
     DRIVER.set(Some(Driver { session, lease: None }));

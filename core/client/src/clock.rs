@@ -29,6 +29,11 @@ pub(crate) fn now() -> Instant {
     CLOCK.now(&System)
 }
 
+/// The wall clock, in microseconds since 1970: for people to read. No lease is measured by it.
+pub(crate) fn wall() -> i64 {
+    System.wall()
+}
+
 static CLOCK: Clock = Clock::new();
 
 /// Where the time is read, in microseconds.

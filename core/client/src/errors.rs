@@ -1,4 +1,4 @@
-//! Errors that host and engine both give.
+//! Errors that are made in several rooms.
 
 use leasehold_protocol::{Error, ErrorKind, Operation};
 
@@ -9,4 +9,9 @@ pub(crate) fn closed() -> Error {
         Operation::Acquire,
         "the client is closed; connect a new one",
     )
+}
+
+/// What is refused before there is a client: an option out of its range, or a URL that is none.
+pub(crate) fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidArgument, Operation::Connect, message)
 }

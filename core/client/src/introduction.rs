@@ -1,13 +1,14 @@
 //! What a client says of itself: which program it is, on which machine.
 
-use leasehold_protocol::{ClientInfo, Error, ErrorKind, Operation};
+use leasehold_protocol::{ClientInfo, Error};
 
-/// A label is no longer than this.
-const MOST_CHARACTERS: usize = 200;
+use crate::errors::invalid;
+use crate::world::World;
 
 /// What is known of it before there is a process that uses it: each fork has a number of its own.
 pub(crate) struct Introduction {
-    program: String,
+    /// `None` if nobody said it.
+    program: Option<String>,
     language: String,
     label: String,
 }
@@ -24,84 +25,42 @@ impl Introduction {
         language: Option<String>,
     ) -> Result<Option<Self>, Error> {
         let is_wanted = is_wanted.unwrap_or(cfg!(feature = "native"));
-        let refuse = |why: &str| Err(Error::new(ErrorKind::InvalidArgument, Operation::Connect, why));
-        if let Some(label) = &label {
-            if !is_wanted {
-                return refuse("client_label is given and client_info is off; leave one of them out");
-            }
-            if label.chars().count() > MOST_CHARACTERS || label.chars().any(char::is_control) {
-                return refuse("client_label has at most 200 characters, without line breaks and control characters");
-            }
+        if label.is_some() && !is_wanted {
+            return Err(invalid(
+                "client_label is given and client_info is off; leave one of them out",
+            ));
+        }
+        let label = label.unwrap_or_default();
+        if !ClientInfo::is_read_whole(&label) {
+            return Err(invalid(format!(
+                "client_label has at most {} characters, without line breaks and control characters",
+                ClientInfo::MOST_CHARACTERS
+            )));
         }
         Ok(is_wanted.then(|| Self {
-            program: program.unwrap_or_else(executable),
+            program,
             language: language.unwrap_or_else(|| "rust".into()),
-            label: label.unwrap_or_default(),
+            label,
         }))
     }
 
     /// What a client that is made now, in this process, says.
-    pub(crate) fn info(&self) -> ClientInfo {
+    pub(crate) fn info(&self, world: &World) -> ClientInfo {
         let mut info = ClientInfo::default();
-        info.host = host();
-        info.pid = pid();
-        info.program.clone_from(&self.program);
+        (info.host, info.pid) = world.machine();
+        info.program = self.program.clone().unwrap_or_else(|| world.executable());
         info.language.clone_from(&self.language);
         info.version = env!("CARGO_PKG_VERSION").into();
-        info.since = seconds();
+        info.since = world.seconds();
         info.label.clone_from(&self.label);
         info
     }
 }
 
-#[cfg(feature = "native")]
-fn host() -> String {
-    let host = gethostname::gethostname().to_string_lossy().into_owned();
-    if host.is_empty() { "localhost".into() } else { host }
-}
-
-#[cfg(feature = "native")]
-fn executable() -> String {
-    let path = std::env::current_exe().unwrap_or_default();
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-#[cfg(feature = "native")]
-fn pid() -> u32 {
-    std::process::id()
-}
-
-#[cfg(feature = "native")]
-fn seconds() -> u64 {
-    let now = std::time::SystemTime::now();
-    now.duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs())
-}
-
-// Without a machine of its own a client is known by what the program says.
-
-#[cfg(not(feature = "native"))]
-fn host() -> String {
-    "unknown host".into()
-}
-
-#[cfg(not(feature = "native"))]
-const fn executable() -> String {
-    String::new()
-}
-
-#[cfg(not(feature = "native"))]
-const fn pid() -> u32 {
-    0
-}
-
-#[cfg(not(feature = "native"))]
-const fn seconds() -> u64 {
-    0
-}
-
 #[cfg(test)]
 mod tests {
+    use leasehold_protocol::ErrorKind;
+
     use super::*;
 
     fn label(label: &str) -> Result<Option<Introduction>, Error> {
@@ -110,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_client_says_which_process_on_which_machine_it_is() {
-        let info = label("blue").unwrap().unwrap().info();
+        let info = label("blue").unwrap().unwrap().info(&World::default());
         assert_eq!(info.pid, std::process::id());
         assert_eq!(info.label, "blue");
         assert_eq!(info.language, "rust");

@@ -10,9 +10,10 @@ use leasehold_protocol::ClientId;
 #[cfg(feature = "admin")]
 use leasehold_protocol::Scratch;
 use leasehold_protocol::{
-    Breaker, Error, ErrorKind, Identity, KeyPrefix, LeaseDuration, LockName, OnUnavailable, Operation, shown,
+    Breaker, Config, Error, ErrorKind, Identity, KeyPrefix, LeaseDuration, LockName, OnUnavailable, Operation, shown,
 };
 
+use crate::errors::invalid;
 use crate::introduction::Introduction;
 use crate::observe::metrics::Grouping;
 use crate::observe::{GroupBy, Level, Observer};
@@ -162,9 +163,7 @@ const NO_BREAKER: &str = "on_unavailable is given and the client has no circuit 
 const LOCAL_IS_NO_MAJORITY: &str = "on_unavailable is local and the client has several primaries, whose locks are never granted without a majority; \
     give fail or skip";
 const URL_VARIABLE: &str = "LEASEHOLD_URL";
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(3);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-const RETRY_INTERVAL: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(750));
 const DAY_MS: f64 = 86_400_000.0;
 
 impl Settings {
@@ -202,10 +201,10 @@ impl Settings {
             lease: match options.lease_ms {
                 None => LeaseDuration::DEFAULT,
                 Some(ms) => LeaseDuration::watched(duration("the lease", ms, Operation::Connect)?)
-                    .map_err(|error| invalid(&error.message()))?,
+                    .map_err(|error| invalid(error.message()))?,
             },
             command_timeout: match options.command_timeout_ms {
-                None => COMMAND_TIMEOUT,
+                None => Config::COMMAND_TIMEOUT,
                 Some(ms) => timeout("the command timeout", ms)?,
             },
             connect_timeout: match options.connect_timeout_ms {
@@ -258,7 +257,7 @@ impl Settings {
     /// What a client of this process says of itself, if it does.
     pub(crate) fn identity(&self) -> Option<Identity> {
         self.introduction.as_ref().map(|introduction| Identity {
-            info: Arc::new(introduction.info()),
+            info: Arc::new(introduction.info(&self.world)),
             prefix: self.key_prefix.clone(),
         })
     }
@@ -294,7 +293,7 @@ fn breaker(options: &Options) -> Result<Option<Breaker>, Error> {
     }
     let failures = options.breaker_failures.unwrap_or(Breaker::DEFAULT.failures);
     if !(1..=1_000_000).contains(&failures) {
-        return Err(invalid(&format!(
+        return Err(invalid(format!(
             "the circuit breaker's failures are {failures}; give 1 to 1,000,000"
         )));
     }
@@ -321,7 +320,7 @@ fn targets(url: Option<String>, primaries: Option<&[String]>, tls: &TlsOptions) 
         ));
     }
     if !(3..=15).contains(&primaries.len()) || primaries.len().is_multiple_of(2) {
-        return Err(invalid(&format!(
+        return Err(invalid(format!(
             "{} primaries are given; a majority needs an odd number, 3 to 15",
             primaries.len()
         )));
@@ -345,7 +344,7 @@ fn targets(url: Option<String>, primaries: Option<&[String]>, tls: &TlsOptions) 
 /// The shortest and the longest time after which a waiter asks again.
 fn retry_interval(given: Option<(f64, f64)>) -> Result<(Duration, Duration), Error> {
     let Some((low, high)) = given else {
-        return Ok(RETRY_INTERVAL);
+        return Ok(Config::RETRY_INTERVAL);
     };
     let bounds = (
         timeout("the retry interval's lower bound", low)?,
@@ -380,13 +379,9 @@ pub(crate) fn duration(what: &str, ms: f64, operation: Operation) -> Result<Dura
 
 fn timeout(what: &str, ms: f64) -> Result<Duration, Error> {
     if !(1.0..=DAY_MS).contains(&ms) {
-        return Err(invalid(&format!("{what} is {ms} ms; give 1 ms to 24 h")));
+        return Err(invalid(format!("{what} is {ms} ms; give 1 ms to 24 h")));
     }
     duration(what, ms, Operation::Connect)
-}
-
-fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, Operation::Connect, message)
 }
 
 #[cfg(test)]
@@ -410,7 +405,7 @@ mod tests {
         assert_eq!(settings.lease.get(), Duration::from_secs(30));
         assert_eq!(settings.command_timeout, Duration::from_secs(3));
         assert_eq!(settings.connect_timeout, Duration::from_secs(5));
-        assert_eq!(settings.retry_interval, RETRY_INTERVAL);
+        assert_eq!(settings.retry_interval, Config::RETRY_INTERVAL);
         assert!(!settings.lazy);
     }
 

@@ -19,9 +19,10 @@ pub(crate) use self::announced::Mapping;
 #[cfg(feature = "native")]
 pub(crate) use self::parts::named_host_and_port;
 use self::parts::{
-    FORMS, addresses, credentials, decode, host_and_port, invalid, pairs, parse_database, split_off, unknown_query,
+    FORMS, addresses, credentials, decode, host_and_port, pairs, parse_database, split_off, unknown_query,
 };
 use self::sentinel::Credentials;
+use crate::errors::invalid;
 use crate::tls::{Tls, TlsOptions};
 
 /// A server, and how to get in.
@@ -63,7 +64,7 @@ impl Target {
     /// Reads a URL.
     pub(crate) fn parse(url: &str, options: &TlsOptions) -> Result<Self, Error> {
         let Some((scheme, rest)) = url.split_once("://") else {
-            return Err(invalid(&format!("the URL has no scheme; {FORMS}")));
+            return Err(invalid(format!("the URL has no scheme; {FORMS}")));
         };
         if rest.contains('#') {
             return Err(invalid(
@@ -74,7 +75,7 @@ impl Target {
         if let Some(option) = options.first()
             && !matches!(scheme.as_str(), "rediss" | "rediss+cluster" | "rediss+sentinel")
         {
-            return Err(invalid(&format!(
+            return Err(invalid(format!(
                 "{option} is given but the URL is not rediss://; use one with the other"
             )));
         }
@@ -88,7 +89,7 @@ impl Target {
             "redis+sentinel" => Self::sentinel(rest, None),
             "rediss+sentinel" => Self::sentinel(rest, Some(Tls::load(options)?)),
             // It may be anything, also a password that was pasted in the wrong place.
-            _ => Err(invalid(&format!("the URL's scheme is not known; {FORMS}"))),
+            _ => Err(invalid(format!("the URL's scheme is not known; {FORMS}"))),
         }
     }
 

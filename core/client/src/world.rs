@@ -110,6 +110,37 @@ impl World {
         clock::now()
     }
 
+    /// What day and time it is, in seconds since 1970.
+    pub(crate) fn seconds(&self) -> u64 {
+        let micros = if self.is_virtual() {
+            i64::try_from(self.now().as_micros()).unwrap_or(i64::MAX)
+        } else {
+            clock::wall()
+        };
+        u64::try_from(micros / 1_000_000).unwrap_or_default()
+    }
+
+    /// The machine's name, and the number of this process there. What is simulated is the same on each.
+    pub(crate) fn machine(&self) -> (String, u32) {
+        #[cfg(feature = "native")]
+        if !self.is_virtual() {
+            let host = gethostname::gethostname().to_string_lossy().into_owned();
+            let host = if host.is_empty() { "localhost".into() } else { host };
+            return (host, std::process::id());
+        }
+        ("unknown host".into(), 0)
+    }
+
+    /// The name of the program that this process runs, without its folder; empty where that is not known.
+    pub(crate) fn executable(&self) -> String {
+        #[cfg(feature = "native")]
+        if !self.is_virtual() {
+            let path = std::env::current_exe().unwrap_or_default();
+            return path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        }
+        String::new()
+    }
+
     /// A number in `0..bound`; `bound` must not be 0.
     #[cfg(feature = "native")]
     pub(crate) fn below(&self, bound: u64) -> u64 {

@@ -5,8 +5,6 @@ use std::fmt;
 
 use crate::shown::shown;
 
-/// A text of more characters than this is cut.
-const MOST_CHARACTERS: usize = 200;
 /// What is longer than this on the server is nothing of ours.
 const MOST_BYTES: usize = 8_192;
 
@@ -31,6 +29,15 @@ pub struct ClientInfo {
 }
 
 impl ClientInfo {
+    /// A text of more characters than this is cut.
+    pub const MOST_CHARACTERS: usize = 200;
+
+    /// Whether a text is read by others as it is given: it is of one line, not too long, and nobody's terminal minds.
+    #[must_use]
+    pub fn is_read_whole(text: &str) -> bool {
+        text.chars().count() <= Self::MOST_CHARACTERS && !text.chars().any(char::is_control)
+    }
+
     /// What is written to the server: a line `key=value` for each part.
     pub(crate) fn text(&self) -> String {
         let (pid, since) = (self.pid.to_string(), self.since.to_string());
@@ -87,12 +94,11 @@ impl fmt::Display for ClientInfo {
 
 /// A text as terminals and logs can show it: short, of one line, without control characters, without a URL's userinfo.
 fn clean(text: &str) -> Cow<'_, str> {
-    let is_clean = |character: char| !character.is_control();
-    if text.len() <= MOST_CHARACTERS && text.chars().all(is_clean) {
+    if ClientInfo::is_read_whole(text) {
         return shown(text);
     }
-    let characters = text.chars().map(|one| if is_clean(one) { one } else { ' ' });
-    let short: String = characters.take(MOST_CHARACTERS).collect();
+    let characters = text.chars().map(|one| if one.is_control() { ' ' } else { one });
+    let short: String = characters.take(ClientInfo::MOST_CHARACTERS).collect();
     shown(&short).into_owned().into()
 }
 
@@ -157,7 +163,7 @@ mod tests {
         let read = ClientInfo::parse(odd.text().as_bytes()).unwrap();
         assert_eq!(read.host, "a pid=1 [2J");
         assert_eq!(read.program, "redis://…@host");
-        assert_eq!(read.label, "ä".repeat(MOST_CHARACTERS));
+        assert_eq!(read.label, "ä".repeat(ClientInfo::MOST_CHARACTERS));
         let told = ClientInfo::parse("host=a\u{9b}\r\u{7}".as_bytes()).unwrap();
         assert_eq!(told.host, "a   ");
     }

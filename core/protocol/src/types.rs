@@ -36,6 +36,28 @@ pub struct Config {
     pub identity: Option<Identity>,
 }
 
+impl Config {
+    /// How long an answer may take, unless somebody says otherwise.
+    pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(3);
+    /// When a waiter asks again, unless somebody says otherwise.
+    pub const RETRY_INTERVAL: (Duration, Duration) = (Duration::from_millis(500), Duration::from_millis(750));
+
+    /// That of a client of one primary to which nobody says otherwise: without a circuit breaker, and saying nothing
+    /// of itself.
+    #[must_use]
+    pub const fn new(client: ClientId) -> Self {
+        Self {
+            client,
+            lease: LeaseDuration::DEFAULT,
+            primaries: 1,
+            command_timeout: Self::COMMAND_TIMEOUT,
+            retry_interval: Self::RETRY_INTERVAL,
+            breaker: None,
+            identity: None,
+        }
+    }
+}
+
 /// What becomes of an acquisition while the circuit breaker of its primary is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnUnavailable {

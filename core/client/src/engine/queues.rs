@@ -65,7 +65,7 @@ impl Queues {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_protocol::{ClientId, Config, KeyPrefix, LeaseDuration, LockState};
+    use leasehold_protocol::{ClientId, Config, KeyPrefix, LockState};
 
     use super::*;
 
@@ -75,15 +75,7 @@ mod tests {
             drawn += 1;
             drawn
         };
-        let config = Config {
-            client: ClientId::random(&mut entropy),
-            lease: LeaseDuration::DEFAULT,
-            primaries: 1,
-            command_timeout: Duration::from_secs(3),
-            retry_interval: (Duration::from_millis(500), Duration::from_millis(750)),
-            breaker: None,
-            identity: None,
-        };
+        let config = Config::new(ClientId::random(&mut entropy));
         Session::new(config, Box::new(entropy))
     }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use leasehold_protocol::{Error, ErrorKind, KeyPrefix, LockName, Operation, shown};
+use leasehold_protocol::{Error, KeyPrefix, LockName, Operation, shown};
 
+use crate::errors::invalid;
 use crate::observe::GroupBy;
 use crate::observe::metrics::{Grouping, MOST_GROUPS, MOST_QUEUES};
 
@@ -22,7 +23,7 @@ pub(super) fn grouping(is_on: bool, most: Option<f64>, by: Option<GroupBy>) -> R
         Some(number) => (1..=MOST_GROUPS)
             .find(|most| u32::try_from(*most).is_ok_and(|most| f64::from(most) == number))
             .ok_or_else(|| {
-                invalid(&format!(
+                invalid(format!(
                     "the number of metrics' groups is {number}; give a whole number from 1 to {MOST_GROUPS}"
                 ))
             })?,
@@ -43,7 +44,7 @@ pub(super) fn queues(
         ));
     }
     if names.len() > MOST_QUEUES {
-        return Err(invalid(&format!(
+        return Err(invalid(format!(
             "metrics_queues has {} names; each is asked for all the time, so give no more than {MOST_QUEUES}",
             names.len()
         )));
@@ -53,8 +54,4 @@ pub(super) fn queues(
         Err(error) => Err(error.with_operation(Operation::Connect)),
     };
     names.into_iter().map(queue).collect()
-}
-
-fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, Operation::Connect, message)
 }

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use leasehold_protocol::Error;
 
-use super::parts::{host_and_optional_port, invalid};
+use super::parts::host_and_optional_port;
+use crate::errors::invalid;
 
 /// From the addresses that cluster nodes and sentinels announce to those where they are reached
 /// from here, as behind NAT, a port forwarding, or out of a Kubernetes cluster.
@@ -203,11 +204,11 @@ impl Mapping {
         for (from, to) in &entries {
             let read = |side: &str, text: &str| {
                 host_and_optional_port(text)
-                    .map_err(|_| invalid(&format!("address_map has a {side} that is no address; {FORM}")))
+                    .map_err(|_| invalid(format!("address_map has a {side} that is no address; {FORM}")))
             };
             let ((host, port), to) = (read("key", from)?, read("value", to)?);
             if port.is_some() != to.1.is_some() {
-                return Err(invalid(&format!(
+                return Err(invalid(format!(
                     "address_map has an entry with a port on one side only; {FORM}"
                 )));
             }

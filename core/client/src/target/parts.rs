@@ -1,6 +1,8 @@
 //! The parts of a URL. No message repeats one: it may be a password in the wrong place.
 
-use leasehold_protocol::{Error, ErrorKind, Operation};
+use leasehold_protocol::Error;
+
+use crate::errors::invalid;
 
 /// The forms that a URL may have.
 pub(super) const FORMS: &str = "give redis://[user:password@]host[:port][/db], rediss://…, redis+cluster://host,host, redis+sentinel://host,host/service, redis+unix:///path, memory:// or memory://name";
@@ -72,7 +74,7 @@ pub(super) fn host_and_optional_port(address: &str) -> Result<(String, Option<u1
         },
     };
     if host.is_empty() {
-        return Err(invalid(&format!("the URL has no host; {FORMS}")));
+        return Err(invalid(format!("the URL has no host; {FORMS}")));
     }
     if !host
         .chars()
@@ -139,8 +141,4 @@ pub(super) fn decode(text: &str) -> Result<String, Error> {
 
 pub(super) fn unknown_query() -> Error {
     invalid("the URL has a ?part that is not known; only ?db=n is, once")
-}
-
-pub(super) fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, Operation::Connect, message)
 }

@@ -5,7 +5,8 @@ use std::fmt;
 
 use leasehold_protocol::Error;
 
-use super::parts::{addresses, credentials, decode, invalid, pairs, parse_database, split_off};
+use super::parts::{addresses, credentials, decode, pairs, parse_database, split_off};
+use crate::errors::invalid;
 
 /// The port of a sentinel.
 const PORT: u16 = 26_379;

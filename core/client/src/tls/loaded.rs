@@ -13,7 +13,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, InconsistentKeys, RootCertStore};
 
-use super::options::{CA, CERT, KEY, SERVER_NAME, TlsOptions, invalid, is_key_text, is_pem_text};
+use super::options::{CA, CERT, KEY, SERVER_NAME, TlsOptions, is_key_text, is_pem_text};
+use crate::errors::invalid;
 
 /// The files, read.
 #[derive(Clone)]

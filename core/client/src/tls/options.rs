@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use leasehold_protocol::{Error, ErrorKind, Operation, shown};
+use leasehold_protocol::{Error, shown};
+
+use crate::errors::invalid;
 
 /// A program's options for TLS.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -99,12 +101,10 @@ fn alone(given: &str, missing: &str) -> Error {
     ))
 }
 
-pub(super) fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidArgument, Operation::Connect, message)
-}
-
 #[cfg(test)]
 mod tests {
+    use leasehold_protocol::ErrorKind;
+
     use super::*;
 
     #[test]

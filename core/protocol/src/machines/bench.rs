@@ -10,7 +10,6 @@ use crate::ids::{CallId, NodeId, Primary, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Keys, Kind};
-use crate::lease::LeaseDuration;
 use crate::name::{KeyPrefix, LockName};
 use crate::owner::ClientId;
 use crate::reply::{CallError, Reply};
@@ -54,13 +53,9 @@ impl Bench {
             drawn
         };
         let config = Config {
-            client: ClientId::random(&mut entropy),
-            lease: LeaseDuration::DEFAULT,
-            primaries: 1,
-            command_timeout: Duration::from_secs(3),
-            retry_interval: (Duration::from_millis(500), Duration::from_millis(750)),
             breaker: Some(Breaker::DEFAULT),
             identity,
+            ..Config::new(ClientId::random(&mut entropy))
         };
         Self {
             io: Io::new(config, Box::new(entropy)),

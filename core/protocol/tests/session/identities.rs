@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_protocol::{
-    AcquireRequest, CallError, ClientInfo, ErrorKind, Identity, KeyPrefix, Kind, LockState, Outcome, Script,
+    AcquireRequest, CallError, ClientInfo, ErrorKind, Identity, KeyPrefix, Kind, LockState, Outcome, Script, Ticket,
 };
 
 use crate::world::{LATENCY, World, error, ms, wants};
@@ -33,11 +33,24 @@ fn count(world: &World, client: usize, script: Script) -> usize {
         .count()
 }
 
-fn state(world: &mut World, client: usize) -> LockState {
+/// A client asks who holds the lock.
+fn ask(world: &mut World, client: usize) -> Ticket {
     let now = world.now;
     let name = wants("a").name;
     let ticket = world.clients[client].session.inspect(Kind::Lock, &name, now);
     world.drain(client);
+    ticket
+}
+
+/// The same; it has the answer, and not yet who that is.
+fn ask_and_hear(world: &mut World, client: usize) -> Ticket {
+    let ticket = ask(world, client);
+    world.run_for(2 * LATENCY);
+    ticket
+}
+
+fn state(world: &mut World, client: usize) -> LockState {
+    let ticket = ask(world, client);
     match world.outcome(client, ticket) {
         Outcome::State(state) => state,
         other => panic!("{other:?}"),
@@ -200,11 +213,8 @@ fn a_holder_that_says_nothing_is_told_by_its_owner_id() {
 fn nobody_waits_longer_for_a_name_than_for_an_answer_and_no_refusal_of_one_is_told() {
     let mut world = world(2);
     world.hold(0, wants("a"));
-    let (now, name) = (world.now, wants("a").name);
-    let ticket = world.clients[1].session.inspect(Kind::Lock, &name, now);
-    world.drain(1);
-    // The answer has come, and the server stops before the next one.
-    world.run_for(2 * LATENCY);
+    let ticket = ask_and_hear(&mut world, 1);
+    // The server stops before the next answer.
     world.server.stopped = true;
     let (outcome, took) = world.outcome_within(1, ticket, Duration::from_secs(60)).unwrap();
     let Outcome::State(state) = outcome else {
@@ -233,10 +243,7 @@ fn nobody_waits_longer_for_a_name_than_for_an_answer_and_no_refusal_of_one_is_to
 fn a_connection_that_breaks_before_the_name_came_is_told_without_it() {
     let mut world = world(2);
     world.hold(0, wants("a"));
-    let (now, name) = (world.now, wants("a").name);
-    let ticket = world.clients[1].session.inspect(Kind::Lock, &name, now);
-    world.drain(1);
-    world.run_for(2 * LATENCY);
+    let ticket = ask_and_hear(&mut world, 1);
     world.disconnect(1);
     let Outcome::State(state) = world.outcome(1, ticket) else {
         panic!()
@@ -250,10 +257,7 @@ fn a_connection_that_breaks_before_the_name_came_is_told_without_it() {
 fn a_caller_that_goes_away_before_the_name_came_is_told_nothing() {
     let mut world = world(2);
     world.hold(0, wants("a"));
-    let (now, name) = (world.now, wants("a").name);
-    let ticket = world.clients[1].session.inspect(Kind::Lock, &name, now);
-    world.drain(1);
-    world.run_for(2 * LATENCY);
+    let ticket = ask_and_hear(&mut world, 1);
     world.cancel(1, ticket);
     assert!(world.outcome_within(1, ticket, ms(100)).is_none());
 }

@@ -159,15 +159,7 @@ pub(crate) struct World {
 }
 
 pub(crate) fn config(seed: &mut Seeded) -> Config {
-    Config {
-        client: ClientId::random(seed),
-        lease: LeaseDuration::DEFAULT,
-        primaries: 1,
-        command_timeout: Duration::from_secs(3),
-        retry_interval: (ms(500), ms(750)),
-        breaker: None,
-        identity: None,
-    }
+    Config::new(ClientId::random(seed))
 }
 
 impl World {

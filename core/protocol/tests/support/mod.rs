@@ -5,8 +5,8 @@ mod seeded;
 use std::time::Duration;
 
 use leasehold_protocol::{
-    AcquireRequest, Call, ClientId, Config, Context, Event, Grant, Instant, Kind, LeaseDuration, LeaseTerms, LockName,
-    NodeId, OnUnavailable, Outcome, Reply, Session, Ticket, Transmit,
+    AcquireRequest, Call, ClientId, Config, Context, Event, Grant, Instant, Kind, LeaseTerms, LockName, NodeId,
+    OnUnavailable, Outcome, Reply, Session, Ticket, Transmit,
 };
 
 use self::seeded::Seeded;
@@ -24,15 +24,7 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn new() -> Self {
         let mut seed = Seeded(0x9E37_79B9);
-        let config = Config {
-            client: ClientId::random(&mut seed),
-            lease: LeaseDuration::DEFAULT,
-            primaries: 1,
-            command_timeout: Duration::from_secs(3),
-            retry_interval: (Duration::from_millis(500), Duration::from_millis(750)),
-            breaker: None,
-            identity: None,
-        };
+        let config = Config::new(ClientId::random(&mut seed));
         let mut session = Session::new(config, Box::new(seed));
         let now = Instant::ZERO + Duration::from_secs(1_000);
         session.on_connected(NodeId::default(), now);

@@ -162,9 +162,7 @@ impl History {
     }
 
     async fn connect(&self, world: &Arc<ClientWorld>) -> Result<Client, Error> {
-        // What a client says of itself has the time of day in it, which no seed gives.
         let builder = Client::builder()
-            .without_client_info()
             .lease(self.plan.lease)
             .command_timeout(self.plan.command_timeout);
         let builder = match self.plan.servers {

@@ -136,13 +136,9 @@ impl World {
         let client = |number| {
             let mut seed = Seeded(0x9E37_79B9 + number as u64);
             let config = Config {
-                client: ClientId::random(&mut seed),
                 lease,
                 primaries: nodes,
-                command_timeout: seconds(3),
-                retry_interval: (ms(500), ms(750)),
-                breaker: None,
-                identity: None,
+                ..Config::new(ClientId::random(&mut seed))
             };
             let mut session = Session::new(config, Box::new(seed));
             if let Some(Switch::Session(defect)) = mistake {
