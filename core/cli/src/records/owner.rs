@@ -1,6 +1,5 @@
 //! Who an owner id is.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use leasehold::admin::OwnerId;
@@ -9,31 +8,11 @@ use leasehold::{ClientInfo, Holder};
 use crate::output::plain;
 
 /// The owner of a hold, by its id on the server.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     id: String,
     /// Which program on which machine it is, if that is known.
     info: Option<Arc<ClientInfo>>,
-}
-
-impl PartialEq for Owner {
-    fn eq(&self, other: &Self) -> bool {
-        self.id == other.id
-    }
-}
-
-impl Eq for Owner {}
-
-impl PartialOrd for Owner {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Owner {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.id.cmp(&other.id)
-    }
 }
 
 /// Whose form an owner id has.

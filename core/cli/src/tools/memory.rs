@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use crate::records::{Listing, Locked, Owner};
+use crate::records::{Listing, Locked};
 
 /// Since when each lock is held.
 #[derive(Debug, Default)]
@@ -13,8 +13,8 @@ pub(super) struct Memory {
     has_looked: bool,
 }
 
-/// One hold of a lock that one has at a time.
-type Hold = (String, &'static str, Owner);
+/// One hold of a lock that one has at a time: name, kind and owner id.
+type Hold = (String, &'static str, String);
 
 impl Memory {
     /// Notes what was found at `now`, and puts in what is known from before.
@@ -26,7 +26,7 @@ impl Memory {
             }
             // One record, whether somebody waits or not.
             let kind = if lock.kind == "fair_lock" { "lock" } else { lock.kind };
-            let hold = (lock.name.clone(), kind, lock.owner.clone());
+            let hold = (lock.name.clone(), kind, lock.owner.id().to_owned());
             let told = lock.held.and_then(|held| now.checked_sub(held));
             let known = match self.since.get(&hold) {
                 Some(known) => known.or(told),
@@ -51,6 +51,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::records::Owner;
 
     fn seconds(count: u64) -> Duration {
         Duration::from_secs(count)
