@@ -46,7 +46,7 @@ servers *ARGS: (install "python-test")
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target") build build-tests test-side-by-side test-wasm test-python test-node test-jvm test-fleets test-api test-shipped test-cross test-interop test-demo test-monitoring test-timing
+test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target") build build-tests test-side-by-side test-wasm test-python test-node test-jvm test-spring test-fleets test-api test-shipped test-cross test-interop test-demo test-monitoring test-timing
 
 # What waits most of its time, for servers and for clocks: together it takes as long as the longest
 [group('test')]
@@ -76,6 +76,11 @@ build-node: (install "node-package")
 [group('build')]
 build-jvm:
     {{ maven }} --quiet --file packages/jvm/pom.xml compile jar:jar install:install
+
+# The starters for Spring Boot, into the local Maven repository
+[group('build')]
+build-spring: build-jvm
+    {{ maven }} --quiet --file packages/spring/pom.xml install -DskipTests
 
 # The example's JVM service
 [group('build')]
@@ -179,6 +184,14 @@ test-jvm *options: (install "redis-server openssl") build-cli
     {{ maven }} --file packages/jvm/pom.xml verify "$@"
     if newer=$(packages/jvm/newer-jdk.sh); then \
       LEASEHOLD_TEST_JAVA_HOME="$newer" {{ maven }} --file packages/jvm/pom.xml verify "$@"; \
+    fi
+
+# The starters for Spring Boot 3.5 and 4, on the JDK that builds them; those for Boot 4 on a newer one too if there is one
+[group('test')]
+test-spring *options: (install "redis-server") build-spring
+    {{ maven }} --file packages/spring/pom.xml verify "$@"
+    if newer=$(packages/jvm/newer-jdk.sh); then \
+      LEASEHOLD_TEST_JAVA_HOME="$newer" {{ maven }} --file packages/spring/pom.xml verify --projects boot4 "$@"; \
     fi
 
 # One scenario of each kind in Python, in Node and on the JVM, on each rig of `servers`
@@ -303,6 +316,7 @@ lint-node: (install "node-lint")
 [group('lint')]
 lint-jvm:
     {{ maven }} --quiet --file packages/jvm/pom.xml spotless:check
+    {{ maven }} --quiet --file packages/spring/pom.xml spotless:check
 
 [group('lint')]
 lint-shell: (install "python-lint")
@@ -332,6 +346,7 @@ format: (install "rust-lints python-lint node-lint")
     {{ venv }}/ruff format --quiet .
     ci/node_modules/.bin/biome check --write .
     {{ maven }} --quiet --file packages/jvm/pom.xml spotless:apply
+    {{ maven }} --quiet --file packages/spring/pom.xml spotless:apply
 
 # The programs of the benchmark; before `bench --before`, in the other checkout
 [group('build')]
