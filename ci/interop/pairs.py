@@ -13,19 +13,29 @@ REDIS_SEMAPHORE = Library("redis-semaphore", "node", prefix="mutex:", tells=Fals
 SPRING = Library("spring", "jvm", prefix="orders:")
 REDISSON = Library("redisson", "jvm")
 REDISSON_SPIN = Library("redisson-spin", "jvm")
+# As teams write them themselves: docs/migrate/hand-written.md.
+HASH = Library("hash", "jvm")
+SET_NX = Library("set-nx", "jvm", tells=False)
+SECKILL = Library("seckill", "jvm", prefix="lock:", tells=False)
 
-MUTEXES = [REDIS_PY, REDLOCK, REDLOCK_UNIVERSAL, REDIS_SEMAPHORE, SPRING]
-LOCKS = [REDISSON, REDISSON_SPIN]
+HAND_WRITTEN = [HASH, SET_NX, SECKILL]
+MUTEXES = [REDIS_PY, REDLOCK, REDLOCK_UNIVERSAL, REDIS_SEMAPHORE, SPRING, SET_NX, SECKILL]
+LOCKS = [REDISSON, REDISSON_SPIN, HASH]
 
 
 def ours(kind: str, language: str) -> Library:
     return Library(f"leasehold-{kind}", language)
 
 
+def beside(theirs: Library, language: str) -> Library:
+    """Ours that shares the records of theirs."""
+    return ours("lock" if theirs in LOCKS else "mutex", language)
+
+
 def _with(theirs: Library) -> list[Library]:
-    """Ours in Python, and in the language of the other."""
-    kind = "lock" if theirs in LOCKS else "mutex"
-    return [ours(kind, language) for language in dict.fromkeys(["python", theirs.language])]
+    """Ours in Python, and in the language of the other; beside hand-written ones in each."""
+    languages = ["python", "jvm", "node"] if theirs in HAND_WRITTEN else ["python", theirs.language]
+    return [beside(theirs, language) for language in dict.fromkeys(languages)]
 
 
 PAIRS = [(theirs, own) for theirs in MUTEXES + LOCKS for own in _with(theirs)]

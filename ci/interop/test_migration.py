@@ -8,10 +8,13 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+import leasehold
 from peers import CLASS_PATH, HERE, ROOT, java
 from server import Server
 
@@ -23,6 +26,18 @@ KEYS = {
     "redisson": "stock:42",
     "spring-redis-lock-registry": "orders:stock:42",
 }
+# One page has three pairs of programs. Those of the last one do not wait.
+HAND_WRITTEN = "hand-written"
+HAND_WRITTEN_KEYS = {"HashLock": "stock:42", "SetNxLock": "stock:42", "SimpleRedisLock": "lock:order:42"}
+HAND_WRITTEN_WAITING = ["HashLock", "SetNxLock"]
+# What each pair is called, its page, which of the page's it is, and the lock's key.
+WAITING = [
+    *(pytest.param(page, 0, key, id=page) for page, key in KEYS.items()),
+    *(
+        pytest.param(HAND_WRITTEN, number, HAND_WRITTEN_KEYS[name], id=name)
+        for number, name in enumerate(HAND_WRITTEN_WAITING)
+    ),
+]
 # What stands before or around a page's program.
 PYTHON = """
 def sell():
@@ -51,13 +66,23 @@ class Snippet {{
 """
 
 
-def programs(page: str) -> tuple[str, str, str]:
-    """The language of a page, and its programs before and after."""
+@dataclass(frozen=True)
+class Pair:
+    """The programs before and after of a page, and their language."""
+
+    language: str
+    before: str
+    after: str
+
+
+def pairs(page: str) -> list[Pair]:
     text = (PAGES / f"{page}.md").read_text()
-    found = re.findall(r"^## (Before|After)\n\n```(\w+)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    assert [when for when, _, _ in found] == ["Before", "After"], f"{page}.md has other programs"
-    (_, language, before), (_, _, after) = found
-    return language, before, after
+    found = re.findall(r"^##+ (Before|After)\n\n```(\w+)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert [when for when, _, _ in found] == ["Before", "After"] * (len(found) // 2), f"{page}.md has other programs"
+    return [
+        Pair(language, before, after)
+        for (_, language, before), (_, _, after) in zip(found[::2], found[1::2], strict=True)
+    ]
 
 
 class Program:
@@ -69,10 +94,14 @@ class Program:
             cwd=HERE / "node",
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
         )
         self._said: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._complaints: list[str] = []
+        self._listeners = [threading.Thread(target=listen, daemon=True) for listen in (self._listen, self._complain)]
+        for listener in self._listeners:
+            listener.start()
 
     def is_inside(self) -> bool:
         return not self._said.empty()
@@ -85,7 +114,18 @@ class Program:
         print(file=self.process.stdin, flush=True)
 
     def ends_well(self) -> None:
-        assert self.process.wait(timeout=60) == 0
+        assert self._ends() == 0
+
+    def ends_badly(self) -> str:
+        """Waits until it fails, and returns the exception's type, as a JVM prints it."""
+        assert self._ends() != 0
+        thrown = re.search(r"^Exception in thread \"main\" ([\w.]+)", "".join(self._complaints), re.MULTILINE)
+        assert thrown
+        return thrown[1]
+
+    def has_been_inside(self) -> bool:
+        """Of a program that has ended."""
+        return self._said.get_nowait() == "inside"
 
     def stop(self) -> None:
         self.process.kill()
@@ -96,6 +136,18 @@ class Program:
         for line in self.process.stdout:
             self._said.put(line.strip())
         self._said.put("it ended")
+
+    def _complain(self) -> None:
+        assert self.process.stderr
+        for line in self.process.stderr:
+            self._complaints.append(line)
+            sys.stderr.write(line)
+
+    def _ends(self) -> int:
+        code = self.process.wait(timeout=60)
+        for listener in self._listeners:
+            listener.join()
+        return code
 
 
 def _command(language: str, source: str, folder: Path) -> list[str]:
@@ -111,35 +163,99 @@ def _command(language: str, source: str, folder: Path) -> list[str]:
     return [java(), "-XX:TieredStopAtLevel=1", "-cp", CLASS_PATH, str(folder / "Snippet.java")]
 
 
-@pytest.mark.parametrize("order", ["old_first", "new_first"])
-@pytest.mark.parametrize("page", KEYS)
-def test_the_programs_of_a_page_exclude_each_other(server: Server, tmp_path: Path, page: str, order: str) -> None:
-    language, before, after = programs(page)
-    one, other = (before, after) if order == "old_first" else (after, before)
+@pytest.fixture
+def start(server: Server, tmp_path: Path) -> Iterator[Callable[[str, str], Program]]:
+    """Starts a program in a language; stops all of them at the end."""
     running: list[Program] = []
 
-    def start(source: str) -> Program:
+    def start(language: str, source: str) -> Program:
         running.append(Program(language, source, server, tmp_path / str(len(running))))
         return running[-1]
 
-    try:
-        first = start(one)
-        first.enters()
-        assert server.record(KEYS[page])
-        server.waits(lambda: start(other))
-        second = running[-1]
-        assert not second.is_inside()
-        first.leave()
-        second.enters()
-        first.ends_well()
-        assert server.record(KEYS[page])
-        second.leave()
-        second.ends_well()
-        assert server.record(KEYS[page]) is None
-    finally:
-        for program in running:
-            program.stop()
+    yield start
+    for program in running:
+        program.stop()
+
+
+in_both_orders = pytest.mark.parametrize("order", ["old_first", "new_first"])
+
+
+def in_order(pair: Pair, order: str) -> tuple[str, str]:
+    return (pair.before, pair.after) if order == "old_first" else (pair.after, pair.before)
+
+
+@in_both_orders
+@pytest.mark.parametrize(("page", "number", "key"), WAITING)
+def test_the_programs_of_a_page_exclude_each_other(
+    server: Server, start: Callable[[str, str], Program], page: str, number: int, key: str, order: str
+) -> None:
+    pair = pairs(page)[number]
+    one, other = in_order(pair, order)
+    first = start(pair.language, one)
+    first.enters()
+    assert server.record(key)
+    seconds = list[Program]()
+    server.waits(lambda: seconds.append(start(pair.language, other)))
+    second = seconds[0]
+    assert not second.is_inside()
+    first.leave()
+    second.enters()
+    first.ends_well()
+    assert server.record(key)
+    second.leave()
+    second.ends_well()
+    assert server.record(key) is None
+
+
+@in_both_orders
+def test_a_seckill_program_is_turned_away_while_the_other_is_inside(
+    server: Server, start: Callable[[str, str], Program], order: str
+) -> None:
+    pair, key = pairs(HAND_WRITTEN)[-1], HAND_WRITTEN_KEYS["SimpleRedisLock"]
+    one, other = in_order(pair, order)
+    first = start(pair.language, one)
+    first.enters()
+    record = server.record(key)
+    turned_away = start(pair.language, other)
+    turned_away.ends_well()
+    assert not turned_away.has_been_inside()
+    assert server.record(key) == record
+    first.leave()
+    first.ends_well()
+    second = start(pair.language, other)
+    second.enters()
+    assert server.record(key) not in (None, record)
+    second.leave()
+    second.ends_well()
+    assert server.record(key) is None
+
+
+def test_a_finally_that_unlocks_after_a_failed_try_throws_and_leaves_the_holder_alone(
+    server: Server, start: Callable[[str, str], Program]
+) -> None:
+    text = (PAGES / f"{HAND_WRITTEN}.md").read_text()
+    found = re.search(r"^### A `finally` .*?^```java\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert found
+    key = HAND_WRITTEN_KEYS["SimpleRedisLock"]
+    with leasehold.connect(server.url) as client:
+        lease = client.mutex(key).try_acquire()
+        assert lease
+        program = start("java", found[1])
+        assert program.ends_badly() == "java.lang.IllegalMonitorStateException"
+        assert not program.has_been_inside()
+        assert lease.release() == "released"
+    program = start("java", found[1])
+    program.enters()
+    program.leave()
+    program.ends_well()
+
+
+def test_the_hand_written_locks_of_the_page_are_those_that_all_tests_run_with() -> None:
+    for name, pair in zip(HAND_WRITTEN_KEYS, pairs(HAND_WRITTEN), strict=True):
+        source = (HERE / "jvm" / "src" / "main" / "java" / f"{name}.java").read_text()
+        assert source[source.index(f"class {name} ") :] in pair.before
 
 
 def test_every_page_has_its_programs_run() -> None:
-    assert {page.stem for page in PAGES.glob("*.md")} - {"README"} == set(KEYS)
+    assert {page.stem for page in PAGES.glob("*.md")} - {"README"} == {*KEYS, HAND_WRITTEN}
+    assert all(len(pairs(page)) == 1 for page in KEYS)

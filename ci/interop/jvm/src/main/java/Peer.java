@@ -61,7 +61,7 @@ public final class Peer {
         }
     }
 
-    /** All three libraries throw, each its own, when the record is not the caller's any more. */
+    /** Those that say that the record is not the caller's any more throw, each its own. */
     private static String unlock(Handle lock) {
         try {
             lock.unlock();
@@ -85,7 +85,7 @@ public final class Peer {
             }
             case "spring" -> SpringHandle.library(url, false);
             case "spring-pubsub" -> SpringHandle.library(url, true);
-            default -> throw new IllegalArgumentException(name);
+            default -> HandWritten.library(name, url);
         };
     }
 

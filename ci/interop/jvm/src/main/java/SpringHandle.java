@@ -10,14 +10,18 @@ record SpringHandle(DistributedLock lock) implements Peer.Handle {
     private static final Duration OWN_LEASE = Duration.ofMinutes(1);
 
     static Peer.Library library(String url, boolean waitsForMessages) {
+        var registry = new RedisLockRegistry(connect(url), "orders", OWN_LEASE);
+        registry.setIdleBetweenTries(Duration.ofMillis(20));
+        registry.setRedisLockType(waitsForMessages ? RedisLockType.PUB_SUB_LOCK : RedisLockType.SPIN_LOCK);
+        return name -> new SpringHandle(registry.obtain(name));
+    }
+
+    static LettuceConnectionFactory connect(String url) {
         var server = URI.create(url);
         var connections = new LettuceConnectionFactory(server.getHost(), server.getPort());
         connections.afterPropertiesSet();
         connections.start();
-        var registry = new RedisLockRegistry(connections, "orders", OWN_LEASE);
-        registry.setIdleBetweenTries(Duration.ofMillis(20));
-        registry.setRedisLockType(waitsForMessages ? RedisLockType.PUB_SUB_LOCK : RedisLockType.SPIN_LOCK);
-        return name -> new SpringHandle(registry.obtain(name));
+        return connections;
     }
 
     @Override
