@@ -1,22 +1,63 @@
 package io.leasehold.spring.autoconfigure;
 
-import io.leasehold.Leasehold;
 import io.leasehold.LeaseholdClient;
+import java.util.List;
+import org.springframework.beans.factory.ListableBeanFactory;
+import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
+import org.springframework.boot.ssl.DefaultSslBundleRegistry;
+import org.springframework.boot.ssl.SslBundles;
 import org.springframework.context.annotation.Bean;
+import org.springframework.core.env.Environment;
+import org.springframework.util.ClassUtils;
 
-/** The client, by the properties {@code leasehold.*}. */
-@AutoConfiguration
+/** The client, by the properties {@code leasehold.*}; see {@link LeaseholdProperties}. */
+@AutoConfiguration(
+        afterName = {
+            "org.springframework.boot.autoconfigure.data.redis.RedisAutoConfiguration",
+            "org.springframework.boot.data.redis.autoconfigure.DataRedisAutoConfiguration",
+            "org.springframework.boot.autoconfigure.ssl.SslAutoConfiguration",
+            "org.springframework.boot.actuate.autoconfigure.metrics.CompositeMeterRegistryAutoConfiguration",
+            "org.springframework.boot.micrometer.metrics.autoconfigure.CompositeMeterRegistryAutoConfiguration"
+        })
 @ConditionalOnProperty(name = "leasehold.enabled", havingValue = "true", matchIfMissing = true)
 @EnableConfigurationProperties(LeaseholdProperties.class)
 public class LeaseholdAutoConfiguration {
+    /** Has the file of authorities, which is there for as long as the client. */
+    @Bean(destroyMethod = "close")
+    @ConditionalOnMissingBean(LeaseholdClient.class)
+    ClientSteps leaseholdClientSteps(
+            LeaseholdProperties properties,
+            Environment environment,
+            ListableBeanFactory beans,
+            ObjectProvider<LeaseholdConnectionDetails> details,
+            ObjectProvider<SslBundles> bundles) {
+        return new ClientSteps(
+                properties,
+                environment,
+                details.getIfUnique(),
+                bundles.getIfAvailable(DefaultSslBundleRegistry::new),
+                hasRegistry(beans));
+    }
+
     @Bean(destroyMethod = "close")
     @ConditionalOnMissingBean
-    LeaseholdClient leaseholdClient(LeaseholdProperties properties) {
-        String url = properties.url();
-        return Leasehold.connect(url == null ? "redis://localhost:6379" : url);
+    LeaseholdClient leaseholdClient(
+            ClientSteps steps, ObjectProvider<LeaseholdBuilderCustomizer> customizers) {
+        List<LeaseholdBuilderCustomizer> ordered = customizers.orderedStream().toList();
+        return new ClientFactory(steps, ordered).connect();
+    }
+
+    private static boolean hasRegistry(ListableBeanFactory beans) {
+        String registry = "io.micrometer.core.instrument.MeterRegistry";
+        ClassLoader loader = LeaseholdAutoConfiguration.class.getClassLoader();
+        return ClassUtils.isPresent(registry, loader)
+                && beans.getBeanNamesForType(
+                                        ClassUtils.resolveClassName(registry, loader), true, false)
+                                .length
+                        > 0;
     }
 }

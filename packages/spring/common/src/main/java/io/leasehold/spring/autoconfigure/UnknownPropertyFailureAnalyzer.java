@@ -1,0 +1,37 @@
+package io.leasehold.spring.autoconfigure;
+
+import java.util.stream.Collectors;
+import org.springframework.boot.context.properties.bind.BindException;
+import org.springframework.boot.context.properties.bind.UnboundConfigurationPropertiesException;
+import org.springframework.boot.diagnostics.AbstractFailureAnalyzer;
+import org.springframework.boot.diagnostics.FailureAnalysis;
+import org.springframework.core.Ordered;
+import org.springframework.core.annotation.Order;
+
+/**
+ * Names properties of {@code leasehold} that do not exist. In place of Spring Boot's own analyzer,
+ * which shows the value, and that is a password where somebody wrote {@code leasehold.pasword}.
+ */
+@Order(Ordered.HIGHEST_PRECEDENCE)
+class UnknownPropertyFailureAnalyzer extends AbstractFailureAnalyzer<BindException> {
+    @Override
+    protected FailureAnalysis analyze(Throwable root, BindException cause) {
+        if (!(cause.getCause() instanceof UnboundConfigurationPropertiesException unknown)
+                || !cause.getName().toString().equals("leasehold")) {
+            return null;
+        }
+        String names =
+                unknown.getUnboundProperties().stream()
+                        .map(
+                                property ->
+                                        property.getName()
+                                                + (property.getOrigin() == null
+                                                        ? ""
+                                                        : " (" + property.getOrigin() + ")"))
+                        .collect(Collectors.joining(", "));
+        return new FailureAnalysis(
+                "There is no such property: " + names + ".",
+                "Correct its name, or leave it out.",
+                unknown);
+    }
+}
