@@ -4,6 +4,10 @@ use std::task::Context;
 
 use leasehold_protocol::Instant;
 
+#[cfg(feature = "native")]
+use super::spin::Callers;
+#[cfg(feature = "native")]
+use crate::port::Sink;
 use crate::port::{Command, Commands};
 use crate::transport::{Seen, Transport};
 
@@ -50,10 +54,15 @@ impl<'a> Awaited<'a> {
         !self.arrived.seen.is_empty() || commands.is_ready()
     }
 
-    /// Whether a command came.
+    /// Whose the last command is, if any came.
     #[cfg(feature = "native")]
-    pub(super) const fn has_commands(&self) -> bool {
-        !self.arrived.commands.is_empty()
+    pub(super) fn callers(&self) -> Option<Callers> {
+        self.arrived.commands.last().map(|command| match command {
+            Command::Run {
+                sink: Sink::Queue(_), ..
+            } => Callers::Loop,
+            _ => Callers::Apart,
+        })
     }
 
     /// When it is time to do something though nothing came.

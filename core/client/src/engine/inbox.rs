@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use leasehold_protocol::Instant;
 
 use super::arrived::Awaited;
-use super::spin::{News, Spin};
+use super::spin::{Callers, News, Spin};
 use super::timer::Timer;
 use crate::world::World;
 
@@ -14,6 +14,8 @@ use crate::world::World;
 pub(super) struct Inbox {
     timer: Timer,
     spin: Spin,
+    /// Who asked last.
+    callers: Callers,
     world: World,
 }
 
@@ -27,12 +29,14 @@ impl Inbox {
         Self {
             timer: Timer::default(),
             spin: Spin::on(processors),
+            callers: Callers::Apart,
             world,
         }
     }
 
-    /// Waits until there is something to do. `news` is what comes first, an answer or a command.
-    pub(super) async fn wait(&mut self, news: News, mut awaited: Awaited<'_>) {
+    /// Waits until there is something to do, with so many calls sent that are not answered.
+    pub(super) async fn wait(&mut self, calls_in_flight: usize, mut awaited: Awaited<'_>) {
+        let news = News::of(calls_in_flight, self.callers);
         let began = self.world.now();
         match self.spin.until(news, began) {
             Some(until) => {
@@ -47,7 +51,8 @@ impl Inbox {
                 self.spin.slept(news, began, self.world.now());
             }
         }
-        if awaited.has_commands() {
+        if let Some(callers) = awaited.callers() {
+            self.callers = callers;
             self.spin.command_came(self.world.now());
         }
     }

@@ -30,15 +30,32 @@ pub(super) enum News {
     Answers,
 }
 
-/// So many callers at the most have the engine look for their answers.
-const FEW: usize = 32;
+/// Who asks, and so is told the answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Callers {
+    /// Threads and tasks, each of which is told its own answer.
+    Apart,
+    /// An event loop, or a thread that hands events on: one wake-up tells it all that is there, and it asks for more
+    /// only then.
+    Loop,
+}
+
+impl Callers {
+    /// So many calls in flight at the most have the engine look for their answers.
+    const fn few(self) -> usize {
+        match self {
+            Self::Apart => 32,
+            Self::Loop => 128,
+        }
+    }
+}
 
 impl News {
     /// What comes first while so many calls are in flight.
-    pub(super) const fn of(calls_in_flight: usize) -> Self {
+    pub(super) const fn of(calls_in_flight: usize, callers: Callers) -> Self {
         match calls_in_flight {
             0 => Self::Command,
-            1..=FEW => Self::Answer,
+            few if few <= callers.few() => Self::Answer,
             _ => Self::Answers,
         }
     }
@@ -105,6 +122,15 @@ impl Spin {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn answers_for_an_event_loop_are_looked_for_longer_than_those_for_many_threads() {
+        assert_eq!(News::of(0, Callers::Loop), News::Command);
+        assert_eq!(News::of(32, Callers::Apart), News::Answer);
+        assert_eq!(News::of(33, Callers::Apart), News::Answers);
+        assert_eq!(News::of(128, Callers::Loop), News::Answer);
+        assert_eq!(News::of(129, Callers::Loop), News::Answers);
+    }
 
     fn at(micros: u64) -> Instant {
         Instant::from_micros(micros)

@@ -10,7 +10,6 @@ use tokio::runtime;
 
 use super::driver::Driver;
 use super::inbox::Inbox;
-use super::spin::News;
 use super::turn::Engine;
 use crate::port::{Commands, Port};
 use crate::settings::Settings;
@@ -101,8 +100,8 @@ impl Running {
 
     /// Waits until there is something to do.
     async fn wait(&mut self) {
-        let news = News::of(self.engine.calls_in_flight());
-        self.inbox.wait(news, self.engine.awaited()).await;
+        let calls_in_flight = self.engine.calls_in_flight();
+        self.inbox.wait(calls_in_flight, self.engine.awaited()).await;
     }
 }
 
