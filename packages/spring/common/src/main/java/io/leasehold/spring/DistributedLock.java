@@ -11,7 +11,7 @@ import java.lang.annotation.Target;
  * other languages of Leasehold too.
  *
  * <pre>{@code
- * @DistributedLock(name = "'voucher:' + #userId", wait = "2s")
+ * @DistributedLock(name = "'voucher:' + #userId", waitTime = "2s")
  * @Transactional
  * public Order buy(long userId) { … }
  * }</pre>
@@ -42,7 +42,7 @@ public @interface DistributedLock {
      * How long to wait, as {@code "500ms"}, {@code "2s"} or {@code "PT2S"}; {@code "0s"} tries once.
      * Default: the property {@code leasehold.wait}; without it, as long as the server answers.
      */
-    String wait() default "";
+    String waitTime() default "";
 
     /**
      * A fixed lease that nobody renews, 100 ms to 24 h, as {@code "10s"}. Default: the lease of the
@@ -50,7 +50,7 @@ public @interface DistributedLock {
      */
     String lease() default "";
 
-    /** What becomes of the call if the lock is not granted within {@link #wait()}. */
+    /** What becomes of the call if the lock is not granted within {@link #waitTime()}. */
     OnBusy onBusy() default OnBusy.THROW;
 
     /**

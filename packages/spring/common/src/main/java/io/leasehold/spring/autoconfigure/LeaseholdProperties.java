@@ -173,10 +173,13 @@ public record LeaseholdProperties(
      * @param enabled Whether the annotation does anything.
      * @param order The order of its advice. One that is lower goes before: the lock is to be outside
      *     of the transaction, whose order is the lowest precedence.
+     * @param commitGuard Whether a transaction is rolled back whose lease is not valid any more just
+     *     before the commit.
      */
     public record Annotation(
             @DefaultValue("true") boolean enabled,
-            @DefaultValue("" + (Ordered.LOWEST_PRECEDENCE - 100)) int order) {}
+            @DefaultValue("" + (Ordered.LOWEST_PRECEDENCE - 100)) int order,
+            @DefaultValue("true") boolean commitGuard) {}
 
     /**
      * The {@code LockRegistry} for Spring Integration.

@@ -1,0 +1,68 @@
+package io.leasehold.spring.aop;
+
+import io.leasehold.DistributedLock;
+import io.leasehold.Lease;
+import io.leasehold.LeaseholdClient;
+import io.leasehold.LeaseholdException;
+import io.leasehold.LockOptions;
+import io.leasehold.spring.LockInterruptedException;
+import org.aopalliance.intercept.MethodInvocation;
+
+/** A method that is done when it returns. Its thread owns the lock. */
+final class BlockingCall {
+    private BlockingCall() {}
+
+    static Object run(MethodInvocation invocation, LockedMethod method, LeaseholdClient client, LockReasons reasons)
+            throws Throwable {
+        LockTarget target = method.targetOf(invocation);
+        Enclosing enclosing = Enclosing.of(method, target, ThreadLeases.all());
+        HeldLease held;
+        reasons.begin(method, target);
+        try {
+            held = new HeldLease(target, acquire(target.of(client, enclosing.options(method, true))), true);
+        } catch (LeaseholdException failure) {
+            reasons.end(method, target);
+            if (!method.busy.isFor(failure)) {
+                throw failure;
+            }
+            return method.busy.of(invocation.getThis(), invocation.getArguments(), failure);
+        } catch (InterruptedException interrupted) {
+            reasons.end(method, target);
+            throw refusal(method, target, interrupted);
+        } catch (Throwable failure) {
+            reasons.end(method, target);
+            throw failure;
+        }
+        ThreadHold hold = ThreadHold.begin(method, held, enclosing.isReentry(), () -> reasons.end(method, target));
+        Object result;
+        try {
+            result = invocation.proceed();
+        } catch (Throwable failure) {
+            hold.endAfter(failure);
+            throw failure;
+        }
+        hold.end();
+        return result;
+    }
+
+    private static Lease acquire(DistributedLock lock) throws InterruptedException {
+        lock.lockInterruptibly();
+        Lease lease = lock.getLease();
+        if (lease == null) {
+            // A fixed lease that lapsed since is forgotten. This says so, as the thread holds nothing.
+            lock.unlock();
+            throw new IllegalStateException("lock \"" + lock.getName() + "\" has no lease");
+        }
+        return lease;
+    }
+
+    /** What an interrupt during the wait comes to. */
+    static Exception refusal(LockedMethod method, LockTarget target, InterruptedException interrupted) {
+        if (method.declaresInterruption()) {
+            return interrupted;
+        }
+        Thread.currentThread().interrupt();
+        return new LockInterruptedException(
+                method.where + ": interrupted while it waited for lock \"" + target.shown() + "\"", interrupted);
+    }
+}

@@ -1,0 +1,15 @@
+package io.leasehold.spring.aop;
+
+import io.leasehold.Lease;
+
+/**
+ * A lease by which an annotated method runs.
+ *
+ * @param isOfThread whether the library itself knows its thread again
+ */
+record HeldLease(LockTarget target, Lease lease, boolean isOfThread) {
+    /** Throws {@link io.leasehold.spring.CommitRefusedException} if it cannot be relied on any more. */
+    void requireValid() {
+        LeaseCheck.requireValid(target.shown(), lease);
+    }
+}

@@ -1,0 +1,47 @@
+package io.leasehold.spring.aop;
+
+import io.leasehold.Lease;
+import org.springframework.core.Ordered;
+import org.springframework.transaction.support.TransactionSynchronization;
+import org.springframework.transaction.support.TransactionSynchronizationManager;
+
+/** The calling thread's transaction. For {@link io.leasehold.spring.CommitGuard}; programs use that. */
+public final class ThreadTransaction {
+    private ThreadTransaction() {}
+
+    /** Whether there is one that can be listened to. */
+    public static boolean isActive() {
+        return TransactionSynchronizationManager.isActualTransactionActive()
+                && TransactionSynchronizationManager.isSynchronizationActive();
+    }
+
+    /** Has it roll back unless {@code lease} is valid before the commit. */
+    public static void requireValid(Lease lease) {
+        TransactionSynchronizationManager.registerSynchronization(
+                new Last() {
+                    @Override
+                    public void beforeCommit(boolean readOnly) {
+                        LeaseCheck.requireValid(lease.getName(), lease);
+                    }
+                });
+    }
+
+    /** Runs {@code action} once it has committed or rolled back. */
+    static void afterCompletion(Runnable action) {
+        TransactionSynchronizationManager.registerSynchronization(
+                new Last() {
+                    @Override
+                    public void afterCompletion(int status) {
+                        action.run();
+                    }
+                });
+    }
+
+    /** After all others, which may write yet. */
+    private interface Last extends TransactionSynchronization {
+        @Override
+        default int getOrder() {
+            return Ordered.LOWEST_PRECEDENCE;
+        }
+    }
+}
