@@ -8,7 +8,7 @@ import redis.asyncio
 
 import leasehold
 import leasehold.aio
-from pairs import LOCKS, MUTEXES, REDISSON, ours
+from pairs import HASH, LOCKS, MUTEXES, REDISSON, ours
 from peers import Library, Peer
 from server import Server
 
@@ -92,13 +92,16 @@ def test_redisson_is_woken_whatever_the_name(
         assert redisson.ask("unlock", whole) == "released"
 
 
-def test_a_counted_hold_of_redisson_s_is_one_holder(server: Server, start: Callable[[Library], Peer]) -> None:
-    redisson, own, name = start(REDISSON), start(ours("lock", "python")), server.new_name()
-    assert redisson.ask("try", name, 30_000) == "held"
-    assert redisson.ask("try", name, 30_000) == "held"
-    assert redisson.ask("unlock", name) == "released"
+@pytest.mark.parametrize("library", [REDISSON, HASH], ids=str)
+def test_a_counted_hold_of_theirs_is_one_holder(
+    server: Server, start: Callable[[Library], Peer], library: Library
+) -> None:
+    theirs, own, name = start(library), start(ours("lock", "python")), server.new_name()
+    assert theirs.ask("try", name, 30_000) == "held"
+    assert theirs.ask("try", name, 30_000) == "held"
+    assert theirs.ask("unlock", name) == "released"
     assert own.ask("try", name, 30_000).startswith("refused")
-    assert redisson.ask("unlock", name) == "released"
+    assert theirs.ask("unlock", name) == "released"
     assert own.ask("try", name, 30_000) == "held"
     assert own.ask("unlock", name) == "released"
 

@@ -7,13 +7,15 @@ from collections.abc import Callable
 import pytest
 
 import leasehold
-from pairs import REDISSON, Pair, ours
+from pairs import HAND_WRITTEN, REDISSON, Pair, beside, ours
 from peers import Library, Peer
 from server import Server
 
 #: So long that only a message can be in time.
 FAR_OFF = (20.0, 25.0)
 ROUNDS = 5
+#: In which nothing wakes a waiter: its next poll, and what a poll takes.
+POLL = 0.75 + 0.25
 
 
 @pytest.fixture
@@ -24,6 +26,11 @@ def pair(server: Server, start: Callable[[Library], Peer]) -> Pair:
 @pytest.fixture(params=["python", "jvm", "node"])
 def any_pair(request: pytest.FixtureRequest, server: Server, start: Callable[[Library], Peer]) -> Pair:
     return Pair.of(REDISSON, ours("lock", request.param), server, start)
+
+
+@pytest.fixture(params=HAND_WRITTEN, ids=str)
+def hand_written(request: pytest.FixtureRequest, server: Server, start: Callable[[Library], Peer]) -> Pair:
+    return Pair.of(request.param, beside(request.param, "python"), server, start)
 
 
 def channel(pair: Pair) -> str:
@@ -106,3 +113,42 @@ def test_a_waiter_of_spring_s_for_messages_is_woken_by_a_message_of_its_channel(
     server.store.publish(f"orders-channel:{pair.key}", pair.key)
     assert pair.theirs.answer(within=20) == "held"
     pair.release(pair.theirs)
+
+
+def test_a_hand_written_unlock_publishes_nothing_and_our_waiter_learns_of_it_all_the_same(hand_written: Pair) -> None:
+    pair, store, heard = hand_written, hand_written.server.store, list[str]()
+    pair.take(pair.theirs)
+    pair.wait(pair.ours)
+    with store.pubsub() as listener:  # type: ignore[no-untyped-call]
+        listener.psubscribe("*")
+        assert listener.get_message(timeout=10)["type"] == "psubscribe"
+        pair.release(pair.theirs)
+        assert pair.ours.answer(within=10) == "held"
+        store.publish("test", "end")
+        while "end" not in heard:
+            message = listener.get_message(timeout=1)
+            heard.extend([message["data"]] if message else [])
+    assert heard == ["end"]
+    pair.release(pair.ours)
+
+
+@pytest.mark.timing
+def test_our_waiter_learns_of_a_hand_written_unlock_by_its_next_poll(hand_written: Pair) -> None:
+    assert max(handed_over(hand_written, hand_written.theirs, hand_written.ours) for _ in range(ROUNDS)) < POLL
+
+
+@pytest.mark.timing
+def test_a_hand_written_lock_learns_of_our_release_by_its_own_loop(hand_written: Pair) -> None:
+    assert max(handed_over(hand_written, hand_written.ours, hand_written.theirs) for _ in range(ROUNDS)) < 0.3
+
+
+def handed_over(pair: Pair, holder: Peer, waiter: Peer) -> float:
+    """Seconds from a release to the grant of who waits, while the lease had 30 s to go."""
+    pair.take(holder)
+    pair.wait(waiter)
+    begin = time.monotonic()
+    pair.release(holder)
+    assert waiter.answer() == "held"
+    took = time.monotonic() - begin
+    pair.release(waiter)
+    return took

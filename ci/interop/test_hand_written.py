@@ -1,0 +1,145 @@
+"""What docs/migrate/hand-written.md says of locks that teams write themselves, beside that they exclude ours."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+import leasehold
+from pairs import HASH, SECKILL, SET_NX, Pair, beside, ours
+from peers import Library, Peer
+from server import Server
+
+#: Its leases are short, so that a test sees them renewed.
+BRIEF_HASH = Library("hash-brief", "jvm")
+#: Deletes the key without a look at who holds it.
+CARELESS = Library("seckill-careless", "jvm", prefix="lock:", tells=False)
+OWN_LEASE = 0
+RENEWALS = 4
+LEASE = 1.2
+
+
+@pytest.mark.parametrize("language", ["python", "jvm", "node"])
+def test_the_timer_of_a_hash_lock_keeps_ours_out(
+    server: Server, start: Callable[[Library], Peer], language: str
+) -> None:
+    pair = Pair.of(BRIEF_HASH, beside(HASH, language), server, start)
+    pair.take(pair.theirs, OWN_LEASE)
+    pair.wait(pair.ours)
+    left, renewals = server.store.pttl(pair.key), 0
+
+    def renewed() -> bool:
+        nonlocal left, renewals
+        before, left = left, server.store.pttl(pair.key)
+        renewals += left > before
+        return renewals == RENEWALS
+
+    server.until(renewed, "nothing was renewed")
+    assert pair.ours.is_silent()
+    pair.release(pair.theirs)
+    assert pair.ours.answer(within=10) == "held"
+    pair.release(pair.ours)
+
+
+def test_a_hash_lock_counts_its_levels_on_the_server_and_ours_sees_one_holder(
+    server: Server, start: Callable[[Library], Peer]
+) -> None:
+    pair = Pair.of(HASH, ours("lock", "python"), server, start)
+    pair.take(pair.theirs)
+    pair.take(pair.theirs)
+    owner = pair.owner
+    assert pair.record == {owner: "2"}
+    with leasehold.connect(server.url) as client:
+        holder = client.lock(pair.key).holder()
+        assert holder
+        assert holder.owner == owner
+    pair.release(pair.theirs)
+    assert pair.record == {owner: "1"}
+    pair.try_in_vain(pair.ours)
+    pair.release(pair.theirs)
+    pair.take(pair.ours)
+    pair.release(pair.ours)
+
+
+def test_our_levels_are_in_the_process_and_a_hash_lock_waits_for_the_outermost(
+    server: Server, start: Callable[[Library], Peer]
+) -> None:
+    pair = Pair.of(HASH, ours("lock", "python"), server, start)
+    with leasehold.connect(server.url) as client:
+        lock = client.lock(pair.key)
+        with lock:
+            owner = pair.owner
+            with lock:
+                assert pair.record == {owner: "1"}
+                pair.try_in_vain(pair.theirs)
+            assert pair.record == {owner: "1"}
+            pair.try_in_vain(pair.theirs)
+    pair.take(pair.theirs)
+    pair.release(pair.theirs)
+
+
+def test_a_wrong_owner_s_unlock_of_a_hash_lock_throws_and_leaves_ours_alone(
+    server: Server, start: Callable[[Library], Peer]
+) -> None:
+    pair = Pair.of(HASH, ours("lock", "python"), server, start)
+    pair.take(pair.ours)
+    record = pair.record
+    assert pair.theirs.ask("unlock", pair.name).startswith("gone")
+    assert pair.record == record
+    pair.release(pair.ours)
+
+
+@pytest.mark.parametrize("library", [SET_NX, SECKILL], ids=str)
+def test_a_finally_of_theirs_after_a_failed_try_leaves_ours_alone_if_it_compares(
+    server: Server, start: Callable[[Library], Peer], library: Library
+) -> None:
+    pair = Pair.of(library, ours("mutex", "python"), server, start)
+    pair.take(pair.ours)
+    record = pair.record
+    pair.try_in_vain(pair.theirs)
+    pair.release(pair.theirs)
+    assert pair.record == record
+    pair.release(pair.ours)
+
+
+def test_an_unlock_without_compare_lets_a_second_one_in_and_our_holder_hears_of_it(
+    server: Server, start: Callable[[Library], Peer]
+) -> None:
+    careless, other, name = start(CARELESS), start(SECKILL), server.new_name()
+    lost = threading.Event()
+    with leasehold.connect(server.url, lease=LEASE) as client:
+        lease = client.mutex(f"lock:{name}").try_acquire()
+        assert lease
+        lease.on_lost(lambda _: lost.set())
+        assert careless.ask("try", name, 30_000).startswith("refused")
+        careless.ask("unlock", name)
+        assert other.ask("try", name, 30_000) == "held"
+        assert lost.wait(10)
+        assert lease.lost_reason == "stolen"
+        assert not lease.is_valid()
+    assert other.ask("try", name, 30_000).startswith("refused")
+    assert other.ask("unlock", name) == "released"
+
+
+def test_an_unlock_without_compare_after_its_ttl_deletes_our_record(
+    server: Server, start: Callable[[Library], Peer]
+) -> None:
+    pair = Pair.of(CARELESS, ours("mutex", "python"), server, start)
+    pair.take(pair.theirs, lease_ms=300)
+    pair.take_in_time(pair.ours)
+    assert pair.record
+    pair.theirs.ask("unlock", pair.name)
+    assert pair.record is None
+    pair.release_late(pair.ours)
+
+
+@pytest.mark.parametrize("library", [SECKILL, ours("mutex", "jvm")], ids=str)
+def test_a_nested_try_that_fails_and_unlocks_frees_the_outer_hold_of_its_thread(
+    server: Server, start: Callable[[Library], Peer], library: Library
+) -> None:
+    peer, name = start(library), server.new_name()
+    assert peer.ask("try", name, 30_000) == "held"
+    assert peer.ask("try", name, 30_000).startswith("refused")
+    assert server.record(library.prefix + name)
+    assert peer.ask("unlock", name) == "released"
+    assert server.record(library.prefix + name) is None
