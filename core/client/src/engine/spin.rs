@@ -187,12 +187,18 @@ mod tests {
     fn nobody_looks_for_the_answers_of_many() {
         let mut spin = Spin::on(2);
         spin.command_came(at(0));
-        spin.slept(News::of(FEW), at(0), at(90));
-        assert!(spin.until(News::of(FEW), at(90)).is_some());
-        assert_eq!(spin.until(News::of(FEW + 1), at(90)), None);
-        spin.slept(News::of(FEW + 1), at(90), at(800));
+        spin.slept(News::of(Callers::Apart.few(), Callers::Apart), at(0), at(90));
         assert!(
-            spin.until(News::of(1), at(800)).is_some(),
+            spin.until(News::of(Callers::Apart.few(), Callers::Apart), at(90))
+                .is_some()
+        );
+        assert_eq!(
+            spin.until(News::of(Callers::Apart.few() + 1, Callers::Apart), at(90)),
+            None
+        );
+        spin.slept(News::of(Callers::Apart.few() + 1, Callers::Apart), at(90), at(800));
+        assert!(
+            spin.until(News::of(1, Callers::Apart), at(800)).is_some(),
             "that says nothing of one answer"
         );
     }
