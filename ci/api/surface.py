@@ -153,6 +153,7 @@ def jvm() -> Surface:
         "Leasehold",
         "LeaseholdBuilder",
         "LeaseholdClient",
+        "LockActivity",
         "LockOptions",
     ]
     surface = {name: jvm_members(name) for name in types}

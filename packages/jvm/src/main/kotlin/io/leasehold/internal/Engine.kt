@@ -11,7 +11,6 @@ import java.util.concurrent.TimeUnit
 import java.util.concurrent.TimeoutException
 import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.atomic.AtomicLong
-import java.util.concurrent.atomic.AtomicReference
 import kotlin.math.min
 
 /**
@@ -28,7 +27,7 @@ internal class Engine private constructor(
     private val leases = ConcurrentHashMap<Long, HeldLease>()
     private val closing = AtomicBoolean()
     private val closed = CompletableFuture<Unit>()
-    private val observer = AtomicReference<Observer?>()
+    private val observers = Observers()
 
     /** Whether the program has dropped the client, and whatever came of it, without closing it. */
     @Volatile
@@ -46,7 +45,7 @@ internal class Engine private constructor(
 
     /** Starts to take a lock; [owner] is who may re-enter implicitly. */
     fun acquire(lock: LockKey, owner: Owner?, options: LockOptions): Request =
-        start("acquire", lock.name, owner, observer.get()?.asked(lock)) {
+        start("acquire", lock.name, owner, observers.asked(lock, owner)) {
             face.acquire(handle, it, lock.bytes, owner, options)
         }
 
@@ -119,10 +118,10 @@ internal class Engine private constructor(
     /**
      * Tells [observer] what happens from now on.
      *
-     * @throws IllegalStateException if there is an observer already
+     * @throws IllegalStateException if there is one of its class already, which is to be the only one
      */
     fun observe(observer: Observer) {
-        check(this.observer.compareAndSet(null, observer)) { "the client is instrumented already; undo that first" }
+        observers.add(observer)
         if (isClosed) {
             unobserve(observer)
             throw clientClosed(null, "inspect").toException()
@@ -130,7 +129,7 @@ internal class Engine private constructor(
     }
 
     /** Tells [observer] of no further acquisitions; those that it knows of go on. */
-    fun unobserve(observer: Observer) = this.observer.compareAndSet(observer, null)
+    fun unobserve(observer: Observer) = observers.remove(observer)
 
     /** Closes within 500 ms, whatever the server and the logger do; a second call waits for the first. */
     fun close() {
@@ -185,7 +184,7 @@ internal class Engine private constructor(
             face.release(handle, tags.incrementAndGet(), lease)
             return
         }
-        val observed = request.observed?.granted(token, isDegraded)
+        val observed = request.observed?.granted(token, isDegraded) { face.remaining(handle, lease) }
         val granted = HeldLease(this, lease, request.name.orEmpty(), token, isDegraded, request.owner, observed)
         leases[lease] = granted
         if (!request.complete(Reply.Granted(granted))) {
@@ -313,7 +312,7 @@ internal class Engine private constructor(
         Exit.remove(this)
         leases.values.forEach { it.markLost(LostReason.CLOSED) }
         leases.clear()
-        observer.getAndSet(null)?.closed(flushMs(closingSince))
+        observers.close { flushMs(closingSince) }
         counted = face.metrics(handle)
         face.dropClient(handle)
         fail { clientClosed(it.name, it.operation) }

@@ -5,6 +5,7 @@ import io.leasehold.internal.LockKey
 import io.leasehold.internal.Log
 import io.leasehold.internal.ObservedWait
 import io.leasehold.internal.Observer
+import io.leasehold.internal.Owner
 import io.leasehold.internal.WorkThread
 import io.opentelemetry.api.OpenTelemetry
 import io.opentelemetry.api.common.Attributes
@@ -33,7 +34,9 @@ internal class Instrumentation(private val engine: Engine, openTelemetry: OpenTe
         }
     }
 
-    override fun asked(lock: LockKey): ObservedWait = WaitRecord(lock, recorder, records::add)
+    override val isOnlyOne = true
+
+    override fun asked(lock: LockKey, owner: Owner?): ObservedWait = WaitRecord(lock, recorder, records::add)
 
     override fun closed(limitMs: Long) {
         records.add(counts::close)

@@ -20,7 +20,7 @@ internal class WaitRecord(
     private val from = Moment.now()
     private val isEnded = AtomicBoolean()
 
-    override fun granted(token: Long?, isDegraded: Boolean): ObservedHold? {
+    override fun granted(token: Long?, isDegraded: Boolean, remainingNanos: () -> Long): ObservedHold? {
         val to = end(if (isDegraded) "degraded" else "granted") ?: return null
         return HoldRecord(lock, recorder, submit, parent, to, token, isDegraded)
     }
