@@ -2,14 +2,13 @@ package io.leasehold.examples.seckill;
 
 import io.leasehold.LeaseholdClient;
 import io.leasehold.LockOptions;
-import java.time.Duration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.stereotype.Service;
 import org.springframework.transaction.annotation.Transactional;
 
 /**
- * Wrong: the lock inside the transaction. The lock is released when {@code buy} returns, and only
- * then is the order committed. A second request of the user gets the lock in between, sees no
+ * Wrong: the lock inside the transaction. It is released before {@code buy} returns, and the order
+ * is committed after that. A request of the same user that acquires the lock in between sees no
  * order, and buys too.
  */
 @Service
@@ -17,17 +16,18 @@ import org.springframework.transaction.annotation.Transactional;
 class LockInside implements Shop {
     private final Sale sale;
     private final LeaseholdClient locks;
+    private final Seckill seckill;
 
-    LockInside(Sale sale, LeaseholdClient locks) {
+    LockInside(Sale sale, LeaseholdClient locks, Seckill seckill) {
         this.sale = sale;
         this.locks = locks;
+        this.seckill = seckill;
     }
 
     @Override
     @Transactional
     public Order buy(long userId, long voucherId) {
-        var lock =
-                locks.lock("user:" + userId, LockOptions.DEFAULT.withWait(Duration.ofMillis(20)));
+        var lock = locks.lock("user:" + userId, LockOptions.DEFAULT.withWait(seckill.waiting()));
         lock.lock();
         try {
             return sale.make(userId, voucherId, null);

@@ -1,33 +1,31 @@
 package io.leasehold.examples.seckill;
 
-import io.leasehold.LeaseholdClient;
-import io.leasehold.LockOptions;
-import java.time.Duration;
+import io.leasehold.spring.CurrentLease;
+import io.leasehold.spring.DistributedLock;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.stereotype.Service;
-import org.springframework.transaction.support.TransactionTemplate;
+import org.springframework.transaction.annotation.Transactional;
 
-/** Right: the lock outside the transaction. It is released when everybody can see the order. */
+/**
+ * Right: the lock outside the transaction. It is acquired before the transaction begins, and
+ * released when everybody can see the order.
+ */
 @Service
 @ConditionalOnProperty(name = "seckill.way", havingValue = "outside", matchIfMissing = true)
 class LockOutside implements Shop {
     private final Sale sale;
-    private final LeaseholdClient locks;
-    private final TransactionTemplate transaction;
 
-    LockOutside(Sale sale, LeaseholdClient locks, TransactionTemplate transaction) {
+    LockOutside(Sale sale) {
         this.sale = sale;
-        this.locks = locks;
-        this.transaction = transaction;
     }
 
     @Override
+    @DistributedLock(
+            name = "'user:' + #userId",
+            waitTime = "${seckill.wait}",
+            reason = "a user buys a voucher once")
+    @Transactional
     public Order buy(long userId, long voucherId) {
-        return locks.lock("user:" + userId, LockOptions.DEFAULT.withWait(Duration.ofMillis(20)))
-                .withLock(
-                        lease -> {
-                            return transaction.execute(
-                                    status -> sale.make(userId, voucherId, lease.getToken()));
-                        });
+        return sale.make(userId, voucherId, CurrentLease.get().getToken());
     }
 }

@@ -9,5 +9,5 @@ import java.time.OffsetDateTime;
  * @param token the fencing token of the user's lock, or null if there was none
  * @param soldBy the instance that sold it
  */
-public record Order(
+record Order(
         long id, long userId, long voucherId, Long token, String soldBy, OffsetDateTime soldAt) {}

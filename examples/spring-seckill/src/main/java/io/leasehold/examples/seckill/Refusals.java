@@ -32,7 +32,7 @@ class Refusals {
      */
     @ExceptionHandler
     ResponseEntity<ProblemDetail> withoutLocks(LeaseholdException failure) {
-        LOG.warn("a request was refused", failure);
+        LOG.warn("a request was refused: {}", failure.getMessage());
         return later(HttpStatus.SERVICE_UNAVAILABLE, "unavailable", "the shop cannot sell for now");
     }
 

@@ -4,7 +4,7 @@ package io.leasehold.examples.seckill;
  * Sells a voucher to a user. The property {@code seckill.way} decides which of its three forms is
  * there.
  */
-public interface Shop {
+interface Shop {
     /**
      * @return the order, committed
      * @throws Refusal if the user gets none

@@ -8,5 +8,4 @@ package io.leasehold.examples.seckill;
  * @param orders how many orders there are
  * @param doubleOrders how many of these are of a user who had one
  */
-public record Voucher(
-        long id, String name, long firstStock, long stock, long orders, long doubleOrders) {}
+record Voucher(long id, String name, long firstStock, long stock, long orders, long doubleOrders) {}

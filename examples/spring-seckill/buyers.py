@@ -1,0 +1,124 @@
+"""The buyers: real HTTP requests to both instances at once, and what was answered."""
+
+import collections
+import contextlib
+import http.client
+import itertools
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+BOUGHT, BUSY, ALREADY, SOLD_OUT = "bought", "busy", "bought already", "sold out"
+UNAVAILABLE = 503
+Body = dict[str, object]
+# Each answer has its status and, in the body of a refusal, its title.
+STATUS = {201: BOUGHT, 429: BUSY, 409: ALREADY, 410: SOLD_OUT}
+
+
+@dataclass
+class Answers:
+    """What was answered, how often."""
+
+    counts: collections.Counter[str] = field(default_factory=collections.Counter)
+    # Of "bought already": those that only the constraint of the database found.
+    found_late: int = 0
+    # Requests that were sent again, because the shop said that it cannot sell for now, and when to ask again.
+    asked_again: int = 0
+    unexpected: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    slowest: float = 0.0
+
+
+def requests(number: int) -> list[int]:
+    """The users of so many requests.
+
+    Of five users four ask once and one ten times at once. A tenth of the requests is at the end, by users of the
+    beginning who ask once more.
+    """
+    again = number // 10
+    groups = ([user] * (10 if user % 5 == 0 else 1) for user in itertools.count(1))
+    users = list(itertools.islice(itertools.chain.from_iterable(groups), number - again))
+    return users + users[:again]
+
+
+def buy(urls: list[str], users: list[int], buyers: int, told: Callable[[int], object]) -> Answers:
+    """Sends a request for each of `users`, in turn to each of `urls`, by so many buyers at once.
+
+    `told` is called with the number of answers from time to time.
+    """
+    answers, mutex = Answers(), threading.Lock()
+    work = iter(enumerate(users))
+    together = threading.Barrier(buyers + 1)
+
+    def take() -> tuple[int, int] | None:
+        with mutex:
+            return next(work, None)
+
+    def count(status: int, body: Body, again: int, took: float) -> None:
+        answer = STATUS.get(status)
+        with mutex:
+            answers.asked_again += again
+            answers.slowest = max(answers.slowest, took)
+            if answer is None or (answer != BOUGHT and body.get("title") != answer):
+                answers.unexpected.append(f"{status} {body}")
+            else:
+                answers.counts[answer] += 1
+                answers.found_late += body.get("foundLate") is True
+            done = answers.counts.total() + len(answers.unexpected)
+        if done % 100 == 0:
+            told(done)
+
+    def buyer() -> None:
+        with contextlib.ExitStack() as stack:
+            connections = [stack.enter_context(connection(url)) for url in urls]
+            together.wait()
+            while (task := take()) is not None:
+                number, user = task
+                started = time.monotonic()
+                try:
+                    status, body, again = ask_until_served(connections[number % len(connections)], user)
+                except (OSError, http.client.HTTPException, ValueError) as error:
+                    with mutex:
+                        answers.unexpected.append(f"user {user}: {error!r}")
+                else:
+                    count(status, body, again, time.monotonic() - started)
+
+    threads = [threading.Thread(target=buyer, daemon=True) for _ in range(buyers)]
+    for thread in threads:
+        thread.start()
+    together.wait()
+    started = time.monotonic()
+    for thread in threads:
+        thread.join()
+    answers.seconds = time.monotonic() - started
+    return answers
+
+
+@contextlib.contextmanager
+def connection(url: str) -> Iterator[http.client.HTTPConnection]:
+    where = urlsplit(url)
+    made = http.client.HTTPConnection(where.hostname or "", where.port, timeout=30)
+    try:
+        made.connect()
+        yield made
+    finally:
+        made.close()
+
+
+def ask_until_served(service: http.client.HTTPConnection, user: int) -> tuple[int, Body, int]:
+    """Does what an answer 503 says, as any client should, up to five times. Gives also how often it did."""
+    for again in range(6):
+        status, body, retry_after = ask(service, user)
+        if status != UNAVAILABLE or again == 5:
+            break
+        time.sleep(retry_after)
+    return status, body, again
+
+
+def ask(service: http.client.HTTPConnection, user: int) -> tuple[int, Body, float]:
+    service.request("POST", "/vouchers/1/orders", headers={"X-User": str(user)})
+    answer = service.getresponse()
+    return answer.status, json.loads(answer.read()), float(answer.headers.get("Retry-After", 0))

@@ -1,0 +1,81 @@
+"""What a person sees of a run."""
+
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from buyers import ALREADY, BOUGHT, BUSY, SOLD_OUT, Answers
+
+
+@dataclass(frozen=True)
+class Voucher:
+    """What the service says of the voucher, counted by the database."""
+
+    first_stock: int
+    stock: int
+    orders: int
+    double_orders: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one way ended."""
+
+    way: str
+    answers: Answers
+    voucher: Voucher
+    problems: list[str]
+
+
+SAID = {"none": "no lock", "inside": "lock inside the transaction", "outside": "lock outside the transaction"}
+
+
+def judge(way: str, answers: Answers, voucher: Voucher, requests: int) -> list[str]:
+    """All that is wrong with how a way ended. Of the first two ways double orders are expected, and needed."""
+    problems = [f"unexpected: {text}" for text in answers.unexpected[:5]]
+    answered = answers.counts.total() + len(answers.unexpected)
+    if answered != requests:
+        problems.append(f"{requests} requests had {answered} answers")
+    if voucher.stock != 0 or voucher.orders != voucher.first_stock:
+        problems.append(f"of {voucher.first_stock} vouchers {voucher.orders} were sold and {voucher.stock} are left")
+    if voucher.orders != answers.counts[BOUGHT]:
+        problems.append(f"{answers.counts[BOUGHT]} buyers heard of an order, and there are {voucher.orders}")
+    if way == "outside":
+        if voucher.double_orders:
+            problems.append(f"{voucher.double_orders} double orders")
+        if answers.found_late:
+            problems.append(f"{answers.found_late} double orders were found by the constraint alone")
+        problems += [
+            f"nobody was answered: {answer}" for answer in (BUSY, ALREADY, SOLD_OUT) if not answers.counts[answer]
+        ]
+    elif not voucher.double_orders:
+        problems.append("no double order was seen, so nothing is shown")
+    return problems
+
+
+def final_table(console: Console, results: list[Result], title: str) -> None:
+    table = Table(title=title)
+    table.add_column("way", no_wrap=True)
+    for heading in (BOUGHT, BUSY, ALREADY, SOLD_OUT, "stock left", "double orders"):
+        table.add_column(heading.replace(" ", "\n"), justify="right", no_wrap=True)
+    for result in results:
+        counts = result.answers.counts
+        double = result.voucher.double_orders
+        table.add_row(
+            SAID[result.way],
+            *(f"{counts[answer]:,}" for answer in (BOUGHT, BUSY, ALREADY, SOLD_OUT)),
+            f"{result.voucher.stock:,}",
+            f"[red]{double:,}[/red]" if double else "0",
+        )
+    console.print(table)
+    for result in results:
+        answers = result.answers
+        console.print(
+            f"{SAID[result.way]:28}  double orders {result.voucher.double_orders:3}  "
+            f"{answers.seconds:.1f} s, slowest answer {answers.slowest:.1f} s, asked again {answers.asked_again}",
+            soft_wrap=True,
+        )
+    for result in results:
+        for problem in result.problems:
+            console.print(f"[red]wrong:[/red] {SAID[result.way]}: {problem}", soft_wrap=True)

@@ -1,0 +1,221 @@
+"""The programs of a run: a Redis, a database, and the instances of the service. Each ends with its block.
+
+Each has a session of its own, so that Ctrl-C reaches only the runner, which ends them in order.
+"""
+
+import contextlib
+import functools
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+LEASEHOLD = ROOT / "target" / "release" / "leasehold"
+PATIENCE = 60.0
+
+# Gives the URL of a new, empty database of this name, and the user.
+Databases = Callable[[str], tuple[str, str]]
+
+
+class RunError(Exception):
+    """The run cannot go on; the text says why."""
+
+
+def free_port() -> int:
+    """None of those that systems give to outgoing connections: one of these might take it before the program starts."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+def java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin" / "java") if home else "java"
+
+
+def jar(boot: str) -> Path:
+    """The service for Spring Boot 3 or 4."""
+    path = HERE / "target" / f"boot{boot}" / "spring-seckill.jar"
+    if not path.exists():
+        raise RunError(f"{path.relative_to(ROOT)} is not built: run ./ci/just demo-spring")
+    return path
+
+
+@contextlib.contextmanager
+def program(
+    command: Sequence[str | Path], log: Path, user: str | None = None, stop: int = signal.SIGTERM
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """A program that writes to `log`, and at the end of the block gets the signal `stop`."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=log.parent,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            user=user,
+            group=user,
+            extra_groups=[] if user else None,
+        )
+    try:
+        yield process
+    finally:
+        process.send_signal(stop)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def wait_until(up: Callable[[], bool], process: "subprocess.Popen[bytes]", what: str, log: Path) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not up():
+        if process.poll() is not None:
+            raise RunError(f"{what} ended with status {process.returncode}:\n{tail(log)}")
+        if time.monotonic() > deadline:
+            raise RunError(f"{what} is not up after {PATIENCE:.0f} s:\n{tail(log)}")
+        time.sleep(0.05)
+
+
+def tail(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-30:])
+
+
+def listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def redis_server(folder: Path, port: int | None = None) -> Iterator[str]:
+    """The URL of a redis-server, or of `leasehold serve` where there is none."""
+    port = port or free_port()
+    log = folder / "redis.log"
+    command: list[str | Path]
+    if found := shutil.which("redis-server"):
+        command = [found, "--port", str(port), "--save", "", "--appendonly", "no", "--dir", folder]
+    elif LEASEHOLD.exists():
+        command = [LEASEHOLD, "serve", "--port", str(port)]
+    else:
+        raise RunError("there is neither a redis-server nor the leasehold command: run ./ci/just demo-spring")
+    with program(command, log) as process:
+        wait_until(lambda: listens(port), process, "Redis", log)
+        yield f"redis://127.0.0.1:{port}"
+
+
+def postgresql_programs() -> Path:
+    """The folder of initdb: Debian has it off the PATH."""
+    if found := shutil.which("initdb"):
+        return Path(found).resolve().parent
+    versions = [folder for folder in Path("/usr/lib/postgresql").glob("*/bin") if (folder / "initdb").exists()]
+    if not versions:
+        raise RunError("there is no PostgreSQL here: run ci/install postgresql, or use --database h2")
+    return max(versions, key=lambda folder: float(folder.parent.name))
+
+
+@contextlib.contextmanager
+def postgresql(folder: Path) -> Iterator[Databases]:
+    """A PostgreSQL of its own, in `folder`."""
+    programs, port, log = postgresql_programs(), free_port(), folder / "postgresql.log"
+    data = folder / "data"
+    data.mkdir()
+    # It refuses to run as root; its package has brought a user for it.
+    user = "postgres" if os.geteuid() == 0 else None
+    if user:
+        shutil.chown(data, user, user)
+    with program(
+        [programs / "initdb", "-D", data, "-U", "seckill", "-E", "UTF8", "--locale=C", "--auth=trust", "--no-sync"],
+        log,
+        user,
+    ) as making:
+        if making.wait(PATIENCE):
+            raise RunError(f"initdb ended with status {making.returncode}:\n{tail(log)}")
+
+    where = ("-h", "127.0.0.1", "-p", str(port), "-U", "seckill")
+
+    def create(name: str) -> tuple[str, str]:
+        subprocess.run([programs / "createdb", *where, name], check=True)
+        return f"jdbc:postgresql://127.0.0.1:{port}/{name}", "seckill"
+
+    def up() -> bool:
+        return subprocess.run([programs / "pg_isready", "-q", *where], check=False).returncode == 0
+
+    # SIGINT is its fast shutdown, which waits for no client.
+    command = [programs / "postgres", "-D", data, "-p", str(port), "-k", "", "-c", "listen_addresses=127.0.0.1"]
+    with program(command, log, user, stop=signal.SIGINT) as process:
+        wait_until(up, process, "PostgreSQL", log)
+        yield create
+
+
+@contextlib.contextmanager
+def h2(folder: Path, boot: str) -> Iterator[Databases]:
+    """H2 as a server, from the jar of the service, with its databases in memory."""
+    port, log = free_port(), folder / "h2.log"
+    launcher = "org.springframework.boot.loader.launch.PropertiesLauncher"
+    command = [java(), "-XX:+UseSerialGC", "-cp", jar(boot), "-Dloader.main=org.h2.tools.Server", launcher]
+    with program([*command, "-tcp", "-tcpPort", str(port), "-ifNotExists", "-baseDir", folder], log) as process:
+        wait_until(lambda: listens(port), process, "H2", log)
+        options = "DB_CLOSE_DELAY=-1;MODE=PostgreSQL;DATABASE_TO_LOWER=TRUE"
+        yield lambda name: (f"jdbc:h2:tcp://127.0.0.1:{port}/mem:{name};{options}", "sa")
+
+
+@dataclass(frozen=True)
+class Service:
+    """An instance of the service."""
+
+    name: str
+    port: int
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def wait_until_up(self) -> None:
+        wait_until(self._is_up, self.process, f"instance {self.name}", self.log)
+
+    def _is_up(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/actuator/health", timeout=5):
+                return True
+        except (urllib.error.URLError, OSError):
+            return False
+
+
+@contextlib.contextmanager
+def service(name: str, folder: Path, boot: str, properties: dict[str, str]) -> Iterator[Service]:
+    """Starts an instance, and does not wait for it: two start faster side by side."""
+    port, log = free_port(), folder / f"{name}.log"
+    properties = properties | {"server.port": str(port), "server.address": "127.0.0.1", "seckill.instance": name}
+    command = [
+        java(),
+        # It lives for seconds: the compiler that starts fast is the better one.
+        *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", f"-Djava.io.tmpdir={folder}"),
+        *(["--enable-native-access=ALL-UNNAMED"] if knows_native_access() else []),
+        *("-jar", str(jar(boot)), *(f"--{key}={value}" for key, value in properties.items())),
+    ]
+    with program(command, log) as process:
+        yield Service(name, port, process, log)
+
+
+@functools.cache
+def knows_native_access() -> bool:
+    """Whether Java warns of native access unless it is meant: from 22 on."""
+    version = subprocess.run([java(), "-version"], capture_output=True, text=True, check=True).stderr
+    return int(version.split('"')[1].split(".")[0]) >= 22

@@ -1,0 +1,252 @@
+"""The demo as a test, on both versions of Spring Boot and both databases; that it leaves nothing behind; the sample's
+health and metrics; and proof that the verdict would notice what is wrong."""
+
+import json
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from buyers import ALREADY, BOUGHT, BUSY, SOLD_OUT, Answers, buy
+from display import Voucher, judge
+from processes import HERE, Service, free_port, redis_server, service
+from run import REQUESTS, STOCK, voucher
+
+BOOTS = ["3", "4"]
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder for what a run needs, in which nothing is left at the end. The user of the database may pass it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        yield folder
+        assert list(folder.iterdir()) == []
+
+
+class Demo:
+    """A run of the demo, whose programs all have a mark in their environment."""
+
+    def __init__(self, place: Path, *options: str) -> None:
+        self.mark = f"SECKILL_RUN={secrets.token_hex(8)}"
+        name, _, value = self.mark.partition("=")
+        env = {key: text for key, text in os.environ.items() if key != "REDIS_URL"}
+        command = [sys.executable, "-u", str(HERE / "run.py"), *options]
+        self.process = subprocess.Popen(
+            command,
+            env=env | {name: value, "TMPDIR": str(place)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.output = ""
+
+    def until(self, text: str) -> None:
+        """Reads on until it has said this."""
+        assert self.process.stdout
+        while text not in self.output:
+            line = self.process.stdout.readline()
+            assert line, f"it ended without {text!r}: {self.output}"
+            self.output += line
+
+    def end(self) -> int:
+        """Waits for its end, and gives its status."""
+        rest, _ = self.process.communicate(timeout=100)
+        self.output += rest
+        print(self.output)
+        return self.process.returncode
+
+    def programs(self) -> list[int]:
+        """The processes of this run that are there, whoever's children they are by now."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if self.mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append(int(folder.name))
+            except (FileNotFoundError, PermissionError, ProcessLookupError):
+                continue
+        return found
+
+
+@pytest.mark.parametrize(("boot", "database"), [("4", "postgresql"), ("3", "h2")])
+def test_only_the_lock_outside_the_transaction_lets_nobody_buy_twice(boot: str, database: str, place: Path) -> None:
+    demo = Demo(place, "--boot", boot, "--database", database)
+    assert demo.end() == 0
+    double = re.findall(r"double orders +(\d+)", demo.output)
+    assert len(double) == 3
+    without, inside, outside = map(int, double)
+    assert without > 0
+    assert inside > 0
+    assert outside == 0
+    assert demo.programs() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_ended_early_leaves_nothing_behind(number: signal.Signals, place: Path) -> None:
+    demo = Demo(place)
+    demo.until(" answers\n")
+    # The runner, redis-server, the database and two instances, at least.
+    assert len(demo.programs()) >= 5
+    demo.process.send_signal(number)
+    assert demo.end() == 130
+    assert demo.programs() == []
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+def get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def wait_for(reached: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not reached():
+        assert time.monotonic() < deadline, f"not within {PATIENCE:.0f} s: {what}"
+        time.sleep(0.1)
+
+
+def health(instance: Service) -> str:
+    status, body = get(f"{instance.url}/actuator/health")
+    said = str(json.loads(body)["status"])
+    assert (status == 200) == (said == "UP")
+    return said
+
+
+@pytest.mark.parametrize("boot", BOOTS)
+def test_health_goes_down_and_up_with_redis(boot: str, folder: Path) -> None:
+    port = free_port()
+    with service("one", folder, boot, {"leasehold.url": f"redis://127.0.0.1:{port}"}) as instance:
+        with redis_server(folder, port):
+            instance.wait_until_up()
+            assert health(instance) == "UP"
+        wait_for(lambda: health(instance) == "DOWN", "health is down without Redis")
+        assert '"leasehold"' in get(f"{instance.url}/actuator/health")[1]
+        with redis_server(folder, port):
+            wait_for(lambda: health(instance) == "UP", "health is up with Redis")
+
+
+@pytest.mark.parametrize("boot", BOOTS)
+def test_prometheus_is_shown_the_acquisitions_and_waits_of_users_locks(boot: str, folder: Path) -> None:
+    with redis_server(folder) as url, service("one", folder, boot, {"leasehold.url": url}) as instance:
+        instance.wait_until_up()
+        answers = buy([instance.url], [7, 7, 8], 3, told=print)
+        assert answers.counts[BOUGHT] == 2
+        page = ""
+
+        def shown() -> bool:
+            nonlocal page
+            page = get(f"{instance.url}/actuator/prometheus")[1]
+            return re.search(r'^leasehold_acquisitions_total\{.*group="user"', page, re.MULTILINE) is not None
+
+        wait_for(shown, "the group of locks is in the page")
+        assert re.search(r'^leasehold_wait_seconds_count\{.*group="user"', page, re.MULTILINE)
+        assert re.search(r"^leasehold_waiters\{", page, re.MULTILINE)
+
+
+def test_each_answer_has_its_status_and_its_body(folder: Path) -> None:
+    properties = {"leasehold.url": "memory://", "seckill.stock": "1"}
+    with service("one", folder, "4", properties) as instance:
+        instance.wait_until_up()
+
+        def order(user: str | None, voucher: int = 1) -> tuple[int, str]:
+            headers = {"X-User": user} if user is not None else {}
+            request = urllib.request.Request(
+                f"{instance.url}/vouchers/{voucher}/orders", method="POST", headers=headers
+            )
+            try:
+                with urllib.request.urlopen(request, timeout=10) as answer:
+                    return answer.status, answer.read().decode()
+            except urllib.error.HTTPError as error:
+                return error.code, str(json.loads(error.read())["title"])
+
+        status, body = order("7")
+        assert status == 201
+        bought = json.loads(body)
+        assert bought["user"] == 7
+        assert bought["token"] > 0
+        assert int(bought["id"]) > 2**53, "it is a text, as JavaScript's numbers end there"
+        assert order("7") == (409, ALREADY)
+        assert order("8") == (410, SOLD_OUT)
+        assert order("8", voucher=2) == (404, "no such voucher")
+        assert order(None)[0] == 400
+        assert order("nobody")[0] == 400
+        assert voucher(instance.url) == Voucher(1, 0, 1, 0)
+
+
+def test_a_wrong_way_stops_the_start_and_names_the_property(folder: Path) -> None:
+    with service("one", folder, "4", {"leasehold.url": "memory://", "seckill.way": "sideways"}) as instance:
+        assert instance.process.wait(PATIENCE) == 1
+    assert "seckill.way" in instance.log.read_text()
+
+
+def good(way: str = "outside") -> tuple[Answers, Voucher]:
+    counts = Counter({BOUGHT: STOCK, BUSY: 900, ALREADY: 300, SOLD_OUT: REQUESTS - STOCK - 1200})
+    return Answers(counts), Voucher(STOCK, 0, STOCK, 0 if way == "outside" else 3)
+
+
+def test_the_verdict_is_content_with_good_runs() -> None:
+    for way in ("none", "inside", "outside"):
+        assert judge(way, *good(way), REQUESTS) == []
+
+
+def test_the_verdict_notices_a_double_order() -> None:
+    answers, _ = good()
+    assert judge("outside", answers, Voucher(STOCK, 0, STOCK, 1), REQUESTS) == ["1 double orders"]
+
+
+def test_the_verdict_notices_a_double_order_that_only_the_constraint_found() -> None:
+    answers, sold = good()
+    answers.found_late = 1
+    assert judge("outside", answers, sold, REQUESTS) == ["1 double orders were found by the constraint alone"]
+
+
+def test_the_verdict_notices_that_no_damage_was_seen() -> None:
+    answers, _ = good()
+    assert judge("none", answers, Voucher(STOCK, 0, STOCK, 0), REQUESTS) == [
+        "no double order was seen, so nothing is shown"
+    ]
+
+
+def test_the_verdict_notices_a_stock_that_is_not_exact() -> None:
+    answers, _ = good()
+    answers.counts[BOUGHT] += 1
+    answers.counts[BUSY] -= 1
+    assert judge("outside", answers, Voucher(STOCK, 0, STOCK + 1, 0), REQUESTS) == [
+        f"of {STOCK} vouchers {STOCK + 1} were sold and 0 are left"
+    ]
+
+
+@pytest.mark.parametrize("answer", [BUSY, ALREADY, SOLD_OUT])
+def test_the_verdict_notices_an_answer_that_nobody_was_given(answer: str) -> None:
+    answers, sold = good()
+    missing = answers.counts.pop(answer)
+    answers.counts[SOLD_OUT if answer == BUSY else BUSY] += missing
+    assert judge("outside", answers, sold, REQUESTS) == [f"nobody was answered: {answer}"]
+
+
+def test_the_verdict_notices_an_answer_that_is_not_one_of_the_four() -> None:
+    answers, sold = good()
+    answers.counts[BUSY] -= 1
+    answers.unexpected.append("500 {}")
+    assert judge("outside", answers, sold, REQUESTS) == ["unexpected: 500 {}"]
