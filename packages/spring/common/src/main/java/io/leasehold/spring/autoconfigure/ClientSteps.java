@@ -13,9 +13,10 @@ import org.springframework.boot.ssl.SslBundles;
 import org.springframework.core.env.Environment;
 
 /** All that the properties say, in steps: the server first, so that each further one can be tried. */
-final class ClientSteps implements AutoCloseable {
+final class ClientSteps implements LeaseholdServer, AutoCloseable {
     private static final String PREFIX = "leasehold";
     private static final String DEFAULT = "redis://localhost:6379";
+    private static final String MEMORY = "memory://";
     private static final String APPLICATION_NAME = "spring.application.name";
 
     /** Those of the client, which wants both or none. */
@@ -40,11 +41,17 @@ final class ClientSteps implements AutoCloseable {
             Environment environment,
             LeaseholdConnectionDetails details,
             SslBundles bundles,
+            boolean isInMemory,
             boolean hasRegistry) {
         this.properties = properties;
         this.redis = SpringRedis.of(environment);
-        addServer(details, bundles);
-        addTls();
+        if (isInMemory) {
+            addOnly(MEMORY, "leasehold.url");
+        } else {
+            addServer(details, bundles);
+            addTls();
+            add("address-map", properties.addressMap(), LeaseholdBuilder::addressMap);
+        }
         addTimes();
         addMetrics(hasRegistry);
         addLabel(environment);
@@ -59,8 +66,8 @@ final class ClientSteps implements AutoCloseable {
         return serverProperties;
     }
 
-    /** The server without user and password. */
-    String server() {
+    @Override
+    public String server() {
         return String.join(", ", shownUrls);
     }
 
@@ -83,22 +90,24 @@ final class ClientSteps implements AutoCloseable {
             addServer(own);
             useBundle(PREFIX + ".ssl.bundle", properties.ssl().bundle(), bundles);
         } else if (details != null) {
-            String url = details.url();
-            Step step = new Step(details.origin(), RedisUrl.shown(url), builder -> builder.url(url));
-            addServer(new ServerSteps.Named(List.of(step), List.of(url)));
+            addOnly(details.url(), details.origin());
             bundle = details.sslBundle();
             bundleProperty = details.origin();
         } else {
             ServerSteps.Named spring =
                     ServerSteps.of(SpringRedis.PREFIX, ServerSteps.Parts.of(redis));
             if (spring.steps().isEmpty()) {
-                Step step = new Step(PREFIX + ".url", DEFAULT, builder -> builder.url(DEFAULT));
-                addServer(new ServerSteps.Named(List.of(step), List.of(DEFAULT)));
+                addOnly(DEFAULT, PREFIX + ".url");
             } else {
                 addServer(spring);
                 useBundle(SpringRedis.PREFIX + ".ssl.bundle", redis.ssl().bundle(), bundles);
             }
         }
+    }
+
+    private void addOnly(String url, String property) {
+        Step step = new Step(property, RedisUrl.shown(url), builder -> builder.url(url));
+        addServer(new ServerSteps.Named(List.of(step), List.of(url)));
     }
 
     private void addServer(ServerSteps.Named server) {
@@ -172,7 +181,6 @@ final class ClientSteps implements AutoCloseable {
                 properties.retryInterval().max());
         add("on-unavailable", properties.onUnavailable(), LeaseholdBuilder::onUnavailable);
         addBreaker();
-        add("address-map", properties.addressMap(), LeaseholdBuilder::addressMap);
         if (properties.lazy()) {
             add("lazy", true, (builder, lazy) -> builder.lazy());
         }

@@ -34,12 +34,14 @@ public class LeaseholdAutoConfiguration {
             Environment environment,
             ListableBeanFactory beans,
             ObjectProvider<LeaseholdConnectionDetails> details,
-            ObjectProvider<SslBundles> bundles) {
+            ObjectProvider<SslBundles> bundles,
+            ObjectProvider<InMemoryServer> inMemory) {
         return new ClientSteps(
                 properties,
                 environment,
                 details.getIfUnique(),
                 bundles.getIfAvailable(DefaultSslBundleRegistry::new),
+                inMemory.getIfAvailable() != null,
                 hasRegistry(beans));
     }
 

@@ -1,0 +1,32 @@
+package io.leasehold.spring.actuate;
+
+import io.leasehold.LeaseholdClient;
+import io.leasehold.LockActivity;
+import io.leasehold.spring.aop.LockReasons;
+import io.leasehold.spring.autoconfigure.LeaseholdAutoConfiguration;
+import org.springframework.beans.factory.ObjectProvider;
+import org.springframework.boot.actuate.autoconfigure.endpoint.condition.ConditionalOnAvailableEndpoint;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnSingleCandidate;
+import org.springframework.context.annotation.Bean;
+
+/** The endpoint {@code locks}, if it is exposed. Otherwise nothing is kept of what the client does. */
+@AutoConfiguration(after = LeaseholdAutoConfiguration.class)
+@ConditionalOnClass(ConditionalOnAvailableEndpoint.class)
+@ConditionalOnAvailableEndpoint(endpoint = LocksEndpoint.class)
+@ConditionalOnSingleCandidate(LeaseholdClient.class)
+public class LocksEndpointAutoConfiguration {
+    @Bean(destroyMethod = "close")
+    @ConditionalOnMissingBean
+    LockActivity leaseholdLockActivity(LeaseholdClient client) {
+        return LockActivity.watch(client);
+    }
+
+    @Bean
+    @ConditionalOnMissingBean
+    LocksEndpoint locksEndpoint(LockActivity activity, ObjectProvider<LockReasons> reasons) {
+        return new LocksEndpoint(activity, reasons.getIfAvailable());
+    }
+}
