@@ -1,27 +1,153 @@
 package io.leasehold.spring.autoconfigure;
 
+import static io.leasehold.spring.autoconfigure.Contexts.runner;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.leasehold.Leasehold;
 import io.leasehold.LeaseholdClient;
+import io.leasehold.LockOptions;
+import io.leasehold.spring.RedisServer;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import org.junit.jupiter.api.Test;
-import org.springframework.boot.autoconfigure.AutoConfigurations;
-import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.core.annotation.Order;
 
 /** The client as a bean. */
 class ClientTest {
-    private final ApplicationContextRunner runner =
-            new ApplicationContextRunner()
-                    .withConfiguration(AutoConfigurations.of(LeaseholdAutoConfiguration.class));
-
     @Test
     void a_url_gives_a_client_that_is_closed_with_the_context() {
         var seen = new LeaseholdClient[1];
-        runner.withPropertyValues("leasehold.url=memory://")
+        runner("leasehold.url=memory://")
                 .run(
                         context -> {
                             seen[0] = context.getBean(LeaseholdClient.class);
                             assertThat(seen[0].lock("stock:42").tryLock()).isTrue();
                         });
         assertThat(seen[0].isClosed()).isTrue();
+    }
+
+    @Test
+    void without_enabled_there_is_no_client() {
+        runner("leasehold.enabled=false", "leasehold.url=nonsense")
+                .run(
+                        context ->
+                                assertThat(context)
+                                        .hasNotFailed()
+                                        .doesNotHaveBean(LeaseholdClient.class));
+    }
+
+    @Test
+    void a_client_of_the_program_goes_before_and_the_properties_do_not_count() {
+        runner("leasehold.url=nonsense")
+                .withBean(
+                        "own", LeaseholdClient.class, () -> Leasehold.connect("memory://"))
+                .run(
+                        context -> {
+                            assertThat(context).hasSingleBean(LeaseholdClient.class);
+                            assertThat(context).hasBean("own");
+                            assertThat(context).doesNotHaveBean(ClientSteps.class);
+                        });
+    }
+
+    @Test
+    void customizers_are_called_in_their_order_after_the_properties() {
+        runner("leasehold.url=memory://", "leasehold.lease=10s")
+                .withUserConfiguration(Customized.class)
+                .run(
+                        context -> {
+                            assertThat(context.getBean(Customized.class).calls)
+                                    .containsExactly("first", "second");
+                            var lock = context.getBean(LeaseholdClient.class).lock("a");
+                            lock.lock();
+                            assertThat(lock.getLease().getRemaining())
+                                    .isLessThan(Duration.ofSeconds(5));
+                        });
+    }
+
+    @Test
+    void what_is_set_reaches_the_client() {
+        try (var server = new RedisServer()) {
+            runner(
+                            "leasehold.url=" + server.url(),
+                            "leasehold.lease=4s",
+                            "leasehold.key-prefix=shop:",
+                            "leasehold.timeout=2s",
+                            "leasehold.connect-timeout=2s",
+                            "leasehold.retry-interval.min=100ms",
+                            "leasehold.breaker.failures=3",
+                            "leasehold.on-unavailable=skip",
+                            "leasehold.metrics.queues=tickets",
+                            "leasehold.client-label=blue")
+                    .run(
+                            context -> {
+                                var client = context.getBean(LeaseholdClient.class);
+                                var lock = client.lock("a");
+                                lock.lock();
+                                assertThat(server.ask("EXISTS shop:a")).startsWith(":1");
+                                assertThat(lock.getLease().getRemaining())
+                                        .isLessThan(Duration.ofSeconds(4));
+                                assertThat(client.metrics()).contains("leasehold_acquisitions");
+                                assertThat(lock.holder().getClient().getLabel()).isEqualTo("blue");
+                                server.stop();
+                                var other = LockOptions.DEFAULT.withWait(Duration.ofMillis(300));
+                                // Skipped at the latest once the breaker is open.
+                                io.leasehold.spring.Waiting.until(
+                                        "the breaker opens",
+                                        () ->
+                                                client.metrics()
+                                                        .contains("leasehold_breakers_open 1"));
+                                assertThat(client.lock("b", other).tryLock()).isFalse();
+                            });
+        }
+    }
+
+    @Test
+    void the_label_is_the_name_of_the_application_unless_it_is_given() {
+        try (var server = new RedisServer()) {
+            runner("leasehold.url=" + server.url(), "spring.application.name=shop")
+                    .run(
+                            context -> {
+                                var lock = context.getBean(LeaseholdClient.class).lock("a");
+                                lock.lock();
+                                assertThat(lock.holder().getClient().getLabel()).isEqualTo("shop");
+                            });
+            runner(
+                            "leasehold.url=" + server.url(),
+                            "spring.application.name=shop",
+                            "leasehold.client-info=false")
+                    .run(context -> assertThat(context).hasNotFailed());
+        }
+    }
+
+    @Test
+    void a_lazy_client_starts_before_its_server() {
+        runner("leasehold.url=redis://127.0.0.1:1", "leasehold.lazy=true")
+                .run(context -> assertThat(context).hasNotFailed());
+    }
+
+    @Configuration(proxyBeanMethods = false)
+    static class Customized {
+        final List<String> calls = new ArrayList<>();
+
+        @Bean
+        @Order(2)
+        LeaseholdBuilderCustomizer second() {
+            return builder -> {
+                calls.add("second");
+                builder.lease(Duration.ofSeconds(5));
+            };
+        }
+
+        @Bean
+        @Order(1)
+        LeaseholdBuilderCustomizer first() {
+            return builder -> {
+                calls.add("first");
+                builder.lease(Duration.ofSeconds(20));
+            };
+        }
     }
 }
