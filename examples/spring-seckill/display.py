@@ -28,7 +28,8 @@ class Result:
     problems: list[str]
 
 
-SAID = {"none": "no lock", "inside": "lock inside the transaction", "outside": "lock outside the transaction"}
+# Where the lock is, beside the transaction.
+SAID = {"none": "no lock", "inside": "lock inside", "outside": "lock outside"}
 
 
 def judge(way: str, answers: Answers, voucher: Voucher, requests: int) -> list[str]:
@@ -72,7 +73,7 @@ def final_table(console: Console, results: list[Result], title: str) -> None:
     for result in results:
         answers = result.answers
         console.print(
-            f"{SAID[result.way]:28}  double orders {result.voucher.double_orders:3}  "
+            f"{SAID[result.way]:12}  double orders {result.voucher.double_orders:3}  "
             f"{answers.seconds:.1f} s, slowest answer {answers.slowest:.1f} s, asked again {answers.asked_again}",
             soft_wrap=True,
         )

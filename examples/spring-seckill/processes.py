@@ -138,13 +138,10 @@ def postgresql(folder: Path) -> Iterator[Databases]:
     user = "postgres" if os.geteuid() == 0 else None
     if user:
         shutil.chown(data, user, user)
-    with program(
-        [programs / "initdb", "-D", data, "-U", "seckill", "-E", "UTF8", "--locale=C", "--auth=trust", "--no-sync"],
-        log,
-        user,
-    ) as making:
-        if making.wait(PATIENCE):
-            raise RunError(f"initdb ended with status {making.returncode}:\n{tail(log)}")
+    making: list[str | Path] = [programs / "initdb", "-D", data, "-U", "seckill", "--auth=trust", "--no-sync"]
+    with program([*making, "-E", "UTF8", "--locale=C"], log, user) as process:
+        if process.wait(PATIENCE):
+            raise RunError(f"initdb ended with status {process.returncode}:\n{tail(log)}")
 
     where = ("-h", "127.0.0.1", "-p", str(port), "-U", "seckill")
 
@@ -156,8 +153,8 @@ def postgresql(folder: Path) -> Iterator[Databases]:
         return subprocess.run([programs / "pg_isready", "-q", *where], check=False).returncode == 0
 
     # SIGINT is its fast shutdown, which waits for no client.
-    command = [programs / "postgres", "-D", data, "-p", str(port), "-k", "", "-c", "listen_addresses=127.0.0.1"]
-    with program(command, log, user, stop=signal.SIGINT) as process:
+    serving: list[str | Path] = [programs / "postgres", "-D", data, "-p", str(port), "-k", ""]
+    with program([*serving, "-c", "listen_addresses=127.0.0.1"], log, user, stop=signal.SIGINT) as process:
         wait_until(up, process, "PostgreSQL", log)
         yield create
 
@@ -167,11 +164,12 @@ def h2(folder: Path, boot: str) -> Iterator[Databases]:
     """H2 as a server, from the jar of the service, with its databases in memory."""
     port, log = free_port(), folder / "h2.log"
     launcher = "org.springframework.boot.loader.launch.PropertiesLauncher"
-    command = [java(), "-XX:+UseSerialGC", "-cp", jar(boot), "-Dloader.main=org.h2.tools.Server", launcher]
-    with program([*command, "-tcp", "-tcpPort", str(port), "-ifNotExists", "-baseDir", folder], log) as process:
+    command: list[str | Path] = [java(), "-XX:+UseSerialGC", "-cp", jar(boot), "-Dloader.main=org.h2.tools.Server"]
+    options = ["-tcp", "-tcpPort", str(port), "-ifNotExists", "-baseDir", str(folder)]
+    with program([*command, launcher, *options], log) as process:
         wait_until(lambda: listens(port), process, "H2", log)
-        options = "DB_CLOSE_DELAY=-1;MODE=PostgreSQL;DATABASE_TO_LOWER=TRUE"
-        yield lambda name: (f"jdbc:h2:tcp://127.0.0.1:{port}/mem:{name};{options}", "sa")
+        settings = "DB_CLOSE_DELAY=-1;MODE=PostgreSQL;DATABASE_TO_LOWER=TRUE"
+        yield lambda name: (f"jdbc:h2:tcp://127.0.0.1:{port}/mem:{name};{settings}", "sa")
 
 
 @dataclass(frozen=True)
