@@ -34,6 +34,11 @@ demo *options: (install "python-demo node-demo") build
 demo-fencing: (install "python-build") build-cli build-python
     {{ python }} examples/fencing/run.py
 
+# Vouchers sold by two Spring services on PostgreSQL: the double orders without a lock, with it inside the transaction, and outside
+[group('main')]
+demo-spring *options: (install "python-demo postgresql") build-cli build-spring-seckill
+    {{ python }} examples/spring-seckill/run.py "$@"
+
 # What the log says of a day with two failovers
 [group('main')]
 demo-log: (install "python-build redis-server") build-python
@@ -46,7 +51,7 @@ servers *ARGS: (install "python-test")
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target") build build-tests test-side-by-side test-wasm test-python test-node test-jvm test-spring test-fleets test-api test-shipped test-cross test-interop test-demo test-monitoring test-timing
+test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target") build build-tests test-side-by-side test-wasm test-python test-node test-jvm test-spring test-fleets test-api test-shipped test-cross test-interop test-demo test-demo-spring test-monitoring test-timing
 
 # What waits most of its time, for servers and for clocks: together it takes as long as the longest
 [group('test')]
@@ -81,6 +86,12 @@ build-jvm:
 [group('build')]
 build-spring: build-jvm
     {{ maven }} --quiet --file packages/spring/pom.xml install -DskipTests
+
+# The example's Spring service, for both versions of Spring Boot. `clean`, as a jar is not packed again for newer libraries
+[group('build')]
+build-spring-seckill: build-spring
+    {{ maven }} --quiet --file examples/spring-seckill/pom.xml clean package
+    {{ maven }} --quiet --file examples/spring-seckill/pom.xml clean package --activate-profiles boot3
 
 # The example's JVM service
 [group('build')]
@@ -247,6 +258,11 @@ test-demo *options: (install "python-test python-demo node-demo redis-server") b
     cd examples/seckill && {{ python }} -m pytest "$@"
     cd examples/fencing && {{ python }} -m pytest "$@"
 
+# The Spring demo, on both versions of Spring Boot and both databases
+[group('test')]
+test-demo-spring *options: (install "python-test python-demo redis-server postgresql") build-cli build-spring-seckill
+    cd examples/spring-seckill && {{ python }} -m pytest "$@"
+
 # The board and the alerts of examples/monitoring
 [group('test')]
 test-monitoring *options: (install "python-test prometheus")
@@ -306,6 +322,7 @@ lint-python: (install "python-lint python-test python-demo") build-python
     cd ci/lint && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd examples/seckill && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd examples/fencing && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
+    cd examples/spring-seckill && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd examples/monitoring && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd examples/failover && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
 
@@ -317,6 +334,7 @@ lint-node: (install "node-lint")
 lint-jvm:
     {{ maven }} --quiet --file packages/jvm/pom.xml spotless:check
     {{ maven }} --quiet --file packages/spring/pom.xml spotless:check
+    {{ maven }} --quiet --file examples/spring-seckill/pom.xml spotless:check
 
 [group('lint')]
 lint-shell: (install "python-lint")
@@ -347,6 +365,7 @@ format: (install "rust-lints python-lint node-lint")
     ci/node_modules/.bin/biome check --write .
     {{ maven }} --quiet --file packages/jvm/pom.xml spotless:apply
     {{ maven }} --quiet --file packages/spring/pom.xml spotless:apply
+    {{ maven }} --quiet --file examples/spring-seckill/pom.xml spotless:apply
 
 # The programs of the benchmark; before `bench --before`, in the other checkout
 [group('build')]

@@ -15,6 +15,7 @@ on_a_bare_machine = pytest.mark.skipif(why_not() is not None, reason=str(why_not
 SHOWN_BY = {
     "redis-server": "redis-server --version",
     "openssl": "openssl version",
+    "postgresql": "ls /usr/lib/postgresql/*/bin/initdb",
     "prometheus": "promtool --version",
     "wasm-target": "rustup target list --installed | grep -x wasm32-unknown-unknown",
     "rust-lints": "cargo clippy --version && cargo fmt --version",
@@ -59,7 +60,7 @@ def broken_path(tmp_path_factory: pytest.TempPathFactory) -> str:
         (broken / program).write_text(f"#!/bin/sh\n{script}\n")
         (broken / program).chmod(0o755)
     # Nor may sudo find the real ones.
-    absent = {"redis-server", "openssl", "promtool", "mmdebstrap", "sudo"}
+    absent = {"redis-server", "openssl", "initdb", "pg_createcluster", "promtool", "mmdebstrap", "sudo"}
     for place in os.environ["PATH"].split(os.pathsep):
         for found in Path(place).glob("*"):
             if found.name not in absent and not (rest / found.name).is_symlink():
