@@ -4,7 +4,6 @@ import io.leasehold.DistributedLock;
 import io.leasehold.Lease;
 import io.leasehold.LeaseholdClient;
 import io.leasehold.LeaseholdException;
-import io.leasehold.LockOptions;
 import io.leasehold.spring.LockInterruptedException;
 import org.aopalliance.intercept.MethodInvocation;
 
@@ -19,7 +18,7 @@ final class BlockingCall {
         HeldLease held;
         reasons.begin(method, target);
         try {
-            held = new HeldLease(target, acquire(target.of(client, enclosing.options(method, true))), true);
+            held = acquire(method, target, enclosing, client);
         } catch (LeaseholdException failure) {
             reasons.end(method, target);
             if (!method.busy.isFor(failure)) {
@@ -45,15 +44,21 @@ final class BlockingCall {
         return result;
     }
 
-    private static Lease acquire(DistributedLock lock) throws InterruptedException {
+    private static HeldLease acquire(
+            LockedMethod method, LockTarget target, Enclosing enclosing, LeaseholdClient client)
+            throws InterruptedException {
+        DistributedLock lock = target.of(client, enclosing.options(method, true));
+        if (enclosing.isReentry() && !enclosing.lease().isOfThread()) {
+            return new HeldLease(target, StageCall.granted(lock.lockAsync().toCompletableFuture()), false);
+        }
         lock.lockInterruptibly();
         Lease lease = lock.getLease();
         if (lease == null) {
             // A fixed lease that lapsed since is forgotten. This says so, as the thread holds nothing.
             lock.unlock();
-            throw new IllegalStateException("lock \"" + lock.getName() + "\" has no lease");
+            throw new IllegalStateException("lock \"" + target.shown() + "\" has no lease");
         }
-        return lease;
+        return new HeldLease(target, lease, true);
     }
 
     /** What an interrupt during the wait comes to. */

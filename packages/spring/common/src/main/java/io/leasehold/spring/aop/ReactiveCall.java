@@ -103,8 +103,8 @@ final class ReactiveCall {
                                 .subscribeOn(Schedulers.parallel())
                                 .takeUntilOther(hold.lost())
                                 .contextWrite(context -> ContextLeases.with(hold.held, context)))
-                .concatWith(Mono.defer(hold::end))
-                .onErrorResume(hold::endAfter);
+                .onErrorResume(hold::endAfter)
+                .concatWith(Mono.defer(hold::end));
     }
 
     @SuppressWarnings("unchecked")
@@ -166,11 +166,11 @@ final class ReactiveCall {
                     .then();
         }
 
-        /** Fails once the lease is lost. */
-        Mono<Void> lost() {
+        /** Gives something once the lease is lost. An error would not cancel the body. */
+        Mono<Boolean> lost() {
             return Mono.create(
                     sink -> {
-                        AutoCloseable listener = held.lease().onLost(reason -> sink.error(new Lost()));
+                        AutoCloseable listener = held.lease().onLost(reason -> sink.success(true));
                         sink.onDispose(
                                 () -> {
                                     try {
@@ -182,16 +182,13 @@ final class ReactiveCall {
                     });
         }
 
-        /** The method ended well. */
+        /** The method ended well, or was cancelled because the lease is lost, of which the release tells. */
         Mono<Object> end() {
             return isPutOff.get() && held.lease().isValid() ? Mono.empty() : release();
         }
 
-        /** The method failed, or was cancelled because the lease is lost. */
+        /** The method failed, which goes before what the release has to say. */
         Mono<Object> endAfter(Throwable failure) {
-            if (failure instanceof Lost lost && lost.of() == this) {
-                return release().switchIfEmpty(Mono.error(failure));
-            }
             return (isPutOff.get() ? Mono.empty() : release())
                     .onErrorResume(
                             second -> {
@@ -222,18 +219,6 @@ final class ReactiveCall {
             return Mono.fromFuture(() -> lease.releaseAsync().thenRun(lease::close).toCompletableFuture(), true)
                     .onErrorMap(ReactiveCall::causeOf)
                     .then(Mono.empty());
-        }
-
-        private final class Lost extends RuntimeException {
-            private static final long serialVersionUID = 1;
-
-            Lost() {
-                super("the lease of lock \"" + held.target().shown() + "\" was lost", null, false, false);
-            }
-
-            Hold of() {
-                return Hold.this;
-            }
         }
     }
 

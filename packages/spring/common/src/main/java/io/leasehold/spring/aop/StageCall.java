@@ -53,7 +53,8 @@ final class StageCall {
         return call.proceed(invocation, !enclosing.isReentry());
     }
 
-    private static Lease granted(CompletableFuture<Lease> request) throws InterruptedException {
+    /** Waits for the grant. An interrupt gives the attempt up, and nothing of it stays behind. */
+    static Lease granted(CompletableFuture<Lease> request) throws InterruptedException {
         try {
             return request.get();
         } catch (InterruptedException interrupted) {
@@ -77,7 +78,7 @@ final class StageCall {
         var transaction = new CompletableFuture<Void>();
         if (isPutOff) {
             ThreadTransaction.afterCompletion(
-                    () -> {
+                    isRolledBack -> {
                         leave.run();
                         transaction.complete(null);
                     });

@@ -1,5 +1,6 @@
 package io.leasehold.spring.aop;
 
+import io.leasehold.LockLostException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -34,7 +35,7 @@ final class ThreadHold {
                 Present.TRANSACTIONS && !isReentry && method.joinsTransactions && ThreadTransaction.isActive();
         var hold = new ThreadHold(held, isPutOff, ended);
         if (isPutOff) {
-            ThreadTransaction.afterCompletion(() -> hold.endOfTransaction(method));
+            ThreadTransaction.afterCompletion(isRolledBack -> hold.endOfTransaction(method, isRolledBack));
             warnOnce(method);
         }
         return hold;
@@ -68,14 +69,18 @@ final class ThreadHold {
         }
     }
 
-    private void endOfTransaction(LockedMethod method) {
+    private void endOfTransaction(LockedMethod method, boolean isRolledBack) {
         if (ended.get()) {
             return;
         }
         try {
             release();
+        } catch (LockLostException lost) {
+            // Who was rolled back was told why, and wrote nothing. Else nobody hears an exception any more.
+            if (!isRolledBack) {
+                LOG.error("{}: lock \"{}\" was lost before its transaction had committed", method.where, held.target().shown(), lost);
+            }
         } catch (RuntimeException failed) {
-            // The transaction is over, and nobody hears an exception any more.
             LOG.error("{}: the release of lock \"{}\" after its transaction failed", method.where, held.target().shown(), failed);
         }
     }

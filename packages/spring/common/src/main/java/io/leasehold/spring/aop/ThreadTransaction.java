@@ -1,6 +1,7 @@
 package io.leasehold.spring.aop;
 
 import io.leasehold.Lease;
+import java.util.function.Consumer;
 import org.springframework.core.Ordered;
 import org.springframework.transaction.support.TransactionSynchronization;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
@@ -26,13 +27,13 @@ public final class ThreadTransaction {
                 });
     }
 
-    /** Runs {@code action} once it has committed or rolled back. */
-    static void afterCompletion(Runnable action) {
+    /** Runs {@code action} once it has ended, with whether it was rolled back. */
+    static void afterCompletion(Consumer<Boolean> action) {
         TransactionSynchronizationManager.registerSynchronization(
                 new Last() {
                     @Override
                     public void afterCompletion(int status) {
-                        action.run();
+                        action.accept(status == STATUS_ROLLED_BACK);
                     }
                 });
     }

@@ -190,15 +190,16 @@ class AnnotationTest {
                         });
     }
 
+    /** Waits until the lease of the method is lost. */
     static void awaitLoss() {
         var lost = new CountDownLatch(1);
-        CurrentLease.get().onLost(reason -> lost.countDown());
+        onLoss(lost);
         Programs.await(lost);
     }
 
-    static String awaitLossAnd(String result) {
-        awaitLoss();
-        return result;
+    /** Counts down once the lease of the method is lost. */
+    static void onLoss(CountDownLatch lost) {
+        CurrentLease.get().onLost(reason -> lost.countDown());
     }
 
     /** Runs {@code action} while another thread holds the lock. */
@@ -232,12 +233,12 @@ class AnnotationTest {
         return thrown.get();
     }
 
-    private static void with(Test2 test) {
+    private static void with(Body test) {
         Programs.program(Config.class)
                 .run(context -> test.run(context.getBean(Shop.class), context.getBean(LeaseholdClient.class)));
     }
 
-    interface Test2 {
+    interface Body {
         void run(Shop shop, LeaseholdClient client) throws Exception;
     }
 
