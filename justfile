@@ -244,7 +244,7 @@ test-shipped *options: (install "python-test") build-python build-node build-jvm
 
 # Several languages on one lock
 [group('test')]
-test-cross *options: (install "python-test python-demo node-demo redis-server") build build-contender
+test-cross *options: (install "python-test python-demo node-demo redis-server postgresql") build build-contender
     cd ci/cross && {{ python }} -m pytest -m "not timing" "$@"
 
 # Other lock libraries on the same locks, and the programs of docs/migrate
