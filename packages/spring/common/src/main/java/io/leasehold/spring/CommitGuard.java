@@ -6,18 +6,20 @@ import io.leasehold.spring.aop.ThreadTransaction;
 import reactor.core.publisher.Mono;
 
 /**
- * Binds a transaction to a lease: if the lease is not valid any more just before the commit, the transaction is rolled
- * back with {@link CommitRefusedException}. Leases of {@link DistributedLock} have that already; this is for those that
- * a program acquires itself.
+ * Binds a transaction to a lease: if the lease is not valid any more just before the commit, the
+ * transaction is rolled back with {@link CommitRefusedException}. Leases of {@link DistributedLock}
+ * have that already; this is for those that a program acquires itself.
  *
- * <p>It compares the lease's deadline with the clock and asks no server. It cannot stop a pause between that look and
- * the commit, nor what is written outside the transaction: for these the resource must check the fencing token.
+ * <p>It compares the lease's deadline with the clock and asks no server. It cannot stop a pause
+ * between that look and the commit, nor what is written outside the transaction: for these the
+ * resource must check the fencing token.
  */
 public final class CommitGuard {
     private CommitGuard() {}
 
     /**
-     * Has the calling thread's transaction roll back unless {@code lease} is valid before the commit.
+     * Has the calling thread's transaction roll back unless {@code lease} is valid before the
+     * commit.
      *
      * @throws IllegalStateException if the thread has no transaction
      */
@@ -30,12 +32,12 @@ public final class CommitGuard {
     }
 
     /**
-     * Has the subscriber's transaction roll back unless {@code lease} is valid before the commit. A {@code
-     * TransactionalOperator} within a method with {@link DistributedLock} needs it, too, with the lease of {@link
-     * CurrentLease#reactive()}.
+     * Has the subscriber's transaction roll back unless {@code lease} is valid before the commit. A
+     * {@code TransactionalOperator} within a method with {@link DistributedLock} needs it, too,
+     * with the lease of {@link CurrentLease#reactive()}.
      *
-     * @return completes once that is arranged; fails with {@link IllegalStateException} if the subscriber has no
-     *     transaction
+     * @return completes once that is arranged; fails with {@link IllegalStateException} if the
+     *     subscriber has no transaction
      */
     public static Mono<Void> requireValidReactive(Lease lease) {
         return ReactiveTransaction.current()

@@ -1,8 +1,8 @@
 package io.leasehold.spring;
 
 /**
- * A {@link DistributedLock} cannot work as it is written. It stops the start of the program; the message names the
- * class, the method and the attribute, and says what to write.
+ * A {@link DistributedLock} cannot work as it is written. It stops the start of the program; the
+ * message names the class, the method and the attribute, and says what to write.
  */
 public class InvalidAnnotationException extends IllegalStateException {
     private static final long serialVersionUID = 1;

@@ -6,8 +6,8 @@ public enum OnBusy {
     THROW,
 
     /**
-     * The method does not run, and the call gives {@code null}, an empty {@code Optional}, or an empty publisher.
-     * Methods with a primitive result are refused at start.
+     * The method does not run, and the call gives {@code null}, an empty {@code Optional}, or an
+     * empty publisher. Methods with a primitive result are refused at start.
      */
     SKIP
 }

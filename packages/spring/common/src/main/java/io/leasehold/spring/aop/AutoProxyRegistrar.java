@@ -7,7 +7,10 @@ import org.springframework.context.annotation.ImportBeanDefinitionRegistrar;
 import org.springframework.core.env.Environment;
 import org.springframework.core.type.AnnotationMetadata;
 
-/** Sees to it that somebody makes proxies, also where Spring Boot's own configuration of AOP is switched off. */
+/**
+ * Sees to it that somebody makes proxies, also where Spring Boot's own configuration of AOP is
+ * switched off.
+ */
 final class AutoProxyRegistrar implements ImportBeanDefinitionRegistrar, EnvironmentAware {
     private Environment environment;
 
@@ -17,7 +20,8 @@ final class AutoProxyRegistrar implements ImportBeanDefinitionRegistrar, Environ
     }
 
     @Override
-    public void registerBeanDefinitions(AnnotationMetadata importing, BeanDefinitionRegistry registry) {
+    public void registerBeanDefinitions(
+            AnnotationMetadata importing, BeanDefinitionRegistry registry) {
         AopConfigUtils.registerAutoProxyCreatorIfNecessary(registry);
         if (environment.getProperty("spring.aop.proxy-target-class", Boolean.class, true)) {
             AopConfigUtils.forceAutoProxyCreatorToUseClassProxying(registry);

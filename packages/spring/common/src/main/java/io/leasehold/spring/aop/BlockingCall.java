@@ -11,7 +11,11 @@ import org.aopalliance.intercept.MethodInvocation;
 final class BlockingCall {
     private BlockingCall() {}
 
-    static Object run(MethodInvocation invocation, LockedMethod method, LeaseholdClient client, LockReasons reasons)
+    static Object run(
+            MethodInvocation invocation,
+            LockedMethod method,
+            LeaseholdClient client,
+            LockReasons reasons)
             throws Throwable {
         LockTarget target = method.targetOf(invocation);
         Enclosing enclosing = Enclosing.of(method, target, ThreadLeases.all());
@@ -32,7 +36,9 @@ final class BlockingCall {
             reasons.end(method, target);
             throw failure;
         }
-        ThreadHold hold = ThreadHold.begin(method, held, enclosing.isReentry(), () -> reasons.end(method, target));
+        ThreadHold hold =
+                ThreadHold.begin(
+                        method, held, enclosing.isReentry(), () -> reasons.end(method, target));
         Object result;
         try {
             result = invocation.proceed();
@@ -49,12 +55,14 @@ final class BlockingCall {
             throws InterruptedException {
         DistributedLock lock = target.of(client, enclosing.options(method, true));
         if (enclosing.isReentry() && !enclosing.lease().isOfThread()) {
-            return new HeldLease(target, StageCall.granted(lock.lockAsync().toCompletableFuture()), false);
+            return new HeldLease(
+                    target, StageCall.granted(lock.lockAsync().toCompletableFuture()), false);
         }
         lock.lockInterruptibly();
         Lease lease = lock.getLease();
         if (lease == null) {
-            // A fixed lease that lapsed since is forgotten. This says so, as the thread holds nothing.
+            // A fixed lease that lapsed since is forgotten. This says so, as the thread holds
+            // nothing.
             lock.unlock();
             throw new IllegalStateException("lock \"" + target.shown() + "\" has no lease");
         }
@@ -62,12 +70,14 @@ final class BlockingCall {
     }
 
     /** What an interrupt during the wait comes to. */
-    static Exception refusal(LockedMethod method, LockTarget target, InterruptedException interrupted) {
+    static Exception refusal(
+            LockedMethod method, LockTarget target, InterruptedException interrupted) {
         if (method.declaresInterruption()) {
             return interrupted;
         }
         Thread.currentThread().interrupt();
         return new LockInterruptedException(
-                method.where + ": interrupted while it waited for lock \"" + target.shown() + "\"", interrupted);
+                method.where + ": interrupted while it waited for lock \"" + target.shown() + "\"",
+                interrupted);
     }
 }

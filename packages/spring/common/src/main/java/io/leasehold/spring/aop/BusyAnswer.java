@@ -22,11 +22,19 @@ final class BusyAnswer {
     private final Method method;
     private final Method handler;
 
-    /** @throws InvalidAnnotationException if the method's result, or the handler, does not suit */
-    BusyAnswer(String where, DistributedLock lock, Method method, Class<?> targetClass, CallShape shape) {
+    /**
+     * @throws InvalidAnnotationException if the method's result, or the handler, does not suit
+     */
+    BusyAnswer(
+            String where,
+            DistributedLock lock,
+            Method method,
+            Class<?> targetClass,
+            CallShape shape) {
         this.onBusy = lock.onBusy();
         this.method = method;
-        this.handler = lock.busyHandler().isEmpty() ? null : handler(where, lock, method, targetClass);
+        this.handler =
+                lock.busyHandler().isEmpty() ? null : handler(where, lock, method, targetClass);
         if (onBusy == OnBusy.SKIP) {
             checkSkip(where, method, shape);
         }
@@ -36,7 +44,8 @@ final class BusyAnswer {
     boolean isFor(Throwable failure) {
         return (onBusy == OnBusy.SKIP || handler != null)
                 && (failure instanceof LockTimeoutException
-                        || (failure instanceof UnavailableException unavailable && unavailable.isSkipped()));
+                        || (failure instanceof UnavailableException unavailable
+                                && unavailable.isSkipped()));
     }
 
     /** The answer; null where nothing was to be answered. For suspend functions a publisher. */
@@ -69,11 +78,15 @@ final class BusyAnswer {
         return given;
     }
 
-    private static Method handler(String where, DistributedLock lock, Method method, Class<?> targetClass) {
+    private static Method handler(
+            String where, DistributedLock lock, Method method, Class<?> targetClass) {
         String name = lock.busyHandler();
         if (lock.onBusy() != OnBusy.THROW) {
             throw new InvalidAnnotationException(
-                    where + ": busyHandler = \"" + name + "\" and onBusy = SKIP exclude each other; leave one out");
+                    where
+                            + ": busyHandler = \""
+                            + name
+                            + "\" and onBusy = SKIP exclude each other; leave one out");
         }
         List<Method> named =
                 Arrays.stream(ReflectionUtils.getAllDeclaredMethods(targetClass))
@@ -86,11 +99,19 @@ final class BusyAnswer {
                         .orElseThrow(
                                 () ->
                                         new InvalidAnnotationException(
-                                                where + ": busyHandler = \"" + name + "\": "
-                                                        + (named.isEmpty() ? "there is no such method" : "no method of that name suits")
-                                                        + "; it needs the arguments of " + method.getName()
+                                                where
+                                                        + ": busyHandler = \""
+                                                        + name
+                                                        + "\": "
+                                                        + (named.isEmpty()
+                                                                ? "there is no such method"
+                                                                : "no method of that name suits")
+                                                        + "; it needs the arguments of "
+                                                        + method.getName()
                                                         + ", after them a LeaseholdException if it wants to know why, and"
-                                                        + " the result " + method.getGenericReturnType().getTypeName()));
+                                                        + " the result "
+                                                        + method.getGenericReturnType()
+                                                                .getTypeName()));
         ReflectionUtils.makeAccessible(handler);
         return handler;
     }
@@ -121,13 +142,19 @@ final class BusyAnswer {
         Class<?> type = method.getReturnType();
         if (type.isPrimitive() && type != void.class) {
             throw new InvalidAnnotationException(
-                    where + ": onBusy = SKIP, but a result of type " + type + " cannot be null; return its box, an"
+                    where
+                            + ": onBusy = SKIP, but a result of type "
+                            + type
+                            + " cannot be null; return its box, an"
                             + " Optional, or write a busyHandler");
         }
         boolean isValue = shape == CallShape.BLOCKING || shape == CallShape.SUSPENDING;
-        if (isValue && KotlinDetector.isKotlinType(method.getDeclaringClass()) && isNeverNull(method)) {
+        if (isValue
+                && KotlinDetector.isKotlinType(method.getDeclaringClass())
+                && isNeverNull(method)) {
             throw new InvalidAnnotationException(
-                    where + ": onBusy = SKIP, but the result is of a type that is never null; let the type end in ?, or"
+                    where
+                            + ": onBusy = SKIP, but the result is of a type that is never null; let the type end in ?, or"
                             + " write a busyHandler");
         }
     }

@@ -8,8 +8,8 @@ import reactor.util.context.Context;
 import reactor.util.context.ContextView;
 
 /**
- * The leases by which annotated methods run in a subscriber's context, the innermost first. For {@link
- * io.leasehold.spring.CurrentLease}; programs use that.
+ * The leases by which annotated methods run in a subscriber's context, the innermost first. For
+ * {@link io.leasehold.spring.CurrentLease}; programs use that.
  */
 public final class ContextLeases {
     private static final Object KEY = ContextLeases.class;
@@ -19,7 +19,8 @@ public final class ContextLeases {
     /** The innermost lease of the subscriber's context. */
     public static Mono<Lease> current() {
         return Mono.deferContextual(
-                context -> Mono.justOrEmpty(of(context).stream().findFirst().map(HeldLease::lease)));
+                context ->
+                        Mono.justOrEmpty(of(context).stream().findFirst().map(HeldLease::lease)));
     }
 
     static List<HeldLease> of(ContextView context) {

@@ -10,7 +10,8 @@ import org.springframework.aop.support.annotation.AnnotationMatchingPointcut;
 final class DistributedLockAdvisor extends AbstractPointcutAdvisor {
     private static final long serialVersionUID = 1;
 
-    private final transient Pointcut pointcut = new AnnotationMatchingPointcut(null, DistributedLock.class, true);
+    private final transient Pointcut pointcut =
+            new AnnotationMatchingPointcut(null, DistributedLock.class, true);
     private final transient Advice advice;
 
     DistributedLockAdvisor(DistributedLockInterceptor advice, int order) {

@@ -25,9 +25,14 @@ import reactor.core.publisher.Mono;
 /**
  * {@link io.leasehold.spring.DistributedLock} and the commit guard.
  *
- * <p>It is there also where the client is not: annotated methods then stop the start, rather than run without a lock.
+ * <p>It is there also where the client is not: annotated methods then stop the start, rather than
+ * run without a lock. Only {@code leasehold.annotation.enabled=false} lets them.
  */
 @AutoConfiguration(after = LeaseholdAutoConfiguration.class)
+@ConditionalOnProperty(
+        name = "leasehold.annotation.enabled",
+        havingValue = "true",
+        matchIfMissing = true)
 @Import(AutoProxyRegistrar.class)
 @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
 public class DistributedLockAutoConfiguration {
@@ -43,7 +48,8 @@ public class DistributedLockAutoConfiguration {
 
     @Bean
     @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
-    static LockedMethods leaseholdLockedMethods(ConfigurableListableBeanFactory beans, Environment environment) {
+    static LockedMethods leaseholdLockedMethods(
+            ConfigurableListableBeanFactory beans, Environment environment) {
         return new LockedMethods(beans, environment);
     }
 
@@ -88,7 +94,10 @@ public class DistributedLockAutoConfiguration {
     /** Rolls a transaction back whose lease is not valid before the commit. */
     @Configuration(proxyBeanMethods = false)
     @ConditionalOnClass(TransactionExecutionListener.class)
-    @ConditionalOnProperty(name = "leasehold.annotation.commit-guard", havingValue = "true", matchIfMissing = true)
+    @ConditionalOnProperty(
+            name = "leasehold.annotation.commit-guard",
+            havingValue = "true",
+            matchIfMissing = true)
     static class Guard {
         @Bean
         @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
@@ -100,7 +109,10 @@ public class DistributedLockAutoConfiguration {
     /** The same of reactive transactions. */
     @Configuration(proxyBeanMethods = false)
     @ConditionalOnClass({TransactionSynchronizationManager.class, Mono.class})
-    @ConditionalOnProperty(name = "leasehold.annotation.commit-guard", havingValue = "true", matchIfMissing = true)
+    @ConditionalOnProperty(
+            name = "leasehold.annotation.commit-guard",
+            havingValue = "true",
+            matchIfMissing = true)
     static class ReactiveTransactionGuard {
         @Bean
         @Role(BeanDefinition.ROLE_INFRASTRUCTURE)

@@ -11,7 +11,8 @@ final class DistributedLockInterceptor implements MethodInterceptor {
     private final Supplier<LeaseholdClient> client;
     private final LockReasons reasons;
 
-    DistributedLockInterceptor(LockedMethods methods, Supplier<LeaseholdClient> client, LockReasons reasons) {
+    DistributedLockInterceptor(
+            LockedMethods methods, Supplier<LeaseholdClient> client, LockReasons reasons) {
         this.methods = methods;
         this.client = client;
         this.reasons = reasons;
@@ -20,12 +21,14 @@ final class DistributedLockInterceptor implements MethodInterceptor {
     @Override
     public Object invoke(MethodInvocation invocation) throws Throwable {
         Object target = invocation.getThis();
-        Class<?> targetClass = target == null ? invocation.getMethod().getDeclaringClass() : target.getClass();
+        Class<?> targetClass =
+                target == null ? invocation.getMethod().getDeclaringClass() : target.getClass();
         LockedMethod method = methods.of(invocation.getMethod(), targetClass);
         return switch (method.shape) {
             case BLOCKING -> BlockingCall.run(invocation, method, client.get(), reasons);
             case STAGE -> StageCall.run(invocation, method, client.get(), reasons);
-            case REACTIVE, SUSPENDING, SUSPENDING_FLOW -> ReactiveCall.run(invocation, method, client.get(), reasons);
+            case REACTIVE, SUSPENDING, SUSPENDING_FLOW ->
+                    ReactiveCall.run(invocation, method, client.get(), reasons);
         };
     }
 }

@@ -15,7 +15,8 @@ record Enclosing(HeldLease lease) {
      */
     static Enclosing of(LockedMethod method, LockTarget target, Iterable<HeldLease> held) {
         for (HeldLease one : held) {
-            // What a thread owns the library knows, with its own refusals; several locks as one it re-enters.
+            // What a thread owns the library knows, with its own refusals; several locks as one it
+            // re-enters.
             boolean isSame = one.isOfThread() && one.target().equals(target);
             switch (isSame ? LockTarget.Relation.REENTRANT : target.to(one.target())) {
                 case REENTRANT -> {
@@ -24,9 +25,16 @@ record Enclosing(HeldLease lease) {
                 case KEPT_OUT -> {
                     if (!one.isOfThread()) {
                         throw new IllegalStateException(
-                                method.where + ": an enclosing call holds " + one.target().kind() + " \""
-                                        + one.target().shown() + "\", so that acquiring " + target.kind() + " \""
-                                        + target.shown() + "\" would wait for itself");
+                                method.where
+                                        + ": an enclosing call holds "
+                                        + one.target().kind()
+                                        + " \""
+                                        + one.target().shown()
+                                        + "\", so that acquiring "
+                                        + target.kind()
+                                        + " \""
+                                        + target.shown()
+                                        + "\" would wait for itself");
                     }
                 }
                 case INDEPENDENT -> {}
@@ -39,7 +47,10 @@ record Enclosing(HeldLease lease) {
         return lease != null;
     }
 
-    /** The method's options. @param isOfThread whether a thread asks, which the library knows again by itself */
+    /**
+     * The method's options. @param isOfThread whether a thread asks, which the library knows again
+     * by itself
+     */
     LockOptions options(LockedMethod method, boolean isOfThread) {
         boolean isKnown = lease == null || (isOfThread && lease.isOfThread());
         return isKnown ? method.options : method.options.within(lease.lease());

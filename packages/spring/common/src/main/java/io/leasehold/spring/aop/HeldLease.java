@@ -8,7 +8,9 @@ import io.leasehold.Lease;
  * @param isOfThread whether the library itself knows its thread again
  */
 record HeldLease(LockTarget target, Lease lease, boolean isOfThread) {
-    /** Throws {@link io.leasehold.spring.CommitRefusedException} if it cannot be relied on any more. */
+    /**
+     * Throws {@link io.leasehold.spring.CommitRefusedException} if it cannot be relied on any more.
+     */
     void requireValid() {
         LeaseCheck.requireValid(target.shown(), lease);
     }

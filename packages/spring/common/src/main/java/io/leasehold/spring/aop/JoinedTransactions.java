@@ -19,7 +19,9 @@ final class JoinedTransactions {
 
     private static boolean isApart(TransactionAttribute attribute) {
         return attribute != null
-                && (attribute.getPropagationBehavior() == TransactionDefinition.PROPAGATION_REQUIRES_NEW
-                        || attribute.getPropagationBehavior() == TransactionDefinition.PROPAGATION_NOT_SUPPORTED);
+                && (attribute.getPropagationBehavior()
+                                == TransactionDefinition.PROPAGATION_REQUIRES_NEW
+                        || attribute.getPropagationBehavior()
+                                == TransactionDefinition.PROPAGATION_NOT_SUPPORTED);
     }
 }

@@ -31,11 +31,15 @@ import org.springframework.expression.spel.standard.SpelExpression;
 import org.springframework.expression.spel.standard.SpelExpressionParser;
 import org.springframework.util.ObjectUtils;
 
-/** The names of a lock as the annotation's expression gives them. Parsed once; what cannot work is refused then. */
+/**
+ * The names of a lock as the annotation's expression gives them. Parsed once; what cannot work is
+ * refused then.
+ */
 final class LockName {
     private static final SpelExpressionParser PARSER = new SpelExpressionParser();
     private static final ParameterNameDiscoverer PARAMETERS = new DefaultParameterNameDiscoverer();
-    private static final Set<String> ROOT = Set.of("method", "methodName", "target", "targetClass", "args");
+    private static final Set<String> ROOT =
+            Set.of("method", "methodName", "target", "targetClass", "args");
 
     private final String where;
     private final Method method;
@@ -47,7 +51,11 @@ final class LockName {
      * @param source the attribute, its placeholders not yet replaced
      * @throws InvalidAnnotationException if no name can come of it
      */
-    LockName(String where, Method method, String source, ConfigurableListableBeanFactory beanFactory) {
+    LockName(
+            String where,
+            Method method,
+            String source,
+            ConfigurableListableBeanFactory beanFactory) {
         this.where = where;
         this.method = method;
         this.beans = new BeanFactoryResolver(beanFactory);
@@ -57,7 +65,13 @@ final class LockName {
                 check(source, spel.getAST());
                 addOperands(spel.getAST(), operands);
             }
-            parts.add(new Part(expression, operands.stream().map(SpelNode::toStringAST).map(PARSER::parseRaw).toList()));
+            parts.add(
+                    new Part(
+                            expression,
+                            operands.stream()
+                                    .map(SpelNode::toStringAST)
+                                    .map(PARSER::parseRaw)
+                                    .toList()));
         }
     }
 
@@ -76,7 +90,8 @@ final class LockName {
             names.add(checked(one));
         }
         if (names.isEmpty()) {
-            throw new IllegalArgumentException(where + ": name gives no lock, as its collection is empty");
+            throw new IllegalArgumentException(
+                    where + ": name gives no lock, as its collection is empty");
         }
         return List.copyOf(names);
     }
@@ -97,14 +112,20 @@ final class LockName {
         String name = value == null ? "" : value.toString();
         if (name.isEmpty()) {
             throw new IllegalArgumentException(
-                    where + ": name gives " + (value == null ? "null" : "an empty text") + ", which is no lock's name");
+                    where
+                            + ": name gives "
+                            + (value == null ? "null" : "an empty text")
+                            + ", which is no lock's name");
         }
         return name;
     }
 
     private IllegalArgumentException missing(String what) {
         return new IllegalArgumentException(
-                where + ": " + what + " in name is null, and all calls without it would share one lock");
+                where
+                        + ": "
+                        + what
+                        + " in name is null, and all calls without it would share one lock");
     }
 
     private static Collection<?> severalOf(Object value) {
@@ -126,13 +147,15 @@ final class LockName {
         try {
             return beanFactory.resolveEmbeddedValue(source);
         } catch (IllegalArgumentException unknown) {
-            throw new InvalidAnnotationException(where + ": name = \"" + source + "\": " + unknown.getMessage(), unknown);
+            throw new InvalidAnnotationException(
+                    where + ": name = \"" + source + "\": " + unknown.getMessage(), unknown);
         }
     }
 
     private Expression parse(String source, String replaced) {
         if (replaced == null || replaced.isBlank()) {
-            throw new InvalidAnnotationException(where + ": name is empty; write name = \"'stock'\" or an expression");
+            throw new InvalidAnnotationException(
+                    where + ": name is empty; write name = \"'stock'\" or an expression");
         }
         try {
             return replaced.contains("#{")
@@ -140,7 +163,11 @@ final class LockName {
                     : PARSER.parseExpression(replaced);
         } catch (ParseException | IllegalStateException malformed) {
             throw new InvalidAnnotationException(
-                    where + ": name = \"" + source + "\" is no expression: " + malformed.getMessage()
+                    where
+                            + ": name = \""
+                            + source
+                            + "\" is no expression: "
+                            + malformed.getMessage()
                             + "; a literal is quoted: name = \"'stock'\"",
                     malformed);
         }
@@ -152,13 +179,22 @@ final class LockName {
                 : List.of(expression);
     }
 
-    /** Refuses a word that nothing answers to: SpEL would find out at the first call, or take null for it. */
+    /**
+     * Refuses a word that nothing answers to: SpEL would find out at the first call, or take null
+     * for it.
+     */
     private void check(String source, SpelNode node) {
         if (node instanceof PropertyOrFieldReference word && !ROOT.contains(word.getName())) {
             throw new InvalidAnnotationException(
-                    where + ": name = \"" + source + "\" reads a property " + word.getName()
-                            + ", which there is not; a literal is quoted: name = \"'" + word.getName()
-                            + "'\", and an argument has a #: #" + word.getName());
+                    where
+                            + ": name = \""
+                            + source
+                            + "\" reads a property "
+                            + word.getName()
+                            + ", which there is not; a literal is quoted: name = \"'"
+                            + word.getName()
+                            + "'\", and an argument has a #: #"
+                            + word.getName());
         }
         if (node instanceof VariableReference variable) {
             checkVariable(source, variable.toStringAST().substring(1));
@@ -175,7 +211,8 @@ final class LockName {
 
     private void checkVariable(String source, String name) {
         Set<String> known = new HashSet<>(Set.of("root", "this"));
-        int count = method.getParameterCount() - (KotlinDetector.isSuspendingFunction(method) ? 1 : 0);
+        int count =
+                method.getParameterCount() - (KotlinDetector.isSuspendingFunction(method) ? 1 : 0);
         String[] names = PARAMETERS.getParameterNames(method);
         for (int i = 0; i < count; i++) {
             known.add("p" + i);
@@ -186,7 +223,12 @@ final class LockName {
         }
         if (!known.contains(name)) {
             throw new InvalidAnnotationException(
-                    where + ": name = \"" + source + "\" reads an argument #" + name + ", which there is not"
+                    where
+                            + ": name = \""
+                            + source
+                            + "\" reads an argument #"
+                            + name
+                            + ", which there is not"
                             + (names == null && count > 0
                                     ? "; the names of arguments are not in the class file: compile with -parameters, or"
                                             + " write #p0"
@@ -211,7 +253,8 @@ final class LockName {
     private static boolean isPath(SpelNode node) {
         if (node instanceof CompoundExpression) {
             for (int i = 0; i < node.getChildCount(); i++) {
-                if (!isPath(node.getChild(i)) && !(node.getChild(i) instanceof PropertyOrFieldReference)) {
+                if (!isPath(node.getChild(i))
+                        && !(node.getChild(i) instanceof PropertyOrFieldReference)) {
                     return false;
                 }
             }
@@ -240,7 +283,9 @@ final class LockName {
         }
     }
 
-    /** What an expression sees without a {@code #}. Public getters, as SpEL reads it by reflection. */
+    /**
+     * What an expression sees without a {@code #}. Public getters, as SpEL reads it by reflection.
+     */
     static final class Root {
         private final Method method;
         private final Object target;

@@ -8,7 +8,8 @@ import java.util.Collections;
 import java.util.List;
 
 /**
- * The lock of one call: its kind and its names, of which there are several if it is several locks as one.
+ * The lock of one call: its kind and its names, of which there are several if it is several locks
+ * as one.
  *
  * @param limit how many permits there are, of a semaphore
  */

@@ -60,7 +60,9 @@ final class LockedMethod {
         checkLimit();
     }
 
-    /** The lock of one call. Throws {@link IllegalArgumentException} if the arguments give no name. */
+    /**
+     * The lock of one call. Throws {@link IllegalArgumentException} if the arguments give no name.
+     */
     LockTarget targetOf(MethodInvocation invocation) {
         var names = name.of(invocation.getThis(), targetClass, invocation.getArguments());
         return new LockTarget(lock.kind(), names, lock.limit());
@@ -89,10 +91,14 @@ final class LockedMethod {
 
     private LockOptions options(Duration defaultWait, ConfigurableListableBeanFactory beans) {
         LockOptions options = LockOptions.DEFAULT;
-        Duration wait = lock.waitTime().isEmpty() ? defaultWait : duration("waitTime", lock.waitTime(), beans);
+        Duration wait =
+                lock.waitTime().isEmpty()
+                        ? defaultWait
+                        : duration("waitTime", lock.waitTime(), beans);
         if (wait != null) {
             if (wait.isNegative()) {
-                throw new InvalidAnnotationException(where + ": waitTime = \"" + lock.waitTime() + "\" is less than nothing");
+                throw new InvalidAnnotationException(
+                        where + ": waitTime = \"" + lock.waitTime() + "\" is less than nothing");
             }
             options = options.withWait(wait);
         }
@@ -100,19 +106,28 @@ final class LockedMethod {
             Duration lease = duration("lease", lock.lease(), beans);
             if (lease.compareTo(SHORTEST_LEASE) < 0 || lease.compareTo(LONGEST_LEASE) > 0) {
                 throw new InvalidAnnotationException(
-                        where + ": lease = \"" + lock.lease() + "\" is not between 100 ms and 24 h");
+                        where
+                                + ": lease = \""
+                                + lock.lease()
+                                + "\" is not between 100 ms and 24 h");
             }
             options = options.withLease(lease);
         }
         return options;
     }
 
-    private Duration duration(String attribute, String source, ConfigurableListableBeanFactory beans) {
+    private Duration duration(
+            String attribute, String source, ConfigurableListableBeanFactory beans) {
         try {
             return DurationStyle.detectAndParse(beans.resolveEmbeddedValue(source));
         } catch (IllegalArgumentException malformed) {
             throw new InvalidAnnotationException(
-                    where + ": " + attribute + " = \"" + source + "\" is no time such as 500ms, 2s or PT2S: "
+                    where
+                            + ": "
+                            + attribute
+                            + " = \""
+                            + source
+                            + "\" is no time such as 500ms, 2s or PT2S: "
                             + malformed.getMessage(),
                     malformed);
         }
@@ -121,11 +136,17 @@ final class LockedMethod {
     private void checkLimit() {
         if (lock.kind() != LockKind.SEMAPHORE && lock.limit() != 0) {
             throw new InvalidAnnotationException(
-                    where + ": limit is of a SEMAPHORE only, and kind is " + lock.kind() + "; leave one out");
+                    where
+                            + ": limit is of a SEMAPHORE only, and kind is "
+                            + lock.kind()
+                            + "; leave one out");
         }
-        if (lock.kind() == LockKind.SEMAPHORE && (lock.limit() < 1 || lock.limit() > LARGEST_LIMIT)) {
+        if (lock.kind() == LockKind.SEMAPHORE
+                && (lock.limit() < 1 || lock.limit() > LARGEST_LIMIT)) {
             throw new InvalidAnnotationException(
-                    where + ": a SEMAPHORE needs a limit of 1 to 1,000,000 permits; it is " + lock.limit());
+                    where
+                            + ": a SEMAPHORE needs a limit of 1 to 1,000,000 permits; it is "
+                            + lock.limit());
         }
     }
 }

@@ -24,7 +24,10 @@ final class LockedMethods {
         this.environment = environment;
     }
 
-    /** The annotation of a method, also if an interface or a method that it overrides has it; null if none has. */
+    /**
+     * The annotation of a method, also if an interface or a method that it overrides has it; null
+     * if none has.
+     */
     static DistributedLock annotationOf(Method method) {
         return AnnotatedElementUtils.findMergedAnnotation(method, DistributedLock.class);
     }
@@ -32,19 +35,27 @@ final class LockedMethods {
     /**
      * An annotated method as it is called on objects of a class.
      *
-     * @throws io.leasehold.spring.InvalidAnnotationException if the annotation cannot work as it is written
+     * @throws io.leasehold.spring.InvalidAnnotationException if the annotation cannot work as it is
+     *     written
      */
     LockedMethod of(Method method, Class<?> targetClass) {
-        return known.computeIfAbsent(new MethodClassKey(method, targetClass), key -> read(method, targetClass));
+        return known.computeIfAbsent(
+                new MethodClassKey(method, targetClass), key -> read(method, targetClass));
     }
 
     private LockedMethod read(Method method, Class<?> targetClass) {
         Class<?> userClass = ClassUtils.getUserClass(targetClass);
         Method specific = AopUtils.getMostSpecificMethod(method, userClass);
         DistributedLock lock = annotationOf(specific);
-        boolean joins = !Present.TRANSACTIONS || JoinedTransactions.joins(specific, userClass, beans);
+        boolean joins =
+                !Present.TRANSACTIONS || JoinedTransactions.joins(specific, userClass, beans);
         return new LockedMethod(
-                lock == null ? annotationOf(method) : lock, specific, userClass, joins, defaultWait(), beans);
+                lock == null ? annotationOf(method) : lock,
+                specific,
+                userClass,
+                joins,
+                defaultWait(),
+                beans);
     }
 
     private Duration defaultWait() {

@@ -21,8 +21,8 @@ import reactor.core.scheduler.Schedulers;
 import reactor.util.context.ContextView;
 
 /**
- * A method whose result is a publisher, also a suspend function. Each subscriber acquires the lock for itself, and the
- * method runs for it then. The lease is in the subscriber's context.
+ * A method whose result is a publisher, also a suspend function. Each subscriber acquires the lock
+ * for itself, and the method runs for it then. The lease is in the subscriber's context.
  */
 final class ReactiveCall {
     private static final Logger LOG = LoggerFactory.getLogger(ReactiveCall.class);
@@ -36,19 +36,26 @@ final class ReactiveCall {
     private final ReactiveAdapter adapter;
 
     private ReactiveCall(
-            MethodInvocation invocation, LockedMethod method, LeaseholdClient client, LockReasons reasons) {
+            MethodInvocation invocation,
+            LockedMethod method,
+            LeaseholdClient client,
+            LockReasons reasons) {
         this.invocation = (ProxyMethodInvocation) invocation;
         this.method = method;
         this.client = client;
         this.reasons = reasons;
         this.adapter =
                 method.shape == CallShape.REACTIVE
-                        ? ReactiveAdapterRegistry.getSharedInstance().getAdapter(method.method.getReturnType())
+                        ? ReactiveAdapterRegistry.getSharedInstance()
+                                .getAdapter(method.method.getReturnType())
                         : null;
     }
 
     static Object run(
-            MethodInvocation invocation, LockedMethod method, LeaseholdClient client, LockReasons reasons) {
+            MethodInvocation invocation,
+            LockedMethod method,
+            LeaseholdClient client,
+            LockReasons reasons) {
         var call = new ReactiveCall(invocation, method, client, reasons);
         Flux<Object> all = Flux.deferContextual(call::start);
         if (call.adapter == null) {
@@ -65,11 +72,19 @@ final class ReactiveCall {
         reasons.begin(method, target);
         Mono<Hold> acquired =
                 acquire(lock, enclosing.options(method, false))
-                        .map(lease -> new Hold(new HeldLease(target, lease, false), enclosing.isReentry()))
+                        .map(
+                                lease ->
+                                        new Hold(
+                                                new HeldLease(target, lease, false),
+                                                enclosing.isReentry()))
                         // What the method throws is never taken for the answer to its own lock.
                         .onErrorMap(method.busy::isFor, Busy::new);
         return Flux.usingWhen(
-                        acquired, this::body, hold -> Mono.empty(), (hold, failure) -> Mono.empty(), Hold::cancelled)
+                        acquired,
+                        this::body,
+                        hold -> Mono.empty(),
+                        (hold, failure) -> Mono.empty(),
+                        Hold::cancelled)
                 .onErrorResume(Busy.class, busy -> answer(busy.getCause()))
                 .doFinally(end -> reasons.end(method, target));
     }
@@ -78,7 +93,8 @@ final class ReactiveCall {
     private static Mono<Lease> acquire(DistributedLock lock, LockOptions options) {
         return Mono.create(
                 sink -> {
-                    CompletableFuture<Lease> request = lock.lockAsync(options).toCompletableFuture();
+                    CompletableFuture<Lease> request =
+                            lock.lockAsync(options).toCompletableFuture();
                     sink.onCancel(
                             () -> {
                                 request.cancel(false);
@@ -99,7 +115,8 @@ final class ReactiveCall {
         return hold.joinTransaction()
                 .thenMany(
                         Flux.defer(this::proceed)
-                                // Not on the thread that told of the grant, which has others to tell.
+                                // Not on the thread that told of the grant, which has others to
+                                // tell.
                                 .subscribeOn(Schedulers.parallel())
                                 .takeUntilOther(hold.lost())
                                 .contextWrite(context -> ContextLeases.with(hold.held, context)))
@@ -121,7 +138,10 @@ final class ReactiveCall {
     private Flux<Object> answer(Throwable busy) {
         try {
             Object given =
-                    method.busy.of(invocation.getThis(), invocation.getArguments(), (LeaseholdException) busy);
+                    method.busy.of(
+                            invocation.getThis(),
+                            invocation.getArguments(),
+                            (LeaseholdException) busy);
             return Flux.from((Publisher<Object>) publisherOf(given));
         } catch (Throwable failure) {
             return Flux.error(failure);
@@ -136,7 +156,9 @@ final class ReactiveCall {
     }
 
     private static Throwable causeOf(Throwable failure) {
-        return failure instanceof CompletionException && failure.getCause() != null ? failure.getCause() : failure;
+        return failure instanceof CompletionException && failure.getCause() != null
+                ? failure.getCause()
+                : failure;
     }
 
     /** The hold of one subscriber, from its grant to its release. */
@@ -182,7 +204,10 @@ final class ReactiveCall {
                     });
         }
 
-        /** The method ended well, or was cancelled because the lease is lost, of which the release tells. */
+        /**
+         * The method ended well, or was cancelled because the lease is lost, of which the release
+         * tells.
+         */
         Mono<Object> end() {
             return isPutOff.get() && held.lease().isValid() ? Mono.empty() : release();
         }
@@ -206,7 +231,11 @@ final class ReactiveCall {
             return release()
                     .onErrorResume(
                             failed -> {
-                                LOG.error("{}: the release of lock \"{}\" failed", method.where, held.target().shown(), failed);
+                                LOG.error(
+                                        "{}: the release of lock \"{}\" failed",
+                                        method.where,
+                                        held.target().shown(),
+                                        failed);
                                 return Mono.empty();
                             })
                     .then();
@@ -216,7 +245,9 @@ final class ReactiveCall {
         private Mono<Object> release() {
             Lease lease = held.lease();
             // Released by then, so that closing waits for nothing.
-            return Mono.fromFuture(() -> lease.releaseAsync().thenRun(lease::close).toCompletableFuture(), true)
+            return Mono.fromFuture(
+                            () -> lease.releaseAsync().thenRun(lease::close).toCompletableFuture(),
+                            true)
                     .onErrorMap(ReactiveCall::causeOf)
                     .then(Mono.empty());
         }

@@ -17,14 +17,17 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * Has reactive transactions look at the leases of their context before the commit. A manager's listener does not see
- * the context, so this is an advice within that of {@code @Transactional}: it comes last, after all other advice.
+ * Has reactive transactions look at the leases of their context before the commit. A manager's
+ * listener does not see the context, so this is an advice within that of {@code @Transactional}: it
+ * comes last, after all other advice.
  */
 final class ReactiveGuard extends AbstractBeanFactoryAwareAdvisingPostProcessor {
     private static final long serialVersionUID = 1;
 
     ReactiveGuard() {
-        this.advisor = new DefaultPointcutAdvisor(new Transactional(), (MethodInterceptor) ReactiveGuard::guarded);
+        this.advisor =
+                new DefaultPointcutAdvisor(
+                        new Transactional(), (MethodInterceptor) ReactiveGuard::guarded);
     }
 
     private static Object guarded(MethodInvocation invocation) throws Throwable {
@@ -35,13 +38,16 @@ final class ReactiveGuard extends AbstractBeanFactoryAwareAdvisingPostProcessor 
         if (result instanceof Flux<?> flux) {
             return join().thenMany(flux);
         }
-        ReactiveAdapter adapter = ReactiveAdapterRegistry.getSharedInstance().getAdapter(null, result);
+        ReactiveAdapter adapter =
+                ReactiveAdapterRegistry.getSharedInstance().getAdapter(null, result);
         if (result == null || adapter == null) {
             return result;
         }
         Publisher<Object> publisher = adapter.toPublisher(result);
         return adapter.fromPublisher(
-                adapter.isMultiValue() ? join().thenMany(publisher) : join().then(Mono.from(publisher)));
+                adapter.isMultiValue()
+                        ? join().thenMany(publisher)
+                        : join().then(Mono.from(publisher)));
     }
 
     private static Mono<Void> join() {
@@ -51,7 +57,12 @@ final class ReactiveGuard extends AbstractBeanFactoryAwareAdvisingPostProcessor 
                     return held.isEmpty()
                             ? Mono.empty()
                             : ReactiveTransaction.current()
-                                    .doOnNext(it -> held.forEach(lease -> it.beforeCommit(lease::requireValid)))
+                                    .doOnNext(
+                                            it ->
+                                                    held.forEach(
+                                                            lease ->
+                                                                    it.beforeCommit(
+                                                                            lease::requireValid)))
                                     .then();
                 });
     }
@@ -66,7 +77,8 @@ final class ReactiveGuard extends AbstractBeanFactoryAwareAdvisingPostProcessor 
 
         @Override
         public boolean matches(Method method, Class<?> targetClass) {
-            return isReactive(method) && transactions.getTransactionAttribute(method, targetClass) != null;
+            return isReactive(method)
+                    && transactions.getTransactionAttribute(method, targetClass) != null;
         }
 
         private static boolean isReactive(Method method) {

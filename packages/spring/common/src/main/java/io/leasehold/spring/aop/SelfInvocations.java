@@ -25,8 +25,9 @@ import org.objectweb.asm.tree.analysis.SourceValue;
 import org.springframework.util.ClassUtils;
 
 /**
- * Finds calls on {@code this} in the bytecode of a class, which go past the proxy. Only what is certainly {@code this}
- * counts: a call on another object of the class, such as its own proxy, is no fault.
+ * Finds calls on {@code this} in the bytecode of a class, which go past the proxy. Only what is
+ * certainly {@code this} counts: a call on another object of the class, such as its own proxy, is
+ * no fault.
  */
 final class SelfInvocations {
     private SelfInvocations() {}
@@ -40,7 +41,8 @@ final class SelfInvocations {
     record Call(String caller, String callee) {}
 
     /**
-     * The calls in {@code type} and its superclasses. Empty where a class file cannot be read: this is advice only.
+     * The calls in {@code type} and its superclasses. Empty where a class file cannot be read: this
+     * is advice only.
      *
      * @param annotated names with descriptors
      */
@@ -74,23 +76,31 @@ final class SelfInvocations {
         for (Class<?> one = type; one != null; one = one.getSuperclass()) {
             names.add(Type.getInternalName(one));
         }
-        ClassUtils.getAllInterfacesForClassAsSet(type).forEach(one -> names.add(Type.getInternalName(one)));
+        ClassUtils.getAllInterfacesForClassAsSet(type)
+                .forEach(one -> names.add(Type.getInternalName(one)));
         return names;
     }
 
     private static void addCalls(
-            ClassNode type, MethodNode method, Set<String> family, Set<String> annotated, Set<Call> calls) {
+            ClassNode type,
+            MethodNode method,
+            Set<String> family,
+            Set<String> annotated,
+            Set<Call> calls) {
         boolean isOfObject = (method.access & Opcodes.ACC_STATIC) == 0;
         boolean isBridge = (method.access & Opcodes.ACC_BRIDGE) != 0;
         if (!isOfObject || isBridge || !mentions(method, annotated)) {
             return;
         }
         try {
-            Frame<SourceValue>[] frames = new Analyzer<>(new SourceInterpreter()).analyze(type.name, method);
+            Frame<SourceValue>[] frames =
+                    new Analyzer<>(new SourceInterpreter()).analyze(type.name, method);
             for (int i = 0; i < frames.length; i++) {
                 AbstractInsnNode instruction = method.instructions.get(i);
                 String callee = calleeOf(instruction, family);
-                if (callee != null && annotated.contains(callee) && frames[i] != null
+                if (callee != null
+                        && annotated.contains(callee)
+                        && frames[i] != null
                         && isThis(receiverOf(instruction, frames[i]))) {
                     calls.add(new Call(writtenIn(method.name), callee));
                 }
@@ -111,12 +121,17 @@ final class SelfInvocations {
         return false;
     }
 
-    /** @param family the classes whose methods count; null for all */
+    /**
+     * @param family the classes whose methods count; null for all
+     */
     private static String calleeOf(AbstractInsnNode instruction, Set<String> family) {
-        if (instruction instanceof MethodInsnNode call && call.getOpcode() != Opcodes.INVOKESTATIC) {
+        if (instruction instanceof MethodInsnNode call
+                && call.getOpcode() != Opcodes.INVOKESTATIC) {
             // A call by super is of a method that the proxy's own target overrides.
             boolean isSuper = call.getOpcode() == Opcodes.INVOKESPECIAL;
-            return !isSuper && (family == null || family.contains(call.owner)) ? call.name + call.desc : null;
+            return !isSuper && (family == null || family.contains(call.owner))
+                    ? call.name + call.desc
+                    : null;
         }
         if (instruction instanceof InvokeDynamicInsnNode reference) {
             return Arrays.stream(reference.bsmArgs)
@@ -134,7 +149,9 @@ final class SelfInvocations {
     /** Null if there is none, as in {@code Shop::buy}. */
     private static SourceValue receiverOf(AbstractInsnNode instruction, Frame<SourceValue> frame) {
         String descriptor =
-                instruction instanceof MethodInsnNode call ? call.desc : ((InvokeDynamicInsnNode) instruction).desc;
+                instruction instanceof MethodInsnNode call
+                        ? call.desc
+                        : ((InvokeDynamicInsnNode) instruction).desc;
         int arguments = Type.getArgumentTypes(descriptor).length;
         // The first captured value of a method reference is the object that it is of.
         int depth = instruction instanceof MethodInsnNode ? arguments + 1 : arguments;
@@ -157,7 +174,8 @@ final class SelfInvocations {
     /** Lambdas of Java are {@code lambda$caller$0}, of Kotlin {@code caller$lambda$0}. */
     private static String writtenIn(String method) {
         if (method.startsWith("lambda$")) {
-            return method.substring("lambda$".length(), Math.max(method.lastIndexOf('$'), "lambda$".length()));
+            return method.substring(
+                    "lambda$".length(), Math.max(method.lastIndexOf('$'), "lambda$".length()));
         }
         int lambda = method.indexOf("$lambda");
         return lambda > 0 ? method.substring(0, lambda) : method;

@@ -12,8 +12,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A method that is done when the stage it returns has completed. It waits for the lock on the calling thread, where it
- * also begins; the lock belongs to the stage and to no thread.
+ * A method that is done when the stage it returns has completed. It waits for the lock on the
+ * calling thread, where it also begins; the lock belongs to the stage and to no thread.
  */
 final class StageCall {
     private static final Logger LOG = LoggerFactory.getLogger(StageCall.class);
@@ -28,7 +28,11 @@ final class StageCall {
         this.ended = ended;
     }
 
-    static Object run(MethodInvocation invocation, LockedMethod method, LeaseholdClient client, LockReasons reasons)
+    static Object run(
+            MethodInvocation invocation,
+            LockedMethod method,
+            LeaseholdClient client,
+            LockReasons reasons)
             throws Throwable {
         LockTarget target = method.targetOf(invocation);
         Enclosing enclosing = Enclosing.of(method, target, ThreadLeases.all());
@@ -40,7 +44,9 @@ final class StageCall {
         } catch (LeaseholdException failure) {
             reasons.end(method, target);
             return method.busy.isFor(failure)
-                    ? answer(method.busy.of(invocation.getThis(), invocation.getArguments(), failure))
+                    ? answer(
+                            method.busy.of(
+                                    invocation.getThis(), invocation.getArguments(), failure))
                     : CompletableFuture.failedFuture(failure);
         } catch (InterruptedException interrupted) {
             reasons.end(method, target);
@@ -62,7 +68,9 @@ final class StageCall {
             request.thenAccept(Lease::releaseAsync); // The grant came first.
             throw interrupted;
         } catch (ExecutionException failed) {
-            throw failed.getCause() instanceof RuntimeException cause ? cause : new IllegalStateException(failed);
+            throw failed.getCause() instanceof RuntimeException cause
+                    ? cause
+                    : new IllegalStateException(failed);
         }
     }
 
@@ -73,7 +81,10 @@ final class StageCall {
 
     private Object proceed(MethodInvocation invocation, boolean mayBePutOff) throws Throwable {
         boolean isPutOff =
-                Present.TRANSACTIONS && mayBePutOff && method.joinsTransactions && ThreadTransaction.isActive();
+                Present.TRANSACTIONS
+                        && mayBePutOff
+                        && method.joinsTransactions
+                        && ThreadTransaction.isActive();
         Runnable leave = ThreadLeases.add(held);
         var transaction = new CompletableFuture<Void>();
         if (isPutOff) {
@@ -94,18 +105,27 @@ final class StageCall {
                 leave.run();
             }
         }
-        return resultOf(stage == null ? CompletableFuture.completedFuture(null) : stage, isPutOff ? transaction : null);
+        return resultOf(
+                stage == null ? CompletableFuture.completedFuture(null) : stage,
+                isPutOff ? transaction : null);
     }
 
-    /** @param transaction the one whose end the release waits for, or null for none */
-    private CompletableFuture<Object> resultOf(CompletionStage<?> stage, CompletableFuture<Void> transaction) {
+    /**
+     * @param transaction the one whose end the release waits for, or null for none
+     */
+    private CompletableFuture<Object> resultOf(
+            CompletionStage<?> stage, CompletableFuture<Void> transaction) {
         var result = new CompletableFuture<Object>();
         stage.whenComplete(
                 (value, failure) -> {
                     if (transaction == null || !held.lease().isValid()) {
-                        release().whenComplete((none, second) -> settle(result, value, failure, second));
+                        release()
+                                .whenComplete(
+                                        (none, second) -> settle(result, value, failure, second));
                     } else {
-                        transaction.thenCompose(none -> release()).whenComplete((none, second) -> logged(second));
+                        transaction
+                                .thenCompose(none -> release())
+                                .whenComplete((none, second) -> logged(second));
                         settle(result, value, failure, null);
                     }
                 });
@@ -127,7 +147,8 @@ final class StageCall {
                 .toCompletableFuture();
     }
 
-    private static void settle(CompletableFuture<Object> result, Object value, Throwable failure, Throwable second) {
+    private static void settle(
+            CompletableFuture<Object> result, Object value, Throwable failure, Throwable second) {
         Throwable cause = second instanceof CompletionException ? second.getCause() : second;
         if (failure != null) {
             if (cause != null && cause != failure) {
@@ -143,7 +164,11 @@ final class StageCall {
 
     private void logged(Throwable failure) {
         if (failure != null) {
-            LOG.error("{}: the release of lock \"{}\" after its transaction failed", method.where, held.target().shown(), failure);
+            LOG.error(
+                    "{}: the release of lock \"{}\" after its transaction failed",
+                    method.where,
+                    held.target().shown(),
+                    failure);
         }
     }
 }

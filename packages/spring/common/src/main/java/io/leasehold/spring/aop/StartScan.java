@@ -1,7 +1,7 @@
 package io.leasehold.spring.aop;
 
 import io.leasehold.LeaseholdClient;
-import io.leasehold.spring.InvalidAnnotationException;
+import io.leasehold.spring.DistributedLock;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.util.HashMap;
@@ -9,6 +9,7 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Supplier;
+import org.objectweb.asm.Type;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.aop.framework.autoproxy.AutoProxyUtils;
@@ -21,12 +22,10 @@ import org.springframework.core.annotation.AnnotatedElementUtils;
 import org.springframework.core.annotation.AnnotationUtils;
 import org.springframework.scheduling.annotation.Async;
 import org.springframework.util.ClassUtils;
-import io.leasehold.spring.DistributedLock;
-import org.objectweb.asm.Type;
 
 /**
- * Reads all annotated methods once the beans are there. What cannot work stops the start; what works otherwise than it
- * looks is a warning.
+ * Reads all annotated methods once the beans are there. What cannot work stops the start; what
+ * works otherwise than it looks is a warning.
  */
 final class StartScan implements SmartInitializingSingleton {
     private static final Logger LOG = LoggerFactory.getLogger(StartScan.class);
@@ -72,7 +71,9 @@ final class StartScan implements SmartInitializingSingleton {
     private static Map<Method, DistributedLock> annotatedOf(Class<?> type) {
         return AnnotationUtils.isCandidateClass(type, DistributedLock.class)
                 ? MethodIntrospector.selectMethods(
-                        type, (MethodIntrospector.MetadataLookup<DistributedLock>) LockedMethods::annotationOf)
+                        type,
+                        (MethodIntrospector.MetadataLookup<DistributedLock>)
+                                LockedMethods::annotationOf)
                 : Map.of();
     }
 
@@ -103,7 +104,8 @@ final class StartScan implements SmartInitializingSingleton {
 
     /** Whether the bean is a proxy; taken to be one if there is no object of it yet. */
     private boolean isIntercepted(String beanName) {
-        return !beans.containsSingleton(beanName) || AopUtils.isAopProxy(beans.getSingleton(beanName));
+        return !beans.containsSingleton(beanName)
+                || AopUtils.isAopProxy(beans.getSingleton(beanName));
     }
 
     private static void warnOfModifiers(Class<?> type, Method method, boolean isIntercepted) {
@@ -114,8 +116,9 @@ final class StartScan implements SmartInitializingSingleton {
         } else if (Modifier.isPrivate(modifiers)) {
             problem = "it is private; make it public, and call it from another bean";
         } else if (Modifier.isFinal(modifiers)) {
-            problem = "it is final, which the proxy cannot override; leave final out, or in Kotlin say open or use the"
-                    + " plugin kotlin-spring";
+            problem =
+                    "it is final, which the proxy cannot override; leave final out, or in Kotlin say open or use the"
+                            + " plugin kotlin-spring";
         } else if (!isIntercepted) {
             problem =
                     Modifier.isFinal(type.getModifiers())

@@ -14,7 +14,9 @@ final class ThreadHold {
     private final boolean isPutOff;
     private final AtomicBoolean ended = new AtomicBoolean();
 
-    /** @param ended what else is to be done after the release */
+    /**
+     * @param ended what else is to be done after the release
+     */
     private ThreadHold(HeldLease held, boolean isPutOff, Runnable ended) {
         Runnable remove = ThreadLeases.add(held);
         this.held = held;
@@ -27,15 +29,20 @@ final class ThreadHold {
     }
 
     /**
-     * Of the calling thread. In a transaction that had begun before, the release waits until that is over: others must
-     * not get the lock before they can read what was written under it.
+     * Of the calling thread. In a transaction that had begun before, the release waits until that
+     * is over: others must not get the lock before they can read what was written under it.
      */
-    static ThreadHold begin(LockedMethod method, HeldLease held, boolean isReentry, Runnable ended) {
+    static ThreadHold begin(
+            LockedMethod method, HeldLease held, boolean isReentry, Runnable ended) {
         boolean isPutOff =
-                Present.TRANSACTIONS && !isReentry && method.joinsTransactions && ThreadTransaction.isActive();
+                Present.TRANSACTIONS
+                        && !isReentry
+                        && method.joinsTransactions
+                        && ThreadTransaction.isActive();
         var hold = new ThreadHold(held, isPutOff, ended);
         if (isPutOff) {
-            ThreadTransaction.afterCompletion(isRolledBack -> hold.endOfTransaction(method, isRolledBack));
+            ThreadTransaction.afterCompletion(
+                    isRolledBack -> hold.endOfTransaction(method, isRolledBack));
             warnOnce(method);
         }
         return hold;
@@ -51,7 +58,9 @@ final class ThreadHold {
         }
     }
 
-    /** The method ended well. Throws {@link io.leasehold.LockLostException} if the lease was lost. */
+    /**
+     * The method ended well. Throws {@link io.leasehold.LockLostException} if the lease was lost.
+     */
     void end() {
         if (!isPutOff || !held.lease().isValid()) {
             release();
@@ -76,12 +85,21 @@ final class ThreadHold {
         try {
             release();
         } catch (LockLostException lost) {
-            // Who was rolled back was told why, and wrote nothing. Else nobody hears an exception any more.
+            // Who was rolled back was told why, and wrote nothing. Else nobody hears an exception
+            // any more.
             if (!isRolledBack) {
-                LOG.error("{}: lock \"{}\" was lost before its transaction had committed", method.where, held.target().shown(), lost);
+                LOG.error(
+                        "{}: lock \"{}\" was lost before its transaction had committed",
+                        method.where,
+                        held.target().shown(),
+                        lost);
             }
         } catch (RuntimeException failed) {
-            LOG.error("{}: the release of lock \"{}\" after its transaction failed", method.where, held.target().shown(), failed);
+            LOG.error(
+                    "{}: the release of lock \"{}\" after its transaction failed",
+                    method.where,
+                    held.target().shown(),
+                    failed);
         }
     }
 

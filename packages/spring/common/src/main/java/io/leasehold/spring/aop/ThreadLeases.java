@@ -19,7 +19,9 @@ public final class ThreadLeases {
     /** The innermost lease of the calling thread. */
     public static Optional<Lease> current() {
         Deque<HeldLease> held = HELD.get();
-        return held == null ? Optional.empty() : Optional.ofNullable(held.peekFirst()).map(HeldLease::lease);
+        return held == null
+                ? Optional.empty()
+                : Optional.ofNullable(held.peekFirst()).map(HeldLease::lease);
     }
 
     /** Adds a lease of the calling thread; what is returned takes it away, on any thread. */
@@ -44,7 +46,10 @@ public final class ThreadLeases {
         return held == null ? List.of() : held;
     }
 
-    /** Throws {@link io.leasehold.spring.CommitRefusedException} if one of the thread's leases is not valid. */
+    /**
+     * Throws {@link io.leasehold.spring.CommitRefusedException} if one of the thread's leases is
+     * not valid.
+     */
     static void requireValid() {
         all().forEach(HeldLease::requireValid);
     }

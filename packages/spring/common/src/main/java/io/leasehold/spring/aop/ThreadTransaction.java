@@ -6,7 +6,9 @@ import org.springframework.core.Ordered;
 import org.springframework.transaction.support.TransactionSynchronization;
 import org.springframework.transaction.support.TransactionSynchronizationManager;
 
-/** The calling thread's transaction. For {@link io.leasehold.spring.CommitGuard}; programs use that. */
+/**
+ * The calling thread's transaction. For {@link io.leasehold.spring.CommitGuard}; programs use that.
+ */
 public final class ThreadTransaction {
     private ThreadTransaction() {}
 

@@ -13,8 +13,10 @@ import org.springframework.transaction.TransactionExecutionListener;
 final class TransactionManagerGuard implements BeanPostProcessor, TransactionExecutionListener {
     @Override
     public Object postProcessAfterInitialization(Object bean, String beanName) {
-        if (bean instanceof ConfigurableTransactionManager manager && bean instanceof PlatformTransactionManager) {
-            Collection<TransactionExecutionListener> listeners = manager.getTransactionExecutionListeners();
+        if (bean instanceof ConfigurableTransactionManager manager
+                && bean instanceof PlatformTransactionManager) {
+            Collection<TransactionExecutionListener> listeners =
+                    manager.getTransactionExecutionListeners();
             if (!listeners.contains(this)) {
                 List<TransactionExecutionListener> all = new ArrayList<>(listeners);
                 all.add(this);

@@ -8,17 +8,26 @@ import org.springframework.transaction.interceptor.BeanFactoryTransactionAttribu
 final class TransactionOrder {
     private TransactionOrder() {}
 
-    /** Throws unless the lock is acquired before a transaction begins, and so released after it has ended. */
+    /**
+     * Throws unless the lock is acquired before a transaction begins, and so released after it has
+     * ended.
+     */
     static void check(ListableBeanFactory beans, int order) {
         beans.getBeansOfType(BeanFactoryTransactionAttributeSourceAdvisor.class, true, false)
                 .forEach(
                         (name, advisor) -> {
                             if (order >= advisor.getOrder()) {
                                 throw new InvalidAnnotationException(
-                                        "@DistributedLock is of the order " + order + " and @Transactional (" + name
-                                                + ") of " + advisor.getOrder() + ", so that a method's lock would be"
+                                        "@DistributedLock is of the order "
+                                                + order
+                                                + " and @Transactional ("
+                                                + name
+                                                + ") of "
+                                                + advisor.getOrder()
+                                                + ", so that a method's lock would be"
                                                 + " released before its transaction has committed; set"
-                                                + " leasehold.annotation.order to less than " + advisor.getOrder());
+                                                + " leasehold.annotation.order to less than "
+                                                + advisor.getOrder());
                             }
                         });
     }

@@ -61,7 +61,8 @@ class BusyTest {
                             .failsWithin(java.time.Duration.ZERO)
                             .withThrowableThat()
                             .withCauseInstanceOf(LockTimeoutException.class);
-                    assertThatThrownBy(() -> shop.thrownMono().block()).isInstanceOf(LockTimeoutException.class);
+                    assertThatThrownBy(() -> shop.thrownMono().block())
+                            .isInstanceOf(LockTimeoutException.class);
                 });
     }
 
@@ -69,7 +70,8 @@ class BusyTest {
     void a_timeout_of_a_lock_within_the_body_is_no_answer_to_the_own_lock() {
         whileBusy(
                 shop -> {
-                    assertThatThrownBy(() -> shop.skipOther(shop::thrown)).isInstanceOf(LockTimeoutException.class);
+                    assertThatThrownBy(() -> shop.skipOther(shop::thrown))
+                            .isInstanceOf(LockTimeoutException.class);
                     assertThatThrownBy(() -> shop.skipOtherMono(shop.thrownMono()).block())
                             .isInstanceOf(LockTimeoutException.class);
                 });

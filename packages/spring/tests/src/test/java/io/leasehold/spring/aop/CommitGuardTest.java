@@ -31,18 +31,22 @@ class CommitGuardTest {
     void a_pause_longer_than_the_lease_rolls_the_transaction_back() {
         with(
                 context -> {
-                    assertThatThrownBy(() -> context.getBean(Shop.class).add(AnnotationTest::awaitLoss))
+                    assertThatThrownBy(
+                                    () ->
+                                            context.getBean(Shop.class)
+                                                    .add(AnnotationTest::awaitLoss))
                             .isInstanceOfSatisfying(
                                     CommitRefusedException.class,
                                     refused -> {
                                         assertThat(refused.getLockName()).isEqualTo("stock");
-                                        assertThat(refused.getReason()).isEqualTo(LostReason.EXPIRED);
+                                        assertThat(refused.getReason())
+                                                .isEqualTo(LostReason.EXPIRED);
                                         assertThat(refused).hasMessageContaining("\"stock\"");
                                         assertThat(refused.getSuppressed())
                                                 .hasOnlyElementsOfType(LockLostException.class);
                                     });
                     assertThat(OrderTest.numberIn(context)).isZero();
-                    context.getBean(Shop.class).add(() -> {});
+                    context.getBean(Shop.class).addRenewed();
                     assertThat(OrderTest.numberIn(context)).isOne();
                 });
     }
@@ -51,7 +55,10 @@ class CommitGuardTest {
     void a_transaction_within_a_locked_method_is_rolled_back() {
         with(
                 context -> {
-                    assertThatThrownBy(() -> context.getBean(Shop.class).addInside(AnnotationTest::awaitLoss))
+                    assertThatThrownBy(
+                                    () ->
+                                            context.getBean(Shop.class)
+                                                    .addInside(AnnotationTest::awaitLoss))
                             .isInstanceOf(CommitRefusedException.class);
                     assertThat(OrderTest.numberIn(context)).isZero();
                 });
@@ -68,7 +75,11 @@ class CommitGuardTest {
                                             transaction.executeWithoutResult(
                                                     status -> {
                                                         context.getBean(Shop.class)
-                                                                .add(() -> AnnotationTest.onLoss(lost));
+                                                                .add(
+                                                                        () ->
+                                                                                AnnotationTest
+                                                                                        .onLoss(
+                                                                                                lost));
                                                         Programs.await(lost);
                                                     }))
                             .isInstanceOf(CommitRefusedException.class);
@@ -81,7 +92,7 @@ class CommitGuardTest {
         with(
                 context -> {
                     var client = context.getBean(LeaseholdClient.class);
-                    var brief = LockOptions.DEFAULT.withLease(Duration.ofMillis(100));
+                    var brief = LockOptions.DEFAULT.withLease(Duration.ofMillis(500));
                     var transaction = context.getBean(TransactionTemplate.class);
                     Lease lease = client.lock("own").lockAsync(brief).toCompletableFuture().get();
                     assertThatThrownBy(
@@ -109,7 +120,10 @@ class CommitGuardTest {
                 .withPropertyValues("leasehold.annotation.commit-guard=false")
                 .run(
                         context -> {
-                            assertThatThrownBy(() -> context.getBean(Shop.class).add(AnnotationTest::awaitLoss))
+                            assertThatThrownBy(
+                                            () ->
+                                                    context.getBean(Shop.class)
+                                                            .add(AnnotationTest::awaitLoss))
                                     .isInstanceOf(LockLostException.class);
                             assertThat(OrderTest.numberIn(context)).isOne();
                         });
@@ -124,7 +138,8 @@ class CommitGuardTest {
     }
 
     private static ApplicationContextRunner program() {
-        return Programs.program(Config.class).withPropertyValues("test.database=" + UUID.randomUUID());
+        return Programs.program(Config.class)
+                .withPropertyValues("test.database=" + UUID.randomUUID());
     }
 
     static class Shop {
@@ -136,14 +151,20 @@ class CommitGuardTest {
             this.transaction = transaction;
         }
 
-        @DistributedLock(name = "'stock'", lease = "150ms")
+        @DistributedLock(name = "'stock'", lease = "500ms")
         @Transactional
         public void add(Runnable pause) {
             jdbc.update("UPDATE stock SET number = number + 1");
             pause.run();
         }
 
-        @DistributedLock(name = "'stock'", lease = "150ms")
+        @DistributedLock(name = "'stock'")
+        @Transactional
+        public void addRenewed() {
+            jdbc.update("UPDATE stock SET number = number + 1");
+        }
+
+        @DistributedLock(name = "'stock'", lease = "500ms")
         public void addInside(Runnable pause) {
             transaction.executeWithoutResult(
                     status -> {

@@ -53,7 +53,8 @@ final class Databases {
     static class R2dbc {
         @Bean
         ConnectionFactory connectionFactory(@Value("${test.database}") String name) {
-            return ConnectionFactories.get("r2dbc:h2:mem:///" + name + "?options=DB_CLOSE_DELAY=-1");
+            return ConnectionFactories.get(
+                    "r2dbc:h2:mem:///" + name + "?options=DB_CLOSE_DELAY=-1");
         }
 
         @Bean

@@ -40,14 +40,19 @@ class NameTest {
                 .run(
                         context -> {
                             var names = context.getBean(Naming.class);
-                            refused(() -> names.byName(new Order(null)), "#order.id in name is null");
+                            refused(
+                                    () -> names.byName(new Order(null)),
+                                    "#order.id in name is null");
                             refused(() -> names.byIndex(null), "#p0 in name is null");
                             refused(() -> names.template(new Order(null)), "in name is null");
                             refused(() -> names.plain(null), "name gives null");
                             refused(() -> names.plain(""), "an empty text");
                             refused(() -> names.several(List.of()), "its collection is empty");
-                            refused(() -> names.several(java.util.Arrays.asList("a", null)), "name gives null");
-                            assertThat(context.getBean(LeaseholdClient.class).lock("a").isLocked()).isFalse();
+                            refused(
+                                    () -> names.several(java.util.Arrays.asList("a", null)),
+                                    "name gives null");
+                            assertThat(context.getBean(LeaseholdClient.class).lock("a").isLocked())
+                                    .isFalse();
                         });
     }
 
@@ -192,7 +197,8 @@ class NameTest {
                                 assertThat(context)
                                         .getFailure()
                                         .isInstanceOf(InvalidAnnotationException.class)
-                                        .hasMessageContaining("there is no single LeaseholdClient"));
+                                        .hasMessageContaining(
+                                                "there is no single LeaseholdClient"));
     }
 
     private static void refused(Runnable call, String message) {
@@ -212,7 +218,8 @@ class NameTest {
                                 assertThat(context)
                                         .getFailure()
                                         .isInstanceOf(InvalidAnnotationException.class)
-                                        .hasMessageContaining("@DistributedLock on " + bean.getClass().getName())
+                                        .hasMessageContaining(
+                                                "@DistributedLock on " + bean.getClass().getName())
                                         .hasMessageContainingAll(messages));
     }
 

@@ -46,7 +46,8 @@ class OrderTest {
         Adder withinTransaction =
                 (one, onCommit) ->
                         one.getBean(TransactionTemplate.class)
-                                .executeWithoutResult(status -> one.getBean(Shop.class).add(onCommit));
+                                .executeWithoutResult(
+                                        status -> one.getBean(Shop.class).add(onCommit));
         assertThat(staleReads(withinTransaction)).isZero();
         assertThat(log.getOut())
                 .containsOnlyOnce("a transaction had begun before the lock was acquired")
@@ -73,7 +74,8 @@ class OrderTest {
     }
 
     @Test
-    void a_method_with_a_transaction_of_its_own_releases_the_lock_when_that_has_ended(CapturedOutput log) {
+    void a_method_with_a_transaction_of_its_own_releases_the_lock_when_that_has_ended(
+            CapturedOutput log) {
         with(
                 context -> {
                     var client = context.getBean(LeaseholdClient.class);
@@ -116,15 +118,17 @@ class OrderTest {
                                     assertThat(context)
                                             .getFailure()
                                             .isInstanceOf(InvalidAnnotationException.class)
-                                            .hasMessageContaining("set leasehold.annotation.order to less than");
+                                            .hasMessageContaining(
+                                                    "set leasehold.annotation.order to less than");
                                 }
                             });
         }
     }
 
     /**
-     * How many times an instance that has the lock right after another one reads the number that was there before.
-     * Each time the commit of the first waits until the second has found the lock taken, or has read.
+     * How many times an instance that has the lock right after another one reads the number that
+     * was there before. Each time the commit of the first waits until the second has found the lock
+     * taken, or has read.
      */
     private static int staleReads(Adder adder) {
         String server = Programs.server();
@@ -137,7 +141,10 @@ class OrderTest {
                                         .run(
                                                 two -> {
                                                     for (int round = 1; round <= ROUNDS; round++) {
-                                                        stale[0] += round(adder, one, two) == round ? 0 : 1;
+                                                        stale[0] +=
+                                                                round(adder, one, two) == round
+                                                                        ? 0
+                                                                        : 1;
                                                     }
                                                     assertThat(numberIn(one)).isEqualTo(ROUNDS);
                                                 }));
@@ -145,7 +152,8 @@ class OrderTest {
     }
 
     /** The number that the second instance reads. */
-    private static int round(Adder adder, ApplicationContext one, ApplicationContext two) throws Exception {
+    private static int round(Adder adder, ApplicationContext one, ApplicationContext two)
+            throws Exception {
         var atCommit = new CountDownLatch(1);
         var goOn = new CountDownLatch(1);
         var adding =
@@ -171,7 +179,10 @@ class OrderTest {
         return read;
     }
 
-    /** As many write it: the lock is released when the body is done, and the transaction commits after that. */
+    /**
+     * As many write it: the lock is released when the body is done, and the transaction commits
+     * after that.
+     */
     private static void addWithTheLockInside(ApplicationContext context, Runnable onCommit) {
         var lock = context.getBean(LeaseholdClient.class).lock("stock");
         context.getBean(TransactionTemplate.class)
@@ -198,7 +209,8 @@ class OrderTest {
     }
 
     static int numberIn(ApplicationContext context) {
-        return context.getBean(JdbcTemplate.class).queryForObject("SELECT number FROM stock", Integer.class);
+        return context.getBean(JdbcTemplate.class)
+                .queryForObject("SELECT number FROM stock", Integer.class);
     }
 
     private static void with(Body body) {
@@ -253,7 +265,8 @@ class OrderTest {
     @Import(Databases.Jdbc.class)
     static class Config {
         @Bean
-        TransactionTemplate transaction(org.springframework.transaction.PlatformTransactionManager manager) {
+        TransactionTemplate transaction(
+                org.springframework.transaction.PlatformTransactionManager manager) {
             return new TransactionTemplate(manager);
         }
 

@@ -38,8 +38,7 @@ class ReactiveTest {
                         assertThat(isLocked(client)).isFalse();
                     }
                     assertThat(shop.count()).isEqualTo(3);
-                    Flux<Boolean> several =
-                            shop.flux(Flux.range(0, 3).map(i -> isLocked(client)));
+                    Flux<Boolean> several = shop.flux(Flux.range(0, 3).map(i -> isLocked(client)));
                     assertThat(several.collectList().block(LONG)).containsExactly(true, true, true);
                     assertThat(isLocked(client)).isFalse();
                 });
@@ -50,7 +49,9 @@ class ReactiveTest {
         with(
                 (shop, client) -> {
                     assertThatThrownBy(
-                                    () -> shop.mono(Mono.error(new IllegalStateException("no"))).block(LONG))
+                                    () ->
+                                            shop.mono(Mono.error(new IllegalStateException("no")))
+                                                    .block(LONG))
                             .hasMessage("no");
                     assertThatThrownBy(shop.throwing()::block).hasMessage("at once");
                     assertThat(isLocked(client)).isFalse();
@@ -64,7 +65,10 @@ class ReactiveTest {
                     var inside = new AtomicInteger();
                     var most = new AtomicInteger();
                     Mono<Integer> body =
-                            Mono.fromSupplier(() -> most.accumulateAndGet(inside.incrementAndGet(), Math::max))
+                            Mono.fromSupplier(
+                                            () ->
+                                                    most.accumulateAndGet(
+                                                            inside.incrementAndGet(), Math::max))
                                     .delayElement(Duration.ofMillis(1))
                                     .doOnNext(n -> inside.decrementAndGet());
                     Flux.range(0, 40).flatMap(i -> shop.mono(body), 40).blockLast(LONG);
@@ -77,7 +81,8 @@ class ReactiveTest {
         with(
                 (shop, client) -> {
                     Lease lease = client.lock("stock").lockAsync().toCompletableFuture().get();
-                    Disposable waiting = shop.mono(Mono.error(new AssertionError("it ran"))).subscribe();
+                    Disposable waiting =
+                            shop.mono(Mono.error(new AssertionError("it ran"))).subscribe();
                     waiting.dispose();
                     lease.release();
                     free(client);
@@ -134,7 +139,8 @@ class ReactiveTest {
                                     context.getBean(Shop.class)
                                             .mono(
                                                     Mono.never()
-                                                            .doOnSubscribe(it -> running.countDown())
+                                                            .doOnSubscribe(
+                                                                    it -> running.countDown())
                                                             .doOnCancel(cancelled::countDown))
                                             .toFuture();
                             Programs.await(running);
@@ -151,7 +157,9 @@ class ReactiveTest {
     void a_nested_call_of_the_same_context_enters_again() {
         with(
                 (shop, client) -> {
-                    assertThat(shop.mono(Mono.defer(() -> shop.mono(Mono.just("inner")))).block(LONG))
+                    assertThat(
+                                    shop.mono(Mono.defer(() -> shop.mono(Mono.just("inner"))))
+                                            .block(LONG))
                             .isEqualTo("inner");
                     free(client);
                 });
@@ -166,7 +174,9 @@ class ReactiveTest {
                             .hasMessageContaining("would wait for itself");
                     assertThatThrownBy(
                                     () ->
-                                            shop.several(List.of("stock", "b"), shop.mono(Mono.just(1)))
+                                            shop.several(
+                                                            List.of("stock", "b"),
+                                                            shop.mono(Mono.just(1)))
                                                     .block(LONG))
                             .isInstanceOf(IllegalStateException.class);
                     free(client);
@@ -205,7 +215,10 @@ class ReactiveTest {
                     var failing = new CompletableFuture<String>();
                     var first = shop.stage(failing);
                     failing.completeExceptionally(new IllegalStateException("no"));
-                    assertThat(first).failsWithin(LONG).withThrowableThat().withMessageContaining("no");
+                    assertThat(first)
+                            .failsWithin(LONG)
+                            .withThrowableThat()
+                            .withMessageContaining("no");
                     free(client);
                     var never = new CompletableFuture<String>();
                     shop.stage(never).cancel(true);
@@ -220,7 +233,9 @@ class ReactiveTest {
                 (shop, client) -> {
                     String inner =
                             shop.blocking(
-                                    () -> shop.stage(CompletableFuture.completedFuture("inner")).join());
+                                    () ->
+                                            shop.stage(CompletableFuture.completedFuture("inner"))
+                                                    .join());
                     assertThat(inner).isEqualTo("inner");
                     free(client);
                     var outer = shop.stageOf(() -> shop.blocking(() -> "blocking"));
@@ -241,7 +256,8 @@ class ReactiveTest {
                             var result =
                                     shop.stageOf(
                                             () -> {
-                                                CurrentLease.get().onLost(reason -> lost.countDown());
+                                                CurrentLease.get()
+                                                        .onLost(reason -> lost.countDown());
                                                 client.forceRelease(client.lock("stock"));
                                                 Programs.await(lost);
                                                 return "done";
@@ -264,7 +280,11 @@ class ReactiveTest {
 
     private static void with(Body test) {
         Programs.program(Config.class)
-                .run(context -> test.run(context.getBean(Shop.class), context.getBean(LeaseholdClient.class)));
+                .run(
+                        context ->
+                                test.run(
+                                        context.getBean(Shop.class),
+                                        context.getBean(LeaseholdClient.class)));
     }
 
     interface Body {

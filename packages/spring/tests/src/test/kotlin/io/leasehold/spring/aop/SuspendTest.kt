@@ -83,7 +83,11 @@ class SuspendTest {
             running.await()
             job.cancelAndJoin()
             // Given once it is free.
-            client.lock("voucher:7").lockAsync().await().release()
+            client
+                .lock("voucher:7")
+                .lockAsync()
+                .await()
+                .release()
         }
 
     @Test
@@ -153,7 +157,10 @@ class SuspendTest {
             assertThat(count).isEqualTo(40)
         }
 
-    private fun with(vararg properties: String, test: suspend CoroutineScope.(Shop, LeaseholdClient) -> Unit) {
+    private fun with(
+        vararg properties: String,
+        test: suspend CoroutineScope.(Shop, LeaseholdClient) -> Unit,
+    ) {
         Programs.program(Config::class.java).withPropertyValues(*properties).run { context ->
             runBlocking { test(context.getBean(Shop::class.java), context.getBean(LeaseholdClient::class.java)) }
         }
@@ -161,7 +168,10 @@ class SuspendTest {
 
     open class Shop {
         @DistributedLock(name = "'voucher:' + #userId")
-        open suspend fun <T> buy(userId: Long, body: suspend () -> T): T = body()
+        open suspend fun <T> buy(
+            userId: Long,
+            body: suspend () -> T,
+        ): T = body()
 
         @DistributedLock(name = "'mutex'", kind = LockKind.MUTEX)
         open suspend fun mutex(body: suspend () -> Boolean): Boolean = body()
@@ -175,7 +185,10 @@ class SuspendTest {
         @DistributedLock(name = "'voucher:' + #userId", waitTime = "0s", busyHandler = "busy")
         open suspend fun answered(userId: Long): String = "done"
 
-        private suspend fun busy(userId: Long, why: RuntimeException): String {
+        private suspend fun busy(
+            userId: Long,
+            why: RuntimeException,
+        ): String {
             yield()
             return "busy: $userId ${why.javaClass.simpleName}"
         }
