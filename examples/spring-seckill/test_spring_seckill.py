@@ -19,9 +19,9 @@ from typing import Self
 
 import pytest
 
-from buyers import ALREADY, BOUGHT, BUSY, SOLD_OUT, Answers, buy
+from buyers import ALREADY, BOUGHT, BUSY, SOLD_OUT, Answers, ask, buy, connection
 from display import Voucher, judge
-from processes import HERE, Service, free_port, redis_server, service
+from processes import HERE, Service, free_port, postgresql, postgresql_programs, redis_server, service
 from run import REQUESTS, STOCK, voucher
 
 BOOTS = ["3", "4"]
@@ -39,7 +39,7 @@ def place() -> Iterator[Path]:
 
 
 class Demo:
-    """A run of the demo, whose programs all have their place in their environment or in their command."""
+    """A run of the demo, whose programs all have its place in their command, their environment or as their folder."""
 
     def __init__(self, place: Path, *options: str) -> None:
         self.place = place
@@ -80,12 +80,15 @@ class Demo:
         """The processes of this run that are there, whoever's children they are by now."""
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
-            for file in ("cmdline", "environ"):
-                # Of a process of another user, such as the database, the command alone may be readable.
-                with contextlib.suppress(OSError):
-                    if os.fsencode(self.place) in (folder / file).read_bytes():
-                        found.append(int(folder.name))
-                        break
+            traces = ""
+            # redis-server writes over its command and its environment, and programs of another user, such as the
+            # database, may show their command only.
+            with contextlib.suppress(OSError):
+                traces += (folder / "cmdline").read_text(errors="replace")
+                traces += str((folder / "cwd").readlink())
+                traces += (folder / "environ").read_text(errors="replace")
+            if str(self.place) in traces:
+                found.append(int(folder.name))
         return found
 
 
@@ -116,6 +119,8 @@ def test_a_run_that_is_ended_early_leaves_nothing_behind(number: signal.Signals,
 @pytest.fixture
 def folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
+        # As in a run: the user of the database may pass it.
+        Path(name).chmod(0o711)
         yield Path(name)
 
 
@@ -195,6 +200,27 @@ def test_each_answer_has_its_status_and_its_body(folder: Path) -> None:
         assert order(None)[0] == 400
         assert order("nobody")[0] == 400
         assert voucher(instance.url) == Voucher(1, 0, 1, 0)
+
+
+def test_a_sale_whose_token_is_below_the_highest_seen_of_its_user_is_refused(folder: Path) -> None:
+    # More than any token of this century.
+    later = 2**53 - 1
+    with postgresql(folder) as databases, redis_server(folder) as redis:
+        url, user = databases("fenced")
+        properties = {"leasehold.url": redis, "spring.datasource.url": url, "spring.datasource.username": user}
+        with service("one", folder, "4", properties) as instance:
+            instance.wait_until_up()
+            statement = f"INSERT INTO user_fences (user_id, token) VALUES (7, {later})"
+            where = url.removeprefix("jdbc:").replace("//", f"//{user}@")
+            subprocess.run([postgresql_programs() / "psql", "-q", "-c", statement, where], check=True)
+            with connection(instance.url) as shop:
+                status, body, _ = ask(shop, 7)
+                assert (status, body["title"]) == (412, "superseded")
+                assert voucher(instance.url).orders == 0
+                # Tokens of another user's lock do not compare with these.
+                status, body, _ = ask(shop, 8)
+                assert status == 201
+                assert 0 < int(str(body["token"])) < later
 
 
 def test_a_wrong_way_stops_the_start_and_names_the_property(folder: Path) -> None:

@@ -2,6 +2,7 @@ package io.leasehold.examples.seckill;
 
 import io.leasehold.LeaseholdException;
 import io.leasehold.LockTimeoutException;
+import io.leasehold.spring.CommitRefusedException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import org.springframework.http.HttpHeaders;
@@ -27,11 +28,11 @@ class Refusals {
     }
 
     /**
-     * The locks cannot be had, or one was lost: nothing is sold without, so to ask again is right
-     * here too.
+     * The lock cannot be had, or its lease was lost, before the commit or after it. To ask again is
+     * right here too: who has an order by now is told so.
      */
-    @ExceptionHandler
-    ResponseEntity<ProblemDetail> withoutLocks(LeaseholdException failure) {
+    @ExceptionHandler({LeaseholdException.class, CommitRefusedException.class})
+    ResponseEntity<ProblemDetail> withoutLock(RuntimeException failure) {
         LOG.warn("a request was refused: {}", failure.getMessage());
         return later(HttpStatus.SERVICE_UNAVAILABLE, "unavailable", "the shop cannot sell for now");
     }
