@@ -17,8 +17,8 @@ import org.springframework.test.context.junit.jupiter.SpringExtension;
 
 /**
  * A test of what takes locks, with Leasehold's auto-configuration alone and a store in memory in
- * place of a server. Components of the program are not scanned: name those that are tested by {@code
- * @Import} or {@link #includeFilters}.
+ * place of a server. Components of the program are not scanned: name those that are tested by
+ * {@code @Import} or {@link #includeFilters}.
  *
  * <pre>{@code
  * @LeaseholdTest
@@ -52,8 +52,6 @@ public @interface LeaseholdTest {
     Filter[] excludeFilters() default {};
 
     /** Auto-configurations to leave out. */
-    @AliasFor(
-            annotation = ImportAutoConfiguration.class,
-            attribute = "exclude")
+    @AliasFor(annotation = ImportAutoConfiguration.class, attribute = "exclude")
     Class<?>[] excludeAutoConfiguration() default {};
 }

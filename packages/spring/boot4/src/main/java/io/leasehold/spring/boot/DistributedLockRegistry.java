@@ -17,8 +17,8 @@ public class DistributedLockRegistry implements LockRegistry<DistributedLock> {
     }
 
     /**
-     * The lock of {@code key}, whose text is the name of the lock behind the prefix. Its methods with
-     * a time to live take a fixed lease of that length, which nobody renews: 100 ms to 24 h.
+     * The lock of {@code key}, whose text is the name of the lock behind the prefix. Its methods
+     * with a time to live take a fixed lease of that length, which nobody renews: 100 ms to 24 h.
      *
      * @throws IllegalArgumentException if {@code key} is null
      */

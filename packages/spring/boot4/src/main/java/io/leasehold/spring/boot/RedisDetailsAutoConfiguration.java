@@ -12,7 +12,9 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.core.env.Environment;
 
 /** The server of Spring Boot's connection details for Redis, in the form that Leasehold knows. */
-@AutoConfiguration(after = DataRedisAutoConfiguration.class, before = LeaseholdAutoConfiguration.class)
+@AutoConfiguration(
+        after = DataRedisAutoConfiguration.class,
+        before = LeaseholdAutoConfiguration.class)
 @ConditionalOnClass(DataRedisConnectionDetails.class)
 @ConditionalOnBean(DataRedisConnectionDetails.class)
 public class RedisDetailsAutoConfiguration {

@@ -32,8 +32,8 @@ public final class LeaseholdHealth {
      *
      * @param isUp whether the server answered
      * @param failure why not, or null
-     * @param details for people: {@code server}, {@code roundTrip}, {@code openBreakers} if the client
-     *     has metrics, and of a failure {@code kind}
+     * @param details for people: {@code server}, {@code roundTrip}, {@code openBreakers} if the
+     *     client has metrics, and of a failure {@code kind}
      */
     public record Finding(boolean isUp, RuntimeException failure, Map<String, Object> details) {}
 

@@ -15,7 +15,8 @@ import org.springframework.context.annotation.Bean;
 public class LeaseholdHealthAutoConfiguration {
     @Bean
     @ConditionalOnMissingBean
-    LeaseholdHealth leaseholdHealth(LeaseholdClient client, ObjectProvider<LeaseholdServer> server) {
+    LeaseholdHealth leaseholdHealth(
+            LeaseholdClient client, ObjectProvider<LeaseholdServer> server) {
         LeaseholdServer known = server.getIfAvailable();
         return new LeaseholdHealth(client, known == null ? null : known.server());
     }

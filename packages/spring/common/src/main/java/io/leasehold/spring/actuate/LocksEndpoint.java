@@ -66,8 +66,7 @@ public class LocksEndpoint {
      * @param thread the thread that waits, or null of a publisher, a stage or a coroutine
      * @param reason what the annotation says, or null
      */
-    public record Waiting(
-            String name, String kind, Instant since, String thread, String reason) {}
+    public record Waiting(String name, String kind, Instant since, String thread, String reason) {}
 
     /**
      * A lease that was lost.
@@ -80,7 +79,12 @@ public class LocksEndpoint {
      * @param thread the thread that held it, or null of a publisher, a stage or a coroutine
      */
     public record Lost(
-            String name, String kind, Instant since, Instant at, LostReason reason, String thread) {}
+            String name,
+            String kind,
+            Instant since,
+            Instant at,
+            LostReason reason,
+            String thread) {}
 
     /** What there is at this moment. */
     @ReadOperation

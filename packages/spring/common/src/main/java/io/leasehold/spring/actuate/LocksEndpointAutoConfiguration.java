@@ -12,7 +12,9 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean
 import org.springframework.boot.autoconfigure.condition.ConditionalOnSingleCandidate;
 import org.springframework.context.annotation.Bean;
 
-/** The endpoint {@code locks}, if it is exposed. Otherwise nothing is kept of what the client does. */
+/**
+ * The endpoint {@code locks}, if it is exposed. Otherwise nothing is kept of what the client does.
+ */
 @AutoConfiguration(after = LeaseholdAutoConfiguration.class)
 @ConditionalOnClass(ConditionalOnAvailableEndpoint.class)
 @ConditionalOnAvailableEndpoint(endpoint = LocksEndpoint.class)

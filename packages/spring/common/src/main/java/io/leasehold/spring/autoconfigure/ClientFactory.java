@@ -9,7 +9,6 @@ import io.leasehold.MisconfiguredException;
 import io.leasehold.UnavailableException;
 import java.util.List;
 import java.util.Optional;
-import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -57,8 +56,8 @@ final class ClientFactory {
     }
 
     /**
-     * The first step with which a client is refused that connects nowhere. So the rules stay those of
-     * the client, and the names those of the properties.
+     * The first step with which a client is refused that connects nowhere. So the rules stay those
+     * of the client, and the names those of the properties.
      */
     private Optional<RuntimeException> firstRefused() {
         for (int number = 1; number <= steps.all().size(); number++) {

@@ -12,7 +12,9 @@ import org.springframework.boot.ssl.SslBundle;
 import org.springframework.boot.ssl.SslBundles;
 import org.springframework.core.env.Environment;
 
-/** All that the properties say, in steps: the server first, so that each further one can be tried. */
+/**
+ * All that the properties say, in steps: the server first, so that each further one can be tried.
+ */
 final class ClientSteps implements LeaseholdServer, AutoCloseable {
     private static final String PREFIX = "leasehold";
     private static final String DEFAULT = "redis://localhost:6379";
@@ -76,6 +78,11 @@ final class ClientSteps implements LeaseholdServer, AutoCloseable {
         return isSpring ? redis.pool() : null;
     }
 
+    /** The file with the authorities of a bundle, or null. */
+    Path trustFile() {
+        return trust == null ? null : trust.path();
+    }
+
     @Override
     public void close() {
         if (trust != null) {
@@ -88,7 +95,6 @@ final class ClientSteps implements LeaseholdServer, AutoCloseable {
         isSpring = own.steps().isEmpty();
         if (!isSpring) {
             addServer(own);
-            useBundle(PREFIX + ".ssl.bundle", properties.ssl().bundle(), bundles);
         } else if (details != null) {
             addOnly(details.url(), details.origin());
             bundle = details.sslBundle();
@@ -103,6 +109,7 @@ final class ClientSteps implements LeaseholdServer, AutoCloseable {
                 useBundle(SpringRedis.PREFIX + ".ssl.bundle", redis.ssl().bundle(), bundles);
             }
         }
+        useBundle(PREFIX + ".ssl.bundle", properties.ssl().bundle(), bundles);
     }
 
     private void addOnly(String url, String property) {
@@ -128,7 +135,7 @@ final class ClientSteps implements LeaseholdServer, AutoCloseable {
                     List.of(property),
                     name,
                     "there is no SSL bundle of this name",
-                    "Give the name of one below spring.ssl.bundle.");
+                    "Give " + property + " the name of one below spring.ssl.bundle.");
         }
     }
 
@@ -210,7 +217,10 @@ final class ClientSteps implements LeaseholdServer, AutoCloseable {
             return;
         }
         int number = failures == null ? DEFAULT_FAILURES : failures;
-        add("breaker.failures", failures, (builder, given) -> builder.breaker(given, DEFAULT_PAUSE));
+        add(
+                "breaker.failures",
+                failures,
+                (builder, given) -> builder.breaker(given, DEFAULT_PAUSE));
         add("breaker.pause", pause, (builder, given) -> builder.breaker(number, given));
     }
 

@@ -4,11 +4,15 @@ import org.springframework.boot.autoconfigure.service.connection.ConnectionDetai
 import org.springframework.boot.ssl.SslBundle;
 
 /**
- * The server, if no property {@code leasehold.*} names one. The starters make it of Spring Boot's own
- * connection details for Redis, as of Testcontainers, Docker Compose or {@code spring.data.redis.*}.
+ * The server, if no property {@code leasehold.*} names one. The starters make it of Spring Boot's
+ * own connection details for Redis, as of Testcontainers, Docker Compose or {@code
+ * spring.data.redis.*}.
  */
 public interface LeaseholdConnectionDetails extends ConnectionDetails {
-    /** The server, as {@code leasehold.url} names it; may hold a password. {@link RedisUrl} makes it. */
+    /**
+     * The server, as {@code leasehold.url} names it; may hold a password. {@link RedisUrl} makes
+     * it.
+     */
     String url();
 
     /** Which authorities to trust, for a URL with TLS; null for those of the system. */

@@ -15,13 +15,13 @@ import org.springframework.core.Ordered;
  * also knows what is allowed. A name that is not here stops the start.
  *
  * <p>The server is named by one of {@code url}, {@code host} and what belongs to it, {@code
- * sentinel}, {@code cluster} and {@code primaries}. If it is by none, it is the one of Spring Boot's
- * connection details, or of {@code spring.data.redis.*}, or {@code redis://localhost:6379}.
+ * sentinel}, {@code cluster} and {@code primaries}. If it is by none, it is the one of Spring
+ * Boot's connection details, or of {@code spring.data.redis.*}, or {@code redis://localhost:6379}.
  *
  * @param enabled Whether there is a client at all, with all that needs one.
- * @param url The server: redis://[user:password@]host[:port][/db], redis+sentinel://host,host/service,
- *     redis+cluster://host,host, each also as rediss… with TLS; redis+unix:///path, memory:// or
- *     memory://name.
+ * @param url The server: redis://[user:password@]host[:port][/db],
+ *     redis+sentinel://host,host/service, redis+cluster://host,host, each also as rediss… with TLS;
+ *     redis+unix:///path, memory:// or memory://name.
  * @param host The host of the server, a name or an address.
  * @param port The port of the server, 1 to 65535.
  * @param username The user to log in as, with a password.
@@ -37,14 +37,14 @@ import org.springframework.core.Ordered;
  *     spring.data.redis names: spring.data.redis.connect-timeout.
  * @param lease The lease of locks that are given none, 300 ms to 24 h. It is renewed every third of
  *     it.
- * @param waiting How long @DistributedLock waits for a lock unless it says otherwise; 0s tries once.
- *     Without it, it waits as long as the server answers.
+ * @param waiting How long @DistributedLock waits for a lock unless it says otherwise; 0s tries
+ *     once. Without it, it waits as long as the server answers.
  * @param keyPrefix Put before the name of each lock.
  * @param retryInterval When a waiter asks the server again.
  * @param onUnavailable What becomes of an acquisition while the circuit breaker of the server is
  *     open. Switches the circuit breaker on.
- * @param breaker The circuit breaker, which is off unless one of its properties or on-unavailable is
- *     given.
+ * @param breaker The circuit breaker, which is off unless one of its properties or on-unavailable
+ *     is given.
  * @param metrics What the client counts.
  * @param clientInfo Whether the client tells its servers which program on which machine it is, so
  *     that others can say who holds a lock.
@@ -101,10 +101,10 @@ public record LeaseholdProperties(
      * @param certFile A PEM file of the certificate of this client, for a server that demands one.
      *     Together with key-file.
      * @param keyFile A PEM file of the private key of that certificate, not encrypted.
-     * @param serverName What the certificates of all servers are to be for, in place of the host that
-     *     is connected to.
-     * @param bundle An SSL bundle of Spring Boot whose trust store says which authorities to trust. It
-     *     may have no key store: give cert-file and key-file for that.
+     * @param serverName What the certificates of all servers are to be for, in place of the host
+     *     that is connected to.
+     * @param bundle An SSL bundle of Spring Boot whose trust store says which authorities to trust.
+     *     It may have no key store: give cert-file and key-file for that.
      */
     public record Ssl(
             Boolean enabled,
@@ -171,10 +171,10 @@ public record LeaseholdProperties(
      * The annotation {@link io.leasehold.spring.DistributedLock}.
      *
      * @param enabled Whether the annotation does anything.
-     * @param order The order of its advice. One that is lower goes before: the lock is to be outside
-     *     of the transaction, whose order is the lowest precedence.
-     * @param commitGuard Whether a transaction is rolled back whose lease is not valid any more just
-     *     before the commit.
+     * @param order The order of its advice. One that is lower goes before: the lock is to be
+     *     outside of the transaction, whose order is the lowest precedence.
+     * @param commitGuard Whether a transaction is rolled back whose lease is not valid any more
+     *     just before the commit.
      */
     public record Annotation(
             @DefaultValue("true") boolean enabled,
@@ -186,8 +186,8 @@ public record LeaseholdProperties(
      *
      * @param enabled Whether there is one.
      * @param prefix Put before the keys that it is asked for, after leasehold.key-prefix.
-     * @param kind Which kind of lock it gives: the reentrant one, or the one that excludes other lock
-     *     libraries.
+     * @param kind Which kind of lock it gives: the reentrant one, or the one that excludes other
+     *     lock libraries.
      */
     public record Registry(
             @DefaultValue("true") boolean enabled,

@@ -106,7 +106,15 @@ public record RedisUrl(
     /** The same with a user and a password of the sentinels; null for none. */
     public RedisUrl withSentinelLogin(String username, String password) {
         return new RedisUrl(
-                scheme, tls, nodes, service, database, this.username, this.password, username, password);
+                scheme,
+                tls,
+                nodes,
+                service,
+                database,
+                this.username,
+                this.password,
+                username,
+                password);
     }
 
     /** The URL, with the passwords. */

@@ -64,14 +64,18 @@ final class ServerSteps {
             boolean isOne = !hasSentinels && !hasNodes;
             boolean hasUrl = isOne && redis.url() != null;
             return new Parts(
-                    hasUrl ? (hasTls ? redis.url().replaceFirst("^redis:", "rediss:") : redis.url()) : null,
+                    hasUrl
+                            ? (hasTls
+                                    ? redis.url().replaceFirst("^redis:", "rediss:")
+                                    : redis.url())
+                            : null,
                     isOne && !hasUrl ? redis.host() : null,
                     isOne && !hasUrl ? redis.port() : null,
                     hasUrl || redis.password() == null ? null : redis.username(),
                     hasUrl ? null : redis.password(),
                     hasUrl || hasNodes ? null : redis.database(),
                     hasTls,
-                    null,
+                    isOne && !hasUrl && hasTls ? true : null,
                     hasSentinels ? redis.sentinel() : NO_SENTINEL,
                     hasNodes ? redis.cluster() : NO_CLUSTER,
                     null);
@@ -129,8 +133,10 @@ final class ServerSteps {
                     both,
                     null,
                     "the server is named in two ways",
-                    "Leave one of them out: the server has one of a URL, a host with what belongs to"
-                            + " it, sentinels, a cluster, and primaries.");
+                    "Leave "
+                            + String.join(" or ", both)
+                            + " out: a server is named by a URL, by a host and what belongs to it,"
+                            + " by sentinels, by a cluster, or by primaries.");
         }
         var steps = new ServerSteps(prefix);
         if (ways.containsKey("url")) {
@@ -141,7 +147,7 @@ final class ServerSteps {
             steps.add("primaries", null, builder -> builder.primaries(parts.primaries()));
             return new Named(steps.steps, parts.primaries());
         }
-        if (!ways.isEmpty() || parts.tls()) {
+        if (!ways.isEmpty()) {
             steps.addParts(parts);
             return new Named(steps.steps, List.of(steps.url.text()));
         }
@@ -187,7 +193,7 @@ final class ServerSteps {
                     List.of(prefix + "." + name),
                     null,
                     "it is missing",
-                    "Give it beside " + prefix + "." + given + ".");
+                    "Give " + prefix + "." + name + " beside " + prefix + "." + given + ".");
         }
     }
 

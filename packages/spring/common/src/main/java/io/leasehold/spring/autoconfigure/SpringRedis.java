@@ -1,7 +1,6 @@
 package io.leasehold.spring.autoconfigure;
 
 import java.time.Duration;
-import java.util.List;
 import java.util.Map;
 import org.springframework.boot.context.properties.bind.Bindable;
 import org.springframework.boot.context.properties.bind.Binder;

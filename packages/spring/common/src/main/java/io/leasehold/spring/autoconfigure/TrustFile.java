@@ -31,8 +31,8 @@ final class TrustFile implements AutoCloseable {
      * The file for {@code bundle}, or null if it trusts those whom the system trusts.
      *
      * @param property who names the bundle
-     * @param hasClientCertificate whether properties name a certificate and a key, in whose place one
-     *     of the bundle would not count
+     * @param hasClientCertificate whether properties name a certificate and a key, in whose place
+     *     one of the bundle would not count
      * @throws LeaseholdStartException if the bundle cannot be used
      */
     static TrustFile of(SslBundle bundle, String property, boolean hasClientCertificate) {

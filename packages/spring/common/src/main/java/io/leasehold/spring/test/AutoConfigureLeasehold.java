@@ -12,8 +12,8 @@ import org.springframework.context.annotation.Import;
 
 /**
  * Puts a store in memory ({@code memory://}) in place of the server, whatever the properties name:
- * on a {@code @SpringBootTest}, which then needs no server for its locks. Each context has a store of
- * its own.
+ * on a {@code @SpringBootTest}, which then needs no server for its locks. Each context has a store
+ * of its own.
  */
 @Documented
 @Inherited

@@ -148,7 +148,7 @@ class WrongPropertiesTest {
                                 assertThat(failure(context.getStartupFailure()))
                                         .hasMessageContaining(
                                                 "The property leasehold.lease is '10ms'")
-                                        .hasMessageContaining("300 ms"));
+                                        .hasMessageContaining("give 300ms to 24 h"));
     }
 
     @Test

@@ -1,0 +1,176 @@
+package io.leasehold.spring.autoconfigure;
+
+import static io.leasehold.spring.autoconfigure.Contexts.failure;
+import static io.leasehold.spring.autoconfigure.Contexts.runner;
+import static org.assertj.core.api.Assertions.assertThat;
+
+import io.leasehold.LeaseholdClient;
+import io.leasehold.spring.RedisServer;
+import java.io.IOException;
+import java.net.ServerSocket;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.springframework.boot.test.context.runner.ApplicationContextRunner;
+import org.springframework.util.FileSystemUtils;
+
+/** TLS by files and by SSL bundles, with a server that demands a certificate and with one that does not. */
+class TlsTest {
+    private static Path folder;
+    private static int strictPort;
+    private static int port;
+    private static RedisServer strict;
+    private static RedisServer server;
+
+    @BeforeAll
+    static void start() throws IOException, InterruptedException {
+        folder = Files.createTempDirectory("leasehold-tls");
+        String make = Path.of("../../../ci/support/certificates.sh").toAbsolutePath().toString();
+        assertThat(new ProcessBuilder(make, folder.toString()).start().waitFor()).isZero();
+        strictPort = freePort();
+        strict = serverAt(strictPort, "yes");
+        port = freePort();
+        server = serverAt(port, "no");
+    }
+
+    @AfterAll
+    static void stop() {
+        strict.close();
+        server.close();
+        FileSystemUtils.deleteRecursively(folder.toFile());
+    }
+
+    @Test
+    void files_name_the_authority_the_certificate_and_its_key() {
+        locks(
+                runner(
+                        "leasehold.host=localhost",
+                        "leasehold.port=" + strictPort,
+                        "leasehold.ssl.ca-file=" + file("ca.pem"),
+                        "leasehold.ssl.cert-file=" + file("client.pem"),
+                        "leasehold.ssl.key-file=" + file("client.key")));
+    }
+
+    @Test
+    void a_bundle_says_whom_to_trust_in_a_file_of_the_owner_that_is_gone_with_the_client() {
+        var seen = new Path[1];
+        runner(
+                        "leasehold.url=rediss://localhost:" + port,
+                        "leasehold.ssl.bundle=cache",
+                        "spring.ssl.bundle.pem.cache.truststore.certificate=" + file("ca.pem"))
+                .run(
+                        context -> {
+                            assertThat(context).hasNotFailed();
+                            seen[0] = context.getBean(ClientSteps.class).trustFile();
+                            assertThat(
+                                            PosixFilePermissions.toString(
+                                                    Files.getPosixFilePermissions(seen[0])))
+                                    .isEqualTo("rw-------");
+                        });
+        assertThat(seen[0]).doesNotExist();
+    }
+
+    @Test
+    void a_bundle_of_spring_data_redis_counts_with_and_without_spring_data_redis() {
+        String[] properties = {
+            "spring.data.redis.host=localhost",
+            "spring.data.redis.port=" + port,
+            "spring.data.redis.ssl.bundle=cache",
+            "spring.ssl.bundle.pem.cache.truststore.certificate=" + file("ca.pem")
+        };
+        locks(runner(properties));
+        locks(runner(properties).withConfiguration(SpringData.autoConfiguration()));
+    }
+
+    @Test
+    void a_bundle_of_leasehold_counts_for_a_server_of_spring_data_redis() {
+        locks(
+                runner(
+                        "spring.data.redis.host=localhost",
+                        "spring.data.redis.port=" + port,
+                        "spring.data.redis.ssl.enabled=true",
+                        "leasehold.ssl.bundle=cache",
+                        "spring.ssl.bundle.pem.cache.truststore.certificate=" + file("ca.pem")));
+    }
+
+    @Test
+    void a_url_of_spring_data_redis_with_tls_is_one_with_tls() {
+        String[] properties = {
+            "spring.data.redis.url=rediss://localhost:" + port,
+            "leasehold.ssl.ca-file=" + file("ca.pem")
+        };
+        locks(runner(properties));
+        locks(runner(properties).withConfiguration(SpringData.autoConfiguration()));
+    }
+
+    @Test
+    void a_bundle_with_a_key_is_refused_unless_files_stand_in_for_it() {
+        String[] properties = {
+            "leasehold.url=rediss://localhost:" + strictPort,
+            "leasehold.ssl.bundle=cache",
+            "spring.ssl.bundle.pem.cache.truststore.certificate=" + file("ca.pem"),
+            "spring.ssl.bundle.pem.cache.keystore.certificate=" + file("client.pem"),
+            "spring.ssl.bundle.pem.cache.keystore.private-key=" + file("client.key")
+        };
+        runner(properties)
+                .run(
+                        context -> {
+                            LeaseholdStartException failure = failure(context.getStartupFailure());
+                            assertThat(failure.properties()).containsExactly("leasehold.ssl.bundle");
+                            assertThat(failure.action()).contains("leasehold.ssl.key-file");
+                        });
+        locks(
+                runner(properties)
+                        .withPropertyValues(
+                                "leasehold.ssl.cert-file=" + file("client.pem"),
+                                "leasehold.ssl.key-file=" + file("client.key")));
+    }
+
+    @Test
+    void a_certificate_of_another_authority_stops_the_start() {
+        runner("leasehold.url=rediss://localhost:" + port, "leasehold.ssl.ca-file=" + file("other.pem"))
+                .run(
+                        context ->
+                                assertThat(failure(context.getStartupFailure()).properties())
+                                        .containsExactly("leasehold.url"));
+    }
+
+    private static void locks(ApplicationContextRunner runner) {
+        runner.run(
+                context -> {
+                    assertThat(context).hasNotFailed();
+                    assertThat(context.getBean(LeaseholdServer.class).server())
+                            .startsWith("rediss://");
+                    var lock = context.getBean(LeaseholdClient.class).lock("door");
+                    assertThat(lock.tryLock()).isTrue();
+                    lock.unlock();
+                });
+    }
+
+    private static RedisServer serverAt(int port, String isStrict) {
+        return new RedisServer(
+                "--tls-port",
+                "" + port,
+                "--tls-auth-clients",
+                isStrict,
+                "--tls-cert-file",
+                file("server.pem"),
+                "--tls-key-file",
+                file("server.key"),
+                "--tls-ca-cert-file",
+                file("ca.pem"));
+    }
+
+    private static String file(String name) {
+        return folder.resolve(name).toString();
+    }
+
+    private static int freePort() throws IOException {
+        try (var free = new ServerSocket(0)) {
+            return free.getLocalPort();
+        }
+    }
+}
