@@ -15,26 +15,16 @@ record Enclosing(HeldLease lease) {
      */
     static Enclosing of(LockedMethod method, LockTarget target, Iterable<HeldLease> held) {
         for (HeldLease one : held) {
-            // What a thread owns the library knows, with its own refusals; several locks as one it
-            // re-enters.
-            boolean isSame = one.isOfThread() && one.target().equals(target);
+            boolean isSame =
+                    one.isOfThread() && target.isReenteredByThread() && one.target().equals(target);
             switch (isSame ? LockTarget.Relation.REENTRANT : target.to(one.target())) {
                 case REENTRANT -> {
                     return new Enclosing(one);
                 }
                 case KEPT_OUT -> {
-                    if (!one.isOfThread()) {
-                        throw new IllegalStateException(
-                                method.where
-                                        + ": an enclosing call holds "
-                                        + one.target().kind()
-                                        + " \""
-                                        + one.target().shown()
-                                        + "\", so that acquiring "
-                                        + target.kind()
-                                        + " \""
-                                        + target.shown()
-                                        + "\" would wait for itself");
+                    // The library refuses the rest of what a thread would wait for itself for.
+                    if (!one.isOfThread() || !target.isReenteredByThread()) {
+                        throw refusal(method, target, one.target());
                     }
                 }
                 case INDEPENDENT -> {}
@@ -43,13 +33,26 @@ record Enclosing(HeldLease lease) {
         return new Enclosing(null);
     }
 
+    private static IllegalStateException refusal(
+            LockedMethod method, LockTarget target, LockTarget held) {
+        return new IllegalStateException(
+                "%s: an enclosing call holds %s \"%s\", so that acquiring %s \"%s\" would wait for itself"
+                        .formatted(
+                                method.where,
+                                held.kind(),
+                                held.shown(),
+                                target.kind(),
+                                target.shown()));
+    }
+
     boolean isReentry() {
         return lease != null;
     }
 
     /**
-     * The method's options. @param isOfThread whether a thread asks, which the library knows again
-     * by itself
+     * The method's options.
+     *
+     * @param isOfThread whether a thread asks, which the library knows again by itself
      */
     LockOptions options(LockedMethod method, boolean isOfThread) {
         boolean isKnown = lease == null || (isOfThread && lease.isOfThread());

@@ -49,6 +49,14 @@ record LockTarget(LockKind kind, List<String> names, int limit) {
         return Relation.REENTRANT;
     }
 
+    /**
+     * Whether a thread that holds it may acquire it again. Several locks as one may be, whatever
+     * they are.
+     */
+    boolean isReenteredByThread() {
+        return names.size() > 1 || (kind != LockKind.MUTEX && kind != LockKind.SEMAPHORE);
+    }
+
     /** As people read it. */
     String shown() {
         return String.join(", ", names);

@@ -65,6 +65,58 @@ class AnnotationTest {
     }
 
     @Test
+    void a_mutex_within_itself_is_refused_rather_than_waiting_for_itself() {
+        with(
+                (shop, client) -> {
+                    assertThatThrownBy(() -> shop.mutex(() -> shop.mutex(() -> true)))
+                            .isInstanceOf(IllegalStateException.class)
+                            .hasMessageContaining("would wait for itself");
+                    assertThat(client.mutex("mutex").isLocked()).isFalse();
+                });
+    }
+
+    @Test
+    void permits_within_permits_are_others() {
+        with(
+                (shop, client) -> {
+                    assertThat(
+                                    shop.semaphore(
+                                            () ->
+                                                    shop.semaphore(
+                                                            () ->
+                                                                    client.semaphore("permits", 3)
+                                                                                    .available()
+                                                                            == 1)))
+                            .isTrue();
+                    assertThat(client.semaphore("permits", 3).available()).isEqualTo(3);
+                });
+    }
+
+    @Test
+    void several_locks_within_themselves_are_entered_again() {
+        with(
+                (shop, client) -> {
+                    var items = List.of("a", "b");
+                    assertThat(shop.several(items, () -> shop.several(items, () -> true))).isTrue();
+                    assertThat(client.lock("item:a").isLocked()).isFalse();
+                });
+    }
+
+    @Test
+    void a_program_may_switch_the_annotation_off() {
+        Programs.program(Config.class)
+                .withPropertyValues("leasehold.annotation.enabled=false")
+                .run(
+                        context -> {
+                            var client = context.getBean(LeaseholdClient.class);
+                            assertThat(
+                                            context.getBean(Shop.class)
+                                                    .fair(() -> client.lock("fair").isLocked()))
+                                    .isFalse();
+                        });
+    }
+
+    @Test
     void each_kind_takes_its_lock() {
         with(
                 (shop, client) -> {

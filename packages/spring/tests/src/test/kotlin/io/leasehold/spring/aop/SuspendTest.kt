@@ -162,7 +162,9 @@ class SuspendTest {
         test: suspend CoroutineScope.(Shop, LeaseholdClient) -> Unit,
     ) {
         Programs.program(Config::class.java).withPropertyValues(*properties).run { context ->
-            runBlocking { test(context.getBean(Shop::class.java), context.getBean(LeaseholdClient::class.java)) }
+            runBlocking {
+                withTimeout(20_000) { test(context.getBean(Shop::class.java), context.getBean(LeaseholdClient::class.java)) }
+            }
         }
     }
 
