@@ -14,6 +14,7 @@ from licenses import ROOT
 
 EXACT = re.compile(r"\d+(\.\d+)*([.-]?[A-Za-z0-9]+)*")
 POM = {"m": "http://maven.apache.org/POM/4.0.0"}
+MANAGED = "m:dependencyManagement/m:dependencies/m:dependency"
 # What Maven's own life cycle calls, in the version that came with Maven unless a pom names one.
 LIFE_CYCLE = {f"maven-{name}-plugin" for name in ("resources", "compiler", "surefire", "jar", "install")}
 
@@ -69,18 +70,37 @@ def test_node_packages_have_exact_versions(file: Path) -> None:
     assert file.parent == ROOT / "ci" or file.with_name("package-lock.json").exists()
 
 
+def with_parents(file: Path) -> list[ElementTree.Element]:
+    """A project, its parent in the folder above, and so on."""
+    project = ElementTree.parse(file).getroot()
+    parent = project.find("m:parent", POM)
+    return [project] if parent is None else [project, *with_parents(file.parents[1] / "pom.xml")]
+
+
 @pytest.mark.parametrize("file", tracked("*pom.xml"), ids=lambda file: str(file.relative_to(ROOT)))
 def test_jars_and_maven_plugins_have_exact_versions(file: Path) -> None:
-    project = ElementTree.parse(file).getroot()
-    properties = {entry.tag.partition("}")[2]: entry.text or "" for entry in project.iterfind("m:properties/*", POM)}
-    named = {}
+    projects = with_parents(file)
+    properties = {
+        entry.tag.partition("}")[2]: entry.text or ""
+        for project in reversed(projects)
+        for entry in project.iterfind("m:properties/*", POM)
+    }
+    properties["project.version"] = projects[-1].findtext("m:version", "", POM)
+    boms = [entry.findtext("m:scope", "", POM) == "import" for entry in projects[0].iterfind(MANAGED, POM)]
+    named, plugins = {}, set()
     for kind in ("plugin", "dependency"):
-        for entry in project.iter(f"{{{POM['m']}}}{kind}"):
-            version = entry.findtext("m:version", "", POM)
-            version = re.sub(r"\$\{(.+?)\}", lambda match: properties[match[1]], version)
-            named[entry.findtext("m:artifactId", "", POM)] = version
-    assert {name: version for name, version in named.items() if not EXACT.fullmatch(version)} == {}
-    assert LIFE_CYCLE - named.keys() == set()
+        for entry in projects[0].iter(f"{{{POM['m']}}}{kind}"):
+            name, version = (entry.findtext(f"m:{field}", "", POM) for field in ("artifactId", "version"))
+            # A bill of materials gives the version, and its own is exact.
+            if version or kind == "plugin" or not any(boms):
+                named[name] = re.sub(r"\$\{(.+?)\}", lambda match: properties[match[1]], version)
+    for project in projects:
+        for entry in project.iter(f"{{{POM['m']}}}plugin"):
+            if entry.findtext("m:version", "", POM):
+                plugins.add(entry.findtext("m:artifactId", "", POM))
+    wrong = {name: at for name, at in named.items() if not EXACT.fullmatch(at) and not (name in plugins and not at)}
+    assert wrong == {}
+    assert LIFE_CYCLE - plugins == set()
 
 
 def test_every_build_with_cargo_takes_the_versions_of_the_lock_file() -> None:
