@@ -1,6 +1,7 @@
 package io.leasehold.spring.aop;
 
 import io.leasehold.LockOptions;
+import io.leasehold.spring.LockKind;
 
 /**
  * The lease of the same lock by which an enclosing call runs, or null if there is none.
@@ -14,6 +15,7 @@ record Enclosing(HeldLease lease) {
      * @throws IllegalStateException if the call would wait for its own caller
      */
     static Enclosing of(LockedMethod method, LockTarget target, Iterable<HeldLease> held) {
+        checkPermits(method, target, held);
         for (HeldLease one : held) {
             boolean isSame =
                     one.isOfThread() && target.isReenteredByThread() && one.target().equals(target);
@@ -43,6 +45,31 @@ record Enclosing(HeldLease lease) {
                                 held.shown(),
                                 target.kind(),
                                 target.shown()));
+    }
+
+    /**
+     * Of a semaphore, each call takes a permit, and none comes back before the enclosing calls end.
+     */
+    private static void checkPermits(
+            LockedMethod method, LockTarget target, Iterable<HeldLease> held) {
+        if (target.kind() != LockKind.SEMAPHORE) {
+            return;
+        }
+        int permits = 0;
+        for (HeldLease one : held) {
+            if (one.target().equals(target)) {
+                permits++;
+            }
+        }
+        if (permits >= target.limit()) {
+            throw new IllegalStateException(
+                    method.where
+                            + ": enclosing calls hold all "
+                            + target.limit()
+                            + " permits of semaphore \""
+                            + target.shown()
+                            + "\", so that acquiring another would wait for itself");
+        }
     }
 
     boolean isReentry() {

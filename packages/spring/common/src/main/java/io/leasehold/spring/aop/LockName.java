@@ -2,6 +2,7 @@ package io.leasehold.spring.aop;
 
 import io.leasehold.spring.InvalidAnnotationException;
 import java.lang.reflect.Method;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
@@ -15,6 +16,7 @@ import org.springframework.context.expression.MethodBasedEvaluationContext;
 import org.springframework.core.DefaultParameterNameDiscoverer;
 import org.springframework.core.KotlinDetector;
 import org.springframework.core.ParameterNameDiscoverer;
+import org.springframework.core.convert.TypeDescriptor;
 import org.springframework.expression.Expression;
 import org.springframework.expression.ParseException;
 import org.springframework.expression.common.CompositeStringExpression;
@@ -26,6 +28,7 @@ import org.springframework.expression.spel.ast.OpPlus;
 import org.springframework.expression.spel.ast.Projection;
 import org.springframework.expression.spel.ast.PropertyOrFieldReference;
 import org.springframework.expression.spel.ast.Selection;
+import org.springframework.expression.spel.ast.StringLiteral;
 import org.springframework.expression.spel.ast.VariableReference;
 import org.springframework.expression.spel.standard.SpelExpression;
 import org.springframework.expression.spel.standard.SpelExpressionParser;
@@ -60,18 +63,12 @@ final class LockName {
         this.method = method;
         this.beans = new BeanFactoryResolver(beanFactory);
         for (Expression expression : partsOf(parse(source, replaced(source, beanFactory)))) {
-            List<SpelNode> operands = new ArrayList<>();
             if (expression instanceof SpelExpression spel) {
                 check(source, spel.getAST());
-                addOperands(spel.getAST(), operands);
+                parts.add(new Part(expression, operandsOf(spel.getAST())));
+            } else {
+                parts.add(new Part(expression, List.of()));
             }
-            parts.add(
-                    new Part(
-                            expression,
-                            operands.stream()
-                                    .map(SpelNode::toStringAST)
-                                    .map(PARSER::parseRaw)
-                                    .toList()));
         }
     }
 
@@ -84,7 +81,7 @@ final class LockName {
         var root = new Root(method, target, targetClass, arguments);
         var context = new MethodBasedEvaluationContext(root, method, arguments, PARAMETERS);
         context.setBeanResolver(beans);
-        Object value = parts.size() == 1 ? parts.get(0).valueIn(context) : joined(context);
+        Object value = parts.size() == 1 ? valueOf(parts.get(0), context) : joined(parts, context);
         Set<String> names = new LinkedHashSet<>();
         for (Object one : severalOf(value)) {
             names.add(checked(one));
@@ -96,19 +93,54 @@ final class LockName {
         return List.copyOf(names);
     }
 
-    private String joined(MethodBasedEvaluationContext context) {
+    private String joined(List<Part> parts, MethodBasedEvaluationContext context) {
         var name = new StringBuilder();
         for (Part part : parts) {
-            Object value = part.valueIn(context);
+            Object value = valueOf(part, context);
             if (value == null) {
-                throw missing(part.expression.getExpressionString());
+                throw missing(part.expression().getExpressionString());
             }
-            name.append(value);
+            checkText(value);
+            // As SpEL writes it.
+            name.append(
+                    context.getTypeConverter()
+                            .convertValue(
+                                    value,
+                                    TypeDescriptor.forObject(value),
+                                    TypeDescriptor.valueOf(String.class)));
         }
         return name.toString();
     }
 
+    private Object valueOf(Part part, MethodBasedEvaluationContext context) {
+        return part.operands().isEmpty()
+                ? part.expression().getValue(context)
+                : joined(part.operands(), context);
+    }
+
+    /** Refuses what has another text in each process, so that nobody would be excluded. */
+    private void checkText(Object value) {
+        boolean isPlain;
+        try {
+            Class<?> writer = value.getClass().getMethod("toString").getDeclaringClass();
+            isPlain = writer == Object.class || value instanceof byte[];
+        } catch (NoSuchMethodException never) {
+            isPlain = false;
+        }
+        if (isPlain) {
+            throw new IllegalArgumentException(
+                    where
+                            + ": name gives an object of "
+                            + value.getClass().getName()
+                            + ", which has no text of its own; give a property of it, such as its"
+                            + " id");
+        }
+    }
+
     private String checked(Object value) {
+        if (value != null) {
+            checkText(value);
+        }
         String name = value == null ? "" : value.toString();
         if (name.isEmpty()) {
             throw new IllegalArgumentException(
@@ -236,52 +268,31 @@ final class LockName {
         }
     }
 
-    /** Plain arguments, and properties of them, that are joined to the name. */
-    private static void addOperands(SpelNode node, List<SpelNode> operands) {
-        if (node instanceof OpPlus) {
-            for (int i = 0; i < node.getChildCount(); i++) {
-                SpelNode operand = node.getChild(i);
-                if (operand instanceof OpPlus) {
-                    addOperands(operand, operands);
-                } else if (isPath(operand)) {
-                    operands.add(operand);
-                }
-            }
+    /**
+     * What is joined to a text one after another, the text too; nothing if the expression is no
+     * such sum.
+     */
+    private static List<Part> operandsOf(SpelNode node) {
+        var operands = new ArrayDeque<SpelNode>();
+        while (node instanceof OpPlus && node.getChildCount() == 2) {
+            operands.addFirst(node.getChild(1));
+            node = node.getChild(0);
         }
+        operands.addFirst(node);
+        if (operands.size() == 1 || !(node instanceof StringLiteral)) {
+            return List.of();
+        }
+        return operands.stream()
+                .map(
+                        operand ->
+                                new Part(
+                                        PARSER.parseRaw(operand.toStringAST()),
+                                        operandsOf(operand)))
+                .toList();
     }
 
-    private static boolean isPath(SpelNode node) {
-        if (node instanceof CompoundExpression) {
-            for (int i = 0; i < node.getChildCount(); i++) {
-                if (!isPath(node.getChild(i))
-                        && !(node.getChild(i) instanceof PropertyOrFieldReference)) {
-                    return false;
-                }
-            }
-            return true;
-        }
-        return node instanceof VariableReference;
-    }
-
-    /** An expression, and those operands of its sum that SpEL would write as "null". */
-    private final class Part {
-        final Expression expression;
-        final List<SpelExpression> operands;
-
-        Part(Expression expression, List<SpelExpression> operands) {
-            this.expression = expression;
-            this.operands = operands;
-        }
-
-        Object valueIn(MethodBasedEvaluationContext context) {
-            for (SpelExpression operand : operands) {
-                if (operand.getValue(context) == null) {
-                    throw missing(operand.getExpressionString());
-                }
-            }
-            return expression.getValue(context);
-        }
-    }
+    /** An expression, and what it joins: SpEL would write "null" for what is missing. */
+    private record Part(Expression expression, List<Part> operands) {}
 
     /**
      * What an expression sees without a {@code #}. Public getters, as SpEL reads it by reflection.

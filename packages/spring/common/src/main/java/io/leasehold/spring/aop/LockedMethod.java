@@ -98,7 +98,12 @@ final class LockedMethod {
         if (wait != null) {
             if (wait.isNegative()) {
                 throw new InvalidAnnotationException(
-                        where + ": waitTime = \"" + lock.waitTime() + "\" is less than nothing");
+                        lock.waitTime().isEmpty()
+                                ? "leasehold.wait is less than nothing: " + wait
+                                : where
+                                        + ": waitTime = \""
+                                        + lock.waitTime()
+                                        + "\" is less than nothing");
             }
             options = options.withWait(wait);
         }

@@ -1,7 +1,6 @@
 package io.leasehold.spring.aop;
 
 import io.leasehold.LockLostException;
-import java.util.concurrent.atomic.AtomicBoolean;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -12,7 +11,7 @@ final class ThreadHold {
     private final HeldLease held;
     private final Runnable leave;
     private final boolean isPutOff;
-    private final AtomicBoolean ended = new AtomicBoolean();
+    private volatile boolean isLossTold;
 
     /**
      * @param ended what else is to be done after the release
@@ -62,8 +61,12 @@ final class ThreadHold {
      * The method ended well. Throws {@link io.leasehold.LockLostException} if the lease was lost.
      */
     void end() {
-        if (!isPutOff || !held.lease().isValid()) {
+        if (!isPutOff) {
             release();
+        } else if (!held.lease().isValid()) {
+            // It stays among the leases of the thread, so that the transaction does not commit.
+            isLossTold = true;
+            held.lease().close();
         }
     }
 
@@ -79,7 +82,8 @@ final class ThreadHold {
     }
 
     private void endOfTransaction(LockedMethod method, boolean isRolledBack) {
-        if (ended.get()) {
+        if (isLossTold) {
+            leave.run();
             return;
         }
         try {
@@ -104,7 +108,6 @@ final class ThreadHold {
     }
 
     private void release() {
-        ended.set(true);
         try {
             held.lease().close();
         } finally {

@@ -26,8 +26,13 @@ import org.springframework.util.ClassUtils;
 @ConditionalOnProperty(name = "leasehold.enabled", havingValue = "true", matchIfMissing = true)
 @EnableConfigurationProperties(LeaseholdProperties.class)
 public class LeaseholdAutoConfiguration {
+    @Bean
+    static ClosedLast leaseholdClosedLast() {
+        return new ClosedLast();
+    }
+
     /** Has the file of authorities, which is there for as long as the client. */
-    @Bean(destroyMethod = "close")
+    @Bean(destroyMethod = "")
     @ConditionalOnMissingBean(LeaseholdClient.class)
     ClientSteps leaseholdClientSteps(
             LeaseholdProperties properties,
@@ -35,22 +40,26 @@ public class LeaseholdAutoConfiguration {
             ListableBeanFactory beans,
             ObjectProvider<LeaseholdConnectionDetails> details,
             ObjectProvider<SslBundles> bundles,
-            ObjectProvider<InMemoryServer> inMemory) {
-        return new ClientSteps(
-                properties,
-                environment,
-                details.getIfUnique(),
-                bundles.getIfAvailable(DefaultSslBundleRegistry::new),
-                inMemory.getIfAvailable() != null,
-                hasRegistry(beans));
+            ObjectProvider<InMemoryServer> inMemory,
+            ClosedLast closedLast) {
+        return closedLast.add(
+                new ClientSteps(
+                        properties,
+                        environment,
+                        details.getIfUnique(),
+                        bundles.getIfAvailable(DefaultSslBundleRegistry::new),
+                        inMemory.getIfAvailable() != null,
+                        hasRegistry(beans)));
     }
 
-    @Bean(destroyMethod = "close")
+    @Bean(destroyMethod = "")
     @ConditionalOnMissingBean
     LeaseholdClient leaseholdClient(
-            ClientSteps steps, ObjectProvider<LeaseholdBuilderCustomizer> customizers) {
+            ClientSteps steps,
+            ObjectProvider<LeaseholdBuilderCustomizer> customizers,
+            ClosedLast closedLast) {
         List<LeaseholdBuilderCustomizer> ordered = customizers.orderedStream().toList();
-        return new ClientFactory(steps, ordered).connect();
+        return closedLast.add(new ClientFactory(steps, ordered).connect());
     }
 
     private static boolean hasRegistry(ListableBeanFactory beans) {

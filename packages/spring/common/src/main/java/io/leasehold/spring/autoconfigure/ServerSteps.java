@@ -40,8 +40,8 @@ final class ServerSteps {
                             || ssl.serverName() != null
                             || ssl.bundle() != null;
             return new Parts(
-                    properties.url(),
-                    properties.host(),
+                    given(properties.url()),
+                    given(properties.host()),
                     properties.port(),
                     properties.username(),
                     properties.password(),
@@ -53,6 +53,11 @@ final class ServerSteps {
                     properties.primaries());
         }
 
+        /** A property that is empty, as of {@code ${REDIS_URL:}}, says nothing. */
+        private static String given(String text) {
+            return text == null || text.isEmpty() ? null : text;
+        }
+
         /** Spring passes over a user without a password. */
         static Parts of(SpringRedis redis) {
             boolean hasTls =
@@ -62,7 +67,7 @@ final class ServerSteps {
             boolean hasSentinels = redis.sentinel().master() != null;
             boolean hasNodes = !hasSentinels && redis.cluster().nodes() != null;
             boolean isOne = !hasSentinels && !hasNodes;
-            boolean hasUrl = isOne && redis.url() != null;
+            boolean hasUrl = isOne && given(redis.url()) != null;
             return new Parts(
                     hasUrl
                             ? (hasTls

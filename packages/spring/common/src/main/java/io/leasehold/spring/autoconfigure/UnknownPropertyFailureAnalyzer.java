@@ -29,9 +29,16 @@ class UnknownPropertyFailureAnalyzer extends AbstractFailureAnalyzer<BindExcepti
                                                         ? ""
                                                         : " (" + property.getOrigin() + ")"))
                         .collect(Collectors.joining(", "));
+        boolean areEmpty =
+                unknown.getUnboundProperties().stream()
+                        .allMatch(property -> "".equals(property.getValue()));
         return new FailureAnalysis(
-                "There is no such property: " + names + ".",
-                "Correct its name, or leave it out.",
+                areEmpty
+                        ? "There is no value, or no such property: " + names + "."
+                        : "There is no such property: " + names + ".",
+                areEmpty
+                        ? "Give it a value, or leave it out."
+                        : "Correct its name, or leave it out.",
                 unknown);
     }
 }

@@ -93,6 +93,28 @@ class AnnotationTest {
     }
 
     @Test
+    void a_permit_that_only_an_enclosing_call_can_give_back_is_refused() {
+        with(
+                (shop, client) -> {
+                    assertThatThrownBy(
+                                    () ->
+                                            shop.semaphore(
+                                                    () ->
+                                                            shop.semaphore(
+                                                                    () ->
+                                                                            shop.semaphore(
+                                                                                    () ->
+                                                                                            shop
+                                                                                                    .semaphore(
+                                                                                                            () ->
+                                                                                                                    true)))))
+                            .isInstanceOf(IllegalStateException.class)
+                            .hasMessageContaining("all 3 permits");
+                    assertThat(client.semaphore("permits", 3).available()).isEqualTo(3);
+                });
+    }
+
+    @Test
     void several_locks_within_themselves_are_entered_again() {
         with(
                 (shop, client) -> {

@@ -88,6 +88,30 @@ class CommitGuardTest {
     }
 
     @Test
+    void a_loss_that_a_caller_catches_rolls_its_transaction_back_all_the_same() {
+        with(
+                context -> {
+                    var shop = context.getBean(Shop.class);
+                    var transaction = context.getBean(TransactionTemplate.class);
+                    assertThatThrownBy(
+                                    () ->
+                                            transaction.executeWithoutResult(
+                                                    status -> addAndCatch(context, shop)))
+                            .isInstanceOf(CommitRefusedException.class)
+                            .hasMessageContaining("\"stock\"");
+                    assertThat(OrderTest.numberIn(context)).isZero();
+                    shop.addRenewed();
+                    assertThat(OrderTest.numberIn(context)).isOne();
+                });
+    }
+
+    private static void addAndCatch(ApplicationContext context, Shop shop) {
+        increment(context);
+        assertThatThrownBy(() -> shop.add(AnnotationTest::awaitLoss))
+                .isInstanceOf(LockLostException.class);
+    }
+
+    @Test
     void a_lease_that_the_program_acquired_itself_can_be_required() throws Exception {
         with(
                 context -> {

@@ -25,6 +25,7 @@ class NameTest {
                         context -> {
                             var names = context.getBean(Naming.class);
                             assertThat(names.byName(new Order("o1"))).isEqualTo("order:o1");
+                            assertThat(names.sum("7")).isEqualTo("it's 3/7");
                             assertThat(names.byIndex("x")).isEqualTo("p:x");
                             assertThat(names.template(new Order("o1"))).isEqualTo("corner/o1");
                             assertThat(names.bean()).isEqualTo("of a bean");
@@ -46,6 +47,9 @@ class NameTest {
                             refused(() -> names.byIndex(null), "#p0 in name is null");
                             refused(() -> names.template(new Order(null)), "in name is null");
                             refused(() -> names.plain(null), "name gives null");
+                            refused(() -> names.byCall(new Order(null)), "is null");
+                            refused(() -> names.object(new Object()), "java.lang.Object");
+                            refused(() -> names.joinedObject(new Object()), "java.lang.Object");
                             refused(() -> names.plain(""), "an empty text");
                             refused(() -> names.several(List.of()), "its collection is empty");
                             refused(
@@ -228,6 +232,26 @@ class NameTest {
     static class Naming {
         @DistributedLock(name = "'order:' + #order.id")
         public String byName(Order order) {
+            return held();
+        }
+
+        @DistributedLock(name = "'order:' + #order.id()")
+        public String byCall(Order order) {
+            return held();
+        }
+
+        @DistributedLock(name = "#object")
+        public String object(Object object) {
+            return held();
+        }
+
+        @DistributedLock(name = "'o:' + #object")
+        public String joinedObject(Object object) {
+            return held();
+        }
+
+        @DistributedLock(name = "'it''s ' + (1 + 2) + ('/' + #id)")
+        public String sum(String id) {
             return held();
         }
 

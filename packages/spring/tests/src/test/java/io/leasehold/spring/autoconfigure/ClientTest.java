@@ -10,10 +10,14 @@ import io.leasehold.spring.RedisServer;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.core.annotation.Order;
+import org.springframework.scheduling.concurrent.ThreadPoolTaskExecutor;
 
 /** The client as a bean. */
 class ClientTest {
@@ -27,6 +31,60 @@ class ClientTest {
                             assertThat(seen[0].lock("stock:42").tryLock()).isTrue();
                         });
         assertThat(seen[0].isClosed()).isTrue();
+    }
+
+    @Test
+    void an_executor_that_waits_for_its_tasks_ends_before_the_client_is_closed() throws Exception {
+        var begun = new CountDownLatch(1);
+        var executor = new WaitingExecutor();
+        var wasValid = new CompletableFuture<Boolean>();
+        runner("leasehold.url=memory://")
+                .withBean("executor", ThreadPoolTaskExecutor.class, () -> executor)
+                .run(
+                        context -> {
+                            var lock = context.getBean(LeaseholdClient.class).lock("report");
+                            executor.execute(
+                                    () -> {
+                                        lock.lock();
+                                        begun.countDown();
+                                        executor.awaitEnd();
+                                        wasValid.complete(lock.isHeldByCurrentThread());
+                                    });
+                            begun.await();
+                        });
+        assertThat(wasValid.get(20, TimeUnit.SECONDS)).isTrue();
+    }
+
+    /** Says when it is told to end. */
+    private static final class WaitingExecutor extends ThreadPoolTaskExecutor {
+        private final CountDownLatch ending = new CountDownLatch(1);
+
+        WaitingExecutor() {
+            setWaitForTasksToCompleteOnShutdown(true);
+            setAwaitTerminationSeconds(20);
+        }
+
+        void awaitEnd() {
+            try {
+                ending.await();
+            } catch (InterruptedException interrupted) {
+                throw new IllegalStateException(interrupted);
+            }
+        }
+
+        @Override
+        public void shutdown() {
+            ending.countDown();
+            super.shutdown();
+        }
+    }
+
+    @Test
+    void an_empty_url_names_no_server() {
+        try (var server = new RedisServer()) {
+            runner("leasehold.url=", "leasehold.host=localhost", "leasehold.port=" + server.port())
+                    .run(context -> assertThat(context).hasNotFailed());
+        }
     }
 
     @Test
