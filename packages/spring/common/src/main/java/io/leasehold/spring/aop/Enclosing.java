@@ -57,7 +57,7 @@ record Enclosing(HeldLease lease) {
         }
         int permits = 0;
         for (HeldLease one : held) {
-            if (one.target().equals(target)) {
+            if (one.target().equals(target) && one.lease().isValid()) {
                 permits++;
             }
         }

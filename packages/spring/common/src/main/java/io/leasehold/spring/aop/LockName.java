@@ -9,7 +9,9 @@ import java.util.Collection;
 import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
+import java.util.function.Function;
 import org.springframework.beans.factory.config.ConfigurableListableBeanFactory;
 import org.springframework.context.expression.BeanFactoryResolver;
 import org.springframework.context.expression.MethodBasedEvaluationContext;
@@ -17,10 +19,13 @@ import org.springframework.core.DefaultParameterNameDiscoverer;
 import org.springframework.core.KotlinDetector;
 import org.springframework.core.ParameterNameDiscoverer;
 import org.springframework.core.convert.TypeDescriptor;
+import org.springframework.expression.EvaluationContext;
 import org.springframework.expression.Expression;
 import org.springframework.expression.ParseException;
+import org.springframework.expression.TypeConverter;
 import org.springframework.expression.common.CompositeStringExpression;
 import org.springframework.expression.common.TemplateParserContext;
+import org.springframework.expression.spel.ExpressionState;
 import org.springframework.expression.spel.SpelNode;
 import org.springframework.expression.spel.ast.CompoundExpression;
 import org.springframework.expression.spel.ast.Indexer;
@@ -41,6 +46,7 @@ import org.springframework.util.ObjectUtils;
 final class LockName {
     private static final SpelExpressionParser PARSER = new SpelExpressionParser();
     private static final ParameterNameDiscoverer PARAMETERS = new DefaultParameterNameDiscoverer();
+    private static final TypeDescriptor TEXT = TypeDescriptor.valueOf(String.class);
     private static final Set<String> ROOT =
             Set.of("method", "methodName", "target", "targetClass", "args");
 
@@ -65,9 +71,10 @@ final class LockName {
         for (Expression expression : partsOf(parse(source, replaced(source, beanFactory)))) {
             if (expression instanceof SpelExpression spel) {
                 check(source, spel.getAST());
-                parts.add(new Part(expression, operandsOf(spel.getAST())));
+                parts.add(partOf(spel.getAST()));
             } else {
-                parts.add(new Part(expression, List.of()));
+                String text = expression.getExpressionString();
+                parts.add(new Part(text, state -> text, List.of(), List.of()));
             }
         }
     }
@@ -93,47 +100,62 @@ final class LockName {
         return List.copyOf(names);
     }
 
-    private String joined(List<Part> parts, MethodBasedEvaluationContext context) {
+    private String joined(List<Part> parts, EvaluationContext context) {
         var name = new StringBuilder();
         for (Part part : parts) {
             Object value = valueOf(part, context);
             if (value == null) {
-                throw missing(part.expression().getExpressionString());
+                throw missing(part.source());
             }
-            checkText(value);
-            // As SpEL writes it.
-            name.append(
-                    context.getTypeConverter()
-                            .convertValue(
-                                    value,
-                                    TypeDescriptor.forObject(value),
-                                    TypeDescriptor.valueOf(String.class)));
+            name.append(textOf(value, context));
         }
         return name.toString();
     }
 
-    private Object valueOf(Part part, MethodBasedEvaluationContext context) {
-        return part.operands().isEmpty()
-                ? part.expression().getValue(context)
-                : joined(part.operands(), context);
+    /** As SpEL writes it into a text. */
+    private String textOf(Object value, EvaluationContext context) {
+        checkText(value);
+        TypeConverter converter = context.getTypeConverter();
+        TypeDescriptor type = TypeDescriptor.forObject(value);
+        if (converter.canConvert(type, TEXT)) {
+            return String.valueOf(converter.convertValue(value, type, TEXT));
+        }
+        return String.valueOf(value);
+    }
+
+    private Object valueOf(Part part, EvaluationContext context) {
+        if (!part.joined().isEmpty()) {
+            return joined(part.joined(), context);
+        }
+        for (Part operand : part.required()) {
+            if (valueOf(operand, context) == null) {
+                throw missing(operand.source());
+            }
+        }
+        return part.value().apply(new ExpressionState(context));
     }
 
     /** Refuses what has another text in each process, so that nobody would be excluded. */
     private void checkText(Object value) {
-        boolean isPlain;
-        try {
-            Class<?> writer = value.getClass().getMethod("toString").getDeclaringClass();
-            isPlain = writer == Object.class || value instanceof byte[];
-        } catch (NoSuchMethodException never) {
-            isPlain = false;
+        if (value instanceof Optional<?> optional && optional.isEmpty()) {
+            throw missing("an Optional");
         }
-        if (isPlain) {
+        if (value instanceof byte[] || isWithoutText(value.getClass())) {
             throw new IllegalArgumentException(
                     where
                             + ": name gives an object of "
-                            + value.getClass().getName()
+                            + value.getClass().getTypeName()
                             + ", which has no text of its own; give a property of it, such as its"
                             + " id");
+        }
+    }
+
+    private static boolean isWithoutText(Class<?> type) {
+        try {
+            return !type.isArray()
+                    && type.getMethod("toString").getDeclaringClass() == Object.class;
+        } catch (NoSuchMethodException never) {
+            return false;
         }
     }
 
@@ -268,31 +290,65 @@ final class LockName {
         }
     }
 
-    /**
-     * What is joined to a text one after another, the text too; nothing if the expression is no
-     * such sum.
-     */
-    private static List<Part> operandsOf(SpelNode node) {
+    /** An expression, taken apart where it joins texts. */
+    private static Part partOf(SpelNode node) {
         var operands = new ArrayDeque<SpelNode>();
-        while (node instanceof OpPlus && node.getChildCount() == 2) {
-            operands.addFirst(node.getChild(1));
-            node = node.getChild(0);
+        var sums = new ArrayDeque<SpelNode>();
+        SpelNode first = node;
+        while (first instanceof OpPlus && first.getChildCount() == 2) {
+            sums.addFirst(first);
+            operands.addFirst(first.getChild(1));
+            first = first.getChild(0);
         }
-        operands.addFirst(node);
-        if (operands.size() == 1 || !(node instanceof StringLiteral)) {
-            return List.of();
+        operands.addFirst(first);
+        sums.addFirst(first);
+        List<SpelNode> all = List.copyOf(operands);
+        int text = 0;
+        while (text < all.size() && !(all.get(text) instanceof StringLiteral)) {
+            text++;
         }
-        return operands.stream()
-                .map(
-                        operand ->
-                                new Part(
-                                        PARSER.parseRaw(operand.toStringAST()),
-                                        operandsOf(operand)))
-                .toList();
+        if (all.size() == 1) {
+            return new Part(node.toStringAST(), node::getValue, List.of(), List.of());
+        }
+        if (text == all.size()) {
+            // Numbers, perhaps, which are added.
+            List<Part> required =
+                    all.stream().filter(LockName::isPath).map(LockName::partOf).toList();
+            return new Part(node.toStringAST(), node::getValue, List.of(), required);
+        }
+        // What stands before the first text is added first.
+        List<Part> joined = new ArrayList<>();
+        int begin = Math.max(text, 1);
+        joined.add(partOf(List.copyOf(sums).get(begin - 1)));
+        all.stream().skip(begin).map(LockName::partOf).forEach(joined::add);
+        return new Part(node.toStringAST(), node::getValue, joined, List.of());
     }
 
-    /** An expression, and what it joins: SpEL would write "null" for what is missing. */
-    private record Part(Expression expression, List<Part> operands) {}
+    /** Arguments, and properties of them: they can be looked at twice. */
+    private static boolean isPath(SpelNode node) {
+        if (node instanceof CompoundExpression) {
+            for (int i = 0; i < node.getChildCount(); i++) {
+                if (!isPath(node.getChild(i))
+                        && !(node.getChild(i) instanceof PropertyOrFieldReference)) {
+                    return false;
+                }
+            }
+            return true;
+        }
+        return node instanceof VariableReference;
+    }
+
+    /**
+     * An expression, of which SpEL would write "null" for what is missing.
+     *
+     * @param joined what it joins to a text, if it does
+     * @param required what must not be missing besides
+     */
+    private record Part(
+            String source,
+            Function<ExpressionState, Object> value,
+            List<Part> joined,
+            List<Part> required) {}
 
     /**
      * What an expression sees without a {@code #}. Public getters, as SpEL reads it by reflection.

@@ -166,6 +166,7 @@ final class ReactiveCall {
         final HeldLease held;
         private final boolean isReentry;
         private final AtomicBoolean isPutOff = new AtomicBoolean();
+        private final AtomicBoolean isLossTold = new AtomicBoolean();
 
         Hold(HeldLease held, boolean isReentry) {
             this.held = held;
@@ -209,7 +210,13 @@ final class ReactiveCall {
          * tells.
          */
         Mono<Object> end() {
-            return isPutOff.get() && held.lease().isValid() ? Mono.empty() : release();
+            if (isPutOff.get()) {
+                if (held.lease().isValid()) {
+                    return Mono.empty();
+                }
+                isLossTold.set(true);
+            }
+            return release();
         }
 
         /** The method failed, which goes before what the release has to say. */
@@ -228,6 +235,9 @@ final class ReactiveCall {
         }
 
         private Mono<Void> endOfTransaction() {
+            if (isLossTold.get()) {
+                return Mono.empty();
+            }
             return release()
                     .onErrorResume(
                             failed -> {

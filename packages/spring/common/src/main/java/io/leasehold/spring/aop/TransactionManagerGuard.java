@@ -4,13 +4,21 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import org.springframework.beans.factory.config.BeanPostProcessor;
+import org.springframework.core.PriorityOrdered;
 import org.springframework.transaction.ConfigurableTransactionManager;
 import org.springframework.transaction.PlatformTransactionManager;
 import org.springframework.transaction.TransactionExecution;
 import org.springframework.transaction.TransactionExecutionListener;
 
 /** Has every transaction manager look at the thread's leases as the last thing before a commit. */
-final class TransactionManagerGuard implements BeanPostProcessor, TransactionExecutionListener {
+final class TransactionManagerGuard
+        implements BeanPostProcessor, PriorityOrdered, TransactionExecutionListener {
+    /** Before those that other post-processors are made with. */
+    @Override
+    public int getOrder() {
+        return HIGHEST_PRECEDENCE;
+    }
+
     @Override
     public Object postProcessAfterInitialization(Object bean, String beanName) {
         if (bean instanceof ConfigurableTransactionManager manager

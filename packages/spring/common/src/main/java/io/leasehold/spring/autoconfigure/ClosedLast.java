@@ -22,8 +22,16 @@ class ClosedLast implements BeanPostProcessor, PriorityOrdered, DisposableBean {
 
     @Override
     public void destroy() throws Exception {
+        Exception failure = null;
         for (AutoCloseable resource : resources) {
-            resource.close();
+            try {
+                resource.close();
+            } catch (Exception failed) {
+                failure = failed;
+            }
+        }
+        if (failure != null) {
+            throw failure;
         }
     }
 

@@ -211,7 +211,9 @@ final class ServerSteps {
     private void step(String name, Object value, RedisUrl next) {
         url = next;
         String text = next.text();
-        add(name, name.endsWith("password") ? null : value, builder -> builder.url(text));
+        // An @ may be that of a URL with a password in the wrong place.
+        boolean isSecret = name.endsWith("password") || String.valueOf(value).contains("@");
+        add(name, isSecret ? null : value, builder -> builder.url(text));
     }
 
     private void add(String name, Object value, Consumer<LeaseholdBuilder> apply) {

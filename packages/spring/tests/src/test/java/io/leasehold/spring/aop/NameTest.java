@@ -9,7 +9,9 @@ import io.leasehold.spring.DistributedLock;
 import io.leasehold.spring.InvalidAnnotationException;
 import io.leasehold.spring.LockKind;
 import io.leasehold.spring.OnBusy;
+import java.time.LocalDate;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.Future;
 import org.junit.jupiter.api.Test;
 import org.springframework.context.annotation.Bean;
@@ -25,6 +27,11 @@ class NameTest {
                         context -> {
                             var names = context.getBean(Naming.class);
                             assertThat(names.byName(new Order("o1"))).isEqualTo("order:o1");
+                            assertThat(names.joinedObject(LocalDate.of(2026, 1, 2)))
+                                    .isEqualTo("o:2026-01-02");
+                            assertThat(names.joinedObject(new long[] {1, 2})).isEqualTo("o:1,2");
+                            assertThat(names.two("acme", "7")).isEqualTo("acme:7");
+                            assertThat(names.numbers(1, 2)).isEqualTo("3/5000000000");
                             assertThat(names.sum("7")).isEqualTo("it's 3/7");
                             assertThat(names.byIndex("x")).isEqualTo("p:x");
                             assertThat(names.template(new Order("o1"))).isEqualTo("corner/o1");
@@ -47,6 +54,9 @@ class NameTest {
                             refused(() -> names.byIndex(null), "#p0 in name is null");
                             refused(() -> names.template(new Order(null)), "in name is null");
                             refused(() -> names.plain(null), "name gives null");
+                            refused(() -> names.two("acme", null), "#id in name is null");
+                            refused(() -> names.two(null, "7"), "#tenant in name is null");
+                            refused(() -> names.joinedObject(Optional.empty()), "Optional");
                             refused(() -> names.byCall(new Order(null)), "is null");
                             refused(() -> names.object(new Object()), "java.lang.Object");
                             refused(() -> names.joinedObject(new Object()), "java.lang.Object");
@@ -237,6 +247,16 @@ class NameTest {
 
         @DistributedLock(name = "'order:' + #order.id()")
         public String byCall(Order order) {
+            return held();
+        }
+
+        @DistributedLock(name = "#tenant + ':' + #id")
+        public String two(Object tenant, Object id) {
+            return held();
+        }
+
+        @DistributedLock(name = "#a + #b + '/' + 5000000000L")
+        public String numbers(int a, int b) {
             return held();
         }
 

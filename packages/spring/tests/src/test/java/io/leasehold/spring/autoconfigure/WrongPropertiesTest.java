@@ -33,6 +33,7 @@ class WrongPropertiesTest {
                 one("leasehold.url", "leasehold.url=http://u:" + SECRET + "@host"),
                 one("leasehold.url", "leasehold.url=" + SECRET),
                 one("leasehold.host", "leasehold.host=localhost:6379"),
+                one("leasehold.host", "leasehold.host=redis://u:" + SECRET + "@host"),
                 one("leasehold.port", "leasehold.port=70000"),
                 one("leasehold.port", "leasehold.port=-1"),
                 one("leasehold.username", "leasehold.username=u"),
