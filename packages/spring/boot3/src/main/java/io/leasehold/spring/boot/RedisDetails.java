@@ -1,6 +1,6 @@
 package io.leasehold.spring.boot;
 
-import io.leasehold.spring.autoconfigure.LeaseholdConnectionDetails;
+import io.leasehold.spring.autoconfigure.BootConnectionDetails;
 import io.leasehold.spring.autoconfigure.RedisUrl;
 import java.util.List;
 import org.springframework.boot.autoconfigure.data.redis.RedisConnectionDetails;
@@ -9,21 +9,22 @@ import org.springframework.boot.ssl.SslBundle;
 import org.springframework.core.env.Environment;
 
 /** Spring Boot's connection details as ours. */
-final class RedisDetails implements LeaseholdConnectionDetails {
+final class RedisDetails extends BootConnectionDetails {
     private final RedisConnectionDetails details;
-    private final Environment environment;
 
     RedisDetails(RedisConnectionDetails details, Environment environment) {
+        super(details, environment);
         this.details = details;
-        this.environment = environment;
     }
 
     @Override
-    public String url() {
-        // Spring passes over a user without a password.
-        String password = details.getPassword();
-        String username = password == null ? null : details.getUsername();
-        return place().withLogin(username, password).withTls(hasTls()).text();
+    protected String username() {
+        return details.getUsername();
+    }
+
+    @Override
+    protected String password() {
+        return details.getPassword();
     }
 
     @Override
@@ -38,11 +39,7 @@ final class RedisDetails implements LeaseholdConnectionDetails {
     }
 
     @Override
-    public String origin() {
-        return isOfProperties() ? "spring.data.redis.*" : details.getClass().getSimpleName();
-    }
-
-    private RedisUrl place() {
+    protected RedisUrl place() {
         if (details.getSentinel() != null) {
             RedisConnectionDetails.Sentinel sentinel = details.getSentinel();
             String password = sentinel.getPassword();
@@ -55,17 +52,6 @@ final class RedisDetails implements LeaseholdConnectionDetails {
         }
         RedisConnectionDetails.Standalone one = details.getStandalone();
         return RedisUrl.of(one.getHost(), one.getPort()).withDatabase(one.getDatabase());
-    }
-
-    /** The details do not say so of a URL that begins with {@code rediss}. */
-    private boolean hasTls() {
-        String url = environment.getProperty("spring.data.redis.url", "");
-        return sslBundle() != null || isOfProperties() && url.startsWith("rediss:");
-    }
-
-    /** The class is not public. */
-    private boolean isOfProperties() {
-        return details.getClass().getSimpleName().startsWith("Properties");
     }
 
     private static List<String> nodes(List<Node> nodes) {

@@ -3,6 +3,7 @@ package io.leasehold.spring.aop;
 import io.leasehold.LeaseholdClient;
 import io.leasehold.spring.InvalidAnnotationException;
 import io.leasehold.spring.autoconfigure.LeaseholdAutoConfiguration;
+import io.leasehold.spring.autoconfigure.LeaseholdProperties;
 import java.util.function.Supplier;
 import org.springframework.beans.factory.NoSuchBeanDefinitionException;
 import org.springframework.beans.factory.config.BeanDefinition;
@@ -15,7 +16,6 @@ import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.context.annotation.Import;
 import org.springframework.context.annotation.Role;
-import org.springframework.core.Ordered;
 import org.springframework.core.env.Environment;
 import org.springframework.transaction.TransactionExecutionListener;
 import org.springframework.transaction.reactive.TransactionSynchronizationManager;
@@ -36,9 +36,6 @@ import reactor.core.publisher.Mono;
 @Import(AutoProxyRegistrar.class)
 @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
 public class DistributedLockAutoConfiguration {
-    /** Outside of {@code @Transactional}, which is last unless it is told otherwise. */
-    private static final int DEFAULT_ORDER = Ordered.LOWEST_PRECEDENCE - 100;
-
     @Bean
     @ConditionalOnMissingBean
     @Role(BeanDefinition.ROLE_INFRASTRUCTURE)
@@ -72,7 +69,10 @@ public class DistributedLockAutoConfiguration {
     }
 
     private static int orderOf(Environment environment) {
-        return environment.getProperty("leasehold.annotation.order", Integer.class, DEFAULT_ORDER);
+        return environment.getProperty(
+                "leasehold.annotation.order",
+                Integer.class,
+                LeaseholdProperties.Annotation.DEFAULT_ORDER);
     }
 
     /** The client, asked for once it is needed: an advisor is made before other beans. */

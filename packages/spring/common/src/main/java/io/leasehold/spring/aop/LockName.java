@@ -137,6 +137,9 @@ final class LockName {
 
     /** Refuses what has another text in each process, so that nobody would be excluded. */
     private void checkText(Object value) {
+        if (value instanceof String) {
+            return;
+        }
         if (value instanceof Optional<?> optional && optional.isEmpty()) {
             throw missing("an Optional");
         }

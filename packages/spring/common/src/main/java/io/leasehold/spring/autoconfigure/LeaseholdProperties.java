@@ -178,8 +178,11 @@ public record LeaseholdProperties(
      */
     public record Annotation(
             @DefaultValue("true") boolean enabled,
-            @DefaultValue("" + (Ordered.LOWEST_PRECEDENCE - 100)) int order,
-            @DefaultValue("true") boolean commitGuard) {}
+            @DefaultValue("" + Annotation.DEFAULT_ORDER) int order,
+            @DefaultValue("true") boolean commitGuard) {
+        /** Outside of {@code @Transactional}, which is last unless it is told otherwise. */
+        public static final int DEFAULT_ORDER = Ordered.LOWEST_PRECEDENCE - 100;
+    }
 
     /**
      * The {@code LockRegistry} for Spring Integration.

@@ -13,10 +13,8 @@ import java.util.List;
  * @param nodes the server, or some of the sentinels or nodes, each as host or host:port
  * @param service what the sentinels watch, or null
  * @param database the number of the database, or null for 0
- * @param username the user of the servers, or null
- * @param password the password of the servers, or null
- * @param sentinelUsername the user of the sentinels, or null
- * @param sentinelPassword the password of the sentinels, or null
+ * @param login of the servers
+ * @param sentinelLogin of the sentinels
  */
 public record RedisUrl(
         String scheme,
@@ -24,10 +22,22 @@ public record RedisUrl(
         List<String> nodes,
         String service,
         Integer database,
-        String username,
-        String password,
-        String sentinelUsername,
-        String sentinelPassword) {
+        Login login,
+        Login sentinelLogin) {
+
+    /** A user and a password; null for none. */
+    record Login(String username, String password) {
+        private static final Login NONE = new Login(null, null);
+
+        boolean isGiven() {
+            return username != null || password != null;
+        }
+
+        @Override
+        public String toString() {
+            return "Login(..)";
+        }
+    }
 
     /** One server. */
     public static RedisUrl of(String host, Integer port) {
@@ -45,7 +55,7 @@ public record RedisUrl(
     }
 
     private static RedisUrl of(String scheme, List<String> nodes, String service) {
-        return new RedisUrl(scheme, false, nodes, service, null, null, null, null, null);
+        return new RedisUrl(scheme, false, nodes, service, null, Login.NONE, Login.NONE);
     }
 
     /**
@@ -63,66 +73,35 @@ public record RedisUrl(
 
     /** The same with TLS, or without. */
     public RedisUrl withTls(boolean tls) {
-        return new RedisUrl(
-                scheme,
-                tls,
-                nodes,
-                service,
-                database,
-                username,
-                password,
-                sentinelUsername,
-                sentinelPassword);
+        return new RedisUrl(scheme, tls, nodes, service, database, login, sentinelLogin);
     }
 
     /** The same with a database; null for 0. */
     public RedisUrl withDatabase(Integer database) {
-        return new RedisUrl(
-                scheme,
-                tls,
-                nodes,
-                service,
-                database,
-                username,
-                password,
-                sentinelUsername,
-                sentinelPassword);
+        return new RedisUrl(scheme, tls, nodes, service, database, login, sentinelLogin);
     }
 
     /** The same with a user and a password of the servers; null for none. */
     public RedisUrl withLogin(String username, String password) {
-        return new RedisUrl(
-                scheme,
-                tls,
-                nodes,
-                service,
-                database,
-                username,
-                password,
-                sentinelUsername,
-                sentinelPassword);
+        Login login = new Login(username, password);
+        return new RedisUrl(scheme, tls, nodes, service, database, login, sentinelLogin);
     }
 
     /** The same with a user and a password of the sentinels; null for none. */
     public RedisUrl withSentinelLogin(String username, String password) {
-        return new RedisUrl(
-                scheme,
-                tls,
-                nodes,
-                service,
-                database,
-                this.username,
-                this.password,
-                username,
-                password);
+        Login sentinelLogin = new Login(username, password);
+        return new RedisUrl(scheme, tls, nodes, service, database, login, sentinelLogin);
     }
 
     /** The URL, with the passwords. */
     public String text() {
         var url = new StringBuilder(tls ? scheme.replaceFirst("redis", "rediss") : scheme);
         url.append("://");
-        if (username != null || password != null) {
-            url.append(escaped(username)).append(':').append(escaped(password)).append('@');
+        if (login.isGiven()) {
+            url.append(escaped(login.username()))
+                    .append(':')
+                    .append(escaped(login.password()))
+                    .append('@');
         }
         url.append(String.join(",", nodes));
         if (service != null) {
@@ -131,9 +110,9 @@ public record RedisUrl(
         if (database != null && database != 0) {
             url.append('/').append(database);
         }
-        if (sentinelUsername != null || sentinelPassword != null) {
-            url.append("?sentinel_user=").append(escaped(sentinelUsername));
-            url.append("&sentinel_password=").append(escaped(sentinelPassword));
+        if (sentinelLogin.isGiven()) {
+            url.append("?sentinel_user=").append(escaped(sentinelLogin.username()));
+            url.append("&sentinel_password=").append(escaped(sentinelLogin.password()));
         }
         return url.toString();
     }
