@@ -122,8 +122,7 @@ class Postgres:
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[Postgres]:
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
-    if not programs:
-        pytest.skip("this machine has no PostgreSQL")
+    assert programs, "this machine has no PostgreSQL: run `ci/install postgresql`"
     with tempfile.TemporaryDirectory() as folder:
         # It refuses to run as root.
         user = "postgres" if os.geteuid() == 0 else None

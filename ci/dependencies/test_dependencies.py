@@ -86,19 +86,22 @@ def test_jars_and_maven_plugins_have_exact_versions(file: Path) -> None:
         for entry in project.iterfind("m:properties/*", POM)
     }
     properties["project.version"] = projects[-1].findtext("m:version", "", POM)
-    boms = [entry.findtext("m:scope", "", POM) == "import" for entry in projects[0].iterfind(MANAGED, POM)]
-    named, plugins = {}, set()
+    has_bom = any(entry.findtext("m:scope", "", POM) == "import" for entry in projects[0].iterfind(MANAGED, POM))
+    plugins = {
+        entry.findtext("m:artifactId", "", POM)
+        for project in projects
+        for entry in project.iter(f"{{{POM['m']}}}plugin")
+        if entry.findtext("m:version", "", POM)
+    }
+    wrong = {}
     for kind in ("plugin", "dependency"):
         for entry in projects[0].iter(f"{{{POM['m']}}}{kind}"):
             name, version = (entry.findtext(f"m:{field}", "", POM) for field in ("artifactId", "version"))
-            # A bill of materials gives the version, and its own is exact.
-            if version or kind == "plugin" or not any(boms):
-                named[name] = re.sub(r"\$\{(.+?)\}", lambda match: properties[match[1]], version)
-    for project in projects:
-        for entry in project.iter(f"{{{POM['m']}}}plugin"):
-            if entry.findtext("m:version", "", POM):
-                plugins.add(entry.findtext("m:artifactId", "", POM))
-    wrong = {name: at for name, at in named.items() if not EXACT.fullmatch(at) and not (name in plugins and not at)}
+            # A parent gives it, or a bill of materials, whose own is exact.
+            is_given = name in plugins if kind == "plugin" else has_bom
+            version = re.sub(r"\$\{(.+?)\}", lambda match: properties[match[1]], version)
+            if not EXACT.fullmatch(version) and (version or not is_given):
+                wrong[name] = version
     assert wrong == {}
     assert LIFE_CYCLE - plugins == set()
 
