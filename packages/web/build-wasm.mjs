@@ -34,7 +34,11 @@ const SMALL = [
   '-Oz',
   '-Oz',
   '--converge',
+  // Functions that are alike stand together, for gzip.
+  '-g',
+  '--reorder-functions-by-name',
 ];
+const WITHOUT_NAMES = ['--strip-debug', '--strip-producers'];
 
 if (process.argv.includes('--copy')) copy();
 else build();
@@ -50,7 +54,9 @@ function build() {
   const bindgen = join(root, '.tools', 'wasm-bindgen', 'bin', 'wasm-bindgen');
   run(bindgen, ['--target', 'web', '--out-dir', built, '--out-name', 'glue', library], here);
   const optimizer = join(here, 'node_modules', 'binaryen', 'bin', 'wasm-opt');
-  run(process.execPath, [optimizer, ...FEATURES, ...SMALL, from, '-o', to], here);
+  const named = join(built, 'named.wasm');
+  run(process.execPath, [optimizer, ...FEATURES, ...SMALL, from, '-o', named], here);
+  run(process.execPath, [optimizer, ...FEATURES, ...WITHOUT_NAMES, named, '-o', to], here);
   copyFileSync(join(built, 'glue.d.ts'), join(here, 'src', 'glue.d.ts'));
   console.log(`leasehold.wasm: ${gzipSync(readFileSync(to), { level: 9 }).length} bytes gzipped`);
 }

@@ -45,6 +45,6 @@ if (urls) {
 } else {
   for (const name of (process.env.LEASEHOLD_BEHAVIOUR ?? 'memory,serve,redis').split(',')) {
     const chosen = ALL[name] ?? assert.fail('LEASEHOLD_BEHAVIOUR names memory, serve and redis');
-    play({ [name]: chosen }, {});
+    play({ [name]: chosen });
   }
 }

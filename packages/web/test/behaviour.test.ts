@@ -65,5 +65,5 @@ const ALL: Record<string, Transport> = {
 };
 
 for (const name of (process.env.LEASEHOLD_BEHAVIOUR ?? 'redis,poll,http').split(',')) {
-  play({ [name]: ALL[name] ?? assert.fail('LEASEHOLD_BEHAVIOUR names redis, poll and http') }, {});
+  play({ [name]: ALL[name] ?? assert.fail('LEASEHOLD_BEHAVIOUR names redis, poll and http') });
 }
