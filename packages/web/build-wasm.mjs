@@ -49,7 +49,8 @@ function build() {
   run('cargo', ['build', ...options], root);
   const library = join(process.env.CARGO_TARGET_DIR ?? join(root, 'target'), target, 'wasm', 'leasehold_wasm.wasm');
   const [from, to] = [join(built, 'glue_bg.wasm'), join(built, 'leasehold.wasm')];
-  if (existsSync(to) && statSync(to).mtimeMs > statSync(library).mtimeMs) return;
+  const made = [library, fileURLToPath(import.meta.url), join(here, 'package-lock.json')];
+  if (existsSync(to) && made.every((file) => statSync(file).mtimeMs < statSync(to).mtimeMs)) return declare();
   mkdirSync(built, { recursive: true });
   const bindgen = join(root, '.tools', 'wasm-bindgen', 'bin', 'wasm-bindgen');
   run(bindgen, ['--target', 'web', '--out-dir', built, '--out-name', 'glue', library], here);
@@ -57,8 +58,13 @@ function build() {
   const named = join(built, 'named.wasm');
   run(process.execPath, [optimizer, ...FEATURES, ...SMALL, from, '-o', named], here);
   run(process.execPath, [optimizer, ...FEATURES, ...WITHOUT_NAMES, named, '-o', to], here);
-  copyFileSync(join(built, 'glue.d.ts'), join(here, 'src', 'glue.d.ts'));
+  declare();
   console.log(`leasehold.wasm: ${gzipSync(readFileSync(to), { level: 9 }).length} bytes gzipped`);
+}
+
+/** What the core exports, where `tsc` looks for it. */
+function declare() {
+  copyFileSync(join(built, 'glue.d.ts'), join(here, 'src', 'glue.d.ts'));
 }
 
 function copy() {

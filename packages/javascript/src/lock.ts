@@ -1,4 +1,4 @@
-import { acquireOptions, boolean, reasonOf, remaining, signal } from './arguments.js';
+import { acquireOptions, boolean, reasonOf, remaining, signal, string } from './arguments.js';
 import type { CallOptions } from './call-options.js';
 import type { Engine } from './engine.js';
 import { type Holder, InvalidArgumentError, NotOwnerError } from './errors.js';
@@ -116,6 +116,8 @@ export class Lock extends Named {
 
   /** @internal Takes what the address says, which may be more permits than this object's own. */
   async acquire(address: string, options: CallOptions | undefined, nullIf: NullIf): Promise<Lease | null> {
+    // Nothing keeps a program from calling it.
+    string(address, 'the address', 'acquire');
     const given = acquireOptions(options);
     const own = this.#options;
     const origin = this.#origin;

@@ -94,7 +94,8 @@ export class Servers {
       const reply = await client.eval(text, keys, args, sha1);
       this.#tell((core) => core.replied(node, id, reply));
     } catch (error) {
-      this.#tell((core) => core.failed(node, id, isServers(error), textOf(error)));
+      const [isRefusal, text] = [isServers(error), textOf(error)];
+      this.#tell((core) => core.failed(node, id, isRefusal, text));
     }
   }
 
@@ -200,6 +201,11 @@ function isServers(error: unknown): boolean {
   return error instanceof Error && error.name === 'ReplyError';
 }
 
+/** What was thrown, as a text. It may be anything. */
 function textOf(error: unknown): string {
-  return error instanceof Error ? error.message || error.name : String(error);
+  try {
+    return error instanceof Error ? `${error.message || error.name}` : `${error}`;
+  } catch {
+    return 'unknown error';
+  }
 }

@@ -21,12 +21,14 @@ const { tcp } = (await import(`${ADAPTERS}/tcp.js`)) as Tcp;
 const { Decoder, encode } = (await import(`${ADAPTERS}/resp.js`)) as Resp;
 
 /** What Deno and Workers use, on Node's sockets. */
-function onSockets(url: string) {
-  return tcp(url, ({ hostname, port }) => {
+function onSockets(url: string, timeoutMs?: number, onDial = () => {}) {
+  const open = ({ hostname, port }: { hostname: string; port: number }) => {
+    onDial();
     const socket = dial(port, hostname);
     const readable = Readable.toWeb(socket) as ReadableStream<Uint8Array>;
     return { readable, writable: Writable.toWeb(socket) as WritableStream<Uint8Array>, close: () => socket.destroy() };
-  });
+  };
+  return tcp(url, open, timeoutMs);
 }
 
 interface Made {
@@ -140,6 +142,24 @@ describe('tcp', () => {
     assert.match(error.message, /^WRONGPASS/);
     assert.ok(!`${error.message}`.includes('other'));
     assert.throws(() => onSockets('http://localhost'), TypeError);
+  });
+
+  it('gives up a connection that is silent, and is answered by the next', async () => {
+    await using server = await RedisServer.start();
+    let dialled = 0;
+    const client = onSockets(server.url, 200, () => {
+      dialled += 1;
+    });
+    assert.equal(Number(await client.eval('return 1', [], [], 'x')), 1);
+    server.pause();
+    await assert.rejects(Promise.resolve(client.eval('return 1', [], [], 'x')), /no answer within 200 ms/);
+    server.resume();
+    await eventually(5_000, async () => {
+      const answer = await Promise.resolve(client.eval('return 1', [], [], 'x')).catch(() => 0);
+      return Number(answer) === 1;
+    });
+    assert.ok(dialled >= 2);
+    client.close();
   });
 
   it('opens its connections anew when they end, and listens again', async () => {

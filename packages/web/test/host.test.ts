@@ -178,6 +178,23 @@ describe('a client that fails', () => {
     await eventually(5_000, async () => (await redis.exists(name)) === 0);
   });
 
+  it('and throws anything: an error, and the client goes on', async () => {
+    let thrown: unknown;
+    const throwing: RedisClient['eval'] = (...call) => {
+      if (thrown === undefined) return run(...call);
+      throw thrown;
+    };
+    await using client = await open({ eval: throwing });
+    const odd = Object.assign(new Error(), { message: { code: 1 } as never });
+    for (thrown of [odd, Object.create(null), 'a text', null, 0]) {
+      await assert.rejects(client.lock(fresh()).lock({ waitMs: 50 }), UnavailableError);
+    }
+    thrown = undefined;
+    await (await client.lock(fresh()).lock()).release();
+    const guessed = client.lock(fresh()) as unknown as { acquire(options: object): Promise<unknown> };
+    await assert.rejects(guessed.acquire({ leaseMs: 5_000 }), InvalidArgumentError);
+  });
+
   it('and gives what is no reply: an error, and no lease', async () => {
     for (const wrong of [{}, 1.5, () => 1, Symbol('reply'), [['a', {}]], true] as never[]) {
       let isWrong = false;

@@ -30,7 +30,8 @@ export class Channels {
     try {
       await this.#subscriber.subscribe(channel);
     } catch (error) {
-      this.#remove(channel, listener);
+      // Others that listened have gone meanwhile.
+      if (this.#remove(channel, listener)) this.#subscriber.unsubscribe(channel).then(undefined, () => {});
       throw error;
     }
     return async () => {

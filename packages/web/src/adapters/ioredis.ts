@@ -6,7 +6,13 @@ import { runScript } from './script.js';
 
 /** What is asked of a `Redis` or `Cluster` of ioredis. */
 export interface IoRedis {
-  readonly options?: { readonly host?: string | undefined; readonly port?: number | undefined };
+  readonly options?: {
+    readonly host?: string | undefined;
+    readonly port?: number | undefined;
+    readonly path?: string | undefined;
+    /** The service, of those that sentinels watch. */
+    readonly name?: string | undefined;
+  };
   readonly isCluster?: boolean;
   call(command: string, ...args: (string | number)[]): Promise<unknown>;
 }
@@ -26,10 +32,10 @@ export interface IoRedisSubscriber {
  */
 export function ioredis(redis: IoRedis, subscriber?: IoRedisSubscriber): RedisClient {
   const run = (...command: string[]) => redis.call(command[0] as string, ...command.slice(1));
-  const { host, port } = redis.options ?? {};
+  const { host, port, path, name } = redis.options ?? {};
   const channels = subscriber && channelsOf(subscriber);
   return {
-    name: host === undefined ? undefined : `${host}:${port}`,
+    name: path ?? name ?? (host === undefined ? undefined : `${host}:${port}`),
     cluster: redis.isCluster === true,
     eval: (script, keys, args, sha1) => runScript(run, { script, sha1 }, keys, args),
     ...(channels && {

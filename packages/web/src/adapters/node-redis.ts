@@ -40,10 +40,13 @@ export function nodeRedis(client: NodeRedis, subscriber?: NodeRedisSubscriber): 
   };
 }
 
-/** Whether it is one of the classes that node-redis has for the server's errors. Their names are not set. */
+/**
+ * Whether it is the server's: by its class, or by its form, as a minifier gives classes other names. Errors of node-redis
+ * itself begin otherwise: "Socket closed unexpectedly".
+ */
 function isRefusal(error: Error): boolean {
   for (let at = Object.getPrototypeOf(error); at !== null; at = Object.getPrototypeOf(at)) {
     if (at.constructor.name === 'ErrorReply') return true;
   }
-  return false;
+  return /^[A-Z][A-Z0-9_]* /.test(error.message);
 }

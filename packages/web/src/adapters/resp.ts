@@ -1,6 +1,7 @@
 // Redis' protocol (RESP2), as far as scripts and channels need it, over any pair of streams.
 
 import { type Reply, ReplyError } from '../redis-client.js';
+import { keepAlive } from '../runtime.js';
 
 /** What a host gives for a connection. */
 export interface Socket {
@@ -14,7 +15,10 @@ interface Waiting {
   reject(error: unknown): void;
 }
 
-/** One connection. Commands go out at once, and are answered in their order. */
+/**
+ * One connection. Commands go out at once, and are answered in their order. One that is not answered in time ends it:
+ * whoever waited behind it would wait as long, and a new connection may be answered.
+ */
 export class Connection {
   readonly #socket: Socket;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
@@ -33,10 +37,21 @@ export class Connection {
   }
 
   /** Sends a command. Rejects with a `ReplyError`, or with what became of the connection. */
-  run(...command: string[]): Promise<Reply> {
+  run(withinMs: number, ...command: string[]): Promise<Reply> {
     if (this.#end !== undefined) return Promise.reject(this.#end);
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ resolve, reject });
+      const timer = setTimeout(() => this.close(new Error(`no answer within ${withinMs} ms`)), withinMs);
+      keepAlive(timer, false);
+      this.#waiting.push({
+        resolve(reply) {
+          clearTimeout(timer);
+          resolve(reply);
+        },
+        reject(error) {
+          clearTimeout(timer);
+          reject(error);
+        },
+      });
       this.#writer.write(encode(command)).catch((error: unknown) => this.close(error));
     });
   }

@@ -20,12 +20,16 @@ export interface TcpClient extends RedisClient {
 }
 
 /** @internal A client of `redis://[user:password@]host[:port][/db]`, or `rediss://`. */
-export function tcp(url: string, open: (address: Address) => Promise<Socket> | Socket): TcpClient {
+export function tcp(
+  url: string,
+  open: (address: Address) => Promise<Socket> | Socket,
+  timeoutMs = TIMEOUT_MS,
+): TcpClient {
   const { address, greeting } = parse(url);
   const dial = async (onMessage?: (channel: string, message: string) => void) => {
-    const connection = new Connection(await open(address), onMessage);
+    const connection = new Connection(await inTime(open, address, timeoutMs), onMessage);
     try {
-      await Promise.all(greeting.map((command) => connection.run(...command)));
+      await Promise.all(greeting.map((command) => connection.run(timeoutMs, ...command)));
     } catch (error) {
       connection.close(error);
       throw error;
@@ -33,8 +37,8 @@ export function tcp(url: string, open: (address: Address) => Promise<Socket> | S
     return connection;
   };
   const scripts = new Reopened(dial);
-  const listening = new Listening(dial);
-  const run = async (...command: string[]) => (await scripts.connection()).run(...command);
+  const listening = new Listening(dial, timeoutMs);
+  const run = async (...command: string[]) => (await scripts.connection()).run(timeoutMs, ...command);
   const name = address.hostname.includes(':') ? `[${address.hostname}]` : address.hostname;
   return {
     name: `${name}:${address.port}`,
@@ -49,6 +53,25 @@ export function tcp(url: string, open: (address: Address) => Promise<Socket> | S
 
 type Dial = (onMessage?: (channel: string, message: string) => void) => Promise<Connection>;
 
+/** Opens a socket; one that comes too late is closed. */
+async function inTime(
+  open: (address: Address) => Promise<Socket> | Socket,
+  address: Address,
+  timeoutMs: number,
+): Promise<Socket> {
+  const over = new AbortController();
+  const late = pause(timeoutMs, over.signal).then(() => undefined);
+  const opening = Promise.resolve(open(address));
+  try {
+    const socket = await Promise.race([opening, late]);
+    if (socket !== undefined) return socket;
+    opening.then((socket) => socket.close()).catch(() => {});
+    throw new Error(`no connection within ${timeoutMs} ms`);
+  } finally {
+    over.abort();
+  }
+}
+
 /** One connection, opened again at the next use when it has ended. */
 class Reopened {
   readonly #dial: Dial;
@@ -61,13 +84,19 @@ class Reopened {
 
   connection(): Promise<Connection> {
     if (this.#isClosed) return Promise.reject(new Error('the client was closed'));
-    const connection = this.#connection ?? this.#dial();
+    if (this.#connection !== undefined) return this.#connection;
+    const connection = this.#dial();
     this.#connection = connection;
     const forget = () => {
       if (this.#connection === connection) this.#connection = undefined;
     };
     connection.then(({ ended }) => ended.then(forget), forget);
     return connection;
+  }
+
+  /** The one that there is. */
+  get current(): Promise<Connection> | undefined {
+    return this.#connection;
   }
 
   close(): void {
@@ -80,11 +109,14 @@ class Reopened {
 class Listening {
   readonly #connections: Reopened;
   readonly #channels: Channels;
+  readonly #timeoutMs: number;
   readonly #wanted = new Set<string>();
   readonly #watched = new WeakSet<Connection>();
+  #isReturning = false;
   #isClosed = false;
 
-  constructor(dial: Dial) {
+  constructor(dial: Dial, timeoutMs: number) {
+    this.#timeoutMs = timeoutMs;
     this.#connections = new Reopened(() => dial((channel, message) => this.#channels.heard(channel, message)));
     this.#channels = new Channels({
       subscribe: (channel) => this.#subscribe(channel),
@@ -102,34 +134,53 @@ class Listening {
   }
 
   async #subscribe(channel: string): Promise<void> {
+    await this.#ask(channel);
+    this.#wanted.add(channel);
+  }
+
+  async #ask(channel: string): Promise<Connection> {
     const connection = await this.#connections.connection();
     if (!this.#watched.has(connection)) {
       this.#watched.add(connection);
       void connection.ended.then(() => this.#again());
     }
-    await connection.run('SUBSCRIBE', channel);
-    this.#wanted.add(channel);
+    await connection.run(this.#timeoutMs, 'SUBSCRIBE', channel);
+    return connection;
   }
 
   async #unsubscribe(channel: string): Promise<void> {
     this.#wanted.delete(channel);
-    await (await this.#connections.connection()).run('UNSUBSCRIBE', channel);
+    // Without a connection there is nothing to end.
+    await (await this.#connections.current)?.run(this.#timeoutMs, 'UNSUBSCRIBE', channel);
   }
 
   /** Listens again to what it listened to. Meanwhile waiters ask from time to time. */
   async #again(): Promise<void> {
-    while (this.#wanted.size > 0 && !this.#isClosed) {
-      await pause(PAUSE_MS);
-      try {
-        for (const channel of this.#wanted) await this.#subscribe(channel);
-        return;
-      } catch {
-        // Once more.
+    if (this.#isReturning) return;
+    this.#isReturning = true;
+    while (this.#wanted.size > 0 && !this.#isClosed && !(await this.#isBack())) await pause(PAUSE_MS);
+    this.#isReturning = false;
+  }
+
+  /** Whether it listens to all that is wanted, by one connection. */
+  async #isBack(): Promise<boolean> {
+    try {
+      const connections = new Set<Connection>();
+      for (const channel of [...this.#wanted]) {
+        const connection = await this.#ask(channel);
+        connections.add(connection);
+        // Nobody wanted it any more meanwhile.
+        if (!this.#wanted.has(channel)) await connection.run(this.#timeoutMs, 'UNSUBSCRIBE', channel);
       }
+      return connections.size <= 1;
+    } catch {
+      return false;
     }
   }
 }
 
+/** How long an answer may take before its connection is given up. */
+const TIMEOUT_MS = 10_000;
 const PAUSE_MS = 500;
 
 function parse(given: string): { address: Address; greeting: string[][] } {

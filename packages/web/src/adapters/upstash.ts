@@ -45,7 +45,8 @@ export function upstash(options: UpstashOptions): RedisClient {
     if (!response.ok) throw new Error(`the server answered with ${response.status}`);
     return answer.result;
   };
-  const streams = new Streams(options.maxStreams ?? 3, (channel, signal) =>
+  const timeoutMs = options.timeoutMs ?? 10_000;
+  const streams = new Streams(options.maxStreams ?? 3, timeoutMs, (channel, signal) =>
     send(`${base}/subscribe/${encodeURIComponent(channel)}`, {
       headers: { ...headers, accept: 'text/event-stream' },
       signal,
@@ -70,10 +71,12 @@ function refusal(status: number, error: string): Error {
 /** Requests that are answered with server-sent events: `data: subscribe,CHANNEL,1`, then `data: message,CHANNEL,TEXT`. */
 class Streams {
   #free: number;
+  readonly #timeoutMs: number;
   readonly #ask: (channel: string, signal: AbortSignal) => Promise<Response>;
 
-  constructor(most: number, ask: (channel: string, signal: AbortSignal) => Promise<Response>) {
+  constructor(most: number, timeoutMs: number, ask: (channel: string, signal: AbortSignal) => Promise<Response>) {
     this.#free = most;
+    this.#timeoutMs = timeoutMs;
     this.#ask = ask;
   }
 
@@ -85,10 +88,14 @@ class Streams {
     ending.signal.addEventListener('abort', () => {
       this.#free += 1;
     });
+    const confirmed = new AbortController();
+    void pause(this.#timeoutMs, confirmed.signal).then(() => ending.abort());
     try {
       const lines = await this.#begin(channel, ending.signal);
+      confirmed.abort();
       void this.#hear(channel, lines, onMessage, ending.signal);
     } catch (error) {
+      confirmed.abort();
       ending.abort();
       throw error;
     }
@@ -98,7 +105,10 @@ class Streams {
   /** The lines of a stream, from its confirmation on. */
   async #begin(channel: string, signal: AbortSignal): Promise<AsyncGenerator<string, void>> {
     const response = await this.#ask(channel, signal);
-    if (!response.ok || response.body === null) throw new Error(`the server answered with ${response.status}`);
+    if (!response.ok || response.body === null) {
+      await response.body?.cancel();
+      throw new Error(`the server answered with ${response.status}`);
+    }
     const lines = linesOf(response.body);
     for (;;) {
       const { value: line, done } = await lines.next();
