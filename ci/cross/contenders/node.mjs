@@ -1,9 +1,140 @@
 // The contender in Node.
 
+import { once } from 'node:events';
 import { createRequire } from 'node:module';
-import { contend, url } from './javascript.mjs';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
 
+// The packages of the seckill service.
 const require = createRequire(new URL('../../../examples/seckill/node/', import.meta.url));
+const Redis = require('ioredis');
 const { connect } = require('leasehold');
 
-await contend((options) => connect(url, options));
+const number = (preset) => ({ type: 'string', default: String(preset) });
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: {
+    kind: { type: 'string', default: 'lock' },
+    workers: number(1),
+    rounds: number(1e9),
+    seconds: number(1e6),
+    'hold-ms': number(0),
+    'lease-ms': { type: 'string' },
+    permits: number(1),
+    limit: number(1),
+    log: number(0),
+    'warm-up': number(0),
+  },
+});
+const [command, url, name] = positionals;
+const [workers, rounds, seconds] = [values.workers, values.rounds, values.seconds].map(Number);
+const lines = createInterface({ input: process.stdin });
+
+const open = () => connect(url, values['lease-ms'] ? { leaseMs: Number(values['lease-ms']) } : {});
+const word = () => once(lines, 'line');
+
+/** Says `ready`, waits for the word, and runs `work` that many times at once. */
+async function run(work) {
+  console.log('ready');
+  await word();
+  await Promise.all(Array.from({ length: workers }, (_, worker) => work(worker)));
+}
+
+/** What takes the lock, however long that lasts. */
+function taker(client) {
+  if (values.kind === 'semaphore') {
+    const semaphore = client.semaphore(name, Number(values.limit));
+    return () => semaphore.acquire(Number(values.permits));
+  }
+  const makers = {
+    lock: () => client.lock(name),
+    mutex: () => client.mutex(name),
+    fair: () => client.fairLock(name),
+    read: () => client.readWriteLock(name).read,
+    write: () => client.readWriteLock(name).write,
+    multi: () => client.multiLock(name.split(',').map((member) => client.lock(member))),
+  };
+  const lock = makers[values.kind]();
+  return () => lock.lock();
+}
+
+async function count() {
+  const store = new Redis(url);
+  const client = await open();
+  const take = taker(client);
+  await run(async () => {
+    for (let round = 0; round < rounds; round += 1) {
+      const lease = await take();
+      const value = Number(await store.get(`${name}:count`));
+      await sleep(1);
+      await store.set(`${name}:count`, value + 1);
+      await store.rpush(`${name}:tokens`, String(lease.token));
+      await lease.release();
+    }
+  });
+  await client.close();
+  store.disconnect();
+}
+
+async function turns() {
+  const store = new Redis(url);
+  const client = await open();
+  const take = taker(client);
+  const grants = Array(workers).fill(0);
+  let heldMs = 0;
+  const note = async (step, id, remainingMs) => {
+    if (values.log === '0') return;
+    await store.xadd(`${name}:log`, '*', 'step', step, 'id', id, 'until', Math.floor(Date.now() + remainingMs));
+  };
+  const own = client.fairLock(`${name}:${process.pid}`);
+  for (let round = 0; round < Number(values['warm-up']); round += 1) {
+    await (await own.lock()).release();
+  }
+  await run(async (worker) => {
+    const until = performance.now() + seconds * 1000;
+    while (grants[worker] < rounds && performance.now() < until) {
+      const lease = await take();
+      const taken = performance.now();
+      const id = `${process.pid}/${worker}/${grants[worker]}`;
+      await note('enter', id, lease.remainingMs);
+      await sleep(Number(values['hold-ms']));
+      await note('exit', id, 0);
+      heldMs += performance.now() - taken;
+      await lease.release();
+      grants[worker] += 1;
+    }
+  });
+  await client.close();
+  store.disconnect();
+  console.log(Math.floor(heldMs), ...grants);
+}
+
+async function hold() {
+  const client = await open();
+  const take = taker(client);
+  const leases = await Promise.all(Array.from({ length: workers }, take));
+  console.log('held');
+  await word();
+  for (const lease of leases) await lease.release();
+  console.log('released');
+  await client.close();
+}
+
+async function downgrade() {
+  const client = await open();
+  const lock = client.readWriteLock(name);
+  const writing = await lock.write.lock();
+  console.log('held');
+  await word();
+  const reading = await lock.read.lock({ within: writing });
+  await writing.release();
+  console.log('reading');
+  await word();
+  await reading.release();
+  console.log('released');
+  await client.close();
+}
+
+await { count, turns, hold, downgrade }[command]();
+lines.close();

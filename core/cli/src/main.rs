@@ -8,7 +8,6 @@ mod completions;
 mod doctor;
 mod exit;
 mod holder;
-mod http;
 mod link;
 mod metrics;
 mod output;

@@ -10,20 +10,21 @@
 //! | a renewal | the renewal lane, or the command lane while that is closed or silent |
 //! | hearing of releases | the subscriptions; without them waiters poll |
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::cause::Cause;
 use crate::ids::NodeId;
-use crate::sorted::{SortedMap, SortedSet};
 use crate::types::Lane;
 
 /// The lanes that are open.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     /// The nodes whose command lane is open.
-    commands: SortedSet<NodeId>,
+    commands: BTreeSet<NodeId>,
     /// The nodes whose renewal lane is open.
-    renewals: SortedSet<NodeId>,
+    renewals: BTreeSet<NodeId>,
     /// Why each node's last command lane closed.
-    outages: SortedMap<NodeId, Cause>,
+    outages: BTreeMap<NodeId, Cause>,
 }
 
 impl Links {
@@ -59,7 +60,7 @@ impl Links {
     }
 
     /// The nodes whose command lane is open.
-    pub(crate) const fn connected(&self) -> &SortedSet<NodeId> {
+    pub(crate) const fn connected(&self) -> &BTreeSet<NodeId> {
         &self.commands
     }
 

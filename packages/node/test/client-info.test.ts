@@ -16,8 +16,7 @@ import {
   LockTimeoutError,
   redlock,
 } from 'leasehold';
-import { run } from './run.js';
-import { COMMAND, RedisServer } from './server.js';
+import { COMMAND, RedisServer, run } from './server.js';
 
 const ROOT = join(__dirname, '..', '..');
 const VERSION = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version;

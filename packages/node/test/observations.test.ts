@@ -3,8 +3,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { connect, type Observation } from 'leasehold';
-import { run } from './run.js';
-import { eventually, RedisServer } from './server.js';
+import { eventually, RedisServer, run } from './server.js';
 
 const PASSWORD = 'sesame-open-and-more';
 

@@ -1,9 +1,10 @@
 //! Asks how many wait in the server's queues of the fair locks that somebody chose, for the metrics.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{Instant, LockName, Outcome, Session, SortedMap, Ticket};
+use leasehold_protocol::{Instant, LockName, Outcome, Session, Ticket};
 
 use crate::observe::metrics::Metrics;
 
@@ -15,7 +16,7 @@ pub(super) struct Queues {
     metrics: Arc<Metrics>,
     names: Vec<(Arc<str>, LockName)>,
     due: Instant,
-    asked: SortedMap<Ticket, Arc<str>>,
+    asked: BTreeMap<Ticket, Arc<str>>,
 }
 
 impl Queues {
@@ -26,7 +27,7 @@ impl Queues {
             metrics: Arc::clone(metrics),
             names: names.to_vec(),
             due: now,
-            asked: SortedMap::new(),
+            asked: BTreeMap::new(),
         })
     }
 
@@ -83,7 +84,7 @@ mod tests {
         let (mut session, metrics, start) = (session(), Arc::default(), Instant::ZERO);
         let full = KeyPrefix::default().name("hot").unwrap();
         let mut queues = Queues::of(Some(&metrics), &[("hot".into(), full)], start).unwrap();
-        let ticket = |queues: &Queues| queues.asked.keys().next().copied();
+        let ticket = |queues: &Queues| queues.asked.first_key_value().map(|(ticket, _)| *ticket);
         queues.ask(&mut session, start);
         let first = ticket(&queues).unwrap();
         queues.ask(&mut session, start + EVERY);

@@ -2,12 +2,13 @@
 
 mod commands;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_protocol::{
     Cause, ClientId, Config, Error, ErrorKind, Event as Told, Grant, Instant, Lane, LeaseId, LostReason, NodeId,
-    Operation, Outcome, Primary, ReleaseOutcome, Session, SortedMap, Ticket,
+    Operation, Outcome, Primary, ReleaseOutcome, Session, Ticket,
 };
 
 use super::arrived::{Arrived, Awaited};
@@ -41,7 +42,7 @@ pub(super) struct Engine {
     /// Queues on the server that are counted.
     queues: Option<Queues>,
     /// Of each node that is a cluster, what its primaries are called, by their numbers.
-    primaries: SortedMap<NodeId, Arc<[Arc<str>]>>,
+    primaries: BTreeMap<NodeId, Arc<[Arc<str>]>>,
     /// `None` if nobody watches, and nothing is counted.
     observing: Option<Box<Observing>>,
     /// When this turn began.
@@ -94,7 +95,7 @@ impl Engine {
             connecting: Connecting::Tried(connecting),
             closing: None,
             queues: Queues::of(port.metrics(), &settings.queues, settings.world.now()),
-            primaries: SortedMap::new(),
+            primaries: BTreeMap::new(),
             observing,
             now: settings.world.now(),
         }

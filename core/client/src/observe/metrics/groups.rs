@@ -69,11 +69,10 @@ impl Grouping {
         let group = self.group(name);
         match &*group {
             "" => NONE.into(),
-            group if counted.contains(group) => group.into(),
-            group => {
+            group => counted.get(group).cloned().unwrap_or_else(|| {
                 let ours = counted.iter().filter(|group| ![NONE, OTHER].contains(&&***group));
                 if ours.count() < self.most { group } else { OTHER }.into()
-            }
+            }),
         }
     }
 }

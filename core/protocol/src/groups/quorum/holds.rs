@@ -1,5 +1,7 @@
 //! Quorum holds: locks that a majority of the primaries granted.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::majority::{last_of_majority, majority};
 use crate::defects::Defect;
 use crate::ending::LostReason;
@@ -10,18 +12,17 @@ use crate::ids::{Context, LeaseId, Ticket, Verb};
 use crate::instant::Instant;
 use crate::lease::LeaseDuration;
 use crate::name::LockName;
-use crate::sorted::{SortedMap, SortedSet};
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Event, Outcome};
 
 /// The quorum holds of a client.
 #[derive(Debug, Default)]
 pub(super) struct QuorumHolds {
-    by_lease: SortedMap<LeaseId, QuorumHold>,
+    by_lease: BTreeMap<LeaseId, QuorumHold>,
     /// The holds of each lock, oldest first.
-    by_name: SortedMap<LockName, SortedSet<LeaseId>>,
+    by_name: BTreeMap<LockName, BTreeSet<LeaseId>>,
     /// The tickets that primaries have not answered yet, and the hold that each answer joins.
-    late: SortedMap<Ticket, LeaseId>,
+    late: BTreeMap<Ticket, LeaseId>,
 }
 
 /// A lock that a majority of the primaries granted.
@@ -30,7 +31,7 @@ pub(super) struct QuorumHold {
     name: LockName,
     context: Option<Context>,
     /// The primaries' mutexes that it has, and until when each may be relied on.
-    members: SortedMap<LeaseId, Instant>,
+    members: BTreeMap<LeaseId, Instant>,
     /// Primaries whose answer is still to come; what they grant joins the others.
     unanswered: Vec<Ticket>,
     /// Whether the watchdog renews it.
@@ -45,7 +46,7 @@ pub(super) struct NewHold {
     pub(super) name: LockName,
     pub(super) context: Option<Context>,
     /// The primaries' mutexes that were granted, and until when each may be relied on.
-    pub(super) members: SortedMap<LeaseId, Instant>,
+    pub(super) members: BTreeMap<LeaseId, Instant>,
     /// Primaries whose answer is still to come.
     pub(super) unanswered: Vec<Ticket>,
     pub(super) is_renewed: bool,
@@ -106,7 +107,7 @@ impl QuorumHolds {
 
     /// The holds of a lock, oldest first.
     fn of_name(&self, name: &LockName) -> impl Iterator<Item = (LeaseId, &QuorumHold)> {
-        let leases = self.by_name.get(name).into_iter().flat_map(SortedSet::iter);
+        let leases = self.by_name.get(name).into_iter().flatten();
         leases.filter_map(|lease| Some((*lease, self.by_lease.get(lease)?)))
     }
 
@@ -138,7 +139,7 @@ impl QuorumHolds {
         }
         let deadline = last_of_majority(new.members.values(), majority(members.io())).unwrap_or(now);
         self.late.extend(new.unanswered.iter().map(|late| (*late, lease)));
-        self.by_name.get_or_default(new.name.clone()).insert(lease);
+        self.by_name.entry(new.name.clone()).or_default().insert(lease);
         let hold = QuorumHold {
             name: new.name,
             context: new.context,
@@ -282,8 +283,8 @@ impl QuorumHolds {
         ticket: Ticket,
         (lease, by): (LeaseId, Option<LeaseDuration>),
         now: Instant,
-    ) -> SortedMap<Ticket, LeaseId> {
-        let mut extensions = SortedMap::new();
+    ) -> BTreeMap<Ticket, LeaseId> {
+        let mut extensions = BTreeMap::new();
         for member in self.get(lease).into_iter().flat_map(|hold| hold.members.keys()) {
             let extension = members.ticket_for(Some(ticket), Verb::Extend);
             extensions.insert(extension, *member);
