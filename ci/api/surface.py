@@ -119,7 +119,7 @@ def node() -> Surface:
     surface["LeaseholdError"] = set().union(*(surface[f"{error}Error"] for error in WITH_DETAILS)) - {"Error"}
     index = (NODE / "index.d.ts").read_text()
     exported = {word for words in re.findall(r"export (?:type )?\{([^}]*)\}", index) for word in _exports(words)}
-    functions = re.findall(r"^export declare function (\w+)", (NODE / "client.d.ts").read_text(), re.MULTILINE)
+    functions = re.findall(r"^export declare function (\w+)", (NODE / "connect.d.ts").read_text(), re.MULTILINE)
     surface["leasehold"] = set(functions) & exported
     return surface
 

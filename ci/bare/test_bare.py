@@ -16,6 +16,7 @@ SHOWN_BY = {
     "redis-server": "redis-server --version",
     "openssl": "openssl version",
     "postgresql": "ls /usr/lib/postgresql/*/bin/initdb",
+    "chromium": "chromium --version",
     "prometheus": "promtool --version",
     "wasm-target": "rustup target list --installed | grep -x wasm32-unknown-unknown",
     "rust-lints": "cargo clippy --version && cargo fmt --version",
@@ -60,7 +61,7 @@ def broken_path(tmp_path_factory: pytest.TempPathFactory) -> str:
         (broken / program).write_text(f"#!/bin/sh\n{script}\n")
         (broken / program).chmod(0o755)
     # Nor may sudo find the real ones.
-    absent = {"redis-server", "openssl", "initdb", "pg_createcluster", "promtool", "mmdebstrap", "sudo"}
+    absent = {"redis-server", "openssl", "initdb", "pg_createcluster", "chromium", "chromium-browser", "google-chrome", "promtool", "mmdebstrap", "sudo"}
     for place in os.environ["PATH"].split(os.pathsep):
         for found in Path(place).glob("*"):
             if found.name not in absent and not (rest / found.name).is_symlink():
@@ -74,7 +75,9 @@ def test_a_step_that_fails_names_itself_and_says_what_to_do(step: Step, broken_p
     shutil.copytree(
         ROOT / "ci", tmp_path / "ci", ignore=shutil.ignore_patterns("node_modules", "target", "__pycache__")
     )
-    for folder in ("packages/node", "examples/seckill/node"):
+    (tmp_path / "bindings" / "wasm").mkdir(parents=True)
+    shutil.copy(ROOT / "bindings" / "wasm" / "Cargo.toml", tmp_path / "bindings" / "wasm")
+    for folder in ("packages/node", "packages/web", "examples/seckill/node", "examples/playground", "ci/upstash"):
         (tmp_path / folder).mkdir(parents=True)
         shutil.copy(ROOT / folder / "package-lock.json", tmp_path / folder)
     failed = subprocess.run(

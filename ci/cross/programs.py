@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 CONTENDERS = HERE / "contenders"
 JARS = ROOT / "examples" / "seckill" / "jvm" / "target" / "lib"
-LANGUAGES = ["rust", "python-threads", "python-asyncio", "node", "jvm"]
+LANGUAGES = ["rust", "python-threads", "python-asyncio", "node", "jvm", "web"]
 # How long a contender may take to say something that it is to say at once: a JVM starts slowly on a busy machine.
 PATIENCE = 60.0
 
@@ -40,6 +40,7 @@ def program(language: str) -> list[str]:
         "python-threads": lambda: [sys.executable, str(CONTENDERS / "threads.py")],
         "python-asyncio": lambda: [sys.executable, str(CONTENDERS / "tasks.py")],
         "node": lambda: ["node", str(CONTENDERS / "node.mjs")],
+        "web": lambda: ["node", str(CONTENDERS / "web.mjs")],
         "jvm": lambda: [java(), *JVM_FLAGS, "-cp", f"{JARS}{os.sep}*{os.pathsep}{java_classes()}", "Contender"],
     }[language]()
 

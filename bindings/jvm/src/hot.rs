@@ -50,7 +50,7 @@ pub unsafe extern "C" fn leasehold_acquire(
             max_hold_ms: number(max_hold_ms),
             no_fencing: fencing == 0,
             on_unavailable: policy(on_unavailable),
-            blocked: Vec::new(),
+            ..Acquire::default()
         };
         Some(client.start(tag, Op::Acquire(acquire)))
     })

@@ -1,39 +1,23 @@
 //! One client.
 
-use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leasehold::host::{Acquire, Completion, Error, Event, Holder, Host, Lease, Line, LostReason, Op, Options, Pending};
+use leasehold::host::{Acquire, Host, Op, Options, Pending};
+use leasehold_javascript::Client;
 use napi::bindgen_prelude::{ClassInstance, Either, Env, Float64ArraySlice, Function, JavaScriptClassExt};
 use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi_derive::napi;
 
 use crate::addresses::{self, NativeReached};
-use crate::failure::{NativeFailure, NativeHolder, milliseconds};
+use crate::failure::{NativeFailure, NativeHolder};
 use crate::observation::NativeObservation;
 use crate::options::{self, ClientOptions};
-use crate::rows::{self, WIDTH};
 
 /// One client. Everything in it belongs to the thread of its JavaScript; the
 /// engine's thread only calls `wake`.
 #[napi]
 pub struct NativeClient {
-    host: Host,
-    /// Taken from the host, and not yet put into rows.
-    events: RefCell<VecDeque<Event>>,
-    /// The errors of rows, until JavaScript takes them.
-    failures: RefCell<VecDeque<Error>>,
-    /// The holders of rows, until JavaScript takes them.
-    holders: RefCell<VecDeque<Holder>>,
-    /// What was observed, until JavaScript takes it.
-    lines: RefCell<VecDeque<Box<Line>>>,
-    /// Leases that JavaScript may ask about: granted and not given back. Those that were lost stay
-    /// until JavaScript has forgotten them, as the engine answers by them.
-    leases: RefCell<HashMap<u64, Arc<Lease>>>,
-    /// Leases whose release is under way, by its request.
-    releasing: RefCell<HashMap<u64, Arc<Lease>>>,
+    client: Client,
 }
 
 /// Starts to connect. The answer comes as the row of request 0.
@@ -73,7 +57,10 @@ pub fn open<'env>(
 #[napi(catch_unwind)]
 pub fn close_at_exit(clients: Vec<ClassInstance<'_, NativeClient>>, timeout_ms: u32) {
     let deadline = Instant::now() + Duration::from_millis(timeout_ms.into());
-    let closing: Vec<Pending> = clients.iter().map(|client| client.host.start(Op::Close)).collect();
+    let closing: Vec<Pending> = clients
+        .iter()
+        .map(|client| client.client.host().start(Op::Close))
+        .collect();
     for mut close in closing {
         close.wait(deadline.saturating_duration_since(Instant::now()));
     }
@@ -83,13 +70,7 @@ pub fn close_at_exit(clients: Vec<ClassInstance<'_, NativeClient>>, timeout_ms: 
 impl NativeClient {
     fn new(host: Host) -> Self {
         Self {
-            host,
-            events: RefCell::default(),
-            failures: RefCell::default(),
-            holders: RefCell::default(),
-            lines: RefCell::default(),
-            leases: RefCell::default(),
-            releasing: RefCell::default(),
+            client: Client::new(host),
         }
     }
 
@@ -110,43 +91,39 @@ impl NativeClient {
         within: Option<f64>,
         fencing: bool,
         on_unavailable: Option<String>,
+        remaining_ms: Option<f64>,
     ) -> napi::Result<f64> {
         let on_unavailable = options::on_unavailable(on_unavailable)?;
-        Ok(self.submit(Op::Acquire(Acquire {
+        Ok(self.client.submit(Op::Acquire(Acquire {
             lock: lock.into(),
-            context: None,
             within: within.map(|lease| lease as u64),
             wait_ms,
             lease_ms,
             renew,
             max_hold_ms,
+            remaining_ms,
             no_fencing: !fencing,
             on_unavailable,
-            blocked: Vec::new(),
+            ..Acquire::default()
         })))
     }
 
     /// Gives a lease back; returns the request's number. The lease counts as given back at once.
     #[napi(catch_unwind)]
     pub fn release(&self, lease: f64) -> f64 {
-        let lease = lease as u64;
-        let request = self.host.submit(Op::Release { lease });
-        if let Some(held) = self.leases.borrow_mut().remove(&lease) {
-            self.releasing.borrow_mut().insert(request, held);
-        }
-        request as f64
+        self.client.release(lease)
     }
 
     /// JavaScript has nothing any more of a lease that was lost.
     #[napi(catch_unwind)]
     pub fn forget(&self, lease: f64) {
-        self.leases.borrow_mut().remove(&(lease as u64));
+        self.client.forget(lease);
     }
 
     /// Makes a lease last longer; returns the request's number.
     #[napi(catch_unwind)]
     pub fn extend(&self, lease: f64, by_ms: Option<f64>) -> f64 {
-        self.submit(Op::Extend {
+        self.client.submit(Op::Extend {
             lease: lease as u64,
             by_ms,
         })
@@ -155,25 +132,25 @@ impl NativeClient {
     /// Asks the server who holds a lock; returns the request's number.
     #[napi(catch_unwind)]
     pub fn inspect(&self, lock: String) -> f64 {
-        self.submit(Op::Inspect { lock: lock.into() })
+        self.client.submit(Op::Inspect { lock: lock.into() })
     }
 
     /// Takes a lock from whoever holds it; returns the request's number.
     #[napi(catch_unwind)]
     pub fn force_release(&self, lock: String) -> f64 {
-        self.submit(Op::ForceRelease { lock: lock.into() })
+        self.client.submit(Op::ForceRelease { lock: lock.into() })
     }
 
     /// Changes a semaphore's limit to that of the address; returns the request's number.
     #[napi(catch_unwind)]
     pub fn set_limit(&self, lock: String) -> f64 {
-        self.submit(Op::SetLimit { lock: lock.into() })
+        self.client.submit(Op::SetLimit { lock: lock.into() })
     }
 
     /// What it has counted, in Prometheus' text format.
     #[napi(catch_unwind)]
     pub fn metrics(&self) -> Either<String, NativeFailure> {
-        match self.host.metrics() {
+        match self.client.host().metrics() {
             Ok(text) => Either::A(text),
             Err(error) => Either::B(NativeFailure::from(&error)),
         }
@@ -182,7 +159,7 @@ impl NativeClient {
     /// The label that a lock of this name has for its group in `metrics`.
     #[napi(catch_unwind)]
     pub fn metrics_group(&self, name: String) -> Either<String, NativeFailure> {
-        match self.host.metrics_group(&name) {
+        match self.client.host().metrics_group(&name) {
             Ok(group) => Either::A(group.to_string()),
             Err(error) => Either::B(NativeFailure::from(&error)),
         }
@@ -191,128 +168,58 @@ impl NativeClient {
     /// Closes; returns the request's number.
     #[napi(catch_unwind)]
     pub fn close(&self) -> f64 {
-        self.submit(Op::Close)
+        self.client.submit(Op::Close)
     }
 
     /// Nobody waits for the request any more.
     #[napi(catch_unwind)]
     pub fn cancel(&self, request: f64) {
-        self.host.cancel(request as u64);
+        self.client.host().cancel(request as u64);
     }
 
     /// What is left of a lease in milliseconds; 0 if it is not held.
     #[napi(catch_unwind)]
     pub fn remaining_ms(&self, lease: f64) -> f64 {
-        self.lease(lease, 0.0, |lease| milliseconds(lease.remaining()))
+        self.client.remaining_ms(lease)
     }
 
     /// Whether a lease is held, by the clock of now.
     #[napi(catch_unwind)]
     pub fn is_valid(&self, lease: f64) -> bool {
-        self.lease(lease, false, Lease::is_valid)
+        self.client.is_valid(lease)
     }
 
     /// The index of the reason for which a lease is lost; −1 if it is not.
     #[napi(catch_unwind)]
     pub fn lost_reason(&self, lease: f64) -> f64 {
-        self.lease(lease, -1.0, |lease| {
-            lease.lost_reason().map_or(-1.0, rows::reason_index)
-        })
+        self.client.lost_reason(lease)
     }
 
     /// Puts queued events into `buffer` as rows, and returns how many. A full
     /// buffer may leave some: drain again.
     #[napi(catch_unwind)]
     pub fn drain(&self, mut buffer: Float64ArraySlice<'_>) -> u32 {
-        let mut events = self.events.borrow_mut();
-        if events.is_empty() {
-            let mut fresh = Vec::from(std::mem::take(&mut *events));
-            self.host.drain(&mut fresh);
-            *events = fresh.into();
-        }
         // SAFETY: JavaScript is inside this call, so that it neither reads nor
         // writes the buffer meanwhile, and it shares it with no other thread.
-        let buffer = unsafe { buffer.as_mut() };
-        let mut count = 0;
-        for slot in buffer.chunks_exact_mut(WIDTH) {
-            let Some(event) = events.pop_front() else { break };
-            slot.copy_from_slice(&rows::row(&event));
-            self.keep(event);
-            count += 1;
-        }
-        count
+        self.client.drain(unsafe { buffer.as_mut() })
     }
 
     /// The error of the next refused or failed row.
     #[napi(catch_unwind)]
     pub fn next_failure(&self) -> Option<NativeFailure> {
-        let error = self.failures.borrow_mut().pop_front()?;
-        Some(NativeFailure::from(&error))
+        self.client.next_failure().map(|error| NativeFailure::from(&error))
     }
 
     /// Who holds the lock of the next row that says it is held.
     #[napi(catch_unwind)]
     pub fn next_holder(&self) -> Option<NativeHolder> {
-        let holder = self.holders.borrow_mut().pop_front()?;
-        Some(NativeHolder::from(&holder))
+        self.client.next_holder().map(|holder| NativeHolder::from(&holder))
     }
 
     /// What the next row says that something was observed; its words are made only if they are wanted.
     #[napi(catch_unwind)]
     pub fn next_observation(&self, is_wanted: bool) -> Option<NativeObservation> {
-        let line = self.lines.borrow_mut().pop_front()?;
+        let line = self.client.next_observation()?;
         is_wanted.then(|| NativeObservation::from(&*line))
     }
-
-    /// Keeps what a row has no room for.
-    fn keep(&self, event: Event) {
-        if let Event::Completed { request, .. } = &event {
-            let released = self.releasing.borrow_mut().remove(request);
-            if let Some(lost) = released.filter(|lease| is_remembered(lease.lost_reason())) {
-                self.leases.borrow_mut().insert(lost.id(), lost);
-            }
-        }
-        match event {
-            Event::Completed {
-                result: Ok(Completion::Granted(lease)),
-                ..
-            } => {
-                self.leases.borrow_mut().insert(lease.id(), lease);
-            }
-            Event::Completed {
-                result: Ok(Completion::NotGranted(error)) | Err(error),
-                ..
-            } => {
-                self.failures.borrow_mut().push_back(error);
-            }
-            Event::Completed {
-                result: Ok(Completion::State(state)),
-                ..
-            } => {
-                self.holders.borrow_mut().extend(state.holder);
-            }
-            Event::Lost { lease, reason, .. } if !is_remembered(Some(reason)) => {
-                self.leases.borrow_mut().remove(&lease);
-            }
-            Event::Lost { .. } => {}
-            Event::Observed(line) => self.lines.borrow_mut().push_back(line),
-            Event::Completed { .. } => {}
-        }
-    }
-
-    fn lease<T>(&self, id: f64, absent: T, read: impl FnOnce(&Lease) -> T) -> T {
-        match self.leases.borrow().get(&(id as u64)) {
-            Some(lease) => read(lease),
-            None => absent,
-        }
-    }
-
-    fn submit(&self, op: Op) -> f64 {
-        self.host.submit(op) as f64
-    }
-}
-
-/// Whether a lease that was lost so, or was not, is asked about later. A closed client answers all the same.
-fn is_remembered(lost: Option<LostReason>) -> bool {
-    lost.is_some_and(|reason| reason != LostReason::Closed)
 }

@@ -2,7 +2,7 @@
 //!
 //! Every rule, default and check is in `leasehold::host`; every promise, signal
 //! and class that users see is in `packages/node/src`. What crosses between
-//! them is flat: numbers in, and rows of numbers out ([`rows`]), so that a batch
+//! them is flat: numbers in, and rows of numbers out (`leasehold_javascript`), so that a batch
 //! of completions costs one JavaScript call however many promises it settles.
 
 #![allow(unreachable_pub, reason = "the macro exports what is `pub`")]
@@ -13,4 +13,4 @@ mod client;
 mod failure;
 mod observation;
 mod options;
-mod rows;
+mod vocabulary;

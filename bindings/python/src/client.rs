@@ -313,7 +313,6 @@ impl LockSettings {
         Op::Acquire(Acquire {
             lock: self.address.into(),
             context,
-            within: None,
             wait_ms: self.wait,
             lease_ms: self.lease,
             renew: self.renew,
@@ -321,6 +320,7 @@ impl LockSettings {
             no_fencing: !self.fencing,
             on_unavailable: self.on_unavailable.as_deref().and_then(OnUnavailable::parse),
             blocked,
+            ..Acquire::default()
         })
     }
 }

@@ -8,6 +8,7 @@ mod completions;
 mod doctor;
 mod exit;
 mod holder;
+mod http;
 mod link;
 mod metrics;
 mod output;

@@ -12,6 +12,7 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 use crate::exit::Exit;
+use crate::http::{Guard, Http, Origin, Root, Site};
 use crate::metrics::{self, Page};
 use crate::signals::Signals;
 
@@ -46,25 +47,49 @@ pub(crate) struct Serve {
     /// A second line of standard output says where it is.
     #[arg(long, value_name = "PORT|ADDRESS", value_parser = metrics::address)]
     metrics: Option<SocketAddr>,
+    /// Answer commands over HTTP too, as Upstash's REST API has them, on this port of loopback, or at this address
+    /// and port; 0 takes a free port. Others than loopback need a token.
+    ///
+    /// POST / takes a command as a JSON array, POST /pipeline and /multi-exec several; GET /get/KEY works as well,
+    /// and GET /subscribe/CHANNEL sends messages as events. One more line of standard output says where it is.
+    #[arg(long, value_name = "PORT|ADDRESS", value_parser = metrics::address)]
+    http: Option<SocketAddr>,
+    /// A file with the token that clients must give over HTTP: "Authorization: Bearer TOKEN", or ?_token=TOKEN.
+    /// Without it, the token is the password of --password-file, if there is one.
+    #[arg(long, value_name = "FILE", requires = "http")]
+    http_token_file: Option<PathBuf>,
+    /// Let pages of this origin ask over HTTP, as http://localhost:5173; may be given several times, and * lets
+    /// every page. The pages of --http-root need none.
+    #[arg(long, value_name = "ORIGIN", requires = "http", value_parser = Origin::parse)]
+    http_origin: Vec<Origin>,
+    /// Show the files of this folder over HTTP, to everybody and without the token. A file comes before a command
+    /// of the same path; hidden ones are not shown, nor what links lead out to.
+    #[arg(long, value_name = "DIR", requires = "http")]
+    http_root: Option<PathBuf>,
+}
+
+/// Where it listens, beside the address for Redis clients.
+struct Others<Page, Http> {
+    metrics: Option<Page>,
+    http: Option<Http>,
 }
 
 impl Serve {
     pub(crate) async fn run(self) -> Result<ExitCode, Exit> {
-        let password = self.password_file.as_deref().map(read_password).transpose()?;
-        if !is_loopback(self.bind) && password.is_none() && !self.insecure {
-            return Err(Exit::new(
-                Exit::CONFIG,
-                format!(
-                    "anybody who reaches {} could use the server; give it a password with --password-file FILE, or say \
-                     --insecure",
-                    self.bind
-                ),
-            ));
+        let password = read_secret("--password-file", self.password_file.as_deref())?;
+        let token = read_secret("--http-token-file", self.http_token_file.as_deref())?.or_else(|| password.clone());
+        self.refuse_open(self.bind, password.is_some(), "--password-file")?;
+        if let Some(http) = self.http {
+            self.refuse_open(http.ip(), token.is_some(), "--http-token-file")?;
         }
+        let others = Others {
+            metrics: self.metrics,
+            http: self.site(token)?,
+        };
         // Before the banner: whoever reads it may stop us right away.
         let mut signals = Signals::listen()?;
         let place = SocketAddr::new(self.bind, self.port);
-        let (address, page) = serve_on_a_thread(place, password, self.metrics).await?;
+        let (address, others) = serve_on_a_thread(place, password, others).await?;
         eprintln!(
             "leasehold {}: a development server. It keeps nothing on disk and has no replica;\n\
              leasehold: for production use Redis (https://redis.io) or Valkey (https://valkey.io).",
@@ -72,11 +97,51 @@ impl Serve {
         );
         // Nobody may be there to read it.
         let _ = writeln!(std::io::stdout(), "leasehold: listening on redis://{address}");
-        if let Some(page) = page {
+        if let Some(page) = others.metrics {
             let _ = writeln!(std::io::stdout(), "leasehold: metrics on http://{page}/metrics");
+        }
+        if let Some(http) = others.http {
+            let _ = writeln!(std::io::stdout(), "leasehold: http on http://{http}");
         }
         signals.next().await;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// The network is let in only on purpose.
+    fn refuse_open(&self, address: IpAddr, has_secret: bool, option: &str) -> Result<(), Exit> {
+        if is_loopback(address) || has_secret || self.insecure {
+            return Ok(());
+        }
+        let what = if option == "--password-file" {
+            "password"
+        } else {
+            "token"
+        };
+        Err(Exit::new(
+            Exit::CONFIG,
+            format!(
+                "anybody who reaches {address} could use the server; give it a {what} with {option} FILE, or say \
+                 --insecure"
+            ),
+        ))
+    }
+
+    /// Where HTTP is answered, and how.
+    fn site(&self, token: Option<Vec<u8>>) -> Result<Option<(SocketAddr, Site)>, Exit> {
+        let Some(address) = self.http else { return Ok(None) };
+        let root = self.http_root.as_deref().map(Root::open).transpose();
+        let root = root.map_err(|error| {
+            Exit::new(
+                Exit::CONFIG,
+                format!("the folder of --http-root: {error}; give the path of a folder with files to show"),
+            )
+        })?;
+        let guard = Guard {
+            token,
+            origins: self.http_origin.clone(),
+            is_local: is_loopback(address.ip()),
+        };
+        Ok(Some((address, Site { guard, root })))
     }
 }
 
@@ -110,8 +175,8 @@ const fn raise_open_files() -> usize {
 async fn serve_on_a_thread(
     address: SocketAddr,
     password: Option<Vec<u8>>,
-    page: Option<SocketAddr>,
-) -> Result<(SocketAddr, Option<SocketAddr>), Exit> {
+    others: Others<SocketAddr, (SocketAddr, Site)>,
+) -> Result<(SocketAddr, Others<SocketAddr, SocketAddr>), Exit> {
     let (tell, told) = oneshot::channel();
     let serve = move || {
         let bound = Builder::new_current_thread()
@@ -119,17 +184,23 @@ async fn serve_on_a_thread(
             .build()
             .map_err(|error| (address, error))
             .and_then(|runtime| {
-                let bound = runtime.block_on(bind(address, password, page))?;
+                let bound = runtime.block_on(bind(address, password, others))?;
                 Ok((runtime, bound))
             });
         match bound {
-            Ok((runtime, (server, page))) => {
-                // Nobody who went away before the answer can be told.
+            Ok((runtime, (server, others))) => {
                 server.set_open_files(raise_open_files());
-                let page_address = page.as_ref().and_then(|page| page.address().ok());
-                let _ = tell.send(Ok((server.local_addr(), page_address)));
-                if let Some(page) = page {
+                let addresses = Others {
+                    metrics: others.metrics.as_ref().and_then(|page| page.address().ok()),
+                    http: others.http.as_ref().and_then(|http| http.address().ok()),
+                };
+                // Nobody who went away before the answer can be told.
+                let _ = tell.send(Ok((server.local_addr(), addresses)));
+                if let Some(page) = others.metrics {
                     drop(runtime.spawn(page.serve()));
+                }
+                if let Some(http) = others.http {
+                    drop(runtime.spawn(http.serve()));
                 }
                 runtime.block_on(server.serve(std::future::pending()));
             }
@@ -150,19 +221,29 @@ async fn serve_on_a_thread(
     }
 }
 
-/// The server, and its metrics if they are wanted. An error says which address it is about.
+/// The server, and what else is wanted. An error says which address it is about.
 async fn bind(
     address: SocketAddr,
     password: Option<Vec<u8>>,
-    page: Option<SocketAddr>,
-) -> Result<(Server, Option<Page>), (SocketAddr, std::io::Error)> {
+    others: Others<SocketAddr, (SocketAddr, Site)>,
+) -> Result<(Server, Others<Page, Http>), (SocketAddr, std::io::Error)> {
     let server = Server::bind(address, password, Embedded::served())
         .await
         .map_err(|error| (address, error))?;
-    let Some(place) = page else { return Ok((server, None)) };
-    let metrics = server.metrics();
-    let page = Page::bind(place, move || metrics.text()).await;
-    Ok((server, Some(page.map_err(|error| (place, error))?)))
+    let mut bound = Others {
+        metrics: None,
+        http: None,
+    };
+    if let Some(place) = others.metrics {
+        let metrics = server.metrics();
+        let page = Page::bind(place, move || metrics.text()).await;
+        bound.metrics = Some(page.map_err(|error| (place, error))?);
+    }
+    if let Some((place, site)) = others.http {
+        let http = Http::bind(place, server.door(), site).await;
+        bound.http = Some(http.map_err(|error| (place, error))?);
+    }
+    Ok((server, bound))
 }
 
 /// Scripts may nest some hundred calls into the store, each with frames of Lua's and of ours.
@@ -170,10 +251,17 @@ const STACK_BYTES: usize = 16 * 1024 * 1024;
 
 const MAX_PASSWORD_BYTES: usize = 8 * 1024;
 
-fn read_password(file: &Path) -> Result<Vec<u8>, Exit> {
-    // Who takes the option for the password itself does not find it in a log.
-    let refuse = |why: String| Exit::new(Exit::CONFIG, format!("the file of --password-file: {why}"));
-    let unread = |error: std::io::Error| refuse(format!("{error}; give the path of a file with the password"));
+/// The password or token in the file of an option.
+fn read_secret(option: &str, file: Option<&Path>) -> Result<Option<Vec<u8>>, Exit> {
+    let Some(file) = file else { return Ok(None) };
+    let what = if option == "--password-file" {
+        "password"
+    } else {
+        "token"
+    };
+    // Who takes the option for the secret itself does not find it in a log.
+    let refuse = |why: String| Exit::new(Exit::CONFIG, format!("the file of {option}: {why}"));
+    let unread = |error: std::io::Error| refuse(format!("{error}; give the path of a file with the {what}"));
     let mut password = Vec::new();
     // No more than a client that has not given it yet may send.
     let most = u64::try_from(MAX_PASSWORD_BYTES).unwrap_or(u64::MAX);
@@ -192,7 +280,7 @@ fn read_password(file: &Path) -> Result<Vec<u8>, Exit> {
         }
     }
     if password.is_empty() {
-        return Err(refuse("it is empty; write the password into it".into()));
+        return Err(refuse(format!("it is empty; write the {what} into it")));
     }
-    Ok(password)
+    Ok(Some(password))
 }

@@ -97,8 +97,18 @@ fn in_place(place: &str, given: &str) -> String {
         "a subcommand" => {
             said(&[given], None) + &said(&[given, "run"], None) + &said(&["completions", "--", given], None)
         }
-        "port to listen on" => said(&["serve", &glued("--port")], None) + &said(&["serve", &glued("--bind")], None),
-        "a file of a password" => said(&["serve", "--port=0", &glued("--password-file")], None),
+        "port to listen on" => {
+            said(&["serve", &glued("--port")], None)
+                + &said(&["serve", &glued("--bind")], None)
+                + &said(&["serve", &glued("--http")], None)
+        }
+        "a file of a password" => {
+            let http = |option: &str| said(&["serve", "--port=0", "--http=0", option], None);
+            said(&["serve", "--port=0", &glued("--password-file")], None)
+                + &http(&glued("--http-token-file"))
+                + &http(&glued("--http-root"))
+                + &http(&glued("--http-origin").replace("://", ":"))
+        }
         _ => panic!("shapes.json has the place {place:?}, which is not tried here"),
     }
 }

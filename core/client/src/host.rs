@@ -35,6 +35,9 @@ pub use self::pending::Pending;
 
 #[cfg(not(feature = "native"))]
 pub use crate::engine::{Driven, Place, Server};
+/// What goes out and comes in, for a program that turns the engine.
+#[cfg(not(feature = "native"))]
+pub use leasehold_protocol::{Call, CallError, CallId, Lane, NodeId, Reply, SHARDED, Script, Transmit};
 #[cfg(target_family = "wasm")]
 pub use crate::given::{Given, give};
 pub use crate::observe::{Field, Level, Line};

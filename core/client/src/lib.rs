@@ -104,7 +104,9 @@ mod settings;
 #[doc(hidden)]
 pub mod simulation;
 mod sync;
+#[cfg_attr(target_family = "wasm", allow(dead_code, reason = "there the program connects"))]
 mod target;
+#[cfg_attr(target_family = "wasm", allow(dead_code, reason = "there the program connects"))]
 mod tls;
 mod transport;
 mod world;

@@ -1,6 +1,7 @@
 //! Options as a host gives them, and as the engine uses them.
 
 mod metrics;
+mod number;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +14,12 @@ use leasehold_protocol::{
     Breaker, Config, Error, ErrorKind, Identity, KeyPrefix, LeaseDuration, LockName, OnUnavailable, Operation, shown,
 };
 
+use self::number::Number;
 use crate::errors::invalid;
 use crate::introduction::Introduction;
 use crate::observe::metrics::Grouping;
 use crate::observe::{GroupBy, Level, Observer};
-use crate::target::{AddressMap, Mapping, Scheme, Target};
+use crate::target::{AddressMap, Mapping, Target};
 use crate::tls::{TlsOptions, shown_path};
 use crate::world::World;
 
@@ -33,8 +35,10 @@ pub struct Options {
     /// Where several independent primaries are, an odd number from 3 to 15: then
     /// every lock is a RedLock, held by a majority of them, and `url` is not given.
     pub primaries: Option<Vec<String>>,
-    /// The watchdog's lease, 300 ms to 24 h. Default 30,000.
+    /// The lease of an acquisition that gives none, 300 ms to 24 h. Default 30,000.
     pub lease_ms: Option<f64>,
+    /// The watchdog renews that lease. Default: yes.
+    pub renew: Option<bool>,
     /// How long an answer may take. Default 3,000.
     pub command_timeout_ms: Option<f64>,
     /// How long connecting may take. Default 5,000.
@@ -101,6 +105,7 @@ impl std::fmt::Debug for Options {
             .field("url", &self.url.as_ref().map(|_| ".."))
             .field("primaries", &self.primaries.as_ref().map(Vec::len))
             .field("lease_ms", &self.lease_ms)
+            .field("renew", &self.renew)
             .field("command_timeout_ms", &self.command_timeout_ms)
             .field("connect_timeout_ms", &self.connect_timeout_ms)
             .field("retry_interval_ms", &self.retry_interval_ms)
@@ -134,6 +139,8 @@ pub(crate) struct Settings {
     /// The server, or the primaries that vote.
     pub(crate) targets: Vec<Target>,
     pub(crate) lease: LeaseDuration,
+    /// The watchdog renews it.
+    pub(crate) renew: bool,
     pub(crate) command_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) retry_interval: (Duration, Duration),
@@ -203,6 +210,7 @@ impl Settings {
                 Some(ms) => LeaseDuration::watched(duration("the lease", ms, Operation::Connect)?)
                     .map_err(|error| invalid(error.message()))?,
             },
+            renew: options.renew.unwrap_or(true),
             command_timeout: match options.command_timeout_ms {
                 None => Config::COMMAND_TIMEOUT,
                 Some(ms) => timeout("the command timeout", ms)?,
@@ -236,7 +244,7 @@ impl Settings {
 
     /// Whether a forked child has nothing to connect to.
     pub(crate) const fn is_private(&self) -> bool {
-        matches!(self.targets.as_slice(), [target] if matches!(target.scheme, Scheme::Memory { name: None }))
+        matches!(self.targets.as_slice(), [target] if target.is_private())
     }
 
     /// The server as messages name it; of several, all.
@@ -328,7 +336,7 @@ fn targets(url: Option<String>, primaries: Option<&[String]>, tls: &TlsOptions) 
     let mut targets: Vec<Target> = Vec::new();
     for url in primaries {
         let target = Target::parse(url, tls)?;
-        if matches!(target.scheme, Scheme::Memory { name: None }) {
+        if target.is_private() {
             return Err(invalid("a private memory:// is no primary of others; give each a name"));
         }
         if targets.iter().any(|known| known.scheme == target.scheme) {
@@ -369,7 +377,10 @@ pub(crate) fn duration(what: &str, ms: f64, operation: Operation) -> Result<Dura
         return Err(Error::new(
             ErrorKind::InvalidArgument,
             operation,
-            format!("{what} is {ms} ms; give a number that is finite and not negative"),
+            format!(
+                "{what} is {} ms; give a number that is finite and not negative",
+                Number(ms)
+            ),
         ));
     }
     // A thousand years are as good as any longer time, and every sum stays in range.
@@ -379,7 +390,7 @@ pub(crate) fn duration(what: &str, ms: f64, operation: Operation) -> Result<Dura
 
 fn timeout(what: &str, ms: f64) -> Result<Duration, Error> {
     if !(1.0..=DAY_MS).contains(&ms) {
-        return Err(invalid(format!("{what} is {ms} ms; give 1 ms to 24 h")));
+        return Err(invalid(format!("{what} is {} ms; give 1 ms to 24 h", Number(ms))));
     }
     duration(what, ms, Operation::Connect)
 }

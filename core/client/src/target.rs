@@ -5,22 +5,26 @@
 
 mod announced;
 mod parts;
+#[cfg(feature = "native")]
 mod sentinel;
 
 use std::fmt;
 use std::path::PathBuf;
 
 use leasehold_protocol::Error;
+#[cfg(not(feature = "native"))]
+use leasehold_protocol::{ErrorKind, Operation};
 
 pub use self::announced::AddressMap;
 #[cfg(feature = "native")]
 pub(crate) use self::announced::CALLS;
 pub(crate) use self::announced::Mapping;
 #[cfg(feature = "native")]
+use self::parts::addresses;
+#[cfg(feature = "native")]
 pub(crate) use self::parts::named_host_and_port;
-use self::parts::{
-    FORMS, addresses, credentials, decode, host_and_port, pairs, parse_database, split_off, unknown_query,
-};
+use self::parts::{FORMS, credentials, decode, host_and_port, pairs, parse_database, split_off, unknown_query};
+#[cfg(feature = "native")]
 use self::sentinel::Credentials;
 use crate::errors::invalid;
 use crate::tls::{Tls, TlsOptions};
@@ -41,11 +45,13 @@ pub(crate) enum Scheme {
     /// `redis://`, and `rediss://` with TLS.
     Tcp { host: String, port: u16, tls: Option<Tls> },
     /// `redis+cluster://`, and `rediss+cluster://` with TLS: some of the cluster's nodes.
+    #[cfg(feature = "native")]
     Cluster {
         nodes: Vec<(String, u16)>,
         tls: Option<Tls>,
     },
     /// `redis+sentinel://`, and `rediss+sentinel://` with TLS: those who know the service's primary.
+    #[cfg(feature = "native")]
     Sentinel {
         sentinels: Vec<(String, u16)>,
         service: String,
@@ -55,13 +61,25 @@ pub(crate) enum Scheme {
     /// `redis+unix://` or `unix://`.
     Unix { path: PathBuf },
     /// `memory://`, or `memory://name` for one that the process shares.
+    #[cfg(feature = "native")]
     Memory { name: Option<String> },
+    /// `host://name`: a server that the program reaches by a client of its own, which messages call so.
+    #[cfg(not(feature = "native"))]
+    Host { name: String },
 }
 
 const DEFAULT_PORT: u16 = 6379;
 
 impl Target {
+    /// Reads a URL. On WebAssembly there are the program's own clients, and nothing else.
+    #[cfg(target_family = "wasm")]
+    pub(crate) fn parse(url: &str, _: &TlsOptions) -> Result<Self, Error> {
+        let name = url.strip_prefix("host://").ok_or_else(unknown_scheme)?;
+        Ok(Self::host(name))
+    }
+
     /// Reads a URL.
+    #[cfg(not(target_family = "wasm"))]
     pub(crate) fn parse(url: &str, options: &TlsOptions) -> Result<Self, Error> {
         let Some((scheme, rest)) = url.split_once("://") else {
             return Err(invalid(format!("the URL has no scheme; {FORMS}")));
@@ -83,14 +101,32 @@ impl Target {
             "redis" => Self::tcp(rest, None),
             "rediss" => Self::tcp(rest, Some(Tls::load(options)?)),
             "redis+unix" | "unix" => Self::unix(rest),
+            other => Self::of_this_build(other, rest, options),
+        }
+    }
+
+    #[cfg(feature = "native")]
+    fn of_this_build(scheme: &str, rest: &str, options: &TlsOptions) -> Result<Self, Error> {
+        match scheme {
             "memory" => Self::memory(rest),
             "redis+cluster" => Self::cluster(rest, None),
             "rediss+cluster" => Self::cluster(rest, Some(Tls::load(options)?)),
             "redis+sentinel" => Self::sentinel(rest, None),
             "rediss+sentinel" => Self::sentinel(rest, Some(Tls::load(options)?)),
-            // It may be anything, also a password that was pasted in the wrong place.
-            _ => Err(invalid(format!("the URL's scheme is not known; {FORMS}"))),
+            _ => Err(unknown_scheme()),
         }
+    }
+
+    #[cfg(not(feature = "native"))]
+    fn of_this_build(scheme: &str, rest: &str, _: &TlsOptions) -> Result<Self, Error> {
+        let refusal = match scheme {
+            "host" => return Ok(Self::host(rest)),
+            "redis+cluster" | "rediss+cluster" => "clusters are not part of this build; connect to one server",
+            "redis+sentinel" | "rediss+sentinel" => "sentinels are not part of this build; connect to the primary",
+            "memory" => "memory:// is not part of this build; connect to a server",
+            _ => return Err(unknown_scheme()),
+        };
+        Err(Error::new(ErrorKind::Misconfigured, Operation::Connect, refusal))
     }
 
     fn tcp(rest: &str, tls: Option<Tls>) -> Result<Self, Error> {
@@ -113,6 +149,7 @@ impl Target {
         })
     }
 
+    #[cfg(feature = "native")]
     fn cluster(rest: &str, tls: Option<Tls>) -> Result<Self, Error> {
         let (rest, query) = split_off(rest, '?');
         let (authority, path) = split_off(rest, '/');
@@ -132,6 +169,7 @@ impl Target {
         })
     }
 
+    #[cfg(feature = "native")]
     fn sentinel(rest: &str, tls: Option<Tls>) -> Result<Self, Error> {
         let read = sentinel::read(rest)?;
         Ok(Self {
@@ -149,7 +187,20 @@ impl Target {
 
     /// Whether its servers say where others are.
     pub(crate) const fn has_announcements(&self) -> bool {
-        matches!(self.scheme, Scheme::Cluster { .. } | Scheme::Sentinel { .. })
+        match self.scheme {
+            #[cfg(feature = "native")]
+            Scheme::Cluster { .. } | Scheme::Sentinel { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether nobody else has its store.
+    pub(crate) const fn is_private(&self) -> bool {
+        match self.scheme {
+            #[cfg(feature = "native")]
+            Scheme::Memory { name: None } => true,
+            _ => false,
+        }
     }
 
     /// Whether the URL names this node or sentinel.
@@ -228,6 +279,17 @@ impl Target {
         })
     }
 
+    #[cfg(not(feature = "native"))]
+    fn host(name: &str) -> Self {
+        Self {
+            scheme: Scheme::Host { name: name.to_owned() },
+            username: None,
+            password: None,
+            database: 0,
+        }
+    }
+
+    #[cfg(feature = "native")]
     fn memory(rest: &str) -> Result<Self, Error> {
         let name = rest.strip_suffix('/').unwrap_or(rest);
         if !name
@@ -254,10 +316,15 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.scheme {
             Scheme::Tcp { host, port, .. } => write!(f, "{}", address(host, *port)),
+            #[cfg(feature = "native")]
             Scheme::Cluster { nodes, .. } => f.write_str(&list(nodes)),
+            #[cfg(feature = "native")]
             Scheme::Sentinel { sentinels, service, .. } => write!(f, "sentinels {} of {service}", list(sentinels)),
             Scheme::Unix { path } => write!(f, "{}", path.display()),
+            #[cfg(feature = "native")]
             Scheme::Memory { name } => write!(f, "memory://{}", name.as_deref().unwrap_or_default()),
+            #[cfg(not(feature = "native"))]
+            Scheme::Host { name } => f.write_str(&leasehold_protocol::shown(name)),
         }
     }
 }
@@ -266,6 +333,11 @@ impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Target({self})")
     }
+}
+
+/// It may be anything, also a password that was pasted in the wrong place.
+fn unknown_scheme() -> Error {
+    invalid(format!("the URL's scheme is not known; {FORMS}"))
 }
 
 /// A host and a port as one writes them.
@@ -277,6 +349,7 @@ pub(crate) fn address(host: &str, port: u16) -> String {
     }
 }
 
+#[cfg(feature = "native")]
 fn list(nodes: &[(String, u16)]) -> String {
     let nodes: Vec<String> = nodes.iter().map(|(host, port)| address(host, *port)).collect();
     nodes.join(",")

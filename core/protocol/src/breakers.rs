@@ -14,7 +14,6 @@
 //! unavailability counts: an answer that is overdue, a connection that is lost or cannot be
 //! made, an error that says that the server cannot serve.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +23,7 @@ use crate::instant::Instant;
 use crate::kinds::{Invocation, Keys};
 use crate::reply::{CallError, Reply};
 use crate::slot::slot;
+use crate::sorted::SortedMap;
 
 /// When a circuit breaker opens, and how long it stays so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,9 +73,9 @@ pub(crate) enum Health {
 pub(crate) struct Breakers {
     terms: Option<Breaker>,
     /// Of a cluster, which primary has which slot.
-    slots: BTreeMap<NodeId, Arc<[u16]>>,
+    slots: SortedMap<NodeId, Arc<[u16]>>,
     /// Those of which there is something to be kept.
-    by_primary: BTreeMap<Primary, State>,
+    by_primary: SortedMap<Primary, State>,
 }
 
 #[derive(Debug, Default)]
@@ -154,7 +154,7 @@ impl Breakers {
     /// A call, or a try to connect, came to nothing. Says whether the breaker opens by that.
     pub(crate) fn failed(&mut self, primary: Primary, cause: &Cause, now: Instant) -> bool {
         let Some(terms) = self.terms else { return false };
-        let state = self.by_primary.entry(primary).or_default();
+        let state = self.by_primary.get_or_default(primary);
         state.failures = state.failures.saturating_add(1);
         if state.outage.is_some() || state.failures < terms.failures {
             return false;

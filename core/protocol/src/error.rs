@@ -125,11 +125,14 @@ pub struct Holder {
 ///
 /// Its text never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error {
+pub struct Error(Box<Parts>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Parts {
     kind: ErrorKind,
     operation: Operation,
     lock: Option<Box<str>>,
-    words: Box<Words>,
+    words: Words,
     holder: Option<Holder>,
     reason: Option<LostReason>,
     node: Option<Box<str>>,
@@ -144,17 +147,17 @@ impl Error {
     /// caused it.
     #[must_use]
     pub fn new(kind: ErrorKind, operation: Operation, what: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(Parts {
             kind,
             operation,
             lock: None,
-            words: Box::new(Words::new(what)),
+            words: Words::new(what),
             holder: None,
             reason: None,
             node: None,
             is_lasting: false,
             is_skipped: false,
-        }
+        }))
     }
 
     /// An error of which there is nothing to say but its cause.
@@ -197,146 +200,146 @@ impl Error {
     /// The same error, saying what caused it, and what to do about that.
     #[must_use]
     pub fn with_cause(mut self, cause: impl Into<Cause>) -> Self {
-        self.words.set_cause(cause.into());
+        self.0.words.set_cause(cause.into());
         self
     }
 
     /// The same error, saying also what to do, or what goes on all the same.
     #[must_use]
     pub fn with_advice(mut self, advice: impl AsRef<str>) -> Self {
-        self.words.add_advice(advice.as_ref());
+        self.0.words.add_advice(advice.as_ref());
         self
     }
 
     /// The same error, of another operation.
     #[must_use]
     pub const fn with_operation(mut self, operation: Operation) -> Self {
-        self.operation = operation;
+        self.0.operation = operation;
         self
     }
 
     /// The same error, naming the lock as messages show it.
     #[must_use]
     pub fn with_lock(mut self, lock: impl AsRef<str>) -> Self {
-        self.lock = Some(shown(lock.as_ref()).into());
+        self.0.lock = Some(shown(lock.as_ref()).into());
         self
     }
 
     /// The same error, naming who holds the lock.
     #[must_use]
     pub fn with_holder(mut self, holder: Option<Holder>) -> Self {
-        self.holder = holder;
+        self.0.holder = holder;
         self
     }
 
     /// The same error, saying why the lease was lost.
     #[must_use]
     pub fn with_reason(mut self, reason: Option<LostReason>) -> Self {
-        self.reason = reason;
+        self.0.reason = reason;
         self
     }
 
     /// The same error, naming the server that it is about as messages show it.
     #[must_use]
     pub fn with_node(mut self, node: impl Into<String>) -> Self {
-        self.node = Some(node.into().into());
+        self.0.node = Some(node.into().into());
         self
     }
 
     /// The same error, which no retry helps: what failed does not come back.
     #[must_use]
     pub const fn with_lasting_cause(mut self) -> Self {
-        self.is_lasting = true;
+        self.0.is_lasting = true;
         self
     }
 
     /// The same error, of a lock that is skipped while its server is unavailable.
     #[must_use]
     pub const fn with_skip(mut self) -> Self {
-        self.is_skipped = true;
+        self.0.is_skipped = true;
         self
     }
 
     /// Its kind.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
-        self.kind
+        self.0.kind
     }
 
     /// What was being done.
     #[must_use]
     pub const fn operation(&self) -> Operation {
-        self.operation
+        self.0.operation
     }
 
     /// The lock's name, if one was involved, as messages show it: without the
     /// userinfo of a URL.
     #[must_use]
     pub fn lock_name(&self) -> Option<&str> {
-        self.lock.as_deref()
+        self.0.lock.as_deref()
     }
 
     /// Who held the lock at the server's last answer, if that is known.
     #[must_use]
     pub const fn holder(&self) -> Option<&Holder> {
-        self.holder.as_ref()
+        self.0.holder.as_ref()
     }
 
     /// Why the lease was lost; `None` if none was, or if that is not known.
     #[must_use]
     pub const fn reason(&self) -> Option<LostReason> {
-        self.reason
+        self.0.reason
     }
 
     /// The server that did not answer, or that is set up so that locks cannot work: its address
     /// without user and password, of several primaries all; `None` if no server has to do with it.
     #[must_use]
     pub fn node(&self) -> Option<&str> {
-        self.node.as_deref()
+        self.0.node.as_deref()
     }
 
     /// Whether the same call may go well later though nobody changes anything: another holder
     /// keeps the lock, or the server is away for now.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
-        self.kind.may_pass() && !self.is_lasting
+        self.0.kind.may_pass() && !self.0.is_lasting
     }
 
     /// Whether the lock was skipped: its server is unavailable, and what the lock guards was not to
     /// be run then ([`OnUnavailable::Skip`](crate::OnUnavailable::Skip)).
     #[must_use]
     pub const fn is_skipped(&self) -> bool {
-        self.is_skipped
+        self.0.is_skipped
     }
 
     /// What the server or the network said, or why nothing came, without advice; of `LockLost`, how
     /// the lease was lost. `None` if nothing of that kind is behind it, as with a bad argument.
     #[must_use]
     pub fn cause(&self) -> Option<&str> {
-        self.words.cause()
+        self.0.words.cause()
     }
 
     /// What went wrong, the cause and what to do, without lock, operation and server.
     #[must_use]
     pub fn message(&self) -> String {
-        self.words.to_string()
+        self.0.words.to_string()
     }
 }
 
 /// What another error is to have as its cause that comes of this one.
 impl From<&Error> for Cause {
     fn from(error: &Error) -> Self {
-        error.words.as_cause()
+        error.0.words.as_cause()
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.lock {
-            Some(lock) => write!(f, "{} of lock {lock:?}: {}", self.operation, self.words),
-            None => write!(f, "{}: {}", self.operation, self.words),
+        match &self.0.lock {
+            Some(lock) => write!(f, "{} of lock {lock:?}: {}", self.0.operation, self.0.words),
+            None => write!(f, "{}: {}", self.0.operation, self.0.words),
         }?;
-        match &self.node {
+        match &self.0.node {
             Some(node) => write!(f, " (server {node})"),
             None => Ok(()),
         }

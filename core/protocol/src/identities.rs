@@ -3,7 +3,6 @@
 //! It is for people who read errors and lists. No lock depends on it, nothing waits for it, and what comes of it to
 //! nothing is not told.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use crate::name::KeyPrefix;
 use crate::owner::{ClientId, OwnerId};
 use crate::reply::{CallError, Reply};
 use crate::script::Script;
+use crate::sorted::{SortedMap, SortedSet};
 
 /// How often a client that is in use says who it is.
 pub(crate) const EVERY: Duration = Duration::from_secs(30);
@@ -39,9 +39,9 @@ pub struct Identity {
 pub(crate) struct Identities {
     own: Option<Own>,
     /// Where it was said since the last time that the timer ran out.
-    said: BTreeSet<NodeId>,
-    others: BTreeMap<Box<str>, Other>,
-    asked: BTreeMap<CallId, Box<str>>,
+    said: SortedSet<NodeId>,
+    others: SortedMap<Box<str>, Other>,
+    asked: SortedMap<CallId, Box<str>>,
 }
 
 #[derive(Debug)]
@@ -71,9 +71,9 @@ impl Identities {
         });
         Self {
             own,
-            said: BTreeSet::new(),
-            others: BTreeMap::new(),
-            asked: BTreeMap::new(),
+            said: SortedSet::new(),
+            others: SortedMap::new(),
+            asked: SortedMap::new(),
         }
     }
 
@@ -88,7 +88,7 @@ impl Identities {
     }
 
     /// It is to be said anew where it was said: there.
-    pub(crate) fn forget_what_was_said(&mut self) -> BTreeSet<NodeId> {
+    pub(crate) fn forget_what_was_said(&mut self) -> SortedSet<NodeId> {
         std::mem::take(&mut self.said)
     }
 

@@ -52,8 +52,7 @@ impl Add<Duration> for Instant {
     type Output = Self;
 
     fn add(self, duration: Duration) -> Self {
-        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        Self(self.0.saturating_add(micros))
+        Self(self.0.saturating_add(micros(duration)))
     }
 }
 
@@ -67,9 +66,14 @@ impl Sub<Duration> for Instant {
     type Output = Self;
 
     fn sub(self, duration: Duration) -> Self {
-        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        Self::from_micros(self.as_micros().saturating_sub(micros))
+        Self::from_micros(self.as_micros().saturating_sub(micros(duration)))
     }
+}
+
+/// As many as a number has room for.
+pub(crate) fn micros(duration: Duration) -> u64 {
+    let whole = duration.as_secs().saturating_mul(1_000_000);
+    whole.saturating_add(u64::from(duration.subsec_micros()))
 }
 
 impl fmt::Debug for Instant {

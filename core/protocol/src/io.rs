@@ -3,7 +3,7 @@
 
 mod identities;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,11 +13,12 @@ use crate::cause::Cause;
 use crate::defects::Defect;
 use crate::identities::Identities;
 use crate::ids::{CallId, LeaseId, NodeId, Primary, Ticket, Verb};
-use crate::instant::Instant;
+use crate::instant::{Instant, micros};
 use crate::kinds::{Invocation, Keys};
 use crate::links::Links;
 use crate::observed::{Detail, Observed};
 use crate::owner::{ClientId, Entropy, OwnerId};
+use crate::sorted::SortedSet;
 use crate::step::Step;
 use crate::timers::{Timer, Timers};
 use crate::types::{Call, Config, Event, Lane, Limits, Outcome, Transmit};
@@ -129,7 +130,7 @@ impl Io {
 
     /// A duration between two, drawn at random.
     pub(crate) fn between(&mut self, (low, high): (Duration, Duration)) -> Duration {
-        let span = u64::try_from(high.saturating_sub(low).as_micros()).unwrap_or(u64::MAX);
+        let span = micros(high.saturating_sub(low));
         let drawn = self.entropy.next_u64().checked_rem(span.saturating_add(1)).unwrap_or(0);
         low.saturating_add(Duration::from_micros(drawn))
     }
@@ -319,7 +320,7 @@ impl Io {
     }
 
     /// The nodes to which callers' calls can be sent.
-    pub(crate) const fn connected(&self) -> &BTreeSet<NodeId> {
+    pub(crate) const fn connected(&self) -> &SortedSet<NodeId> {
         self.links.connected()
     }
 

@@ -66,6 +66,7 @@ mod script;
 mod session;
 mod shown;
 mod slot;
+mod sorted;
 mod step;
 mod subject;
 mod table;
@@ -97,7 +98,11 @@ pub use script::{SHARDED, Script};
 pub use session::Session;
 pub use shown::shown;
 pub use slot::slot;
+#[doc(hidden)]
+pub use sorted::{SortedMap, SortedSet};
 pub use subject::Subject;
+#[doc(hidden)]
+pub use table::Table;
 pub use token::Token;
 pub use types::{
     AcquireRequest, Call, Config, Event, Grant, Lane, Limits, LockState, OnUnavailable, Outcome, Transmit,

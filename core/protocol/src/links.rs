@@ -10,21 +10,20 @@
 //! | a renewal | the renewal lane, or the command lane while that is closed or silent |
 //! | hearing of releases | the subscriptions; without them waiters poll |
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::cause::Cause;
 use crate::ids::NodeId;
+use crate::sorted::{SortedMap, SortedSet};
 use crate::types::Lane;
 
 /// The lanes that are open.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     /// The nodes whose command lane is open.
-    commands: BTreeSet<NodeId>,
+    commands: SortedSet<NodeId>,
     /// The nodes whose renewal lane is open.
-    renewals: BTreeSet<NodeId>,
+    renewals: SortedSet<NodeId>,
     /// Why each node's last command lane closed.
-    outages: BTreeMap<NodeId, Cause>,
+    outages: SortedMap<NodeId, Cause>,
 }
 
 impl Links {
@@ -60,7 +59,7 @@ impl Links {
     }
 
     /// The nodes whose command lane is open.
-    pub(crate) const fn connected(&self) -> &BTreeSet<NodeId> {
+    pub(crate) const fn connected(&self) -> &SortedSet<NodeId> {
         &self.commands
     }
 

@@ -84,21 +84,21 @@ impl Session {
     /// Wants several locks, all or none; of each request the kind and the name
     /// count, the rest is the first one's. Completes like [`Session::acquire`];
     /// the lease is one, without a token.
-    pub fn acquire_all(&mut self, mut requests: Vec<AcquireRequest>, now: Instant) -> Ticket {
+    pub fn acquire_all(&mut self, requests: Vec<AcquireRequest>, now: Instant) -> Ticket {
         let ticket = self.members.ticket(Verb::Acquire);
         if self.members.fail_if_closed(ticket, Operation::Acquire) {
             return ticket;
         }
-        let refusal = multi::in_order(&mut requests).err().or(match &self.group {
-            Group::Quorum(_) => Some("a RedLock is one lock of several primaries, and no part of several locks"),
-            Group::Multi(_) => None,
+        let requests = multi::in_order(requests).and_then(|requests| match &self.group {
+            Group::Quorum(_) => Err("a RedLock is one lock of several primaries, and no part of several locks"),
+            Group::Multi(_) => Ok(requests),
         });
-        match (&mut self.group, refusal) {
-            (Group::Multi(multi), None) => {
+        match (&mut self.group, requests) {
+            (Group::Multi(multi), Ok(requests)) => {
                 multi.input(&mut self.members, multi::Input::Acquire(ticket, requests), now);
             }
-            (_, refusal) => {
-                let message = refusal.unwrap_or_default();
+            (_, requests) => {
+                let message = requests.err().unwrap_or_default();
                 let error = Error::new(ErrorKind::InvalidArgument, Operation::Acquire, message);
                 self.members.complete(ticket, Outcome::Failed(error));
             }

@@ -7,7 +7,7 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 /// behind it in its leaf move. Where all are looked at, they come in the order of their names,
 /// which costs a sort: so one seed gives one trace.
 #[derive(Clone, Debug)]
-pub(crate) struct Table<K, V>(HashMap<K, V, Hashing>);
+pub struct Table<K, V>(HashMap<K, V, Hashing>);
 
 impl<K, V> Default for Table<K, V> {
     fn default() -> Self {
@@ -16,66 +16,85 @@ impl<K, V> Default for Table<K, V> {
 }
 
 impl<K: Copy + Ord + Hash, V> Table<K, V> {
-    pub(crate) fn get(&self, name: &K) -> Option<&V> {
+    /// What has this name.
+    pub fn get(&self, name: &K) -> Option<&V> {
         self.0.get(name)
     }
 
-    pub(crate) fn get_mut(&mut self, name: &K) -> Option<&mut V> {
+    /// What has this name.
+    pub fn get_mut(&mut self, name: &K) -> Option<&mut V> {
         self.0.get_mut(name)
     }
 
-    pub(crate) fn contains_key(&self, name: &K) -> bool {
+    /// Whether anything has this name.
+    pub fn contains_key(&self, name: &K) -> bool {
         self.0.contains_key(name)
     }
 
     /// Gives what was there before.
-    pub(crate) fn insert(&mut self, name: K, value: V) -> Option<V> {
+    pub fn insert(&mut self, name: K, value: V) -> Option<V> {
         self.0.insert(name, value)
     }
 
     /// What is there, or what is put there now.
-    pub(crate) fn get_or_default(&mut self, name: K) -> &mut V
+    pub fn get_or_default(&mut self, name: K) -> &mut V
     where
         V: Default,
     {
         self.0.entry(name).or_default()
     }
 
-    pub(crate) fn remove(&mut self, name: &K) -> Option<V> {
+    /// Gives what was there.
+    pub fn remove(&mut self, name: &K) -> Option<V> {
         self.0.remove(name)
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// All names, in order.
-    pub(crate) fn keys(&self) -> Vec<K> {
-        let mut names: Vec<K> = self.0.keys().copied().collect();
-        names.sort_unstable();
-        names
+    #[must_use]
+    pub fn keys(&self) -> Vec<K> {
+        // By pairs, so that one sort is compiled for this and the next.
+        self.iter().map(|(name, _)| name).collect()
     }
 
     /// All, in the order of their names.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (K, &V)> {
+    pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         let mut all: Vec<(K, &V)> = self.0.iter().map(|(name, value)| (*name, value)).collect();
         all.sort_unstable_by_key(|(name, _)| *name);
         all.into_iter()
     }
 
     /// All, in the order of their names.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (K, &mut V)> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (K, &mut V)> {
         let mut all: Vec<(K, &mut V)> = self.0.iter_mut().map(|(name, value)| (*name, value)).collect();
         all.sort_unstable_by_key(|(name, _)| *name);
         all.into_iter()
     }
 
+    /// All, in the order of their names.
+    pub fn into_values(mut self) -> impl Iterator<Item = V> {
+        let names = self.keys().into_iter();
+        names.filter_map(move |name| self.remove(&name))
+    }
+
+    /// Forgets those for which it is not so. They are asked about in no order.
+    pub fn retain(&mut self, mut is_so: impl FnMut(&V) -> bool) {
+        self.0.retain(|_, value| is_so(value));
+    }
+
     /// Whether it is so of any: in no order, so for questions alone.
-    pub(crate) fn any(&self, is_so: impl FnMut(&V) -> bool) -> bool {
+    pub fn any(&self, is_so: impl FnMut(&V) -> bool) -> bool {
         self.0.values().any(is_so)
     }
 }

@@ -15,6 +15,7 @@ export declare class NativeClient {
     within: number | undefined | null,
     fencing: boolean,
     onUnavailable: string | undefined | null,
+    remainingMs: number | undefined | null,
   ): number;
   /** Gives a lease back; returns the request's number. The lease counts as given back at once. */
   release(lease: number): number;
@@ -60,6 +61,7 @@ export interface ClientOptions {
   url?: string;
   primaries?: Array<string>;
   leaseMs?: number;
+  renew?: boolean;
   commandTimeoutMs?: number;
   connectTimeoutMs?: number;
   retryIntervalMinMs?: number;

@@ -3,7 +3,8 @@
 /** A distributed lock on Redis or Valkey, shared with Python, Kotlin, Java and Rust. */
 
 export type { CallOptions, UsingOptions } from './call-options.js';
-export { type Body, type Client, connect, redlock } from './client.js';
+export type { Body, Client } from './client.js';
+export { connect, redlock } from './connect.js';
 export type { ReleaseOutcome } from './engine.js';
 export {
   type ClientInfo,

@@ -4,6 +4,8 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
+import type { NativeReached } from '../native/binding';
+
 type Binding = typeof import('../native/binding');
 
 export type {
@@ -14,7 +16,11 @@ export type {
   NativeHolder,
   NativeObservation,
   NativeReached,
+  Vocabulary,
 } from '../native/binding';
+
+/** What opening a client needs beside its options: the function of `addressMap`, if it is one. */
+export type Opening = ((announced: string) => NativeReached) | undefined;
 
 /** `linux-x64-gnu` and the like, as the build names its file. */
 function target(): string {

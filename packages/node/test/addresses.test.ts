@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { type ConnectOptions, connect, InvalidArgumentError, redlock, UnavailableError } from 'leasehold';
-import { eventually, freePort, RedisServer, run } from './server.js';
+import { run } from './run.js';
+import { eventually, freePort, RedisServer } from './server.js';
 
 const ANNOUNCED = '10.255.0.1:7000';
 

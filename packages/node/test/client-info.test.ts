@@ -16,7 +16,8 @@ import {
   LockTimeoutError,
   redlock,
 } from 'leasehold';
-import { COMMAND, RedisServer, run } from './server.js';
+import { run } from './run.js';
+import { COMMAND, RedisServer } from './server.js';
 
 const ROOT = join(__dirname, '..', '..');
 const VERSION = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version;

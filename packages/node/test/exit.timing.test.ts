@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { type Ended, eventually, RedisServer, run } from './server.js';
+import { type Ended, run } from './run.js';
+import { eventually, RedisServer } from './server.js';
 
 const LIMIT_MS = 500;
 

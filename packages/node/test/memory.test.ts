@@ -4,7 +4,8 @@
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { RedisServer, run } from './server.js';
+import { run } from './run.js';
+import { RedisServer } from './server.js';
 
 const IS_LONG = process.env.LEASEHOLD_LONG !== undefined;
 const NAMES = IS_LONG ? 100_000 : 3_000;

@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { connect, type Observation } from 'leasehold';
-import { eventually, RedisServer, run } from './server.js';
+import { run } from './run.js';
+import { eventually, RedisServer } from './server.js';
 
 const PASSWORD = 'sesame-open-and-more';
 

@@ -11,7 +11,8 @@ import { SimpleSpanProcessor, TracerProvider as Tracers } from '@opentelemetry/s
 import { connect, type Lease, LockTimeoutError } from 'leasehold';
 import { type InstrumentOptions, instrument } from 'leasehold/opentelemetry';
 import { nativeClients } from './garbage.js';
-import { eventually, run } from './server.js';
+import { run } from './run.js';
+import { eventually } from './server.js';
 import { counted, current, newComplaints, Recorded } from './telemetry.js';
 
 const ROUNDS = 50;

@@ -7,7 +7,8 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import * as leasehold from 'leasehold';
-import { RedisServer, run } from './server.js';
+import { run } from './run.js';
+import { RedisServer } from './server.js';
 
 const exported: Record<string, unknown> = { ...leasehold };
 const ROOT = join(__dirname, '..', '..');

@@ -5,7 +5,8 @@ import { once } from 'node:events';
 import { after, before, describe, it } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import { connect } from 'leasehold';
-import { eventually, RedisServer, run } from './server.js';
+import { run } from './run.js';
+import { eventually, RedisServer } from './server.js';
 
 const HOLDS = `
   const { parentPort, workerData } = require('node:worker_threads');

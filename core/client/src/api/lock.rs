@@ -248,7 +248,6 @@ impl Lock {
     fn op(&self, wait: Option<Duration>) -> Op {
         Op::Acquire(Acquire {
             lock: self.lock.clone(),
-            context: None,
             within: self.within.as_ref().map(|lease| lease.id()),
             wait_ms: wait.map(millis),
             lease_ms: self.lease.map(millis),
@@ -256,7 +255,7 @@ impl Lock {
             max_hold_ms: self.max_hold.map(millis),
             no_fencing: !self.fencing,
             on_unavailable: self.on_unavailable,
-            blocked: Vec::new(),
+            ..Acquire::default()
         })
     }
 }

@@ -9,7 +9,6 @@ use leasehold_protocol::{CallError, CallId, Error, ErrorKind, Lane, NodeId, Oper
 
 use super::turn::Engine;
 use crate::clock;
-use crate::errors::closed;
 use crate::port::{Commands, Port};
 use crate::settings::Settings;
 use crate::target::{Scheme, Target};
@@ -26,7 +25,7 @@ use crate::transport::{self, First, Line};
 /// until its lane is open, is answered when that closes, and channels are subscribed to again.
 pub struct Driven {
     /// `None` after its end.
-    engine: Option<Engine>,
+    engine: Option<Box<Engine>>,
     lines: Vec<Line>,
     servers: Vec<Server>,
     connect_timeout: Duration,
@@ -59,6 +58,8 @@ pub enum Place {
     },
     /// Behind a Unix socket.
     Unix(PathBuf),
+    /// Where a client of the program's own leads; its name.
+    Host(String),
 }
 
 impl Driven {
@@ -205,11 +206,11 @@ pub(super) fn start(
             "this process is a fork, and nobody turns its engine; make a client of its own here",
         ));
     }
-    let (transport, lines) = transport::open(settings)?;
-    let servers = settings.targets.iter().map(Server::of).collect::<Result<_, Error>>()?;
+    let (transport, lines) = transport::open(settings);
+    let servers = settings.targets.iter().map(Server::of).collect();
     let engine = Engine::new(settings, port, commands, transport, first);
     *driver.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Driven {
-        engine: Some(engine),
+        engine: Some(Box::new(engine)),
         lines,
         servers,
         connect_timeout: settings.connect_timeout,
@@ -218,8 +219,8 @@ pub(super) fn start(
 }
 
 impl Server {
-    fn of(target: &Target) -> Result<Self, Error> {
-        Ok(Self {
+    fn of(target: &Target) -> Self {
+        Self {
             place: match &target.scheme {
                 Scheme::Tcp { host, port, tls } => Place::Tcp {
                     host: host.clone(),
@@ -227,12 +228,11 @@ impl Server {
                     tls: tls.is_some(),
                 },
                 Scheme::Unix { path } => Place::Unix(path.clone()),
-                // `transport::open` has refused it.
-                Scheme::Cluster { .. } | Scheme::Sentinel { .. } | Scheme::Memory { .. } => return Err(closed()),
+                Scheme::Host { name } => Place::Host(name.clone()),
             },
             username: target.username.clone(),
             password: target.password.clone(),
             database: target.database,
-        })
+        }
     }
 }

@@ -1,9 +1,8 @@
 //! The leases that the engine keeps the holders informed of.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use leasehold_protocol::{Instant, LeaseId, LostReason};
+use leasehold_protocol::{Instant, LeaseId, LostReason, Table};
 
 use crate::port::{Event, Lease};
 
@@ -12,8 +11,8 @@ use crate::port::{Event, Lease};
 /// program keeps it.
 #[derive(Default)]
 pub(super) struct Leases {
-    known: HashMap<LeaseId, Arc<Lease>>,
-    forgotten: HashMap<LeaseId, Weak<Lease>>,
+    known: Table<LeaseId, Arc<Lease>>,
+    forgotten: Table<LeaseId, Weak<Lease>>,
     /// How many of those forgotten were left by the last sweep.
     remained: usize,
 }
@@ -80,7 +79,7 @@ impl Leases {
     /// that there are never many more than twice as many as the program has.
     fn remember(&mut self, id: LeaseId, lease: &Arc<Lease>) {
         if self.forgotten.len() >= 2 * self.remained + 64 {
-            self.forgotten.retain(|_, lease| lease.strong_count() > 0);
+            self.forgotten.retain(|lease| lease.strong_count() > 0);
             self.remained = self.forgotten.len();
         }
         self.forgotten.insert(id, Arc::downgrade(lease));

@@ -3,11 +3,10 @@
 //! It is beside the observers, and not one of them: it needs neither names nor texts, so that with
 //! metrics alone none are made.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::mem;
 use std::sync::Arc;
 
-use leasehold_protocol::{Error, ErrorKind, Instant, LeaseId, LostReason, Outcome, Ticket};
+use leasehold_protocol::{Error, ErrorKind, Instant, LeaseId, LostReason, Outcome, Table, Ticket};
 
 use crate::observe::Link;
 use crate::observe::metrics::{self, Groups, Metrics, Series};
@@ -17,10 +16,10 @@ use crate::world::World;
 pub(super) struct Metering {
     metrics: Arc<Metrics>,
     groups: Groups,
-    waits: ByNumber<Ticket, Began>,
-    held: ByNumber<LeaseId, Began>,
+    waits: Table<Ticket, Began>,
+    held: Table<LeaseId, Began>,
     /// Releases that nobody waits for any more.
-    releases: ByNumber<Ticket, LeaseId>,
+    releases: Table<Ticket, LeaseId>,
     world: World,
 }
 
@@ -35,9 +34,9 @@ impl Metering {
         Self {
             metrics,
             groups,
-            waits: ByNumber::default(),
-            held: ByNumber::default(),
-            releases: ByNumber::default(),
+            waits: Table::default(),
+            held: Table::default(),
+            releases: Table::default(),
             world,
         }
     }
@@ -134,36 +133,12 @@ impl Drop for Metering {
     /// Nobody renews what is left, and nobody answers who still waits.
     fn drop(&mut self) {
         let now = self.world.now();
-        for (_, wait) in self.waits.drain() {
+        for wait in mem::take(&mut self.waits).into_values() {
             let waited = now.saturating_since(wait.since);
             wait.series.answered(metrics::Outcome::of(ErrorKind::Closed), waited);
         }
-        for (_, held) in self.held.drain() {
+        for held in mem::take(&mut self.held).into_values() {
             held.series.lost(LostReason::Closed, now.saturating_since(held.since));
         }
-    }
-}
-
-/// A table by numbers that the session gives one after another: nobody can choose them to be slow, and a
-/// multiplication spreads them.
-type ByNumber<K, V> = HashMap<K, V, BuildHasherDefault<Spread>>;
-
-#[derive(Default)]
-struct Spread(u64);
-
-impl Hasher for Spread {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // 2⁶⁴ divided by the golden ratio.
-        self.0 = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(26);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! An engine has this only if somebody watches.
 
-use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_protocol::{
-    Cause, Detail, Error, Instant, Kind, Lane, LeaseId, LostReason, NodeId, Observed, Outcome, Primary, Ticket, shown,
+    Cause, Detail, Error, Instant, Kind, Lane, LeaseId, LostReason, NodeId, Observed, Outcome, Primary, SortedMap,
+    Table, Ticket, shown,
 };
 
 use super::metering::Metering;
@@ -31,13 +31,13 @@ pub(super) struct Observing {
     /// The servers as messages name them, by their nodes.
     servers: Vec<Arc<str>>,
     /// Of each node that is a cluster, what its primaries are called, by their numbers.
-    primaries: BTreeMap<NodeId, Arc<[Arc<str>]>>,
-    links: BTreeMap<(Arc<str>, Lane), LinkState>,
+    primaries: SortedMap<NodeId, Arc<[Arc<str>]>>,
+    links: SortedMap<(Arc<str>, Lane), LinkState>,
     /// Who waits, since when. Like what is held, kept only if everything is told.
-    waits: HashMap<Ticket, (ObservedLock, Instant)>,
-    held: HashMap<LeaseId, (ObservedLock, Instant)>,
+    waits: Table<Ticket, (ObservedLock, Instant)>,
+    held: Table<LeaseId, (ObservedLock, Instant)>,
     /// Releases that nobody waits for any more.
-    releases: HashMap<Ticket, LeaseId>,
+    releases: Table<Ticket, LeaseId>,
     /// What the session said of losses that are about to be told.
     losses: Vec<Loss>,
 }
@@ -79,11 +79,11 @@ impl Observing {
                 journal: settings.log.map(Journal::new),
                 events: Vec::new(),
                 servers: settings.servers().into_iter().map(Into::into).collect(),
-                primaries: BTreeMap::new(),
-                links: BTreeMap::new(),
-                waits: HashMap::new(),
-                held: HashMap::new(),
-                releases: HashMap::new(),
+                primaries: SortedMap::new(),
+                links: SortedMap::new(),
+                waits: Table::default(),
+                held: Table::default(),
+                releases: Table::default(),
                 losses: Vec::new(),
             })
         })

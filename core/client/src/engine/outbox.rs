@@ -40,10 +40,12 @@ impl Outbox {
     /// callers went away between the grant and now.
     pub(super) fn deliver(&mut self) -> Vec<Arc<Lease>> {
         let is_late = |result: &Result<Completion, Error>| !matches!(result, Ok(Completion::Granted(_)));
-        self.events
-            .sort_by_key(|event| !matches!(event, Event::Completed { result, .. } if !is_late(result)));
+        move_back(
+            &mut self.events,
+            |event| !matches!(event, Event::Completed { result, .. } if !is_late(result)),
+        );
         self.port.publish(&mut self.events);
-        self.answers.sort_by_key(|(_, result)| is_late(result));
+        move_back(&mut self.answers, |(_, result)| is_late(result));
         let mut unwanted = Vec::new();
         for (slot, result) in self.answers.drain(..) {
             if let Err(Ok(Completion::Granted(lease))) = slot.complete(result) {
@@ -60,5 +62,13 @@ impl Outbox {
         for (slot, result) in self.answers.drain(..) {
             drop(slot.complete(result));
         }
+    }
+}
+
+/// Puts those for which it is so behind the others. Nothing else changes its order.
+fn move_back<T>(items: &mut Vec<T>, is_late: impl Fn(&T) -> bool) {
+    if !items.is_sorted_by_key(&is_late) {
+        let late: Vec<T> = items.extract_if(.., |item| is_late(item)).collect();
+        items.extend(late);
     }
 }

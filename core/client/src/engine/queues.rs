@@ -1,10 +1,9 @@
 //! Asks how many wait in the server's queues of the fair locks that somebody chose, for the metrics.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::{Instant, LockName, Outcome, Session, Ticket};
+use leasehold_protocol::{Instant, LockName, Outcome, Session, SortedMap, Ticket};
 
 use crate::observe::metrics::Metrics;
 
@@ -16,7 +15,7 @@ pub(super) struct Queues {
     metrics: Arc<Metrics>,
     names: Vec<(Arc<str>, LockName)>,
     due: Instant,
-    asked: BTreeMap<Ticket, Arc<str>>,
+    asked: SortedMap<Ticket, Arc<str>>,
 }
 
 impl Queues {
@@ -27,7 +26,7 @@ impl Queues {
             metrics: Arc::clone(metrics),
             names: names.to_vec(),
             due: now,
-            asked: BTreeMap::new(),
+            asked: SortedMap::new(),
         })
     }
 
@@ -84,7 +83,7 @@ mod tests {
         let (mut session, metrics, start) = (session(), Arc::default(), Instant::ZERO);
         let full = KeyPrefix::default().name("hot").unwrap();
         let mut queues = Queues::of(Some(&metrics), &[("hot".into(), full)], start).unwrap();
-        let ticket = |queues: &Queues| queues.asked.first_key_value().map(|(ticket, _)| *ticket);
+        let ticket = |queues: &Queues| queues.asked.keys().next().copied();
         queues.ask(&mut session, start);
         let first = ticket(&queues).unwrap();
         queues.ask(&mut session, start + EVERY);

@@ -1,9 +1,8 @@
 //! Who waits for what: the callers' requests, by the tickets that the session gave.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use leasehold_protocol::{LeaseId, Operation, Ticket};
+use leasehold_protocol::{LeaseId, Operation, Table, Ticket};
 
 use crate::port::Sink;
 
@@ -20,8 +19,8 @@ pub(super) struct Request {
 
 #[derive(Default)]
 pub(super) struct Requests {
-    by_ticket: HashMap<Ticket, Request>,
-    tickets: HashMap<u64, Ticket>,
+    by_ticket: Table<Ticket, Request>,
+    tickets: Table<u64, Ticket>,
 }
 
 impl Requests {

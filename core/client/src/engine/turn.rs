@@ -2,13 +2,12 @@
 
 mod commands;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_protocol::{
     Cause, ClientId, Config, Error, ErrorKind, Event as Told, Grant, Instant, Lane, LeaseId, LostReason, NodeId,
-    Operation, Outcome, Primary, ReleaseOutcome, Session, Ticket,
+    Operation, Outcome, Primary, ReleaseOutcome, Session, SortedMap, Ticket,
 };
 
 use super::arrived::{Arrived, Awaited};
@@ -42,7 +41,7 @@ pub(super) struct Engine {
     /// Queues on the server that are counted.
     queues: Option<Queues>,
     /// Of each node that is a cluster, what its primaries are called, by their numbers.
-    primaries: BTreeMap<NodeId, Arc<[Arc<str>]>>,
+    primaries: SortedMap<NodeId, Arc<[Arc<str>]>>,
     /// `None` if nobody watches, and nothing is counted.
     observing: Option<Box<Observing>>,
     /// When this turn began.
@@ -95,7 +94,7 @@ impl Engine {
             connecting: Connecting::Tried(connecting),
             closing: None,
             queues: Queues::of(port.metrics(), &settings.queues, settings.world.now()),
-            primaries: BTreeMap::new(),
+            primaries: SortedMap::new(),
             observing,
             now: settings.world.now(),
         }

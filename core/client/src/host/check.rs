@@ -95,13 +95,17 @@ impl Check<'_> {
             .map(|lease| self.check_lease(lease, Operation::Acquire))
             .transpose()
             .map_err(named)?;
-        let wait = bound("the wait", acquire.wait_ms)?;
-        let lease = match bound("the lease", acquire.lease_ms)? {
-            None => Ok(LeaseTerms::CLIENT),
-            Some(length) if acquire.renew => LeaseTerms::renewed(length),
-            Some(length) => LeaseTerms::fixed(length),
+        let mut wanted = Wanted {
+            wait: bound("the wait", acquire.wait_ms)?,
+            lease: bound("the lease", acquire.lease_ms)?,
+            renew: acquire.renew || (acquire.lease_ms.is_none() && self.settings.renew),
+            max_hold,
         };
-        let lease = lease.map_err(named)?;
+        if let Some(remaining) = bound("the remaining time", acquire.remaining_ms)? {
+            wanted.end_within(remaining, self.settings.lease.get()).map_err(named)?;
+        }
+        let lease = self.terms(&wanted).map_err(named)?;
+        let Wanted { wait, max_hold, .. } = wanted;
         let on_unavailable = self.settings.on_unavailable(acquire.on_unavailable).map_err(named)?;
         let request = |(kind, name)| AcquireRequest {
             kind,
@@ -121,11 +125,55 @@ impl Check<'_> {
         })
     }
 
+    fn terms(&self, wanted: &Wanted) -> Result<LeaseTerms, Error> {
+        match (wanted.lease, wanted.renew) {
+            (None, true) if self.settings.renew => Ok(LeaseTerms::CLIENT),
+            (None, true) => LeaseTerms::renewed(self.settings.lease.get()),
+            (None, false) => LeaseTerms::fixed(self.settings.lease.get()),
+            (Some(length), true) => LeaseTerms::renewed(length),
+            (Some(length), false) => LeaseTerms::fixed(length),
+        }
+    }
+
     fn check_lease(&self, lease: u64, operation: Operation) -> Result<LeaseId, Error> {
         if generation_of(lease) != self.generation {
             return Err(forked(self.settings, operation));
         }
         Ok(LeaseId::from_u64(session_id(lease)))
+    }
+}
+
+/// How long a caller wants to wait, and to hold what it is granted.
+struct Wanted {
+    wait: Option<Duration>,
+    /// `None` for the client's.
+    lease: Option<Duration>,
+    renew: bool,
+    max_hold: Option<Duration>,
+}
+
+impl Wanted {
+    /// A caller that waits to the end of its time has still as much for the lock.
+    const SHORTEST: Duration = Duration::from_millis(200);
+
+    /// Bounds it by what is left to the caller: half of that to wait, and the rest to hold.
+    fn end_within(&mut self, remaining: Duration, client: Duration) -> Result<(), Error> {
+        if remaining < Self::SHORTEST {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                Operation::Acquire,
+                format!("{remaining:?} remain to the caller, too little for a lock; call with 200 ms or more"),
+            ));
+        }
+        let wait = self.wait.map_or(remaining / 2, |wait| wait.min(remaining / 2));
+        let hold = remaining.saturating_sub(wait);
+        self.wait = Some(wait);
+        self.max_hold = Some(self.max_hold.map_or(hold, |max| max.min(hold)));
+        if self.lease.unwrap_or(client) > hold {
+            self.lease = Some(hold);
+            self.renew &= hold >= LeaseDuration::MIN_WATCHED.get();
+        }
+        Ok(())
     }
 }
 

@@ -15,13 +15,17 @@ pub struct Acquire {
     pub within: Option<u64>,
     /// How long to wait; `None` waits as long as the server answers, 0 tries once.
     pub wait_ms: Option<f64>,
-    /// A fixed lease, 100 ms to 24 h; `None` for the client's, renewed by the watchdog.
+    /// A fixed lease, 100 ms to 24 h; `None` for the client's, renewed by the watchdog unless
+    /// [`Options::renew`](super::Options::renew) is false.
     pub lease_ms: Option<f64>,
-    /// The watchdog renews the lease of `lease_ms` too, which is then 300 ms to 24 h.
-    /// Says nothing new without `lease_ms`.
+    /// The watchdog renews the lease of `lease_ms` too, which is then 300 ms to 24 h, or that of a
+    /// client whose leases are not renewed. Else it says nothing new without `lease_ms`.
     pub renew: bool,
     /// The longest the hold may last, counted from its first grant; `None` for no bound.
     pub max_hold_ms: Option<f64>,
+    /// What is left to the caller itself, 200 ms at least: neither its wait nor its hold lasts longer,
+    /// nor both together, so that no lease outlives a caller that is stopped then. `None` for no bound.
+    pub remaining_ms: Option<f64>,
     /// Draw no fencing token.
     pub no_fencing: bool,
     /// What becomes of it while the circuit breaker of its primary is open; `None` for what the

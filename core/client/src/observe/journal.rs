@@ -15,12 +15,11 @@
 //! that lapse are told of as rarely, as some programs never release theirs. Any other loss of a lock
 //! always has its line, and so has everything of the level `Debug` if that is wanted.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_protocol::Instant;
+use leasehold_protocol::{Instant, SortedMap, SortedSet};
 
 use super::fields::Field;
 use super::observation::{Level, Link, Observation};
@@ -80,15 +79,15 @@ impl fmt::Display for Line {
 #[derive(Debug)]
 pub(crate) struct Journal {
     level: Level,
-    connections: BTreeMap<Arc<str>, Connections>,
-    renewals: BTreeMap<Arc<str>, Quiet>,
+    connections: SortedMap<Arc<str>, Connections>,
+    renewals: SortedMap<Arc<str>, Quiet>,
     lapses: Quiet,
 }
 
 #[derive(Debug, Default)]
 struct Connections {
     /// Those that are missing.
-    missing: BTreeSet<Link>,
+    missing: SortedSet<Link>,
     quiet: Quiet,
 }
 
@@ -97,8 +96,8 @@ impl Journal {
     pub(crate) fn new(level: Level) -> Self {
         Self {
             level,
-            connections: BTreeMap::new(),
-            renewals: BTreeMap::new(),
+            connections: SortedMap::new(),
+            renewals: SortedMap::new(),
             lapses: Quiet::default(),
         }
     }
@@ -107,14 +106,14 @@ impl Journal {
     pub(crate) fn line(&mut self, observation: &Observation, now: Instant) -> Option<Line> {
         let unsaid = match observation {
             Observation::Disconnected { server, link, .. } => {
-                let connections = self.connections.entry(Arc::clone(server)).or_default();
+                let connections = self.connections.get_or_default(Arc::clone(server));
                 let is_first = connections.missing.is_empty();
                 // The second one of a server that died says nothing new.
                 let is_news = connections.missing.insert(*link) && is_first;
                 if is_news { connections.quiet.begins(now) } else { None }
             }
             Observation::ConnectFailing { server, link, .. } => {
-                let connections = self.connections.entry(Arc::clone(server)).or_default();
+                let connections = self.connections.get_or_default(Arc::clone(server));
                 connections.missing.insert(*link);
                 connections.quiet.goes_on(now)
             }
@@ -131,9 +130,7 @@ impl Journal {
                     None
                 }
             }
-            Observation::RenewalFailing { server, .. } => {
-                self.renewals.entry(Arc::clone(server)).or_default().goes_on(now)
-            }
+            Observation::RenewalFailing { server, .. } => self.renewals.get_or_default(Arc::clone(server)).goes_on(now),
             Observation::Renewed {
                 server, failures: 1.., ..
             } => self.renewals.get_mut(server)?.ends(),

@@ -214,7 +214,7 @@ pub(super) struct Told(pub(super) Duration);
 
 impl fmt::Display for Told {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let millis = self.0.as_millis();
+        let millis = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
         let seconds = self.0.as_secs();
         match seconds {
             0 => write!(f, "{millis} ms"),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use leasehold_protocol::{Error, KeyPrefix, LockName, Operation, shown};
 
+use super::number::Number;
 use crate::errors::invalid;
 use crate::observe::GroupBy;
 use crate::observe::metrics::{Grouping, MOST_GROUPS, MOST_QUEUES};
@@ -24,7 +25,8 @@ pub(super) fn grouping(is_on: bool, most: Option<f64>, by: Option<GroupBy>) -> R
             .find(|most| u32::try_from(*most).is_ok_and(|most| f64::from(most) == number))
             .ok_or_else(|| {
                 invalid(format!(
-                    "the number of metrics' groups is {number}; give a whole number from 1 to {MOST_GROUPS}"
+                    "the number of metrics' groups is {}; give a whole number from 1 to {MOST_GROUPS}",
+                    Number(number)
                 ))
             })?,
     };

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 #[cfg(feature = "native")]
 use std::hash::{DefaultHasher, Hasher as _};
+#[cfg(feature = "native")]
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 #[cfg(feature = "native")]
@@ -11,7 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use leasehold_protocol::Error;
 
+#[cfg(feature = "native")]
 use super::parts::host_and_optional_port;
+#[cfg(feature = "native")]
 use crate::errors::invalid;
 
 /// From the addresses that cluster nodes and sentinels announce to those where they are reached
@@ -34,6 +37,10 @@ pub struct AddressMap(Source);
 #[derive(Clone)]
 enum Source {
     Table(Vec<(String, String)>),
+    #[cfg_attr(
+        not(feature = "native"),
+        expect(dead_code, reason = "nobody announces anything there")
+    )]
     Function(Arc<Call>),
 }
 
@@ -104,28 +111,21 @@ pub(crate) enum Mapping {
     /// Everything is where it is announced.
     #[default]
     None,
-    #[cfg_attr(
-        not(feature = "native"),
-        expect(dead_code, reason = "nobody announces anything there")
-    )]
+    #[cfg(feature = "native")]
     Table(Arc<Table>),
-    #[cfg_attr(
-        not(feature = "native"),
-        expect(dead_code, reason = "nobody announces anything there")
-    )]
+    #[cfg(feature = "native")]
     Function(Function),
+    /// Something, but nobody announces anything in this build.
+    #[cfg(not(feature = "native"))]
+    Some,
 }
 
 /// A program's function.
 #[derive(Clone)]
-#[cfg_attr(
-    not(feature = "native"),
-    expect(dead_code, reason = "nobody announces anything there")
-)]
+#[cfg(feature = "native")]
 pub(crate) struct Function {
     call: Arc<Call>,
     /// Calls that have not come back, by what they are asked about.
-    #[cfg(feature = "native")]
     running: Arc<[AtomicUsize; PLACES]>,
 }
 
@@ -179,11 +179,15 @@ impl Drop for Calling {
 }
 
 /// By host and, with or without it, port; hosts in one spelling.
+#[cfg(feature = "native")]
 type Table = BTreeMap<Entry, Entry>;
+#[cfg(feature = "native")]
 type Entry = (String, Option<u16>);
 
+#[cfg(feature = "native")]
 const FORM: &str = "give host:port for both, or a host alone for both; an IPv6 address in brackets";
 
+#[cfg(feature = "native")]
 impl Mapping {
     /// # Errors
     /// `InvalidArgument` for an entry that is not from one address to another. It is not
@@ -194,7 +198,6 @@ impl Mapping {
             Some(Source::Function(call)) => {
                 return Ok(Self::Function(Function {
                     call,
-                    #[cfg(feature = "native")]
                     running: Arc::default(),
                 }));
             }
@@ -220,6 +223,17 @@ impl Mapping {
             Self::None
         } else {
             Self::Table(Arc::new(table))
+        })
+    }
+}
+
+impl Mapping {
+    #[cfg(not(feature = "native"))]
+    pub(crate) fn check(map: Option<AddressMap>) -> Result<Self, Error> {
+        Ok(match map.map(|map| map.0) {
+            None => Self::None,
+            Some(Source::Table(entries)) if entries.is_empty() => Self::None,
+            Some(_) => Self::Some,
         })
     }
 
@@ -250,6 +264,7 @@ impl Mapping {
 }
 
 /// `CACHE` is `cache`, and `0:0::1` is `::1`.
+#[cfg(feature = "native")]
 fn one_spelling(host: &str) -> String {
     match host.parse::<Ipv6Addr>() {
         Ok(address) => address.to_string(),

@@ -30,6 +30,7 @@ pub(super) fn credentials(authority: &str) -> Result<(Option<String>, Option<Str
 }
 
 /// Addresses with commas between them, each once.
+#[cfg(feature = "native")]
 pub(super) fn addresses(listed: &str, default_port: u16) -> Result<Vec<(String, u16)>, Error> {
     let mut nodes = Vec::new();
     for address in listed.split(',') {

@@ -1,10 +1,9 @@
 //! Several servers, each a node of its own, for locks that a majority keeps.
 
-use std::collections::BTreeSet;
 use std::task::Context;
 use std::time::Duration;
 
-use leasehold_protocol::{CallId, Cause, Error, ErrorKind, Instant, Lane, NodeId, Operation, Transmit};
+use leasehold_protocol::{CallId, Cause, Error, ErrorKind, Instant, Lane, NodeId, Operation, SortedSet, Transmit};
 
 use super::interface::{Seen, Transport};
 
@@ -13,9 +12,9 @@ pub(super) struct Fleet {
     nodes: Vec<Box<dyn Transport>>,
     names: Vec<String>,
     /// Which can be asked.
-    up: BTreeSet<usize>,
+    up: SortedSet<usize>,
     /// Which failed, and why, until the client is ready.
-    failed: BTreeSet<usize>,
+    failed: SortedSet<usize>,
     causes: Vec<Cause>,
     is_told: bool,
     /// When a majority could be asked for the first time.
@@ -31,8 +30,8 @@ impl Fleet {
         Self {
             nodes,
             names,
-            up: BTreeSet::new(),
-            failed: BTreeSet::new(),
+            up: SortedSet::new(),
+            failed: SortedSet::new(),
             causes: Vec::new(),
             is_told: false,
             majority_since: None,

@@ -6,32 +6,22 @@
 //!              └── for too long ─► disconnected ◄──────── its lane closes ──┘
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Context;
 use std::time::Duration;
 
 use leasehold_protocol::{
-    Call, CallError, CallId, Error, ErrorKind, Instant, Lane, NodeId, Operation, Reply, Transmit,
+    Call, CallError, CallId, Error, Instant, Lane, NodeId, Reply, SortedMap, SortedSet, Transmit,
 };
 
 use super::fleet::Fleet;
 use super::interface::{NODE, Seen, Transport};
 use crate::settings::Settings;
-use crate::target::Scheme;
 
 /// The transport that the settings ask for, and the program's end of it: a line for each server.
-pub(crate) fn open(settings: &Settings) -> Result<(Box<dyn Transport>, Vec<Line>), Error> {
-    for target in &settings.targets {
-        let refusal = match target.scheme {
-            Scheme::Tcp { .. } | Scheme::Unix { .. } => continue,
-            Scheme::Cluster { .. } => "clusters are not part of this build; connect to one server",
-            Scheme::Sentinel { .. } => "sentinels are not part of this build; connect to the primary",
-            Scheme::Memory { .. } => "memory:// is not part of this build; connect to a server",
-        };
-        return Err(Error::new(ErrorKind::Misconfigured, Operation::Connect, refusal));
-    }
+pub(crate) fn open(settings: &Settings) -> (Box<dyn Transport>, Vec<Line>) {
     let nodes = 0..settings.targets.len();
     let lines: Vec<Line> = nodes.map(|node| Line::new(node, settings.command_timeout)).collect();
     let mut ends: Vec<Box<dyn Transport>> = lines
@@ -42,7 +32,7 @@ pub(crate) fn open(settings: &Settings) -> Result<(Box<dyn Transport>, Vec<Line>
         1 => ends.remove(0),
         _ => Box::new(Fleet::new(ends, settings.servers())),
     };
-    Ok((transport, lines))
+    (transport, lines)
 }
 
 /// The engine's end.
@@ -54,17 +44,17 @@ pub(crate) struct Line(Arc<Mutex<Node>>);
 /// One server's calls and subscriptions.
 struct Node {
     id: NodeId,
-    open: BTreeSet<Lane>,
+    open: SortedSet<Lane>,
     /// Both lanes were open once.
     is_ready: bool,
     /// Subscriptions have a connection.
     hears: bool,
-    wanted: BTreeSet<Arc<[u8]>>,
+    wanted: SortedSet<Arc<[u8]>>,
     /// Calls that no lane was open for, and since when they wait; not known until the next flush.
     waiting: VecDeque<(Call, Option<Instant>)>,
     patience: Duration,
     outgoing: VecDeque<Transmit>,
-    in_flight: BTreeMap<CallId, Lane>,
+    in_flight: SortedMap<CallId, Lane>,
     seen: Vec<Seen>,
 }
 
@@ -72,14 +62,14 @@ impl Line {
     fn new(node: usize, patience: Duration) -> Self {
         Self(Arc::new(Mutex::new(Node {
             id: NodeId(u16::try_from(node).unwrap_or(u16::MAX)),
-            open: BTreeSet::new(),
+            open: SortedSet::new(),
             is_ready: false,
             hears: false,
-            wanted: BTreeSet::new(),
+            wanted: SortedSet::new(),
             waiting: VecDeque::new(),
             patience,
             outgoing: VecDeque::new(),
-            in_flight: BTreeMap::new(),
+            in_flight: SortedMap::new(),
             seen: Vec::new(),
         })))
     }
@@ -113,7 +103,7 @@ impl Line {
             .into_iter()
             .partition(|(_, of)| *of == lane);
         node.in_flight = left;
-        let gone: BTreeMap<CallId, Lane> = gone;
+        let gone: SortedMap<CallId, Lane> = gone;
         for call in gone.into_keys() {
             node.seen.push(disconnected(call, cause));
         }

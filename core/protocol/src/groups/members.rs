@@ -4,7 +4,7 @@
 //! A member is acquired and held like any other lock. Only its events go to the composite lock
 //! instead of a caller.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use crate::lease::{LeaseDuration, LeasePlan};
 use crate::locks::{Locks, Told};
 use crate::machines::holds::{self, Hold};
 use crate::machines::inspections::{self, Question};
+use crate::sorted::SortedMap;
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Event, Grant, Outcome};
 
@@ -27,9 +28,9 @@ pub(crate) struct Members {
     closed: bool,
     /// A member's ticket, and the ticket of the composite lock's caller; `None` if nobody waits for
     /// the member.
-    tickets: BTreeMap<Ticket, Option<Ticket>>,
+    tickets: SortedMap<Ticket, Option<Ticket>>,
     /// A member's lease, and the composite lock's; `None` if that is not granted yet, or has ended.
-    leases: BTreeMap<LeaseId, Option<LeaseId>>,
+    leases: SortedMap<LeaseId, Option<LeaseId>>,
     /// What happened to members.
     member_events: VecDeque<Told>,
     /// What callers are told.
@@ -67,8 +68,8 @@ impl Members {
         Self {
             locks,
             closed: false,
-            tickets: BTreeMap::new(),
-            leases: BTreeMap::new(),
+            tickets: SortedMap::new(),
+            leases: SortedMap::new(),
             member_events: VecDeque::new(),
             events: VecDeque::new(),
         }

@@ -312,7 +312,7 @@ fn the_names_of_another_tenant_are_outside_however_they_are_written() {
 #[test]
 fn a_script_is_called_as_its_head_says() {
     for (kind, call) in calls(&LockName::parse("x").unwrap()) {
-        let head = |what: &str| call.script.text().matches(&format!("\n-- {what}[")).count();
+        let head = |what: &str| call.script.source().matches(&format!("\n-- {what}[")).count();
         assert_eq!(call.keys.len(), head("KEYS"), "{} of {kind:?}", call.script.file());
         if call.script != Script::FairPoll {
             assert_eq!(call.args.len(), head("ARGV"), "{} of {kind:?}", call.script.file());

@@ -19,11 +19,11 @@ mod drawing;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::ids::{LockId, NodeId, Ticket};
 use crate::io::Io;
+use crate::sorted::{SortedMap, SortedSet};
 use crate::step::Step;
 use crate::transitions;
 
@@ -51,13 +51,13 @@ pub(crate) enum Input<'a> {
 /// The channels that are subscribed, and the locks that each is listened to for.
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
-    by_node: BTreeMap<NodeId, BTreeMap<Arc<[u8]>, Channel>>,
-    by_lock: BTreeMap<LockId, Ears>,
+    by_node: SortedMap<NodeId, SortedMap<Arc<[u8]>, Channel>>,
+    by_lock: SortedMap<LockId, Ears>,
 }
 
 #[derive(Debug, Default)]
 struct Channel {
-    locks: BTreeSet<LockId>,
+    locks: SortedSet<LockId>,
     is_confirmed: bool,
 }
 
@@ -125,11 +125,11 @@ impl Channels {
 
     /// How many are listened to.
     pub(crate) fn len(&self) -> usize {
-        self.by_node.values().map(BTreeMap::len).sum()
+        self.by_node.values().map(SortedMap::len).sum()
     }
 
     fn ears(&mut self, lock: LockId, node: NodeId) -> &mut Ears {
-        self.by_lock.entry(lock).or_insert(Ears {
+        self.by_lock.get_or_insert_with(lock, || Ears {
             node,
             releases: None,
             grants: None,
@@ -152,8 +152,8 @@ impl Channels {
     /// Adds a lock to those that a channel is listened to for. Says whether the server confirmed
     /// the channel before.
     fn listen(&mut self, io: &mut Io, lock: LockId, node: NodeId, name: Arc<[u8]>) -> bool {
-        let channels = self.by_node.entry(node).or_default();
-        let channel = channels.entry(Arc::clone(&name)).or_default();
+        let channels = self.by_node.get_or_default(node);
+        let channel = channels.get_or_default(Arc::clone(&name));
         let is_new = channel.locks.is_empty();
         let was_confirmed = channel.locks.insert(lock) && channel.is_confirmed;
         if is_new {
@@ -188,7 +188,7 @@ impl Channels {
     }
 
     fn lost(&mut self, node: NodeId) {
-        let channels = self.by_node.get_mut(&node).into_iter().flatten();
+        let channels = self.by_node.get_mut(&node).into_iter().flat_map(SortedMap::iter_mut);
         let names: Vec<Arc<[u8]>> = channels
             .map(|(name, channel)| {
                 channel.is_confirmed = false;

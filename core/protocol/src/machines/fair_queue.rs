@@ -22,7 +22,6 @@ mod drawing;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +36,7 @@ use crate::lease::deadline;
 use crate::owner::OwnerId;
 use crate::periods::{MIN_GAP, PROVISIONAL};
 use crate::reply::{CallError, Reply};
+use crate::sorted::SortedMap;
 use crate::step::{Granted, Step};
 use crate::timers::Timer;
 use crate::token::Token;
@@ -79,20 +79,20 @@ pub(crate) enum Input {
 /// The fair waiters of a client.
 #[derive(Debug, Default)]
 pub(crate) struct FairQueue {
-    by_lock: BTreeMap<LockId, Queue>,
+    by_lock: SortedMap<LockId, Queue>,
 }
 
 /// The waiters of one lock.
 #[derive(Debug, Default)]
 struct Queue {
     /// In order of arrival.
-    waiting: BTreeMap<Ticket, Waiter>,
+    waiting: SortedMap<Ticket, Waiter>,
     /// The keys that they share.
     keys: Option<Arc<Keys>>,
     /// When the server was last told that they live.
     last_poll: Option<Instant>,
     /// The polls in flight, and the waiters that each speaks for.
-    polls: BTreeMap<CallId, Vec<Ticket>>,
+    polls: SortedMap<CallId, Vec<Ticket>>,
     /// When a message last told of a grant to an owner that is nobody's here.
     last_ghost: Option<Instant>,
 }
@@ -120,7 +120,7 @@ impl FairQueue {
             Input::Joined(lock, ticket, owner, fencing) => {
                 let found = None;
                 let waiter = Waiter { owner, fencing, found };
-                self.by_lock.entry(lock).or_default().waiting.insert(ticket, waiter);
+                self.by_lock.get_or_default(lock).waiting.insert(ticket, waiter);
             }
             Input::Left(lock, ticket) => {
                 let Some(queue) = self.by_lock.get_mut(&lock) else {
@@ -171,7 +171,7 @@ impl FairQueue {
         keys: Arc<Keys>,
         now: Instant,
     ) {
-        let queue = self.by_lock.entry(lock).or_default();
+        let queue = self.by_lock.get_or_default(lock);
         if let Some(waiter) = queue.waiting.get_mut(&ticket) {
             waiter.found(found);
         }

@@ -9,10 +9,11 @@
 //! that was restored from a snapshot while the original runs has the same id, and holds of its
 //! own.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use crate::instant::Instant;
 use crate::owner::OwnerId;
+use crate::sorted::SortedSet;
 
 /// So many are kept; of more the first are forgotten, and what a late call grants them ends by itself.
 const MOST: usize = 10_000;
@@ -20,7 +21,7 @@ const MOST: usize = 10_000;
 /// Owner ids that were given up, and that a late call may name.
 #[derive(Debug, Default)]
 pub(super) struct Ghosts {
-    owners: BTreeSet<OwnerId>,
+    owners: SortedSet<OwnerId>,
     /// When each is forgotten, the first one first.
     until: VecDeque<(Instant, OwnerId)>,
 }

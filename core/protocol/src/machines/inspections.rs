@@ -17,7 +17,6 @@ mod drawing;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::calls::Purpose;
@@ -28,6 +27,7 @@ use crate::instant::Instant;
 use crate::io::Io;
 use crate::kinds::{Answer, Keys, Record, parse_record};
 use crate::reply::{CallError, Refusal, Reply};
+use crate::sorted::SortedMap;
 use crate::timers::Timer;
 use crate::transitions;
 use crate::types::{Lane, LockState, Outcome};
@@ -66,7 +66,7 @@ pub(crate) enum Input {
 /// The questions of a client that wait for their answers.
 #[derive(Debug, Default)]
 pub(crate) struct Inspections {
-    open: BTreeMap<Ticket, Inspection>,
+    open: SortedMap<Ticket, Inspection>,
 }
 
 #[derive(Debug)]

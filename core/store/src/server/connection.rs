@@ -307,6 +307,6 @@ impl Drop for Connection {
 }
 
 /// What a channel takes, in each table that has its name.
-const fn weight(channel: &[u8]) -> usize {
+pub(super) const fn weight(channel: &[u8]) -> usize {
     channel.len() * 3 + CHANNEL_EXTRA
 }

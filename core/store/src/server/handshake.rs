@@ -196,8 +196,9 @@ fn hello_options(mut rest: &[Vec<u8>]) -> Result<HelloOptions<'_>, StoreError> {
     Ok((credentials, name))
 }
 
-/// Takes the same time wherever the difference is.
-fn is_same(right: &[u8], given: &[u8]) -> bool {
+/// Whether a password is the right one. Takes the same time wherever the difference is.
+#[must_use]
+pub fn is_same(right: &[u8], given: &[u8]) -> bool {
     let difference = right.iter().zip(given).fold(0, |sum, (a, b)| sum | (a ^ b));
     right.len() == given.len() && difference == 0
 }

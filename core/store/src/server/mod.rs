@@ -2,13 +2,16 @@
 //!
 //! It speaks RESP2 and RESP3 to ordinary Redis clients, one task for each
 //! connection. Commands that change the connection (`HELLO`, `AUTH`, `CLIENT`,
-//! `SUBSCRIBE`, `MULTI`, …) are carried out here, all others by the store.
+//! `SUBSCRIBE`, `MULTI`, …) are carried out here, all others by the store. Who
+//! speaks another protocol for it has the [`Door`].
 
 mod connection;
 mod connections;
+mod door;
 mod handshake;
 mod mailbox;
 mod metrics;
+mod place;
 mod request;
 mod shared;
 mod stream;
@@ -23,8 +26,11 @@ use std::sync::atomic::Ordering;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::task::JoinSet;
 
+pub use self::door::{Door, Guest, Hold, Subscription};
+pub use self::handshake::is_same;
 pub use self::metrics::Metrics;
 
+use self::place::Place;
 use self::shared::Shared;
 use self::stream::Stream;
 use self::watch::CpuWatch;
@@ -84,6 +90,12 @@ impl Server {
         Metrics::new(Arc::clone(&self.shared))
     }
 
+    /// A way in for clients of other protocols, also while it serves.
+    #[must_use]
+    pub fn door(&self) -> Door {
+        Door::new(Arc::clone(&self.shared))
+    }
+
     /// Serves until `stop` is ready, then closes every connection at once.
     /// Dropping the future does the same.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
@@ -109,9 +121,8 @@ impl Server {
 }
 
 async fn welcome(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
-    let _place = Place::take(&shared);
-    let is_full = shared.clients.load(Ordering::Relaxed) > shared.most_clients.load(Ordering::Relaxed);
-    if is_full && shared.connections.send_strangers_away(1) == 0 {
+    let place = Place::take(&shared);
+    if !place.is_free() {
         stream::turn_away(stream).await;
         return;
     }
@@ -120,20 +131,4 @@ async fn welcome(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
     let id = shared.next_id.fetch_add(1, Ordering::Relaxed);
     // An error means that the client has gone, which is no news to anybody.
     let _ = Stream::new(&shared, id, peer).run(stream).await;
-}
-
-/// A connection's place in the count of clients.
-struct Place<'a>(&'a Shared);
-
-impl<'a> Place<'a> {
-    fn take(shared: &'a Shared) -> Self {
-        shared.tell_store(shared.clients.fetch_add(1, Ordering::Relaxed) + 1);
-        Self(shared)
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.tell_store(self.0.clients.fetch_sub(1, Ordering::Relaxed) - 1);
-    }
 }

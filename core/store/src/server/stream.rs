@@ -34,7 +34,7 @@ use crate::limits::server::{
 use crate::reply::{Reply, StoreError};
 
 /// Rounds that all other connections have after a piece of work that took long: to be accepted, read and answered.
-const ROUNDS: usize = 3;
+pub(super) const ROUNDS: usize = 3;
 
 /// The bytes of a connection.
 pub(super) struct Stream {
@@ -247,7 +247,7 @@ impl Stream {
 }
 
 /// Whether a request takes microseconds, whatever the store holds.
-fn is_quick(request: &Request) -> bool {
+pub(super) fn is_quick(request: &Request) -> bool {
     let Some(command) = request.first().and_then(|name| commands::find(name)) else {
         return true;
     };

@@ -1,7 +1,8 @@
 //! All that one client counts.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use leasehold_protocol::SortedSet;
 
 use super::links::{BreakerCounts, LinkCounts, Links};
 use super::queues::QueueLengths;
@@ -12,6 +13,7 @@ use crate::observe::observation::Link;
 /// What one client counts in one process.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
+    /// By their labels.
     series: Mutex<Vec<Arc<Series>>>,
     links: Links,
     breakers: BreakerCounts,
@@ -21,12 +23,11 @@ pub(crate) struct Metrics {
 impl Metrics {
     /// A new series of a kind and group that has none yet.
     pub(crate) fn add(&self, kind: &'static str, group: Arc<str>) -> Arc<Series> {
-        let series = Arc::new(Series::new(kind, group));
-        self.series
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::clone(&series));
-        series
+        let new = Arc::new(Series::new(kind, group));
+        let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = series.partition_point(|other| other.labels() <= new.labels());
+        series.insert(at, Arc::clone(&new));
+        new
     }
 
     /// The counts of a connection.
@@ -40,7 +41,7 @@ impl Metrics {
     }
 
     /// The groups that something was counted for.
-    pub(super) fn groups(&self) -> BTreeSet<Arc<str>> {
+    pub(super) fn groups(&self) -> SortedSet<Arc<str>> {
         let series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
         series.iter().map(|series| Arc::clone(series.group())).collect()
     }
@@ -52,8 +53,7 @@ impl Metrics {
 
     /// All of it in Prometheus' text format, version 0.0.4.
     pub(crate) fn text(&self) -> String {
-        let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        series.sort_by(|one, other| one.labels().cmp(&other.labels()));
+        let series = self.series.lock().unwrap_or_else(PoisonError::into_inner).clone();
         text::text(&series, &self.links, &self.breakers, &self.queues)
     }
 }

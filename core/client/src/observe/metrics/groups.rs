@@ -69,10 +69,11 @@ impl Grouping {
         let group = self.group(name);
         match &*group {
             "" => NONE.into(),
-            group => counted.get(group).cloned().unwrap_or_else(|| {
+            group if counted.contains(group) => group.into(),
+            group => {
                 let ours = counted.iter().filter(|group| ![NONE, OTHER].contains(&&***group));
                 if ours.count() < self.most { group } else { OTHER }.into()
-            }),
+            }
         }
     }
 }

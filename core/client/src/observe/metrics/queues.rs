@@ -1,14 +1,15 @@
 //! How many wait in the server's queues of the fair locks that somebody chose.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use leasehold_protocol::SortedMap;
 
 /// More than so many are not asked for.
 pub(crate) const MOST_QUEUES: usize = 100;
 
 /// The last answers, by the locks' names. What could not be asked is not known, and not there.
 #[derive(Debug, Default)]
-pub(crate) struct QueueLengths(Mutex<BTreeMap<Arc<str>, u32>>);
+pub(crate) struct QueueLengths(Mutex<SortedMap<Arc<str>, u32>>);
 
 impl QueueLengths {
     /// What the server said; `None` if nothing.
@@ -20,7 +21,7 @@ impl QueueLengths {
         };
     }
 
-    pub(super) fn all(&self) -> BTreeMap<Arc<str>, u32> {
+    pub(super) fn all(&self) -> SortedMap<Arc<str>, u32> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -1,7 +1,8 @@
 //! The metrics as Prometheus reads them: its text format, version 0.0.4.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::families::{
     ACQUISITIONS, BREAKERS_OPEN, BREAKERS_OPENED, BUCKETS, CONNECT_FAILURES, CONNECTIONS_LOST, FAIR_QUEUE, Family,
@@ -83,12 +84,7 @@ impl Text {
                 count += number;
                 line!(self, "{}_bucket{{{labels},le=\"{bound}\"}} {count}", family.name);
             }
-            line!(
-                self,
-                "{}_sum{{{labels}}} {}",
-                family.name,
-                times.seconds().as_secs_f64()
-            );
+            line!(self, "{}_sum{{{labels}}} {}", family.name, Seconds(times.seconds()));
             // Not counted by itself, so that it is never another number than the last bucket's.
             line!(self, "{}_count{{{labels}}} {count}", family.name);
         }
@@ -113,6 +109,19 @@ impl Text {
 fn labels(series: &Series) -> String {
     let (group, kind) = series.labels();
     format!("kind=\"{kind}\",group=\"{}\"", escaped(group))
+}
+
+/// A time as Prometheus counts it, exactly.
+struct Seconds(Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, nanos) = (self.0.as_secs(), self.0.subsec_nanos());
+        match format!("{nanos:09}").trim_end_matches('0') {
+            "" => write!(f, "{whole}"),
+            part => write!(f, "{whole}.{part}"),
+        }
+    }
 }
 
 /// A label's value: its quotes, backslashes and line breaks do not end it.

@@ -1,18 +1,17 @@
 //! Releases and extensions of multi-locks: each waits until the server has answered for all members.
 
-use std::collections::BTreeMap;
-
 use crate::ending::ReleaseOutcome;
 use crate::groups::members::Members;
 use crate::ids::{LeaseId, Ticket, Verb};
 use crate::instant::Instant;
 use crate::lease::LeaseDuration;
+use crate::sorted::SortedMap;
 use crate::types::Outcome;
 
 /// The releases and the extensions that are under way.
 #[derive(Debug, Default)]
 pub(super) struct Endings {
-    by_ticket: BTreeMap<Ticket, Ending>,
+    by_ticket: SortedMap<Ticket, Ending>,
 }
 
 /// A release or an extension of all members.

@@ -5,7 +5,7 @@
 //! had before are confirmed by the server once more before the multi-lock is granted: nothing
 //! else would see until their next renewal that a record was removed meanwhile.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::request::LockSet;
@@ -18,6 +18,7 @@ use crate::kinds::Keys;
 use crate::lease::LeasePlan;
 use crate::machines::holds;
 use crate::periods::{FIRST_ANSWER_GRACE, MIN_GAP};
+use crate::sorted::SortedMap;
 use crate::types::AcquireRequest;
 
 /// So long an answer may take; after that, the locks held meanwhile are confirmed once more.
@@ -48,7 +49,7 @@ pub(super) struct Gathering {
     /// The multi-lock that is entered again, by its first lease; no lock is acquired for it.
     again: Option<LeaseId>,
     /// The holds that the caller had before, and how they were renewed: meanwhile all are renewed.
-    around: BTreeMap<HoldId, LeasePlan>,
+    around: SortedMap<HoldId, LeasePlan>,
 }
 
 /// What a caller wants.
@@ -96,7 +97,7 @@ impl Gathering {
             context: wanted.context,
             locks: wanted.locks,
             again,
-            around: BTreeMap::new(),
+            around: SortedMap::new(),
         }
     }
 
@@ -150,7 +151,7 @@ impl Gathering {
         if let Some(id) = around
             && let Some(hold) = members.locks().holds().get(id)
         {
-            self.around.entry(id).or_insert_with(|| hold.plan());
+            self.around.get_or_insert_with(id, || hold.plan());
         }
         let member = members.ticket_for(Some(ticket), Verb::Acquire);
         self.under_way = vec![member];
@@ -291,7 +292,7 @@ impl Gathering {
 
     /// What the caller held before is renewed no more than it was then.
     fn renew_as_before(&self, members: &mut Members, now: Instant) {
-        for (id, plan) in &self.around {
+        for (id, plan) in self.around.iter() {
             members.hold(holds::Input::Plan(*id, *plan), now);
             members.hold(holds::Input::RenewNoMore(*id), now);
         }

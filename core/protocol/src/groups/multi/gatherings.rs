@@ -1,8 +1,6 @@
 //! The callers that want several locks, and what becomes of each when a member is granted,
 //! renewed, refused or lost.
 
-use std::collections::BTreeMap;
-
 use super::gathering::{Gathered, Gathering};
 use crate::cause::Cause;
 use crate::defects::Defect;
@@ -11,12 +9,13 @@ use crate::groups::members::Members;
 use crate::ids::{HoldId, LeaseId, Ticket};
 use crate::instant::Instant;
 use crate::lease::LeasePlan;
+use crate::sorted::SortedMap;
 use crate::types::Outcome;
 
 /// The callers that want several locks.
 #[derive(Debug, Default)]
 pub(super) struct Gatherings {
-    by_ticket: BTreeMap<Ticket, Gathering>,
+    by_ticket: SortedMap<Ticket, Gathering>,
 }
 
 impl Gatherings {

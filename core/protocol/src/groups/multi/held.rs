@@ -1,6 +1,5 @@
 //! Multi-locks that are held: their members, their levels, their deadline, and their loss.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::gathering::Gathered;
@@ -13,16 +12,17 @@ use crate::ids::{Context, HoldId, LeaseId, Ticket};
 use crate::instant::Instant;
 use crate::lease::LeasePlan;
 use crate::machines::holds;
+use crate::sorted::SortedMap;
 use crate::types::{Event, Outcome};
 
 /// The multi-locks that a client holds. Each goes by the lease of its first level.
 #[derive(Debug, Default)]
 pub(super) struct HeldLocks {
-    by_lease: BTreeMap<LeaseId, MultiLock>,
+    by_lease: SortedMap<LeaseId, MultiLock>,
     /// The leases of all levels, and the first level's.
-    levels: BTreeMap<LeaseId, LeaseId>,
+    levels: SortedMap<LeaseId, LeaseId>,
     /// The multi-locks of a context on some locks, oldest first.
-    by_holder: BTreeMap<(Context, LockSet), Vec<LeaseId>>,
+    by_holder: SortedMap<(Context, LockSet), Vec<LeaseId>>,
 }
 
 /// Several leases as one.
@@ -104,7 +104,7 @@ impl HeldLocks {
         }
         if let Some(context) = gathered.context {
             let holder = (context, Arc::clone(&gathered.locks));
-            self.by_holder.entry(holder).or_default().push(lease);
+            self.by_holder.get_or_default(holder).push(lease);
         }
         self.levels.insert(lease, lease);
         let deadline = gathered.deadline;

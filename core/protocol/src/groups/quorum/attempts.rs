@@ -1,6 +1,6 @@
 //! Quorum attempts: callers that want a lock, their queue, and the rounds of the first one.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::holds::NewHold;
@@ -15,6 +15,7 @@ use crate::instant::Instant;
 use crate::kinds::Kind;
 use crate::lease::LeasePlan;
 use crate::name::LockName;
+use crate::sorted::SortedMap;
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, OnUnavailable, Outcome};
 
@@ -26,9 +27,9 @@ const RESPONSE_TIMEOUT: (Duration, Duration) = (Duration::from_millis(50), Durat
 /// The quorum attempts of a client.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
-    by_ticket: BTreeMap<Ticket, Attempt>,
+    by_ticket: SortedMap<Ticket, Attempt>,
     /// The wait queue of each lock, first come, first served; only the first waiter asks the primaries.
-    queues: BTreeMap<LockName, VecDeque<Ticket>>,
+    queues: SortedMap<LockName, VecDeque<Ticket>>,
 }
 
 /// A caller that wants the lock.
@@ -95,7 +96,7 @@ impl Attempts {
     pub(super) fn add(&mut self, ticket: Ticket, request: AcquireRequest, now: Instant) {
         let first = self.first(&request.name).and_then(|first| self.by_ticket.get(&first));
         let last = first.map(|first| first.last.clone()).filter(NoMajority::is_of_a_round);
-        self.queues.entry(request.name.clone()).or_default().push_back(ticket);
+        self.queues.get_or_default(request.name.clone()).push_back(ticket);
         let attempt = Attempt {
             request,
             started: now,
@@ -124,7 +125,7 @@ impl Attempts {
             on_unavailable: OnUnavailable::Fail,
             ..attempt.request.clone()
         };
-        let mut unanswered = BTreeMap::new();
+        let mut unanswered = SortedMap::new();
         for node in primaries(members.io()) {
             unanswered.insert(members.ticket_for(Some(ticket), Verb::Acquire), node);
         }

@@ -3,7 +3,6 @@
 //! The caller is answered as soon as a majority agrees, or when all primaries have answered. What is still
 //! under way then goes on.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::holds::QuorumHolds;
@@ -17,12 +16,13 @@ use crate::instant::Instant;
 use crate::kinds::{Keys, Kind};
 use crate::machines::inspections::Question;
 use crate::name::LockName;
+use crate::sorted::{SortedMap, SortedSet};
 use crate::types::{LockState, Outcome};
 
 /// The broadcasts of a client.
 #[derive(Debug, Default)]
 pub(super) struct Broadcasts {
-    by_ticket: BTreeMap<Ticket, Broadcast>,
+    by_ticket: SortedMap<Ticket, Broadcast>,
 }
 
 /// A release, an extension or a question whose outcome a majority decides.
@@ -40,9 +40,9 @@ struct Broadcast {
 struct Extension {
     lease: LeaseId,
     /// The member that each ticket extends.
-    members: BTreeMap<Ticket, LeaseId>,
+    members: SortedMap<Ticket, LeaseId>,
     /// The members that were extended.
-    done: BTreeSet<LeaseId>,
+    done: SortedSet<LeaseId>,
 }
 
 impl Broadcast {
@@ -50,7 +50,7 @@ impl Broadcast {
     fn answered(&mut self, member: Ticket, outcome: Outcome) {
         self.unanswered.retain(|unanswered| *unanswered != member);
         if let (Some(extension), Outcome::Extended(_)) = (&mut self.extension, &outcome) {
-            extension.done.extend(extension.members.get(&member));
+            extension.done.extend(extension.members.get(&member).copied());
         }
         self.outcomes.push(outcome);
     }
@@ -122,13 +122,13 @@ impl Broadcasts {
     }
 
     /// The members of a quorum hold are being extended, each under its ticket.
-    pub(super) fn extend(&mut self, ticket: Ticket, lease: LeaseId, members: BTreeMap<Ticket, LeaseId>) {
+    pub(super) fn extend(&mut self, ticket: Ticket, lease: LeaseId, members: SortedMap<Ticket, LeaseId>) {
         let broadcast = Broadcast {
             unanswered: members.keys().copied().collect(),
             extension: Some(Extension {
                 lease,
                 members,
-                done: BTreeSet::new(),
+                done: SortedSet::new(),
             }),
             ..Broadcast::default()
         };

@@ -1,7 +1,5 @@
 //! Quorum holds: locks that a majority of the primaries granted.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::majority::{last_of_majority, majority};
 use crate::defects::Defect;
 use crate::ending::LostReason;
@@ -12,17 +10,18 @@ use crate::ids::{Context, LeaseId, Ticket, Verb};
 use crate::instant::Instant;
 use crate::lease::LeaseDuration;
 use crate::name::LockName;
+use crate::sorted::{SortedMap, SortedSet};
 use crate::timers::Timer;
 use crate::types::{AcquireRequest, Event, Outcome};
 
 /// The quorum holds of a client.
 #[derive(Debug, Default)]
 pub(super) struct QuorumHolds {
-    by_lease: BTreeMap<LeaseId, QuorumHold>,
+    by_lease: SortedMap<LeaseId, QuorumHold>,
     /// The holds of each lock, oldest first.
-    by_name: BTreeMap<LockName, BTreeSet<LeaseId>>,
+    by_name: SortedMap<LockName, SortedSet<LeaseId>>,
     /// The tickets that primaries have not answered yet, and the hold that each answer joins.
-    late: BTreeMap<Ticket, LeaseId>,
+    late: SortedMap<Ticket, LeaseId>,
 }
 
 /// A lock that a majority of the primaries granted.
@@ -31,7 +30,7 @@ pub(super) struct QuorumHold {
     name: LockName,
     context: Option<Context>,
     /// The primaries' mutexes that it has, and until when each may be relied on.
-    members: BTreeMap<LeaseId, Instant>,
+    members: SortedMap<LeaseId, Instant>,
     /// Primaries whose answer is still to come; what they grant joins the others.
     unanswered: Vec<Ticket>,
     /// Whether the watchdog renews it.
@@ -46,7 +45,7 @@ pub(super) struct NewHold {
     pub(super) name: LockName,
     pub(super) context: Option<Context>,
     /// The primaries' mutexes that were granted, and until when each may be relied on.
-    pub(super) members: BTreeMap<LeaseId, Instant>,
+    pub(super) members: SortedMap<LeaseId, Instant>,
     /// Primaries whose answer is still to come.
     pub(super) unanswered: Vec<Ticket>,
     pub(super) is_renewed: bool,
@@ -107,7 +106,7 @@ impl QuorumHolds {
 
     /// The holds of a lock, oldest first.
     fn of_name(&self, name: &LockName) -> impl Iterator<Item = (LeaseId, &QuorumHold)> {
-        let leases = self.by_name.get(name).into_iter().flatten();
+        let leases = self.by_name.get(name).into_iter().flat_map(SortedSet::iter);
         leases.filter_map(|lease| Some((*lease, self.by_lease.get(lease)?)))
     }
 
@@ -139,7 +138,7 @@ impl QuorumHolds {
         }
         let deadline = last_of_majority(new.members.values(), majority(members.io())).unwrap_or(now);
         self.late.extend(new.unanswered.iter().map(|late| (*late, lease)));
-        self.by_name.entry(new.name.clone()).or_default().insert(lease);
+        self.by_name.get_or_default(new.name.clone()).insert(lease);
         let hold = QuorumHold {
             name: new.name,
             context: new.context,
@@ -283,8 +282,8 @@ impl QuorumHolds {
         ticket: Ticket,
         (lease, by): (LeaseId, Option<LeaseDuration>),
         now: Instant,
-    ) -> BTreeMap<Ticket, LeaseId> {
-        let mut extensions = BTreeMap::new();
+    ) -> SortedMap<Ticket, LeaseId> {
+        let mut extensions = SortedMap::new();
         for member in self.get(lease).into_iter().flat_map(|hold| hold.members.keys()) {
             let extension = members.ticket_for(Some(ticket), Verb::Extend);
             extensions.insert(extension, *member);

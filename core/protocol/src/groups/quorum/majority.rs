@@ -37,9 +37,13 @@ pub(super) fn last_of_majority<'a>(
     deadlines: impl IntoIterator<Item = &'a Instant>,
     majority: usize,
 ) -> Option<Instant> {
-    let mut latest_first: Vec<&Instant> = deadlines.into_iter().collect();
-    latest_first.sort_by(|a, b| b.cmp(a));
-    latest_first.get(majority.checked_sub(1)?).map(|deadline| **deadline)
+    // There are fifteen at the most.
+    let mut latest_first: Vec<Instant> = Vec::new();
+    for deadline in deadlines {
+        let at = latest_first.partition_point(|later| later > deadline);
+        latest_first.insert(at, *deadline);
+    }
+    latest_first.get(majority.checked_sub(1)?).copied()
 }
 
 #[cfg(test)]

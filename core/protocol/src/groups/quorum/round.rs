@@ -1,6 +1,5 @@
 //! One round of a quorum attempt: every primary is asked for its mutex once.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::majority::{last_of_majority, majority};
@@ -10,15 +9,16 @@ use crate::groups::members::Members;
 use crate::ids::{LeaseId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::io::Io;
+use crate::sorted::{SortedMap, SortedSet};
 use crate::types::Outcome;
 
 /// What the primaries have answered so far.
 #[derive(Debug, Default)]
 pub(super) struct Round {
     /// The primaries that have not answered; one without a connection is asked when it has one.
-    unanswered: BTreeMap<Ticket, NodeId>,
+    unanswered: SortedMap<Ticket, NodeId>,
     /// The mutexes that were granted, and until when each may be relied on.
-    granted: BTreeMap<LeaseId, Instant>,
+    granted: SortedMap<LeaseId, Instant>,
     refused: usize,
     /// The holder of the lock on a primary that refused.
     holder: Option<Holder>,
@@ -28,7 +28,7 @@ pub(super) struct Round {
 
 impl Round {
     /// A round that waits for these answers.
-    pub(super) fn new(unanswered: BTreeMap<Ticket, NodeId>) -> Self {
+    pub(super) fn new(unanswered: SortedMap<Ticket, NodeId>) -> Self {
         Self {
             unanswered,
             ..Self::default()
@@ -70,7 +70,7 @@ impl Round {
     }
 
     /// Whether the answers to come may make a majority, or tell why there is none.
-    pub(super) fn is_open(&self, majority: usize, connected: &BTreeSet<NodeId>) -> bool {
+    pub(super) fn is_open(&self, majority: usize, connected: &SortedSet<NodeId>) -> bool {
         if self.answers() < majority {
             return self.answers().saturating_add(self.unanswered.len()) >= majority;
         }
@@ -108,7 +108,7 @@ impl Round {
     }
 
     /// The mutexes that were granted with their deadlines, and the tickets that are not answered yet.
-    pub(super) fn into_members(self) -> (BTreeMap<LeaseId, Instant>, Vec<Ticket>) {
+    pub(super) fn into_members(self) -> (SortedMap<LeaseId, Instant>, Vec<Ticket>) {
         (self.granted, self.unanswered.into_keys().collect())
     }
 }

@@ -1,8 +1,7 @@
 //! Who holds what, so that a holder is let in again without asking the server.
 
-use std::collections::BTreeMap;
-
 use crate::ids::{Context, HoldId, LockId};
+use crate::sorted::SortedMap;
 
 /// The map from a lock and a context to the holds of that context, newest last:
 /// one, but for semaphores.
@@ -12,13 +11,13 @@ use crate::ids::{Context, HoldId, LockId};
 /// leaves it when its loss is told, as its holder need not come back.
 #[derive(Debug, Default)]
 pub(super) struct Reentry {
-    holds: BTreeMap<(LockId, Context), Vec<HoldId>>,
+    holds: SortedMap<(LockId, Context), Vec<HoldId>>,
 }
 
 impl Reentry {
     /// Notes that `context` holds the lock.
     pub(super) fn insert(&mut self, lock: LockId, context: Context, hold: HoldId) {
-        self.holds.entry((lock, context)).or_default().push(hold);
+        self.holds.get_or_default((lock, context)).push(hold);
     }
 
     /// The newest hold of `context`, if it has one.
@@ -48,8 +47,7 @@ impl Reentry {
 
     /// Whether any context holds the lock.
     pub(super) fn any(&self, lock: LockId) -> bool {
-        let zero = Context::from_u64(0);
-        let last = Context::from_u64(u64::MAX);
-        self.holds.range((lock, zero)..=(lock, last)).next().is_some()
+        let first = self.holds.first_from(&(lock, Context::from_u64(0)));
+        first.is_some_and(|(other, _)| *other == lock)
     }
 }

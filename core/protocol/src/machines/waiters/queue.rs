@@ -5,7 +5,7 @@
 //! traffic than one, and none of them starves. What one holder releases, the
 //! next local waiter takes right behind it, until others have their `turn`.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use crate::error::Holder;
 use crate::ids::{HoldId, LockId, NodeId, Ticket};
 use crate::instant::Instant;
 use crate::kinds::{Gate, Holders, Keys, Kind};
+use crate::sorted::{SortedMap, SortedSet};
 use crate::table::Table;
 
 /// The longest gap between questions about what several hold at a time.
@@ -79,9 +80,9 @@ struct Waiting {
     /// In order of arrival; the first one contends on the server.
     in_line: VecDeque<Ticket>,
     /// Those that stand in the server's queue.
-    on_server: BTreeSet<Ticket>,
+    on_server: SortedSet<Ticket>,
     /// Those who ask whoever else does: reads inside a write, and who tries once for what several hold.
-    alone: BTreeSet<Ticket>,
+    alone: SortedSet<Ticket>,
     /// The last thing the server said of this lock, and when.
     last_answer: Option<(Instant, LastAnswer)>,
     /// How often messages make us ask.
@@ -356,7 +357,7 @@ fn is_same(last: &Holder, at: Instant, holder: &Holder, sent: Instant) -> bool {
 pub(super) struct Queues {
     last: LockId,
     by_id: Table<LockId, Queue>,
-    by_record: BTreeMap<At, LockId>,
+    by_record: SortedMap<At, LockId>,
 }
 
 impl Queues {

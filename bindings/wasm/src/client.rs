@@ -1,0 +1,301 @@
+//! One client, and its engine, which JavaScript turns.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Wake, Waker};
+
+use leasehold::host::{
+    Acquire, CallId, Driven, Error, ErrorKind, Host, Lane, NodeId, Op, Operation, Place, clock_micros,
+};
+use leasehold_javascript::Client;
+use wasm_bindgen::JsValue;
+use wasm_bindgen::prelude::wasm_bindgen;
+
+use crate::failure::{failure, holder};
+use crate::observation::observation;
+use crate::options::{options, policy};
+use crate::transmit::{call_error, reply, transmit};
+
+/// One client. Whatever calls it with `&mut` in mind, or submits, is to be followed by a [`turn`](Self::turn).
+#[wasm_bindgen]
+pub struct NativeClient {
+    client: Client,
+    engine: RefCell<Driven>,
+    waker: Waker,
+    has_events: Arc<AtomicBool>,
+}
+
+/// Nobody need be woken: JavaScript turns the engine after everything it does.
+struct Nobody;
+
+impl Wake for Nobody {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// Checks the options: a `NativeClient`, or a `NativeFailure`.
+#[wasm_bindgen]
+pub fn open(given: &JsValue) -> JsValue {
+    let has_events = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&has_events);
+    match Host::open_driven(options(given), Box::new(move || told.store(true, Ordering::Relaxed))) {
+        Ok((host, engine)) => NativeClient {
+            client: Client::new(host),
+            engine: RefCell::new(engine),
+            waker: Waker::from(Arc::new(Nobody)),
+            has_events,
+        }
+        .into(),
+        Err(error) => failure(&error),
+    }
+}
+
+/// What JavaScript asks of a client: the same as Node's.
+#[wasm_bindgen]
+impl NativeClient {
+    /// Asks for a lock, named by its address; returns the request's number.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one call per acquire is the cheapest way over the border"
+    )]
+    pub fn acquire(
+        &self,
+        lock: String,
+        wait_ms: Option<f64>,
+        lease_ms: Option<f64>,
+        renew: bool,
+        max_hold_ms: Option<f64>,
+        within: Option<f64>,
+        fencing: bool,
+        on_unavailable: Option<String>,
+        remaining_ms: Option<f64>,
+    ) -> f64 {
+        self.client.submit(Op::Acquire(Acquire {
+            lock: lock.into(),
+            within: within.map(|lease| lease as u64),
+            wait_ms,
+            lease_ms,
+            renew,
+            max_hold_ms,
+            remaining_ms,
+            no_fencing: !fencing,
+            on_unavailable: policy(on_unavailable),
+            ..Acquire::default()
+        }))
+    }
+
+    /// Gives a lease back; returns the request's number. The lease counts as given back at once.
+    pub fn release(&self, lease: f64) -> f64 {
+        self.client.release(lease)
+    }
+
+    /// JavaScript has nothing any more of a lease that was lost.
+    pub fn forget(&self, lease: f64) {
+        self.client.forget(lease);
+    }
+
+    /// Makes a lease last longer; returns the request's number.
+    pub fn extend(&self, lease: f64, by_ms: Option<f64>) -> f64 {
+        self.client.submit(Op::Extend {
+            lease: lease as u64,
+            by_ms,
+        })
+    }
+
+    /// Asks the server who holds a lock; returns the request's number.
+    pub fn inspect(&self, lock: String) -> f64 {
+        self.client.submit(Op::Inspect { lock: lock.into() })
+    }
+
+    /// Takes a lock from whoever holds it; returns the request's number.
+    #[wasm_bindgen(js_name = forceRelease)]
+    pub fn force_release(&self, lock: String) -> f64 {
+        self.client.submit(Op::ForceRelease { lock: lock.into() })
+    }
+
+    /// Changes a semaphore's limit to that of the address; returns the request's number.
+    #[wasm_bindgen(js_name = setLimit)]
+    pub fn set_limit(&self, lock: String) -> f64 {
+        self.client.submit(Op::SetLimit { lock: lock.into() })
+    }
+
+    /// What it has counted, in Prometheus' text format; or a `NativeFailure`.
+    pub fn metrics(&self) -> JsValue {
+        match self.client.host().metrics() {
+            Ok(text) => text.into(),
+            Err(error) => failure(&error),
+        }
+    }
+
+    /// The label that a lock of this name has for its group in `metrics`; or a `NativeFailure`.
+    #[wasm_bindgen(js_name = metricsGroup)]
+    pub fn metrics_group(&self, name: &str) -> JsValue {
+        match self.client.host().metrics_group(name) {
+            Ok(group) => JsValue::from(&*group),
+            Err(error) => failure(&error),
+        }
+    }
+
+    /// Closes; returns the request's number.
+    pub fn close(&self) -> f64 {
+        self.client.submit(Op::Close)
+    }
+
+    /// Nobody waits for the request any more.
+    pub fn cancel(&self, request: f64) {
+        self.client.host().cancel(request as u64);
+    }
+
+    /// What is left of a lease in milliseconds; 0 if it is not held.
+    #[wasm_bindgen(js_name = remainingMs)]
+    pub fn remaining_ms(&self, lease: f64) -> f64 {
+        self.client.remaining_ms(lease)
+    }
+
+    /// Whether a lease is held, by the clock of now.
+    #[wasm_bindgen(js_name = isValid)]
+    pub fn is_valid(&self, lease: f64) -> bool {
+        self.client.is_valid(lease)
+    }
+
+    /// The index of the reason for which a lease is lost; −1 if it is not.
+    #[wasm_bindgen(js_name = lostReason)]
+    pub fn lost_reason(&self, lease: f64) -> f64 {
+        self.client.lost_reason(lease)
+    }
+
+    /// Puts queued events into `buffer` as rows, and returns how many. A full
+    /// buffer may leave some: drain again.
+    pub fn drain(&self, buffer: &mut [f64]) -> u32 {
+        self.client.drain(buffer)
+    }
+
+    /// The error of the next refused or failed row.
+    #[wasm_bindgen(js_name = nextFailure)]
+    pub fn next_failure(&self) -> JsValue {
+        let error = self.client.next_failure();
+        error.map_or(JsValue::UNDEFINED, |error| failure(&error))
+    }
+
+    /// Who holds the lock of the next row that says it is held.
+    #[wasm_bindgen(js_name = nextHolder)]
+    pub fn next_holder(&self) -> JsValue {
+        let next = self.client.next_holder();
+        next.map_or(JsValue::UNDEFINED, |next| holder(&next))
+    }
+
+    /// What the next row says that something was observed; its words are made only if they are wanted.
+    #[wasm_bindgen(js_name = nextObservation)]
+    pub fn next_observation(&self, is_wanted: bool) -> JsValue {
+        let line = self.client.next_observation().filter(|_| is_wanted);
+        line.map_or(JsValue::UNDEFINED, |line| observation(&line))
+    }
+}
+
+/// What JavaScript does for the engine.
+#[wasm_bindgen]
+impl NativeClient {
+    /// Does all that there is to do; whether the engine has ended.
+    pub fn turn(&self) -> bool {
+        self.engine.borrow_mut().turn(&self.waker).is_ready()
+    }
+
+    /// Whether there are events that were not drained.
+    #[wasm_bindgen(js_name = hasEvents)]
+    pub fn has_events(&self) -> bool {
+        self.has_events.swap(false, Ordering::Relaxed)
+    }
+
+    /// In how many milliseconds it is to be turned though nothing was seen.
+    #[wasm_bindgen(js_name = dueInMs)]
+    pub fn due_in_ms(&self) -> Option<f64> {
+        let due = self.engine.borrow_mut().due()?;
+        Some(due.saturating_sub(clock_micros()) as f64 / 1e3)
+    }
+
+    /// How long connecting may take.
+    #[wasm_bindgen(js_name = connectTimeoutMs)]
+    pub fn connect_timeout_ms(&self) -> f64 {
+        self.engine.borrow().connect_timeout().as_secs_f64() * 1e3
+    }
+
+    /// The next thing to send: a `NativeTransmit`. `sharded` are the nodes that publish on channels of a cluster's.
+    #[wasm_bindgen(js_name = nextTransmit)]
+    pub fn next_transmit(&self, sharded: &[u16]) -> JsValue {
+        let item = self.engine.borrow_mut().poll_transmit();
+        item.map_or(JsValue::UNDEFINED, |item| transmit(&item, sharded))
+    }
+
+    /// A server can be called.
+    pub fn opened(&self, node: u16) {
+        for lane in LANES {
+            self.engine.borrow_mut().opened(NodeId(node), lane);
+        }
+    }
+
+    /// A server could not be called.
+    pub fn closed(&self, node: u16, cause: &str) {
+        for lane in LANES {
+            self.engine.borrow_mut().closed(NodeId(node), lane, cause);
+        }
+    }
+
+    /// A server's channels can be listened to.
+    pub fn listening(&self, node: u16) {
+        self.engine.borrow_mut().listening(NodeId(node));
+    }
+
+    /// They cannot any more.
+    pub fn deaf(&self, node: u16) {
+        self.engine.borrow_mut().deaf(NodeId(node));
+    }
+
+    /// A server could not be called at the first try, in a way that is not going to pass (`is_set_up_wrong`), or for
+    /// as long as connecting may take.
+    #[wasm_bindgen(js_name = giveUp)]
+    pub fn give_up(&self, node: u16, is_set_up_wrong: bool, cause: &str) {
+        let kind = if is_set_up_wrong {
+            ErrorKind::Misconfigured
+        } else {
+            ErrorKind::Unavailable
+        };
+        let error = Error::new(kind, Operation::Connect, "").with_cause(cause);
+        let mut engine = self.engine.borrow_mut();
+        let error = match engine.servers().get(usize::from(node)).map(|server| &server.place) {
+            Some(Place::Host(name)) => error.with_node(leasehold::host::shown(name)),
+            _ => error,
+        };
+        engine.give_up(NodeId(node), error);
+    }
+
+    /// A call was answered.
+    pub fn replied(&self, node: u16, call: f64, value: &JsValue) {
+        let unreadable = || call_error(true, "ERR the client answered with what is no reply of a script");
+        let reply = reply(value).ok_or_else(unreadable);
+        self.engine
+            .borrow_mut()
+            .replied(NodeId(node), CallId::from_u64(call as u64), reply);
+    }
+
+    /// A call has no reply: the server refused it in these words, or nobody knows what became of it.
+    pub fn failed(&self, node: u16, call: f64, is_servers: bool, text: &str) {
+        let error = call_error(is_servers, text);
+        self.engine
+            .borrow_mut()
+            .replied(NodeId(node), CallId::from_u64(call as u64), Err(error));
+    }
+
+    /// A subscription is confirmed.
+    pub fn subscribed(&self, node: u16, channel: &str) {
+        self.engine.borrow_mut().subscribed(NodeId(node), channel.as_bytes());
+    }
+
+    /// A message came.
+    pub fn heard(&self, node: u16, channel: &str, message: &str) {
+        self.engine
+            .borrow_mut()
+            .heard(NodeId(node), channel.as_bytes(), message.as_bytes().to_vec());
+    }
+}
+
+const LANES: [Lane; 2] = [Lane::Renewal, Lane::Command];

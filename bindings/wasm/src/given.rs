@@ -1,0 +1,30 @@
+//! The clocks and the randomness of JavaScript.
+
+use leasehold::host::Given;
+use wasm_bindgen::prelude::wasm_bindgen;
+
+#[wasm_bindgen]
+extern "C" {
+    #[wasm_bindgen(js_namespace = performance, js_name = now)]
+    fn steady_ms() -> f64;
+
+    #[wasm_bindgen(js_namespace = Date, js_name = now)]
+    fn wall_ms() -> f64;
+
+    #[wasm_bindgen(js_namespace = crypto, js_name = getRandomValues)]
+    fn fill(bytes: &mut [u8]);
+}
+
+/// Runs when the module is loaded.
+#[wasm_bindgen(start)]
+fn start() {
+    leasehold::host::give(Given {
+        steady_micros: || (steady_ms() * 1e3) as u64,
+        wall_micros: || (wall_ms() * 1e3) as i64,
+        random: || {
+            let mut bytes = [0; 8];
+            fill(&mut bytes);
+            u64::from_ne_bytes(bytes)
+        },
+    });
+}

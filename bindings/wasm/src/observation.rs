@@ -1,0 +1,26 @@
+//! What was observed, as JavaScript gets it.
+
+use js_sys::{Object, Reflect};
+use leasehold::host::{Field, Line};
+use wasm_bindgen::JsValue;
+
+use crate::object::object;
+
+/// Something for those who listen: a sentence, and what it says by name.
+#[inline(never)]
+pub(crate) fn observation(line: &Line) -> JsValue {
+    let fields = Object::new();
+    for (name, field) in line.fields() {
+        let value = match field {
+            Field::Text(text) => JsValue::from(text),
+            Field::Number(number) => JsValue::from(number as f64),
+        };
+        // Never fails on a fresh object.
+        let _ = Reflect::set(&fields, &name.into(), &value);
+    }
+    object(&[
+        ("level", line.level().as_str().into()),
+        ("message", line.to_string().into()),
+        ("fields", fields.into()),
+    ])
+}

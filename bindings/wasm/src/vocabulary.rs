@@ -1,0 +1,27 @@
+//! The words and numbers that rows are made of, as JavaScript gets them.
+
+use js_sys::Array;
+use leasehold_javascript::{WIDTH, Words};
+use wasm_bindgen::JsValue;
+use wasm_bindgen::prelude::wasm_bindgen;
+
+use crate::object::object;
+
+/// The words and numbers that rows are made of, told to JavaScript once.
+#[wasm_bindgen]
+pub fn vocabulary() -> JsValue {
+    let words = Words::all();
+    object(&[
+        ("width", (WIDTH as u32).into()),
+        ("codes", list(&words.codes)),
+        ("outcomes", list(&words.outcomes)),
+        ("reasons", list(&words.reasons)),
+        ("kinds", list(&words.kinds)),
+        ("lockKinds", list(&words.lock_kinds)),
+        ("policies", list(&words.policies)),
+    ])
+}
+
+fn list(words: &[&str]) -> JsValue {
+    words.iter().map(|word| JsValue::from(*word)).collect::<Array>().into()
+}

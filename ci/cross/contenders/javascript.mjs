@@ -1,0 +1,172 @@
+// What the contenders in JavaScript have in common.
+
+import { once } from 'node:events';
+import { createRequire } from 'node:module';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+
+// The packages of the seckill service.
+const require = createRequire(new URL('../../../examples/seckill/node/', import.meta.url));
+export const Redis = require('ioredis');
+
+const number = (preset) => ({ type: 'string', default: String(preset) });
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: {
+    kind: { type: 'string', default: 'lock' },
+    workers: number(1),
+    rounds: number(1e9),
+    seconds: number(1e6),
+    'hold-ms': number(0),
+    'lease-ms': { type: 'string' },
+    permits: number(1),
+    limit: number(1),
+    log: number(0),
+    'warm-up': number(0),
+    http: { type: 'string' },
+    listen: number(1),
+  },
+});
+const [command, url, name] = positionals;
+
+/** What the program was told. */
+export { url, values };
+
+const [workers, rounds, seconds] = [values.workers, values.rounds, values.seconds].map(Number);
+const lines = createInterface({ input: process.stdin });
+
+let connect;
+const open = () => connect(values['lease-ms'] ? { leaseMs: Number(values['lease-ms']) } : {});
+const word = () => once(lines, 'line');
+
+/** Says `ready`, waits for the word, and runs `work` that many times at once. */
+async function run(work) {
+  console.log('ready');
+  await word();
+  await Promise.all(Array.from({ length: workers }, (_, worker) => work(worker)));
+}
+
+/** What takes the lock, however long that lasts. */
+function taker(client) {
+  if (values.kind === 'semaphore') {
+    const semaphore = client.semaphore(name, Number(values.limit));
+    return () => semaphore.acquire(Number(values.permits));
+  }
+  const makers = {
+    lock: () => client.lock(name),
+    mutex: () => client.mutex(name),
+    fair: () => client.fairLock(name),
+    read: () => client.readWriteLock(name).read,
+    write: () => client.readWriteLock(name).write,
+    multi: () => client.multiLock(name.split(',').map((member) => client.lock(member))),
+  };
+  const lock = makers[values.kind]();
+  return () => lock.lock();
+}
+
+async function count() {
+  const store = new Redis(url);
+  const client = await open();
+  const take = taker(client);
+  await run(async () => {
+    for (let round = 0; round < rounds; round += 1) {
+      const lease = await take();
+      const value = Number(await store.get(`${name}:count`));
+      await sleep(1);
+      await store.set(`${name}:count`, value + 1);
+      await store.rpush(`${name}:tokens`, String(lease.token));
+      await lease.release();
+    }
+  });
+  await client.close();
+  store.disconnect();
+}
+
+async function turns() {
+  const store = new Redis(url);
+  const client = await open();
+  const take = taker(client);
+  const grants = Array(workers).fill(0);
+  let heldMs = 0;
+  const note = async (step, id, remainingMs) => {
+    if (values.log === '0') return;
+    await store.xadd(`${name}:log`, '*', 'step', step, 'id', id, 'until', Math.floor(Date.now() + remainingMs));
+  };
+  const own = client.fairLock(`${name}:${process.pid}`);
+  for (let round = 0; round < Number(values['warm-up']); round += 1) {
+    await (await own.lock()).release();
+  }
+  await run(async (worker) => {
+    const until = performance.now() + seconds * 1000;
+    while (grants[worker] < rounds && performance.now() < until) {
+      const lease = await take();
+      const taken = performance.now();
+      const id = `${process.pid}/${worker}/${grants[worker]}`;
+      await note('enter', id, lease.remainingMs);
+      await sleep(Number(values['hold-ms']));
+      await note('exit', id, 0);
+      heldMs += performance.now() - taken;
+      await lease.release();
+      grants[worker] += 1;
+    }
+  });
+  await client.close();
+  store.disconnect();
+  console.log(Math.floor(heldMs), ...grants);
+}
+
+async function hold() {
+  const client = await open();
+  const take = taker(client);
+  const leases = await Promise.all(Array.from({ length: workers }, take));
+  console.log('held');
+  await word();
+  for (const lease of leases) await lease.release();
+  console.log('released');
+  await client.close();
+}
+
+async function downgrade() {
+  const client = await open();
+  const lock = client.readWriteLock(name);
+  const writing = await lock.write.lock();
+  console.log('held');
+  await word();
+  const reading = await lock.read.lock({ within: writing });
+  await writing.release();
+  console.log('reading');
+  await word();
+  await reading.release();
+  console.log('released');
+  await client.close();
+}
+
+/** Holds the lock until the lease is lost, and says why. */
+async function watch() {
+  const client = await open();
+  const lease = await taker(client)();
+  console.log('held');
+  if (!lease.signal.aborted) await once(lease.signal, 'abort');
+  console.log(lease.lostReason);
+  await client.close();
+}
+
+/** Waits for the lock, and gives up at the next line. */
+async function cancel() {
+  const client = await open();
+  const giving = new AbortController();
+  const waiting = client.lock(name).lock({ signal: giving.signal });
+  console.log('waiting');
+  await word();
+  giving.abort('given up');
+  console.log(await waiting.catch((reason) => reason));
+  await client.close();
+}
+
+/** Does what the program was told, with clients that `open` makes of options. */
+export async function contend(open) {
+  connect = open;
+  await { count, turns, hold, downgrade, watch, cancel }[command]();
+  lines.close();
+}

@@ -1,0 +1,135 @@
+"""The package for WebAssembly beside the native Python client: by message, by poll, and over HTTP."""
+
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+import leasehold
+from programs import ROOT, Contender, Server, contend, wait_until
+
+KINDS = ["lock", "mutex", "fair", "read", "write", "semaphore", "multi"]
+
+
+@pytest.fixture(scope="module")
+def rest() -> Iterator[tuple[Server, str]]:
+    """`leasehold serve` and its REST API."""
+    command = [str(ROOT / "target" / "release" / "leasehold"), "serve", "--port", "0", "--http", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout
+        url, http = "", ""
+        while not (url and http):
+            line = process.stdout.readline()
+            assert line, "leasehold serve has ended"
+            url = next(iter(re.findall(r"redis:\S+", line)), url)
+            http = next(iter(re.findall(r"http:\S+", line)), http)
+        with redis.Redis.from_url(url, decode_responses=True) as store:
+            yield Server(url, store), http
+        process.terminate()
+
+
+def take(client: leasehold.Client, kind: str, name: str) -> leasehold.Lease:
+    """The lock of a kind, as the contenders call kinds."""
+    if kind == "semaphore":
+        return client.semaphore(name, 1).acquire()
+    both = client.read_write_lock(name)
+    locks = {
+        "lock": lambda: client.lock(name),
+        "mutex": lambda: client.mutex(name),
+        "fair": lambda: client.fair_lock(name),
+        # What keeps a reader out is a writer.
+        "read": lambda: both.write,
+        "write": lambda: both.write,
+        "multi": lambda: client.multi_lock([client.lock(one) for one in name.split(",")]),
+    }
+    lease = locks[kind]().hold().__enter__()
+    assert isinstance(lease, leasehold.Lease)
+    return lease
+
+
+@pytest.mark.parametrize("listen", [1, 0], ids=["by message", "by poll"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_waits_for_the_other(server: Server, kind: str, listen: int) -> None:
+    name = f"web-{kind}-{listen},web-{kind}-{listen}-b" if kind == "multi" else f"web-{kind}-{listen}"
+    with leasehold.connect(server.url) as client:
+        ours = take(client, kind, name)
+        with Contender("web", "hold", server, name, kind=kind, listen=listen) as web:
+            time.sleep(0.7)
+            assert not web.has_spoken(), "it was granted beside the holder"
+            ours.release()
+            web.expect("held")
+            web.go()
+            web.expect("released")
+            take(client, kind, name).release()
+            web.finish()
+
+
+@pytest.mark.parametrize("kind", ["lock", "mutex", "fair", "write", "semaphore"])
+def test_no_update_is_lost_over_http(rest: tuple[Server, str], kind: str) -> None:
+    server, http = rest
+    name = f"web-http-{kind}"
+    contend(
+        [
+            Contender("web", "count", server, name, kind=kind, workers=4, rounds=25, http=http),
+            Contender("python-threads", "count", server, name, kind=kind, workers=4, rounds=25),
+        ]
+    )
+    assert server.store.get(f"{name}:count") == "200"
+    if kind != "semaphore":
+        tokens = [int(token) for token in server.store.lrange(f"{name}:tokens", 0, -1)]
+        assert tokens == sorted(set(tokens))
+        assert len(tokens) == 200
+
+
+def test_a_lock_that_is_taken_away_is_told_as_lost(server: Server) -> None:
+    name = "web-taken-away"
+    with (
+        leasehold.connect(server.url) as client,
+        Contender("web", "watch", server, name, lease_ms=900) as web,
+    ):
+        web.expect("held")
+        assert client.force_release(client.lock(name))
+        assert client.lock(name).try_acquire() is not None
+        web.expect("stolen")
+        web.finish()
+
+
+def test_a_stopped_holder_finds_its_lease_expired_and_its_token_is_the_lower_one(server: Server) -> None:
+    name = "web-stopped"
+    with (
+        leasehold.connect(server.url) as client,
+        Contender("web", "watch", server, name, lease_ms=500) as web,
+    ):
+        web.expect("held")
+        token = int(str(server.store.get(f"leasehold:{{{name}}}:token")))
+        web.process.send_signal(19)
+        lease = client.lock(name).try_acquire(wait=5)
+        assert lease is not None
+        assert lease.token is not None
+        assert lease.token > token
+        web.process.send_signal(18)
+        # Its own deadline was before the grant, so it is late, whoever has the lock now.
+        web.expect("expired")
+        assert lease.is_valid()
+        lease.release()
+
+
+def test_who_gives_up_waiting_leaves_nothing_behind(server: Server) -> None:
+    name = "web-given-up"
+    with leasehold.connect(server.url) as client:
+        lease = client.lock(name).try_acquire()
+        assert lease is not None
+        with Contender("web", "cancel", server, name) as web:
+            web.expect("waiting")
+            wait_until("the waiter listens", lambda: server.listeners(name) == 1)
+            web.go()
+            web.expect("given up")
+            web.finish()
+        lease.release()
+        again = client.lock(name).try_acquire()
+        assert again is not None
+        again.release()
+    wait_until("nothing of it is left", lambda: not server.store.exists(name))

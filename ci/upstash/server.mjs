@@ -1,0 +1,37 @@
+// `leasehold serve --http` in a process of its own.
+
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+const COMMAND =
+  process.env.LEASEHOLD_COMMAND ?? fileURLToPath(new URL('../../target/release/leasehold', import.meta.url));
+
+/** Starts one on free ports, and gives where it is once it listens. */
+export async function serve(token) {
+  const folder = mkdtempSync(join(tmpdir(), 'leasehold-upstash-'));
+  const file = join(folder, 'token');
+  writeFileSync(file, token);
+  const child = spawn(COMMAND, ['serve', '--port', '0', '--http', '0', '--http-token-file', file], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = new Promise((resolve, reject) => {
+    child.once('exit', resolve);
+    child.once('error', reject);
+  });
+  let url;
+  for await (const line of createInterface({ input: child.stdout })) {
+    url = line.match(/^leasehold: http on (.*)$/)?.[1];
+    if (url) break;
+  }
+  if (!url) throw new Error(`${COMMAND} ended before it listened: ${await ended}`);
+  const stop = async () => {
+    child.kill();
+    await ended;
+    rmSync(folder, { recursive: true });
+  };
+  return { url, stop };
+}

@@ -1,0 +1,95 @@
+//! What an answer consists of: bytes, or events that go on.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use hyper::body::{Bytes, Frame, SizeHint};
+use leasehold_store::server::Hold;
+
+use super::clock::Busy;
+use super::events::Events;
+
+/// An answer's body.
+pub(super) struct Body {
+    content: Content,
+    _busy: Option<Busy>,
+}
+
+enum Content {
+    Whole {
+        left: Bytes,
+        /// What is counted for it while it is written.
+        _hold: Option<Hold>,
+    },
+    Events(Events),
+}
+
+/// What is handed on at once: the rest counts as held until the client has read most of it.
+const PIECE_BYTES: usize = 64 * 1024;
+
+impl Body {
+    /// Bytes that are not worth counting.
+    pub(super) fn small(bytes: impl Into<Bytes>) -> Self {
+        Self::whole(bytes, None)
+    }
+
+    pub(super) fn held(bytes: impl Into<Bytes>, hold: Hold) -> Self {
+        Self::whole(bytes, Some(hold))
+    }
+
+    pub(super) const fn events(events: Events) -> Self {
+        Self {
+            content: Content::Events(events),
+            _busy: None,
+        }
+    }
+
+    /// The request is being answered until all of this is written.
+    pub(super) fn until_written(self, busy: Busy) -> Self {
+        Self {
+            _busy: Some(busy),
+            ..self
+        }
+    }
+
+    fn whole(bytes: impl Into<Bytes>, hold: Option<Hold>) -> Self {
+        Self {
+            content: Content::Whole {
+                left: bytes.into(),
+                _hold: hold,
+            },
+            _busy: None,
+        }
+    }
+}
+
+impl hyper::body::Body for Body {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        match &mut self.content {
+            Content::Whole { left, .. } if left.is_empty() => Poll::Ready(None),
+            Content::Whole { left, .. } => {
+                let piece = left.split_to(left.len().min(PIECE_BYTES));
+                Poll::Ready(Some(Ok(Frame::data(piece))))
+            }
+            Content::Events(events) => events.poll_next(context).map(|event| Some(event.map(Frame::data))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(&self.content, Content::Whole { left, .. } if left.is_empty())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Whole { left, .. } => SizeHint::with_exact(u64::try_from(left.len()).unwrap_or(u64::MAX)),
+            Content::Events(_) => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The files of `--http-root`.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use leasehold_store::server::{Guest, Hold};
+
+/// A folder whose files are shown.
+pub(crate) struct Root(PathBuf);
+
+/// A file's bytes, and what is counted for them.
+pub(super) struct Shown {
+    pub(super) bytes: Vec<u8>,
+    pub(super) kind: &'static str,
+    pub(super) hold: Hold,
+}
+
+/// Why a file is not shown.
+pub(super) enum Unshown {
+    /// There is none.
+    Missing,
+    /// There is no memory for it now.
+    TooLarge,
+}
+
+impl Root {
+    /// What `--http-root` says.
+    pub(crate) fn open(folder: &Path) -> std::io::Result<Self> {
+        let folder = folder.canonicalize()?;
+        if !folder.is_dir() {
+            return Err(std::io::ErrorKind::NotADirectory.into());
+        }
+        Ok(Self(folder))
+    }
+
+    /// The file of a path, or `index.html` of a folder whose path ends with a slash.
+    pub(super) fn show(&self, segments: &[Vec<u8>], guest: &Guest) -> Result<Shown, Unshown> {
+        let path = self.find(segments).ok_or(Unshown::Missing)?;
+        let kind = kind(&path);
+        let read = |path: &Path| {
+            let mut file = File::open(path)?;
+            let length = file.metadata()?.len();
+            let mut hold = guest.hold();
+            let length = usize::try_from(length).ok().filter(|length| hold.set(*length));
+            let Some(length) = length else { return Ok(None) };
+            let mut bytes = vec![0; length];
+            file.read_exact(&mut bytes)?;
+            Ok::<_, std::io::Error>(Some(Shown { bytes, kind, hold }))
+        };
+        match read(&path) {
+            Ok(shown) => shown.ok_or(Unshown::TooLarge),
+            Err(_) => Err(Unshown::Missing),
+        }
+    }
+
+    /// The file below the folder; not one that a link leads out to, and none that is hidden.
+    fn find(&self, segments: &[Vec<u8>]) -> Option<PathBuf> {
+        let (last, folders) = match segments {
+            [folders @ .., last] if !last.is_empty() => (plain(last)?, folders),
+            [folders @ .., _] => ("index.html", folders),
+            [] => ("index.html", segments),
+        };
+        let mut path = self.0.clone();
+        for folder in folders {
+            path.push(plain(folder)?);
+        }
+        path.push(last);
+        let path = path.canonicalize().ok()?;
+        (path.starts_with(&self.0) && path.is_file()).then_some(path)
+    }
+}
+
+/// A name of a file or folder that means nothing else on any system.
+fn plain(segment: &[u8]) -> Option<&str> {
+    let name = std::str::from_utf8(segment).ok()?;
+    let is_plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', ':', '\0']);
+    is_plain.then_some(name)
+}
+
+/// What browsers take a file for.
+fn kind(path: &Path) -> &'static str {
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    match ending.to_ascii_lowercase().as_str() {
+        "html" | "htm" => "text/html; charset=utf-8",
+        "js" | "mjs" | "cjs" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "txt" | "md" => "text/plain; charset=utf-8",
+        "json" | "map" => "application/json",
+        "wasm" => "application/wasm",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        "ico" => "image/x-icon",
+        "woff2" => "font/woff2",
+        _ => "application/octet-stream",
+    }
+}

@@ -1,0 +1,294 @@
+//! Who may ask: by the host that a request names, the page that it comes from, and the token.
+//!
+//! A page of any site can have a browser send requests here. It cannot read the
+//! answers without our consent, but a command would have been run. So a request
+//! is refused before it is looked at:
+//!
+//! | it has | it is refused |
+//! |---|---|
+//! | a `Host` that is no name of this machine's loopback, where only that is listened on | a name that was pointed here to make its pages our own (DNS rebinding) |
+//! | an `Origin` that is neither our own nor listed | a page of another site |
+//! | a `Sec-Fetch-Site` of another site, and no `Origin` | the same, by a link, an image or a form |
+
+use std::net::IpAddr;
+
+use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use hyper::http::request::Parts;
+use hyper::http::uri::Authority;
+use leasehold_store::server::is_same;
+
+/// A page's origin, as `https://app.example`, or `*` for all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin(String);
+
+impl Origin {
+    /// What `--http-origin` says.
+    pub(crate) fn parse(given: &str) -> Result<Self, String> {
+        if given == "*" {
+            return Ok(Self(given.into()));
+        }
+        let is_place = |place: &str| {
+            let authority = place.parse::<Authority>();
+            // A pattern would be taken for one that fits no page.
+            authority.is_ok_and(|authority| !authority.host().is_empty()) && !place.contains(['@', '*'])
+        };
+        match given.split_once("://") {
+            Some((scheme, place)) if is_scheme(scheme) && is_place(place) => Ok(Self(given.to_ascii_lowercase())),
+            _ => Err("give an origin, as https://app.example or http://localhost:5173, or * for every page".into()),
+        }
+    }
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        && text
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || "+-.".contains(letter))
+}
+
+/// Lets requests in.
+pub(crate) struct Guard {
+    /// What clients have to give, if anything.
+    pub(crate) token: Option<Vec<u8>>,
+    /// Pages of other origins that may ask.
+    pub(crate) origins: Vec<Origin>,
+    /// Only this machine reaches it.
+    pub(crate) is_local: bool,
+}
+
+/// Where a request comes from.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Visitor {
+    /// The origin that may read the answer, beside our own pages.
+    pub(super) reader: Option<HeaderValue>,
+    /// A page of another site sends it, and not by our consent.
+    pub(super) is_stray: bool,
+    /// It asks for a page to be shown, as when somebody follows a link.
+    pub(super) is_navigation: bool,
+}
+
+impl Guard {
+    /// Where a request comes from. An error says why it is refused.
+    pub(super) fn look(&self, head: &Parts) -> Result<Visitor, &'static str> {
+        let host = host(head).ok_or("ERR a request has one Host header")?;
+        let is_literal = is_loopback_name(host.host()) || ip(host.host()).is_some();
+        if self.is_local && !is_loopback_name(host.host()) {
+            return Err("ERR this server is for its own machine; ask for localhost or 127.0.0.1");
+        }
+        let mut visitor = Visitor {
+            reader: None,
+            is_stray: site(&head.headers).is_some_and(|site| !matches!(site, b"same-origin" | b"none")),
+            is_navigation: named(&head.headers, "sec-fetch-dest") == Some(b"document"),
+        };
+        let Some(origin) = head.headers.get(ORIGIN) else {
+            return Ok(visitor);
+        };
+        // A name could have been pointed here to make its pages our own; an address cannot.
+        let own = is_literal.then(|| format!("http://{host}"));
+        if own.is_some_and(|own| origin.as_bytes().eq_ignore_ascii_case(own.as_bytes())) {
+            return Ok(visitor);
+        }
+        visitor.reader = Some(
+            self.reader(origin)
+                .ok_or("ERR this page may not ask here; start the server with --http-origin ORIGIN for it")?,
+        );
+        visitor.is_stray = false;
+        Ok(visitor)
+    }
+
+    /// Whether a request has the token, in its header or as `?_token=`.
+    pub(super) fn knows(&self, headers: &HeaderMap, query: &[(Vec<u8>, Vec<u8>)]) -> bool {
+        let Some(token) = &self.token else { return true };
+        let bearer = named(headers, "authorization").and_then(|value| {
+            let (scheme, given) = value.split_at_checked(BEARER.len())?;
+            scheme.eq_ignore_ascii_case(BEARER).then_some(given)
+        });
+        let in_query = query.iter().filter(|(name, _)| name == b"_token");
+        let mut given = bearer.into_iter().chain(in_query.map(|(_, value)| value.as_slice()));
+        given.any(|given| is_same(token, given))
+    }
+
+    /// What says to a browser that pages of this origin may read the answer.
+    fn reader(&self, origin: &HeaderValue) -> Option<HeaderValue> {
+        let is_listed = |listed: &Origin| origin.as_bytes().eq_ignore_ascii_case(listed.0.as_bytes());
+        if self.origins.iter().any(is_listed) {
+            return Some(origin.clone());
+        }
+        let is_open = self.origins.iter().any(|listed| listed.0 == "*");
+        is_open.then(|| HeaderValue::from_static("*"))
+    }
+}
+
+const BEARER: &[u8] = b"Bearer ";
+
+/// The headers that a page of another origin may send, of those that its browser asks about.
+pub(super) fn permitted_headers(asked: &HeaderMap) -> String {
+    let asked = asked.get_all("access-control-request-headers").iter();
+    let names = asked
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|list| list.split(','));
+    let names = names.filter_map(|name| name.trim().parse::<HeaderName>().ok());
+    let permitted = names.filter(|name| {
+        let name = name.as_str();
+        PERMITTED.contains(&name) || name.starts_with("upstash-")
+    });
+    permitted
+        .map(|name| name.as_str().to_owned())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+const PERMITTED: [&str; 5] = [
+    "accept",
+    "authorization",
+    "cache-control",
+    "content-type",
+    "last-event-id",
+];
+
+fn named<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a [u8]> {
+    headers.get(name).map(HeaderValue::as_bytes)
+}
+
+fn site(headers: &HeaderMap) -> Option<&[u8]> {
+    named(headers, "sec-fetch-site")
+}
+
+/// The host and port that a request names; `None` if it is none, or several.
+fn host(head: &Parts) -> Option<Authority> {
+    let mut all = head.headers.get_all(HOST).iter();
+    let host = Authority::try_from(all.next()?.as_bytes()).ok()?;
+    let is_one = all.next().is_none() && head.uri.authority().is_none_or(|named| *named == host);
+    (is_one && !host.as_str().contains('@')).then_some(host)
+}
+
+/// Whether a name is of this machine alone, wherever it is looked up.
+fn is_loopback_name(host: &str) -> bool {
+    let name = host.to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost") || ip(host).is_some_and(|ip| ip.to_canonical().is_loopback())
+}
+
+fn ip(host: &str) -> Option<IpAddr> {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    bare.unwrap_or(host).parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::Request;
+
+    fn looked(guard: &Guard, headers: &[(&str, &str)]) -> Result<Visitor, &'static str> {
+        let mut request = Request::builder().uri("/");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        guard.look(&request.body(()).unwrap().into_parts().0)
+    }
+
+    fn guard(origins: &[&str], is_local: bool) -> Guard {
+        Guard {
+            token: None,
+            origins: origins.iter().map(|origin| Origin::parse(origin).unwrap()).collect(),
+            is_local,
+        }
+    }
+
+    #[test]
+    fn only_names_of_this_machine_are_answered_on_loopback() {
+        for host in [
+            "localhost",
+            "LOCALHOST:80",
+            "127.0.0.1:1",
+            "[::1]:8080",
+            "app.localhost:1",
+            "127.9.9.9",
+        ] {
+            assert!(looked(&guard(&[], true), &[("host", host)]).is_ok(), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "10.0.0.1",
+            "x@localhost",
+            "",
+        ] {
+            assert!(looked(&guard(&[], true), &[("host", host)]).is_err(), "{host}");
+        }
+        assert!(looked(&guard(&[], true), &[]).is_err());
+        assert!(looked(&guard(&[], true), &[("host", "localhost"), ("host", "evil.example")]).is_err());
+        assert!(looked(&guard(&[], false), &[("host", "box.example:80")]).is_ok());
+    }
+
+    #[test]
+    fn a_page_of_another_origin_is_refused_unless_it_is_listed() {
+        let ask = |guard: &Guard, host: &str, origin: &str| looked(guard, &[("host", host), ("origin", origin)]);
+        let none = guard(&[], true);
+        assert_eq!(ask(&none, "localhost:1", "http://localhost:1").unwrap().reader, None);
+        for origin in [
+            "http://localhost:2",
+            "https://localhost:1",
+            "http://127.0.0.1:1",
+            "null",
+            "http://evil.example",
+        ] {
+            assert!(ask(&none, "localhost:1", origin).is_err(), "{origin}");
+        }
+        let listed = guard(&["http://localhost:5173", "https://app.example"], true);
+        let reader = ask(&listed, "localhost:1", "https://app.example").unwrap().reader;
+        assert_eq!(reader.unwrap(), "https://app.example");
+        assert!(ask(&listed, "localhost:1", "https://app.example:444").is_err());
+        let reader = ask(&guard(&["*"], true), "localhost:1", "null").unwrap().reader;
+        assert_eq!(reader.unwrap(), "*");
+        // Whoever listens to the network knows its own names as little as an attacker's.
+        assert!(ask(&guard(&[], false), "evil.example", "http://evil.example").is_err());
+        assert!(ask(&guard(&[], false), "10.0.0.1:1", "http://10.0.0.1:1").is_ok());
+    }
+
+    #[test]
+    fn what_a_page_of_another_site_sends_without_its_origin_is_told_apart() {
+        let listed = guard(&["https://app.example"], true);
+        for (site, is_stray) in [
+            ("cross-site", true),
+            ("same-site", true),
+            ("same-origin", false),
+            ("none", false),
+        ] {
+            let visitor = looked(&listed, &[("host", "localhost"), ("sec-fetch-site", site)]).unwrap();
+            assert_eq!(visitor.is_stray, is_stray, "{site}");
+        }
+        let consent = [
+            ("host", "localhost"),
+            ("sec-fetch-site", "cross-site"),
+            ("origin", "https://app.example"),
+        ];
+        assert!(!looked(&listed, &consent).unwrap().is_stray);
+    }
+
+    #[test]
+    fn an_origin_is_a_scheme_and_a_host() {
+        for good in [
+            "*",
+            "https://app.example",
+            "http://localhost:5173",
+            "http://[::1]:1",
+            "chrome-extension://abc",
+        ] {
+            assert!(Origin::parse(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "app.example",
+            "https://",
+            "https://a/b",
+            "https://a/",
+            "https://u@a",
+            "://a",
+            "null",
+            "https://*",
+        ] {
+            assert!(Origin::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

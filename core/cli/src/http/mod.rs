@@ -1,0 +1,125 @@
+//! `leasehold serve --http`: the store as Upstash's REST API has it, and the files of a folder.
+//!
+//! A request goes through these rooms, and any of them may answer it:
+//!
+//! ```text
+//!  guard            files                rest                    answers
+//!  host, origin ──► a file of the ──► token ──► words ──► run ──► JSON
+//!                   folder, if any                  └──► events: a subscription
+//! ```
+
+mod answers;
+mod body;
+mod clock;
+mod events;
+mod files;
+mod guard;
+mod query;
+mod refusal;
+mod rest;
+mod stream;
+mod words;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use leasehold_store::server::{Door, Guest};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
+
+pub(crate) use self::files::Root;
+pub(crate) use self::guard::{Guard, Origin};
+pub(crate) use self::rest::Site;
+
+use self::clock::{Busy, Clock};
+use self::stream::Stream;
+
+/// The REST API behind a port.
+pub(crate) struct Http {
+    listener: TcpListener,
+    door: Door,
+    site: Arc<Site>,
+}
+
+/// Connections at once, with what each may send before it is looked at; they count among all clients.
+const CONNECTIONS: usize = 1_000;
+/// The most bytes of a request's head, and with it of a command in its path.
+const HEAD_BYTES: usize = 32 * 1024;
+
+impl Http {
+    /// Listens.
+    pub(crate) async fn bind(address: SocketAddr, door: Door, site: Site) -> std::io::Result<Self> {
+        Ok(Self {
+            listener: TcpListener::bind(address).await?,
+            door,
+            site: Arc::new(site),
+        })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers, for ever.
+    pub(crate) async fn serve(self) {
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => {
+                    let place = Arc::clone(&places).try_acquire_owned();
+                    let (door, site) = (self.door.clone(), Arc::clone(&self.site));
+                    tokio::spawn(async move {
+                        match place.ok().and_then(|place| Some((place, door.enter()?))) {
+                            Some((_place, guest)) => serve(stream, Arc::new(guest), site).await,
+                            None => turn_away(stream).await,
+                        }
+                    });
+                }
+                // Out of file descriptors, most likely.
+                Err(_) => sleep(Duration::from_millis(50)).await,
+            }
+        }
+    }
+}
+
+/// Serves one connection until it ends, or has to.
+async fn serve(stream: TcpStream, guest: Arc<Guest>, site: Arc<Site>) {
+    // Small answers must not wait for more of them.
+    let _ = stream.set_nodelay(true);
+    let clock = Arc::new(Clock::start(Guest::STRANGER_TIME));
+    let service = service_fn(|request| {
+        let busy = Busy::begin(&clock);
+        let (guest, site) = (Arc::clone(&guest), Arc::clone(&site));
+        async move {
+            let answer = rest::answer(&site, &guest, request).await;
+            Ok::<_, Infallible>(answer.map(|body| body.until_written(busy)))
+        }
+    });
+    let connection = http1::Builder::new()
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(Stream::new(stream, Arc::clone(&guest)), service);
+    // However it ends, it is no news to anybody.
+    tokio::select! {
+        _ = connection => {}
+        () = guest.sent_away() => {}
+        () = clock.run_out() => {}
+    }
+}
+
+/// Says that there are too many clients.
+async fn turn_away(mut stream: TcpStream) {
+    let body = "{\"error\":\"ERR max number of clients reached\"}";
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: \
+         close\r\n\r\n",
+        body.len()
+    );
+    let _ = stream.write_all((head + body).as_bytes()).await;
+}

@@ -1,0 +1,65 @@
+//! Why a request gets nothing but an error.
+
+use std::borrow::Cow;
+
+use hyper::header::{self, HeaderValue};
+use hyper::{Response, StatusCode};
+
+use super::answers;
+use super::body::Body;
+
+/// The methods that are answered at all.
+pub(super) const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
+
+/// An error, as Upstash has them.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    text: Cow<'static, str>,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, text: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            status,
+            text: text.into(),
+        }
+    }
+
+    /// What is asked makes no sense.
+    pub(super) fn bad(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, text)
+    }
+
+    pub(super) fn forbidden(text: &'static str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, text)
+    }
+
+    pub(super) fn unfit_method() -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "ERR this is not asked by that method")
+    }
+
+    /// All clients together hold too much.
+    pub(super) fn no_room() -> Self {
+        let text = "OOM requests and replies of all clients take too much memory";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, text)
+    }
+
+    pub(super) fn into_response(self) -> Response<Body> {
+        let mut response = response(self.status, "application/json", Body::small(answers::error(&self.text)));
+        if self.status == StatusCode::METHOD_NOT_ALLOWED {
+            let methods = HeaderValue::from_static(METHODS);
+            response.headers_mut().insert(header::ALLOW, methods);
+        }
+        response
+    }
+}
+
+/// An answer of a type.
+pub(super) fn response(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static(kind);
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}

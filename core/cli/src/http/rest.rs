@@ -1,0 +1,285 @@
+//! What is asked by which path, and how it is answered.
+
+use std::future::poll_fn;
+use std::ops::ControlFlow;
+use std::pin::Pin;
+
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response, StatusCode};
+use leasehold_store::Reply;
+use leasehold_store::server::{Guest, Hold};
+use tokio::time::timeout;
+
+use super::answers::{self, Format, Text};
+use super::body::Body;
+use super::events::Events;
+use super::files::{Root, Unshown};
+use super::guard::{Guard, Visitor, permitted_headers};
+use super::query;
+use super::refusal::{METHODS, Refusal, response};
+use super::words::{self, Words};
+
+/// What is answered, and to whom.
+pub(crate) struct Site {
+    pub(crate) guard: Guard,
+    pub(crate) root: Option<Root>,
+}
+
+/// Answers one request.
+pub(super) async fn answer(site: &Site, guest: &Guest, request: Request<Incoming>) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let (outcome, reader) = match site.guard.look(&head) {
+        Ok(visitor) => (admitted(site, guest, &head, body, &visitor).await, visitor.reader),
+        Err(why) => (Err(Refusal::forbidden(why)), None),
+    };
+    let mut response = outcome.unwrap_or_else(Refusal::into_response);
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // Also where there is none: a cache must not give one page another's answer.
+    headers.insert(header::VARY, HeaderValue::from_static("Origin"));
+    if let Some(reader) = reader {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, reader);
+    }
+    response
+}
+
+type Outcome = Result<Response<Body>, Refusal>;
+
+/// What a request asks for.
+enum Asked {
+    Command,
+    Pipeline,
+    Together,
+    Subscription(Vec<Vec<u8>>),
+    Path(Words),
+}
+
+/// Answers a request whose host and origin may ask.
+async fn admitted(site: &Site, guest: &Guest, head: &Parts, body: Incoming, visitor: &Visitor) -> Outcome {
+    let is_reading = match head.method {
+        Method::OPTIONS => return Ok(preflight(head, visitor.reader.is_some())),
+        Method::GET | Method::HEAD => true,
+        Method::POST | Method::PUT => false,
+        _ => return Err(Refusal::unfit_method()),
+    };
+    let undecodable = || Refusal::bad("ERR the path or the query cannot be decoded");
+    let segments = query::segments(head.uri.path()).ok_or_else(undecodable)?;
+    let mut options = query::pairs(head.uri.query().unwrap_or_default()).ok_or_else(undecodable)?;
+    if let Some(root) = &site.root
+        && is_reading
+        && (!visitor.is_stray || visitor.is_navigation)
+        && let Some(outcome) = file(root, guest, &segments)
+    {
+        return outcome;
+    }
+    if visitor.is_stray {
+        return Err(Refusal::forbidden("ERR a page of another site may not ask here"));
+    }
+    if !site.guard.knows(&head.headers, &options) {
+        let text = "WRONGPASS invalid or missing auth token";
+        return Err(Refusal::new(StatusCode::UNAUTHORIZED, text));
+    }
+    guest.mark_known();
+    options.retain(|(name, _)| name != b"_token");
+    let format = Format::of(&head.headers).map_err(Refusal::bad)?;
+    let asked = asked(segments, is_reading)?;
+    let (body, hold) = read(guest, body).await?;
+    match asked {
+        Asked::Subscription(channels) => subscribe(guest, &channels),
+        Asked::Path(mut words) => {
+            if !body.is_empty() && !is_reading {
+                words.push(body);
+            }
+            for (name, value) in options {
+                words.push(name);
+                if !value.is_empty() {
+                    words.push(value);
+                }
+            }
+            run(guest, format, &words).await
+        }
+        asked => carry_out(guest, format, &asked, body, hold).await,
+    }
+}
+
+/// Executes the commands of a body.
+async fn carry_out(guest: &Guest, format: Format, asked: &Asked, body: Vec<u8>, mut hold: Hold) -> Outcome {
+    let unread = |what: &str, why: String| Refusal::bad(format!("ERR failed to read the {what}: {why}"));
+    if let Asked::Command = asked {
+        let words = words::command(&body).map_err(|why| unread("command", why))?;
+        keep(&mut hold, body, words::weight(&words))?;
+        return run(guest, format, &words).await;
+    }
+    let commands = words::commands(&body).map_err(|why| unread("commands", why))?;
+    keep(&mut hold, body, commands.iter().map(words::weight).sum())?;
+    match asked {
+        Asked::Together => run_together(guest, format, commands).await,
+        _ => run_each(guest, format, &commands).await,
+    }
+}
+
+fn asked(mut segments: Vec<Vec<u8>>, is_reading: bool) -> Result<Asked, Refusal> {
+    let name = segments
+        .first()
+        .map(|name| name.to_ascii_lowercase())
+        .unwrap_or_default();
+    match name.as_slice() {
+        b"" | b"pipeline" | b"multi-exec" if is_reading => Err(Refusal::unfit_method()),
+        b"" if segments.len() <= 1 => Ok(Asked::Command),
+        b"pipeline" if segments.len() == 1 => Ok(Asked::Pipeline),
+        b"multi-exec" if segments.len() == 1 => Ok(Asked::Together),
+        b"subscribe" if segments.len() > 1 => Ok(Asked::Subscription(segments.split_off(1))),
+        _ => Ok(Asked::Path(segments)),
+    }
+}
+
+/// A file of the folder, or that there is none; `None` if the path is a command.
+fn file(root: &Root, guest: &Guest, segments: &[Vec<u8>]) -> Option<Outcome> {
+    match root.show(segments, guest) {
+        Ok(shown) => Some(Ok(response(
+            StatusCode::OK,
+            shown.kind,
+            Body::held(shown.bytes, shown.hold),
+        ))),
+        Err(Unshown::TooLarge) => Some(Err(Refusal::no_room())),
+        Err(Unshown::Missing) => {
+            let is_command = segments.first().is_some_and(|name| Guest::knows(name));
+            let missing = || Refusal::new(StatusCode::NOT_FOUND, "ERR there is no such file, and no such command");
+            (!is_command).then(|| Err(missing()))
+        }
+    }
+}
+
+fn subscribe(guest: &Guest, channels: &[Vec<u8>]) -> Outcome {
+    match guest.subscribe(channels) {
+        Ok(subscription) => {
+            let events = Events::new(channels, subscription);
+            Ok(response(StatusCode::OK, "text/event-stream", Body::events(events)))
+        }
+        Err(error) => Err(Refusal::bad(error.to_string())),
+    }
+}
+
+async fn run(guest: &Guest, format: Format, words: &Words) -> Outcome {
+    let reply = guest.run(words).await;
+    let mut text = Text::one(format);
+    let is_whole = text.push(&reply).is_continue();
+    let status = match reply {
+        Reply::Error(_) => StatusCode::BAD_REQUEST,
+        _ if !is_whole => StatusCode::BAD_REQUEST,
+        _ => StatusCode::OK,
+    };
+    drop(reply);
+    written(guest, status, format, text)
+}
+
+async fn run_each(guest: &Guest, format: Format, commands: &[Words]) -> Outcome {
+    let mut text = Text::list(format);
+    let mut hold = guest.hold();
+    // Others come in between, with texts of their own: it is counted as it grows.
+    let tell = |reply| match text.push(&reply) {
+        ControlFlow::Continue(()) if hold.set(text.len()) => ControlFlow::Continue(()),
+        _ => ControlFlow::Break(()),
+    };
+    guest.run_each(commands, tell).await;
+    // What there is no room to answer is not done.
+    for _ in text.replies()..commands.len() {
+        let _ = text.push(&Reply::Error(answers::too_large()));
+    }
+    drop(hold);
+    written(guest, StatusCode::OK, format, text)
+}
+
+async fn run_together(guest: &Guest, format: Format, commands: Vec<Words>) -> Outcome {
+    // There is no such answer in RESP.
+    let format = if format == Format::Base64 { format } else { Format::Json };
+    match guest.run_together(commands).await {
+        Ok(replies) => {
+            let mut text = Text::list(format);
+            for reply in replies {
+                let _: ControlFlow<()> = text.push(&reply);
+            }
+            written(guest, StatusCode::OK, format, text)
+        }
+        Err(error) => Err(Refusal::bad(error.to_string())),
+    }
+}
+
+fn written(guest: &Guest, status: StatusCode, format: Format, text: Text) -> Outcome {
+    let bytes = text.finish();
+    let mut hold = guest.hold();
+    if !hold.set(bytes.capacity()) {
+        return Err(Refusal::no_room());
+    }
+    Ok(response(status, format.content_type(), Body::held(bytes, hold)))
+}
+
+/// A request's body, and what is counted for it.
+async fn read(guest: &Guest, mut body: Incoming) -> Result<(Vec<u8>, Hold), Refusal> {
+    let too_large = || {
+        let text = format!("ERR max request size exceeded: {} bytes", Guest::REQUEST_BYTES);
+        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, text)
+    };
+    let most = u64::try_from(Guest::REQUEST_BYTES).unwrap_or(u64::MAX);
+    if body.size_hint().lower() > most {
+        return Err(too_large());
+    }
+    let mut hold = guest.hold();
+    let mut bytes = Vec::new();
+    let all = async {
+        while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+            // Nobody is left to read this.
+            let frame = frame.map_err(|_| Refusal::bad("ERR the request did not come whole"))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if bytes.len() + data.len() > Guest::REQUEST_BYTES {
+                return Err(too_large());
+            }
+            bytes.extend_from_slice(&data);
+            if !hold.set(bytes.capacity()) {
+                return Err(Refusal::no_room());
+            }
+        }
+        Ok(())
+    };
+    match timeout(Guest::REQUEST_TIME, all).await {
+        Ok(read) => read.map(|()| (bytes, hold)),
+        Err(_) => Err(Refusal::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "ERR the request took too long to come",
+        )),
+    }
+}
+
+/// From a body to its words.
+fn keep(hold: &mut Hold, body: Vec<u8>, weight: usize) -> Result<(), Refusal> {
+    drop(body);
+    if hold.set(weight) {
+        Ok(())
+    } else {
+        Err(Refusal::no_room())
+    }
+}
+
+/// What a browser asks before it lets a page of another origin ask.
+fn preflight(head: &Parts, has_reader: bool) -> Response<Body> {
+    let mut response = response(StatusCode::NO_CONTENT, "text/plain", Body::small(""));
+    let headers = response.headers_mut();
+    headers.remove(header::CONTENT_TYPE);
+    headers.insert(header::ALLOW, HeaderValue::from_static(METHODS));
+    if has_reader {
+        let permitted = HeaderValue::try_from(permitted_headers(&head.headers)).ok();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
+        headers.extend(permitted.map(|names| (header::ACCESS_CONTROL_ALLOW_HEADERS, names)));
+        headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+        // A page of the internet asks its way into this network.
+        let private = HeaderName::from_static("access-control-request-private-network");
+        if head.headers.contains_key(private) {
+            let yes = HeaderName::from_static("access-control-allow-private-network");
+            headers.insert(yes, HeaderValue::from_static("true"));
+        }
+    }
+    response
+}

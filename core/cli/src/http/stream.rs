@@ -1,0 +1,92 @@
+//! A connection's bytes, as hyper reads and writes them.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use leasehold_store::server::Guest;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep};
+
+/// Ends a connection that reads nothing of what is written to it.
+pub(super) struct Stream {
+    tcp: TcpStream,
+    guest: Arc<Guest>,
+    /// The rest of its time, while it reads nothing.
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl Stream {
+    pub(super) const fn new(tcp: TcpStream, guest: Arc<Guest>) -> Self {
+        Self {
+            tcp,
+            guest,
+            stalled: None,
+        }
+    }
+
+    /// What became of writing.
+    fn wrote(&mut self, context: &mut Context<'_>, outcome: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if outcome.is_ready() {
+            if self.stalled.take().is_some() {
+                self.guest.mark_reading(true);
+            }
+            return outcome;
+        }
+        let stalled = self.stalled.get_or_insert_with(|| {
+            self.guest.mark_reading(false);
+            Box::pin(sleep(Guest::STALLED_TIME))
+        });
+        ready!(stalled.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl Read for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        mut into: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut space = [0; READ_BYTES];
+        let most = into.remaining().min(READ_BYTES);
+        let mut read = ReadBuf::new(&mut space[..most]);
+        ready!(Pin::new(&mut self.tcp).poll_read(context, &mut read))?;
+        into.put_slice(read.filled());
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Write for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.tcp).poll_write(context, bytes);
+        self.wrote(context, outcome)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.tcp).poll_write_vectored(context, slices);
+        self.wrote(context, outcome)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_shutdown(context)
+    }
+}
+
+/// How many bytes are read at once.
+const READ_BYTES: usize = 16 * 1024;

@@ -1,0 +1,188 @@
+//! Commands out of JSON: `["SET", "key", 1]`, or an array of such.
+
+use std::fmt;
+
+use leasehold_store::server::Guest;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// A command's words; the first is its name.
+pub(super) type Words = Vec<Vec<u8>>;
+
+/// One command. An error says what is wrong with it.
+pub(super) fn command(json: &[u8]) -> Result<Words, String> {
+    read(json, Command(&mut Room::default()))
+}
+
+/// Several.
+pub(super) fn commands(json: &[u8]) -> Result<Vec<Words>, String> {
+    match read(json, Commands(&mut Room::default()))? {
+        commands if commands.is_empty() => Err("there is none".into()),
+        commands => Ok(commands),
+    }
+}
+
+/// What words take in memory.
+pub(super) fn weight(words: &Words) -> usize {
+    words.iter().map(|word| word.len() + WORD_EXTRA).sum()
+}
+
+/// What a word takes beside its content.
+const WORD_EXTRA: usize = 48;
+/// How much is told of what is wrong; serde repeats what it did not expect.
+const SHOWN_CHARACTERS: usize = 128;
+
+fn read<'a, S: DeserializeSeed<'a>>(json: &'a [u8], seed: S) -> Result<S::Value, String> {
+    let mut from = serde_json::Deserializer::from_slice(json);
+    let value = seed.deserialize(&mut from).and_then(|value| {
+        from.end()?;
+        Ok(value)
+    });
+    value.map_err(|error| error.to_string().chars().take(SHOWN_CHARACTERS).collect())
+}
+
+/// What the words of one request may still take.
+struct Room {
+    words: usize,
+    bytes: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self {
+            words: Guest::WORDS,
+            bytes: Guest::REQUEST_BYTES,
+        }
+    }
+}
+
+impl Room {
+    fn take<E: serde::de::Error>(&mut self, bytes: usize) -> Result<(), E> {
+        let left = self.bytes.checked_sub(bytes + WORD_EXTRA);
+        let (Some(bytes), Some(words)) = (left, self.words.checked_sub(1)) else {
+            return Err(E::custom("it is too large"));
+        };
+        (self.bytes, self.words) = (bytes, words);
+        Ok(())
+    }
+}
+
+struct Commands<'a>(&'a mut Room);
+
+impl<'de> DeserializeSeed<'de> for Commands<'_> {
+    type Value = Vec<Words>;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        from.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Commands<'_> {
+    type Value = Vec<Words>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of commands")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        let mut commands = Vec::new();
+        while let Some(command) = items.next_element_seed(Command(self.0))? {
+            commands.push(command);
+        }
+        Ok(commands)
+    }
+}
+
+struct Command<'a>(&'a mut Room);
+
+impl<'de> DeserializeSeed<'de> for Command<'_> {
+    type Value = Words;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        from.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Command<'_> {
+    type Value = Words;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a command: an array of strings and numbers")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        // An empty one takes room too.
+        self.0.take(0)?;
+        let mut words = Vec::new();
+        while let Some(item) = items.next_element::<&RawValue>()? {
+            let word = word(item.get()).map_err(A::Error::custom)?;
+            self.0.take(word.len())?;
+            words.push(word);
+        }
+        Ok(words)
+    }
+}
+
+/// A string's content; numbers and truth values as they are written.
+fn word(json: &str) -> Result<Vec<u8>, String> {
+    match json.as_bytes().first() {
+        Some(b'"') => match serde_json::from_str::<String>(json) {
+            Ok(text) if text.len() > Guest::WORD_BYTES => Err("an argument is too large".into()),
+            Ok(text) => Ok(text.into_bytes()),
+            Err(error) => Err(error.to_string()),
+        },
+        Some(b'-' | b'0'..=b'9' | b't' | b'f') => Ok(json.as_bytes().to_vec()),
+        Some(b'n') => Err("null is no argument".into()),
+        _ => Err("arrays and objects are no arguments".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Words {
+        words.iter().map(|word| word.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn numbers_and_truth_values_stay_as_they_are_written() {
+        let json = br#" ["SET", "a\u00e9\n", 1.50, -0, 12345678901234567890, 1e21, true] "#;
+        let expected = words(&["SET", "aé\n", "1.50", "-0", "12345678901234567890", "1e21", "true"]);
+        assert_eq!(command(json).unwrap(), expected);
+        assert_eq!(
+            commands(br#"[["GET","a"],["PING"]]"#).unwrap(),
+            [words(&["GET", "a"]), words(&["PING"])]
+        );
+    }
+
+    #[test]
+    fn what_is_no_command_is_refused_in_few_words() {
+        for (json, why) in [
+            ("", "EOF"),
+            ("{}", "a command: an array of strings and numbers"),
+            ("[\"GET\"", "EOF"),
+            ("[\"GET\"] x", "trailing characters"),
+            ("[\"GET\", null]", "null is no argument"),
+            ("[\"GET\", [\"a\"]]", "arrays and objects are no arguments"),
+            ("[\"GET\", \"\\ud800\"]", "hex escape"),
+        ] {
+            let error = command(json.as_bytes()).unwrap_err();
+            assert!(error.contains(why), "{json}: {error}");
+        }
+        let long = format!("\"{}\"", "x".repeat(10_000));
+        assert!(command(long.as_bytes()).unwrap_err().len() <= SHOWN_CHARACTERS);
+        assert!(commands(b"[\"GET\", \"a\"]").is_err());
+        assert_eq!(commands(b"[]").unwrap_err(), "there is none");
+    }
+
+    #[test]
+    fn too_many_words_and_too_large_ones_are_refused() {
+        let many = format!("[{}1]", "1,".repeat(Guest::WORDS));
+        assert!(command(many.as_bytes()).unwrap_err().contains("too large"));
+        let empty = format!("[{}[]]", "[],".repeat(Guest::WORDS));
+        assert!(commands(empty.as_bytes()).unwrap_err().contains("too large"));
+        let large = format!("[\"{}\"]", "x".repeat(Guest::WORD_BYTES + 1));
+        assert!(command(large.as_bytes()).unwrap_err().contains("too large"));
+    }
+}

@@ -1,0 +1,214 @@
+//! `leasehold serve --http` in a process of its own, and clients that know nothing but HTTP/1.1 and RESP.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// The server on free ports, stopped when dropped.
+pub(crate) struct Served {
+    process: Child,
+    pub(crate) redis: u16,
+    pub(crate) http: u16,
+}
+
+impl Served {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_leasehold"))
+            .args(["serve", "--port", "0", "--http", "0"])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut port = |start: &str| -> u16 {
+            let line = lines.next().unwrap().unwrap();
+            let port = line.strip_prefix(start);
+            port.unwrap_or_else(|| panic!("it says {line:?}")).parse().unwrap()
+        };
+        let redis = port("leasehold: listening on redis://127.0.0.1:");
+        let http = port("leasehold: http on http://127.0.0.1:");
+        Self { process, redis, http }
+    }
+
+    pub(crate) fn dial(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.http)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream
+    }
+
+    /// The answer to a request. The head's lines are separated by single breaks, and have `Host` unless they say so.
+    pub(crate) fn ask(&self, head: &str, body: &[u8]) -> Answer {
+        self.ask_on(self.dial(), head, body)
+    }
+
+    pub(crate) fn ask_on(&self, mut stream: TcpStream, head: &str, body: &[u8]) -> Answer {
+        let (line, rest) = head.split_once('\n').unwrap_or((head, ""));
+        let has_host = rest.lines().any(|line| line.to_ascii_lowercase().starts_with("host:"));
+        let host = if has_host {
+            String::new()
+        } else {
+            format!("Host: 127.0.0.1:{}\r\n", self.http)
+        };
+        let rest: String = rest.lines().map(|line| format!("{line}\r\n")).collect();
+        let length = body.len();
+        let head = format!("{line} HTTP/1.1\r\n{host}Connection: close\r\nContent-Length: {length}\r\n{rest}\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        // A refusal may come before all of it is sent.
+        let _ = stream.write_all(body);
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes);
+        Answer::read(&bytes)
+    }
+
+    /// The answer to a command as a JSON array.
+    pub(crate) fn post(&self, body: &str) -> Answer {
+        self.ask("POST /", body.as_bytes())
+    }
+
+    /// What a command gives.
+    pub(crate) fn result(&self, body: &str) -> Value {
+        let answer = self.post(body);
+        assert_eq!(answer.status, 200, "{body:.200}: {}", answer.text());
+        answer.json()["result"].take()
+    }
+
+    /// A subscription, once it is confirmed.
+    pub(crate) fn listen(&self, path: &str) -> Listener {
+        let mut stream = self.dial();
+        let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut listener = Listener(BufReader::new(stream));
+        let head: Vec<_> = std::iter::from_fn(|| listener.line().filter(|line| !line.is_empty())).collect();
+        assert_eq!(head.first().map(String::as_str), Some("HTTP/1.1 200 OK"), "{head:?}");
+        assert!(
+            head.iter().any(|line| line == "content-type: text/event-stream"),
+            "{head:?}"
+        );
+        listener
+    }
+
+    /// Sends a command as one would type it, and gives the first line of the reply.
+    pub(crate) fn say(&self, line: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.redis)).unwrap();
+        stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
+        let mut reply = String::new();
+        BufReader::new(stream).read_line(&mut reply).unwrap();
+        reply.trim_end().to_owned()
+    }
+
+    /// What the process takes, in megabytes.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn most_megabytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("the server lives");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes: u64 = line.unwrap().trim().trim_end_matches(" kB").parse().unwrap();
+        kilobytes / 1024
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn read(bytes: &[u8]) -> Self {
+        let end = bytes.windows(4).position(|end| end == b"\r\n\r\n");
+        let end = end.unwrap_or_else(|| panic!("no answer but {:?}", String::from_utf8_lossy(bytes)));
+        let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Self {
+            status,
+            head,
+            body: bytes[end + 4..].to_vec(),
+        }
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines
+            .find(|(found, _)| found.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.body
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON but {}", self.text()))
+    }
+
+    /// The text of a refusal.
+    pub(crate) fn error(&self) -> String {
+        let json = self.json();
+        json["error"]
+            .as_str()
+            .unwrap_or_else(|| panic!("no error but {json}"))
+            .to_owned()
+    }
+}
+
+/// Who hears events.
+pub(crate) struct Listener(BufReader<TcpStream>);
+
+impl Listener {
+    /// The next event's data; `None` if the server has ended it.
+    pub(crate) fn event(&mut self) -> Option<String> {
+        let mut data = Vec::new();
+        loop {
+            let line = self.line()?;
+            if let Some(part) = line.strip_prefix("data: ") {
+                data.push(part.to_owned());
+            } else if line.is_empty() && !data.is_empty() {
+                return Some(data.join("\n"));
+            }
+        }
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let mut line = Vec::new();
+        match self.0.read_until(b'\n', &mut line) {
+            Ok(1..) => Some(
+                String::from_utf8(line)
+                    .unwrap()
+                    .trim_end_matches(['\r', '\n'])
+                    .to_owned(),
+            ),
+            Ok(0) => None,
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// A file that holds a secret.
+pub(crate) fn secret(name: &str, content: &str) -> String {
+    let path = temporary(name);
+    std::fs::write(&path, content).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+pub(crate) fn temporary(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("leasehold-http-{}-{name}", std::process::id()))
+}

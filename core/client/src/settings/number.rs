@@ -1,0 +1,32 @@
+//! Numbers as refusals repeat them.
+
+use std::fmt;
+
+/// A number as a refusal repeats it: to six decimals. What the standard library writes of one is a hundredth of what
+/// a browser loads.
+pub(super) struct Number(pub(super) f64);
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = self.0.abs();
+        if self.0 < 0.0 {
+            f.write_str("-")?;
+        }
+        if size.is_nan() {
+            return f.write_str("NaN");
+        }
+        if size.is_infinite() {
+            return f.write_str("inf");
+        }
+        // Casts keep to the nearest number there is.
+        let (mut whole, mut millionths) = (size as u64, (size.fract() * 1e6).round() as u64);
+        if millionths == 1_000_000 {
+            (whole, millionths) = (whole.saturating_add(1), 0);
+        }
+        write!(f, "{whole}")?;
+        match format!("{millionths:06}").trim_end_matches('0') {
+            "" => Ok(()),
+            part => write!(f, ".{part}"),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Keys in order, and where what is there for them stands.
+
+use std::borrow::Borrow;
+
+/// Keys in order, each with the number of a place that no other has.
+///
+/// One that enters or leaves moves those behind it in its run, which is short.
+#[derive(Clone, Debug)]
+pub(super) struct Places<K> {
+    /// None is empty, but for one that is alone. Two neighbours have more than [`FEW`] together.
+    runs: Vec<Run<K>>,
+    len: usize,
+    /// The numbers below the highest ever given that no key has.
+    free: Vec<usize>,
+}
+
+pub(super) type Run<K> = Vec<(K, usize)>;
+
+/// So many keys has a run at most.
+pub(super) const MOST: usize = 64;
+/// Neighbours that have no more together become one.
+pub(super) const FEW: usize = MOST / 2;
+
+impl<K> Places<K> {
+    pub(super) const fn new() -> Self {
+        Self {
+            runs: Vec::new(),
+            len: 0,
+            free: Vec::new(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) const fn runs(&self) -> &[Run<K>] {
+        self.runs.as_slice()
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(super) fn iter(&self) -> Iter<'_, K> {
+        Iter {
+            runs: self.runs.iter(),
+            run: [].iter(),
+        }
+    }
+
+    pub(super) fn into_iter(self) -> IntoPlaces<K> {
+        IntoPlaces {
+            runs: self.runs.into_iter(),
+            run: Vec::new().into_iter(),
+        }
+    }
+}
+
+impl<K: Ord> Places<K> {
+    pub(super) fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<usize>
+    where
+        K: Borrow<Q>,
+    {
+        if self.is_empty() {
+            return None;
+        }
+        let (run, at) = self.find(key).ok()?;
+        Some(self.runs.get(run)?.get(at)?.1)
+    }
+
+    pub(super) fn first_from<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&K>
+    where
+        K: Borrow<Q>,
+    {
+        let (Ok((run, at)) | Err((run, at))) = self.find(key);
+        self.runs.get(run)?.get(at).map(|(key, _)| key)
+    }
+
+    /// The place of a key, now if it has none yet.
+    pub(super) fn add(&mut self, key: K) -> usize {
+        let (run, at) = match self.find(&key) {
+            Ok((run, at)) => {
+                return self
+                    .runs
+                    .get(run)
+                    .and_then(|run| run.get(at))
+                    .map_or(0, |entry| entry.1);
+            }
+            Err(found) => found,
+        };
+        let place = self.free.pop().unwrap_or(self.len);
+        self.len = self.len.saturating_add(1);
+        self.put(run, at, (key, place));
+        place
+    }
+
+    /// The place that a key had.
+    pub(super) fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<usize>
+    where
+        K: Borrow<Q>,
+    {
+        let (run, at) = self.find(key).ok()?;
+        let (_, place) = self.runs.get_mut(run)?.remove(at);
+        self.len = self.len.saturating_sub(1);
+        // Most that empty have few keys at a time, and then need no list.
+        if self.is_empty() {
+            self.free.clear();
+        } else {
+            self.free.push(place);
+        }
+        if self.runs.len() > 1 {
+            self.join(run);
+            self.join(run.wrapping_sub(1));
+        }
+        Some(place)
+    }
+
+    /// The run of a key and where in it: where it is, or where it belongs.
+    fn find<Q: Ord + ?Sized>(&self, key: &Q) -> Result<(usize, usize), (usize, usize)>
+    where
+        K: Borrow<Q>,
+    {
+        let ends_before = |run: &Run<K>| run.last().is_some_and(|(last, _)| last.borrow() < key);
+        let run = match self.runs.len() {
+            0 | 1 => 0,
+            // Behind all others it belongs into the last run.
+            runs => self.runs.partition_point(ends_before).min(runs.saturating_sub(1)),
+        };
+        let entries = self.runs.get(run).map_or(&[][..], Vec::as_slice);
+        match entries.binary_search_by(|(other, _)| other.borrow().cmp(key)) {
+            Ok(at) => Ok((run, at)),
+            Err(at) => Err((run, at)),
+        }
+    }
+}
+
+impl<K> Places<K> {
+    fn put(&mut self, run: usize, at: usize, entry: (K, usize)) {
+        let Some(entries) = self.runs.get_mut(run) else {
+            return self.runs.push(vec![entry]);
+        };
+        if entries.len() < MOST {
+            return entries.insert(at, entry);
+        }
+        // Most keys come in order: they leave the runs behind them full.
+        let middle = if at == MOST { MOST } else { FEW };
+        let mut rest = entries.split_off(middle);
+        match at.checked_sub(middle) {
+            Some(at) => rest.insert(at, entry),
+            None => entries.insert(at, entry),
+        }
+        self.runs.insert(run.saturating_add(1), rest);
+    }
+
+    /// Makes one of a run and the next, if they have few keys.
+    fn join(&mut self, run: usize) {
+        let next = run.wrapping_add(1);
+        let len = |run| self.runs.get(run).map(Vec::len);
+        if let (Some(one), Some(other)) = (len(run), len(next))
+            && one.saturating_add(other) <= FEW
+        {
+            let mut others = self.runs.remove(next);
+            if let Some(entries) = self.runs.get_mut(run) {
+                entries.append(&mut others);
+            }
+        }
+    }
+}
+
+pub(super) struct Iter<'a, K> {
+    runs: std::slice::Iter<'a, Run<K>>,
+    run: std::slice::Iter<'a, (K, usize)>,
+}
+
+impl<K> Clone for Iter<'_, K> {
+    fn clone(&self) -> Self {
+        Self {
+            runs: self.runs.clone(),
+            run: self.run.clone(),
+        }
+    }
+}
+
+impl<'a, K> Iterator for Iter<'a, K> {
+    type Item = &'a (K, usize);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.run.next() {
+                None => self.run = self.runs.next()?.iter(),
+                entry => return entry,
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct IntoPlaces<K> {
+    runs: std::vec::IntoIter<Run<K>>,
+    run: std::vec::IntoIter<(K, usize)>,
+}
+
+impl<K> Iterator for IntoPlaces<K> {
+    type Item = (K, usize);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.run.next() {
+                None => self.run = self.runs.next()?.into_iter(),
+                entry => return entry,
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Beside the tree of the standard library.
+
+use std::collections::BTreeMap;
+
+use super::places::{FEW, MOST, Run};
+use super::*;
+
+fn check(map: &SortedMap<u64, u64>, tree: &BTreeMap<u64, u64>) {
+    assert!(map.iter().eq(tree.iter()));
+    assert_eq!((map.len(), map.is_empty()), (tree.len(), tree.is_empty()));
+    let runs = map.places.runs();
+    assert!(runs.len() <= 1 || runs.iter().all(|run| !run.is_empty()));
+    let few = |pair: &[Run<u64>]| pair.iter().map(Vec::len).sum::<usize>() <= FEW;
+    assert!(!runs.windows(2).any(few));
+}
+
+#[test]
+fn a_map_does_what_a_tree_would() {
+    for keys in [8, 300, 3_000] {
+        let (mut map, mut tree, mut drawn) = (SortedMap::new(), BTreeMap::new(), 1_u64);
+        let mut random = |bound: u64| {
+            drawn = drawn * 48_271 % 2_147_483_647;
+            drawn % bound
+        };
+        for round in 0..20_000 {
+            let key = random(keys);
+            match random(9) {
+                // Grows, then shrinks.
+                what if what < 3 || (what < 6 && round < 10_000) => {
+                    assert_eq!(map.insert(key, round), tree.insert(key, round));
+                }
+                6 => {
+                    assert_eq!(map.get(&key), tree.get(&key));
+                    assert_eq!(map.first_from(&key), tree.range(key..).next().map(|(key, _)| key));
+                }
+                7 => {
+                    *map.get_or_default(key) += 1;
+                    *tree.entry(key).or_default() += 1;
+                }
+                _ => assert_eq!(map.remove(&key), tree.remove(&key)),
+            }
+            if round % 64 == 0 {
+                check(&map, &tree);
+            }
+        }
+        map.iter_mut().for_each(|(key, value)| *value = *key + 1);
+        tree.iter_mut().for_each(|(key, value)| *value = *key + 1);
+        map.retain(|key, value| key % 3 == 0 && *value % 2 == 0);
+        tree.retain(|key, value| key % 3 == 0 && *value % 2 == 0);
+        check(&map, &tree);
+        assert!(map.into_iter().eq(tree));
+    }
+}
+
+#[test]
+fn keys_that_come_in_order_leave_full_runs() {
+    let map: SortedMap<u64, ()> = (0..1_000).map(|key| (key, ())).collect();
+    assert_eq!(map.places.runs().len(), 1_000_usize.div_ceil(MOST));
+}
+
+#[test]
+fn what_has_left_makes_room() {
+    let mut map = SortedMap::new();
+    for key in 0..100_000_u64 {
+        map.insert(key, key);
+        // One of a hundred stays.
+        if key >= 50 && (key - 50) % 100 != 0 {
+            map.remove(&(key - 50));
+        }
+    }
+    assert!(map.len() <= 1_050 && map.values.len() <= 1_100);
+    assert!(
+        map.places.runs().len() <= 1 + 2 * map.len() / FEW,
+        "{}",
+        map.places.runs().len()
+    );
+}
+
+#[test]
+fn a_set_has_each_key_once_and_in_order() {
+    let mut set: SortedSet<u64> = [3, 1, 2, 3].into_iter().collect();
+    assert_eq!(
+        (set.insert(2), set.insert(9), set.remove(&1), set.remove(&1)),
+        (false, true, true, false)
+    );
+    assert!(set.contains(&9) && !set.contains(&1));
+    assert!(set.iter().eq([&2, &3, &9]));
+    assert!(set.into_iter().eq([2, 3, 9]));
+}

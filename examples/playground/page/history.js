@@ -1,0 +1,57 @@
+// What happened: spans of time, each of one lane, and moments. The timeline draws it, its tables say it in words.
+
+import { now } from './names.js';
+
+/** What is older is forgotten. */
+const KEEP_MS = 60_000;
+
+export class History {
+  /** From when times are shown. */
+  epoch = now();
+  /** `{ id, lane, kind, from, to, … }`; `to` is undefined while it lasts. */
+  spans = [];
+  /** `{ lane, kind, at, text }` */
+  moments = [];
+  #nextId = 1;
+
+  clear() {
+    this.epoch = now();
+    this.spans = [];
+    this.moments = [];
+  }
+
+  /** Begins a span of a lane, and ends the one of the same kind. */
+  begin(lane, kind, at, details) {
+    this.end(lane, kind, at);
+    const span = { id: this.#nextId++, lane, kind, from: at, to: undefined, ...details };
+    this.spans.push(span);
+    return span;
+  }
+
+  end(lane, kind, at) {
+    const span = this.current(lane, kind);
+    if (span) span.to = Math.max(span.from, at);
+    return span;
+  }
+
+  current(lane, kind) {
+    return this.spans.findLast((span) => span.lane === lane && span.kind === kind && span.to === undefined);
+  }
+
+  moment(lane, kind, at, text) {
+    this.moments.push({ id: this.#nextId++, lane, kind, at, text });
+  }
+
+  forget() {
+    const since = now() - KEEP_MS;
+    this.spans = this.spans.filter(({ to }) => to === undefined || to > since);
+    this.moments = this.moments.filter(({ at }) => at > since);
+  }
+
+  /** Who believes at that moment that it holds the lock. Nobody does beyond its lease's deadline. */
+  believersAt(at) {
+    return this.spans
+      .filter(({ kind, from, to, until }) => kind === 'holds' && from <= at && at < Math.min(to ?? Infinity, until))
+      .map(({ lane }) => lane);
+  }
+}

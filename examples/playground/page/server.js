@@ -1,0 +1,159 @@
+// What the server's records say, read by ordinary commands over its REST API. ARCHITECTURE.md has the table of them.
+
+import { now } from './names.js';
+
+const LOOK_EVERY_MS = 80;
+
+export async function command(...words) {
+  const response = await fetch('/', { method: 'POST', body: JSON.stringify(words) });
+  const { result, error } = await response.json();
+  if (error) throw new Error(error);
+  return result;
+}
+
+async function pipeline(commands) {
+  const response = await fetch('/pipeline', { method: 'POST', body: JSON.stringify(commands) });
+  return (await response.json()).map(({ result }) => result);
+}
+
+/** Each kind's records: which commands read them, and what the answers say: a row for each that may be held. */
+const KINDS = {
+  lock: {
+    rows: [''],
+    commands: (name) => [
+      ['HGETALL', name],
+      ['PTTL', name],
+    ],
+    read: ([fields, pttl]) => ({ held: hash(fields, pttl, '') }),
+  },
+  mutex: {
+    rows: [''],
+    commands: (name) => [
+      ['GET', name],
+      ['PTTL', name],
+    ],
+    read: ([owner, pttl]) => ({ held: owner === null ? [] : [{ row: '', owner, left: pttl }] }),
+  },
+  fair: {
+    rows: [''],
+    commands: (name) => [
+      ['HGETALL', name],
+      ['PTTL', name],
+      ['ZRANGE', `leasehold:{${name}}:fair`, '0', '-1'],
+    ],
+    read: ([fields, pttl, queue]) => ({ held: hash(fields, pttl, ''), queue }),
+  },
+  readWrite: {
+    rows: ['writes', 'reads', 'reads'],
+    commands: (name) => [
+      ['TIME'],
+      ['HGETALL', `leasehold:{${name}}:rw`],
+      ['ZRANGE', `leasehold:{${name}}:rw-readers`, '0', '-1', 'WITHSCORES'],
+    ],
+    read([time, state, readers]) {
+      const { writer, writer_until: until } = Object.fromEntries(pairs(state));
+      const writes = writer === undefined ? [] : [[writer, until]];
+      return { held: [...alive(writes, time, 'writes'), ...alive(pairs(readers), time, 'reads')] };
+    },
+  },
+  semaphore: {
+    rows: ['permit', 'permit'],
+    commands: (name) => [['TIME'], ['ZRANGE', `leasehold:{${name}}:semaphore`, '0', '-1', 'WITHSCORES']],
+    read: ([time, permits]) => ({ held: alive(pairs(permits), time, 'permit') }),
+  },
+  multi: {
+    rows: ['a', 'b'],
+    commands: (name) => ['a', 'b'].flatMap((row) => KINDS.lock.commands(`${name}/${row}`)),
+    read: ([a, aLeft, b, bLeft]) => ({ held: [...hash(a, aLeft, 'a'), ...hash(b, bLeft, 'b')] }),
+  },
+};
+
+/** The names of the rows that the records of a kind have. */
+export const rowsOf = (kind) => KINDS[kind].rows;
+
+/** The commands that read the records of a kind, as a text. */
+export const commandsOf = (kind, name) =>
+  KINDS[kind]
+    .commands(name)
+    .map((words) => words.join(' '))
+    .join(' · ');
+
+function pairs(flat) {
+  return Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i], flat[2 * i + 1]]);
+}
+
+function hash(fields, pttl, row) {
+  return pairs(fields).map(([owner]) => ({ row, owner, left: pttl }));
+}
+
+/** Those whose deadline, in milliseconds of the server's clock, is still to come. `limit` is no owner. */
+function alive(deadlines, [seconds, micros], row) {
+  const time = seconds * 1_000 + micros / 1_000;
+  return deadlines
+    .filter(([owner, until]) => owner !== 'limit' && until > time)
+    .map(([owner, until]) => ({ row, owner: owner.replace(/\/\d+$/, ''), left: until - time }));
+}
+
+/** Looks at the records of one lock, again and again. */
+export class Server {
+  /** Who holds the lock by its records: `{ row, who, left }`. */
+  held = [];
+  /** Who waits in a fair lock's queue. */
+  queue = [];
+  #names = new Map();
+  #timer;
+
+  /** @param changed is told of each look, with its time */
+  constructor(changed) {
+    this.changed = changed;
+  }
+
+  watch(kind, prefix, lock) {
+    this.stop();
+    this.held = this.queue = [];
+    const { commands, read } = KINDS[kind];
+    const look = async () => {
+      try {
+        const cards = ['KEYS', `leasehold:{${prefix}*}:client`];
+        const [keys, ...records] = await pipeline([cards, ...commands(prefix + lock)]);
+        const at = now();
+        await this.#learn(prefix, keys);
+        const { held, queue = [] } = read(records);
+        if (this.#timer !== timer) return;
+        this.held = held
+          .map((one) => ({ ...one, who: this.#nameOf(one.owner) }))
+          .sort((a, b) => a.who.localeCompare(b.who));
+        this.queue = queue.map((owner) => this.#nameOf(owner));
+        this.changed(at);
+      } catch {
+        // The server is away: what was read last stays.
+      }
+      if (this.#timer === timer) timer.id = setTimeout(look, LOOK_EVERY_MS);
+    };
+    const timer = { id: setTimeout(look, 0) };
+    this.#timer = timer;
+  }
+
+  stop() {
+    clearTimeout(this.#timer?.id);
+    this.#timer = undefined;
+  }
+
+  /** Reads the cards that clients leave on the server, while they are there: a label under each client's id. */
+  async #learn(prefix, keys) {
+    const unread = keys.filter((key) => !this.#names.has(clientOf(prefix, key)));
+    if (unread.length === 0) return;
+    const cards = await pipeline(unread.map((key) => ['GET', key]));
+    unread.forEach((key, i) => {
+      const label = cards[i]?.match(/^label=(.*)$/m)?.[1];
+      if (label) this.#names.set(clientOf(prefix, key), label);
+    });
+  }
+
+  /** An owner id begins with its client's. */
+  #nameOf(owner) {
+    return this.#names.get(owner.split(':')[0]) ?? '?';
+  }
+}
+
+const clientOf = (prefix, key) => key.slice(`leasehold:{${prefix}`.length, -'}:client'.length);

@@ -1,0 +1,178 @@
+// The clients, the server's records and the stores together, and what happens to all of them.
+
+import { Client } from './client.js';
+import { Ears } from './ears.js';
+import { History } from './history.js';
+import { forgetTokens, NAMES, now, numberOf } from './names.js';
+import { command, rowsOf, Server } from './server.js';
+import { Store } from './store.js';
+
+/** What each client adds to the account. */
+const ADDS = { Ada: 10, Ben: 25, Cleo: 5, Dan: 40 };
+/** Which side of a read-write lock each takes. */
+const ROLES = { Ada: 'write', Ben: 'write', Cleo: 'read', Dan: 'read' };
+
+export class Stage extends EventTarget {
+  history = new History();
+  ears = new Ears();
+  server = new Server((at) => this.#looked(at));
+  stores = { fenced: new Store(true), unfenced: new Store(false) };
+  settings = { kind: 'lock', leaseMs: 3_000, renew: true };
+  isStopped = false;
+  /** Whether a scene plays: then its script alone says what the clients do. */
+  isPlaying = false;
+  /** What was said, the oldest first: `{ at, text }`. */
+  said = [];
+  /** Puts the names of this page beside those of others on the same server. */
+  #prefix = `${crypto.randomUUID().slice(0, 4)}:`;
+  #run = 0;
+
+  #pace;
+
+  /**
+   * @param frames each client's iframe, by name
+   * @param pace how long clients that contend work and rest: 1 is as people like to look at it
+   */
+  constructor(frames, pace) {
+    super();
+    this.#pace = pace;
+    this.clients = Object.fromEntries(NAMES.map((name) => [name, new Client(this, name, frames[name])]));
+    addEventListener('message', ({ data, origin, source }) => {
+      const client = this.clients[data?.name];
+      if (origin === location.origin && source === frames[data?.name]?.contentWindow) client.heard(data);
+    });
+    for (const client of this.all) client.greet();
+  }
+
+  get all() {
+    return Object.values(this.clients);
+  }
+
+  /** The name of the lock on the server. */
+  get lockName() {
+    return `${this.#prefix}${this.#lock}`;
+  }
+
+  get #lock() {
+    return `stock-${this.#run}`;
+  }
+
+  /** Everything anew: new clients, a new lock, both stores as at first. */
+  async reset(settings) {
+    this.core ??= await compile();
+    this.settings = { ...this.settings, ...settings };
+    this.#run += 1;
+    this.history.clear();
+    forgetTokens();
+    this.said = [];
+    this.dispatchEvent(new Event('reset'));
+    for (const store of Object.values(this.stores)) store.clear();
+    this.isStopped = false;
+    for (const client of this.all) client.isCut = false;
+    this.server.watch(this.settings.kind, this.#prefix, this.#lock);
+    await Promise.all(this.all.map((client) => client.start(this.#of(client.name))));
+    await this.until(() => this.all.every(({ phase }) => phase === 'idle'));
+  }
+
+  #of(name) {
+    const own = { name, adds: ADDS[name], role: ROLES[name] };
+    return { ...this.settings, ...own, prefix: this.#prefix, lock: this.#lock, pace: this.#pace };
+  }
+
+  /** The server refuses every request of a client, or answers again. It keeps its data, and its clock goes on. */
+  stop(isStopped) {
+    this.isStopped = isStopped;
+    if (isStopped) this.history.begin('server', 'stopped', now());
+    else this.history.end('server', 'stopped', now());
+    this.log(isStopped ? 'The server is stopped.' : 'The server answers again.', now());
+    for (const client of this.all) client.lineChanged();
+    this.changed();
+  }
+
+  async loseData() {
+    await command('FLUSHALL');
+    this.history.moment('server', 'flush', now(), 'data lost');
+    this.log('The server has lost its data.', now(), 'The server has lost its data.');
+    this.changed();
+  }
+
+  /** A client writes to the stores; gives what each of them says. */
+  write(who, token, adds, values, at) {
+    const answer = {};
+    for (const [name, store] of Object.entries(this.stores)) {
+      if (values[name] === undefined) continue;
+      const { outcome, lost, seen } = store.write({ who, value: values[name], adds, token });
+      answer[name] = outcome;
+      if (outcome === 'refused') {
+        const text = `The fenced store refuses ${who}’s late write: token ${numberOf(token)} < ${numberOf(seen)}.`;
+        this.log(text, at, text);
+      } else if (lost > 0) {
+        const text = `The unfenced store takes ${who}’s late write: ${lost} are lost.`;
+        this.log(text, at, text);
+      }
+    }
+    const isRefused = answer.fenced === 'refused';
+    this.history.moment(who, isRefused ? 'refused' : 'written', at, isRefused ? '✗' : '✓');
+    this.changed();
+    return answer;
+  }
+
+  /** Adds a line to what happened; `loud` is what screen readers say of it. */
+  log(text, at, loud) {
+    this.said.push({ at, text });
+    if (this.said.length > 200) this.said.shift();
+    this.dispatchEvent(new CustomEvent('said', { detail: { text, loud } }));
+  }
+
+  /** Something is not as it was. */
+  changed() {
+    this.dispatchEvent(new Event('change'));
+  }
+
+  /** Tells every client whether a scene plays. */
+  play(isPlaying) {
+    this.isPlaying = isPlaying;
+    for (const client of this.all) client.show();
+    this.changed();
+  }
+
+  /** Waits until it is so; rejects if the signal aborts. */
+  until(isSo, signal) {
+    return new Promise((resolve, reject) => {
+      const end = (settle) => {
+        this.removeEventListener('change', look);
+        signal?.removeEventListener('abort', abort);
+        settle();
+      };
+      const look = () => isSo() && end(resolve);
+      const abort = () => end(() => reject(signal.reason));
+      if (signal?.aborted) return reject(signal.reason);
+      this.addEventListener('change', look);
+      signal?.addEventListener('abort', abort);
+      look();
+    });
+  }
+
+  /** The server's records were read: each holder's span goes on, ends or begins in a row of its own. */
+  #looked(at) {
+    const rows = rowsOf(this.settings.kind);
+    const left = [...this.server.held];
+    rows.forEach((row, index) => {
+      const lane = `server/${index}`;
+      const now = this.history.current(lane, 'record');
+      const same = left.findIndex((one) => one.row === row && one.who === now?.who);
+      if (same >= 0) now.until = at + left.splice(same, 1)[0].left;
+      else this.history.end(lane, 'record', at);
+    });
+    for (const { row, who, left: leftMs } of left) {
+      const free = rows.findIndex((name, i) => name === row && !this.history.current(`server/${i}`, 'record'));
+      if (free >= 0) this.history.begin(`server/${free}`, 'record', at, { who, until: at + leftMs });
+    }
+    this.changed();
+  }
+}
+
+/** The core, compiled once for all workers. */
+function compile() {
+  return WebAssembly.compileStreaming(fetch('leasehold/leasehold.wasm'));
+}

@@ -1,0 +1,152 @@
+// The tour: six tabs, the scene of the chosen one, and how it is played.
+
+import { SCENES } from './scenes.js';
+
+const shown = (id) => document.getElementById(id);
+
+export class Tour {
+  /** What came of the scenes so far: `{ id, seen }`. */
+  played = [];
+  #stage;
+  #at = 0;
+  #tabs;
+  #stopping;
+  #announce;
+  #pace;
+
+  /** @param pace how long the reader has to look: 1 is as written */
+  constructor(stage, announce, pace) {
+    this.#stage = stage;
+    this.#announce = announce;
+    this.#pace = pace;
+    this.#tabs = SCENES.map(({ id, title }, i) => this.#tab(id, title, i));
+    shown('tabs').replaceChildren(...this.#tabs);
+    shown('tabs').addEventListener('keydown', (event) => this.#key(event));
+    shown('play').addEventListener('click', () => (this.#stopping ? this.stop() : this.play()));
+    shown('next').addEventListener('click', () => {
+      this.choose((this.#at + 1) % SCENES.length);
+      shown('play').focus();
+    });
+    this.choose(0);
+  }
+
+  get isPlaying() {
+    return this.#stopping !== undefined;
+  }
+
+  choose(index) {
+    this.stop();
+    this.#at = index;
+    const { title, text } = SCENES[index];
+    this.#tabs.forEach((tab, i) => {
+      tab.setAttribute('aria-selected', String(i === index));
+      tab.tabIndex = i === index ? 0 : -1;
+    });
+    shown('scene').setAttribute('aria-labelledby', this.#tabs[index].id);
+    shown('title').textContent = `${index + 1}. ${title}`;
+    shown('text').textContent = text;
+    this.#clear();
+  }
+
+  /** Plays the chosen scene to its end. */
+  async play() {
+    const scene = SCENES[this.#at];
+    const stopping = new AbortController();
+    this.#stopping = stopping;
+    const { signal } = stopping;
+    this.#clear();
+    shown('play').textContent = 'Stop';
+    const stage = this.#stage;
+    stage.play(true);
+    try {
+      const reset = async (settings) => {
+        await stage.reset(settings);
+        signal.throwIfAborted();
+      };
+      await reset(scene.settings);
+      const [ada, ben, cleo, dan] = stage.all;
+      const seen = await scene.play({
+        ...{ ada, ben, cleo, dan, stage, reset },
+        ...{ all: stage.all, history: stage.history, stores: stage.stores, server: stage.server },
+        step: (text) => this.#step(text),
+        until: (isSo) => stage.until(isSo, signal),
+        beat: (ms) => beat(ms * this.#pace, signal),
+        serverSays: (name) => stage.server.held.length === 1 && stage.server.held[0].who === name,
+      });
+      this.#see(scene, seen);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      if (this.#stopping === stopping) this.#end();
+    }
+  }
+
+  stop() {
+    if (!this.isPlaying) return;
+    this.#stopping.abort(new Error('stopped'));
+    this.#end();
+    void this.#stage.reset({});
+  }
+
+  #end() {
+    this.#stopping = undefined;
+    shown('play').textContent = 'Play again';
+    this.#stage.play(false);
+  }
+
+  #step(text) {
+    const item = document.createElement('li');
+    item.textContent = text;
+    shown('steps').append(item);
+    this.#announce(text);
+  }
+
+  #see({ id }, seen) {
+    this.played.push({ id, seen });
+    shown('seen').textContent = seen;
+    shown('saw').hidden = false;
+    this.#announce(`What you just saw: ${seen}`);
+  }
+
+  #clear() {
+    shown('play').textContent = 'Play';
+    shown('steps').replaceChildren();
+    shown('saw').hidden = true;
+    shown('seen').textContent = '';
+  }
+
+  #tab(id, title, i) {
+    const tab = document.createElement('button');
+    tab.type = 'button';
+    tab.id = `tab-${id}`;
+    tab.setAttribute('role', 'tab');
+    tab.setAttribute('aria-controls', 'scene');
+    tab.textContent = `${i + 1}. ${title}`;
+    tab.addEventListener('click', () => this.choose(i));
+    return tab;
+  }
+
+  #key(event) {
+    const last = SCENES.length - 1;
+    const to = {
+      ArrowRight: this.#at === last ? 0 : this.#at + 1,
+      ArrowLeft: this.#at === 0 ? last : this.#at - 1,
+      Home: 0,
+      End: last,
+    }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    this.choose(to);
+    this.#tabs[to].focus();
+  }
+}
+
+function beat(ms, signal) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    });
+  });
+}

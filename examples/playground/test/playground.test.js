@@ -1,0 +1,420 @@
+// The page in a Chromium: its six scenes, what a visitor can do, the keyboard, and what axe-core finds.
+
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { after, before, describe, test } from 'node:test';
+import { openPage, startBrowser, startPlayground } from './browser.js';
+
+const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+const PATIENCE_MS = 60_000;
+
+let playground;
+let browser;
+
+before(async () => {
+  [playground, browser] = await Promise.all([startPlayground(), startBrowser()]);
+});
+
+after(async () => {
+  await browser?.close();
+  // It ends cleanly with Ctrl-C.
+  assert.equal(await playground?.stop(), 0);
+});
+
+/** Whatever the page complains of fails the test. */
+async function visit(options, body) {
+  const { page, problems, close } = await openPage(browser, playground.url, options);
+  page.setDefaultTimeout(PATIENCE_MS);
+  try {
+    await body(page);
+    assert.deepEqual(problems, []);
+  } finally {
+    await close();
+  }
+}
+
+const isOver = () => !window.playground.tour.isPlaying && !document.getElementById('saw').hidden;
+
+/** What the page shows, and the history behind it. */
+function facts(page) {
+  return page.evaluate(() => {
+    const { stage } = window.playground;
+    const texts = (selector) => Array.from(document.querySelectorAll(selector), ({ textContent }) => textContent);
+    return {
+      seen: document.getElementById('seen').textContent,
+      steps: texts('#steps li'),
+      log: texts('#log li').reverse(),
+      spans: stage.history.spans,
+      stores: Object.fromEntries(
+        ['fenced', 'unfenced'].map((id) => [
+          id,
+          {
+            balance: Number(document.querySelector(`#${id} .balance`).textContent),
+            writes: texts(`#${id} .writes li`).reverse(),
+          },
+        ]),
+      ),
+    };
+  });
+}
+
+const end = ({ to, until }) => Math.min(to ?? Infinity, until);
+const holds = ({ spans }, who) => spans.filter(({ kind, lane }) => kind === 'holds' && (who ?? lane) === lane);
+const order = (shown) => holds(shown).map(({ lane }) => lane);
+
+/** For how long so many at least believed at once that they hold the lock. */
+function believedAtOnce(spans, count) {
+  const changes = spans.flatMap((span) => [
+    { at: span.from, by: 1 },
+    { at: Math.max(span.from, end(span)), by: -1 },
+  ]);
+  changes.sort((a, b) => a.at - b.at || a.by - b.by);
+  let [now, sum] = [0, 0];
+  changes.forEach(({ at, by }, i) => {
+    now += by;
+    if (now >= count && i + 1 < changes.length) sum += changes[i + 1].at - at;
+  });
+  return sum;
+}
+
+function assertTokensRise(shown) {
+  const tokens = holds(shown).map(({ token }) => token);
+  assert.deepEqual(
+    tokens,
+    tokens.toSorted((a, b) => a - b),
+  );
+  assert.equal(new Set(tokens).size, tokens.length);
+}
+
+describe('the tour', () => {
+  let visited;
+
+  before(async () => {
+    visited = await openPage(browser, playground.url);
+    visited.page.setDefaultTimeout(PATIENCE_MS);
+  });
+
+  after(() => visited?.close());
+
+  async function play(scene, check) {
+    const { page, problems } = visited;
+    await page.click(`#tab-${scene}`);
+    await page.click('#play');
+    await page.waitForFunction(isOver);
+    // What is shown follows within a frame.
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+    check(await facts(page));
+    assert.deepEqual(problems, []);
+  }
+
+  test('one holder: each hands over to a waiter by its release', () =>
+    play('hand-over', (shown) => {
+      assert.equal(order(shown)[0], 'Ada');
+      assert.deepEqual(order(shown).toSorted(), ['Ada', 'Ben', 'Cleo']);
+      assert.equal(believedAtOnce(holds(shown), 2), 0);
+      assertTokensRise(shown);
+      assert.match(shown.seen, /had the lock \d+ ms after Ada released it/);
+      // By the message of the release: polling alone takes 500 ms at least.
+      assert.ok(holds(shown)[1].from - holds(shown)[0].to < 500);
+      assert.equal(shown.stores.fenced.balance, 140);
+      assert.equal(shown.stores.unfenced.balance, 140);
+    }));
+
+  test('the lease of a killed holder ends by itself, and a waiter has the lock', () =>
+    play('killed', (shown) => {
+      assert.deepEqual(order(shown), ['Ada', 'Ben']);
+      assert.equal(believedAtOnce(holds(shown), 2), 0);
+      assertTokensRise(shown);
+      const [ada, ben] = holds(shown);
+      // The record outlived Ada, and its deadline.
+      assert.ok(ben.from > ada.until, `${ben.from} > ${ada.until}`);
+      assert.ok(shown.log.some((line) => line.endsWith('Ada is killed.')));
+      assert.match(shown.seen, /Ben held the lock \d\.\d\d s after the kill/);
+    }));
+
+  test('the late write of a paused holder is refused by the fenced store and damages the other', () =>
+    play('paused', (shown) => {
+      assert.deepEqual(order(shown), ['Ada', 'Ben', 'Ada']);
+      assertTokensRise(shown);
+      // By their clocks never two; but Ada stood still beyond its deadline, with the write as its next step.
+      assert.equal(believedAtOnce(holds(shown), 2), 0);
+      const paused = shown.spans.find(({ kind }) => kind === 'paused');
+      const [ada, ben] = holds(shown);
+      assert.ok(paused.from < end(ada) && end(ben) < paused.to);
+      const { fenced, unfenced } = shown.stores;
+      assert.deepEqual(fenced.writes, [
+        '▲ Ben writes 125, taken: token 2',
+        '● Ada writes 110, refused: token 1 < 2',
+        '● Ada writes 135, taken: token 3',
+      ]);
+      assert.equal(fenced.balance, 135);
+      assert.deepEqual(unfenced.writes, [
+        '▲ Ben writes 125, taken: token 2',
+        '● Ada writes 110, taken: token 1, 25 lost',
+      ]);
+      assert.equal(unfenced.balance, 110);
+      assert.match(shown.seen, /refused token 1, since it had seen 2.*Ben’s 25 are lost: 110/);
+    }));
+
+  test('a fair lock is granted in order of arrival', () =>
+    play('fairness', (shown) => {
+      // The second half of the scene is what its history has.
+      const turns = ['Ada', 'Ben', 'Cleo', 'Dan', 'Ada', 'Ben', 'Cleo', 'Dan'];
+      assert.deepEqual(order(shown), turns);
+      assert.equal(believedAtOnce(holds(shown), 2), 0);
+      assertTokensRise(shown);
+      assert.ok(shown.seen.includes(`Fair lock: ${turns.join(', ')}; in order of arrival.`), shown.seen);
+      const plain = shown.seen.match(/Plain lock: ([^;]*);/)[1].split(', ');
+      assert.deepEqual(plain.toSorted(), turns.toSorted());
+    }));
+
+  test('who is cut off knows that its lease is lost before another is granted the lock', () =>
+    play('cut-off', (shown) => {
+      assert.deepEqual(order(shown), ['Ada', 'Ben']);
+      assert.equal(believedAtOnce(holds(shown), 2), 0);
+      const [ada, ben] = holds(shown);
+      const cut = shown.spans.find(({ kind }) => kind === 'cut');
+      assert.ok(cut.from < end(ada) && end(ada) < ben.from && ben.from < cut.to);
+      assert.ok(shown.log.some((line) => line.includes('Ada knows that its lease is lost: its deadline came')));
+      assert.match(shown.seen, /Ada stopped believing \d+ ms before Ben held the lock/);
+      assertTokensRise(shown);
+    }));
+
+  test('an outage within the lease costs nothing; lost data may make two holders until the next renewal; tokens rise', () =>
+    play('data-lost', (shown) => {
+      assert.deepEqual(order(shown), ['Ada', 'Ben']);
+      assertTokensRise(shown);
+      const [ada] = holds(shown);
+      const stopped = shown.spans.find(({ kind }) => kind === 'stopped');
+      assert.ok(ada.from < stopped.from && stopped.to < end(ada));
+      const both = believedAtOnce(holds(shown), 2);
+      // A third of the lease of 4 s, and time for calls on a busy machine.
+      assert.ok(both > 0 && both < 4_000 / 3 + 700, `${both}`);
+      assert.ok(
+        shown.log.some((line) => line.includes('Ada knows that its lease is lost: the record is another’s now')),
+      );
+      assert.match(shown.seen, /Both believed for \d\.\d\d s.*Ben’s token is higher than Ada’s/);
+    }));
+
+  test('a scene can be stopped, and begins afresh', async () => {
+    const { page } = visited;
+    await page.click('#tab-hand-over');
+    await page.click('#play');
+    await page.waitForFunction(() => window.playground.stage.clients.Ada.phase === 'holds');
+    await page.click('#play');
+    await page.waitForFunction(() => window.playground.stage.all.every(({ phase }) => phase === 'idle'));
+    assert.equal(await page.$eval('#saw', ({ hidden }) => hidden), true);
+    await play('hand-over', (shown) => {
+      assert.deepEqual(order(shown).toSorted(), ['Ada', 'Ben', 'Cleo']);
+    });
+  });
+
+  test('screen readers are told of a scene, sparingly', async () => {
+    const { page } = visited;
+    await page.evaluate(() => {
+      window.heard = [];
+      const announcer = document.getElementById('announcer');
+      new MutationObserver(() => window.heard.push(announcer.textContent)).observe(announcer, { childList: true });
+    });
+    await play('paused', () => {});
+    await page.waitForFunction(() => window.heard.at(-1)?.startsWith('What you just saw: '));
+    const heard = await page.evaluate(() => window.heard);
+    assert.ok(heard.length <= 6, heard.join('\n'));
+  });
+
+  test('who is disturbed by motion sees the timeline move once a second', async () => {
+    const { page } = visited;
+    await page.emulateMediaFeatures([{ name: 'prefers-reduced-motion', value: 'reduce' }]);
+    const times = await page.evaluate(
+      () =>
+        new Promise((resolve) => {
+          const times = [];
+          const observer = new MutationObserver(() => {
+            times.push(performance.now());
+            if (times.length < 3) return;
+            observer.disconnect();
+            resolve(times);
+          });
+          observer.observe(document.querySelector('#timeline > g:last-child'), { attributeFilter: ['transform'] });
+        }),
+    );
+    assert.ok(times[2] - times[1] > 900, `${times}`);
+  });
+});
+
+describe('a visitor', () => {
+  const KINDS = { mutex: 1, fair: 1, semaphore: 2, multi: 1 };
+
+  test('has all clients contend for each kind of lock, and it keeps its promise', () =>
+    visit({}, async (page) => {
+      for (const [kind, most] of Object.entries(KINDS)) {
+        await contend(page, kind, 4, most);
+        const shown = await facts(page);
+        assert.equal(believedAtOnce(holds(shown), most + 1), 0, kind);
+        assert.ok(
+          shown.spans.some((span) => span.kind === 'record' && span.who !== '?'),
+          kind,
+        );
+      }
+    }));
+
+  test('sees readers together, and writers alone', () =>
+    visit({}, async (page) => {
+      await contend(page, 'readWrite', 6, 2);
+      const all = holds(await facts(page));
+      const writes = all.filter(({ lane }) => lane === 'Ada' || lane === 'Ben');
+      const reads = all.filter(({ lane }) => lane === 'Cleo' || lane === 'Dan');
+      for (const write of writes) {
+        for (const other of all) if (other !== write) assert.equal(believedAtOnce([write, other], 2), 0);
+      }
+      assert.ok(writes.every(({ token }) => token > 0) && reads.every(({ token }) => token === null));
+    }));
+
+  test('pauses, cuts off, kills and starts a client by the buttons of its frame', () =>
+    visit({}, async (page) => {
+      const ada = await page.waitForFrame((frame) => frame.url().endsWith('#Ada'));
+      const says = (text) =>
+        ada.waitForFunction((is) => document.getElementById('believes').textContent === is, {}, text);
+      await page.select('#lease', '10000');
+      await page.waitForFunction(() =>
+        window.playground.stage.all.every(({ settings }) => settings.leaseMs === 10_000),
+      );
+      await says('idle');
+      await ada.click('#ask');
+      await says('holds the lock');
+      await ada.click('#pause');
+      await says('stands still');
+      await ada.click('#pause');
+      await page.waitForFunction(() => window.playground.stage.clients.Ada.written.length === 1);
+      await says('idle');
+      await ada.click('#cut');
+      await ada.click('#ask');
+      await says('waits');
+      await ada.click('#cut');
+      await says('holds the lock');
+      await ada.click('#kill');
+      await says('killed');
+      await ada.click('#kill');
+      await says('idle');
+    }));
+
+  /** All contend until so many grants are over, and so many clients were seen to hold the lock together. */
+  async function contend(page, kind, grants, together) {
+    await page.select('#kind', kind);
+    await page.waitForFunction(
+      (is) =>
+        window.playground.stage.settings.kind === is && window.playground.stage.all.every((c) => c.phase === 'idle'),
+      {},
+      kind,
+    );
+    await page.click('#repeat');
+    await page.waitForFunction(
+      (count, believers) => {
+        const { history } = window.playground.stage;
+        const all = history.spans.filter((span) => span.kind === 'holds');
+        const areTogether = all.some(({ from }) => history.believersAt(from).length === believers);
+        return areTogether && all.filter(({ to }) => to).length >= count;
+      },
+      {},
+      grants,
+      together,
+    );
+    await page.click('#repeat');
+  }
+});
+
+describe('the keyboard', () => {
+  test('is enough: Tab, arrows and Enter go through the tour, and into the clients', () =>
+    visit({}, async (page) => {
+      const focus = () => page.evaluate(() => document.activeElement.id);
+      const tabTo = async (id) => {
+        for (let i = 0; i < 60 && (await focus()) !== id; i++) await page.keyboard.press('Tab');
+        assert.equal(await focus(), id);
+      };
+      const scenes = ['hand-over', 'killed', 'paused', 'fairness', 'cut-off', 'data-lost'];
+      await tabTo('tab-hand-over');
+      for (const scene of [...scenes.slice(1), scenes[0]]) {
+        await page.keyboard.press('ArrowRight');
+        assert.equal(await focus(), `tab-${scene}`);
+        assert.equal(await page.$eval(`#tab-${scene}`, (tab) => tab.getAttribute('aria-selected')), 'true');
+      }
+      await page.keyboard.press('End');
+      assert.equal(await focus(), 'tab-data-lost');
+      await page.keyboard.press('Home');
+      await tabTo('play');
+      await page.keyboard.press('Enter');
+      await page.waitForFunction(isOver);
+      assert.equal(await focus(), 'play');
+      await tabTo('next');
+      await page.keyboard.press('Enter');
+      assert.equal(await focus(), 'play');
+      assert.match(await page.$eval('#title', ({ textContent }) => textContent), /^2\. /);
+      await page.keyboard.press('Enter');
+      await page.waitForFunction(() => window.playground.stage.clients.Ada.phase === 'holds');
+      await page.keyboard.press('Enter');
+      await page.waitForFunction(() => window.playground.stage.all.every(({ phase }) => phase === 'idle'));
+
+      await tabTo('Ben');
+      await page.keyboard.press('Enter');
+      await page.waitForFunction(() => window.playground.stage.clients.Ben.phase === 'holds');
+      await page.keyboard.press('Enter');
+      await page.waitForFunction(() => window.playground.stage.clients.Ben.phase === 'idle');
+    }));
+});
+
+describe('axe-core finds nothing, and nothing scrolls sideways', () => {
+  const LOOKS = {
+    desktop: { width: 1280, scheme: 'light' },
+    'dark desktop': { width: 1280, scheme: 'dark' },
+    phone: { width: 390, scheme: 'light' },
+    'dark phone': { width: 390, scheme: 'dark' },
+  };
+
+  test(Object.keys(LOOKS).join(', '), () =>
+    visit({}, async (page) => {
+      // With something in each place.
+      await page.evaluate(async () => {
+        const { stage } = window.playground;
+        const { Ada, Ben, Cleo, Dan } = stage.clients;
+        Ada.ask();
+        await stage.until(() => Ada.phase === 'holds');
+        Ben.ask();
+        Cleo.cut(true);
+        Dan.kill();
+        await stage.until(() => Ben.phase === 'waits');
+        document.getElementById('spans').open = true;
+      });
+      await Promise.all(page.frames().map((frame) => frame.addScriptTag({ path: AXE })));
+      for (const [name, { width, scheme }] of Object.entries(LOOKS)) {
+        await page.setViewport({ width, height: 900 });
+        await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
+        const found = await page.evaluate(async () => (await window.axe.run()).violations);
+        const told = found.map(
+          ({ id, impact, nodes }) => `${impact} ${id}: ${nodes.map(({ html }) => html).join(' ')}`,
+        );
+        assert.deepEqual(told, [], name);
+        for (const frame of page.frames()) {
+          const by = await frame.evaluate(({ documentElement: it } = document) => it.scrollWidth - it.clientWidth);
+          assert.equal(by, 0, `${name}: ${frame.url()} scrolls`);
+        }
+      }
+    }),
+  );
+
+  test('the switch makes it dark, in the frames too, and stays', () =>
+    visit({}, async (page) => {
+      const grounds = () =>
+        Promise.all(
+          page.frames().map((frame) => frame.evaluate(() => getComputedStyle(document.body).backgroundColor)),
+        );
+      const light = await grounds();
+      await page.select('#theme', 'dark');
+      const dark = await grounds();
+      dark.forEach((ground, i) => {
+        assert.notEqual(ground, light[i]);
+      });
+      await page.reload();
+      await page.waitForFunction(() => window.playground?.stage.all.every(({ phase }) => phase === 'idle'));
+      assert.deepEqual(await grounds(), dark);
+    }));
+});

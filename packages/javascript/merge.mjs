@@ -1,0 +1,17 @@
+// Puts what `tsc` made of a package's own sources and of those here side by side, as their imports of one another say.
+// Runs in the package's folder.
+//
+//   node ../javascript/merge.mjs src dist
+//   node ../javascript/merge.mjs test build/test
+
+import { cpSync, existsSync, rmSync } from 'node:fs';
+import { basename, join } from 'node:path';
+
+const [sources, target] = process.argv.slice(2);
+// A file that has gone is not shipped.
+rmSync(target, { recursive: true, force: true });
+for (const part of ['javascript', basename(process.cwd())]) {
+  const folder = join('build', `tsc-${sources}`, part, sources);
+  if (!existsSync(folder)) throw new Error(`tsc made no ${folder}`);
+  cpSync(folder, target, { recursive: true });
+}

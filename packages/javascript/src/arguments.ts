@@ -1,0 +1,178 @@
+// What JavaScript lets through and the core must not see: values of the wrong
+// type. Ranges are the core's business.
+
+import { InvalidArgumentError, type Operation } from './errors.js';
+import type { AcquireOptions, ConnectOptions, OnUnavailable } from './options.js';
+import { LANGUAGE, programName } from './program.js';
+import { words } from './words.js';
+
+/** Where a client's locks are: on one server, or on several primaries. */
+export type Servers = { readonly url: string | undefined } | { readonly primaries: readonly string[] };
+
+/** A number, or nothing. */
+export function number(value: unknown, what: string, operation: Operation): number | undefined {
+  if (value === undefined || typeof value === 'number') return value;
+  throw wrong(what, 'a number of milliseconds', value, operation);
+}
+
+/** A count. */
+export function count(value: unknown, what: string, operation: Operation): number {
+  if (typeof value === 'number') return value;
+  throw wrong(what, 'a number', value, operation);
+}
+
+/** A whole number as the core counts, or nothing. */
+export function whole(value: unknown, what: string, range: string, operation: Operation): number | undefined {
+  if (value === undefined) return value;
+  if (Number.isInteger(value) && (value as number) >= 0 && (value as number) < 2 ** 32) return value as number;
+  throw wrong(what, `a whole number, ${range}`, value, operation);
+}
+
+/** What becomes of an acquisition while its server is unavailable, or nothing. */
+export function onUnavailable(value: unknown, operation: Operation): OnUnavailable | undefined {
+  if (value === undefined) return value;
+  const policies = words().policies;
+  if (policies.includes(value as OnUnavailable)) return value as OnUnavailable;
+  throw wrong('onUnavailable', `one of ${policies.map((word) => `'${word}'`).join(', ')}`, value, operation);
+}
+
+/** A boolean, or nothing. */
+export function boolean(value: unknown, what: string, operation: Operation): boolean | undefined {
+  if (value === undefined || typeof value === 'boolean') return value;
+  throw wrong(what, 'true or false', value, operation);
+}
+
+/** A string, or nothing. */
+export function string(value: unknown, what: string, operation: Operation): string | undefined {
+  if (value === undefined || typeof value === 'string') return value;
+  throw wrong(what, 'a string', value, operation);
+}
+
+/** An object of options, or nothing. */
+export function object<T extends object>(value: T | undefined, what: string, operation: Operation): T | undefined {
+  if (value === undefined || (typeof value === 'object' && value !== null)) return value;
+  throw wrong(what, 'an object', value, operation);
+}
+
+/** A signal, or nothing. By its shape: those of another realm or of a polyfill have classes of their own. */
+export function signal(value: unknown): AbortSignal | undefined {
+  if (value === undefined || isSignal(value)) return value;
+  throw wrong('signal', 'an AbortSignal', value, 'acquire');
+}
+
+function isSignal(value: unknown): value is AbortSignal {
+  if (typeof value !== 'object' || value === null) return false;
+  const { aborted, addEventListener, removeEventListener } = value as Partial<AbortSignal>;
+  return (
+    typeof aborted === 'boolean' && typeof addEventListener === 'function' && typeof removeEventListener === 'function'
+  );
+}
+
+/** Why a signal aborted; one that has no reasons, of an old polyfill, gets the usual one. */
+export function reasonOf(signal: AbortSignal): unknown {
+  if (signal.reason !== undefined) return signal.reason;
+  return new DOMException('This operation was aborted', 'AbortError');
+}
+
+/** A lock's name, as far as strings of JavaScript can go wrong. */
+export function lockName(value: unknown, operation: Operation): string {
+  if (typeof value !== 'string') throw wrong('the lock name', 'a string', value, operation);
+  // A lone surrogate has no UTF-8; replaced, it would make two names one lock.
+  if (/\p{Surrogate}/u.test(value)) {
+    throw new InvalidArgumentError('the lock name has a lone surrogate; give well-formed text', { operation });
+  }
+  return value;
+}
+
+/** The options of an acquisition that are numbers, flags or words, checked. */
+export function acquireOptions<T extends AcquireOptions>(options: T | undefined): T | undefined {
+  const given = object(options, 'the options', 'acquire');
+  if (given === undefined) return undefined;
+  number(given.waitMs, 'waitMs', 'acquire');
+  number(given.leaseMs, 'leaseMs', 'acquire');
+  boolean(given.renew, 'renew', 'acquire');
+  number(given.maxHoldMs, 'maxHoldMs', 'acquire');
+  if (typeof given.remainingMs !== 'function') number(given.remainingMs, 'remainingMs', 'acquire');
+  onUnavailable(given.onUnavailable, 'acquire');
+  return given;
+}
+
+/** What remains to the caller now. */
+export function remaining(value: number | (() => number) | undefined): number | undefined {
+  return number(typeof value === 'function' ? value() : value, 'remainingMs', 'acquire');
+}
+
+/** The options of a client as the native library takes them. */
+export function clientOptions(servers: Servers, options: ConnectOptions | undefined) {
+  const given = object(options, 'the options', 'connect') ?? {};
+  const [retryIntervalMinMs, retryIntervalMaxMs] = retryIntervalMs(given.retryIntervalMs);
+  const checked = {
+    ...servers,
+    leaseMs: number(given.leaseMs, 'leaseMs', 'connect'),
+    renew: boolean(given.renew, 'renew', 'connect'),
+    commandTimeoutMs: number(given.commandTimeoutMs, 'commandTimeoutMs', 'connect'),
+    connectTimeoutMs: number(given.connectTimeoutMs, 'connectTimeoutMs', 'connect'),
+    retryIntervalMinMs,
+    retryIntervalMaxMs,
+    keyPrefix: string(given.keyPrefix, 'keyPrefix', 'connect'),
+    tlsCaFile: string(given.tlsCaFile, 'tlsCaFile', 'connect'),
+    tlsCertFile: string(given.tlsCertFile, 'tlsCertFile', 'connect'),
+    tlsKeyFile: string(given.tlsKeyFile, 'tlsKeyFile', 'connect'),
+    tlsServerName: string(given.tlsServerName, 'tlsServerName', 'connect'),
+    addressMap: addressTable(given.addressMap),
+    lazy: boolean(given.lazy, 'lazy', 'connect'),
+    onUnavailable: onUnavailable(given.onUnavailable, 'connect'),
+    breakerFailures: whole(given.breakerFailures, 'breakerFailures', '1 to 1,000,000', 'connect'),
+    breakerPauseMs: number(given.breakerPauseMs, 'breakerPauseMs', 'connect'),
+    clientInfo: boolean(given.clientInfo, 'clientInfo', 'connect'),
+    clientLabel: string(given.clientLabel, 'clientLabel', 'connect'),
+    metrics: boolean(given.metrics, 'metrics', 'connect'),
+    metricsGroups:
+      given.metricsGroups === undefined ? undefined : count(given.metricsGroups, 'metricsGroups', 'connect'),
+    metricsQueues: names(given.metricsQueues, 'metricsQueues', 'connect'),
+  };
+  const known = Object.fromEntries(Object.entries(checked).filter(([, value]) => value !== undefined));
+  return { ...known, program: programName(), language: LANGUAGE };
+}
+
+/** The table of `addressMap`, unless it is a function. */
+function addressTable(given: unknown): Record<string, string> | undefined {
+  if (given === undefined || typeof given === 'function') return undefined;
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+    throw wrong('addressMap', 'an object of strings, a Map or a function', given, 'connect');
+  }
+  const entries: [unknown, unknown][] = given instanceof Map ? [...given] : Object.entries(given);
+  for (const side of entries.flat()) {
+    if (typeof side !== 'string') throw wrong('each address of addressMap', 'a string', side, 'connect');
+  }
+  return Object.fromEntries(entries as [string, string][]);
+}
+
+function names(value: unknown, what: string, operation: Operation): string[] | undefined {
+  if (value === undefined) return undefined;
+  if (!Array.isArray(value)) throw wrong(what, 'an array of strings', value, operation);
+  return Array.from(value, (name: unknown) => {
+    if (typeof name === 'string') return name;
+    throw wrong(`each of ${what}`, 'a string', name, operation);
+  });
+}
+
+function retryIntervalMs(value: unknown): [number | undefined, number | undefined] {
+  if (value === undefined) return [undefined, undefined];
+  if (Array.isArray(value) && value.length === 2 && value.every((end) => typeof end === 'number')) {
+    return [value[0], value[1]];
+  }
+  throw wrong('retryIntervalMs', 'two numbers of milliseconds, [min, max]', value, 'connect');
+}
+
+/** @internal The error for a value that is not what is wanted. */
+export function wrong(what: string, wanted: string, value: unknown, operation: Operation): InvalidArgumentError {
+  return new InvalidArgumentError(`${what} must be ${wanted}, not ${got(value)}`, { operation });
+}
+
+/** A value as messages show it. The text of a string is the program's own, and may hold anything. */
+function got(value: unknown): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'an array';
+  return typeof value === 'number' ? `${value}` : typeof value;
+}

@@ -1,0 +1,197 @@
+// A `RedisClient` over connections that a host opens: one for scripts and one that listens, each at its first use.
+
+import type { RedisClient, Reply, Unsubscribe } from '../redis-client.js';
+import { pause } from '../runtime.js';
+import { Channels } from './channels.js';
+import { Connection, type Socket } from './resp.js';
+import { runScript } from './script.js';
+
+/** Where a server is. */
+export interface Address {
+  readonly hostname: string;
+  readonly port: number;
+  readonly tls: boolean;
+}
+
+/** A `RedisClient` that has connections of its own. */
+export interface TcpClient extends RedisClient {
+  /** Closes them. Calls under way reject. */
+  close(): void;
+}
+
+/** @internal A client of `redis://[user:password@]host[:port][/db]`, or `rediss://`. */
+export function tcp(
+  url: string,
+  open: (address: Address) => Promise<Socket> | Socket,
+  timeoutMs = TIMEOUT_MS,
+): TcpClient {
+  const { address, greeting } = parse(url);
+  const dial = async (onMessage?: (channel: string, message: string) => void) => {
+    const connection = new Connection(await inTime(open, address, timeoutMs), onMessage);
+    try {
+      await Promise.all(greeting.map((command) => connection.run(timeoutMs, ...command)));
+    } catch (error) {
+      connection.close(error);
+      throw error;
+    }
+    return connection;
+  };
+  const scripts = new Reopened(dial);
+  const listening = new Listening(dial, timeoutMs);
+  const run = async (...command: string[]) => (await scripts.connection()).run(timeoutMs, ...command);
+  const name = address.hostname.includes(':') ? `[${address.hostname}]` : address.hostname;
+  return {
+    name: `${name}:${address.port}`,
+    eval: (script, keys, args, sha1): Promise<Reply> => runScript(run, { script, sha1 }, keys, args),
+    subscribe: (channel, onMessage): Promise<Unsubscribe> => listening.subscribe(channel, onMessage),
+    close() {
+      scripts.close();
+      listening.close();
+    },
+  };
+}
+
+type Dial = (onMessage?: (channel: string, message: string) => void) => Promise<Connection>;
+
+/** Opens a socket; one that comes too late is closed. */
+async function inTime(
+  open: (address: Address) => Promise<Socket> | Socket,
+  address: Address,
+  timeoutMs: number,
+): Promise<Socket> {
+  const over = new AbortController();
+  const late = pause(timeoutMs, over.signal).then(() => undefined);
+  const opening = Promise.resolve(open(address));
+  try {
+    const socket = await Promise.race([opening, late]);
+    if (socket !== undefined) return socket;
+    opening.then((socket) => socket.close()).catch(() => {});
+    throw new Error(`no connection within ${timeoutMs} ms`);
+  } finally {
+    over.abort();
+  }
+}
+
+/** One connection, opened again at the next use when it has ended. */
+class Reopened {
+  readonly #dial: Dial;
+  #connection: Promise<Connection> | undefined;
+  #isClosed = false;
+
+  constructor(dial: Dial) {
+    this.#dial = dial;
+  }
+
+  connection(): Promise<Connection> {
+    if (this.#isClosed) return Promise.reject(new Error('the client was closed'));
+    if (this.#connection !== undefined) return this.#connection;
+    const connection = this.#dial();
+    this.#connection = connection;
+    const forget = () => {
+      if (this.#connection === connection) this.#connection = undefined;
+    };
+    connection.then(({ ended }) => ended.then(forget), forget);
+    return connection;
+  }
+
+  /** The one that there is. */
+  get current(): Promise<Connection> | undefined {
+    return this.#connection;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#connection?.then((connection) => connection.close()).catch(() => {});
+  }
+}
+
+/** The connection that listens. When it ends, it is opened again as long as somebody listens. */
+class Listening {
+  readonly #connections: Reopened;
+  readonly #channels: Channels;
+  readonly #timeoutMs: number;
+  readonly #wanted = new Set<string>();
+  readonly #watched = new WeakSet<Connection>();
+  #isReturning = false;
+  #isClosed = false;
+
+  constructor(dial: Dial, timeoutMs: number) {
+    this.#timeoutMs = timeoutMs;
+    this.#connections = new Reopened(() => dial((channel, message) => this.#channels.heard(channel, message)));
+    this.#channels = new Channels({
+      subscribe: (channel) => this.#subscribe(channel),
+      unsubscribe: (channel) => this.#unsubscribe(channel),
+    });
+  }
+
+  subscribe(channel: string, onMessage: (message: string) => void): Promise<Unsubscribe> {
+    return this.#channels.subscribe(channel, onMessage);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#connections.close();
+  }
+
+  async #subscribe(channel: string): Promise<void> {
+    await this.#ask(channel);
+    this.#wanted.add(channel);
+  }
+
+  async #ask(channel: string): Promise<Connection> {
+    const connection = await this.#connections.connection();
+    if (!this.#watched.has(connection)) {
+      this.#watched.add(connection);
+      void connection.ended.then(() => this.#again());
+    }
+    await connection.run(this.#timeoutMs, 'SUBSCRIBE', channel);
+    return connection;
+  }
+
+  async #unsubscribe(channel: string): Promise<void> {
+    this.#wanted.delete(channel);
+    // Without a connection there is nothing to end.
+    await (await this.#connections.current)?.run(this.#timeoutMs, 'UNSUBSCRIBE', channel);
+  }
+
+  /** Listens again to what it listened to. Meanwhile waiters ask from time to time. */
+  async #again(): Promise<void> {
+    if (this.#isReturning) return;
+    this.#isReturning = true;
+    while (this.#wanted.size > 0 && !this.#isClosed && !(await this.#isBack())) await pause(PAUSE_MS);
+    this.#isReturning = false;
+  }
+
+  /** Whether it listens to all that is wanted, by one connection. */
+  async #isBack(): Promise<boolean> {
+    try {
+      const connections = new Set<Connection>();
+      for (const channel of [...this.#wanted]) {
+        const connection = await this.#ask(channel);
+        connections.add(connection);
+        // Nobody wanted it any more meanwhile.
+        if (!this.#wanted.has(channel)) await connection.run(this.#timeoutMs, 'UNSUBSCRIBE', channel);
+      }
+      return connections.size <= 1;
+    } catch {
+      return false;
+    }
+  }
+}
+
+/** How long an answer may take before its connection is given up. */
+const TIMEOUT_MS = 10_000;
+const PAUSE_MS = 500;
+
+function parse(given: string): { address: Address; greeting: string[][] } {
+  // The scheme decides how a URL is read; of these two every host knows what follows.
+  const [, scheme, rest] = /^(rediss?):\/\/(.*)$/s.exec(given) ?? [];
+  if (scheme === undefined) throw new TypeError('the URL is redis://[user:password@]host[:port][/db], or rediss://');
+  const url = new URL(`http://${rest}`);
+  const [user, password, database] = [url.username, url.password, url.pathname.slice(1)].map(decodeURIComponent);
+  const greeting: string[][] = [];
+  if (password) greeting.push(user ? ['AUTH', user, password] : ['AUTH', password]);
+  if (database) greeting.push(['SELECT', database]);
+  const port = url.port === '' ? (/^[^/]*:80(\/|$)/.test(rest as string) ? 80 : 6379) : Number(url.port);
+  return { address: { hostname: url.hostname.replace(/^\[|\]$/g, ''), port, tls: scheme === 'rediss' }, greeting };
+}

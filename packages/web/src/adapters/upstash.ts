@@ -1,0 +1,155 @@
+/** For Upstash, and for whatever speaks its REST API, such as `leasehold serve --http`. Needs nothing but `fetch`. */
+
+import type { RedisClient, Unsubscribe } from '../redis-client.js';
+import { ReplyError } from '../redis-client.js';
+import { pause } from '../runtime.js';
+import { runScript } from './script.js';
+
+/** Where the REST API is. */
+export interface UpstashOptions {
+  /** `UPSTASH_REDIS_REST_URL`. */
+  readonly url: string;
+  /** `UPSTASH_REDIS_REST_TOKEN`; left out where none is needed. */
+  readonly token?: string | undefined;
+  /**
+   * Listens to releases by server-sent events: one open request for each lock that is waited for, two for a fair one.
+   * Default false.
+   */
+  readonly subscribe?: boolean | undefined;
+  /**
+   * How many of these requests there are at once; who waits beyond that polls. A browser opens six connections to a
+   * server, of all its pages together, and so does a Worker: once events have them all, no call gets through. Default 3.
+   */
+  readonly maxStreams?: number | undefined;
+  /** When a call is given up that has no answer, in milliseconds, so that no requests pile up. Default 10,000. */
+  readonly timeoutMs?: number | undefined;
+  /** Default the host's. */
+  readonly fetch?: typeof fetch | undefined;
+}
+
+/** A `RedisClient` of Upstash's REST API. Each call is one request. */
+export function upstash(options: UpstashOptions): RedisClient {
+  const base = options.url.replace(/\/+$/, '');
+  const headers: Record<string, string> = options.token ? { authorization: `Bearer ${options.token}` } : {};
+  // Called as a function: the browser's insists on it.
+  const send = options.fetch ?? ((...request: Parameters<typeof fetch>) => fetch(...request));
+  const run = async (...command: string[]) => {
+    const response = await send(base, {
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: JSON.stringify(command),
+      signal: AbortSignal.timeout(options.timeoutMs ?? 10_000),
+    });
+    const answer = (await response.json()) as { result?: unknown; error?: string };
+    if (answer.error !== undefined) throw refusal(response.status, answer.error);
+    if (!response.ok) throw new Error(`the server answered with ${response.status}`);
+    return answer.result;
+  };
+  const timeoutMs = options.timeoutMs ?? 10_000;
+  const streams = new Streams(options.maxStreams ?? 3, timeoutMs, (channel, signal) =>
+    send(`${base}/subscribe/${encodeURIComponent(channel)}`, {
+      headers: { ...headers, accept: 'text/event-stream' },
+      signal,
+    }),
+  );
+  return {
+    name: new URL(base).host,
+    eval: (script, keys, args, sha1) => runScript(run, { script, sha1 }, keys, args),
+    ...(options.subscribe && {
+      subscribe: (channel: string, onMessage: (message: string) => void): Promise<Unsubscribe> =>
+        streams.open(channel, onMessage),
+    }),
+  };
+}
+
+/** What the server says of a command. Others speak too: a proxy, with a status of its own. */
+function refusal(status: number, error: string): Error {
+  if (status === 401 || status === 403) return new ReplyError(`NOAUTH ${error}`);
+  return status < 500 ? new ReplyError(error) : new Error(error);
+}
+
+/** Requests that are answered with server-sent events: `data: subscribe,CHANNEL,1`, then `data: message,CHANNEL,TEXT`. */
+class Streams {
+  #free: number;
+  readonly #timeoutMs: number;
+  readonly #ask: (channel: string, signal: AbortSignal) => Promise<Response>;
+
+  constructor(most: number, timeoutMs: number, ask: (channel: string, signal: AbortSignal) => Promise<Response>) {
+    this.#free = most;
+    this.#timeoutMs = timeoutMs;
+    this.#ask = ask;
+  }
+
+  /** Listens; gives what ends it. Rejects if there are enough already. */
+  async open(channel: string, onMessage: (message: string) => void): Promise<Unsubscribe> {
+    if (this.#free === 0) throw new Error('there are enough streams');
+    this.#free -= 1;
+    const ending = new AbortController();
+    ending.signal.addEventListener('abort', () => {
+      this.#free += 1;
+    });
+    const confirmed = new AbortController();
+    void pause(this.#timeoutMs, confirmed.signal).then(() => ending.abort());
+    try {
+      const lines = await this.#begin(channel, ending.signal);
+      confirmed.abort();
+      void this.#hear(channel, lines, onMessage, ending.signal);
+    } catch (error) {
+      confirmed.abort();
+      ending.abort();
+      throw error;
+    }
+    return () => ending.abort();
+  }
+
+  /** The lines of a stream, from its confirmation on. */
+  async #begin(channel: string, signal: AbortSignal): Promise<AsyncGenerator<string, void>> {
+    const response = await this.#ask(channel, signal);
+    if (!response.ok || response.body === null) {
+      await response.body?.cancel();
+      throw new Error(`the server answered with ${response.status}`);
+    }
+    const lines = linesOf(response.body);
+    for (;;) {
+      const { value: line, done } = await lines.next();
+      if (done) throw new Error('the server ended the stream');
+      if (line.startsWith('data: subscribe,')) return lines;
+    }
+  }
+
+  /** Hands messages on. A stream that ends by itself is begun again; meanwhile waiters poll. */
+  async #hear(
+    channel: string,
+    lines: AsyncGenerator<string, void>,
+    onMessage: (message: string) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const head = `data: message,${channel},`;
+    for (let current: typeof lines | undefined = lines; !signal.aborted; ) {
+      try {
+        current ??= await this.#begin(channel, signal);
+        for await (const line of current) if (line.startsWith(head)) onMessage(line.slice(head.length));
+      } catch {
+        // Cut off, or not to be had yet.
+      }
+      current = undefined;
+      if (!signal.aborted) await pause(PAUSE_MS);
+    }
+  }
+}
+
+/** The wait before a stream is begun again. */
+const PAUSE_MS = 500;
+
+async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string, void> {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  let rest = '';
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = (rest + decoder.decode(value, { stream: true })).split(/\r?\n/);
+    rest = lines.pop() as string;
+    yield* lines;
+  }
+}

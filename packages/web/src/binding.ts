@@ -1,0 +1,87 @@
+// What crosses between JavaScript and the core: `bindings/wasm/src`.
+
+/** One client of the core. The numbers that it gives are those of requests, whose answers come by `drain`. */
+export interface NativeClient {
+  acquire(
+    lock: string,
+    waitMs: number | undefined,
+    leaseMs: number | undefined,
+    renew: boolean,
+    maxHoldMs: number | undefined,
+    within: number | undefined,
+    fencing: boolean,
+    onUnavailable: string | undefined,
+    remainingMs: number | undefined,
+  ): number;
+  release(lease: number): number;
+  forget(lease: number): void;
+  extend(lease: number, byMs: number | undefined): number;
+  inspect(lock: string): number;
+  forceRelease(lock: string): number;
+  setLimit(lock: string): number;
+  metrics(): string | NativeFailure;
+  metricsGroup(name: string): string | NativeFailure;
+  close(): number;
+  cancel(request: number): void;
+  remainingMs(lease: number): number;
+  isValid(lease: number): boolean;
+  lostReason(lease: number): number;
+  drain(buffer: Float64Array): number;
+  nextFailure(): NativeFailure | undefined;
+  nextHolder(): NativeHolder | undefined;
+  nextObservation(isWanted: boolean): NativeObservation | undefined;
+}
+
+/** The options of a client, checked for their types; what is left out has the core's default. */
+export interface ClientOptions {
+  readonly lazy?: boolean;
+  readonly program: string;
+  readonly language: string;
+  readonly [option: string]: unknown;
+}
+
+export interface NativeFailure {
+  readonly kind: string;
+  readonly message: string;
+  readonly cause?: string;
+  readonly operation: string;
+  readonly lockName?: string;
+  readonly holder?: NativeHolder;
+  readonly reason?: string;
+  readonly node?: string;
+  readonly retryable: boolean;
+  readonly skipped: boolean;
+}
+
+export interface NativeHolder {
+  readonly owner: string;
+  readonly remainingMs?: number;
+  readonly client?: NativeClientInfo;
+}
+
+export interface NativeClientInfo {
+  readonly host: string;
+  readonly pid: number;
+  readonly program: string;
+  readonly language: string;
+  readonly version: string;
+  /** In seconds since 1970. */
+  readonly since: number;
+  readonly label: string;
+}
+
+export interface NativeObservation {
+  readonly level: string;
+  readonly message: string;
+  readonly fields: Readonly<Record<string, string | number>>;
+}
+
+export interface Vocabulary {
+  readonly width: number;
+  readonly codes: readonly string[];
+  readonly outcomes: readonly string[];
+  readonly reasons: readonly string[];
+  readonly kinds: readonly string[];
+  readonly lockKinds: readonly string[];
+  readonly policies: readonly string[];
+}

@@ -1,0 +1,60 @@
+// What a client tells once its core has failed. WebAssembly that trapped may be in any state, so it is asked nothing any
+// more: what waits fails, and what is held is lost, though its record stays on the server until its lease ends.
+
+import type { NativeFailure } from './binding.js';
+import { words } from './words.js';
+
+/** What is asked after the failure. The core counts its own requests from 0. */
+const FIRST_REQUEST = 2 ** 52;
+
+export class Broken {
+  /** How many numbers a row has. */
+  static readonly WIDTH = 4;
+
+  /** What everybody gets. */
+  static readonly FAILURE: NativeFailure = {
+    kind: 'Unavailable',
+    message: 'the WebAssembly module of leasehold-web failed; make a client anew, in a fresh program if it fails again',
+    operation: 'acquire',
+    retryable: false,
+    skipped: false,
+  };
+
+  readonly #rows: [code: number, id: number, a: number, b: number][];
+  #requests = FIRST_REQUEST;
+
+  constructor(error: unknown, requests: Iterable<number>, leases: Iterable<number>) {
+    console.error('leasehold-web: the WebAssembly module failed', error);
+    const { failed, lost, expired } = Broken.codes();
+    const losses = Array.from(leases, (lease) => [lost, lease, expired, 0] as [number, number, number, number]);
+    const failures = Array.from(requests, (request) => [failed, request, 0, 0] as [number, number, number, number]);
+    this.#rows = [...losses, ...failures];
+  }
+
+  /** The codes of rows that are told apart here. */
+  static codes() {
+    const { codes, reasons } = words();
+    return {
+      failed: codes.indexOf('failed'),
+      granted: codes.indexOf('granted'),
+      lost: codes.indexOf('lost'),
+      expired: reasons.indexOf('expired'),
+    };
+  }
+
+  /** Takes a request, which fails. */
+  refuse(): number {
+    this.#requests += 1;
+    this.#rows.push([Broken.codes().failed, this.#requests, 0, 0]);
+    return this.#requests;
+  }
+
+  /** As a client's `drain`. */
+  drain(buffer: Float64Array): number {
+    const rows = this.#rows.splice(0, Math.floor(buffer.length / Broken.WIDTH));
+    rows.forEach((row, at) => {
+      buffer.set(row, at * Broken.WIDTH);
+    });
+    return rows.length;
+  }
+}

@@ -1,0 +1,81 @@
+import { clientOptions, object, type Servers, wrong } from './arguments.js';
+import { Client } from './client.js';
+import { Engine } from './engine.js';
+import { InvalidArgumentError, UnavailableError } from './errors.js';
+import type { ConnectOptions as AllOptions } from './options.js';
+import type { RedisClient } from './redis-client.js';
+import { load } from './wasm.js';
+
+/** What only a client that opens connections itself could do. */
+const FOREIGN = ['tlsCaFile', 'tlsCertFile', 'tlsKeyFile', 'tlsServerName', 'addressMap'] as const;
+
+/** How a client works. What is left out has the default. `renew` is false unless it is given. */
+export type ConnectOptions = Omit<AllOptions, (typeof FOREIGN)[number]>;
+
+/**
+ * Makes a client of the program's own Redis client, and asks its server whether it runs scripts.
+ *
+ * Leases are fixed unless `renew` is true, here, of the lock or of the call: this package renews by the host's timers,
+ * which a busy event loop and a page in the background delay, and which end with the request that a serverless host
+ * made them for.
+ *
+ * @param redis the program's client: one that an adapter made, or a few lines of your own, see `RedisClient`
+ * @throws UnavailableError if the server did not answer within `connectTimeoutMs`, or the core could not be loaded
+ * @throws MisconfiguredError if the server refuses to run scripts
+ * @throws InvalidArgumentError for something else than a `RedisClient`, or an option out of range
+ */
+export async function connect(redis: RedisClient, options?: ConnectOptions): Promise<Client> {
+  const client = redisClient(redis);
+  return open([client], { url: url(client) }, options);
+}
+
+/**
+ * Makes a client of several independent primaries, an odd number from 3 to 15, none a replica of another. Every lock of
+ * it is a RedLock: a majority of them holds it, and it goes on while a minority is down.
+ *
+ * `lock(name)` and `mutex(name)` both give it, and mean the same lock; other kinds are refused with
+ * `InvalidArgumentError` when they are used. It is not reentrant, and its leases have no token.
+ *
+ * @param clients a `RedisClient` for each primary; their names differ
+ * @param options as for `connect`, the same for each primary
+ * @throws UnavailableError if no majority can be reached within `connectTimeoutMs`
+ * @throws MisconfiguredError if a name is listed twice, or a server refuses to run scripts
+ * @throws InvalidArgumentError for an even number of primaries, or an option out of range
+ */
+export async function redlock(clients: readonly RedisClient[], options?: ConnectOptions): Promise<Client> {
+  if (!Array.isArray(clients)) throw wrong('the clients', 'an array', clients, 'connect');
+  const checked = Array.from(clients, redisClient);
+  return open(checked, { primaries: checked.map(url) }, options);
+}
+
+async function open(
+  clients: readonly RedisClient[],
+  servers: Servers,
+  options: ConnectOptions | undefined,
+): Promise<Client> {
+  const given: AllOptions = { renew: false, ...object(options, 'the options', 'connect') };
+  const foreign = FOREIGN.find((name) => given[name] !== undefined);
+  if (foreign !== undefined) {
+    throw new InvalidArgumentError(`${foreign} is for the client that opens the connection; give it to yours`, {
+      operation: 'connect',
+    });
+  }
+  await load().catch((error: unknown) => {
+    throw new UnavailableError('the WebAssembly module of leasehold-web could not be loaded; see `useCore`', {
+      operation: 'connect',
+      cause: String(error),
+    });
+  });
+  return new Client(await Engine.open(clientOptions(servers, given), clients));
+}
+
+function redisClient(value: unknown): RedisClient {
+  const { eval: run, subscribe } = (value ?? {}) as Partial<RedisClient>;
+  const isClient = typeof run === 'function' && (subscribe === undefined || typeof subscribe === 'function');
+  if (isClient) return value as RedisClient;
+  throw wrong('the client', 'an object with a function `eval`, as an adapter makes one', value, 'connect');
+}
+
+function url({ name }: RedisClient): string {
+  return `host://${name ?? 'redis'}`;
+}

@@ -1,0 +1,7 @@
+// No host tells of its end in time for a call to a server: what is held then lapses with its lease.
+
+import type { NativeClient } from './native.js';
+
+export function closeAtExit(_client: NativeClient): void {}
+
+export function forgetAtExit(_client: NativeClient): void {}

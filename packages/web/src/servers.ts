@@ -1,0 +1,211 @@
+// The servers of one client: what is sent to them by the program's Redis clients, and what they say.
+
+import type { NativeClient as Core } from './glue.js';
+import type { RedisClient, Unsubscribe } from './redis-client.js';
+import { pause } from './runtime.js';
+
+/** A script, as the core numbers them. */
+export interface Script {
+  readonly text: string;
+  readonly sha1: string;
+}
+
+/** Something to send: `bindings/wasm/src/transmit.rs`. */
+export type Transmit =
+  | {
+      readonly what: 'call';
+      readonly node: number;
+      readonly id: number;
+      readonly script: number;
+      readonly keys: readonly string[];
+      readonly args: readonly string[];
+    }
+  | { readonly what: 'subscribe' | 'unsubscribe'; readonly node: number; readonly channel: string };
+
+/** Why a server could not be asked. */
+interface Failure {
+  readonly text: string;
+  /** Another try would fail the same way. */
+  readonly isLasting: boolean;
+}
+
+interface Conditions {
+  /** Tells the core what was seen. */
+  readonly tell: (what: (core: Core) => void) => void;
+  readonly connectTimeoutMs: number;
+  /** Nothing is asked of the servers before the first use. */
+  readonly isLazy: boolean;
+}
+
+/** What shows whether a server runs scripts. */
+const PROBE = { text: 'return 1', sha1: 'e0e1f9fabfc9d4800c877a703b823ac0578ff8db' };
+
+/** Errors of a server that another try would get too. */
+const LASTING = new Set(['ERR', 'NOAUTH', 'NOPERM', 'WRONGPASS']);
+
+/** The wait before a server is tried again, in milliseconds; it doubles up to the longest. */
+const PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 1_000;
+
+export class Servers {
+  readonly #clients: readonly RedisClient[];
+  readonly #scripts: readonly Script[];
+  readonly #conditions: Conditions;
+  /** By server and channel. */
+  readonly #subscriptions = new Map<string, Subscription>();
+  #isOver = false;
+
+  /** The servers that publish on a cluster's sharded channels too. */
+  readonly sharded: Uint16Array;
+
+  constructor(clients: readonly RedisClient[], scripts: readonly Script[], conditions: Conditions) {
+    this.#clients = clients;
+    this.#scripts = scripts;
+    this.#conditions = conditions;
+    this.sharded = Uint16Array.from(clients.flatMap(({ cluster }, node) => (cluster ? [node] : [])));
+  }
+
+  /** Finds out which servers can be called. */
+  connect(): void {
+    this.#clients.forEach((client, node) => {
+      if (this.#conditions.isLazy) this.#open(client, node);
+      else void this.#probe(client, node);
+    });
+  }
+
+  /** Nothing more is sent, and what was subscribed to is not any more. */
+  end(): void {
+    this.#isOver = true;
+    for (const key of [...this.#subscriptions.keys()]) this.#unsubscribe(key);
+  }
+
+  send(item: Transmit): void {
+    const client = this.#clients[item.node] as RedisClient;
+    if (item.what === 'call') return void this.#call(client, item);
+    const key = `${item.node} ${item.channel}`;
+    if (item.what === 'unsubscribe') this.#unsubscribe(key);
+    else void this.#subscribe(client, item.node, item.channel, key);
+  }
+
+  async #call(client: RedisClient, call: Transmit & { what: 'call' }): Promise<void> {
+    const { node, id, keys, args } = call;
+    const { text, sha1 } = this.#scripts[call.script] as Script;
+    try {
+      const reply = await client.eval(text, keys, args, sha1);
+      this.#tell((core) => core.replied(node, id, reply));
+    } catch (error) {
+      const [isRefusal, text] = [isServers(error), textOf(error)];
+      this.#tell((core) => core.failed(node, id, isRefusal, text));
+    }
+  }
+
+  async #subscribe(client: RedisClient, node: number, channel: string, key: string): Promise<void> {
+    if (client.subscribe === undefined) return;
+    const onMessage = (message: string) => this.#tell((core) => core.heard(node, channel, `${message}`));
+    const subscription = new Subscription();
+    this.#subscriptions.set(key, subscription);
+    while (!subscription.isOver) {
+      try {
+        subscription.isConfirmed(await client.subscribe(channel, onMessage));
+        if (!subscription.isOver) this.#tell((core) => core.subscribed(node, channel));
+        return;
+      } catch {
+        // Until it succeeds, waiters ask from time to time.
+        await pause(LONGEST_PAUSE_MS);
+      }
+    }
+  }
+
+  #unsubscribe(key: string): void {
+    this.#subscriptions.get(key)?.end();
+    this.#subscriptions.delete(key);
+  }
+
+  /** Asks a server until it answers; the first failure that no time heals, or the end of its time, is told. */
+  async #probe(client: RedisClient, node: number): Promise<void> {
+    const deadline = performance.now() + this.#conditions.connectTimeoutMs;
+    let failure: Failure = { text: `no answer within ${this.#conditions.connectTimeoutMs} ms`, isLasting: false };
+    for (let pauseMs = PAUSE_MS; !this.#isOver; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
+      const isLate = performance.now() >= deadline;
+      const limitMs = isLate ? LONGEST_PAUSE_MS : deadline - performance.now();
+      const answer = await this.#ask(client, limitMs);
+      if (answer === 'served') return this.#open(client, node);
+      if (answer !== 'late') failure = answer;
+      const { text, isLasting } = failure;
+      // Of several servers a majority is enough, and the others are tried on.
+      if (isLasting || (performance.now() >= deadline && this.#clients.length === 1)) {
+        return this.#tell((core) => core.giveUp(node, isLasting, text));
+      }
+      this.#tell((core) => core.closed(node, text));
+      await pause(pauseMs);
+    }
+  }
+
+  /** Asks once, and waits no longer than that for the answer. */
+  async #ask(client: RedisClient, limitMs: number): Promise<'served' | 'late' | Failure> {
+    const over = new AbortController();
+    const late = pause(limitMs, over.signal).then(() => 'late' as const);
+    const asked = async () => {
+      const answer = await client.eval(PROBE.text, [], [], PROBE.sha1);
+      return Number(answer) === 1 ? ('served' as const) : { text: 'it gave no answer of a script', isLasting: true };
+    };
+    try {
+      return await Promise.race([asked(), late]);
+    } catch (error) {
+      const text = textOf(error);
+      return { text, isLasting: isServers(error) && LASTING.has(text.split(' ', 1)[0] as string) };
+    } finally {
+      over.abort();
+    }
+  }
+
+  #open(client: RedisClient, node: number): void {
+    this.#tell((core) => {
+      core.opened(node);
+      if (client.subscribe !== undefined) core.listening(node);
+    });
+  }
+
+  #tell(what: (core: Core) => void): void {
+    if (!this.#isOver) this.#conditions.tell(what);
+  }
+}
+
+/** One that is wanted, until it ends. */
+class Subscription {
+  isOver = false;
+  #unsubscribe: Unsubscribe;
+
+  /** The server has it. */
+  isConfirmed(unsubscribe: Unsubscribe): void {
+    this.#unsubscribe = unsubscribe;
+    if (this.isOver) void this.#leave();
+  }
+
+  end(): void {
+    this.isOver = true;
+    void this.#leave();
+  }
+
+  async #leave(): Promise<void> {
+    try {
+      await this.#unsubscribe?.();
+    } catch {
+      // What fails to end is heard, and nobody minds.
+    }
+  }
+}
+
+/** Whether it is what a server refused, and not what became of a connection. */
+function isServers(error: unknown): boolean {
+  return error instanceof Error && error.name === 'ReplyError';
+}
+
+/** What was thrown, as a text. It may be anything. */
+function textOf(error: unknown): string {
+  try {
+    return error instanceof Error ? `${error.message || error.name}` : `${error}`;
+  } catch {
+    return 'unknown error';
+  }
+}

@@ -1,0 +1,56 @@
+// Loads the core, once.
+
+import * as glue from './glue.js';
+import { globals } from './runtime.js';
+
+/** The core as WebAssembly, as a host gives it. */
+export type Core = WebAssembly.Module | BufferSource | Response | URL | string;
+
+let source: Core | undefined;
+let loading: Promise<void> | undefined;
+let isLoaded = false;
+
+/**
+ * Says where the core is, if it is not beside this package's files: its WebAssembly module, which some hosts want to be
+ * imported, or its bytes, or its address. To be called before the first `connect`; later calls change nothing.
+ */
+export function useCore(core: Core): void {
+  source = core;
+}
+
+/** @internal The core, once it is loaded. */
+export function core(): typeof glue | undefined {
+  return isLoaded ? glue : undefined;
+}
+
+/** @internal Loads the core, unless it is loaded. A failure is that of this call: the next one tries again. */
+export async function load(): Promise<void> {
+  if (isLoaded) return;
+  loading ??= instantiate(source ?? new URL('./leasehold.wasm', import.meta.url)).finally(() => {
+    loading = undefined;
+  });
+  await loading;
+}
+
+async function instantiate(from: Core): Promise<void> {
+  const fetched = typeof from === 'string' || from instanceof URL ? await read(new URL(from)) : from;
+  const bytes = fetched instanceof Response ? await fetched.arrayBuffer() : fetched;
+  const module = bytes instanceof WebAssembly.Module ? bytes : await WebAssembly.compile(bytes);
+  await glue.default({ module_or_path: module });
+  isLoaded = true;
+}
+
+async function read(url: URL): Promise<Response | BufferSource> {
+  if (url.protocol === 'file:') return readFile(url);
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${url} was answered with ${response.status}`);
+  return response;
+}
+
+async function readFile(url: URL): Promise<BufferSource> {
+  type Files = { readFileSync(url: URL): Uint8Array<ArrayBuffer> };
+  // Named so that no bundler for browsers looks for it.
+  const name = 'node:fs';
+  const files = (globals.process?.getBuiltinModule?.(name) ?? (await import(name))) as Files;
+  return files.readFileSync(url);
+}

@@ -1,0 +1,288 @@
+// The adapters on a real server: what a script gives, what a server refuses, and messages of any text.
+
+import assert from 'node:assert/strict';
+import { createHash, randomBytes } from 'node:crypto';
+import { connect as dial } from 'node:net';
+import { Readable, Writable } from 'node:stream';
+import { after, before, describe, it } from 'node:test';
+import type { RedisClient, Reply } from 'leasehold-web';
+import { ioredis } from 'leasehold-web/ioredis';
+import { nodeRedis } from 'leasehold-web/node-redis';
+import { upstash } from 'leasehold-web/upstash';
+import { createClient } from 'redis';
+import { Redis, ROOT } from './package.js';
+import { EmbeddedServer, eventually, RedisServer } from './server.js';
+
+type Tcp = typeof import('../src/adapters/tcp.js');
+type Resp = typeof import('../src/adapters/resp.js');
+
+const ADAPTERS = `${ROOT}packages/web/dist/adapters`;
+const { tcp } = (await import(`${ADAPTERS}/tcp.js`)) as Tcp;
+const { Decoder, encode } = (await import(`${ADAPTERS}/resp.js`)) as Resp;
+
+/** What Deno and Workers use, on Node's sockets. */
+function onSockets(url: string, timeoutMs?: number, onDial = () => {}) {
+  const open = ({ hostname, port }: { hostname: string; port: number }) => {
+    onDial();
+    const socket = dial(port, hostname);
+    const readable = Readable.toWeb(socket) as ReadableStream<Uint8Array>;
+    return { readable, writable: Writable.toWeb(socket) as WritableStream<Uint8Array>, close: () => socket.destroy() };
+  };
+  return tcp(url, open, timeoutMs);
+}
+
+interface Made {
+  readonly client: RedisClient;
+  close(): unknown;
+}
+
+const MAKERS: Record<string, (server: RedisServer, rest: EmbeddedServer) => Promise<Made>> = {
+  async ioredis({ url }) {
+    const connections = [new Redis(url), new Redis(url)] as const;
+    return { client: ioredis(...connections), close: () => connections.map((one) => one.disconnect()) };
+  },
+  async 'node-redis'({ url }) {
+    const client = await createClient({ url }).connect();
+    const listener = await createClient({ url }).connect();
+    return { client: nodeRedis(client, listener), close: () => [client.destroy(), listener.destroy()] };
+  },
+  async tcp({ url }) {
+    const client = onSockets(url);
+    return { client, close: () => client.close() };
+  },
+  upstash: async (_, { http }) => ({ client: upstash({ url: `${http}/`, subscribe: true }), close() {} }),
+};
+
+for (const [name, make] of Object.entries(MAKERS)) {
+  describe(name, () => {
+    let server: RedisServer;
+    let rest: EmbeddedServer;
+    let store: Redis;
+    let made: Made;
+
+    before(async () => {
+      server = await RedisServer.start();
+      rest = await EmbeddedServer.start('--http', '0');
+      store = new Redis(name === 'upstash' ? rest.url : server.url);
+      made = await make(server, rest);
+    });
+
+    after(async () => {
+      await made.close();
+      store.disconnect();
+      await rest[Symbol.asyncDispose]();
+      await server[Symbol.asyncDispose]();
+    });
+
+    const run = (script: string, keys: string[] = [], args: string[] = []) =>
+      Promise.resolve(made.client.eval(script, keys, args, sha1(script)));
+
+    it('names its server', () => {
+      const url = name === 'upstash' ? rest.http : server.url;
+      assert.equal(made.client.name, new URL(url).host);
+    });
+
+    it('gives what a script gives, also the second time, by its SHA-1', async () => {
+      const script = "return { 1, 'ä\\r\\n😀', false, { KEYS[1], ARGV[1] }, 4503599627370496 }";
+      for (let time = 0; time < 2; time += 1) {
+        const reply = (await run(script, ['kéy'], ['ärg'])) as Reply[];
+        assert.deepEqual(
+          reply.map((item) => (typeof item === 'bigint' ? Number(item) : item)),
+          [1, 'ä\r\n😀', null, ['kéy', 'ärg'], 4503599627370496],
+        );
+      }
+      assert.equal(await run('return nil'), null);
+      assert.equal(await run("return ''"), '');
+    });
+
+    it("tells a refusal of the server by its name and the server's own words", async () => {
+      await store.set('text', 'a');
+      const refused = await run("return redis.call('HGET', KEYS[1], 'a')", ['text']).catch((error) => error);
+      assert.equal(refused.name, 'ReplyError');
+      assert.match(refused.message, /^(WRONGTYPE |ERR .*WRONGTYPE )/);
+      const raised = await run("return redis.error_reply('MINE of my own')").catch((error) => error);
+      assert.equal(raised.name, 'ReplyError');
+      assert.match(raised.message, /^MINE of my own/);
+    });
+
+    it('hears messages of any text until it has enough, each listener for itself', async () => {
+      const channel = 'ä:{b},c d';
+      const heard: string[][] = [[], []];
+      const listen = (at: number) => made.client.subscribe?.(channel, (message) => heard[at]?.push(message));
+      const [first, second] = [await listen(0), await listen(1)];
+      const texts = ['a', '', 'ä,😀\t"', randomBytes(2_000).toString('base64')];
+      for (const text of texts) await store.publish(channel, text);
+      await eventually(5_000, () => heard.every(({ length }) => length === texts.length));
+      assert.deepEqual(heard, [texts, texts]);
+      await first?.();
+      await eventually(5_000, async () => {
+        await store.publish(channel, 'again');
+        return heard[1]?.includes('again') && !heard[0]?.includes('again');
+      });
+      await second?.();
+      await eventually(5_000, async () => (await store.publish(channel, 'nobody')) === 0);
+    });
+  });
+}
+
+describe('tcp', () => {
+  it('logs in, chooses its database, and is refused with the wrong password', async () => {
+    await using server = await RedisServer.start('--requirepass', 'p@ss word/:#');
+    const secret = encodeURIComponent('p@ss word/:#');
+    const at = new URL(server.url).host;
+    const client = onSockets(`redis://:${secret}@${at}/3`);
+    assert.equal(await client.eval("return redis.call('SET', 'a', 1) and 'set'", [], [], 'x'), 'set');
+    assert.equal(await server.store.exists('a'), 0);
+    await server.store.select(3);
+    assert.equal(await server.store.exists('a'), 1);
+    client.close();
+    const wrong = onSockets(`redis://:other@${at}`);
+    const error = await Promise.resolve(wrong.eval('return 1', [], [], 'x')).catch((error) => error);
+    assert.equal(error.name, 'ReplyError');
+    assert.match(error.message, /^WRONGPASS/);
+    assert.ok(!`${error.message}`.includes('other'));
+    assert.throws(() => onSockets('http://localhost'), TypeError);
+  });
+
+  it('gives up a connection that is silent, and is answered by the next', async () => {
+    await using server = await RedisServer.start();
+    let dialled = 0;
+    const client = onSockets(server.url, 200, () => {
+      dialled += 1;
+    });
+    assert.equal(Number(await client.eval('return 1', [], [], 'x')), 1);
+    server.pause();
+    await assert.rejects(Promise.resolve(client.eval('return 1', [], [], 'x')), /no answer within 200 ms/);
+    server.resume();
+    await eventually(5_000, async () => {
+      const answer = await Promise.resolve(client.eval('return 1', [], [], 'x')).catch(() => 0);
+      return Number(answer) === 1;
+    });
+    assert.ok(dialled >= 2);
+    client.close();
+  });
+
+  it('opens its connections anew when they end, and listens again', async () => {
+    await using server = await RedisServer.start();
+    const client = onSockets(server.url);
+    const heard: string[] = [];
+    await client.subscribe?.('news', (message) => heard.push(message));
+    assert.equal(Number(await client.eval('return 1', [], [], 'x')), 1);
+    await server.store.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+    await server.store.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await eventually(5_000, async () => {
+      const answer = await Promise.resolve(client.eval('return 1', [], [], 'x')).catch(() => 0);
+      return Number(answer) === 1;
+    });
+    await eventually(5_000, async () => {
+      await server.store.publish('news', 'again');
+      return heard.includes('again');
+    });
+    client.close();
+    await assert.rejects(Promise.resolve(client.eval('return 1', [], [], 'x')), /closed/);
+  });
+});
+
+describe('upstash', () => {
+  const script = 'return redis.call("PUBLISH", KEYS[1], ARGV[1])';
+
+  it('listens to a few channels, and refuses more until one is free', async () => {
+    await using server = await EmbeddedServer.start('--http', '0');
+    const client = upstash({ url: server.http, subscribe: true, maxStreams: 2 });
+    const listen = async (channel: string) => client.subscribe?.(channel, () => {});
+    const ends = [await listen('a'), await listen('b')];
+    await assert.rejects(listen('c'), /enough/);
+    await ends.pop()?.();
+    ends.push(await listen('c'));
+    await assert.rejects(listen('d'), /enough/);
+    for (const end of ends) await end?.();
+  });
+
+  it('begins a stream again that the server ended', async () => {
+    await using server = await EmbeddedServer.start('--http', '0');
+    let streams = 0;
+    const cut: AbortController[] = [];
+    const client = upstash({
+      url: server.http,
+      subscribe: true,
+      fetch: (url, init) => {
+        if (!`${url}`.includes('/subscribe/')) return fetch(url, init);
+        streams += 1;
+        const one = new AbortController();
+        cut.push(one);
+        return fetch(url, { ...init, signal: AbortSignal.any([one.signal, init?.signal as AbortSignal]) });
+      },
+    });
+    const heard: string[] = [];
+    const end = await client.subscribe?.('a,b', (message) => heard.push(message));
+    const say = (text: string) => client.eval(script, ['a,b'], [text], sha1(script));
+    await say('1,2');
+    await eventually(5_000, () => heard.includes('1,2'));
+    cut[0]?.abort();
+    await eventually(5_000, async () => {
+      await say('again');
+      return heard.includes('again');
+    });
+    assert.equal(streams, 2);
+    await end?.();
+  });
+
+  it('refuses a wrong token as what the server refuses, and gives up on a call without an answer', async () => {
+    const asked: RequestInit[] = [];
+    const answering = (status: number, body: unknown) =>
+      upstash({
+        url: 'https://example.upstash.io',
+        token: 'secret',
+        timeoutMs: 50,
+        fetch: async (_, init) => {
+          asked.push(init ?? {});
+          if (status > 0) return new Response(JSON.stringify(body), { status });
+          // As a socket does, it keeps the program alive.
+          const socket = setTimeout(() => assert.fail('it was not given up'), 5_000);
+          return new Promise<Response>((_, reject) => {
+            init?.signal?.addEventListener('abort', () => {
+              clearTimeout(socket);
+              reject(new Error('timed out'));
+            });
+          });
+        },
+      });
+    const failure = async (status: number, body?: unknown) =>
+      Promise.resolve(answering(status, body).eval('return 1', [], [], 'x')).catch((error: Error) => error);
+    const names = [
+      [401, { error: 'Unauthorized' }],
+      [400, { error: 'ERR of the server' }],
+      [502, { error: 'bad gateway' }],
+      [503, {}],
+      [0],
+    ].map(async ([status, body]) => ((await failure(status as number, body)) as Error).name);
+    assert.deepEqual(await Promise.all(names), ['ReplyError', 'ReplyError', 'Error', 'Error', 'Error']);
+    assert.deepEqual(new Headers(asked[0]?.headers).get('authorization'), 'Bearer secret');
+  });
+});
+
+describe('RESP', () => {
+  it('is read whole, whatever pieces it comes in', () => {
+    const bytes = new TextEncoder().encode('*5\r\n:1\r\n$3\r\nä!\r\n$-1\r\n*0\r\n+OK\r\n-ERR no\r\n:-7\r\n*-1\r\n');
+    for (let size = 1; size <= bytes.length; size += 1) {
+      const decoder = new Decoder();
+      const read: unknown[] = [];
+      for (let at = 0; at < bytes.length; at += size) {
+        decoder.push(bytes.subarray(at, at + size));
+        for (let next = decoder.next(); next !== undefined; next = decoder.next()) read.push(next.value);
+      }
+      assert.deepEqual(
+        [read[0], (read[1] as Error).message, ...read.slice(2)],
+        [[1n, 'ä!', null, [], 'OK'], 'ERR no', -7n, null],
+      );
+    }
+  });
+
+  it('is written with lengths in bytes', () => {
+    assert.equal(new TextDecoder().decode(encode(['SET', 'ä', ''])), '*3\r\n$3\r\nSET\r\n$2\r\nä\r\n$0\r\n\r\n');
+  });
+});
+
+function sha1(text: string): string {
+  return createHash('sha1').update(text).digest('hex');
+}

@@ -1,0 +1,326 @@
+// What this package does otherwise than Node's: leases that are fixed unless they are asked to be renewed, an
+// invocation's remaining time, and a host's Redis client that fails in every way.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  type Client,
+  type ConnectOptions,
+  connect,
+  InvalidArgumentError,
+  LockTimeoutError,
+  MisconfiguredError,
+  type Observation,
+  type RedisClient,
+  ReplyError,
+  redlock,
+  UnavailableError,
+} from 'leasehold-web';
+import { ioredis } from 'leasehold-web/ioredis';
+import { Redis, ROOT } from './package.js';
+import { eventually, RedisServer } from './server.js';
+
+let server: RedisServer;
+let redis: Redis;
+let subscriber: Redis;
+let clients = 0;
+
+before(async () => {
+  server = await RedisServer.start();
+  redis = new Redis(server.url);
+  subscriber = new Redis(server.url);
+});
+
+after(async () => {
+  redis.disconnect();
+  subscriber.disconnect();
+  await server[Symbol.asyncDispose]();
+});
+
+/** A name that nothing else uses. */
+function fresh(): string {
+  clients += 1;
+  return `host-${clients}`;
+}
+
+/** A client whose calls `around` may change. */
+async function open(around: Partial<RedisClient> = {}, options?: ConnectOptions): Promise<Client> {
+  return connect({ ...ioredis(redis, subscriber), ...around }, options);
+}
+
+const run: RedisClient['eval'] = (...call) => ioredis(redis).eval(...call);
+
+describe('leases', () => {
+  it('are fixed unless they are asked to be renewed', async () => {
+    await using client = await open({}, { leaseMs: 300 });
+    const lease = await client.lock(fresh()).lock();
+    await once(lease.signal, 'abort');
+    assert.equal(lease.lostReason, 'expired');
+  });
+
+  for (const [who, options, lock, call] of [
+    ['the client', { renew: true }, {}, {}],
+    ['the lock', {}, { renew: true }, {}],
+    ['the call', {}, {}, { renew: true }],
+    ['the call, with a lease of its own', {}, {}, { renew: true, leaseMs: 450 }],
+  ] as const) {
+    it(`are renewed where ${who} says so`, async () => {
+      await using client = await open({}, { leaseMs: 450, ...options });
+      const name = fresh();
+      const lease = await client.lock(name, lock).lock(call);
+      const until = performance.now() + 1_000;
+      while (performance.now() < until) {
+        assert.ok(lease.isValid, `${lease.lostReason}`);
+        await sleep(20);
+      }
+      assert.equal(await lease.release(), 'released');
+    });
+  }
+
+  it('end before an invocation does, and so does the wait', async () => {
+    await using client = await open();
+    const lock = client.lock(fresh());
+    const atOnce = await lock.lock({ remainingMs: () => 2_000, waitMs: 0 });
+    assert.ok(atOnce.remainingMs <= 2_000 && atOnce.remainingMs > 1_700, `${atOnce.remainingMs}`);
+    const started = performance.now();
+    await assert.rejects(lock.lock({ remainingMs: 600 }), LockTimeoutError);
+    const waited = performance.now() - started;
+    assert.ok(waited >= 295 && waited < 550, `${waited}`);
+    await atOnce.release();
+    // Half of it would have been for the wait.
+    const granted = await lock.lock({ remainingMs: 2_000, renew: true });
+    assert.ok(granted.remainingMs <= 1_000, `${granted.remainingMs}`);
+    await once(granted.signal, 'abort');
+    assert.equal(granted.lostReason, 'max_hold');
+    for (const remainingMs of [199, -1, Number.NaN, '500' as never, () => 10]) {
+      await assert.rejects(lock.lock({ remainingMs }), InvalidArgumentError);
+    }
+  });
+});
+
+describe('connecting', () => {
+  it('asks the server once, and tells what it refuses', async () => {
+    const refusing = { eval: () => Promise.reject(new ReplyError('NOAUTH Authentication required.')) };
+    const error = await connect({ name: 'shop:6379', ...refusing }).catch((error) => error);
+    assert.ok(error instanceof MisconfiguredError, `${error}`);
+    assert.match(error.message, /NOAUTH/);
+    assert.equal(error.node, 'shop:6379');
+  });
+
+  it('gives up after the connect timeout, whatever the client does', async () => {
+    for (const run of [
+      () => Promise.reject(new Error('ECONNREFUSED')),
+      () => new Promise<never>(() => {}),
+      () => {
+        throw new Error('thrown');
+      },
+    ]) {
+      const started = performance.now();
+      const error = await connect({ eval: run }, { connectTimeoutMs: 200 }).catch((error) => error);
+      assert.ok(error instanceof UnavailableError, `${error}`);
+      assert.ok(performance.now() - started < 1_500);
+    }
+  });
+
+  it('refuses what is no client, and options of others', async () => {
+    for (const wrong of [undefined, null, 'redis://localhost', {}, { eval: 1 }, { eval: run, subscribe: true }]) {
+      await assert.rejects(connect(wrong as never), InvalidArgumentError);
+    }
+    await assert.rejects(connect({ eval: run }, { tlsCaFile: '/ca.pem' } as never), InvalidArgumentError);
+    await assert.rejects(connect({ eval: run }, { leaseMs: 10 }), InvalidArgumentError);
+    await assert.rejects(redlock([{ eval: run }, { eval: run }]), InvalidArgumentError);
+  });
+
+  it('asks nothing before the first use if it is lazy', async () => {
+    let calls = 0;
+    const counted: RedisClient['eval'] = (...call) => {
+      calls += 1;
+      return run(...call);
+    };
+    await using client = await open({ eval: counted }, { lazy: true });
+    assert.equal(calls, 0);
+    await (await client.lock(fresh()).lock()).release();
+    assert.ok(calls >= 2);
+  });
+});
+
+describe('a client that fails', () => {
+  it('and nobody knows whether the script ran: the lock is released again, not lost', async () => {
+    const name = fresh();
+    let isCut = false;
+    const cut: RedisClient['eval'] = async (...call) => {
+      const answer = await run(...call);
+      if (isCut && call[1].includes(name)) throw new Error('the connection was lost');
+      return answer;
+    };
+    await using client = await open({ eval: cut });
+    isCut = true;
+    await assert.rejects(client.lock(name).lock({ waitMs: 300 }), UnavailableError);
+    isCut = false;
+    await eventually(5_000, async () => (await redis.exists(name)) === 0);
+  });
+
+  it('and answers late: the call is over, and its grant is given back', async () => {
+    const name = fresh();
+    let late = false;
+    const slow: RedisClient['eval'] = async (...call) => {
+      const answer = await run(...call);
+      if (late) await sleep(400);
+      return answer;
+    };
+    await using client = await open({ eval: slow }, { commandTimeoutMs: 100 });
+    late = true;
+    await assert.rejects(client.lock(name).lock({ waitMs: 200 }), UnavailableError);
+    late = false;
+    await eventually(5_000, async () => (await redis.exists(name)) === 0);
+  });
+
+  it('and throws anything: an error, and the client goes on', async () => {
+    let thrown: unknown;
+    const throwing: RedisClient['eval'] = (...call) => {
+      if (thrown === undefined) return run(...call);
+      throw thrown;
+    };
+    await using client = await open({ eval: throwing });
+    const odd = Object.assign(new Error(), { message: { code: 1 } as never });
+    for (thrown of [odd, Object.create(null), 'a text', null, 0]) {
+      await assert.rejects(client.lock(fresh()).lock({ waitMs: 50 }), UnavailableError);
+    }
+    thrown = undefined;
+    await (await client.lock(fresh()).lock()).release();
+    const guessed = client.lock(fresh()) as unknown as { acquire(options: object): Promise<unknown> };
+    await assert.rejects(guessed.acquire({ leaseMs: 5_000 }), InvalidArgumentError);
+  });
+
+  it('and gives what is no reply: an error, and no lease', async () => {
+    for (const wrong of [{}, 1.5, () => 1, Symbol('reply'), [['a', {}]], true] as never[]) {
+      let isWrong = false;
+      const strange: RedisClient['eval'] = (...call) => (isWrong ? wrong : run(...call));
+      await using client = await open({ eval: strange });
+      isWrong = true;
+      await assert.rejects(client.lock(fresh()).lock({ waitMs: 100 }), (error: Error) => !(error instanceof TypeError));
+      isWrong = false;
+    }
+  });
+
+  it('and cannot listen: waiters poll, and listen once it can', async () => {
+    const name = fresh();
+    let tries = 0;
+    const listens = ioredis(redis, subscriber).subscribe as NonNullable<RedisClient['subscribe']>;
+    await using client = await open(
+      {
+        subscribe: (...wanted) => {
+          tries += 1;
+          if (tries === 1) throw new Error('no channels today');
+          return listens(...wanted);
+        },
+      },
+      { retryIntervalMs: [5_000, 5_000] },
+    );
+    await using other = await open();
+    const held = await other.lock(name).lock();
+    const waiting = client.lock(name).lock({ waitMs: 20_000 });
+    await eventually(5_000, () => tries === 2);
+    await eventually(
+      5_000,
+      async () => ((await redis.pubsub('NUMSUB', `redisson_lock__channel:{${name}}`))[1] as number) > 0,
+    );
+    const started = performance.now();
+    await held.release();
+    await (await waiting).release();
+    assert.ok(performance.now() - started < 2_000, 'the message was not heard');
+  });
+
+  it('and its server comes back: what is renewed stays held', async () => {
+    const name = fresh();
+    let isDown = false;
+    const flaky: RedisClient['eval'] = (...call) => (isDown ? Promise.reject(new Error('down')) : run(...call));
+    await using client = await open({ eval: flaky }, { leaseMs: 1_500, renew: true });
+    const told: Observation[] = [];
+    client.events.on('renewalFailing', (observation) => told.push(observation));
+    client.events.once('renewed', (observation) => told.push(observation));
+    const lease = await client.lock(name).lock();
+    isDown = true;
+    await eventually(5_000, () => told.length > 0);
+    isDown = false;
+    await eventually(5_000, () => told.some(({ level }) => level === 'info'));
+    assert.ok(lease.isValid);
+    assert.equal(await lease.release(), 'released');
+  });
+});
+
+describe('several primaries', () => {
+  it('are a RedLock, which a minority that is down does not stop', async () => {
+    await using second = await RedisServer.start();
+    const connections = [redis, new Redis(second.url)];
+    const down: RedisClient = { name: 'down', eval: () => Promise.reject(new Error('down')) };
+    const up = connections.map((connection) => ioredis(connection));
+    await using client = await redlock([...up, down]);
+    const name = fresh();
+    const lease = await client.lock(name).lock();
+    assert.equal(lease.token, null);
+    assert.deepEqual(await Promise.all(connections.map((one) => one.exists(name))), [1, 1]);
+    assert.equal(await lease.release(), 'released');
+    await assert.rejects(redlock([...up, up[0] as RedisClient]), MisconfiguredError);
+    const many = [down, { ...down, name: 'down too' }, up[0] as RedisClient];
+    await assert.rejects(redlock(many, { connectTimeoutMs: 300 }), UnavailableError);
+    connections[1]?.disconnect();
+  });
+});
+
+describe('a core that fails', () => {
+  it('tells everybody who waits and who holds, and never hangs', async (test) => {
+    test.mock.method(console, 'error', () => {});
+    const [held, wanted] = [fresh(), fresh()];
+    await using other = await open();
+    const theirs = await other.lock(wanted).lock();
+    const client = await open();
+    const lease = await client.lock(held).lock();
+    const waiting = client.lock(wanted).lock();
+    await eventually(
+      5_000,
+      async () => ((await redis.pubsub('NUMSUB', `redisson_lock__channel:{${wanted}}`))[1] as number) > 0,
+    );
+    // As a trap does, it ends a call of the core in the middle.
+    const clock = test.mock.method(performance, 'now', () => {
+      throw new Error('trapped');
+    });
+    assert.equal(lease.isValid, false);
+    clock.mock.restore();
+    await assert.rejects(waiting, UnavailableError);
+    assert.ok(lease.signal.aborted);
+    assert.equal(lease.lostReason, 'expired');
+    assert.equal(lease.remainingMs, 0);
+    await assert.rejects(client.lock(fresh()).lock(), UnavailableError);
+    await assert.rejects(lease.release(), UnavailableError);
+    await client.close();
+    // Others go on.
+    assert.equal(await theirs.release(), 'released');
+  });
+});
+
+describe('a program', () => {
+  const PROGRAM = `
+    import { Redis } from 'ioredis';
+    import { connect } from 'leasehold-web';
+    import { ioredis } from 'leasehold-web/ioredis';
+    const redis = new Redis(process.argv[1]);
+    const client = await connect(ioredis(redis), { renew: true });
+    const lease = await client.lock(process.argv[2]).lock();
+    console.log(lease.isValid);
+    redis.disconnect();
+  `;
+
+  it('ends though a lock is held and renewed, once its own connections are closed', { timeout: 20_000 }, async () => {
+    const child = spawn(process.execPath, ['--input-type=module', '--eval', PROGRAM, server.url, fresh()], {
+      cwd: `${ROOT}/packages/web`,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const [said] = await once(child.stdout.setEncoding('utf8'), 'data');
+    const [code] = await once(child, 'exit');
+    assert.deepEqual([said, code], ['true\n', 0]);
+  });
+});

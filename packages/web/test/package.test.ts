@@ -1,0 +1,103 @@
+// The package as users get it: its names beside those of the Node package, its size, and its files.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { build } from 'esbuild';
+import type * as node from 'leasehold';
+import * as web from 'leasehold-web';
+import { ROOT } from './package.js';
+
+const PACKAGE = join(ROOT, 'packages', 'web');
+/** Gzipped, with the glue: what a page loads. */
+const LIMIT_BYTES = 200_000;
+
+type Same<One, Other> = [One] extends [Other] ? ([Other] extends [One] ? true : never) : never;
+type Names<T> = keyof T;
+
+/** Fails to compile if a name of one package is missing in the other. */
+const SAME: true[] = [
+  true satisfies Same<Names<web.Client>, Names<node.Client>>,
+  true satisfies Same<Names<web.Lock>, Names<node.Lock>>,
+  true satisfies Same<Names<web.Lease>, Names<node.Lease>>,
+  true satisfies Same<Names<web.Semaphore>, Names<node.Semaphore>>,
+  true satisfies Same<Names<web.ReadWriteLock>, Names<node.ReadWriteLock>>,
+  true satisfies Same<Names<web.AcquireOptions>, Names<node.AcquireOptions>>,
+  true satisfies Same<Names<web.LockOptions>, Names<node.LockOptions>>,
+  true satisfies Same<Names<web.CallOptions>, Names<node.CallOptions>>,
+  true satisfies Same<Names<web.PermitOptions>, Names<node.PermitOptions>>,
+  true satisfies Same<Names<web.UsingOptions>, Names<node.UsingOptions>>,
+  true satisfies Same<Names<web.Holder>, Names<node.Holder>>,
+  true satisfies Same<Names<web.ClientInfo>, Names<node.ClientInfo>>,
+  true satisfies Same<Names<web.Observation>, Names<node.Observation>>,
+  true satisfies Same<Names<web.ClientEvents>, Names<node.ClientEvents>>,
+  true satisfies Same<Names<web.LeaseholdError>, Names<node.LeaseholdError>>,
+  true satisfies Same<web.ErrorKind, node.ErrorKind>,
+  true satisfies Same<web.LostReason, node.LostReason>,
+  true satisfies Same<web.ReleaseOutcome, node.ReleaseOutcome>,
+  true satisfies Same<web.OnUnavailable, node.OnUnavailable>,
+  // What opens connections is the program's own client.
+  true satisfies Same<
+    Names<web.ConnectOptions> | 'addressMap' | 'tlsCaFile' | 'tlsCertFile' | 'tlsKeyFile' | 'tlsServerName',
+    Names<node.ConnectOptions>
+  >,
+];
+
+describe('the package', () => {
+  it('has the names of the Node package, and those for hosts', () => {
+    assert.ok(SAME.every(Boolean));
+    const names = (file: string) => {
+      const program = `import * as all from ${JSON.stringify(file)}; console.log(Object.keys(all).filter((name) => name !== '__esModule').join(' '))`;
+      const { stdout } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], { encoding: 'utf8' });
+      return stdout.trim().split(' ').sort();
+    };
+    const more = ['ReplyError', 'useCore'];
+    const mine = names(join(PACKAGE, 'dist', 'index.js'));
+    assert.deepEqual(mine, [...names(join(ROOT, 'packages', 'node', 'dist', 'index.mjs')), ...more].sort());
+    assert.deepEqual(mine, Object.keys(web).sort());
+  });
+
+  it('is small', async () => {
+    // As a page loads it: what its bundler makes of the package and one adapter, and the core.
+    const { outputFiles } = await build({
+      stdin: {
+        contents: "export * from 'leasehold-web'; export { upstash } from 'leasehold-web/upstash';",
+        resolveDir: PACKAGE,
+      },
+      bundle: true,
+      minify: true,
+      write: false,
+      format: 'esm',
+      target: 'es2022',
+    });
+    const gzipped = (bytes: Uint8Array) => gzipSync(bytes, { level: 9 }).length;
+    const script = gzipped(outputFiles[0]?.contents as Uint8Array);
+    const wasm = gzipped(readFileSync(join(PACKAGE, 'dist', 'leasehold.wasm')));
+    const total = script + wasm;
+    console.log(
+      `leasehold-web: ${total} bytes gzipped (WebAssembly ${wasm}, JavaScript ${script}); limit ${LIMIT_BYTES}`,
+    );
+    assert.ok(total < LIMIT_BYTES);
+  });
+
+  it('has every file that it exports, typed, and nothing but them and its licences', () => {
+    const { stdout } = spawnSync('npm', ['pack', '--dry-run', '--json'], { cwd: PACKAGE, encoding: 'utf8' });
+    const [{ files }] = JSON.parse(stdout) as [{ files: { path: string }[] }];
+    const packed = new Set(files.map(({ path }) => path));
+    const { exports } = JSON.parse(readFileSync(join(PACKAGE, 'package.json'), 'utf8')) as {
+      exports: Record<string, string | Record<string, string>>;
+    };
+    for (const file of Object.values(exports).flatMap((entry) =>
+      typeof entry === 'string' ? entry : Object.values(entry),
+    )) {
+      assert.ok(packed.has(file.slice(2)), file);
+      assert.ok(statSync(join(PACKAGE, file)).size > 0);
+    }
+    for (const path of packed)
+      assert.match(path, /^(dist\/|LICENSE-|THIRD-PARTY-LICENSES\.txt|package\.json|README\.md)/);
+    assert.ok(packed.has('LICENSE-MIT') && packed.has('README.md'));
+  });
+});

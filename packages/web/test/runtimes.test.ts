@@ -1,0 +1,137 @@
+// One story in every runtime that the package is for, each with an adapter that fits it.
+
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { promisify } from 'node:util';
+import { ROOT } from './package.js';
+import { EmbeddedServer, eventually, freePort, RedisServer } from './server.js';
+
+const PACKAGE = join(ROOT, 'packages', 'web');
+const RUNTIMES = join(PACKAGE, 'test', 'runtimes');
+const run = promisify(execFile);
+const { TOLD } = (await import(join(RUNTIMES, 'story.mjs'))) as { TOLD: string[] };
+
+describe('the same story', { concurrency: 2 }, () => {
+  let server: RedisServer;
+  let unreachable: string;
+
+  before(async () => {
+    server = await RedisServer.start();
+    unreachable = `redis://127.0.0.1:${await freePort()}`;
+  });
+
+  after(() => server[Symbol.asyncDispose]());
+
+  const programs = {
+    node: [process.execPath, 'node.mjs'],
+    deno: [bin('deno'), 'run', '--quiet', '--no-config', '--allow-net', '--allow-read', 'deno.mjs'],
+    bun: [bin('bun'), 'bun.mjs'],
+  };
+  for (const [runtime, [program, ...words]] of Object.entries(programs)) {
+    it(`in ${runtime}`, { timeout: 60_000 }, async () => {
+      const { stdout } = await run(program as string, [...words, server.url, unreachable], { cwd: RUNTIMES });
+      assert.deepEqual(JSON.parse(stdout), TOLD);
+    });
+  }
+
+  // One after another: they share a thread, which the last one keeps busy.
+  describe('in workerd', { concurrency: 1 }, () => {
+    let folder: string;
+    let port: number;
+    let workerd: ChildProcess;
+    let errors = '';
+
+    before(async () => {
+      folder = mkdtempSync(join(tmpdir(), 'leasehold-workerd-'));
+      port = await freePort();
+      writeFileSync(join(folder, 'config.capnp'), configuration(folder, port));
+      workerd = spawn(bin('workerd'), ['serve', 'config.capnp'], { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
+      workerd.stderr?.setEncoding('utf8').on('data', (text: string) => {
+        errors += text;
+      });
+      await eventually(20_000, async () => {
+        assert.equal(workerd.exitCode, null, errors);
+        return (await fetch(`http://127.0.0.1:${port}/frozen`).catch(() => undefined)) !== undefined;
+      });
+    });
+
+    after(async () => {
+      workerd.kill();
+      await once(workerd, 'exit');
+      rmSync(folder, { recursive: true });
+    });
+
+    const ask = async (path: string, query: Record<string, string>) => {
+      const response = await fetch(`http://127.0.0.1:${port}${path}?${new URLSearchParams(query)}`);
+      const text = await response.text();
+      assert.equal(response.status, 200, `${text}${errors}`);
+      return JSON.parse(text) as unknown;
+    };
+
+    it('over TCP, in one request after another', { timeout: 60_000 }, async () => {
+      for (let request = 0; request < 2; request += 1) {
+        assert.deepEqual(await ask('/', { url: server.url, unreachable }), TOLD);
+      }
+    });
+
+    it('over HTTP', { timeout: 60_000 }, async () => {
+      await using rest = await EmbeddedServer.start('--http', '0');
+      assert.deepEqual(await ask('/', { http: rest.http, unreachable: unreachable.replace('redis', 'http') }), TOLD);
+    });
+
+    it('a lease that ends while the Worker computes is found out at the next call', { timeout: 60_000 }, async () => {
+      const told = (await ask('/frozen', { url: server.url })) as Record<string, unknown>;
+      console.log(`a Worker's clock: ${JSON.stringify(told)}`);
+      assert.equal(told.asked, 'LockLost');
+      assert.equal(told.after, false);
+    });
+  });
+});
+
+function bin(name: string): string {
+  return join(PACKAGE, 'node_modules', '.bin', name);
+}
+
+/** A Worker of these files. workerd has no package resolution: every module is named as it is imported. */
+function configuration(folder: string, port: number): string {
+  const path = (...parts: string[]) => relative(folder, join(...parts));
+  const dist = join(PACKAGE, 'dist');
+  const files = [dist, join(dist, 'adapters')].flatMap((at) =>
+    readdirSync(at)
+      .filter((file) => /\.(js|wasm)$/.test(file) && !/ioredis|node-redis|deno/.test(file))
+      .map((file) => join(at, file)),
+  );
+  const modules = files.map((file) => {
+    const name = relative(dist, file);
+    const kind = name.endsWith('.wasm') ? 'wasm' : 'esModule';
+    return `(name = "lib/${name}", ${kind} = embed "${path(file)}")`;
+  });
+  // The names by which a Worker imports the package.
+  for (const [name, file] of [
+    ['leasehold-web', 'workerd.js'],
+    ['leasehold-web/upstash', 'adapters/upstash.js'],
+    ['leasehold-web/workers', 'adapters/workers.js'],
+  ]) {
+    modules.push(`(name = "${name}", esModule = "export * from '/lib/${file}';")`);
+  }
+  for (const file of ['worker.mjs', 'story.mjs']) {
+    modules.unshift(`(name = "${file}", esModule = embed "${path(RUNTIMES, file)}")`);
+  }
+  // The first module is the one that is run.
+  modules.sort((one, other) => Number(other.includes('"worker.mjs"')) - Number(one.includes('"worker.mjs"')));
+  return `using Workerd = import "/workerd/workerd.capnp";
+
+const config :Workerd.Config = (
+  services = [
+    (name = "main", worker = (compatibilityDate = "2025-09-01", modules = [${modules.join(',\n      ')}])),
+    (name = "internet", network = (allow = ["private", "public"]))
+  ],
+  sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "main")]
+);
+`;
+}

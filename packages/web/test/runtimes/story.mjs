@@ -1,0 +1,79 @@
+// What every runtime is to do: one story, of which each line is told.
+
+/** Runs it with the package and what makes a `RedisClient`; gives the lines. */
+export async function story({ connect, LockLostError, LockTimeoutError, UnavailableError }, redis, unreachable) {
+  const lines = [];
+  const name = `story-${crypto.randomUUID()}`;
+  const client = await connect(redis);
+  const other = await connect(redis);
+  const lock = client.lock(name, { leaseMs: 5_000 });
+
+  const first = await lock.lock();
+  lines.push(`granted ${first.isValid} ${first.remainingMs > 4_000}`);
+  lines.push(`refused ${(await other.lock(name).tryLock()) === null}`);
+  const late = await other
+    .lock(name)
+    .lock({ waitMs: 50 })
+    .catch((error) => error);
+  lines.push(`timed out ${late instanceof LockTimeoutError} ${late.holder !== null}`);
+
+  const waiting = other.lock(name).lock({ waitMs: 10_000 });
+  const inside = await lock.lock({ within: first });
+  await inside.release();
+  lines.push(`released ${await first.release()}`);
+  const second = await waiting;
+  lines.push(`handed over ${second.token > first.token}`);
+  lines.push(`released ${await second.release()}`);
+
+  const giving = new AbortController();
+  const held = await lock.lock();
+  const given = other
+    .lock(name)
+    .lock({ signal: giving.signal })
+    .catch((reason) => reason);
+  giving.abort('given up');
+  lines.push(`cancelled ${await given}`);
+  await held.release();
+
+  const short = await client.lock(name, { leaseMs: 300 }).lock();
+  await new Promise((resolve) => short.signal.addEventListener('abort', resolve));
+  lines.push(`lost ${short.lostReason} ${short.isValid}`);
+  lines.push(`extended ${await short.extend().catch((error) => error instanceof LockLostError || error.kind)}`);
+
+  const renewed = await client.lock(name, { leaseMs: 1_500, renew: true }).lock();
+  await new Promise((resolve) => setTimeout(resolve, 2_500));
+  lines.push(`renewed ${renewed.isValid} ${await renewed.release()}`);
+
+  const kinds = [
+    client.mutex(`${name}:mutex`),
+    client.fairLock(`${name}:fair`),
+    client.readWriteLock(`${name}:rw`).read,
+    client.readWriteLock(`${name}:rw2`).write,
+    client.semaphore(`${name}:semaphore`, 2).permits(2),
+    client.multiLock([client.lock(`${name}:a`), client.mutex(`${name}:b`)]),
+  ];
+  for (const one of kinds) lines.push(await client.using(one, (lease) => `used ${lease.isValid}`));
+
+  lines.push(
+    `${await connect(unreachable, { connectTimeoutMs: 300 }).catch((error) => error instanceof UnavailableError)}`,
+  );
+  await client.close();
+  await other.close();
+  return lines;
+}
+
+/** What it comes to everywhere. */
+export const TOLD = [
+  'granted true true',
+  'refused true',
+  'timed out true true',
+  'released released',
+  'handed over true',
+  'released released',
+  'cancelled given up',
+  'lost expired false',
+  'extended true',
+  'renewed true released',
+  ...Array(6).fill('used true'),
+  'true',
+];
