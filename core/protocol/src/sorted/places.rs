@@ -154,12 +154,12 @@ impl<K> Places<K> {
         self.runs.insert(run.saturating_add(1), rest);
     }
 
-    /// Makes one of a run and the next, if they have few keys.
+    /// Makes one of a run and the next, if they have few keys or one has none.
     fn join(&mut self, run: usize) {
         let next = run.wrapping_add(1);
         let len = |run| self.runs.get(run).map(Vec::len);
         if let (Some(one), Some(other)) = (len(run), len(next))
-            && one.saturating_add(other) <= FEW
+            && (one.min(other) == 0 || one.saturating_add(other) <= FEW)
         {
             let mut others = self.runs.remove(next);
             if let Some(entries) = self.runs.get_mut(run) {

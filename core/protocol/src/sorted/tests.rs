@@ -39,7 +39,7 @@ fn a_map_does_what_a_tree_would() {
                 }
                 _ => assert_eq!(map.remove(&key), tree.remove(&key)),
             }
-            if round % 64 == 0 {
+            if round % 16 == 0 {
                 check(&map, &tree);
             }
         }
@@ -56,6 +56,25 @@ fn a_map_does_what_a_tree_would() {
 fn keys_that_come_in_order_leave_full_runs() {
     let map: SortedMap<u64, ()> = (0..1_000).map(|key| (key, ())).collect();
     assert_eq!(map.places.runs().len(), 1_000_usize.div_ceil(MOST));
+}
+
+/// The oldest leave first, as leases do that end by themselves; or the newest; or those in the middle.
+#[test]
+fn all_others_are_found_while_many_leave_in_order() {
+    const MANY: u64 = 5 * MOST as u64;
+    let orders: [fn(u64) -> u64; 3] = [|at| at, |at| MANY - 1 - at, |at| (at + MANY / 2) % MANY];
+    for order in orders {
+        let (mut map, mut tree) = (SortedMap::new(), BTreeMap::new());
+        for key in 0..MANY {
+            map.insert(key, key);
+            tree.insert(key, key);
+        }
+        for at in 0..MANY {
+            assert_eq!(map.remove(&order(at)), tree.remove(&order(at)));
+            check(&map, &tree);
+            assert!((0..MANY).all(|key| map.get(&key) == tree.get(&key)));
+        }
+    }
 }
 
 #[test]

@@ -100,6 +100,27 @@ fn who_comes_back_at_the_deadline_takes_the_lock_again_though_no_timer_has_run()
     assert!(world.lost(0).iter().any(|lost| lost.1 == whole.lease));
 }
 
+/// Hundreds are held at a time, and each that comes finds its own lock while others leave.
+#[test]
+fn while_many_lapse_others_are_answered() {
+    let mut world = World::new(1);
+    for number in 0..1_000 {
+        world.hold(0, short(&format!("door-{number}")));
+        let seat = world.hold(0, from(2, "seat"));
+        let seat = world.release(0, seat.lease);
+        assert_eq!(world.outcome(0, seat), Outcome::Released(ReleaseOutcome::Released));
+        world.run_for(Duration::from_micros(200));
+    }
+    for _ in 0..300 {
+        let seat = world.hold(0, from(2, "seat"));
+        let seat = world.release(0, seat.lease);
+        assert_eq!(world.outcome(0, seat), Outcome::Released(ReleaseOutcome::Released));
+        world.run_for(ms(1));
+    }
+    assert_eq!(world.lost(0).len(), 1_000);
+    assert!(world.clients[0].session.is_empty());
+}
+
 #[test]
 fn a_later_release_or_extension_is_not_owner() {
     let mut world = World::new(1);
