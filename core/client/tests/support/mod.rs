@@ -14,6 +14,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -74,6 +75,8 @@ pub struct Redis {
     pub port: u16,
     directory: PathBuf,
     password: Option<String>,
+    /// For questions that are asked again and again.
+    kept: Mutex<Option<redis::Connection>>,
 }
 
 impl Redis {
@@ -144,6 +147,7 @@ impl Redis {
             port: port_given,
             directory,
             password: password.map(Into::into),
+            kept: Mutex::default(),
         };
         while let Err(log) = server.wait_until_up() {
             assert!(
@@ -171,6 +175,15 @@ impl Redis {
         let mut command = redis::cmd(args[0]);
         command.arg(&args[1..]);
         convert(command.query(&mut self.connection()).expect("the server refused"))
+    }
+
+    /// Like [`Redis::run`], by a connection that is kept: for those who look until something is so.
+    pub fn look(&self, args: &[&str]) -> Reply {
+        let mut command = redis::cmd(args[0]);
+        command.arg(&args[1..]);
+        let mut kept = self.kept.lock().expect("nobody panicked");
+        let connection = kept.get_or_insert_with(|| self.connection());
+        convert(command.query(connection).expect("the server refused"))
     }
 
     pub fn connection(&self) -> redis::Connection {
