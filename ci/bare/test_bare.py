@@ -61,7 +61,9 @@ def broken_path(tmp_path_factory: pytest.TempPathFactory) -> str:
         (broken / program).write_text(f"#!/bin/sh\n{script}\n")
         (broken / program).chmod(0o755)
     # Nor may sudo find the real ones.
-    absent = {"redis-server", "openssl", "initdb", "pg_createcluster", "chromium", "chromium-browser", "google-chrome", "promtool", "mmdebstrap", "sudo"}
+    servers = {"redis-server", "initdb", "pg_createcluster", "promtool"}
+    browsers = {"chromium", "chromium-browser", "google-chrome"}
+    absent = servers | browsers | {"openssl", "mmdebstrap", "sudo"}
     for place in os.environ["PATH"].split(os.pathsep):
         for found in Path(place).glob("*"):
             if found.name not in absent and not (rest / found.name).is_symlink():

@@ -35,9 +35,6 @@ pub use self::pending::Pending;
 
 #[cfg(not(feature = "native"))]
 pub use crate::engine::{Driven, Place, Server};
-/// What goes out and comes in, for a program that turns the engine.
-#[cfg(not(feature = "native"))]
-pub use leasehold_protocol::{Call, CallError, CallId, Lane, NodeId, Reply, SHARDED, Script, Transmit};
 #[cfg(target_family = "wasm")]
 pub use crate::given::{Given, give};
 pub use crate::observe::{Field, Level, Line};
@@ -45,6 +42,9 @@ pub use crate::port::{Completion, Event, Lease, Released};
 pub use crate::process::Process;
 pub use crate::settings::Options;
 pub use crate::target::AddressMap;
+/// What goes out and comes in, for a program that turns the engine.
+#[cfg(not(feature = "native"))]
+pub use leasehold_protocol::{Call, CallError, CallId, Lane, NodeId, Reply, SHARDED, Script, Transmit};
 
 use self::generation::Generation;
 use crate::clock;
