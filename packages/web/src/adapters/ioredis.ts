@@ -6,13 +6,7 @@ import { runScript } from './script.js';
 
 /** What is asked of a `Redis` or `Cluster` of ioredis. */
 export interface IoRedis {
-  readonly options?: {
-    readonly host?: string | undefined;
-    readonly port?: number | undefined;
-    readonly path?: string | undefined;
-    /** The service, of those that sentinels watch. */
-    readonly name?: string | undefined;
-  };
+  readonly options?: object;
   readonly isCluster?: boolean;
   call(command: string, ...args: (string | number)[]): Promise<unknown>;
 }
@@ -24,6 +18,15 @@ export interface IoRedisSubscriber {
   on(event: 'message', listener: (channel: string, message: string) => void): unknown;
 }
 
+/** Where a `Redis` is connected to; a `Cluster` says nothing of the kind. */
+interface Place {
+  readonly host?: string;
+  readonly port?: number;
+  readonly path?: string;
+  /** The service, of those that sentinels watch. */
+  readonly name?: string;
+}
+
 /**
  * A `RedisClient` of ioredis. The connections stay yours: close them after the client.
  *
@@ -32,7 +35,7 @@ export interface IoRedisSubscriber {
  */
 export function ioredis(redis: IoRedis, subscriber?: IoRedisSubscriber): RedisClient {
   const run = (...command: string[]) => redis.call(command[0] as string, ...command.slice(1));
-  const { host, port, path, name } = redis.options ?? {};
+  const { host, port, path, name } = (redis.options ?? {}) as Place;
   const channels = subscriber && channelsOf(subscriber);
   return {
     name: path ?? name ?? (host === undefined ? undefined : `${host}:${port}`),
