@@ -38,6 +38,7 @@ export class Broken {
       failed: codes.indexOf('failed'),
       granted: codes.indexOf('granted'),
       lost: codes.indexOf('lost'),
+      observed: codes.indexOf('observed'),
       expired: reasons.indexOf('expired'),
     };
   }

@@ -13,6 +13,8 @@ import type { RedisClient } from './redis-client.js';
 import { keepAlive } from './runtime.js';
 import { type Script, Servers, type Transmit } from './servers.js';
 
+/** The request that a client is made with. */
+const CONNECT = 0;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export class DrivenClient implements NativeClient {
@@ -26,7 +28,7 @@ export class DrivenClient implements NativeClient {
   /** Since the core failed: a trap leaves it in no state to be asked anything. */
   #broken: Broken | undefined;
   /** What was asked and not answered, and the leases that are held: for the day that the core fails. */
-  readonly #requests = new Set<number>();
+  readonly #requests: Set<number>;
   readonly #leases = new Set<number>();
 
   constructor(
@@ -37,6 +39,7 @@ export class DrivenClient implements NativeClient {
     wake: () => void,
   ) {
     this.#core = core;
+    this.#requests = new Set(isLazy ? [] : [CONNECT]);
     this.#wake = wake;
     this.#servers = new Servers(clients, scripts, {
       tell: (what) => this.#tell(what),
@@ -94,11 +97,11 @@ export class DrivenClient implements NativeClient {
   }
 
   remainingMs(lease: number): number {
-    return this.#ask(0, (core) => core.remainingMs(lease));
+    return this.#noticing(this.#ask(0, (core) => core.remainingMs(lease)));
   }
 
   isValid(lease: number): boolean {
-    return this.#ask(false, (core) => core.isValid(lease));
+    return this.#noticing(this.#ask(false, (core) => core.isValid(lease)));
   }
 
   lostReason(lease: number): number {
@@ -136,6 +139,12 @@ export class DrivenClient implements NativeClient {
   #tell(what: (core: Core) => void): void {
     this.#ask(undefined, what);
     this.#wantTurn();
+  }
+
+  /** What is left of a lease. Who asks may notice first that the machine slept, as timers did too: a turn tells all. */
+  #noticing<T extends number | boolean>(left: T): T {
+    if (!left) this.#wantTurn();
+    return left;
   }
 
   #ask<T>(otherwise: T, ask: (core: Core) => T): T {
@@ -194,9 +203,10 @@ export class DrivenClient implements NativeClient {
   /** What the core says of requests and leases. */
   #note(buffer: Float64Array, at: number): void {
     const [code, id, lease] = [buffer[at], buffer[at + 1] as number, buffer[at + 2] as number];
-    if (code === Broken.codes().lost) this.#leases.delete(id);
-    else this.#requests.delete(id);
-    if (code === Broken.codes().granted) this.#leases.add(lease);
+    const { lost, granted, observed } = Broken.codes();
+    if (code === lost) this.#leases.delete(id);
+    else if (code !== observed) this.#requests.delete(id);
+    if (code === granted) this.#leases.add(lease);
   }
 
   /** The core trapped: everybody who waits is told, and nobody relies on a lease any more. */

@@ -9,8 +9,8 @@ export interface RedisClient {
   /** The server as messages name it, without user and password: `127.0.0.1:6379`. Default `redis`. */
   readonly name?: string | undefined;
   /**
-   * Whether the server is a node of a cluster: then releases are told on its sharded channels too, on which the other
-   * languages listen. Default false.
+   * Whether the server is a node of a cluster: then releases are told on its sharded channels, on which the other
+   * languages listen, and those of `lock` and `fairLock` on ordinary ones too. Default false.
    */
   readonly cluster?: boolean | undefined;
   /**

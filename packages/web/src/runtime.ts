@@ -17,6 +17,7 @@ interface Globals {
   readonly process?: Process;
   readonly Deno?: Deno;
   readonly Bun?: { readonly version: string };
+  readonly location?: { readonly href: string };
   readonly navigator?: { readonly userAgent?: string };
 }
 

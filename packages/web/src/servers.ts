@@ -42,6 +42,8 @@ const PROBE = { text: 'return 1', sha1: 'e0e1f9fabfc9d4800c877a703b823ac0578ff8d
 
 /** Errors of a server that another try would get too. */
 const LASTING = new Set(['ERR', 'NOAUTH', 'NOPERM', 'WRONGPASS']);
+/** The server has no room for the connection; this passes when other clients leave. */
+const FULL = 'ERR max number of clients';
 
 /** The wait before a server is tried again, in milliseconds; it doubles up to the longest. */
 const PAUSE_MS = 50;
@@ -125,6 +127,7 @@ export class Servers {
   async #probe(client: RedisClient, node: number): Promise<void> {
     const deadline = performance.now() + this.#conditions.connectTimeoutMs;
     let failure: Failure = { text: `no answer within ${this.#conditions.connectTimeoutMs} ms`, isLasting: false };
+    let hasGivenUp = false;
     for (let pauseMs = PAUSE_MS; !this.#isOver; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       const isLate = performance.now() >= deadline;
       const limitMs = isLate ? LONGEST_PAUSE_MS : deadline - performance.now();
@@ -132,11 +135,15 @@ export class Servers {
       if (answer === 'served') return this.#open(client, node);
       if (answer !== 'late') failure = answer;
       const { text, isLasting } = failure;
-      // Of several servers a majority is enough, and the others are tried on.
-      if (isLasting || (performance.now() >= deadline && this.#clients.length === 1)) {
-        return this.#tell((core) => core.giveUp(node, isLasting, text));
+      const isOnly = this.#clients.length === 1;
+      if (!hasGivenUp && (isLasting || (isOnly && performance.now() >= deadline))) {
+        hasGivenUp = true;
+        this.#tell((core) => core.giveUp(node, isLasting, text));
+      } else {
+        this.#tell((core) => core.closed(node, text));
       }
-      this.#tell((core) => core.closed(node, text));
+      // Of several servers a majority is enough, and the others are tried on.
+      if (hasGivenUp && isOnly) return;
       await pause(pauseMs);
     }
   }
@@ -198,7 +205,7 @@ class Subscription {
 
 /** Whether it is what a server refused, and not what became of a connection. */
 function isServers(error: unknown): boolean {
-  return error instanceof Error && error.name === 'ReplyError';
+  return error instanceof Error && error.name === 'ReplyError' && !error.message.startsWith(FULL);
 }
 
 /** What was thrown, as a text. It may be anything. */

@@ -12,7 +12,7 @@ let isLoaded = false;
 
 /**
  * Says where the core is, if it is not beside this package's files: its WebAssembly module, which some hosts want to be
- * imported, or its bytes, or its address. To be called before the first `connect`; later calls change nothing.
+ * imported, or its bytes, or its address (relative to the page). To be called before the first `connect`; later calls change nothing.
  */
 export function useCore(core: Core): void {
   source = core;
@@ -33,7 +33,10 @@ export async function load(): Promise<void> {
 }
 
 async function instantiate(from: Core): Promise<void> {
-  const fetched = typeof from === 'string' || from instanceof URL ? await read(new URL(from)) : from;
+  const fetched =
+    typeof from === 'string' || from instanceof URL
+      ? await read(new URL(from, globals.location?.href ?? import.meta.url))
+      : from;
   const bytes = fetched instanceof Response ? await fetched.arrayBuffer() : fetched;
   const module = bytes instanceof WebAssembly.Module ? bytes : await WebAssembly.compile(bytes);
   await glue.default({ module_or_path: module });

@@ -28,7 +28,7 @@ function onSockets(url: string, timeoutMs?: number, onDial = () => {}) {
     const readable = Readable.toWeb(socket) as ReadableStream<Uint8Array>;
     return { readable, writable: Writable.toWeb(socket) as WritableStream<Uint8Array>, close: () => socket.destroy() };
   };
-  return tcp(url, open, timeoutMs);
+  return tcp(url, open, { timeoutMs });
 }
 
 interface Made {
@@ -144,6 +144,38 @@ describe('tcp', () => {
     assert.throws(() => onSockets('http://localhost'), TypeError);
   });
 
+  it('reads a URL as the other packages do, or refuses it without repeating it', async () => {
+    await using server = await RedisServer.start();
+    for (const [form, database] of [
+      ['', 0],
+      ['/', 0],
+      ['/3', 3],
+      ['?db=4', 4],
+      ['/?db=5', 5],
+    ] as const) {
+      const client = onSockets(`${server.url}${form}`);
+      await client.eval("return redis.call('SET', KEYS[1], 1) and 1", ['here'], [], 'x');
+      await server.store.select(database);
+      assert.equal(await server.store.del('here'), 1, form);
+      client.close();
+    }
+    for (const rest of [
+      'host/3?db=4',
+      'host?db=x',
+      'host/a',
+      'host?tls=1',
+      'host#insecure',
+      ':s3/cret@host',
+      '%@host',
+    ]) {
+      assert.throws(
+        () => onSockets(`redis://${rest}`),
+        (error) => error instanceof TypeError && !error.message.includes('cret') && !('input' in error),
+        rest,
+      );
+    }
+  });
+
   it('gives up a connection that is silent, and is answered by the next', async () => {
     await using server = await RedisServer.start();
     let dialled = 0;
@@ -252,11 +284,12 @@ describe('upstash', () => {
     const names = [
       [401, { error: 'Unauthorized' }],
       [400, { error: 'ERR of the server' }],
+      [429, { error: 'ERR too many requests' }],
       [502, { error: 'bad gateway' }],
       [503, {}],
       [0],
     ].map(async ([status, body]) => ((await failure(status as number, body)) as Error).name);
-    assert.deepEqual(await Promise.all(names), ['ReplyError', 'ReplyError', 'Error', 'Error', 'Error']);
+    assert.deepEqual(await Promise.all(names), ['ReplyError', 'ReplyError', 'Error', 'Error', 'Error', 'Error']);
     assert.deepEqual(new Headers(asked[0]?.headers).get('authorization'), 'Bearer secret');
   });
 });

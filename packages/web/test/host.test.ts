@@ -61,6 +61,18 @@ describe('leases', () => {
     assert.equal(lease.lostReason, 'expired');
   });
 
+  it('end while the machine sleeps, which its steady clock does not count', async (test) => {
+    await using client = await open({}, { leaseMs: 60_000 });
+    const lease = await client.lock(fresh()).lock();
+    assert.ok(lease.isValid);
+    const now = Date.now;
+    test.mock.method(Date, 'now', () => now() + 120_000);
+    assert.equal(lease.isValid, false);
+    assert.equal(lease.remainingMs, 0);
+    await once(lease.signal, 'abort');
+    assert.equal(lease.lostReason, 'expired');
+  });
+
   for (const [who, options, lock, call] of [
     ['the client', { renew: true }, {}, {}],
     ['the lock', {}, { renew: true }, {}],
@@ -271,7 +283,60 @@ describe('several primaries', () => {
   });
 });
 
+describe('a server that refuses', () => {
+  it('because it has no room is tried again', async () => {
+    let tries = 0;
+    await using client = await open({
+      eval: (...call) => {
+        tries += 1;
+        return tries > 2 ? run(...call) : Promise.reject(new ReplyError('ERR max number of clients reached'));
+      },
+    });
+    assert.equal(await (await client.lock(fresh()).lock()).release(), 'released');
+  });
+
+  it('while it starts is one of several primaries once it has', async () => {
+    const servers = await Promise.all([RedisServer.start(), RedisServer.start()]);
+    const connections = [redis, ...servers.map(({ url }) => new Redis(url))];
+    const clients = connections.map((one) => ioredis(one));
+    const last = clients[2] as RedisClient;
+    let answer: RedisClient['eval'] = () => Promise.reject(new Error('down'));
+    const starting: RedisClient = { ...last, eval: (...call) => answer(...call) };
+    await using client = await redlock([...clients.slice(0, 2), starting]);
+    let refusals = 0;
+    answer = (...call) => {
+      if (refusals === 2) return last.eval(...call);
+      refusals += 1;
+      return Promise.reject(new ReplyError('NOAUTH Authentication required.'));
+    };
+    await eventually(10_000, async () => {
+      const name = fresh();
+      const lease = await client.lock(name).lock();
+      const count = await connections[2]?.exists(name);
+      await lease.release();
+      return count === 1;
+    });
+    for (const one of connections.slice(1)) one.disconnect();
+    for (const server of servers) await server[Symbol.asyncDispose]();
+  });
+});
+
 describe('a core that fails', () => {
+  it('while it connects is no client', async (test) => {
+    test.mock.method(console, 'error', () => {});
+    let clock: { mock: { restore(): void } } | undefined;
+    const opening = open({
+      async eval() {
+        clock = test.mock.method(performance, 'now', () => {
+          throw new Error('trapped');
+        });
+        return 1;
+      },
+    });
+    await assert.rejects(opening, UnavailableError);
+    clock?.mock.restore();
+  });
+
   it('tells everybody who waits and who holds, and never hangs', async (test) => {
     test.mock.method(console, 'error', () => {});
     const [held, wanted] = [fresh(), fresh()];

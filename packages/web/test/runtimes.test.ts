@@ -5,9 +5,10 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, relative } from 'node:path';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
+import { build } from 'esbuild';
 import { ROOT } from './package.js';
 import { EmbeddedServer, eventually, freePort, RedisServer } from './server.js';
 
@@ -49,7 +50,7 @@ describe('the same story', { concurrency: 2 }, () => {
     before(async () => {
       folder = mkdtempSync(join(tmpdir(), 'leasehold-workerd-'));
       port = await freePort();
-      writeFileSync(join(folder, 'config.capnp'), configuration(folder, port));
+      writeFileSync(join(folder, 'config.capnp'), configuration(await bundle(folder), port));
       workerd = spawn(bin('workerd'), ['serve', 'config.capnp'], { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
       workerd.stderr?.setEncoding('utf8').on('data', (text: string) => {
         errors += text;
@@ -97,38 +98,33 @@ function bin(name: string): string {
   return join(PACKAGE, 'node_modules', '.bin', name);
 }
 
-/** A Worker of these files. workerd has no package resolution: every module is named as it is imported. */
-function configuration(folder: string, port: number): string {
-  const path = (...parts: string[]) => relative(folder, join(...parts));
-  const dist = join(PACKAGE, 'dist');
-  const files = [dist, join(dist, 'adapters')].flatMap((at) =>
-    readdirSync(at)
-      .filter((file) => /\.(js|wasm)$/.test(file) && !/ioredis|node-redis|deno/.test(file))
-      .map((file) => join(at, file)),
-  );
-  const modules = files.map((file) => {
-    const name = relative(dist, file);
-    const kind = name.endsWith('.wasm') ? 'wasm' : 'esModule';
-    return `(name = "lib/${name}", ${kind} = embed "${path(file)}")`;
+/** A Worker as Cloudflare's tools bundle it: with the condition `workerd`, and WebAssembly beside it. */
+async function bundle(folder: string): Promise<string[]> {
+  await build({
+    entryPoints: [join(RUNTIMES, 'worker.mjs')],
+    bundle: true,
+    format: 'esm',
+    conditions: ['workerd'],
+    external: ['cloudflare:*', 'node:*'],
+    loader: { '.wasm': 'copy' },
+    outdir: folder,
+    outExtension: { '.js': '.mjs' },
+    assetNames: '[name]',
+    logLevel: 'silent',
   });
-  // The names by which a Worker imports the package.
-  for (const [name, file] of [
-    ['leasehold-web', 'workerd.js'],
-    ['leasehold-web/upstash', 'adapters/upstash.js'],
-    ['leasehold-web/workers', 'adapters/workers.js'],
-  ]) {
-    modules.push(`(name = "${name}", esModule = "export * from '/lib/${file}';")`);
-  }
-  for (const file of ['worker.mjs', 'story.mjs']) {
-    modules.unshift(`(name = "${file}", esModule = embed "${path(RUNTIMES, file)}")`);
-  }
+  return readdirSync(folder);
+}
+
+function configuration(files: readonly string[], port: number): string {
   // The first module is the one that is run.
-  modules.sort((one, other) => Number(other.includes('"worker.mjs"')) - Number(one.includes('"worker.mjs"')));
+  const modules = [...files].sort((one, other) => Number(other === 'worker.mjs') - Number(one === 'worker.mjs'));
+  const module = (file: string) =>
+    `(name = "${file}", ${file.endsWith('.wasm') ? 'wasm' : 'esModule'} = embed "${file}")`;
   return `using Workerd = import "/workerd/workerd.capnp";
 
 const config :Workerd.Config = (
   services = [
-    (name = "main", worker = (compatibilityDate = "2025-09-01", modules = [${modules.join(',\n      ')}])),
+    (name = "main", worker = (compatibilityDate = "2025-09-01", modules = [${modules.map(module).join(', ')}])),
     (name = "internet", network = (allow = ["private", "public"]))
   ],
   sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "main")]

@@ -9,6 +9,7 @@
 //! | a `Host` that is no name of this machine's loopback, where only that is listened on | a name that was pointed here to make its pages our own (DNS rebinding) |
 //! | an `Origin` that is neither our own nor listed | a page of another site |
 //! | a `Sec-Fetch-Site` of another site, and no `Origin` | the same, by a link, an image or a form |
+//! | a command in a `GET` from the network, no `Origin`, and no token is asked for | it may be either: browsers send `Sec-Fetch-Site` only to https and to this machine |
 
 use std::net::IpAddr;
 
@@ -68,6 +69,11 @@ pub(super) struct Visitor {
 }
 
 impl Guard {
+    /// Whether others than this machine reach it, and need to know nothing.
+    pub(super) const fn is_open(&self) -> bool {
+        !self.is_local && self.token.is_none()
+    }
+
     /// Where a request comes from. An error says why it is refused.
     pub(super) fn look(&self, head: &Parts) -> Result<Visitor, &'static str> {
         let host = host(head).ok_or("ERR a request has one Host header")?;

@@ -78,6 +78,11 @@ async fn admitted(site: &Site, guest: &Guest, head: &Parts, body: Incoming, visi
     if visitor.is_stray {
         return Err(Refusal::forbidden("ERR a page of another site may not ask here"));
     }
+    if site.guard.is_open() && is_reading && visitor.reader.is_none() {
+        let text = "ERR over the network a command by GET needs a token; use POST, or start the server with \
+                    --http-token-file";
+        return Err(Refusal::forbidden(text));
+    }
     if !site.guard.knows(&head.headers, &options) {
         let text = "WRONGPASS invalid or missing auth token";
         return Err(Refusal::new(StatusCode::UNAUTHORIZED, text));
@@ -185,7 +190,7 @@ async fn run_each(guest: &Guest, format: Format, commands: &[Words]) -> Outcome 
         _ => ControlFlow::Break(()),
     };
     guest.run_each(commands, tell).await;
-    // What there is no room to answer is not done.
+    // Behind the first that there is no room to answer, nothing is done.
     for _ in text.replies()..commands.len() {
         let _ = text.push(&Reply::Error(answers::too_large()));
     }

@@ -163,6 +163,31 @@ fn a_page_of_another_origin_has_nothing_done() {
     );
 }
 
+/// Browsers tell a plain address of the network nothing of where a link or an image stands, and a rebound name is theirs.
+#[test]
+fn over_the_network_without_a_token_no_command_comes_by_get() {
+    let served = Served::start_at("0.0.0.0", &["--insecure", "--http-origin", "https://app.example"]);
+    for path in ["/set/k/v", "/flushall", "/subscribe/c", "/"] {
+        for host in ["10.0.0.5:8079", "evil.example"] {
+            let answer = served.ask(&format!("GET {path}\nHost: {host}"), b"");
+            assert_eq!(answer.status, 403, "{path}");
+            assert!(answer.error().contains("--http-token-file"), "{}", answer.error());
+        }
+    }
+    assert!(!is_let_in(&served, "HEAD /set/k/v"));
+    assert_eq!(served.result(r#"["EXISTS","k"]"#), 0, "a refused command was done");
+    assert!(is_let_in(&served, "POST /set/k/v"));
+    assert!(!is_let_in(
+        &served,
+        "POST /set/k/v\nHost: evil.example\nOrigin: http://evil.example"
+    ));
+    assert!(is_let_in(&served, "GET /get/k\nOrigin: https://app.example"));
+    let token = secret("network-token", "token");
+    let served = Served::start_at("0.0.0.0", &["--http-token-file", &token]);
+    assert!(is_let_in(&served, "GET /ping?_token=token"));
+    assert!(!is_let_in(&served, "GET /ping"));
+}
+
 #[test]
 fn every_page_may_ask_only_if_that_is_said() {
     let served = Served::start(&["--http-origin", "*"]);

@@ -17,8 +17,13 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_at("127.0.0.1", arguments)
+    }
+
+    /// Reached over HTTP by this address.
+    pub(crate) fn start_at(address: &str, arguments: &[&str]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_leasehold"))
-            .args(["serve", "--port", "0", "--http", "0"])
+            .args(["serve", "--port", "0", "--http", &format!("{address}:0")])
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -32,7 +37,7 @@ impl Served {
             port.unwrap_or_else(|| panic!("it says {line:?}")).parse().unwrap()
         };
         let redis = port("leasehold: listening on redis://127.0.0.1:");
-        let http = port("leasehold: http on http://127.0.0.1:");
+        let http = port(&format!("leasehold: http on http://{address}:"));
         Self { process, redis, http }
     }
 

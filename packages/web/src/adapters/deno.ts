@@ -1,9 +1,9 @@
 /** For Deno, without any other client: `connect(deno('redis://127.0.0.1:6379'))`. */
 
 import type { Socket } from './resp.js';
-import { type TcpClient, tcp } from './tcp.js';
+import { type TcpClient, type TcpOptions, tcp } from './tcp.js';
 
-export type { TcpClient } from './tcp.js';
+export type { TcpClient, TcpOptions } from './tcp.js';
 
 interface Deno {
   connect(address: { hostname: string; port: number }): Promise<Socket>;
@@ -16,7 +16,7 @@ interface Deno {
  *
  * @param url `redis://[user:password@]host[:port][/db]`, or `rediss://` with TLS
  */
-export function deno(url: string): TcpClient {
+export function deno(url: string, options?: TcpOptions): TcpClient {
   const { connect, connectTls } = (globalThis as unknown as { Deno: Deno }).Deno;
-  return tcp(url, ({ hostname, port, tls }) => (tls ? connectTls : connect)({ hostname, port }));
+  return tcp(url, ({ hostname, port, tls }) => (tls ? connectTls : connect)({ hostname, port }), options);
 }

@@ -19,11 +19,20 @@ export interface TcpClient extends RedisClient {
   close(): void;
 }
 
+/** How connections are used. */
+export interface TcpOptions {
+  /**
+   * When a connection is given up that does not answer, and the next call opens another, in milliseconds. Default 3,000,
+   * as a client's `commandTimeoutMs`. With leases that are renewed, give a third of the shortest at the most.
+   */
+  readonly timeoutMs?: number | undefined;
+}
+
 /** @internal A client of `redis://[user:password@]host[:port][/db]`, or `rediss://`. */
 export function tcp(
   url: string,
   open: (address: Address) => Promise<Socket> | Socket,
-  timeoutMs = TIMEOUT_MS,
+  { timeoutMs = 3_000 }: TcpOptions = {},
 ): TcpClient {
   const { address, greeting } = parse(url);
   const dial = async (onMessage?: (channel: string, message: string) => void) => {
@@ -179,19 +188,36 @@ class Listening {
   }
 }
 
-/** How long an answer may take before its connection is given up. */
-const TIMEOUT_MS = 10_000;
 const PAUSE_MS = 500;
+
+/** No message repeats a URL: it may hold a password. */
+const FORM =
+  'the URL is redis://[user:password@]host[:port][/db], or rediss://, with special characters escaped, as / by %2F';
+
+function read(text: string): URL | undefined {
+  try {
+    const url = new URL(text);
+    for (const part of [url.username, url.password, url.pathname]) decodeURIComponent(part);
+    return url;
+  } catch {
+    return undefined;
+  }
+}
 
 function parse(given: string): { address: Address; greeting: string[][] } {
   // The scheme decides how a URL is read; of these two every host knows what follows.
-  const [, scheme, rest] = /^(rediss?):\/\/(.*)$/s.exec(given) ?? [];
-  if (scheme === undefined) throw new TypeError('the URL is redis://[user:password@]host[:port][/db], or rediss://');
-  const url = new URL(`http://${rest}`);
-  const [user, password, database] = [url.username, url.password, url.pathname.slice(1)].map(decodeURIComponent);
+  const [, scheme, rest] = /^(rediss?):\/\/([^#]*)$/s.exec(given) ?? [];
+  const url = rest === undefined ? undefined : read(`http://${rest}`);
+  if (url === undefined) throw new TypeError(FORM);
+  const [user, password, path] = [url.username, url.password, url.pathname.slice(1)].map(decodeURIComponent);
+  // The same word may be in the URL of other services: whoever reads it otherwise locks in another database.
+  const databases = [path, ...url.searchParams.values()].filter((text) => text !== '');
+  const [database] = databases;
+  const isKnown = [...url.searchParams.keys()].every((key) => key === 'db') && databases.length <= 1;
+  if (!isKnown || !/^\d*$/.test(database ?? '')) throw new TypeError(FORM);
   const greeting: string[][] = [];
   if (password) greeting.push(user ? ['AUTH', user, password] : ['AUTH', password]);
   if (database) greeting.push(['SELECT', database]);
-  const port = url.port === '' ? (/^[^/]*:80(\/|$)/.test(rest as string) ? 80 : 6379) : Number(url.port);
+  const port = url.port === '' ? (/^[^/?]*:80([/?]|$)/.test(rest as string) ? 80 : 6379) : Number(url.port);
   return { address: { hostname: url.hostname.replace(/^\[|\]$/g, ''), port, tls: scheme === 'rediss' }, greeting };
 }

@@ -65,7 +65,8 @@ export function upstash(options: UpstashOptions): RedisClient {
 /** What the server says of a command. Others speak too: a proxy, with a status of its own. */
 function refusal(status: number, error: string): Error {
   if (status === 401 || status === 403) return new ReplyError(`NOAUTH ${error}`);
-  return status < 500 ? new ReplyError(error) : new Error(error);
+  // 429: too much was asked for, and later it is answered.
+  return status < 500 && status !== 429 ? new ReplyError(error) : new Error(error);
 }
 
 /** Requests that are answered with server-sent events: `data: subscribe,CHANNEL,1`, then `data: message,CHANNEL,TEXT`. */

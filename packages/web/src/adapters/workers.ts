@@ -1,9 +1,9 @@
 /** For Cloudflare Workers, without any other client: `connect(workers(env.REDIS_URL))`. */
 
 import { connect } from 'cloudflare:sockets';
-import { type TcpClient, tcp } from './tcp.js';
+import { type TcpClient, type TcpOptions, tcp } from './tcp.js';
 
-export type { TcpClient } from './tcp.js';
+export type { TcpClient, TcpOptions } from './tcp.js';
 
 /**
  * A `RedisClient` on Workers' TCP sockets, with two connections that are opened at their first use, and again when they
@@ -11,6 +11,10 @@ export type { TcpClient } from './tcp.js';
  *
  * @param url `redis://[user:password@]host[:port][/db]`, or `rediss://` with TLS
  */
-export function workers(url: string): TcpClient {
-  return tcp(url, ({ hostname, port, tls }) => connect({ hostname, port }, { secureTransport: tls ? 'on' : 'off' }));
+export function workers(url: string, options?: TcpOptions): TcpClient {
+  return tcp(
+    url,
+    ({ hostname, port, tls }) => connect({ hostname, port }, { secureTransport: tls ? 'on' : 'off' }),
+    options,
+  );
 }

@@ -1,10 +1,13 @@
 // A Worker that plays the story at each request, over TCP; with ?http=URL over a REST API. /frozen tells what its clock
 // does while it computes.
 
-import * as leasehold from 'leasehold-web';
+// By their names, so that a bundler may leave out all that they do not need.
+import { connect, LockLostError, LockTimeoutError, UnavailableError } from 'leasehold-web';
 import { upstash } from 'leasehold-web/upstash';
 import { workers } from 'leasehold-web/workers';
 import { story } from './story.mjs';
+
+const leasehold = { connect, LockLostError, LockTimeoutError, UnavailableError };
 
 export default {
   async fetch(request) {
@@ -24,7 +27,7 @@ export default {
 
 /** A lease of 400 ms, and a computation that takes longer. */
 async function frozen(redis) {
-  const client = await leasehold.connect(redis);
+  const client = await connect(redis);
   const lease = await client.lock(`frozen-${crypto.randomUUID()}`, { leaseMs: 400 }).lock();
   let sum = 0;
   for (let round = 0; round < 3e9; round += 1) sum += round & 1;
