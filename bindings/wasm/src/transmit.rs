@@ -49,8 +49,15 @@ pub fn scripts() -> Array {
 }
 
 /// A server's answer; `None` for what no server says.
-#[inline(never)]
 pub(crate) fn reply(value: &JsValue) -> Option<Reply> {
+    within(value, DEEPEST)
+}
+
+/// No script's answer is a list in so many lists, but one that is part of itself is.
+const DEEPEST: u32 = 32;
+
+#[inline(never)]
+fn within(value: &JsValue, depth: u32) -> Option<Reply> {
     if value.is_null() || value.is_undefined() {
         return Some(Reply::Nil);
     }
@@ -68,9 +75,10 @@ pub(crate) fn reply(value: &JsValue) -> Option<Reply> {
         return i64::try_from(value.clone()).ok().map(Reply::Int);
     }
     if Array::is_array(value) {
+        let depth = depth.checked_sub(1)?;
         let items = Array::from(value)
             .iter()
-            .map(|item| reply(&item))
+            .map(|item| within(&item, depth))
             .collect::<Option<_>>();
         return items.map(Reply::Array);
     }

@@ -194,6 +194,15 @@ impl Target {
         }
     }
 
+    /// Whether what is sent to it runs in the order in which it was sent.
+    pub(crate) const fn keeps_order(&self) -> bool {
+        match self.scheme {
+            #[cfg(not(feature = "native"))]
+            Scheme::Host { .. } => false,
+            _ => true,
+        }
+    }
+
     /// Whether nobody else has its store.
     pub(crate) const fn is_private(&self) -> bool {
         match self.scheme {

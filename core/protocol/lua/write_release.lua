@@ -8,7 +8,7 @@
 --          {0}                  the hold had ended, or there was none
 --          {2}                  another writes
 --
--- Uses parts/publish.lua, parts/keep.lua, parts/time.lua, parts/read_write.lua
+-- Uses parts/publish.lua, parts/time.lua, parts/read_write.lua
 --
 -- Invariant: only this owner's hold and mark go. HDEL is the first write, so that a
 -- full server cannot refuse it; PUBLISH may be refused (ACL), and the release stands.
@@ -30,8 +30,9 @@ if s[1] == owner then
   changed = true
   if s[4] then
     redis.call('HSET', state, 'readers_until', now + READERS_FIRST)
-    keep(state, 2 * PHASE)
   end
+  -- What others left there counts no longer than that.
+  redis.call('PEXPIRE', state, 2 * PHASE)
 end
 local listeners = changed and publish(channel, '0')
 if s[1] == owner and was_held then

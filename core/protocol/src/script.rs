@@ -131,7 +131,7 @@ scripts! {
     /// Renews it.
     WriteRenew => "write_renew" uses "lease", "time", "read_write";
     /// Gives it back.
-    WriteRelease => "write_release" uses "publish", "keep", "time", "read_write";
+    WriteRelease => "write_release" uses "publish", "time", "read_write";
     /// Says who holds one side.
     ReadWriteInspect => "read_write_inspect" uses "time", "read_write";
     /// Takes one side from whoever holds it.

@@ -28,6 +28,9 @@ pub struct Config {
     pub primaries: u16,
     /// How long an answer may take.
     pub command_timeout: Duration,
+    /// Whether servers run calls in the order in which they were sent, lane by lane. What a program's own client sends
+    /// may overtake what it sent before.
+    pub keeps_order: bool,
     /// A waiter asks again after a time between these two, drawn at random.
     pub retry_interval: (Duration, Duration),
     /// The circuit breaker of each primary; `None` for none.
@@ -51,6 +54,7 @@ impl Config {
             lease: LeaseDuration::DEFAULT,
             primaries: 1,
             command_timeout: Self::COMMAND_TIMEOUT,
+            keeps_order: true,
             retry_interval: Self::RETRY_INTERVAL,
             breaker: None,
             identity: None,

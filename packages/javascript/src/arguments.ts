@@ -54,6 +54,12 @@ export function object<T extends object>(value: T | undefined, what: string, ope
   throw wrong(what, 'an object', value, operation);
 }
 
+/** What can be gone through, as an array. */
+export function list<T>(value: Iterable<T>, what: string, operation: Operation): T[] {
+  if (typeof value === 'object' && value !== null && Symbol.iterator in value) return Array.from(value);
+  throw wrong(what, 'an array or another iterable', value, operation);
+}
+
 /** A signal, or nothing. By its shape: those of another realm or of a polyfill have classes of their own. */
 export function signal(value: unknown): AbortSignal | undefined {
   if (value === undefined || isSignal(value)) return value;
@@ -70,16 +76,24 @@ function isSignal(value: unknown): value is AbortSignal {
 
 /** Why a signal aborted; one that has no reasons, of an old polyfill, gets the usual one. */
 export function reasonOf(signal: AbortSignal): unknown {
-  if (signal.reason !== undefined) return signal.reason;
+  try {
+    if (signal.reason !== undefined) return signal.reason;
+  } catch (error) {
+    return error;
+  }
   return new DOMException('This operation was aborted', 'AbortError');
 }
 
 /** A lock's name, as far as strings of JavaScript can go wrong. */
 export function lockName(value: unknown, operation: Operation): string {
   if (typeof value !== 'string') throw wrong('the lock name', 'a string', value, operation);
-  // A lone surrogate has no UTF-8; replaced, it would make two names one lock.
-  if (/\p{Surrogate}/u.test(value)) {
-    throw new InvalidArgumentError('the lock name has a lone surrogate; give well-formed text', { operation });
+  return wellFormed(value, 'the lock name', operation);
+}
+
+/** A lone surrogate has no UTF-8; replaced, it would make two names one lock. */
+function wellFormed<T extends string | undefined>(value: T, what: string, operation: Operation): T {
+  if (value !== undefined && /\p{Surrogate}/u.test(value)) {
+    throw new InvalidArgumentError(`${what} has a lone surrogate; give well-formed text`, { operation });
   }
   return value;
 }
@@ -114,7 +128,7 @@ export function clientOptions(servers: Servers, options: ConnectOptions | undefi
     connectTimeoutMs: number(given.connectTimeoutMs, 'connectTimeoutMs', 'connect'),
     retryIntervalMinMs,
     retryIntervalMaxMs,
-    keyPrefix: string(given.keyPrefix, 'keyPrefix', 'connect'),
+    keyPrefix: wellFormed(string(given.keyPrefix, 'keyPrefix', 'connect'), 'keyPrefix', 'connect'),
     tlsCaFile: string(given.tlsCaFile, 'tlsCaFile', 'connect'),
     tlsCertFile: string(given.tlsCertFile, 'tlsCertFile', 'connect'),
     tlsKeyFile: string(given.tlsKeyFile, 'tlsKeyFile', 'connect'),

@@ -1,4 +1,4 @@
-import { count, lockName, object } from './arguments.js';
+import { count, list, lockName, object } from './arguments.js';
 import type { CallOptions, NeverSkips, UsingOptions } from './call-options.js';
 import type { Emitter } from './emitter.js';
 import type { Engine } from './engine.js';
@@ -114,7 +114,7 @@ export class Client {
    * @throws InvalidArgumentError for something else than lock objects of this client
    */
   multiLock(locks: Iterable<Lock | Semaphore>, options?: AcquireOptions): Lock {
-    const members = Array.from(object(locks, 'the locks', 'acquire') ?? [], (lock) => this.#own(lock, 'acquire'));
+    const members = list(locks, 'the locks', 'acquire').map((lock) => this.#own(lock, 'acquire'));
     const names = members.map(({ lock }) => lock.name);
     const addresses = members.map(({ address }) => address);
     return new Lock(this.#engine, names.join(', '), multiAddress(addresses), options);

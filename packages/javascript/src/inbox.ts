@@ -56,6 +56,15 @@ const lapsed = new FinalizationRegistry<{ readonly client: WeakRef<NativeClient>
   ({ client, lease }) => client.deref()?.forget(lease),
 );
 
+/** A signal of one's own may throw; whoever waits is to be answered all the same. */
+function stopListening(signal: AbortSignal | undefined, onAbort: () => void): void {
+  try {
+    signal?.removeEventListener('abort', onAbort);
+  } catch {
+    // An abort of what is answered changes nothing.
+  }
+}
+
 export class Inbox {
   readonly native: NativeClient;
   readonly #client: WeakRef<NativeClient>;
@@ -139,7 +148,7 @@ export class Inbox {
       };
       signal?.addEventListener('abort', onAbort, { once: true });
       this.await(request, (id, token, failure) => {
-        signal?.removeEventListener('abort', onAbort);
+        stopListening(signal, onAbort);
         if (failure) {
           span?.failed(failure.native);
           return resolve(failure);

@@ -83,6 +83,7 @@ describe('bad input', () => {
     assert.throws(() => client.lock('types', { fencing: 1 as never }), InvalidArgumentError);
     await assert.rejects(connect(5 as never), InvalidArgumentError);
     await assert.rejects(connect(server.url, { keyPrefix: 5 as never }), InvalidArgumentError);
+    await assert.rejects(connect(server.url, { keyPrefix: 'a\ud800' }), InvalidArgumentError);
     await assert.rejects(connect(server.url, { retryIntervalMs: [5] as never }), InvalidArgumentError);
   });
 
@@ -96,6 +97,8 @@ describe('bad input', () => {
       ['acquire', () => client.lock('told').lock({ waitMs: '100' as never })],
       ['acquire', () => client.using('told', undefined as never)],
       ['acquire', () => client.multiLock([{} as never])],
+      ['acquire', () => client.multiLock({} as never)],
+      ['acquire', () => client.multiLock(undefined as never)],
       ['release', () => client.forceRelease({} as never)],
       ['set_limit', () => client.setLimit('told', '5' as never)],
       ['set_limit', () => client.setLimit(5 as never, 5)],

@@ -48,6 +48,49 @@ describe('an acquisition that is aborted', () => {
     await server[Symbol.asyncDispose]();
   });
 
+  it('leaves nothing of a writer for longer than its word counted', async () => {
+    const { write } = client.readWriteLock('pages');
+    const held = await write.lock({ leaseMs: 3_600_000 });
+    await using other = await connect(server.url);
+    const giving = new AbortController();
+    const waiting = other.readWriteLock('pages').write.lock({ signal: giving.signal });
+    await eventually(5_000, () => server.store.hexists('leasehold:{pages}:rw', 'mark'));
+    giving.abort();
+    await assert.rejects(waiting);
+    await held.release();
+    for (const key of await server.keys()) {
+      if (!key.endsWith(':token')) assert.ok((await server.store.pttl(key)) <= 4_000, key);
+    }
+    await (await write.lock()).release();
+  });
+
+  it('by a signal that throws is over, and others in its batch are answered', async () => {
+    class Throwing extends ForeignSignal {
+      override removeEventListener(): void {
+        throw new Error('not implemented');
+      }
+    }
+    const lock = client.lock('odd', { leaseMs: 20_000 });
+    const given = new Throwing();
+    const leases = await Promise.all([lock.lock({ signal: given.signal }), client.lock('even').lock()]);
+    given.abort();
+    for (const lease of leases) assert.equal(await lease.release(), 'released');
+    const held = await lock.lock();
+    await using other = await connect(server.url);
+    const unreadable = new ForeignSignal();
+    const waiting = other.lock('odd').lock({ signal: unreadable.signal });
+    await eventually(5_000, () => unreadable.listeners.size === 1);
+    Object.defineProperty(unreadable, 'reason', {
+      get() {
+        throw new Error('no reason');
+      },
+      set() {},
+    });
+    unreadable.abort();
+    await assert.rejects(waiting, /no reason/);
+    await held.release();
+  });
+
   it('is not even sent when the signal has aborted already', async () => {
     const calls = await server.scriptCalls();
     const reason = new Error('changed my mind');

@@ -1,6 +1,7 @@
 // The core as the shared code knows it.
 
 import type { ClientOptions, NativeClient, NativeFailure, Vocabulary } from './binding.js';
+import { Broken } from './broken.js';
 import { DrivenClient } from './driven-client.js';
 import type { RedisClient } from './redis-client.js';
 import type { Script } from './servers.js';
@@ -22,7 +23,13 @@ export type Opening = readonly RedisClient[];
 export const native = {
   /** Opens a client on the program's own ones, which `wake` is called for whenever there is something to drain. */
   open(options: ClientOptions, wake: () => void, clients: Opening): NativeClient | NativeFailure {
-    const opened = loaded().open(options);
+    let opened: ReturnType<NonNullable<ReturnType<typeof core>>['open']>;
+    try {
+      opened = loaded().open(options);
+    } catch (error) {
+      // It trapped: an earlier failure left it in no state to be used.
+      return { ...Broken.FAILURE, operation: 'connect', cause: `${error}` };
+    }
     return 'drain' in opened ? new DrivenClient(opened, clients, scripts(), options.lazy ?? false, wake) : opened;
   },
   vocabulary: (): Vocabulary => loaded().vocabulary(),

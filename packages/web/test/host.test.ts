@@ -21,7 +21,7 @@ import {
 } from 'leasehold-web';
 import { ioredis } from 'leasehold-web/ioredis';
 import { Redis, ROOT } from './package.js';
-import { eventually, RedisServer } from './server.js';
+import { elapsed, eventually, RedisServer } from './server.js';
 
 let server: RedisServer;
 let redis: Redis;
@@ -207,8 +207,39 @@ describe('a client that fails', () => {
     await assert.rejects(guessed.acquire({ leaseMs: 5_000 }), InvalidArgumentError);
   });
 
+  it('and lets calls overtake others: nobody who gave up stays in line, and no lock stays theirs', async () => {
+    let delayMs = 0;
+    const slow: RedisClient['eval'] = async (...call) => {
+      const late = sleep(delayMs);
+      delayMs = 0;
+      await late;
+      return run(...call);
+    };
+    await using client = await open({ eval: slow });
+    await using other = await open();
+    for (const kind of ['fairLock', 'lock', 'mutex'] as const) {
+      const name = fresh();
+      const held = kind === 'fairLock' ? await other[kind](name).lock() : undefined;
+      const giving = new AbortController();
+      delayMs = 300;
+      const given = client[kind](name).lock({ signal: giving.signal });
+      await sleep(50);
+      giving.abort();
+      await assert.rejects(given);
+      const waiting = other[kind](name).lock({ waitMs: 10_000 });
+      await sleep(400);
+      await held?.release();
+      // A waiter that nobody is any more would be passed over after 3 s.
+      const tookMs = await elapsed(waiting);
+      assert.ok(tookMs < 2_000, `${kind}: ${tookMs} ms`);
+      await (await waiting).release();
+    }
+  });
+
   it('and gives what is no reply: an error, and no lease', async () => {
-    for (const wrong of [{}, 1.5, () => 1, Symbol('reply'), [['a', {}]], true] as never[]) {
+    const cyclic: unknown[] = [];
+    cyclic.push(cyclic);
+    for (const wrong of [{}, 1.5, () => 1, Symbol('reply'), [['a', {}]], true, cyclic] as never[]) {
       let isWrong = false;
       const strange: RedisClient['eval'] = (...call) => (isWrong ? wrong : run(...call));
       await using client = await open({ eval: strange });

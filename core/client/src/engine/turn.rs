@@ -20,6 +20,7 @@ use super::requests::Requests;
 use crate::errors::closed;
 use crate::port::{CONNECT, Checked, Commands, Completion, Lease, Port, Released, Sink, host_id};
 use crate::settings::Settings;
+use crate::target::Target;
 use crate::transport::{First, Seen, Transport};
 
 /// How long a closed client goes on to release what it held.
@@ -66,6 +67,7 @@ impl Engine {
             lease: settings.lease,
             primaries: u16::try_from(settings.targets.len()).unwrap_or(u16::MAX),
             command_timeout: settings.command_timeout,
+            keeps_order: settings.targets.iter().all(Target::keeps_order),
             retry_interval: settings.retry_interval,
             breaker: settings.breaker,
             identity: settings.identity(),

@@ -26,9 +26,7 @@ pub(super) struct Bench {
 impl Bench {
     /// Both lanes are open.
     pub(super) fn new() -> Self {
-        let mut bench = Self::without_connection();
-        bench.open(&[Lane::Renewal, Lane::Command]);
-        bench
+        Self::of(|_| {})
     }
 
     /// The same of a client that says which program it is.
@@ -37,26 +35,33 @@ impl Bench {
             info: Arc::default(),
             prefix: KeyPrefix::default(),
         };
-        let mut bench = Self::of(Some(identity));
+        Self::of(|config| config.identity = Some(identity))
+    }
+
+    /// The same of a client whose calls may overtake one another.
+    pub(super) fn without_order() -> Self {
+        Self::of(|config| config.keeps_order = false)
+    }
+
+    fn of(change: impl FnOnce(&mut Config)) -> Self {
+        let mut bench = Self::made(change);
         bench.open(&[Lane::Renewal, Lane::Command]);
         bench
     }
 
     pub(super) fn without_connection() -> Self {
-        Self::of(None)
+        Self::made(|_| {})
     }
 
-    fn of(identity: Option<Identity>) -> Self {
+    fn made(change: impl FnOnce(&mut Config)) -> Self {
         let mut drawn = 0_u64;
         let mut entropy = move || {
             drawn = drawn.wrapping_add(2);
             drawn
         };
-        let config = Config {
-            breaker: Some(Breaker::DEFAULT),
-            identity,
-            ..Config::new(ClientId::random(&mut entropy))
-        };
+        let mut config = Config::new(ClientId::random(&mut entropy));
+        config.breaker = Some(Breaker::DEFAULT);
+        change(&mut config);
         Self {
             io: Io::new(config, Box::new(entropy)),
             now: Instant::ZERO + Duration::from_secs(1_000),

@@ -8,6 +8,7 @@
 //!      │ pause, connected    │ overdue, error,  off and may yet run
 //!      └─────────────────────┘ disconnected
 //!
+//!   Waiting ── the answer to an attempt that it overtook ──► Sent once more
 //!   Waiting ── the answer to one that was overdue ──► done
 //!   Sent ── by the renewal lane, and that of commands opens ──► Sent once more
 //!   any state ── the record's TTL has passed ──► done
@@ -28,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ghosts::Ghosts;
-use crate::calls::{Heir, InFlight, Purpose, Unresolved};
+use crate::calls::{Heir, InFlight, Late, Purpose, Unresolved};
 use crate::defects::Defect;
 use crate::ending::ReleaseOutcome;
 use crate::error::{Error, ErrorKind, Operation};
@@ -112,6 +113,10 @@ struct Release {
     other_lane: Option<CallId>,
     /// Attempts of the same owner that are not settled.
     unresolved: Unresolved,
+    /// Those that it may have overtaken, so that it is sent once more.
+    late: Option<Late>,
+    /// One was answered while it was in flight, and either may have run first.
+    is_doubtful: bool,
     /// It is not sent before: the TTL of a lapsed lease has to pass, or an attempt that was cut
     /// off may yet run.
     not_before: Option<Instant>,
@@ -130,12 +135,7 @@ impl Releases {
             }
             Input::Answered(id, call, in_flight, result) => self.answered(io, id, (call, in_flight), &result, now),
             Input::Overdue(id, call) => self.overdue(io, id, call, now),
-            Input::Resolved(id, attempt, was_cut) => {
-                let release = self.by_id.get_mut(&id);
-                if let Some(release) = release.filter(|release| release.unresolved.in_flight().contains(&attempt)) {
-                    release.unresolved.answered(attempt, was_cut);
-                }
-            }
+            Input::Resolved(id, attempt, was_cut) => self.resolved(io, id, (attempt, was_cut), now),
             Input::WaitOver(id) => self.answer(io, id, Outcome::Released(ReleaseOutcome::Unknown)),
             Input::Cancelled(ticket) => {
                 let release = self.by_ticket.remove(&ticket);
@@ -185,6 +185,8 @@ impl Releases {
             unanswered: false,
             other_lane: None,
             unresolved: owed.unresolved,
+            late: None,
+            is_doubtful: false,
             not_before: owed.hold.and_then(|hold| hold.not_before),
         };
         self.by_id.insert(id, release);
@@ -301,6 +303,26 @@ impl Releases {
         io.step(Step::Tidy(lock));
     }
 
+    /// An attempt of its owner was answered, or cut off.
+    fn resolved(&mut self, io: &mut Io, id: ReleaseId, (attempt, was_cut): (CallId, bool), now: Instant) {
+        let Some(release) = self.by_id.get_mut(&id) else {
+            return;
+        };
+        if release.unresolved.in_flight().contains(&attempt) {
+            release.unresolved.answered(attempt, was_cut);
+            release.is_doubtful |= release.call.is_some() && !io.config().keeps_order;
+        } else if let Some(late) = &mut release.late
+            && late.answered(attempt, was_cut)
+        {
+            release.late = None;
+            // What the release overtook has run, and what it may have left need not stay.
+            if release.call.is_none() {
+                release.not_before = None;
+                self.send(io, id, now);
+            }
+        }
+    }
+
     /// The answer does not say that the record is gone.
     fn not_done(
         &mut self,
@@ -346,10 +368,13 @@ impl Releases {
         let Some(release) = self.by_id.get_mut(&id) else {
             return;
         };
-        if release.unresolved.take_late_ones() {
+        release.late = release.unresolved.take_late_ones();
+        if release.late.is_some() {
             let at = io.timeout(now);
             release.not_before = Some(at);
             io.set(Timer::ReleaseAgain(id), at);
+        } else if std::mem::take(&mut release.is_doubtful) {
+            self.send(io, id, now);
         } else {
             self.settle(io, id);
         }

@@ -21,11 +21,14 @@ impl Drawn for Releases {
         (NEW, "seen", WAITING),
         (WAITING, "connected", SENT),
         (WAITING, "due", SENT),
+        (WAITING, "attempt answered", SENT),
         (WAITING, "client closes", SENT),
         (WAITING, "client closes", GONE),
         // An attempt of the same owner was cut off.
         (SENT, "answered", WAITING),
         (SENT, "answered", GONE),
+        // Nobody knows whether it ran before an attempt or behind it.
+        (SENT, "answered", SENT),
         (SENT, "error", WAITING),
         (SENT, "disconnected", WAITING),
         (SENT, "overdue", SENT),

@@ -146,6 +146,43 @@ fn an_attempt_that_was_cut_off_makes_it_repeat_itself() {
     assert!(alone.releases.is_empty());
 }
 
+/// Servers of a cluster, and clients of a program's own, may answer in another order than they were asked in.
+#[test]
+fn an_attempt_that_it_overtook_makes_it_repeat_itself_as_soon_as_that_is_answered() {
+    for was_cut in [false, true] {
+        let mut alone = Alone::new(Bench::new());
+        let attempts = [7, 8].map(CallId::from_u64);
+        let id = alone.owe_with(|owed| attempts.into_iter().for_each(|attempt| owed.unresolved.sent(attempt)));
+        alone.answer_last(id, numbers(&[0]));
+        assert!(alone.is_waiting());
+        alone.input(Input::Resolved(id, attempts[0], was_cut));
+        assert!(alone.is_waiting(), "the other has not run");
+        alone.input(Input::Resolved(id, attempts[1], false));
+        if was_cut {
+            assert!(alone.is_waiting(), "nobody knows when it runs");
+            alone.bench.pass(3_000);
+            alone.input(Input::Due(id));
+        }
+        alone.answer_last(id, numbers(&[1]));
+        assert!(alone.releases.is_empty());
+    }
+}
+
+#[test]
+fn without_order_it_repeats_itself_if_an_attempt_was_answered_meanwhile() {
+    for (bench, is_repeated) in [(Bench::new(), false), (Bench::without_order(), true)] {
+        let mut alone = Alone::new(bench);
+        let attempt = CallId::from_u64(7);
+        let id = alone.owe_with(|owed| owed.unresolved.sent(attempt));
+        alone.input(Input::Resolved(id, attempt, false));
+        alone.answer_last(id, numbers(&[0]));
+        if is_repeated {
+            alone.answer_last(id, numbers(&[1]));
+        }
+        assert!(alone.releases.is_empty());
+    }
+}
+
 #[test]
 fn a_release_that_was_refused_or_cut_off_is_sent_again_after_a_pause() {
     for (result, pause) in [(refusal("LOADING"), 200), (cut(), 1), (refusal("ERR"), 3_000)] {
