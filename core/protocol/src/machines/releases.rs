@@ -310,7 +310,6 @@ impl Releases {
         };
         if release.unresolved.in_flight().contains(&attempt) {
             release.unresolved.answered(attempt, was_cut);
-            release.is_doubtful |= release.call.is_some() && !io.config().keeps_order;
         } else if let Some(late) = &mut release.late
             && late.answered(attempt, was_cut)
         {
@@ -318,9 +317,12 @@ impl Releases {
             // What the release overtook has run, and what it may have left need not stay.
             if release.call.is_none() {
                 release.not_before = None;
-                self.send(io, id, now);
+                return self.send(io, id, now);
             }
+        } else {
+            return;
         }
+        release.is_doubtful |= release.call.is_some() && !io.config().keeps_order;
     }
 
     /// The answer does not say that the record is gone.
