@@ -78,6 +78,7 @@ impl Client {
             lease: of.lease,
             primaries: u16::try_from(plan.nodes).unwrap_or(1),
             command_timeout: plan.command_timeout,
+            keeps_order: true,
             retry_interval: plan.poll,
             breaker: plan.breaker,
             identity: plan.are_named.then(|| identity(id)),
