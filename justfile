@@ -59,7 +59,7 @@ servers *ARGS: (install "python-test")
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target") build build-tests test-side-by-side test-wasm test-python test-node test-jvm test-spring test-fleets test-api test-shipped test-upstash test-cross test-interop test-demo test-demo-spring test-playground test-monitoring test-timing
+test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target") build build-web build-tests test-side-by-side test-wasm test-python test-node test-jvm test-spring test-fleets test-api test-shipped test-upstash test-cross test-interop test-demo test-demo-spring test-playground test-monitoring test-timing
 
 # What waits most of its time, for servers and for clocks: together it takes as long as the longest
 [group('test')]
