@@ -40,35 +40,19 @@ impl Unresolved {
         self.failed |= may_be_granted;
     }
 
-    /// Those that may yet run, of which it knows nothing any more; `None` if there are none.
-    pub(crate) fn take_late_ones(&mut self) -> Option<Late> {
-        let was_cut = std::mem::take(&mut self.cut);
-        let open = std::mem::take(&mut self.open);
-        (was_cut || !open.is_empty()).then_some(Late { was_cut, open })
+    /// Those that may yet run, of which it knows nothing any more.
+    pub(crate) fn take_late_ones(&mut self) -> Self {
+        Self {
+            open: std::mem::take(&mut self.open),
+            cut: std::mem::take(&mut self.cut),
+            failed: false,
+        }
     }
 
     /// A call's answer came, or its connection closed.
     pub(crate) fn answered(&mut self, call: CallId, was_cut: bool) {
         self.open.retain(|open| *open != call);
         self.cut |= was_cut;
-    }
-}
-
-/// Attempts that a release has overtaken, or may have.
-#[derive(Debug)]
-pub(crate) struct Late {
-    /// Of one nobody will know when it has run.
-    was_cut: bool,
-    /// Those whose answers come.
-    open: Vec<CallId>,
-}
-
-impl Late {
-    /// A call was answered, or its connection closed. Whether all have run now.
-    pub(crate) fn answered(&mut self, call: CallId, was_cut: bool) -> bool {
-        self.open.retain(|open| *open != call);
-        self.was_cut |= was_cut;
-        self.open.is_empty() && !self.was_cut
     }
 }
 

@@ -9,13 +9,10 @@ import { Failure, Inbox, type Settle } from './inbox.js';
 import type { ClientOptions, NativeClient, NativeFailure, Opening } from './native.js';
 import { Observations } from './observations.js';
 import type { Telemetry } from './telemetry.js';
-import { words } from './words.js';
+import { CONNECT, words } from './words.js';
 
 /** How a release ended: see `Lease.release`. */
 export type ReleaseOutcome = 'released' | 'expired' | 'stolen' | 'unknown';
-
-/** The request number of connecting. */
-const CONNECT = 0;
 
 /** Frees a client once nobody can ask for anything of it. */
 const dropped = new FinalizationRegistry<Inbox>((inbox) => inbox.dropped());

@@ -25,7 +25,7 @@ import { NumberTable } from './number-table.js';
 import type { Observations } from './observations.js';
 import { warn } from './program.js';
 import type { GrantedLease, WaitSpan } from './telemetry.js';
-import { words } from './words.js';
+import { codes, words } from './words.js';
 
 /** A refusal or an error, before the class of its kind is made. */
 export class Failure {
@@ -259,19 +259,6 @@ class Listener {
     if (inbox === undefined && this.#strong !== undefined) this.#weak = new WeakRef(this.#strong);
     this.#strong = inbox;
   }
-}
-
-/** The numbers of the rows that are told apart. */
-function codes() {
-  const code = (name: string) => words().codes.indexOf(name);
-  return {
-    granted: code('granted'),
-    refused: code('refused'),
-    state: code('state'),
-    failed: code('failed'),
-    lost: code('lost'),
-    observed: code('observed'),
-  };
 }
 
 function warnOf(held: number): void {

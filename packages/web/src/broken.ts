@@ -2,7 +2,7 @@
 // more: what waits fails, and what is held is lost, though its record stays on the server until its lease ends.
 
 import type { NativeFailure } from './binding.js';
-import { words } from './words.js';
+import { codes, words } from './words.js';
 
 /** What is asked after the failure. The core counts its own requests from 0. */
 const FIRST_REQUEST = 2 ** 52;
@@ -25,28 +25,17 @@ export class Broken {
 
   constructor(error: unknown, requests: Iterable<number>, leases: Iterable<number>) {
     console.error('leasehold-web: the WebAssembly module failed', error);
-    const { failed, lost, expired } = Broken.codes();
+    const { failed, lost } = codes();
+    const expired = words().reasons.indexOf('expired');
     const losses = Array.from(leases, (lease) => [lost, lease, expired, 0] as [number, number, number, number]);
     const failures = Array.from(requests, (request) => [failed, request, 0, 0] as [number, number, number, number]);
     this.#rows = [...losses, ...failures];
   }
 
-  /** The codes of rows that are told apart here. */
-  static codes() {
-    const { codes, reasons } = words();
-    return {
-      failed: codes.indexOf('failed'),
-      granted: codes.indexOf('granted'),
-      lost: codes.indexOf('lost'),
-      observed: codes.indexOf('observed'),
-      expired: reasons.indexOf('expired'),
-    };
-  }
-
   /** Takes a request, which fails. */
   refuse(): number {
     this.#requests += 1;
-    this.#rows.push([Broken.codes().failed, this.#requests, 0, 0]);
+    this.#rows.push([codes().failed, this.#requests, 0, 0]);
     return this.#requests;
   }
 

@@ -12,9 +12,8 @@ import type { NativeClient as Core } from './glue.js';
 import type { RedisClient } from './redis-client.js';
 import { keepAlive } from './runtime.js';
 import { type Script, Servers, type Transmit } from './servers.js';
+import { CONNECT, codes } from './words.js';
 
-/** The request that a client is made with. */
-const CONNECT = 0;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export class DrivenClient implements NativeClient {
@@ -30,6 +29,7 @@ export class DrivenClient implements NativeClient {
   /** What was asked and not answered, and the leases that are held: for the day that the core fails. */
   readonly #requests: Set<number>;
   readonly #leases = new Set<number>();
+  readonly #codes = codes();
 
   constructor(
     core: Core,
@@ -203,7 +203,7 @@ export class DrivenClient implements NativeClient {
   /** What the core says of requests and leases. */
   #note(buffer: Float64Array, at: number): void {
     const [code, id, lease] = [buffer[at], buffer[at + 1] as number, buffer[at + 2] as number];
-    const { lost, granted, observed } = Broken.codes();
+    const { lost, granted, observed } = this.#codes;
     if (code === lost) this.#leases.delete(id);
     else if (code !== observed) this.#requests.delete(id);
     if (code === granted) this.#leases.add(lease);

@@ -23,14 +23,13 @@ export type Opening = readonly RedisClient[];
 export const native = {
   /** Opens a client on the program's own ones, which `wake` is called for whenever there is something to drain. */
   open(options: ClientOptions, wake: () => void, clients: Opening): NativeClient | NativeFailure {
-    let opened: ReturnType<NonNullable<ReturnType<typeof core>>['open']>;
     try {
-      opened = loaded().open(options);
+      const opened = loaded().open(options);
+      return 'drain' in opened ? new DrivenClient(opened, clients, scripts(), options.lazy ?? false, wake) : opened;
     } catch (error) {
       // It trapped: an earlier failure left it in no state to be used.
       return { ...Broken.FAILURE, operation: 'connect', cause: `${error}` };
     }
-    return 'drain' in opened ? new DrivenClient(opened, clients, scripts(), options.lazy ?? false, wake) : opened;
   },
   vocabulary: (): Vocabulary => loaded().vocabulary(),
   lostError: (name: string, reason: string, atRelease: boolean): NativeFailure =>

@@ -12,7 +12,8 @@ let isLoaded = false;
 
 /**
  * Says where the core is, if it is not beside this package's files: its WebAssembly module, which some hosts want to be
- * imported, or its bytes, or its address (relative to the page). To be called before the first `connect`; later calls change nothing.
+ * imported, or its bytes, or its address (relative to the page). To be called before the first `connect`; later calls
+ * change nothing.
  */
 export function useCore(core: Core): void {
   source = core;

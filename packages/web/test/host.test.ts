@@ -208,26 +208,35 @@ describe('a client that fails', () => {
   });
 
   it('and lets calls overtake others: nobody who gave up stays in line, and no lock stays theirs', async () => {
-    let delayMs = 0;
-    const slow: RedisClient['eval'] = async (...call) => {
-      const late = sleep(delayMs);
-      delayMs = 0;
-      await late;
-      return run(...call);
+    let isNextLate = false;
+    let letGo: (() => void) | undefined;
+    let ran = 0;
+    const late: RedisClient['eval'] = async (...call) => {
+      if (isNextLate) {
+        isNextLate = false;
+        await new Promise<void>((resolve) => {
+          letGo = resolve;
+        });
+      }
+      const reply = await run(...call);
+      ran += 1;
+      return reply;
     };
-    await using client = await open({ eval: slow });
+    await using client = await open({ eval: late });
     await using other = await open();
     for (const kind of ['fairLock', 'lock', 'mutex'] as const) {
       const name = fresh();
       const held = kind === 'fairLock' ? await other[kind](name).lock() : undefined;
       const giving = new AbortController();
-      delayMs = 300;
+      [isNextLate, letGo, ran] = [true, undefined, 0];
       const given = client[kind](name).lock({ signal: giving.signal });
-      await sleep(50);
+      await eventually(5_000, () => letGo !== undefined);
       giving.abort();
       await assert.rejects(given);
+      await eventually(5_000, () => ran === 1);
+      (letGo as unknown as () => void)();
+      await eventually(5_000, () => ran >= 2);
       const waiting = other[kind](name).lock({ waitMs: 10_000 });
-      await sleep(400);
       await held?.release();
       // A waiter that nobody is any more would be passed over after 3 s.
       const tookMs = await elapsed(waiting);

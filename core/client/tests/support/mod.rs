@@ -172,18 +172,13 @@ impl Redis {
     }
 
     pub fn run(&self, args: &[&str]) -> Reply {
-        let mut command = redis::cmd(args[0]);
-        command.arg(&args[1..]);
-        convert(command.query(&mut self.connection()).expect("the server refused"))
+        ask(&mut self.connection(), args)
     }
 
     /// Like [`Redis::run`], by a connection that is kept: for those who look until something is so.
     pub fn look(&self, args: &[&str]) -> Reply {
-        let mut command = redis::cmd(args[0]);
-        command.arg(&args[1..]);
         let mut kept = self.kept.lock().expect("nobody panicked");
-        let connection = kept.get_or_insert_with(|| self.connection());
-        convert(command.query(connection).expect("the server refused"))
+        ask(kept.get_or_insert_with(|| self.connection()), args)
     }
 
     pub fn connection(&self) -> redis::Connection {
@@ -307,6 +302,11 @@ pub fn free_node_port() -> u16 {
     ports
         .find(|port| is_free(*port) && is_free(port + BUS))
         .expect("a port")
+}
+
+fn ask(connection: &mut redis::Connection, args: &[&str]) -> Reply {
+    let reply = redis::cmd(args[0]).arg(&args[1..]).query(connection);
+    convert(reply.expect("the server refused"))
 }
 
 fn convert(value: redis::Value) -> Reply {

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ghosts::Ghosts;
-use crate::calls::{Heir, InFlight, Late, Purpose, Unresolved};
+use crate::calls::{Heir, InFlight, Purpose, Unresolved};
 use crate::defects::Defect;
 use crate::ending::ReleaseOutcome;
 use crate::error::{Error, ErrorKind, Operation};
@@ -114,7 +114,7 @@ struct Release {
     /// Attempts of the same owner that are not settled.
     unresolved: Unresolved,
     /// Those that it may have overtaken, so that it is sent once more.
-    late: Option<Late>,
+    late: Unresolved,
     /// One was answered while it was in flight, and either may have run first.
     is_doubtful: bool,
     /// It is not sent before: the TTL of a lapsed lease has to pass, or an attempt that was cut
@@ -185,7 +185,7 @@ impl Releases {
             unanswered: false,
             other_lane: None,
             unresolved: owed.unresolved,
-            late: None,
+            late: Unresolved::default(),
             is_doubtful: false,
             not_before: owed.hold.and_then(|hold| hold.not_before),
         };
@@ -310,10 +310,11 @@ impl Releases {
         };
         if release.unresolved.in_flight().contains(&attempt) {
             release.unresolved.answered(attempt, was_cut);
-        } else if let Some(late) = &mut release.late
-            && late.answered(attempt, was_cut)
-        {
-            release.late = None;
+        } else if release.late.in_flight().contains(&attempt) {
+            release.late.answered(attempt, was_cut);
+            if release.late.is_any() {
+                return;
+            }
             // What the release overtook has run, and what it may have left need not stay.
             if release.call.is_none() {
                 release.not_before = None;
@@ -371,7 +372,7 @@ impl Releases {
             return;
         };
         release.late = release.unresolved.take_late_ones();
-        if release.late.is_some() {
+        if release.late.is_any() {
             let at = io.timeout(now);
             release.not_before = Some(at);
             io.set(Timer::ReleaseAgain(id), at);

@@ -194,11 +194,12 @@ const PAUSE_MS = 500;
 const FORM =
   'the URL is redis://[user:password@]host[:port][/db], or rediss://, with special characters escaped, as / by %2F';
 
-function read(text: string): URL | undefined {
+/** A URL and its user, password and path, decoded; nothing if it is none. */
+function read(text: string): readonly [url: URL, user: string, password: string, path: string] | undefined {
   try {
     const url = new URL(text);
-    for (const part of [url.username, url.password, url.pathname]) decodeURIComponent(part);
-    return url;
+    const { username, password, pathname } = url;
+    return [url, decodeURIComponent(username), decodeURIComponent(password), decodeURIComponent(pathname.slice(1))];
   } catch {
     return undefined;
   }
@@ -207,9 +208,9 @@ function read(text: string): URL | undefined {
 function parse(given: string): { address: Address; greeting: string[][] } {
   // The scheme decides how a URL is read; of these two every host knows what follows.
   const [, scheme, rest] = /^(rediss?):\/\/([^#]*)$/s.exec(given) ?? [];
-  const url = rest === undefined ? undefined : read(`http://${rest}`);
-  if (url === undefined) throw new TypeError(FORM);
-  const [user, password, path] = [url.username, url.password, url.pathname.slice(1)].map(decodeURIComponent);
+  const parts = rest === undefined ? undefined : read(`http://${rest}`);
+  if (parts === undefined) throw new TypeError(FORM);
+  const [url, user, password, path] = parts;
   // The same word may be in the URL of other services: whoever reads it otherwise locks in another database.
   const databases = [path, ...url.searchParams.values()].filter((text) => text !== '');
   const [database] = databases;

@@ -33,19 +33,19 @@ export function upstash(options: UpstashOptions): RedisClient {
   const headers: Record<string, string> = options.token ? { authorization: `Bearer ${options.token}` } : {};
   // Called as a function: the browser's insists on it.
   const send = options.fetch ?? ((...request: Parameters<typeof fetch>) => fetch(...request));
+  const timeoutMs = options.timeoutMs ?? 10_000;
   const run = async (...command: string[]) => {
     const response = await send(base, {
       method: 'POST',
       headers: { ...headers, 'content-type': 'application/json' },
       body: JSON.stringify(command),
-      signal: AbortSignal.timeout(options.timeoutMs ?? 10_000),
+      signal: AbortSignal.timeout(timeoutMs),
     });
     const answer = (await response.json()) as { result?: unknown; error?: string };
     if (answer.error !== undefined) throw refusal(response.status, answer.error);
     if (!response.ok) throw new Error(`the server answered with ${response.status}`);
     return answer.result;
   };
-  const timeoutMs = options.timeoutMs ?? 10_000;
   const streams = new Streams(options.maxStreams ?? 3, timeoutMs, (channel, signal) =>
     send(`${base}/subscribe/${encodeURIComponent(channel)}`, {
       headers: { ...headers, accept: 'text/event-stream' },
