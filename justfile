@@ -13,6 +13,13 @@ core := "--workspace --exclude leasehold-python --exclude leasehold-node --exclu
 # The client's tests, each of which can meet another server. They are built as all are: for one crate alone its features
 # are others, and all that it needs would be built once more.
 client_tests := `cd core/client/tests && ls | sed 's/\.rs$//; /^support$/d; /^timing$/d; s/^/--test /' | tr '\n' ' '`
+# Those of the other crates, but for names that the client's have, too.
+crate_tests := `for crate in cli protocol simulator store; do ls core/$crate/tests; done | sed 's/\.rs$//' | sort -u | grep -vx -e support -e timing -e defects -e mistakes -e known_defects $(cd core/client/tests && ls | sed 's/\.rs$//; s/^/-e /') | sed 's/^/--test /' | tr '\n' ' '`
+# With features that others do not have.
+featured := "--features leasehold/tracing,leasehold-simulator/defects"
+tracing_tests := featured + " --test spans --test observing"
+defect_tests := featured + " --test defects --test mistakes --test known_defects"
+schedule_tests := "--lib --features leasehold/schedules"
 # Runs a command again if it failed while the machine was taken away.
 quiet := python + " " + justfile_directory() / "ci/quiet/quiet.py"
 quiet_pytest := quiet + " --again=--last-failed " + python + " -m pytest"
@@ -64,7 +71,11 @@ test: lint (install "python-test python-demo node-demo redis-server servers open
 # What waits most of its time, for servers and for clocks: together it takes as long as the longest
 [group('test')]
 [parallel]
-test-side-by-side: test-install test-rigs test-core test-servers test-web
+test-side-by-side: test-install test-client test-servers test-one-by-one
+
+# What keeps processors busy, one after another beside the others
+[private]
+test-one-by-one: test-rigs test-web test-crates test-schedules
 
 # What the demo and the tests need
 [group('build')]
@@ -120,9 +131,8 @@ build-contender:
 [private]
 build-tests:
     cargo test --locked {{ core }} --no-run
-    cargo test --locked {{ core }} --features leasehold-simulator/defects --test defects --test mistakes --test known_defects --no-run
-    cargo test --locked {{ core }} --features leasehold/tracing --test spans --test observing --no-run
-    cargo test --locked --package leasehold --lib --features schedules --no-run
+    cargo test --locked {{ core }} {{ tracing_tests }} {{ defect_tests }} --no-run
+    cargo test --locked {{ core }} {{ schedule_tests }} --no-run
 
 # The other lock libraries that ours is set beside
 [group('build')]
@@ -132,16 +142,26 @@ build-interop: build-jvm
 
 # The Rust crates: virtual time, the embedded store, a real redis-server
 [group('test')]
-test-core *options: (install "python-test redis-server openssl") build-cli && test-schedules
-    LEASEHOLD_COMMAND={{ justfile_directory() }}/target/release/leasehold cargo test --locked {{ core }} "$@"
-    cargo test --locked {{ core }} --features leasehold-simulator/defects --test defects --test mistakes --test known_defects
-    cargo test --locked {{ core }} --features leasehold/tracing --test spans --test observing
+test-core: test-client test-crates test-schedules
+
+# The Rust client, on the embedded store and on a real redis-server; `test-client --test lock` is a part of it
+[group('test')]
+test-client *options: (install "python-test redis-server openssl") build-cli
+    LEASEHOLD_COMMAND={{ justfile_directory() }}/target/release/leasehold cargo test --locked {{ core }} {{ if options == "" { client_tests } else { options } }}
+    cargo test --locked {{ core }} {{ tracing_tests }}
+
+# The other Rust crates: the protocol in virtual time, the embedded store, the simulator, the command
+[group('test')]
+test-crates: (install "python-test redis-server openssl")
+    cargo test --locked {{ core }} --lib --bins {{ crate_tests }}
+    cargo test --locked {{ core }} --doc
+    cargo test --locked {{ core }} {{ defect_tests }}
     ci/transitions/check
 
 # Where threads of the Rust client meet, in every schedule of theirs; `LOOM_LOG=trace` shows each step of a failure
 [group('test')]
 test-schedules *options:
-    cargo test --locked --package leasehold --lib --features schedules schedules:: "$@"
+    cargo test --locked {{ core }} {{ schedule_tests }} schedules:: "$@"
 
 # The Rust tests that meet a server, on each version that ci/support/server has, side by side
 [group('test')]
@@ -183,7 +203,7 @@ simulate *options:
 [group('test')]
 test-wasm: (install "wasm-target node-demo redis-server") test-driven
     cargo build --release --locked --package leasehold-wasm-check --target wasm32-unknown-unknown
-    node --test ci/wasm/
+    node --test --test-timeout=600000 ci/wasm/
 
 # The client without its feature `native`: for WebAssembly, without tokio, and turned by a test
 [group('test')]
@@ -204,7 +224,7 @@ test-node: (install "redis-server openssl") build-cli build-node
 # The official client of Upstash's REST API against `leasehold serve --http`
 [group('test')]
 test-upstash: (install "node-upstash") build-cli
-    cd ci/upstash && node --test
+    npm run --silent --prefix ci/upstash test
 
 # The package for WebAssembly, in Node, Deno, Bun and workerd
 [group('test')]
@@ -235,7 +255,7 @@ test-fleets: (install "python-test redis-server openssl") build-cli build-python
     for rig in ${LEASEHOLD_RIGS:-standalone sentinel cluster redlock tls tls-sentinel tls-cluster}; do \
       {{ python }} ci/behaviour/on_rig.py "$rig" -- sh -ec \
         '(cd packages/python && {{ python }} -m pytest tests/test_behaviour.py) && \
-        node --test packages/node/build/test/behaviour.test.js && \
+        node --test --test-timeout=600000 packages/node/build/test/behaviour.test.js && \
         {{ maven }} --file packages/jvm/pom.xml surefire:test -Dtest=BehaviourTest' || exit 1; \
     done
 
@@ -316,9 +336,8 @@ lint: lint-rust lint-structure lint-lua lint-python lint-node lint-jvm lint-shel
 [group('lint')]
 lint-rust: (install "rust-lints wasm-target")
     cargo fmt --all --check
-    cargo clippy --workspace --all-targets --locked --quiet -- --deny warnings
-    cargo clippy --package leasehold --lib --profile test --features schedules --locked --quiet -- --deny warnings
-    cargo clippy --package leasehold --all-targets --features tracing --locked --quiet -- --deny warnings
+    cargo clippy --workspace --all-targets --features leasehold/tracing --locked --quiet -- --deny warnings
+    cargo clippy {{ core }} {{ schedule_tests }} --profile test --locked --quiet -- --deny warnings
     cargo clippy --package leasehold-wasm --target wasm32-unknown-unknown --locked --quiet -- --deny warnings
 
 # Circles of imports, long files, open fields of state machines, drawings that are not true; `lint-structure core/store/src` checks one folder

@@ -2,11 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { createHash, randomBytes } from 'node:crypto';
-import { once } from 'node:events';
+import { createHash, randomBytes, randomInt } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { test } from 'node:test';
 
@@ -86,16 +84,17 @@ test('one acquire and one release go through the WebAssembly build', async (t) =
 
 /** The URL of a redis-server that ends with the test. */
 async function startRedis(t) {
-  const probe = createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const { port } = probe.address();
-  probe.close();
-  await once(probe, 'close');
-  const options = ['--port', port, '--save', '', '--appendonly', 'no', '--dir', tmpdir()];
-  const server = spawn('redis-server', options, { stdio: ['ignore', 'pipe', 'inherit'] });
-  t.after(() => server.kill());
-  for await (const line of server.stdout) {
-    if (line.includes('Ready to accept connections')) break;
+  for (;;) {
+    // None of those that systems give to outgoing connections.
+    const port = randomInt(10_000, 32_000);
+    const options = ['--port', port, '--save', '', '--appendonly', 'no', '--dir', tmpdir()];
+    const server = spawn('redis-server', options, { stdio: ['ignore', 'pipe', 'inherit'] });
+    t.after(() => server.kill());
+    let log = '';
+    for await (const text of server.stdout) {
+      log += text;
+      if (log.includes('Ready to accept connections')) return `redis://127.0.0.1:${port}`;
+    }
+    assert.match(log, /Address already in use/);
   }
-  return `redis://127.0.0.1:${port}`;
 }

@@ -236,7 +236,7 @@ async fn a_client_that_finds_a_replica_after_its_connection_broke_tries_on() {
         .arg(&["KILL", "TYPE", "normal", "SKIPME", "yes"])
         .query::<i64>(&mut primary.connection());
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let refused = client.lock("b").wait(Duration::from_millis(50)).acquire().await;
+    let refused = client.lock("b").wait(Duration::from_millis(400)).acquire().await;
     let message = refused.map(drop).expect_err("a replica").message().to_owned();
     assert!(message.contains("replica"), "{message}");
     proxy.lead_to(primary.port);

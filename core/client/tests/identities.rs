@@ -46,7 +46,7 @@ async fn names_the_holder(url: &str) {
         let lease = theirs.acquire().await.unwrap();
         is_this_process(ours.holder().await.unwrap().unwrap().client.as_ref().unwrap());
         let refusal = ours
-            .wait(Duration::from_millis(100))
+            .wait(Duration::from_millis(400))
             .acquire()
             .await
             .map(drop)
@@ -145,7 +145,7 @@ async fn a_server_that_refuses_it_grants_the_locks_all_the_same() {
     let lease = holder.lock("a").acquire().await.unwrap();
     let told = other.lock("a").holder().await.unwrap().unwrap();
     assert_eq!(told.client, None);
-    let refusal = other.lock("a").wait(Duration::from_millis(100)).acquire().await;
+    let refusal = other.lock("a").wait(Duration::from_millis(400)).acquire().await;
     let refusal = refusal.map(drop).unwrap_err().to_string();
     assert!(refusal.contains(&format!("held by {}", told.owner)), "{refusal}");
     lease.release().await.unwrap();

@@ -107,7 +107,7 @@ async fn fair_and_plain_locks_of_a_name_exclude_each_other() {
 async fn a_fair_waiter_that_gives_up_leaves_the_queue() {
     on_every_server(async |one, two| {
         let held = one.fair_lock("fl").acquire().await.unwrap();
-        let short = two.fair_lock("fl").wait(Duration::from_millis(100));
+        let short = two.fair_lock("fl").wait(Duration::from_millis(400));
         assert_eq!(kind(short.acquire().await), ErrorKind::LockTimeout);
         let last = one.fair_lock("fl").wait(SOON);
         let waiter = tokio::spawn(async move { last.acquire().await });

@@ -170,7 +170,7 @@ async fn an_observer_is_told_of_waits_attempts_grants_and_releases() {
         .await
         .unwrap();
     let lease = client.lock("a").acquire().await.unwrap();
-    let busy = client.lock("a").wait(Duration::from_millis(50)).acquire().await;
+    let busy = client.lock("a").wait(Duration::from_millis(400)).acquire().await;
     assert!(busy.is_err());
     assert_eq!(lease.release().await.unwrap(), ReleaseOutcome::Released);
     client.close().await;

@@ -61,7 +61,7 @@ async fn a_majority_holds_it_and_others_are_refused_and_woken() {
     assert!(two.lock("a").try_acquire().await.unwrap().is_none());
     assert!(one.lock("a").try_acquire().await.unwrap().is_none());
     assert_eq!(
-        kind(two.lock("a").wait(Duration::from_millis(100)).acquire().await),
+        kind(two.lock("a").wait(Duration::from_millis(400)).acquire().await),
         ErrorKind::LockTimeout
     );
     let next = two.lock("a").wait(SOON);

@@ -3,10 +3,11 @@
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { type AddressInfo, createServer, connect as dial } from 'node:net';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -40,17 +41,32 @@ export class RedisServer implements AsyncDisposable {
   }
 
   static async start(...options: string[]): Promise<RedisServer> {
-    const folder = await mkdtemp(join(tmpdir(), 'leasehold-javascript-'));
-    const server = new RedisServer(await freePort(), folder, options);
-    await server.restart();
-    return server;
+    for (;;) {
+      const folder = await mkdtemp(join(tmpdir(), 'leasehold-javascript-'));
+      const server = new RedisServer(await freePort(), folder, options);
+      const log = await server.#run();
+      if (log === undefined) return server;
+      await server[Symbol.asyncDispose]();
+      assert.match(log, /Address already in use/);
+    }
   }
 
   /** Starts it again, with the same port and without data. */
   async restart(): Promise<void> {
+    assert.equal(await this.#run(), undefined);
+  }
+
+  /** Gives the log of a server that ended instead of being ready. Whoever else has its port is not asked. */
+  async #run(): Promise<string | undefined> {
     const args = ['--port', `${this.#port}`, '--save', '', '--appendonly', 'no', '--dir', this.#folder];
-    this.#process = spawn('redis-server', [...args, ...this.#options], { stdio: 'ignore' });
-    await eventually(10_000, () => answers(this.#port));
+    const process = spawn('redis-server', [...args, ...this.#options], { stdio: ['ignore', 'pipe', 'ignore'] });
+    this.#process = process;
+    let log = '';
+    for await (const text of process.stdout) {
+      log += text;
+      if (log.includes('Ready to accept connections')) return undefined;
+    }
+    return log;
   }
 
   /** It accepts connections and answers nothing. */
@@ -67,8 +83,7 @@ export class RedisServer implements AsyncDisposable {
     const process = this.#process;
     if (process === undefined) return;
     this.#process = undefined;
-    process.kill('SIGKILL');
-    await once(process, 'exit');
+    await end(process, 'SIGKILL');
   }
 
   /** The keys that there are, but for what clients say of themselves. */
@@ -114,9 +129,16 @@ export class EmbeddedServer implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.process.kill();
-    await once(this.process, 'exit');
+    await end(this.process, 'SIGTERM');
   }
+}
+
+/** Ends a process, if it has not ended by itself. */
+export async function end(process: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (process.exitCode !== null || process.signalCode !== null) return;
+  const exit = once(process, 'exit');
+  process.kill(signal);
+  await exit;
 }
 
 /** Waits until the condition holds, and says after how many milliseconds it did. */
@@ -136,20 +158,22 @@ export async function elapsed(promise: PromiseLike<unknown>): Promise<number> {
   return performance.now() - started;
 }
 
+/**
+ * A port that nobody listens on. It is none of those that systems give to outgoing connections, of which one might take
+ * it before the server starts.
+ */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
-function answers(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = dial(port, '127.0.0.1', () => socket.end('PING\r\n'));
-    socket.once('data', () => resolve(true));
-    socket.once('error', () => resolve(false));
-    socket.once('close', () => resolve(false));
-  });
+  for (;;) {
+    const port = randomInt(10_000, 32_000);
+    const server = createServer();
+    server.listen(port, '127.0.0.1');
+    try {
+      await once(server, 'listening');
+    } catch {
+      continue;
+    }
+    server.close();
+    await once(server, 'close');
+    return port;
+  }
 }

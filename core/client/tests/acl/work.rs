@@ -166,7 +166,7 @@ impl Work<'_> {
     async fn fair_turns(&self, tag: &str) -> Result<(), Failure> {
         let name = format!("{}-turns{tag}", self.name);
         let held = in_step("fair: acquire", self.one.fair_lock(&name).acquire()).await?;
-        let short = self.two.fair_lock(&name).wait(Duration::from_millis(100));
+        let short = self.two.fair_lock(&name).wait(Duration::from_millis(400));
         expect(
             "fair: gives up",
             in_step("fair: give up", short.try_acquire()).await?.is_none(),

@@ -52,9 +52,9 @@ impl Cluster {
         self.nodes.iter().find(|node| node.port == port)
     }
 
-    /// A name `{prefix}-{number}` whose slot is the primary's at `node`.
+    /// A name `{prefix}-{number}` whose slot is the primary's at `node`. That node must have slots.
     pub fn name_at(&self, node: &Node, prefix: &str) -> String {
-        let mut names = (0..).map(|number| format!("{prefix}-{number}"));
+        let mut names = (0..10_000).map(|number| format!("{prefix}-{number}"));
         let is_there = |name: &String| node.owner(self.slot(name)) == Some(node.port);
         names.find(is_there).expect("names enough")
     }

@@ -1,6 +1,7 @@
 //! A sentinel that says what a test wants.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::mem;
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,6 +22,7 @@ struct Shared {
     other: Option<u16>,
     listeners: Mutex<Vec<TcpStream>>,
     asked: AtomicU64,
+    /// How many connections have asked for the primary.
     connections: AtomicU64,
     is_over: AtomicBool,
 }
@@ -49,7 +51,6 @@ impl FakeSentinel {
                 if at_work.is_over.load(Ordering::Relaxed) {
                     return;
                 }
-                at_work.connections.fetch_add(1, Ordering::Relaxed);
                 let at_work = Arc::clone(&at_work);
                 thread::spawn(move || at_work.serve(stream));
             }
@@ -78,7 +79,7 @@ impl FakeSentinel {
         self.name(0, 0);
     }
 
-    /// How many connections it has had.
+    /// How many connections have asked it for the primary. Others may be somebody's who found a port used again.
     pub fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::Relaxed)
     }
@@ -100,6 +101,7 @@ impl Shared {
     fn serve(&self, stream: TcpStream) {
         let mut out = stream.try_clone().expect("a socket");
         let mut input = BufReader::new(stream);
+        let mut has_asked = false;
         while let Some(command) = read(&mut input) {
             let (primary, epoch) = *self.named.lock().unwrap_or_else(PoisonError::into_inner);
             let words: Vec<&str> = command.iter().map(String::as_str).collect();
@@ -113,6 +115,9 @@ impl Shared {
                 ["SENTINEL", "MASTER", _] => format!("%1\r\n{}", bulks(&["config-epoch", &epoch.to_string()])),
                 ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"] => {
                     self.asked.fetch_add(1, Ordering::Relaxed);
+                    if !mem::replace(&mut has_asked, true) {
+                        self.connections.fetch_add(1, Ordering::Relaxed);
+                    }
                     if primary == 0 {
                         "_\r\n".into()
                     } else {

@@ -4,7 +4,6 @@ import org.junit.jupiter.api.AfterAll
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
-import java.net.ServerSocket
 import java.time.Duration
 
 /** `addressMap`, on a node that announces where nobody is. The rest is tested in `core/client/tests/addresses`. */
@@ -44,7 +43,7 @@ class AddressesTest {
 
         val node =
             RedisServer(
-                *arrayOf("--cluster-enabled", "yes", "--cluster-port", "${ServerSocket(0).use { it.localPort }}"),
+                *arrayOf("--cluster-enabled", "yes", "--cluster-port", "${freePort()}"),
                 *arrayOf("--cluster-announce-ip", "10.255.0.1", "--cluster-announce-port", "7000"),
             )
         val HERE = "127.0.0.1:${node.port}"

@@ -6,7 +6,6 @@ import org.junit.jupiter.api.Assertions.assertFalse
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
-import java.net.ServerSocket
 import java.nio.file.Path
 import java.time.Duration
 
@@ -115,7 +114,7 @@ class BadInputTest {
 
     @Test
     fun `a refused connection is Unavailable`() {
-        val free = ServerSocket(0).use { it.localPort }
+        val free = freePort()
         assertThrows(UnavailableException::class.java) {
             Leasehold.builder().url("redis://127.0.0.1:$free").connectTimeout(Duration.ofMillis(300)).connect()
         }

@@ -5,11 +5,10 @@ import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
-import java.net.ServerSocket
 
 /** Clients that connect at their first use. */
 class LazyTest {
-    private fun nowhere(): String = "redis://127.0.0.1:${ServerSocket(0).use { it.localPort }}"
+    private fun nowhere(): String = "redis://127.0.0.1:${freePort()}"
 
     @Test
     fun `one is made before its server is up, and connects at its first use`() {

@@ -2,15 +2,17 @@ package io.leasehold
 
 import redis.clients.jedis.Jedis
 import redis.clients.jedis.exceptions.JedisException
+import java.net.BindException
 import java.net.ServerSocket
 import java.nio.file.Files
 import java.nio.file.Path
 import java.util.concurrent.TimeUnit
+import kotlin.random.Random
 
 /** A redis-server of its own, on a free port, in a directory that goes away with it. */
 class RedisServer(vararg options: String) : AutoCloseable {
     private val directory: Path = Files.createTempDirectory("leasehold-test")
-    val port: Int = ServerSocket(0).use { it.localPort }
+    val port: Int = freePort()
     private val command =
         ProcessBuilder("redis-server", "--port", "$port", "--save", "", "--appendonly", "no", *options)
             .directory(directory.toFile())
@@ -64,11 +66,26 @@ class RedisServer(vararg options: String) : AutoCloseable {
 
     private fun answers(): Boolean =
         try {
-            ask { it.ping() } == "PONG"
+            ask { it.ping() } == "PONG" && process.isAlive
         } catch (_: JedisException) {
             check(process.isAlive) { Files.readString(directory.resolve("log")) }
             false
         }
+}
+
+/**
+ * A port that nobody listens on. It is none of those that systems give to outgoing connections, of which one might take
+ * it before the server starts.
+ */
+fun freePort(): Int {
+    while (true) {
+        val port = Random.nextInt(10_000, 32_000)
+        try {
+            return ServerSocket(port).use { it.localPort }
+        } catch (_: BindException) {
+            continue
+        }
+    }
 }
 
 /** Waits for [condition], which something else is about to make true. */

@@ -4,7 +4,6 @@ import org.junit.jupiter.api.AfterAll
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
-import java.net.ServerSocket
 import java.nio.file.Files
 import java.nio.file.Path
 
@@ -52,7 +51,7 @@ class TlsTest {
 
     private companion object {
         val folder: Path = Files.createTempDirectory("leasehold-tls")
-        val port: Int = ServerSocket(0).use { it.localPort }
+        val port: Int = freePort()
 
         init {
             val make = Path.of("../../ci/support/certificates.sh").toAbsolutePath().toString()

@@ -2,6 +2,7 @@ package io.leasehold.spring;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.net.BindException;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
@@ -9,6 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
 import org.springframework.util.FileSystemUtils;
 
 /** A redis-server of its own, on a free port, in a folder that goes away with it. */
@@ -20,15 +22,29 @@ public final class RedisServer implements AutoCloseable {
 
     /** Starts it with these options, as {@code "--requirepass", "secret"}. */
     public RedisServer(String... options) {
-        try (var free = new ServerSocket(0)) {
+        try {
             folder = Files.createTempDirectory("leasehold-test");
-            port = free.getLocalPort();
+            port = freePort();
         } catch (IOException failed) {
             throw new UncheckedIOException(failed);
         }
         command = new ArrayList<>(List.of("redis-server", "--port", "" + port, "--save", ""));
         command.addAll(List.of(options));
         start();
+    }
+
+    /**
+     * A port that nobody listens on. It is none of those that systems give to outgoing connections, of which one might
+     * take it before the server starts.
+     */
+    public static int freePort() throws IOException {
+        while (true) {
+            try (var free = new ServerSocket(ThreadLocalRandom.current().nextInt(10_000, 32_000))) {
+                return free.getLocalPort();
+            } catch (BindException taken) {
+                continue;
+            }
+        }
     }
 
     public int port() {
@@ -85,6 +101,6 @@ public final class RedisServer implements AutoCloseable {
 
     private boolean answers() {
         String answer = ask("PING");
-        return answer.startsWith("+PONG") || answer.startsWith("-NOAUTH");
+        return process.isAlive() && (answer.startsWith("+PONG") || answer.startsWith("-NOAUTH"));
     }
 }

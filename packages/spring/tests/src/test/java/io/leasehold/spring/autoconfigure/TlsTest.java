@@ -7,7 +7,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.leasehold.LeaseholdClient;
 import io.leasehold.spring.RedisServer;
 import java.io.IOException;
-import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -30,9 +29,9 @@ class TlsTest {
         folder = Files.createTempDirectory("leasehold-tls");
         String make = Path.of("../../../ci/support/certificates.sh").toAbsolutePath().toString();
         assertThat(new ProcessBuilder(make, folder.toString()).start().waitFor()).isZero();
-        strictPort = freePort();
+        strictPort = RedisServer.freePort();
         strict = serverAt(strictPort, "yes");
-        port = freePort();
+        port = RedisServer.freePort();
         server = serverAt(port, "no");
     }
 
@@ -166,11 +165,5 @@ class TlsTest {
 
     private static String file(String name) {
         return folder.resolve(name).toString();
-    }
-
-    private static int freePort() throws IOException {
-        try (var free = new ServerSocket(0)) {
-            return free.getLocalPort();
-        }
     }
 }
