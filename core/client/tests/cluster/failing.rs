@@ -60,7 +60,8 @@ const NOISE: Duration = Duration::from_millis(5);
 
 /// A cluster of whose three shards one is about to hang, and a client that holds a lock on each.
 struct Hanging {
-    cluster: Cluster,
+    /// Its nodes end with it.
+    _cluster: Cluster,
     client: Client,
     /// The nodes that are about to hang.
     shard: [Node; 2],
@@ -93,7 +94,7 @@ impl Hanging {
             shard: [primaries[0].clone(), cluster.replica_of(&primaries[0]).unwrap()],
             theirs: held.remove(0),
             others: held,
-            cluster,
+            _cluster: cluster,
             client,
         }
     }
