@@ -19,7 +19,7 @@ crate_tests := `for crate in cli protocol simulator store; do ls core/$crate/tes
 featured := "--features leasehold/tracing,leasehold-simulator/defects"
 tracing_tests := featured + " --test spans --test observing"
 defect_tests := featured + " --test defects --test mistakes --test known_defects"
-schedule_tests := "--lib --features leasehold/schedules"
+schedule_tests := "--exclude leasehold-wasm-check --lib --features leasehold/schedules"
 # Runs a command again if it failed while the machine was taken away.
 quiet := python + " " + justfile_directory() / "ci/quiet/quiet.py"
 quiet_pytest := quiet + " --again=--last-failed " + python + " -m pytest"
