@@ -1,11 +1,13 @@
 """Several languages on one lock, on a real redis-server. The programs that contend are in contenders/."""
 
+import re
+import subprocess
 from collections.abc import Iterator
 
 import pytest
 import redis
 
-from programs import Server
+from programs import ROOT, Server
 from redis_server import redis_server
 
 
@@ -13,3 +15,20 @@ from redis_server import redis_server
 def server() -> Iterator[Server]:
     with redis_server() as url, redis.Redis.from_url(url, decode_responses=True) as store:
         yield Server(url, store)
+
+
+@pytest.fixture(scope="session")
+def rest() -> Iterator[tuple[Server, str]]:
+    """`leasehold serve` and its REST API."""
+    command = [str(ROOT / "target" / "release" / "leasehold"), "serve", "--port", "0", "--http", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout
+        url, http = "", ""
+        while not (url and http):
+            line = process.stdout.readline()
+            assert line, "leasehold serve has ended"
+            url = next(iter(re.findall(r"redis:\S+", line)), url)
+            http = next(iter(re.findall(r"http:\S+", line)), http)
+        with redis.Redis.from_url(url, decode_responses=True) as store:
+            yield Server(url, store), http
+        process.terminate()

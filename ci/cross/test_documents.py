@@ -3,6 +3,7 @@
 The rules of SECURITY.md are run too: core/client/tests/acl.
 """
 
+import os
 import re
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from programs import JARS, PATIENCE, ROOT, Server, java
 README = (ROOT / "README.md").read_text()
 METRICS = (ROOT / "docs" / "metrics.md").read_text()
 NODE = ROOT / "examples" / "seckill" / "node"
+WEB = ROOT / "packages" / "web"
 
 
 def snippets(language: str, server: Server, document: str = README) -> list[str]:
@@ -29,8 +31,10 @@ def snippets(language: str, server: Server, document: str = README) -> list[str]
     return [block.replace("redis://localhost:6379", server.url) for block in blocks]
 
 
-def output_of(command: list[str], folder: Path) -> str:
-    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=60).stdout
+def output_of(command: list[str], folder: Path, **environment: str) -> str:
+    return subprocess.run(
+        command, cwd=folder, env=os.environ | environment, check=True, capture_output=True, text=True, timeout=60
+    ).stdout
 
 
 def test_the_readme_s_python_runs(server: Server, tmp_path: Path) -> None:
@@ -38,10 +42,11 @@ def test_the_readme_s_python_runs(server: Server, tmp_path: Path) -> None:
         assert "fencing token 1" in output_of([sys.executable, "-c", snippet], tmp_path)
 
 
-def test_the_readme_s_javascript_runs(server: Server) -> None:
+def test_the_readme_s_javascript_runs(server: Server, rest: tuple[Server, str]) -> None:
     for snippet in snippets("js", server):
         command = ["node", "--input-type=module", "--eval", snippet]
-        assert "fencing token 1" in output_of(command, NODE)
+        folder = WEB if "leasehold-web" in snippet else NODE
+        assert "fencing token 1" in output_of(command, folder, UPSTASH_REDIS_REST_URL=rest[1])
 
 
 def test_the_readme_s_java_runs(server: Server, tmp_path: Path) -> None:

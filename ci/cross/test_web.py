@@ -1,34 +1,13 @@
 """The package for WebAssembly beside the native Python client: by message, by poll, and over HTTP."""
 
-import re
-import subprocess
 import time
-from collections.abc import Iterator
 
 import pytest
-import redis
 
 import leasehold
-from programs import ROOT, Contender, Server, contend, wait_until
+from programs import Contender, Server, contend, wait_until
 
 KINDS = ["lock", "mutex", "fair", "read", "write", "semaphore", "multi"]
-
-
-@pytest.fixture(scope="module")
-def rest() -> Iterator[tuple[Server, str]]:
-    """`leasehold serve` and its REST API."""
-    command = [str(ROOT / "target" / "release" / "leasehold"), "serve", "--port", "0", "--http", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        assert process.stdout
-        url, http = "", ""
-        while not (url and http):
-            line = process.stdout.readline()
-            assert line, "leasehold serve has ended"
-            url = next(iter(re.findall(r"redis:\S+", line)), url)
-            http = next(iter(re.findall(r"http:\S+", line)), http)
-        with redis.Redis.from_url(url, decode_responses=True) as store:
-            yield Server(url, store), http
-        process.terminate()
 
 
 def take(client: leasehold.Client, kind: str, name: str) -> leasehold.Lease:
