@@ -14,12 +14,12 @@ const Redis = createRequire(new URL('examples/seckill/node/', ROOT))('ioredis');
 
 const now = () => performance.now() * 1000;
 
-/** A script as the server gets it: the parts that it says it uses, then itself. */
+/** A script as the server gets it: the parts that it says it uses, then itself, without their comments. */
 function scriptOf(file) {
   const read = (name) => readFileSync(new URL(`core/protocol/lua/${name}`, ROOT), 'utf8');
   const own = read(file);
   const parts = own.match(/^-- Uses (.*)$/m)?.[1].split(', ') ?? [];
-  return parts.map(read).join('') + own;
+  return (parts.map(read).join('') + own).replace(/^ *--.*$/gm, '');
 }
 
 /** One session in WebAssembly and the connection it sends on. */
