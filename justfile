@@ -66,16 +66,47 @@ servers *ARGS: (install "python-test")
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target") build build-web build-tests test-side-by-side test-wasm test-python test-node test-jvm test-spring test-fleets test-api test-shipped test-upstash test-cross test-interop test-demo test-demo-spring test-playground test-monitoring test-timing
+test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target") build build-web build-tests build-contender test-side-by-side test-python test-jvm-beside-node test-cross-beside-spring test-api test-shipped test-interop test-demo test-demo-spring test-playground test-monitoring test-timing
 
 # What waits most of its time, for servers and for clocks: together it takes as long as the longest
 [group('test')]
 [parallel]
 test-side-by-side: test-install test-client test-servers test-one-by-one
 
+# Of these pairs neither keeps both processors busy
+[private]
+[parallel]
+test-jvm-beside-node: test-jvm test-on-node
+
+[private]
+test-on-node: test-node test-wasm test-upstash
+
+[private]
+[parallel]
+test-cross-beside-spring: test-cross test-with-maven
+
+[private]
+test-with-maven: test-spring test-fleets
+
 # What keeps processors busy, one after another beside the others
 [private]
 test-one-by-one: test-rigs test-web test-crates test-schedules
+
+# What users install, for this machine, into dist/: built, checked, and shown as a table; `--all` for each platform of Linux
+[group('build')]
+package *options: (install "python-build python-package package-targets node-package")
+    npm run --silent --prefix packages/node build:js
+    @{{ python }} ci/package/package.py "$@"
+
+# What `package` has built, installed where there is nothing else
+[group('test')]
+test-package *options: (install "python-test") package
+    cd ci/package && {{ python }} -m pytest "$@"
+
+# The version of all packages: names places that have another one, or `version 0.2.0` writes it everywhere
+[group('build')]
+version *new: (install "python-just")
+    {{ python }} ci/package/version.py "$@"
 
 # What the demo and the tests need
 [group('build')]
@@ -352,7 +383,7 @@ lint-lua: (install "node-lint")
     node ci/lint/lua.mjs core/protocol/lua/*.lua
 
 [group('lint')]
-lint-python: (install "python-lint python-test python-demo") build-python
+lint-python: (install "python-lint python-test python-demo python-package") build-python
     {{ venv }}/ruff check --quiet .
     {{ venv }}/ruff format --quiet --check .
     {{ python }} ci/lint/imports.py packages/python/src
@@ -361,6 +392,7 @@ lint-python: (install "python-lint python-test python-demo") build-python
     cd ci/bench/scripts && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/bare && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/dependencies && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
+    cd ci/package && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/quiet && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/servers && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
     cd ci/structure && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
@@ -392,6 +424,7 @@ lint-shell: (install "python-lint")
 [group('lint')]
 lint-dependencies: (install "python-deny python-test")
     {{ deny }} check licenses bans sources
+    cd ci/package && {{ python }} -m pytest --quiet test_version.py
     cd ci/dependencies && {{ python }} -m pytest test_dependencies.py
 
 # Known vulnerabilities in the dependencies, by FOLDER, a clone of https://github.com/RustSec/advisory-db

@@ -19,6 +19,7 @@ SHOWN_BY = {
     "chromium": "chromium --version",
     "prometheus": "promtool --version",
     "wasm-target": "rustup target list --installed | grep -x wasm32-unknown-unknown",
+    "package-targets": "rustup target list --installed | grep -x aarch64-unknown-linux-musl",
     "rust-lints": "cargo clippy --version && cargo fmt --version",
     "mmdebstrap": "mmdebstrap --version",
 }

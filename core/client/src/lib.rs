@@ -125,6 +125,11 @@ pub use api::{Builder, Client, Lease, Lock, ReadWriteLock, Semaphore, blocking};
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// Compiles that of the crate's own README.
+#[cfg(all(doctest, feature = "native"))]
+#[doc = include_str!("../README.md")]
+struct OwnReadme;
+
 /// Compiles that of the page on metrics.
 #[cfg(all(doctest, feature = "native"))]
 #[doc = include_str!("../../../docs/metrics.md")]

@@ -2,7 +2,6 @@
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
 
 import type { NativeReached } from '../native/binding';
 
@@ -46,17 +45,50 @@ export function cLibraryIn(maps: string): 'gnu' | 'musl' {
   return /\/ld-musl-[^/]*$/m.test(maps) ? 'musl' : 'gnu';
 }
 
-function load(): Binding {
-  const file = join(__dirname, '..', 'native', `leasehold.${target()}.node`);
+/** Those that npm has a package for. */
+const TARGETS = [
+  'darwin-arm64',
+  'darwin-x64',
+  'linux-arm64-gnu',
+  'linux-arm64-musl',
+  'linux-x64-gnu',
+  'linux-x64-musl',
+  'win32-x64-msvc',
+];
+
+/**
+ * @internal The native library for `name`: of this folder, where it was built, or of the package that npm installs
+ * beside this one on such a machine.
+ */
+export function load(name: string, require: NodeJS.Require): Binding {
+  const [built, installed] = [`../native/leasehold.${name}.node`, `@leasehold/${name}`];
+  for (const place of [built, installed]) {
+    if (!isThere(place, require)) continue;
+    try {
+      return require(place) as Binding;
+    } catch (cause) {
+      throw new Error(`leasehold: the native library ${require.resolve(place)} cannot be loaded here: ${cause}`, {
+        cause,
+      });
+    }
+  }
+  throw new Error(
+    TARGETS.includes(name)
+      ? `leasehold: the package ${installed}, which has the native library for this machine, is not installed. ` +
+          'npm leaves it out with --omit=optional, and with a package-lock.json or node_modules of another system: ' +
+          'remove both and run npm install'
+      : `leasehold: there is no native library for ${name}, only for ${TARGETS.join(', ')}; ` +
+          'build it on this machine from https://github.com/leasehold/leasehold',
+  );
+}
+
+function isThere(place: string, require: NodeJS.Require): boolean {
   try {
-    return createRequire(__filename)(file) as Binding;
-  } catch (cause) {
-    throw new Error(
-      `leasehold has no native library that works for ${target()} (${file}); ` +
-        'install the package on this machine, or build it there with `npm ci && npm run build`',
-      { cause },
-    );
+    require.resolve(place);
+    return true;
+  } catch {
+    return false;
   }
 }
 
-export const native: Binding = load();
+export const native: Binding = load(target(), createRequire(__filename));

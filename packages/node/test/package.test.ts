@@ -167,6 +167,24 @@ describe('the package', () => {
     assert.equal(cLibraryIn(node + glibc + folder), 'gnu');
   });
 
+  it('says why there is no native library, and what to do', () => {
+    const { load } = createRequire(__filename)(join(ROOT, 'dist', 'native.js'));
+    const require = (places: Record<string, () => unknown>) => {
+      const found = (place: string) => places[place]?.();
+      const resolve = (place: string) => (place in places ? `/app/${place}` : assert.fail('MODULE_NOT_FOUND'));
+      return Object.assign(found, { resolve });
+    };
+    const binding = {};
+    assert.equal(load('linux-x64-gnu', require({ '@leasehold/linux-x64-gnu': () => binding })), binding);
+    assert.throws(() => load('linux-x64-gnu', require({})), /@leasehold\/linux-x64-gnu.*--omit=optional/);
+    assert.throws(() => load('sunos-x64', require({})), /no native library for sunos-x64, only for .*linux-x64-gnu/);
+    const broken = () => assert.fail("version `GLIBC_2.28' not found");
+    assert.throws(
+      () => load('linux-x64-gnu', require({ '@leasehold/linux-x64-gnu': broken })),
+      /\/app\/@leasehold\/linux-x64-gnu cannot be loaded here: .*GLIBC_2.28/,
+    );
+  });
+
   it('has a class for each kind of error that the core knows', () => {
     const { native } = createRequire(__filename)(join(ROOT, 'dist', 'native.js'));
     const { errorOf } = createRequire(__filename)(join(ROOT, 'dist', 'errors.js'));

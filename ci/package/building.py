@@ -1,0 +1,70 @@
+"""Builds what is compiled, so that it runs on old systems and says nothing of the machine that built it."""
+
+import functools
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from platforms import Platform
+
+ROOT = Path(__file__).resolve().parents[2]
+#: What the tests build is built otherwise.
+TARGET = ROOT / "target" / "package"
+DIST = ROOT / "dist"
+VENV = Path(sys.executable).parent
+
+
+def run(command: Sequence[str | Path], folder: Path = ROOT, **environment: str) -> str:
+    """What a command prints; if it fails, its errors are shown and all ends."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"package: {' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+@functools.cache
+def commit_time() -> str:
+    """What archives give as the time of their files, so that two builds of one commit are the same."""
+    return run(["git", "log", "-1", "--format=%ct"]).strip()
+
+
+def private_folders() -> dict[Path, str]:
+    """Folders of this machine that the compilers would write into what they build, and what they write instead."""
+    cargo = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
+    return {cargo / "registry" / "src": "/crates", TARGET: "/target", ROOT: "/leasehold"}
+
+
+def environment(platform: Platform, is_library: bool = True) -> dict[str, str]:
+    folders = private_folders().items()
+    flags = [f"--remap-path-prefix={folder}={instead}" for folder, instead in folders]
+    if platform.libc == "musl" and is_library:
+        # A library shares the program's C library.
+        flags.append("-Ctarget-feature=-crt-static")
+    c_flags = " ".join(f"-ffile-prefix-map={folder}={instead}" for folder, instead in folders)
+    return {
+        "PATH": f"{VENV}{os.pathsep}{os.environ['PATH']}",
+        "CARGO_TARGET_DIR": str(TARGET / "static" if platform.libc == "musl" and not is_library else TARGET),
+        "CARGO_INCREMENTAL": "0",
+        "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags),
+        f"CFLAGS_{platform.triple.replace('-', '_')}": c_flags,
+        "SOURCE_DATE_EPOCH": commit_time(),
+    }
+
+
+def build(platform: Platform, *packages: str, is_library: bool = True) -> Path:
+    """Builds these packages of the workspace; gives the folder with the results."""
+    chosen = [word for package in packages for word in ("--package", package)]
+    words = ["cargo", "zigbuild", "--release", "--locked", "--quiet", "--target", platform.zig, *chosen]
+    surroundings = environment(platform, is_library)
+    run(words, ROOT, **surroundings)
+    return Path(surroundings["CARGO_TARGET_DIR"]) / platform.triple / "release"

@@ -1,0 +1,68 @@
+"""What must hold of every file that is compiled."""
+
+import re
+from pathlib import Path
+
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+from elftools.elf.gnuversions import GNUVerNeedSection
+
+from building import private_folders
+from platforms import GLIBC, Platform
+
+
+def glibc_needed(file: Path) -> tuple[int, int]:
+    """The newest version of glibc that a symbol of the file is from; (0, 0) if there is none."""
+    newest = (0, 0)
+    with file.open("rb") as opened:
+        for section in ELFFile(opened).iter_sections():
+            if not isinstance(section, GNUVerNeedSection):
+                continue
+            for _, needed in section.iter_versions():
+                for one in needed:
+                    if found := re.fullmatch(r"GLIBC_(\d+)\.(\d+)(\.\d+)?", one.name):
+                        newest = max(newest, (int(found[1]), int(found[2])))
+    return newest
+
+
+def libraries_needed(file: Path) -> set[str]:
+    """The shared libraries that must be there."""
+    with file.open("rb") as opened:
+        dynamic = ELFFile(opened).get_section_by_name(".dynamic")
+        if not isinstance(dynamic, DynamicSection):
+            return set()
+        return {vars(tag)["needed"] for tag in dynamic.iter_tags("DT_NEEDED")}
+
+
+def machine_of(file: Path) -> str:
+    with file.open("rb") as opened:
+        return str(ELFFile(opened).get_machine_arch())
+
+
+def paths_in(file: Path) -> list[str]:
+    """Words of the file that name a folder of this machine."""
+    content = file.read_bytes()
+    folders = [str(folder) for folder in (*private_folders(), Path.home())]
+    pattern = b"|".join(re.escape(folder.encode()) + rb"[\x21-\x7e]{0,80}" for folder in folders)
+    return [found.decode() for found in re.findall(pattern, content)]
+
+
+#: What belongs to a C library and its compiler, and is on every system that has it.
+OF_THE_SYSTEM = {
+    "glibc": r"(libc|libm|libdl|libpthread|librt|libgcc_s|ld-linux[-\w]*)\.so\.\d+",
+    "musl": r"libc\.so|libc\.musl-\w+\.so\.1|libgcc_s\.so\.1",
+}
+MACHINES = {"x64": "x64", "arm64": "AArch64"}
+
+
+def compiled(file: Path, platform: Platform) -> list[str]:
+    """Checks a file; says what was found, for the table."""
+    assert machine_of(file) == MACHINES[platform.cpu], f"{file} is for {machine_of(file)}"
+    needed = glibc_needed(file)
+    assert needed <= GLIBC, f"{file} needs glibc {needed}"
+    foreign = {one for one in libraries_needed(file) if not re.fullmatch(OF_THE_SYSTEM[platform.libc], one)}
+    assert not foreign, f"{file} needs {foreign}"
+    paths = paths_in(file)
+    assert not paths, f"{file} names folders of this machine: {paths[:5]}"
+    is_static = not libraries_needed(file)
+    return ["static" if is_static else f"glibc {needed[0]}.{needed[1]}" if any(needed) else "musl", "no paths"]

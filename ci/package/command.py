@@ -1,0 +1,46 @@
+"""The command `leasehold`: one static file, what shells complete, and a page for man."""
+
+import gzip
+import io
+import tarfile
+from pathlib import Path
+
+import building
+import checks
+from building import DIST, ROOT, commit_time, run
+from platforms import Platform
+from version import version
+
+SHELLS = {"bash": "leasehold.bash", "zsh": "_leasehold", "fish": "leasehold.fish"}
+LICENCES = ("LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt")
+
+
+def build(platform: Platform) -> Path:
+    assert platform.libc == "musl"
+    return building.build(platform, "leasehold-cli", is_library=False) / "leasehold"
+
+
+def pack(program: Path, platform: Platform, emulator: tuple[str, ...] = ()) -> Path:
+    """An archive that is the same for the same files."""
+    name = f"leasehold-{version()}-linux-{platform.machine}"
+    files = {"leasehold": program.read_bytes()}
+    for shell, file in SHELLS.items():
+        files[f"completions/{file}"] = run([*emulator, program, "completions", shell]).encode()
+    files |= {file: (ROOT / file).read_bytes() for file in LICENCES}
+    target = DIST / "command" / f"{name}.tar.gz"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w") as archive:
+        for file, content in sorted(files.items()):
+            entry = tarfile.TarInfo(f"{name}/{file}")
+            entry.size, entry.mtime = len(content), int(commit_time())
+            entry.mode = 0o755 if file == "leasehold" else 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    target.write_bytes(gzip.compress(written.getvalue(), mtime=int(commit_time())))
+    return target
+
+
+def check(program: Path, platform: Platform) -> list[str]:
+    found = checks.compiled(program, platform)
+    assert found[0] == "static", f"{program} is not static"
+    return found

@@ -1,0 +1,27 @@
+"""The crates, in the order in which they need one another."""
+
+import json
+from pathlib import Path
+
+from building import DIST, TARGET, run
+from version import version
+
+PUBLISHED = ("leasehold-protocol", "leasehold-store", "leasehold", "leasehold-cli")
+#: What a page on crates.io shows.
+SHOWN = ("description", "license", "repository", "readme", "keywords", "categories")
+
+
+def build() -> list[Path]:
+    """Packs them, and builds each from what was packed."""
+    described = json.loads(run(["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked"]))
+    for package in described["packages"]:
+        if package["name"] in PUBLISHED:
+            missing = [key for key in SHOWN if not package[key]]
+            assert not missing, f"{package['name']} does not say its {', '.join(missing)}"
+            assert package["version"] == version()
+    chosen = [word for name in PUBLISHED for word in ("--package", name)]
+    run(["cargo", "package", "--locked", "--quiet", "--target-dir", TARGET / "crates", *chosen])
+    folder = DIST / "crates"
+    folder.mkdir(parents=True, exist_ok=True)
+    packed = [TARGET / "crates" / "package" / f"{name}-{version()}.crate" for name in PUBLISHED]
+    return [crate.rename(folder / crate.name) for crate in packed]

@@ -1,0 +1,87 @@
+"""The Node package, and one package for each platform that holds its native library."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import building
+import checks
+from building import DIST, ROOT, TARGET, run
+from platforms import PLATFORMS, Platform
+from version import version
+
+PACKAGE = ROOT / "packages" / "node"
+LICENCES = ("LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt")
+STAGED = TARGET / "npm"
+#: What the manifests of the packages have in common.
+COMMON = ("description", "license", "repository", "engines")
+
+
+def name_of(platform: Platform) -> str:
+    return f"@leasehold/{platform.npm}"
+
+
+def build(platform: Platform, library: Path) -> Path:
+    """The package of one platform."""
+    folder = fresh(platform.npm)
+    file = f"leasehold.{platform.npm}.node"
+    shutil.copyfile(library, folder / file)
+    main = manifest()
+    told = {"name": name_of(platform), "version": version(), **{key: main[key] for key in COMMON}}
+    told["description"] = f"The native library of the package leasehold for {platform.npm}"
+    told |= {"os": ["linux"], "cpu": [platform.cpu], "libc": [platform.libc], "main": file, "files": [file, *LICENCES]}
+    (folder / "package.json").write_text(json.dumps(told, indent=2) + "\n")
+    (folder / "README.md").write_text(
+        f"# {name_of(platform)}\n\nThe native library of [leasehold](https://www.npmjs.com/package/leasehold) "
+        f"for {platform.npm}. Install `leasehold`; npm adds this package where it fits.\n"
+    )
+    return pack(folder)
+
+
+def main_package() -> Path:
+    """The package that users name: what is not compiled, and the platforms as optional dependencies."""
+    folder = fresh("leasehold")
+    shutil.copytree(PACKAGE / "dist", folder / "dist")
+    (folder / "native").mkdir()
+    shutil.copy(PACKAGE / "native" / "binding.d.ts", folder / "native")
+    shutil.copy(PACKAGE / "README.md", folder)
+    told = manifest()
+    # Who installs it has nothing to build.
+    del told["scripts"], told["devDependencies"]
+    told["files"] = ["dist", "native/binding.d.ts", *LICENCES]
+    told["optionalDependencies"] = {name_of(platform): version() for platform in PLATFORMS}
+    told["publishConfig"] = {"access": "public", "provenance": True}
+    (folder / "package.json").write_text(json.dumps(told, indent=2) + "\n")
+    return pack(folder)
+
+
+def check(library: Path, platform: Platform) -> list[str]:
+    found = checks.compiled(library, platform)
+    assert library.stat().st_size < 6_000_000, f"{library} is too large"
+    return found
+
+
+def native(platform: Platform) -> Path:
+    return building.build(platform, "leasehold-node") / "libleasehold_node.so"
+
+
+def manifest() -> dict[str, Any]:
+    told: dict[str, Any] = json.loads((PACKAGE / "package.json").read_text())
+    assert told["version"] == version()
+    return told
+
+
+def fresh(name: str) -> Path:
+    folder = STAGED / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for licence in LICENCES:
+        shutil.copy(ROOT / licence, folder)
+    return folder
+
+
+def pack(folder: Path) -> Path:
+    (DIST / "npm").mkdir(parents=True, exist_ok=True)
+    packed = json.loads(run(["npm", "pack", "--json", "--pack-destination", DIST / "npm", folder]))
+    return DIST / "npm" / str(packed[0]["filename"])

@@ -1,0 +1,52 @@
+"""The platforms that packages are built for here, as each ecosystem names them."""
+
+import platform
+from typing import Literal, NamedTuple
+
+#: No artefact needs a newer one. Debian 10, RHEL 8 and Amazon Linux 2023 have it.
+GLIBC = (2, 28)
+
+
+class Platform(NamedTuple):
+    """A processor and a C library of Linux."""
+
+    #: Rust's name.
+    triple: str
+    #: What pip calls the system.
+    wheel: str
+    #: npm's words.
+    cpu: Literal["x64", "arm64"]
+    libc: Literal["glibc", "musl"]
+    #: The folder in which JNA looks.
+    jna: str
+
+    @property
+    def machine(self) -> str:
+        return self.triple.partition("-")[0]
+
+    @property
+    def npm(self) -> str:
+        """As Node's packages name it."""
+        return f"linux-{self.cpu}-{'gnu' if self.libc == 'glibc' else 'musl'}"
+
+    @property
+    def zig(self) -> str:
+        """The triple with the oldest C library that programs may meet."""
+        return f"{self.triple}.{GLIBC[0]}.{GLIBC[1]}" if self.libc == "glibc" else self.triple
+
+
+PLATFORMS = (
+    Platform("x86_64-unknown-linux-gnu", "manylinux_2_28_x86_64", "x64", "glibc", "linux-x86-64"),
+    Platform("x86_64-unknown-linux-musl", "musllinux_1_2_x86_64", "x64", "musl", "linux-x86-64"),
+    Platform("aarch64-unknown-linux-gnu", "manylinux_2_28_aarch64", "arm64", "glibc", "linux-aarch64"),
+    Platform("aarch64-unknown-linux-musl", "musllinux_1_2_aarch64", "arm64", "musl", "linux-aarch64"),
+)
+
+
+def here(libc: str = "glibc") -> Platform:
+    """This machine's processor, with one of the C libraries: what is built for it runs here."""
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
+    for one in PLATFORMS:
+        if one.machine == machine and one.libc == libc and platform.system() == "Linux":
+            return one
+    raise SystemExit(f"package: nothing is built for {platform.system()} on {platform.machine()} here")

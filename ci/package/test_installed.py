@@ -1,0 +1,140 @@
+"""What dist/ has, installed where there is nothing else, runs the README's lines."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from building import DIST, ROOT
+from npm import name_of
+from platforms import here
+from version import version
+
+README = (ROOT / "README.md").read_text()
+#: In milliseconds.
+MOST_FOR_IMPORT, MOST_FOR_LOCK = 50, 20
+TRIES = 7
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command, unpacked."""
+    folder = tmp_path_factory.mktemp("command")
+    (archive,) = (DIST / "command").glob(f"*-linux-{here().machine}.tar.gz")
+    with tarfile.open(archive) as opened:
+        opened.extractall(folder, filter="data")
+    (found,) = folder.glob("*/leasehold")
+    return found
+
+
+@pytest.fixture(scope="session")
+def url(program: Path) -> Iterator[str]:
+    """Where `leasehold serve` listens."""
+    command = [str(program), "serve", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        yield process.stdout.readline().split()[-1]
+        process.terminate()
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> dict[str, str]:
+    """The environment of somebody who has nothing of ours."""
+    kept = {key: os.environ[key] for key in ("PATH", "JAVA_HOME") if key in os.environ}
+    home = tmp_path / "home"
+    home.mkdir()
+    return kept | {"HOME": str(home)}
+
+
+def said(command: list[str | Path], folder: Path, environment: dict[str, str]) -> str:
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def five_lines(language: str, url: str) -> str:
+    """The first lines of a language that the README shows."""
+    found = re.search(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    assert found
+    return found[1].replace("redis://localhost:6379", url)
+
+
+def best(command: list[str | Path], folder: Path, environment: dict[str, str]) -> dict[str, float]:
+    """What a program measures of itself, at its best: the machine may be busy."""
+    told = [json.loads(said(command, folder, environment)) for _ in range(TRIES)]
+    return {key: min(one[key] for one in told) for key in told[0]}
+
+
+PYTHON = """
+import json, sys, time
+start = time.perf_counter()
+import leasehold
+loaded = time.perf_counter()
+with leasehold.connect(sys.argv[1]) as client, client.lock("first"):
+    locked = time.perf_counter()
+print(json.dumps({"import": (loaded - start) * 1e3, "lock": (locked - loaded) * 1e3}))
+"""
+
+NODE = """
+const start = performance.now();
+const { connect } = await import('leasehold');
+const loaded = performance.now();
+const client = await connect(process.argv[1]);
+await client.using('first', () => {
+  console.log(JSON.stringify({ import: loaded - start, lock: performance.now() - loaded }));
+});
+await client.close();
+"""
+
+
+def test_the_command_runs_alone(program: Path, empty: dict[str, str], tmp_path: Path) -> None:
+    assert said([program, "--version"], tmp_path, empty) == f"leasehold {version()}\n"
+    for completion in ("leasehold.bash", "_leasehold", "leasehold.fish"):
+        assert (program.parent / "completions" / completion).stat().st_size > 0
+
+
+def test_the_wheel_is_all_that_python_needs(url: str, empty: dict[str, str], tmp_path: Path) -> None:
+    said([sys.executable, "-m", "venv", "venv"], tmp_path, empty)
+    python = tmp_path / "venv" / "bin" / "python"
+    wheels = ["--no-index", "--find-links", str(DIST / "python"), f"leasehold=={version()}"]
+    said([python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *wheels], tmp_path, empty)
+    assert "fencing token" in said([python, "-c", five_lines("python", url)], tmp_path, empty)
+    took = best([python, "-c", PYTHON, url], tmp_path, empty)
+    print(f"Python: {took}")
+    assert took["import"] < MOST_FOR_IMPORT
+    assert took["lock"] < MOST_FOR_LOCK
+
+
+@pytest.fixture
+def node_project(empty: dict[str, str], tmp_path: Path) -> Path:
+    """A folder with the Node package, and the one of this platform."""
+    (tmp_path / "package.json").write_text('{ "private": true }\n')
+    platform = name_of(here()).replace("@", "").replace("/", "-")
+    tarballs = [DIST / "npm" / f"{name}-{version()}.tgz" for name in (platform, "leasehold")]
+    # Nothing is asked of the registry, which has none of these yet.
+    said(["npm", "install", "--offline", "--no-audit", "--no-fund", *tarballs], tmp_path, empty)
+    return tmp_path
+
+
+def test_the_two_packages_are_all_that_node_needs(url: str, empty: dict[str, str], node_project: Path) -> None:
+    evaluate: list[str | Path] = ["node", "--input-type=module", "--eval"]
+    assert "fencing token" in said([*evaluate, five_lines("js", url)], node_project, empty)
+    took = best([*evaluate, NODE, url], node_project, empty)
+    print(f"Node: {took}")
+    assert took["import"] < MOST_FOR_IMPORT
+    assert took["lock"] < MOST_FOR_LOCK
+
+
+def test_node_without_its_platform_s_package_says_what_to_do(empty: dict[str, str], node_project: Path) -> None:
+    shutil.rmtree(node_project / "node_modules" / "@leasehold")
+    command = ["node", "--eval", "require('leasehold')"]
+    done = subprocess.run(command, cwd=node_project, env=empty, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert f"the package {name_of(here())}, which has the native library for this machine" in done.stderr

@@ -1,0 +1,36 @@
+"""One version, everywhere."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import version
+
+
+def test_every_package_has_the_version_of_the_workspace() -> None:
+    found = [place for file in version.files() for place in version.places(file)]
+    others = [place for place in found if place.version != version.version()]
+    assert others == []
+    named = {place.file.relative_to(version.ROOT).as_posix() for place in found}
+    assert named >= {
+        "Cargo.toml",
+        "packages/jvm/pom.xml",
+        "packages/node/package.json",
+        "packages/node/package-lock.json",
+        "packages/spring/README.md",
+        "packages/spring/common/pom.xml",
+        "packages/web/package.json",
+    }
+
+
+@pytest.mark.parametrize("file", version.files(), ids=lambda file: file.relative_to(version.ROOT).as_posix())
+def test_another_version_is_written_to_all_places_and_nowhere_else(file: Path, tmp_path: Path) -> None:
+    copy = tmp_path / file.name
+    shutil.copyfile(file, copy)
+    before = list(version.places(copy))
+    version.write(copy, "7.8.9-rc.1")
+    assert [place._replace(version="7.8.9-rc.1") for place in before] == list(version.places(copy))
+    # What is not ours stays: with the old version written back, the file is as it was.
+    version.write(copy, version.version())
+    assert copy.read_text() == file.read_text()

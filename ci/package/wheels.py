@@ -1,0 +1,54 @@
+"""The Python package: wheels, and sources that build."""
+
+import zipfile
+from pathlib import Path
+
+import checks
+from building import DIST, ROOT, TARGET, VENV, environment, run
+from platforms import Platform
+
+PACKAGE = ROOT / "packages" / "python"
+#: The oldest Python whose stable ABI the wheels use.
+ABI = "3.11"
+WORDS = ("--release", "--locked", "--strip", "--quiet", "--out")
+
+
+def build(platform: Platform) -> Path:
+    """A wheel for each Python from the oldest on."""
+    folder = DIST / "python"
+    run(
+        [
+            *(VENV / "maturin", "build", *WORDS, folder, "--zig"),
+            *("--target", platform.triple, "--compatibility", platform.wheel.removesuffix(f"_{platform.machine}")),
+        ],
+        PACKAGE,
+        **environment(platform),
+    )
+    (wheel,) = folder.glob(f"*{platform.wheel}.whl")
+    return wheel
+
+
+def sources() -> Path:
+    """What pip builds where no wheel fits."""
+    folder = DIST / "python"
+    run([VENV / "maturin", "sdist", "--quiet", "--out", folder], PACKAGE)
+    (sdist,) = folder.glob("*.tar.gz")
+    run([VENV / "twine", "check", "--strict", sdist])
+    return sdist
+
+
+def check(wheel: Path, platform: Platform) -> list[str]:
+    unpacked = TARGET / "unpacked" / wheel.stem
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(unpacked)
+    (native,) = (unpacked / "leasehold").glob("_native*.so")
+    found = checks.compiled(native, platform)
+    run([VENV / "twine", "check", "--strict", wheel])
+    run([VENV / "abi3audit", "--strict", "--assume-minimum-abi3", ABI, native])
+    assert wheel.stat().st_size < 4_000_000, f"{wheel} is too large"
+    found += ["twine", "abi3audit"]
+    if platform.libc == "glibc":
+        # It follows the libraries that a wheel needs, and takes a linker script named libc.so for that of musl.
+        run([VENV / "auditwheel", "show", wheel])
+        found.append("auditwheel")
+    return found
