@@ -66,7 +66,7 @@ servers *ARGS: (install "python-test")
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target") build build-web build-tests build-contender test-side-by-side test-python test-jvm-beside-node test-cross-beside-spring test-api test-shipped test-interop test-demo test-demo-spring test-playground test-monitoring test-timing
+test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target") build build-web build-tests build-contender test-side-by-side test-python test-jvm-beside-node test-cross-beside-spring test-api test-shipped test-interop-beside-spring test-demo test-playground test-monitoring test-timing
 
 # What waits most of its time, for servers and for clocks: together it takes as long as the longest
 [group('test')]
@@ -87,6 +87,10 @@ test-cross-beside-spring: test-cross test-with-maven
 
 [private]
 test-with-maven: test-spring test-fleets
+
+[private]
+[parallel]
+test-interop-beside-spring: test-interop test-demo-spring
 
 # What keeps processors busy, one after another beside the others
 [private]
@@ -346,7 +350,7 @@ test-playground: (install "node-playground chromium") build-cli build-web
 test-monitoring *options: (install "python-test prometheus")
     cd examples/monitoring && {{ python }} -m pytest "$@"
 
-# All tests that assert milliseconds, one after another: leave the machine alone meanwhile
+# All tests that assert milliseconds, one after another, but for those that assert seconds and wait most of them: leave the machine alone meanwhile
 [group('test')]
 test-timing: (install "python-test python-demo node-demo redis-server") build build-web build-contender build-interop
     cd ci/quiet && {{ python }} -m pytest
@@ -357,7 +361,8 @@ test-timing: (install "python-test python-demo node-demo redis-server") build bu
     cd packages/python && {{ quiet_pytest }} -m timing
     {{ quiet }} npm run --silent --prefix packages/node test:timing
     {{ quiet }} {{ maven }} --file packages/jvm/pom.xml verify -Ptiming
-    cd ci/cross && {{ quiet_pytest }} -m timing
+    cd ci/cross && {{ quiet_pytest }} -m timing --ignore=test_stepped_clock.py
+    cd ci/cross && {{ quiet_pytest }} -m timing --numprocesses=2 test_stepped_clock.py
     cd ci/interop && {{ quiet_pytest }} -m timing
 
 # All lints, changing nothing
