@@ -5,7 +5,6 @@ The rules of SECURITY.md are run too: core/client/tests/acl.
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from programs import JARS, PATIENCE, ROOT, Server, java
+from redis_server import free_port
 
 README = (ROOT / "README.md").read_text()
 METRICS = (ROOT / "docs" / "metrics.md").read_text()
@@ -59,12 +59,6 @@ def test_the_readme_s_java_runs(server: Server, tmp_path: Path) -> None:
         )
         (tmp_path / "Snippet.java").write_text(program)
         assert "fencing token 1" in output_of([java(), "-cp", f"{JARS}/*", "Snippet.java"], tmp_path)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def page_of(command: list[str], folder: Path, port: int) -> str:

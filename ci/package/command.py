@@ -7,12 +7,11 @@ from pathlib import Path
 
 import building
 import checks
-from building import DIST, ROOT, commit_time, run
+from building import DIST, LICENCES, ROOT, commit_time, run
 from platforms import Platform
 from version import version
 
 SHELLS = {"bash": "leasehold.bash", "zsh": "_leasehold", "fish": "leasehold.fish"}
-LICENCES = ("LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt")
 
 
 def build(platform: Platform) -> Path:

@@ -7,12 +7,11 @@ from typing import Any
 
 import building
 import checks
-from building import DIST, ROOT, TARGET, run
+from building import DIST, LICENCES, ROOT, TARGET, run
 from platforms import PLATFORMS, Platform
 from version import version
 
 PACKAGE = ROOT / "packages" / "node"
-LICENCES = ("LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt")
 STAGED = TARGET / "npm"
 #: What the manifests of the packages have in common.
 COMMON = ("description", "license", "repository", "engines")

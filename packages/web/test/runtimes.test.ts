@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +9,7 @@ import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { build } from 'esbuild';
 import { ROOT } from './package.js';
-import { EmbeddedServer, eventually, freePort, RedisServer } from './server.js';
+import { EmbeddedServer, end, eventually, freePort, RedisServer } from './server.js';
 
 const PACKAGE = join(ROOT, 'packages', 'web');
 const RUNTIMES = join(PACKAGE, 'test', 'runtimes');
@@ -62,8 +61,7 @@ describe('the same story', { concurrency: 2 }, () => {
     });
 
     after(async () => {
-      workerd.kill();
-      await once(workerd, 'exit');
+      await end(workerd, 'SIGTERM');
       rmSync(folder, { recursive: true });
     });
 
