@@ -14,7 +14,7 @@ use futures_util::future::join_all;
 use leasehold::{Client, Lease, LostReason, ReleaseOutcome};
 use leasehold_protocol::Reply;
 use support::proxy::Proxy;
-use support::{Redis, eventually};
+use support::{Redis, eventually, is_timed};
 use tokio::task::JoinHandle;
 
 const SOON: Duration = Duration::from_secs(10);
@@ -113,7 +113,7 @@ fn waits(client: &Client, name: &str) -> JoinHandle<Lease> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_demoted_primary_is_left_and_what_was_replicated_is_kept() {
     let times = std::env::var("LEASEHOLD_DEMOTIONS").map_or(2, |times| times.parse().unwrap());
-    let at_most = std::env::var("LEASEHOLD_TIMED").map_or(SOON, |_| AT_MOST);
+    let at_most = if is_timed() { AT_MOST } else { SOON };
     let (mut primary, mut replica) = (Redis::start(), Redis::start());
     replicate(&primary, &replica).await;
     let proxy = Proxy::to(primary.port);

@@ -5,7 +5,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use leasehold::{Client, Error, ErrorKind, LostReason, ReleaseOutcome};
-use support::Server;
+use support::{Server, on_time};
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -38,7 +38,10 @@ async fn a_mutex_excludes_and_wakes() {
         let start = Instant::now();
         assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);
         let next = waiter.await.unwrap().unwrap();
-        assert!(start.elapsed() < Duration::from_millis(400), "woken by the release");
+        assert!(
+            start.elapsed() < on_time(Duration::from_millis(400)),
+            "woken by the release"
+        );
         next.release().await.unwrap();
     })
     .await;
@@ -67,7 +70,7 @@ async fn fair_waiters_are_served_in_order_of_arrival_across_clients() {
             assert_eq!(arrived.recv().await, Some(number));
         }
         assert!(
-            start.elapsed() < Duration::from_millis(400),
+            start.elapsed() < on_time(Duration::from_millis(400)),
             "each is told: {:?}",
             start.elapsed()
         );
@@ -88,7 +91,11 @@ async fn fair_and_plain_locks_of_a_name_exclude_each_other() {
         let start = Instant::now();
         plain.release().await.unwrap();
         let fair = waiter.await.unwrap().unwrap();
-        assert!(start.elapsed() < Duration::from_millis(400), "{:?}", start.elapsed());
+        assert!(
+            start.elapsed() < on_time(Duration::from_millis(400)),
+            "{:?}",
+            start.elapsed()
+        );
         assert!(one.lock("fp").try_acquire().await.unwrap().is_none());
         fair.release().await.unwrap();
         one.lock("fp")
@@ -115,7 +122,7 @@ async fn a_fair_waiter_that_gives_up_leaves_the_queue() {
         let start = Instant::now();
         held.release().await.unwrap();
         waiter.await.unwrap().unwrap().release().await.unwrap();
-        assert!(start.elapsed() < Duration::from_millis(400));
+        assert!(start.elapsed() < on_time(Duration::from_millis(400)));
     })
     .await;
 }
@@ -142,7 +149,7 @@ async fn readers_share_and_a_writer_is_alone() {
             assert_eq!(reader.release().await.unwrap(), ReleaseOutcome::Released);
         }
         let writing = writer.await.unwrap().unwrap();
-        assert!(start.elapsed() < Duration::from_millis(400));
+        assert!(start.elapsed() < on_time(Duration::from_millis(400)));
         assert!(writing.token().is_some());
         assert!(a.read.try_acquire().await.unwrap().is_none());
         writing.release().await.unwrap();
@@ -165,7 +172,7 @@ async fn a_writer_reads_inside_its_write_and_keeps_the_read() {
         writing.release().await.unwrap();
         let second = waiting.await.unwrap().unwrap();
         assert!(
-            start.elapsed() < Duration::from_millis(100),
+            start.elapsed() < on_time(Duration::from_millis(100)),
             "a downgrade wakes: {:?}",
             start.elapsed()
         );
@@ -223,7 +230,10 @@ async fn an_operator_changes_the_limit_of_a_semaphore_that_is_held() {
         let start = Instant::now();
         assert!(two.set_limit("sl", 2).await.unwrap());
         assert_eq!(kind(waiter.await.unwrap()), ErrorKind::Misconfigured);
-        assert!(start.elapsed() < Duration::from_millis(400), "woken by the change");
+        assert!(
+            start.elapsed() < on_time(Duration::from_millis(400)),
+            "woken by the change"
+        );
         assert_eq!(kind(old.try_acquire(1).await), ErrorKind::Misconfigured);
 
         let new = two.semaphore("sl", 2);
@@ -251,11 +261,11 @@ async fn an_operator_changes_the_limit_of_a_semaphore_that_is_held() {
 #[tokio::test]
 async fn the_watchdog_renews_permits_of_an_old_limit() {
     for server in [Server::memory(), Server::redis()] {
-        let watched = Client::builder().url(server.url()).lease(Duration::from_millis(600));
+        let watched = Client::builder().url(server.url()).lease(Duration::from_millis(1_500));
         let client = watched.connect().await.unwrap();
         let held = client.semaphore("sw", 2).acquire(2).await.unwrap();
         assert!(client.set_limit("sw", 1).await.unwrap());
-        let lost = tokio::time::timeout(Duration::from_millis(1_500), held.lost()).await;
+        let lost = tokio::time::timeout(Duration::from_secs(3), held.lost()).await;
         assert!(lost.is_err() && held.is_valid(), "{lost:?}");
         assert_eq!(held.release().await.unwrap(), ReleaseOutcome::Released);
         client.close().await;
@@ -346,7 +356,7 @@ async fn a_forced_release_lets_the_next_one_in() {
             let start = Instant::now();
             assert!(two.force_release(&of(&two)).await.unwrap(), "{name}");
             let got = waiter.await.unwrap().unwrap();
-            assert!(start.elapsed() < Duration::from_millis(400), "{name}");
+            assert!(start.elapsed() < on_time(Duration::from_millis(400)), "{name}");
             let outcome = held.release().await.unwrap();
             assert!(
                 matches!(outcome, ReleaseOutcome::Stolen | ReleaseOutcome::Expired),

@@ -7,8 +7,8 @@ use leasehold::{Client, Lease, Lock, ReleaseOutcome};
 use leasehold_protocol::Reply;
 use tokio::task::JoinHandle;
 
-use super::eventually;
 use super::rig::Node;
+use super::{eventually, is_timed};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -85,11 +85,6 @@ impl Used {
         }
         assert!(is_all(), "{:?} are used, {self:?} before", Self::now());
     }
-}
-
-/// Whether the test has the machine to itself.
-pub fn is_timed() -> bool {
-    std::env::var("LEASEHOLD_TIMED").is_ok()
 }
 
 /// Every kind of lock on one name, or on several names of one slot.

@@ -11,7 +11,9 @@ Besides `lock`, a client has `mutex`, `fair_lock`, `read_write_lock`, `semaphore
 `leasehold.aio` has the same for asyncio. Durations are seconds or `timedelta`.
 """
 
-from leasehold import aio as aio
+import importlib
+from typing import TYPE_CHECKING
+
 from leasehold._endings import LostReason, ReleaseOutcome
 from leasehold._native import __version__ as __version__
 from leasehold._settings import INHERIT, Duration, OnUnavailable
@@ -32,6 +34,11 @@ from leasehold.errors import (
     NotOwnerError,
     UnavailableError,
 )
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from leasehold import aio as aio
 
 __all__ = [
     "INHERIT",
@@ -60,3 +67,10 @@ __all__ = [
     "connect",
     "redlock",
 ]
+
+
+def __getattr__(name: str) -> "ModuleType":
+    """Loads `leasehold.aio` when a program first asks for it: asyncio takes longer than all else."""
+    if name == "aio":
+        return importlib.import_module("leasehold.aio")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,6 @@ one draws a number, from one counter with a random start.
 from __future__ import annotations
 
 import _thread
-import asyncio
 import itertools
 import os
 import sys
@@ -17,9 +16,13 @@ import weakref
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from types import FrameType
-from typing import Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from leasehold.errors import MisconfiguredError
+
+if TYPE_CHECKING:
+    # A program of threads need not load it: that takes longer than all else here.
+    import asyncio
 
 
 class Owner(Protocol):
@@ -68,7 +71,7 @@ class Caller:
         turn: Any = self._turn()
         if turn is None:
             return True
-        return bool(turn.done() if isinstance(turn, asyncio.Future) else turn.dead)
+        return bool(turn.done() if _is_task(turn) else turn.dead)
 
     def watch_end(self) -> None:
         """Has the clients told when a greenlet ends that may not be dropped then. The ends of
@@ -77,7 +80,7 @@ class Caller:
             return
         self._is_watched = True
         turn: Any = self._turn()
-        if not isinstance(turn, asyncio.Future) and hasattr(turn, "rawlink"):
+        if not _is_task(turn) and hasattr(turn, "rawlink"):
             number = self.number
             turn.rawlink(lambda _: _have_ended([number]))
 
@@ -140,7 +143,7 @@ def this_caller() -> Caller:
     loop = running_loop()
     turn: object = None
     if loop is not None:
-        turn = asyncio.current_task(loop)
+        turn = sys.modules["asyncio"].current_task(loop)
     elif "greenlet" in sys.modules:
         turn = _running_greenlet()
     if turn is not None:
@@ -164,15 +167,20 @@ def this_caller() -> Caller:
 def running_loop() -> asyncio.AbstractEventLoop | None:
     """The event loop in which the caller runs. To asyncio that is one of the thread; where a hub
     of gevent runs several greenlets in it, the loop is one greenlet's."""
-    loop = asyncio._get_running_loop()
+    # No loop runs here before asyncio is loaded, nor while another thread still loads it.
+    loop_of_thread = getattr(sys.modules.get("asyncio.events"), "_get_running_loop", None)
+    if loop_of_thread is None:
+        return None
+    loop: asyncio.AbstractEventLoop | None = loop_of_thread()
     if loop is None or hub_of_thread() is None:
         return loop
+    asyncio = sys.modules["asyncio"]
     task = asyncio.current_task(loop)
     # A loop that is not written in Python has no frame; but its task has.
     body = getattr(task.get_coro(), "cr_frame", None) if task is not None else None
     frame: FrameType | None = sys._getframe()
     while frame is not None:
-        if frame is body or frame.f_code is _RUN_FOREVER:
+        if frame is body or frame.f_code is asyncio.BaseEventLoop.run_forever.__code__:
             return loop
         frame = frame.f_back
     return None
@@ -244,7 +252,7 @@ def refuse_eventlet(operation: str) -> None:
 def this_task() -> TaskOwner | None:
     """The running task; `None` in a callback, and outside of an event loop."""
     try:
-        task = asyncio.current_task()
+        task = sys.modules["asyncio"].current_task()
     except RuntimeError:
         return None
     if task is None:
@@ -261,6 +269,12 @@ def _running_greenlet() -> object:
     return current if current.parent is not None else None
 
 
+def _is_task(turn: object) -> bool:
+    """Whether that is a task, and not a greenlet."""
+    future = getattr(sys.modules.get("asyncio"), "Future", None)
+    return future is not None and isinstance(turn, future)
+
+
 class _Turn(weakref.ref[Any]):
     """What runs by turns with others of its thread: a task or a greenlet."""
 
@@ -269,7 +283,7 @@ class _Turn(weakref.ref[Any]):
 
     def __new__(cls, turn: object, number: int) -> Self:
         # A task may have left to a later one of its thread what it holds: in a notebook.
-        made = super().__new__(cls, turn, None if isinstance(turn, asyncio.Future) else _is_gone)
+        made = super().__new__(cls, turn, None if _is_task(turn) else _is_gone)
         made.number = number
         return made
 
@@ -327,7 +341,6 @@ def _tell_nobody(numbers: Iterable[int]) -> None: ...
 _have_ended: Callable[[Iterable[int]], None] = _tell_nobody
 _HUBS = "gevent._hub_local"
 """The module that knows gevent's hubs, once a program has imported it."""
-_RUN_FOREVER = asyncio.BaseEventLoop.run_forever.__code__
 _numbers = _new_numbers()
 this_thread: Final = _ThisThread()
 """Its `thread` is the calling one."""

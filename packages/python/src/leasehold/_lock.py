@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from leasehold import _native
@@ -46,19 +45,29 @@ class NamedLock(ABC, Generic[ConnectionT, LeaseT]):
         )
 
 
-@dataclass(frozen=True, slots=True)
 class ReadWriteLockBase(Generic[LockT]):
     """A lock with two sides, of which many may hold `read`, or one `write`."""
 
-    read: LockT
-    """The side that many may hold. Its leases have no token."""
-    write: LockT
-    """The side that one holds alone."""
+    __slots__ = ("_read", "_write")
+
+    def __init__(self, read: LockT, write: LockT) -> None:
+        self._read = read
+        self._write = write
+
+    @property
+    def read(self) -> LockT:
+        """The side that many may hold. Its leases have no token."""
+        return self._read
+
+    @property
+    def write(self) -> LockT:
+        """The side that one holds alone."""
+        return self._write
 
     @property
     def name(self) -> str:
         """The lock's name."""
-        return self.write.name
+        return self._write.name
 
 
 def free_of(state: _native.State, limit: int) -> int:

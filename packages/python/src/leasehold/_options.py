@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import platform
+import os.path
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from os import PathLike, fspath
-from pathlib import PurePath
 from typing import TypeAlias
 
 from leasehold import _log, _native
@@ -80,7 +79,7 @@ def open_native(
         client_info=flag(is_introduced, "client_info"),
         client_label=_text(label, "client_label"),
         program=_program(),
-        language=f"python {platform.python_version()}",
+        language=f"python {sys.version.partition(' ')[0]}",
     )
 
 
@@ -151,9 +150,10 @@ def _program() -> str | None:
     first: object = arguments[0] if isinstance(arguments, list) and arguments else None
     if not isinstance(first, str):
         return None
-    path = PurePath(first)
-    name = path.parent.name if path.name == "__main__.py" else path.name
-    return name if name not in ("", "-", "-c", "-m") and is_unicode(name) else None
+    folder, name = os.path.split(os.path.normpath(first))
+    if name == "__main__.py":
+        name = os.path.basename(folder)
+    return name if name not in ("", ".", "-", "-c", "-m") and is_unicode(name) else None
 
 
 def _failures(number: int | None) -> int | None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import enum
 import threading
-from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from leasehold import _kinds, _native
 from leasehold._shown import is_unicode, shown, type_of
@@ -62,8 +61,7 @@ def flag(value: bool, what: str) -> bool:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class LockSettings:
+class LockSettings(NamedTuple):
     """What every acquire of one lock object asks for, in milliseconds."""
 
     address: str
@@ -151,7 +149,7 @@ class LockSettings:
 
     def asking(self, permits: int) -> LockSettings:
         """The same, for so many permits of a semaphore."""
-        return replace(self, address=_kinds.semaphore_address(permits, self.limit, self.name))
+        return self._replace(address=_kinds.semaphore_address(permits, self.limit, self.name))
 
     def blocking(self, blocking: bool, timeout: Duration) -> LockSettings:
         """The same, with the wait that `acquire(blocking, timeout)` means, as in `threading`."""

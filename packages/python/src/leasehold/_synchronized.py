@@ -54,6 +54,10 @@ class NameTemplate:
                 )
 
 
+def is_coroutine_function(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function)
+
+
 def refuse_generators(function: Callable[..., Any]) -> None:
     """A generator's body runs after its call returned, and so without the lock."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import select
 import sys
 from collections.abc import Callable, Iterable
@@ -16,7 +15,6 @@ from leasehold._client import ClientBase
 from leasehold._context import running_hub
 from leasehold._options import AddressMap, open_native, url_list
 from leasehold._settings import Duration, LockSettings, OnUnavailable
-from leasehold._synchronized import NameTemplate, refuse_generators
 from leasehold._threads.connection import Connection
 from leasehold._threads.greenlets import READABLE
 from leasehold._threads.lease import Lease
@@ -264,6 +262,9 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
         function does not run.
         """
 
+        # It needs `inspect`, which takes as long to load as the rest of this package.
+        from leasehold._synchronized import NameTemplate, is_coroutine_function, refuse_generators
+
         def lock_of(key: str) -> Lock:
             return self.lock(
                 key,
@@ -277,7 +278,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
 
         def decorate(function: Callable[P, R]) -> Callable[P, R | None]:
             refuse_generators(function)
-            if inspect.iscoroutinefunction(function):
+            if is_coroutine_function(function):
                 raise TypeError("a coroutine function needs a client of leasehold.aio")
             template = NameTemplate(name, function)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from os import PathLike
 from types import TracebackType
@@ -13,7 +12,7 @@ from leasehold import _native
 from leasehold._client import ClientBase
 from leasehold._options import AddressMap, open_native, url_list
 from leasehold._settings import Duration, LockSettings, OnUnavailable
-from leasehold._synchronized import NameTemplate, refuse_generators
+from leasehold._synchronized import NameTemplate, is_coroutine_function, refuse_generators
 from leasehold.aio._connection import Connection
 from leasehold.aio._lease import Lease
 from leasehold.aio._lock import BaseLock, Lock, ReadWriteLock
@@ -236,7 +235,7 @@ class Client(ClientBase[Connection[Lease], Lock, ReadWriteLock, Semaphore, BaseL
             function: Callable[P, Coroutine[Any, Any, R]],
         ) -> Callable[P, Coroutine[Any, Any, R | None]]:
             refuse_generators(function)
-            if not inspect.iscoroutinefunction(function):
+            if not is_coroutine_function(function):
                 raise TypeError("a client of leasehold.aio decorates coroutine functions only")
             template = NameTemplate(name, function)
 
