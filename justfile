@@ -112,9 +112,13 @@ test-package *options: (install "python-test") package
 version *new: (install "python-just")
     {{ python }} ci/package/version.py "$@"
 
-# What the demo and the tests need
+# What the demo and the tests need; Kotlin is compiled beside Rust
 [group('build')]
-build: build-cli build-python build-node build-jvm build-example
+[parallel]
+build: build-with-cargo build-example
+
+[private]
+build-with-cargo: build-cli build-python build-node
 
 # The `leasehold` command, into target/release
 [group('build')]
@@ -367,7 +371,14 @@ test-timing: (install "python-test python-demo node-demo redis-server") build bu
 
 # All lints, changing nothing
 [group('lint')]
-lint: lint-rust lint-structure lint-lua lint-python lint-node lint-jvm lint-shell lint-dependencies
+lint: (install "rust-lints wasm-target python-lint python-test python-demo python-package python-build node-lint python-deny") lint-side-by-side
+
+[private]
+[parallel]
+lint-side-by-side: lint-rust lint-others
+
+[private]
+lint-others: lint-structure lint-lua lint-python lint-node lint-jvm lint-shell lint-dependencies
 
 [group('lint')]
 lint-rust: (install "rust-lints wasm-target")
