@@ -98,7 +98,7 @@ test-one-by-one: test-rigs test-web test-crates test-schedules
 
 # What users install, for this machine, into dist/: built, checked, and shown as a table; `--all` for each platform of Linux
 [group('build')]
-package *options: (install "python-build python-package package-targets node-package")
+package *options: (install "python-test python-build python-package package-targets node-package") (install if options == "" { "" } else { "emulation mmdebstrap" })
     npm run --silent --prefix packages/node build:js
     @{{ python }} ci/package/package.py "$@"
 
@@ -106,6 +106,11 @@ package *options: (install "python-build python-package package-targets node-pac
 [group('test')]
 test-package *options: (install "python-test") package
     cd ci/package && {{ python }} -m pytest "$@"
+
+# The same built once more from a clone elsewhere: every file is to be the same
+[group('test')]
+test-reproducible *options: package
+    {{ python }} ci/package/reproduce.py "$@"
 
 # The version of all packages: names places that have another one, or `version 0.2.0` writes it everywhere
 [group('build')]
@@ -359,6 +364,7 @@ test-monitoring *options: (install "python-test prometheus")
 test-timing: (install "python-test python-demo node-demo redis-server") build build-web build-contender build-interop
     cd ci/quiet && {{ python }} -m pytest
     {{ quiet }} cargo test --locked {{ core }} --test timing -- --test-threads=1
+    LEASEHOLD_TIMED=1 {{ quiet }} cargo test --locked {{ core }} --test kinds --test redlock -- --test-threads=1
     LEASEHOLD_TIMED=1 {{ quiet }} cargo test --locked {{ core }} --test demotion -- --test-threads=1 a_demoted_primary
     LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=5 {{ quiet }} cargo test --locked {{ core }} --test cluster -- --test-threads=1 shard takes_over
     LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=5 {{ quiet }} cargo test --locked {{ core }} --test sentinel -- --test-threads=1 followed replaced

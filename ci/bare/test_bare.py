@@ -20,6 +20,7 @@ SHOWN_BY = {
     "prometheus": "promtool --version",
     "wasm-target": "rustup target list --installed | grep -x wasm32-unknown-unknown",
     "package-targets": "rustup target list --installed | grep -x aarch64-unknown-linux-musl",
+    "emulation": "qemu-aarch64-static --version && ls /lib/ld-musl-*",
     "rust-lints": "cargo clippy --version && cargo fmt --version",
     "mmdebstrap": "mmdebstrap --version",
 }
@@ -64,7 +65,7 @@ def broken_path(tmp_path_factory: pytest.TempPathFactory) -> str:
     # Nor may sudo find the real ones.
     servers = {"redis-server", "initdb", "pg_createcluster", "promtool"}
     browsers = {"chromium", "chromium-browser", "google-chrome"}
-    absent = servers | browsers | {"openssl", "mmdebstrap", "sudo", "wasm-bindgen"}
+    absent = servers | browsers | {"openssl", "mmdebstrap", "qemu-aarch64-static", "sudo", "wasm-bindgen"}
     for place in os.environ["PATH"].split(os.pathsep):
         for found in Path(place).glob("*"):
             if found.name not in absent and not (rest / found.name).is_symlink():

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import re
 import tarfile
 from pathlib import Path
 
@@ -19,22 +20,35 @@ def build(platform: Platform) -> Path:
     return building.build(platform, "leasehold-cli", is_library=False) / "leasehold"
 
 
-def pack(program: Path, platform: Platform, emulator: tuple[str, ...] = ()) -> Path:
+def archive(platform: Platform) -> Path:
+    return DIST / "command" / f"{name_of(platform)}.tar.gz"
+
+
+def name_of(platform: Platform) -> str:
+    return f"leasehold-{version()}-linux-{platform.machine}"
+
+
+def pack(program: Path, platform: Platform) -> Path:
     """An archive that is the same for the same files."""
-    name = f"leasehold-{version()}-linux-{platform.machine}"
+    name = name_of(platform)
+    said: list[str | Path] = [*platform.emulator, program]
     files = {"leasehold": program.read_bytes()}
     for shell, file in SHELLS.items():
-        files[f"completions/{file}"] = run([*emulator, program, "completions", shell]).encode()
+        files[f"completions/{file}"] = run([*said, "completions", shell]).encode()
+    whole = run([*said, "manual"])
+    files["man1/leasehold.1"] = whole.encode()
+    for found in re.findall(r"^leasehold\\-(\w+)\(1\)$", whole, re.MULTILINE):
+        files[f"man1/leasehold-{found}.1"] = run([*said, "manual", found]).encode()
     files |= {file: (ROOT / file).read_bytes() for file in LICENCES}
-    target = DIST / "command" / f"{name}.tar.gz"
+    target = archive(platform)
     target.parent.mkdir(parents=True, exist_ok=True)
     written = io.BytesIO()
-    with tarfile.open(fileobj=written, mode="w") as archive:
+    with tarfile.open(fileobj=written, mode="w") as packed:
         for file, content in sorted(files.items()):
             entry = tarfile.TarInfo(f"{name}/{file}")
             entry.size, entry.mtime = len(content), int(commit_time())
             entry.mode = 0o755 if file == "leasehold" else 0o644
-            archive.addfile(entry, io.BytesIO(content))
+            packed.addfile(entry, io.BytesIO(content))
     target.write_bytes(gzip.compress(written.getvalue(), mtime=int(commit_time())))
     return target
 

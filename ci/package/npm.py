@@ -21,10 +21,15 @@ def name_of(platform: Platform) -> str:
     return f"@leasehold/{platform.npm}"
 
 
+def file_of(platform: Platform) -> str:
+    """The native library, in the package of its platform."""
+    return f"leasehold.{platform.npm}.node"
+
+
 def build(platform: Platform, library: Path) -> Path:
     """The package of one platform."""
     folder = fresh(platform.npm)
-    file = f"leasehold.{platform.npm}.node"
+    file = file_of(platform)
     shutil.copyfile(library, folder / file)
     main = manifest()
     told = {"name": name_of(platform), "version": version(), **{key: main[key] for key in COMMON}}

@@ -1,58 +1,43 @@
 """Builds what users install, checks it, and prints it as a table.
 
     package.py          for this machine
-    package.py --all    for each platform of Linux, and the sources of the Python package
+    package.py --all    for each platform of Linux, and the sources of the Python package; then runs it all
 
 Everything is written to dist/. What is compiled is built apart from what the tests build.
 """
 
 import argparse
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import command
 import crates
 import npm
+import table
 import wheels
 from building import DIST
 from platforms import PLATFORMS, Platform, here
-
-
-class Artefact(NamedTuple):
-    """A line of the table."""
-
-    file: Path
-    platform: str
-    checked: list[str]
-
-    def row(self) -> tuple[str, str, str, str]:
-        size = f"{self.file.stat().st_size / 1_000:,.0f} kB"
-        return str(self.file.relative_to(DIST)), self.platform, size, ", ".join(self.checked)
+from table import Artefact, artefact
 
 
 def of_platform(platform: Platform) -> Iterator[Artefact]:
     """What is compiled for one."""
     if platform.libc == "musl":
         program = command.build(platform)
-        yield Artefact(command.pack(program, platform), platform.npm, command.check(program, platform))
+        yield artefact(command.pack(program, platform), platform.npm, command.check(program, platform))
     library = npm.native(platform)
-    yield Artefact(npm.build(platform, library), platform.npm, npm.check(library, platform))
+    yield artefact(npm.build(platform, library), platform.npm, npm.check(library, platform))
     built = wheels.build(platform)
-    yield Artefact(built, platform.wheel, wheels.check(built, platform))
+    yield artefact(built, platform.wheel, wheels.check(built, platform))
 
 
 def of_all() -> Iterator[Artefact]:
     """What is the same everywhere."""
-    yield Artefact(npm.main_package(), "any", [])
-    yield from (Artefact(crate, "any", ["builds from the package"]) for crate in crates.build())
-
-
-def show(rows: list[tuple[str, ...]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), flush=True)
+    yield artefact(npm.main_package(), "any", [])
+    yield from (artefact(crate, "any", ["builds from the package"]) for crate in crates.build())
 
 
 def main() -> None:
@@ -64,8 +49,13 @@ def main() -> None:
     built = [artefact for platform in platforms for artefact in of_platform(platform)]
     built += of_all()
     if chosen.all:
-        built.append(Artefact(wheels.sources(), "any", ["twine"]))
-    show([("artefact", "platform", "size", "checked"), *(artefact.row() for artefact in built)])
+        built.append(artefact(wheels.sources(), "any", ["twine"]))
+    table.keep(built)
+    status = 0
+    if chosen.all:
+        status = subprocess.run([sys.executable, "-m", "pytest", Path(__file__).parent], check=False).returncode
+    table.show()
+    sys.exit(status)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,11 @@ class Platform(NamedTuple):
         return f"linux-{self.cpu}-{'gnu' if self.libc == 'glibc' else 'musl'}"
 
     @property
+    def emulator(self) -> tuple[str, ...]:
+        """What runs its programs here: nothing, or QEMU."""
+        return () if self.machine == this_machine() else (f"qemu-{self.machine}-static",)
+
+    @property
     def zig(self) -> str:
         """The triple with the oldest C library that programs may meet."""
         return f"{self.triple}.{GLIBC[0]}.{GLIBC[1]}" if self.libc == "glibc" else self.triple
@@ -43,10 +48,14 @@ PLATFORMS = (
 )
 
 
+def this_machine() -> str:
+    """Its processor, by Rust's name."""
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
+
+
 def here(libc: str = "glibc") -> Platform:
     """This machine's processor, with one of the C libraries: what is built for it runs here."""
-    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
     for one in PLATFORMS:
-        if one.machine == machine and one.libc == libc and platform.system() == "Linux":
+        if one.machine == this_machine() and one.libc == libc and platform.system() == "Linux":
             return one
     raise SystemExit(f"package: nothing is built for {platform.system()} on {platform.machine()} here")

@@ -1,56 +1,26 @@
 """What dist/ has, installed where there is nothing else, runs the README's lines."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
-import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from building import DIST, ROOT
+from command import archive
 from npm import name_of
 from platforms import here
+from table import ran
 from version import version
 
 README = (ROOT / "README.md").read_text()
 #: In milliseconds.
 MOST_FOR_IMPORT, MOST_FOR_LOCK = 50, 20
 TRIES = 7
-
-
-@pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command, unpacked."""
-    folder = tmp_path_factory.mktemp("command")
-    (archive,) = (DIST / "command").glob(f"*-linux-{here().machine}.tar.gz")
-    with tarfile.open(archive) as opened:
-        opened.extractall(folder, filter="data")
-    (found,) = folder.glob("*/leasehold")
-    return found
-
-
-@pytest.fixture(scope="session")
-def url(program: Path) -> Iterator[str]:
-    """Where `leasehold serve` listens."""
-    command = [str(program), "serve", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        yield process.stdout.readline().split()[-1]
-        process.terminate()
-
-
-@pytest.fixture
-def empty(tmp_path: Path) -> dict[str, str]:
-    """The environment of somebody who has nothing of ours."""
-    kept = {key: os.environ[key] for key in ("PATH", "JAVA_HOME") if key in os.environ}
-    home = tmp_path / "home"
-    home.mkdir()
-    return kept | {"HOME": str(home)}
+HERE = "here"
 
 
 def said(command: list[str | Path], folder: Path, environment: dict[str, str]) -> str:
@@ -98,6 +68,9 @@ def test_the_command_runs_alone(program: Path, empty: dict[str, str], tmp_path: 
     assert said([program, "--version"], tmp_path, empty) == f"leasehold {version()}\n"
     for completion in ("leasehold.bash", "_leasehold", "leasehold.fish"):
         assert (program.parent / "completions" / completion).stat().st_size > 0
+    for page in ("leasehold.1", "leasehold-run.1", "leasehold-serve.1"):
+        assert (program.parent / "man1" / page).stat().st_size > 0
+    ran(archive(here()), HERE)
 
 
 def test_the_wheel_is_all_that_python_needs(url: str, empty: dict[str, str], tmp_path: Path) -> None:
@@ -110,16 +83,21 @@ def test_the_wheel_is_all_that_python_needs(url: str, empty: dict[str, str], tmp
     print(f"Python: {took}")
     assert took["import"] < MOST_FOR_IMPORT
     assert took["lock"] < MOST_FOR_LOCK
+    ran(DIST / "python" / f"leasehold-{version()}-cp311-abi3-{here().wheel}.whl", HERE)
+
+
+def tarballs() -> list[Path]:
+    """The Node package of this platform, and the one that users name."""
+    platform = name_of(here()).replace("@", "").replace("/", "-")
+    return [DIST / "npm" / f"{name}-{version()}.tgz" for name in (platform, "leasehold")]
 
 
 @pytest.fixture
 def node_project(empty: dict[str, str], tmp_path: Path) -> Path:
     """A folder with the Node package, and the one of this platform."""
     (tmp_path / "package.json").write_text('{ "private": true }\n')
-    platform = name_of(here()).replace("@", "").replace("/", "-")
-    tarballs = [DIST / "npm" / f"{name}-{version()}.tgz" for name in (platform, "leasehold")]
     # Nothing is asked of the registry, which has none of these yet.
-    said(["npm", "install", "--offline", "--no-audit", "--no-fund", *tarballs], tmp_path, empty)
+    said(["npm", "install", "--offline", "--no-audit", "--no-fund", *tarballs()], tmp_path, empty)
     return tmp_path
 
 
@@ -130,6 +108,8 @@ def test_the_two_packages_are_all_that_node_needs(url: str, empty: dict[str, str
     print(f"Node: {took}")
     assert took["import"] < MOST_FOR_IMPORT
     assert took["lock"] < MOST_FOR_LOCK
+    for tarball in tarballs():
+        ran(tarball, HERE)
 
 
 def test_node_without_its_platform_s_package_says_what_to_do(empty: dict[str, str], node_project: Path) -> None:

@@ -10,6 +10,7 @@ mod exit;
 mod holder;
 mod http;
 mod link;
+mod manual;
 mod metrics;
 mod output;
 mod records;
@@ -48,6 +49,7 @@ enum Command {
     Release(tools::release::Release),
     Acl(acl::Acl),
     Completions(completions::Completions),
+    Manual(manual::Manual),
     #[command(hide = true)]
     Supervise(supervisor::Supervise),
     #[command(hide = true)]
@@ -82,5 +84,6 @@ async fn run(command: Command) -> Result<ExitCode, Exit> {
         Command::Exec(exec) => exec.run(),
         Command::Acl(acl) => acl.run(),
         Command::Completions(completions) => completions.run(&Arguments::command()),
+        Command::Manual(manual) => manual.run(Arguments::command()),
     }
 }

@@ -1,0 +1,51 @@
+"""What was built, how it was checked and where it has run: kept in dist/ from one program to the next."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from building import DIST
+
+KEPT = DIST / "table.json"
+
+
+class Artefact(NamedTuple):
+    """A line of the table."""
+
+    #: Its place in dist/.
+    name: str
+    platform: str
+    checked: list[str]
+    #: Where it was installed and run.
+    ran: list[str]
+
+    def row(self) -> tuple[str, ...]:
+        size = f"{(DIST / self.name).stat().st_size / 1_000:,.0f} kB"
+        return self.name, self.platform, size, ", ".join(self.checked), ", ".join(self.ran) or "not run"
+
+
+def artefact(file: Path, platform: str, checked: list[str]) -> Artefact:
+    return Artefact(file.relative_to(DIST).as_posix(), platform, checked, [])
+
+
+def keep(artefacts: list[Artefact]) -> None:
+    KEPT.write_text(json.dumps([one._asdict() for one in artefacts], indent=2) + "\n")
+
+
+def kept() -> list[Artefact]:
+    return [Artefact(**one) for one in json.loads(KEPT.read_text())]
+
+
+def ran(file: Path, where: str) -> None:
+    """Notes that a file of dist/ was installed and run."""
+    name = file.relative_to(DIST).as_posix()
+    artefacts = kept()
+    assert any(one.name == name for one in artefacts), f"{name} is no artefact"
+    keep([one._replace(ran=[*one.ran, where]) if one.name == name else one for one in artefacts])
+
+
+def show() -> None:
+    rows = [("artefact", "platform", "size", "checked", "installed and run"), *(one.row() for one in kept())]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), flush=True)

