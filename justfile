@@ -120,10 +120,10 @@ version *new: (install "python-just")
 # What the demo and the tests need; Kotlin is compiled beside Rust
 [group('build')]
 [parallel]
-build: build-with-cargo build-example
+build: build-others build-example
 
 [private]
-build-with-cargo: build-cli build-python build-node
+build-others: build-cli build-python build-node
 
 # The `leasehold` command, into target/release
 [group('build')]
