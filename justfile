@@ -98,13 +98,13 @@ test-one-by-one: test-rigs test-web test-crates test-schedules
 
 # What users install, for this machine, into dist/: built, checked, and shown as a table; `--all` for each platform of Linux
 [group('build')]
-package *options: (install "python-test python-build python-package package-targets node-package") (install if options == "" { "" } else { "emulation mmdebstrap" })
+package *options: (install "python-test python-build python-package package-targets node-package node-checks") build-web (install if options == "" { "" } else { "emulation mmdebstrap" })
     npm run --silent --prefix packages/node build:js
     @{{ python }} ci/package/package.py "$@"
 
 # What `package` has built, installed where there is nothing else
 [group('test')]
-test-package *options: (install "python-test") package
+test-package *options: (install "python-test node-checks") package
     cd ci/package && {{ python }} -m pytest "$@"
 
 # The same built once more from a clone elsewhere: every file is to be the same

@@ -12,6 +12,7 @@ from platforms import PLATFORMS, Platform
 from version import version
 
 PACKAGE = ROOT / "packages" / "node"
+CHECKS = ROOT / "ci" / "package" / "node" / "node_modules" / ".bin"
 STAGED = TARGET / "npm"
 #: What the manifests of the packages have in common.
 COMMON = ("description", "license", "repository", "engines")
@@ -58,6 +59,20 @@ def main_package() -> Path:
     told["publishConfig"] = {"access": "public", "provenance": True}
     (folder / "package.json").write_text(json.dumps(told, indent=2) + "\n")
     return pack(folder)
+
+
+def web_package() -> Path:
+    """The package for WebAssembly, which has been built."""
+    return pack(ROOT / "packages" / "web")
+
+
+def check_packed(tarball: Path) -> list[str]:
+    """What others' checks say of its manifest and its types."""
+    run([CHECKS / "publint", "--strict", tarball])
+    # It has no types, and those who import it need none.
+    chosen = ["--exclude-entrypoints", "leasehold.wasm", "--profile", "esm-only"] if "-web-" in tarball.name else []
+    run([CHECKS / "attw", tarball, *chosen])
+    return ["publint", "attw"]
 
 
 def check(library: Path, platform: Platform) -> list[str]:

@@ -36,7 +36,8 @@ def of_platform(platform: Platform) -> Iterator[Artefact]:
 
 def of_all() -> Iterator[Artefact]:
     """What is the same everywhere."""
-    yield artefact(npm.main_package(), "any", [])
+    for packed in (npm.main_package(), npm.web_package()):
+        yield artefact(packed, "any", npm.check_packed(packed))
     yield from (artefact(crate, "any", ["builds from the package"]) for crate in crates.build())
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from building import DIST, ROOT
 from command import archive
-from npm import name_of
+from npm import CHECKS, name_of
 from platforms import here
 from table import ran
 from version import version
@@ -118,3 +118,11 @@ def test_node_without_its_platform_s_package_says_what_to_do(empty: dict[str, st
     done = subprocess.run(command, cwd=node_project, env=empty, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert f"the package {name_of(here())}, which has the native library for this machine" in done.stderr
+
+
+def test_a_bundler_leaves_the_node_package_where_it_is(url: str, empty: dict[str, str], node_project: Path) -> None:
+    """As our README tells those who use one."""
+    (node_project / "app.mjs").write_text(five_lines("js", url))
+    words = ["app.mjs", "--bundle", "--platform=node", "--format=esm", "--external:leasehold", "--outfile=bundled.mjs"]
+    said([CHECKS / "esbuild", *words], node_project, empty)
+    assert "fencing token" in said(["node", "bundled.mjs"], node_project, empty)
