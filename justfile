@@ -446,7 +446,7 @@ lint-shell: (install "python-lint")
 [group('lint')]
 lint-dependencies: (install "python-deny python-test")
     {{ deny }} check licenses bans sources
-    cd ci/package && {{ python }} -m pytest --quiet test_version.py
+    cd ci/package && {{ python }} -m pytest --quiet test_version.py test_platforms.py
     cd ci/dependencies && {{ python }} -m pytest test_dependencies.py
 
 # Known vulnerabilities in the dependencies, by FOLDER, a clone of https://github.com/RustSec/advisory-db

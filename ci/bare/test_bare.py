@@ -81,7 +81,14 @@ def test_a_step_that_fails_names_itself_and_says_what_to_do(step: Step, broken_p
     )
     (tmp_path / "bindings" / "wasm").mkdir(parents=True)
     shutil.copy(ROOT / "bindings" / "wasm" / "Cargo.toml", tmp_path / "bindings" / "wasm")
-    for folder in ("packages/node", "packages/web", "examples/seckill/node", "examples/playground", "ci/upstash", "ci/package/node"):
+    for folder in (
+        "packages/node",
+        "packages/web",
+        "examples/seckill/node",
+        "examples/playground",
+        "ci/upstash",
+        "ci/package/node",
+    ):
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / folder / "package-lock.json", tmp_path / folder)
     failed = subprocess.run(
