@@ -13,8 +13,9 @@ from platforms import ELSEWHERE, PLATFORMS
 HERE = "./ci/just package --all"
 ON_ITS_OWN = "ci/release/elsewhere.py, on such a machine"
 JARS = "ci/package/jars.py"
-#: What the Central Portal wants of each component.
-PARTS = (".pom", ".jar", "-sources.jar", "-javadoc.jar")
+#: What the Central Portal wants of each component, the native libraries, and the jar that has all of them.
+NATIVE = tuple(f"-linux-{one.machine}.jar" for one in PLATFORMS if one.libc == "glibc")
+PARTS = (".pom", ".jar", "-sources.jar", "-javadoc.jar", *NATIVE, "-all.jar")
 SUMS = "SHA256SUMS"
 #: What lies beside the artefacts and tells of them. `package` keeps its table there.
 BESIDE = {SUMS, "table.json"}
@@ -66,7 +67,7 @@ def unexpected(folder: Path, version: str) -> list[str]:
 
 
 def is_a_part_of_a_component(file: str, version: str) -> bool:
-    """A jar with a classifier, a checksum, the bundle: there may be any number of them."""
+    """A checksum, a signature, a bill of materials: there may be any number of them."""
     return file.startswith("maven/") and (f"-{version}" in Path(file).name or Path(file).parent.name == version)
 
 

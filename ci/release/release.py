@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import artefacts
-import central
+import portal
 import registries
 from artefacts import JARS, ON_ITS_OWN, SUMS
 from crates import PUBLISHED
@@ -73,11 +73,11 @@ def publish(registry: str, is_rehearsal: bool) -> None:
     number = version()
     if registry == "maven":
         if is_rehearsal:
-            print(f"curl --form bundle=@leasehold-{number}-bundle.zip {central.API}/upload")
-        elif central.is_published(number):
+            print(f"curl --form bundle=@leasehold-{number}-bundle.zip {portal.API}/upload")
+        elif portal.is_published(number):
             print(f"Maven Central has {number} already")
         else:
-            central.publish(DIST / "maven", number)
+            portal.publish(DIST / "maven", number)
         return
     steps = steps_of(registry)
     if is_rehearsal:
@@ -178,7 +178,7 @@ def rehearsed_maven(number: str) -> Row:
         return Row("maven", not_here=f"nothing in dist/maven: made by {JARS}")
     target = ROOT / "target" / "release-bundle.zip"
     target.parent.mkdir(exist_ok=True)
-    names = central.bundle(DIST / "maven", target, lambda _: b"not signed\n")
+    names = portal.bundle(DIST / "maven", target, lambda _: b"not signed\n")
     target.unlink()
     return Row("maven", f"bundle of {len(names)} files for {number}", "the signing key is in the environment `release`")
 

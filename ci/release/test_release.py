@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import artefacts
-import central
+import portal
 import registries
 import release
 from registries import Step
@@ -113,8 +113,8 @@ def test_an_artefact_of_another_version_stops_a_release(dist: Path) -> None:
         release.assemble(dist)
 
 
-def test_jars_with_a_classifier_belong_to_their_component(dist: Path) -> None:
-    (dist / f"maven/io/leasehold/leasehold/{VERSION}/leasehold-{VERSION}-linux-x86-64.jar").touch()
+def test_checksums_belong_to_their_component(dist: Path) -> None:
+    (dist / f"maven/io/leasehold/leasehold/{VERSION}/leasehold-{VERSION}.jar.sha512").touch()
     (dist / f"maven/leasehold-{VERSION}-bundle.zip").touch()
     assert artefacts.unexpected(dist, VERSION) == []
 
@@ -208,7 +208,7 @@ def test_a_bundle_has_a_signature_and_checksums_of_each_file(dist: Path, tmp_pat
     target = tmp_path / "bundle.zip"
     # What somebody else has made of them is made anew.
     (dist / f"maven/io/leasehold/leasehold/{VERSION}/leasehold-{VERSION}.jar.md5").write_text("old")
-    central.bundle(dist / "maven", target, lambda file: f"signature of {file.name}".encode())
+    portal.bundle(dist / "maven", target, lambda file: f"signature of {file.name}".encode())
     folder = f"io/leasehold/leasehold/{VERSION}/leasehold-{VERSION}"
     with zipfile.ZipFile(target) as archive:
         made = ("", ".asc", ".md5", ".sha1")
@@ -225,17 +225,17 @@ def test_the_portal_is_asked_until_it_publishes(monkeypatch: pytest.MonkeyPatch)
         asked.append(address)
         return answers.pop(0)
 
-    monkeypatch.setattr(central, "ask", ask)
-    monkeypatch.setattr(central, "SECONDS_BETWEEN", 0)
-    central.upload(Path("bundle.zip"), "leasehold 7.8.9")
+    monkeypatch.setattr(portal, "ask", ask)
+    monkeypatch.setattr(portal, "SECONDS_BETWEEN", 0)
+    portal.upload(Path("bundle.zip"), "leasehold 7.8.9")
     assert asked == ["upload?publishingType=AUTOMATIC&name=leasehold%207.8.9", *["status?id=d-1"] * 3]
 
 
 def test_what_the_portal_refuses_fails_with_its_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = json.dumps({"deploymentState": "FAILED", "errors": {"leasehold": ["no signature"]}})
-    monkeypatch.setattr(central, "ask", lambda *_: answer)
+    monkeypatch.setattr(portal, "ask", lambda *_: answer)
     with pytest.raises(SystemExit, match="no signature"):
-        central.wait("d-1")
+        portal.wait("d-1")
 
 
 def test_a_dry_run_says_what_cannot_be_here_and_fails_for_what_should_be(
