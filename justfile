@@ -107,6 +107,16 @@ package *options: (install "python-test python-build python-package package-targ
 test-package *options: (install "python-test node-checks") package
     cd ci/package && {{ python }} -m pytest "$@"
 
+# The same of what dist/ has already, of whichever machine it is
+[group('test')]
+test-artefacts *options: (install "python-test python-package node-checks")
+    cd ci/package && {{ python }} -m pytest test_installed.py "$@"
+
+# A release as far as this machine can go, with what dist/ has: a table of each step, and why it stops; `--cargo` builds the crates once more
+[group('build')]
+release-dry-run *options: (install "python-package")
+    {{ python }} ci/release/release.py dry-run "$@"
+
 # The same built once more from a clone elsewhere: every file is to be the same
 [group('test')]
 test-reproducible *options: package
@@ -415,6 +425,7 @@ lint-python: (install "python-lint python-test python-demo python-package") buil
     cd ci/bare && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/dependencies && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/package && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
+    cd ci/release && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/quiet && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
     cd ci/servers && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini . ../support
     cd ci/structure && {{ venv }}/mypy --config-file {{ justfile_directory() }}/mypy.ini .
@@ -447,6 +458,7 @@ lint-shell: (install "python-lint")
 lint-dependencies: (install "python-deny python-test")
     {{ deny }} check licenses bans sources
     cd ci/package && {{ python }} -m pytest --quiet test_version.py test_platforms.py
+    cd ci/release && {{ python }} -m pytest --quiet
     cd ci/dependencies && {{ python }} -m pytest test_dependencies.py
 
 # Known vulnerabilities in the dependencies, by FOLDER, a clone of https://github.com/RustSec/advisory-db

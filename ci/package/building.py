@@ -2,6 +2,7 @@
 
 import functools
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -20,10 +21,13 @@ LICENCES = ("LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt")
 
 def run(command: Sequence[str | Path], folder: Path = ROOT, **environment: str) -> str:
     """What a command prints; if it fails, its errors are shown and all ends."""
+    surroundings = os.environ | environment
+    # Windows starts npm.cmd only by that name.
+    program = shutil.which(command[0], path=surroundings["PATH"]) or command[0]
     done = subprocess.run(
-        command,
+        [program, *command[1:]],
         cwd=folder,
-        env=os.environ | environment,
+        env=surroundings,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import building
-import checks
 from building import DIST, LICENCES, ROOT, TARGET, run
-from platforms import PLATFORMS, Platform
+from platforms import ELSEWHERE, PLATFORMS, Elsewhere, Platform
 from version import version
 
 PACKAGE = ROOT / "packages" / "node"
@@ -18,16 +17,16 @@ STAGED = TARGET / "npm"
 COMMON = ("description", "license", "repository", "engines")
 
 
-def name_of(platform: Platform) -> str:
+def name_of(platform: Platform | Elsewhere) -> str:
     return f"@leasehold/{platform.npm}"
 
 
-def file_of(platform: Platform) -> str:
+def file_of(platform: Platform | Elsewhere) -> str:
     """The native library, in the package of its platform."""
     return f"leasehold.{platform.npm}.node"
 
 
-def build(platform: Platform, library: Path) -> Path:
+def build(platform: Platform | Elsewhere, library: Path) -> Path:
     """The package of one platform."""
     folder = fresh(platform.npm)
     file = file_of(platform)
@@ -35,13 +34,20 @@ def build(platform: Platform, library: Path) -> Path:
     main = manifest()
     told = {"name": name_of(platform), "version": version(), **{key: main[key] for key in COMMON}}
     told["description"] = f"The native library of the package leasehold for {platform.npm}"
-    told |= {"os": ["linux"], "cpu": [platform.cpu], "libc": [platform.libc], "main": file, "files": [file, *LICENCES]}
+    told |= wanted(platform) | {"main": file, "files": [file, *LICENCES]}
     (folder / "package.json").write_text(json.dumps(told, indent=2) + "\n")
     (folder / "README.md").write_text(
         f"# {name_of(platform)}\n\nThe native library of [leasehold](https://www.npmjs.com/package/leasehold) "
         f"for {platform.npm}. Install `leasehold`; npm adds this package where it fits.\n"
     )
     return pack(folder)
+
+
+def wanted(platform: Platform | Elsewhere) -> dict[str, list[str]]:
+    """By which npm knows that the package fits a machine."""
+    if isinstance(platform, Elsewhere):
+        return {"os": [platform.os], "cpu": [platform.cpu]}
+    return {"os": ["linux"], "cpu": [platform.cpu], "libc": [platform.libc]}
 
 
 def main_package() -> Path:
@@ -55,7 +61,7 @@ def main_package() -> Path:
     # Who installs it has nothing to build.
     del told["scripts"], told["devDependencies"]
     told["files"] = ["dist", "native/binding.d.ts", *LICENCES]
-    told["optionalDependencies"] = {name_of(platform): version() for platform in PLATFORMS}
+    told["optionalDependencies"] = {name_of(platform): version() for platform in (*PLATFORMS, *ELSEWHERE)}
     told["publishConfig"] = {"access": "public", "provenance": True}
     (folder / "package.json").write_text(json.dumps(told, indent=2) + "\n")
     return pack(folder)
@@ -76,6 +82,9 @@ def check_packed(tarball: Path) -> list[str]:
 
 
 def check(library: Path, platform: Platform) -> list[str]:
+    # It reads files of Linux, by a library that other systems need not install.
+    import checks
+
     found = checks.compiled(library, platform)
     assert library.stat().st_size < 6_000_000, f"{library} is too large"
     return found

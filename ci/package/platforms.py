@@ -53,6 +53,31 @@ def this_machine() -> str:
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
 
 
+class Elsewhere(NamedTuple):
+    """A system that is no Linux: packages for it are built on a machine of its own, by ci/release/elsewhere.py."""
+
+    #: How a wheel's name ends.
+    wheel: str
+    #: npm's words.
+    os: Literal["darwin", "win32"]
+    cpu: Literal["x64", "arm64"]
+    #: What cargo calls Node's native library.
+    library: str
+
+    @property
+    def npm(self) -> str:
+        """As Node's packages name it."""
+        return f"{self.os}-{self.cpu}{'-msvc' if self.os == 'win32' else ''}"
+
+
+#: Built, and not supported until its tests have run there.
+ELSEWHERE = (
+    Elsewhere("macosx_11_0_arm64", "darwin", "arm64", "libleasehold_node.dylib"),
+    Elsewhere("macosx_10_12_x86_64", "darwin", "x64", "libleasehold_node.dylib"),
+    Elsewhere("win_amd64", "win32", "x64", "leasehold_node.dll"),
+)
+
+
 def here(libc: str = "glibc") -> Platform:
     """This machine's processor, with one of the C libraries: what is built for it runs here."""
     for one in PLATFORMS:

@@ -1,0 +1,84 @@
+"""What a release consists of, file by file."""
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "package"))
+
+from crates import PUBLISHED
+from platforms import ELSEWHERE, PLATFORMS
+
+HERE = "./ci/just package --all"
+ON_ITS_OWN = "ci/release/elsewhere.py, on such a machine"
+JARS = "ci/package/jars.py"
+#: What the Central Portal wants of each component, the native libraries, and the jar that has all of them.
+NATIVE = tuple(f"-linux-{one.machine}.jar" for one in PLATFORMS if one.libc == "glibc")
+PARTS = (".pom", ".jar", "-sources.jar", "-javadoc.jar", *NATIVE, "-all.jar")
+SUMS = "SHA256SUMS"
+#: What lies beside the artefacts and tells of them. `package` keeps its table there.
+BESIDE = {SUMS, "table.json"}
+
+
+class Artefact(NamedTuple):
+    #: Below dist/.
+    file: str
+    made_by: str
+
+
+def complete(version: str) -> list[Artefact]:
+    """All of it, in the order of publication: what others depend on stands before them."""
+    wheel = f"python/leasehold-{python_version(version)}-cp311-abi3-{{}}.whl"
+    maven = f"maven/io/leasehold/leasehold/{version}/leasehold-{version}"
+    here = [
+        *(f"command/leasehold-{version}-linux-{one.machine}.tar.gz" for one in PLATFORMS if one.libc == "musl"),
+        f"python/leasehold-{python_version(version)}.tar.gz",
+        *(wheel.format(one.wheel) for one in PLATFORMS),
+        *(f"crates/{name}-{version}.crate" for name in PUBLISHED),
+        *(f"npm/leasehold-{one.npm}-{version}.tgz" for one in PLATFORMS),
+    ]
+    elsewhere = [
+        file for one in ELSEWHERE for file in (wheel.format(one.wheel), f"npm/leasehold-{one.npm}-{version}.tgz")
+    ]
+    return [
+        *(Artefact(file, HERE) for file in here),
+        *(Artefact(file, ON_ITS_OWN) for file in elsewhere),
+        Artefact(f"npm/leasehold-web-{version}.tgz", HERE),
+        Artefact(f"npm/leasehold-{version}.tgz", HERE),
+        *(Artefact(f"{maven}{part}", JARS) for part in PARTS),
+    ]
+
+
+def python_version(version: str) -> str:
+    """As PyPI writes it: 0.2.0-rc.1 is 0.2.0rc1 there."""
+    number, _, sort = version.partition("-")
+    return number + sort.replace("alpha", "a").replace("beta", "b").replace(".", "")
+
+
+def missing(folder: Path, version: str) -> list[Artefact]:
+    return [one for one in complete(version) if not (folder / one.file).is_file()]
+
+
+def unexpected(folder: Path, version: str) -> list[str]:
+    """What lies beside: of another version, or of nobody knows what."""
+    known = {one.file for one in complete(version)} | BESIDE
+    return [file for file in files(folder) if file not in known and not is_a_part_of_a_component(file, version)]
+
+
+def is_a_part_of_a_component(file: str, version: str) -> bool:
+    """A checksum, a signature, a bill of materials: there may be any number of them."""
+    return file.startswith("maven/") and (f"-{version}" in Path(file).name or Path(file).parent.name == version)
+
+
+def sums(folder: Path) -> str:
+    """As `sha256sum --check` reads it."""
+    return "".join(
+        f"{hashlib.sha256((folder / file).read_bytes()).hexdigest()}  {file}\n"
+        for file in files(folder)
+        if file not in BESIDE
+    )
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())

@@ -1,0 +1,42 @@
+"""Builds the wheel and the Node package for the system that this runs on, if it is no Linux, into dist/.
+
+Nothing is cross-compiled: macOS and Windows have machines of their own in .github/workflows/release.yml.
+"""
+
+import os
+import platform
+import shutil
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "package"))
+
+import npm
+from building import DIST, ROOT, run
+from platforms import ELSEWHERE, Elsewhere
+
+
+def here() -> Elsewhere:
+    system = {"Darwin": "darwin", "Windows": "win32"}.get(platform.system())
+    cpu = {"arm64": "arm64", "x86_64": "x64", "AMD64": "x64"}.get(platform.machine())
+    for one in ELSEWHERE:
+        if (one.os, one.cpu) == (system, cpu):
+            return one
+    raise SystemExit(f"release: nothing is built on {platform.system()} {platform.machine()} here")
+
+
+def main() -> None:
+    this = here()
+    maturin = shutil.which("maturin")
+    assert maturin, "install ci/requirements/build.txt"
+    run([maturin, "build", "--release", "--locked", "--strip", "--out", DIST / "python"], ROOT / "packages" / "python")
+    (wheel,) = (DIST / "python").glob("*.whl")
+    assert wheel.stem.endswith(this.wheel), f"{wheel.name} is not for {this.wheel}"
+    run(["cargo", "build", "--release", "--locked", "--package", "leasehold-node"])
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    package = npm.build(this, target / "release" / this.library)
+    print(wheel, package, sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""How each registry is given its packages, one after the other, and asked whether it has one."""
+
+import base64
+import hashlib
+import json
+import subprocess
+import tarfile
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import artefacts
+from crates import PUBLISHED
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Step(NamedTuple):
+    """A package, and the command that publishes it."""
+
+    name: str
+    command: list[str]
+    #: Asks the registry. What it has may be another file: then nothing can go on.
+    is_published: Callable[[], bool]
+
+
+def npm(folder: Path, version: str) -> list[Step]:
+    """The packages of the platforms first: who installs the main one is to find them."""
+    tarballs = [folder / one.file for one in artefacts.complete(version) if one.file.startswith("npm/")]
+    channel = ["--tag", "next"] if "-" in version else []
+    return [
+        Step(
+            tarball.name,
+            ["npm", "publish", str(tarball), "--provenance", "--access", "public", *channel],
+            lambda tarball=tarball: is_on_npm(tarball, version),  # type: ignore[misc]
+        )
+        for tarball in tarballs
+    ]
+
+
+def is_on_npm(tarball: Path, version: str) -> bool:
+    name = name_in(tarball, version)
+    answer = get(f"https://registry.npmjs.org/{urllib.parse.quote(name, safe='@')}/{version}")
+    if answer is None:
+        return False
+    digest = base64.b64encode(hashlib.sha512(tarball.read_bytes()).digest()).decode()
+    if json.loads(answer)["dist"]["integrity"] != f"sha512-{digest}":
+        raise SystemExit(f"release: npm has another {name} {version} than {tarball}: RELEASING.md says what to do")
+    return True
+
+
+def name_in(tarball: Path, version: str) -> str:
+    """What the package calls itself."""
+    with tarfile.open(tarball) as opened:
+        manifest = opened.extractfile("package/package.json")
+        assert manifest
+        told = json.load(manifest)
+    if told["version"] != version:
+        raise SystemExit(f"release: {tarball} has the version {told['version']}, not {version}")
+    return str(told["name"])
+
+
+def crates(version: str) -> list[Step]:
+    """In the order in which they need one another. Each has been built from its package: no foreign code is to run
+    beside the token."""
+    return [
+        Step(
+            name,
+            ["cargo", "publish", "--locked", "--no-verify", "--package", name],
+            lambda name=name: is_on_crates_io(name, version),  # type: ignore[misc]
+        )
+        for name in PUBLISHED
+    ]
+
+
+def is_on_crates_io(name: str, version: str) -> bool:
+    answer = get(f"https://index.crates.io/{name[:2]}/{name[2:4]}/{name}")
+    return answer is not None and any(json.loads(line)["vers"] == version for line in answer.splitlines())
+
+
+def github(folder: Path, version: str, notes: str) -> list[Step]:
+    """The release with the static commands: it is made once, and its files are written anew each time."""
+    tag = f"v{version}"
+    files = [one.file for one in artefacts.complete(version) if one.file.startswith("command/")]
+    channel = ["--prerelease"] if "-" in version else []
+    create = ["gh", "release", "create", tag, "--verify-tag", "--title", tag, "--notes", notes, *channel]
+    upload = ["gh", "release", "upload", tag, "--clobber", *(str(folder / file) for file in (*files, artefacts.SUMS))]
+    return [
+        Step(f"release {tag}", create, lambda: is_a_release(tag)),
+        Step(f"files of {tag}", upload, lambda: False),
+    ]
+
+
+def is_a_release(tag: str) -> bool:
+    command = ["gh", "release", "view", tag]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def get(url: str) -> str | None:
+    """What is there; None if nothing is. Whatever else goes wrong ends all."""
+    request = urllib.request.Request(url, headers={"User-Agent": "leasehold-release"})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return str(answer.read().decode())
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            return None
+        raise
+
+
+def publish(steps: Sequence[Step], run: Callable[[list[str]], None]) -> None:
+    """All that is not there yet."""
+    for step in steps:
+        if step.is_published():
+            print(f"{step.name}: is published already", flush=True)
+        else:
+            print(f"{step.name}: publishing", flush=True)
+            run(step.command)
+
+
+def run(command: list[str]) -> None:
+    done = subprocess.run(command, cwd=ROOT, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"release: {command[0]} failed with {done.returncode}; what was published before it stays")

@@ -1,0 +1,238 @@
+"""Takes a release from its tag to the registries; RELEASING.md says when.
+
+release.py check [TAG]                 one version everywhere; with the tag, it is the tag's, and CHANGELOG.md has it
+release.py assemble FOLDER             all artefacts are there and no others; writes their SHA256SUMS
+release.py publish REGISTRY [--dry-run] to npm, crates, maven or github; what is published already is left alone
+release.py dry-run [--cargo]           all of that as far as it goes here, and a table of it
+
+PyPI is given its files by an action of its own, since only that one signs them.
+"""
+
+import argparse
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import artefacts
+import portal
+import registries
+from artefacts import JARS, ON_ITS_OWN, SUMS
+from crates import PUBLISHED
+from version import files, places, version
+
+ROOT = Path(__file__).resolve().parents[2]
+DIST = ROOT / "dist"
+REGISTRIES = ("npm", "crates", "maven", "github")
+
+
+def mistakes(tag: str | None, root: Path = ROOT) -> list[str]:
+    """Why this is not ready to be released, apart from its artefacts."""
+    ours = version(root)
+    found = [
+        f"{place.file.relative_to(root)}:{place.line} has the version {place.version}, not {ours}"
+        for file in files(root)
+        for place in places(file)
+        if place.version != ours
+    ]
+    if tag is not None:
+        if tag != f"v{ours}":
+            found.append(f"the tag is {tag}, but the version is {ours}: ./ci/just version writes another one")
+        if not notes(ours, root):
+            found.append(f"CHANGELOG.md has no section [{ours}] with its date, such as `## [{ours}] - 2026-12-31`")
+    return found
+
+
+def notes(number: str, root: Path = ROOT) -> str:
+    """What CHANGELOG.md says of a version."""
+    section = rf"^## \[{re.escape(number)}\] - \d{{4}}-\d\d-\d\d\n(.*?)(?=^## |\Z)"
+    found = re.search(section, (root / "CHANGELOG.md").read_text(), re.DOTALL | re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+def check(tag: str | None) -> None:
+    if found := mistakes(tag):
+        raise SystemExit("\n".join(f"release: {one}" for one in found))
+    print(f"release: {version()} everywhere" + (", in the tag and in CHANGELOG.md" if tag else ""))
+
+
+def assemble(folder: Path) -> None:
+    absent = [f"{one.file} is missing: {one.made_by}" for one in artefacts.missing(folder, version())]
+    foreign = [f"{file} is no part of {version()}" for file in artefacts.unexpected(folder, version())]
+    if absent or foreign:
+        raise SystemExit("\n".join(f"release: {one}" for one in absent + foreign))
+    (folder / SUMS).write_text(artefacts.sums(folder))
+    print((folder / SUMS).read_text(), end="")
+
+
+def publish(registry: str, is_rehearsal: bool) -> None:
+    number = version()
+    if registry == "maven":
+        if is_rehearsal:
+            print(f"curl --form bundle=@leasehold-{number}-bundle.zip {portal.API}/upload")
+        elif portal.is_published(number):
+            print(f"Maven Central has {number} already")
+        else:
+            portal.publish(DIST / "maven", number)
+        return
+    steps = steps_of(registry)
+    if is_rehearsal:
+        print("\n".join(shlex.join(step.command) for step in steps))
+    else:
+        registries.publish(steps, registries.run)
+
+
+def steps_of(registry: str) -> list[registries.Step]:
+    number = version()
+    if registry == "npm":
+        return registries.npm(DIST, number)
+    if registry == "crates":
+        return registries.crates(number)
+    return registries.github(DIST, number, notes(number))
+
+
+class Row(NamedTuple):
+    """A line of the table of a dry run."""
+
+    step: str
+    done: str = ""
+    not_here: str = ""
+    #: A mistake, which fails the run.
+    wrong: str = ""
+
+
+def dry_run(with_cargo: bool) -> int:
+    rows = list(rehearsal(with_cargo))
+    show(rows)
+    wrong = [row for row in rows if row.wrong]
+    if wrong:
+        print(f"\nrelease: {len(wrong)} of {len(rows)} steps failed", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def rehearsal(with_cargo: bool) -> Iterator[Row]:
+    """Every step of a release, in order."""
+    number = version()
+    found = mistakes(f"v{number}")
+    yield Row(f"check v{number}", "" if found else "one version; CHANGELOG.md has it", wrong="\n".join(found))
+    yield from rehearsed_assembly(number)
+    yield rehearsed_pypi()
+    yield from rehearsed_npm()
+    yield rehearsed_crates(with_cargo)
+    yield rehearsed_maven(number)
+    for step in steps_of("github"):
+        yield Row(f"github: {step.name}", f"{shlex.join(step.command[:4])} …", "not run: it writes to GitHub")
+
+
+def rehearsed_assembly(number: str) -> Iterator[Row]:
+    absent = artefacts.missing(DIST, number)
+    for maker in (ON_ITS_OWN, JARS):
+        if count := sum(one.made_by == maker for one in absent):
+            yield Row(f"{count} artefacts", not_here=f"made by {maker}")
+    for one in absent:
+        # Those of Linux can be made on any machine that makes releases.
+        if one.made_by == artefacts.HERE:
+            yield Row(f"artefact {one.file}", wrong=f"missing: made by {one.made_by}")
+    for file in artefacts.unexpected(DIST, number):
+        yield Row(f"artefact {file}", wrong=f"no part of {number}")
+    has = len(artefacts.complete(number)) - len(absent)
+    lines = artefacts.sums(DIST).count("\n")
+    yield Row("assemble", f"{has} of {len(artefacts.complete(number))} artefacts; {SUMS} has {lines} lines")
+
+
+def rehearsed_pypi() -> Row:
+    packages = [str(file) for file in sorted((DIST / "python").glob("*"))]
+    twine = Path(sys.executable).with_name("twine")
+    if not packages or not twine.exists():
+        return Row("pypi", not_here="nothing in dist/python" if twine.exists() else "twine is not installed")
+    return tried("pypi", [str(twine), "check", "--strict", *packages], f"twine check of {len(packages)} files")
+
+
+def rehearsed_npm() -> Iterator[Row]:
+    for step in steps_of("npm"):
+        tarball = Path(step.command[2])
+        if not tarball.exists():
+            yield Row(f"npm: {step.name}", not_here="no such artefact here")
+            continue
+        registries.name_in(tarball, version())
+        # What npm attests is who built it, which only a workflow can show.
+        command = [word for word in step.command if word != "--provenance"]
+        yield tried(f"npm: {step.name}", [*command, "--provenance=false", "--dry-run"], "npm publish --dry-run")
+
+
+def rehearsed_crates(with_cargo: bool) -> Row:
+    chosen = [word for name in PUBLISHED for word in ("--package", name)]
+    command = ["cargo", "publish", "--locked", "--dry-run", *chosen]
+    order = ", ".join(step.name for step in steps_of("crates"))
+    if not with_cargo:
+        return Row("crates", f"in this order: {order}", "builds for minutes: dry-run --cargo")
+    return tried("crates", command, f"cargo publish --dry-run of {order}")
+
+
+def rehearsed_maven(number: str) -> Row:
+    if not any((DIST / "maven").rglob("*.pom")):
+        return Row("maven", not_here=f"nothing in dist/maven: made by {JARS}")
+    target = ROOT / "target" / "release-bundle.zip"
+    target.parent.mkdir(exist_ok=True)
+    names = portal.bundle(DIST / "maven", target, lambda _: b"not signed\n")
+    target.unlink()
+    return Row("maven", f"bundle of {len(names)} files for {number}", "the signing key is in the environment `release`")
+
+
+def tried(step: str, command: list[str], done: str) -> Row:
+    program = shutil.which(command[0])
+    if program is None:
+        return Row(step, not_here=f"{command[0]} is not installed")
+    ran = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+    if ran.returncode != 0:
+        return Row(step, wrong=f"{shown(command)} failed:\n{ran.stdout}{ran.stderr}")
+    return Row(step, done)
+
+
+def shown(command: list[str]) -> str:
+    return shlex.join(command).replace(f"{ROOT}/", "")
+
+
+def show(rows: list[Row]) -> None:
+    cells = [("step", "done", "why not here, or what is wrong")]
+    for row in rows:
+        first, _, more = row.wrong.strip().partition("\n")
+        cells.append((row.step, "FAILED" if row.wrong else row.done, f"{first} …" if more else first or row.not_here))
+    widths = [max(map(len, column)) for column in list(zip(*cells, strict=True))[:2]]
+    for step, done, why in cells:
+        print(f"{step.ljust(widths[0])}  {done.ljust(widths[1])}  {why}".rstrip())
+    for row in rows:
+        if "\n" in row.wrong.strip():
+            print(f"\n{row.step}:\n{row.wrong}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Takes a release from its tag to the registries.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    checked = commands.add_parser("check", help="one version everywhere, which is the tag's and in CHANGELOG.md")
+    checked.add_argument("tag", nargs="?", help="such as v0.2.0; without it only the version is checked")
+    assembled = commands.add_parser("assemble", help="all artefacts are there and no others; writes SHA256SUMS")
+    assembled.add_argument("folder", type=Path)
+    published = commands.add_parser("publish", help="what is not published yet")
+    published.add_argument("registry", choices=REGISTRIES)
+    published.add_argument("--dry-run", action="store_true", help="only say by which commands")
+    rehearsed = commands.add_parser("dry-run", help="all of that as far as it goes here, and a table of it")
+    rehearsed.add_argument("--cargo", action="store_true", help="`cargo publish --dry-run` too, which builds")
+    chosen = parser.parse_args()
+    if chosen.command == "check":
+        check(chosen.tag)
+    elif chosen.command == "assemble":
+        assemble(chosen.folder)
+    elif chosen.command == "publish":
+        publish(chosen.registry, chosen.dry_run)
+    else:
+        return dry_run(chosen.cargo)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

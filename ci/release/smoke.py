@@ -1,0 +1,71 @@
+"""Installs the wheel and the Node packages of dist/ where there is nothing else, and takes a lock on memory://.
+
+On any system that has Python and Node; on musl too, where ./ci/just cannot run. The command is tried where it runs.
+"""
+
+import os
+import platform
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DIST = ROOT / "dist"
+
+PYTHON = """
+import leasehold
+
+with leasehold.connect("memory://") as client, client.lock("smoke") as lease:
+    print("Python: fencing token", lease.token)
+"""
+
+NODE = """
+const { connect } = await import('leasehold');
+const client = await connect('memory://');
+await client.using('smoke', (lease) => console.log('Node: fencing token', lease.token));
+await client.close();
+"""
+
+
+def main(name: str) -> None:
+    """`name` is the platform as npm names it, such as linux-x64-musl."""
+    with tempfile.TemporaryDirectory() as folder:
+        python(Path(folder))
+        node(Path(folder), name)
+        if platform.system() == "Linux":
+            command(Path(folder))
+
+
+def python(folder: Path) -> None:
+    run(folder, sys.executable, "-m", "venv", "venv")
+    program = folder / "venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    wheels = ["--no-index", "--find-links", str(DIST / "python"), "--only-binary", ":all:"]
+    run(folder, program, "-m", "pip", "install", "--quiet", "--pre", *wheels, "leasehold")
+    run(folder, program, "-c", PYTHON)
+
+
+def node(folder: Path, name: str) -> None:
+    (folder / "package.json").write_text('{ "private": true }\n')
+    (of_platform,) = (DIST / "npm").glob(f"leasehold-{name}-[0-9]*.tgz")
+    (main_one,) = (DIST / "npm").glob("leasehold-[0-9]*.tgz")
+    npm = "npm.cmd" if os.name == "nt" else "npm"
+    run(folder, npm, "install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", of_platform, main_one)
+    run(folder, "node", "--input-type=module", "--eval", NODE)
+
+
+def command(folder: Path) -> None:
+    (archive,) = (DIST / "command").glob(f"*-linux-{platform.machine()}.tar.gz")
+    with tarfile.open(archive) as opened:
+        opened.extractall(folder, filter="data")
+    (program,) = folder.glob("leasehold-*/leasehold")
+    run(folder, program, "--version")
+
+
+def run(folder: Path, *words: str | Path) -> None:
+    subprocess.run([str(word) for word in words], cwd=folder, check=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

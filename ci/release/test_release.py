@@ -1,0 +1,264 @@
+"""A release, without a network: what is in it, what stops it, what is left alone."""
+
+import base64
+import hashlib
+import io
+import json
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import artefacts
+import portal
+import registries
+import release
+from registries import Step
+
+HERE = Path(__file__).resolve().parent
+VERSION = "7.8.9"
+CHANGELOG = f"""# Changelog
+
+## [Unreleased]
+
+## [{VERSION}] - 2026-12-31
+
+### Added
+
+- A thing.
+
+## [7.8.8] - 2026-01-01
+
+- Another.
+"""
+
+
+@pytest.fixture
+def dist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """All artefacts of a version; none has anything in it."""
+    folder = tmp_path / "dist"
+    for one in artefacts.complete(VERSION):
+        file = folder / one.file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(one.file.encode())
+    monkeypatch.setattr(release, "DIST", folder)
+    monkeypatch.setattr(release, "version", lambda: VERSION)
+    return folder
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository that has a version and a changelog."""
+    (tmp_path / "Cargo.toml").write_text(f'[workspace.package]\nversion = "{VERSION}"\n')
+    (tmp_path / "CHANGELOG.md").write_text(CHANGELOG)
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def test_a_tag_of_the_version_that_the_changelog_has_is_ready(root: Path) -> None:
+    assert release.mistakes(f"v{VERSION}", root) == []
+    assert release.notes(VERSION, root) == "### Added\n\n- A thing."
+
+
+def test_another_tag_is_refused(root: Path) -> None:
+    assert "the tag is v7.9.0, but the version is 7.8.9" in release.mistakes("v7.9.0", root)[0]
+
+
+def test_a_version_that_the_changelog_has_not_or_without_its_date_is_refused(root: Path) -> None:
+    for text in (
+        "## [Unreleased]\n\n- A thing.\n",
+        f"## [{VERSION}]\n\n- A thing.\n",
+        f"## [{VERSION}] - 2026-12-31\n",
+    ):
+        (root / "CHANGELOG.md").write_text(text)
+        assert "CHANGELOG.md has no section [7.8.9]" in release.mistakes(f"v{VERSION}", root)[0]
+    assert release.mistakes(None, root) == []
+
+
+def test_a_package_that_has_another_version_is_refused(root: Path) -> None:
+    (root / "package.json").write_text('{ "name": "leasehold", "version": "7.8.8" }\n')
+    subprocess.run(["git", "add", "."], cwd=root, check=True)
+    assert release.mistakes(None, root) == ["package.json:1 has the version 7.8.8, not 7.8.9"]
+
+
+def test_a_complete_set_has_its_checksums_written(dist: Path) -> None:
+    (dist / "table.json").touch()
+    release.assemble(dist)
+    lines = (dist / "SHA256SUMS").read_text().splitlines()
+    assert len(lines) == len(artefacts.complete(VERSION))
+    digest = hashlib.sha256(f"npm/leasehold-{VERSION}.tgz".encode()).hexdigest()
+    assert f"{digest}  npm/leasehold-{VERSION}.tgz" in lines
+    # Once more, and the file does not count itself.
+    release.assemble(dist)
+    assert (dist / "SHA256SUMS").read_text().splitlines() == lines
+
+
+@pytest.mark.parametrize("missing", artefacts.complete(VERSION), ids=lambda one: Path(one.file).name)
+def test_a_missing_artefact_stops_a_release(dist: Path, missing: artefacts.Artefact) -> None:
+    (dist / missing.file).unlink()
+    with pytest.raises(SystemExit, match=f"{missing.file} is missing: {missing.made_by}"):
+        release.assemble(dist)
+    assert not (dist / "SHA256SUMS").exists()
+
+
+def test_an_artefact_of_another_version_stops_a_release(dist: Path) -> None:
+    (dist / "npm" / "leasehold-7.8.8.tgz").touch()
+    (dist / "maven" / "io" / "leasehold" / "leasehold" / "7.8.8").mkdir()
+    (dist / "maven" / "io" / "leasehold" / "leasehold" / "7.8.8" / "leasehold-7.8.8.pom").touch()
+    with pytest.raises(SystemExit, match=r"7\.8\.8\.pom is no part of 7\.8\.9\n.*leasehold-7\.8\.8\.tgz is no part of"):
+        release.assemble(dist)
+
+
+def test_checksums_belong_to_their_component(dist: Path) -> None:
+    (dist / f"maven/io/leasehold/leasehold/{VERSION}/leasehold-{VERSION}.jar.sha512").touch()
+    (dist / f"maven/leasehold-{VERSION}-bundle.zip").touch()
+    assert artefacts.unexpected(dist, VERSION) == []
+
+
+def test_python_has_its_own_spelling_of_a_version() -> None:
+    assert artefacts.python_version("0.2.0") == "0.2.0"
+    assert artefacts.python_version("0.2.0-rc.1") == "0.2.0rc1"
+    assert artefacts.python_version("0.2.0-beta.2") == "0.2.0b2"
+
+
+def test_npm_gets_the_packages_of_the_platforms_before_the_one_that_names_them(dist: Path) -> None:
+    names = [step.name for step in registries.npm(dist, VERSION)]
+    assert len(names) == 9
+    assert names[-1] == f"leasehold-{VERSION}.tgz"
+
+
+def test_what_comes_before_a_release_is_not_what_people_get_unasked(dist: Path) -> None:
+    assert all(step.command[-2:] == ["--tag", "next"] for step in registries.npm(dist, "7.8.9-rc.1"))
+    assert not any("--tag" in step.command for step in registries.npm(dist, VERSION))
+    assert "--prerelease" in registries.github(dist, "7.8.9-rc.1", "notes")[0].command
+    assert "--prerelease" not in registries.github(dist, VERSION, "notes")[0].command
+
+
+def test_what_is_published_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    ran: list[list[str]] = []
+    steps = [Step("a", ["publish", "a"], lambda: True), Step("b", ["publish", "b"], lambda: False)]
+    registries.publish(steps, ran.append)
+    assert ran == [["publish", "b"]]
+    assert capsys.readouterr().out == "a: is published already\nb: publishing\n"
+
+
+def test_the_first_command_that_fails_ends_all() -> None:
+    ran: list[str] = []
+
+    def run(command: list[str]) -> None:
+        ran.append(command[-1])
+        registries.run([sys.executable, "-c", "raise SystemExit(3)"])
+
+    steps = [Step(name, [name], lambda: False) for name in ("a", "b")]
+    with pytest.raises(SystemExit, match="failed with 3"):
+        registries.publish(steps, run)
+    assert ran == ["a"]
+
+
+def tarball(folder: Path, version: str = VERSION) -> Path:
+    file = folder / "package.tgz"
+    content = json.dumps({"name": "@leasehold/linux-x64-gnu", "version": version}).encode()
+    with tarfile.open(file, "w:gz") as archive:
+        entry = tarfile.TarInfo("package/package.json")
+        entry.size = len(content)
+        archive.addfile(entry, io.BytesIO(content))
+    return file
+
+
+def test_npm_is_asked_for_the_version_and_the_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tarball(tmp_path)
+    digest = base64.b64encode(hashlib.sha512(file.read_bytes()).digest()).decode()
+    answers: list[str | None] = [
+        None,
+        json.dumps({"dist": {"integrity": f"sha512-{digest}"}}),
+        json.dumps({"dist": {"integrity": "sha512-other"}}),
+    ]
+    asked: list[str] = []
+
+    def get(url: str) -> str | None:
+        asked.append(url)
+        return answers.pop(0)
+
+    monkeypatch.setattr(registries, "get", get)
+    assert not registries.is_on_npm(file, VERSION)
+    assert registries.is_on_npm(file, VERSION)
+    with pytest.raises(SystemExit, match=r"npm has another @leasehold/linux-x64-gnu 7\.8\.9"):
+        registries.is_on_npm(file, VERSION)
+    assert asked[0] == "https://registry.npmjs.org/@leasehold%2Flinux-x64-gnu/7.8.9"
+
+
+def test_a_tarball_that_says_another_version_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"has the version 7\.8\.8, not 7\.8\.9"):
+        registries.name_in(tarball(tmp_path, "7.8.8"), VERSION)
+
+
+def test_crates_io_has_a_line_for_each_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registries, "get", lambda url: '{"vers":"7.8.8"}\n{"vers":"7.8.9"}\n')
+    assert registries.is_on_crates_io("leasehold", "7.8.9")
+    assert not registries.is_on_crates_io("leasehold", "7.8.7")
+    monkeypatch.setattr(registries, "get", lambda url: None)
+    assert not registries.is_on_crates_io("leasehold", "7.8.9")
+
+
+def test_a_bundle_has_a_signature_and_checksums_of_each_file(dist: Path, tmp_path: Path) -> None:
+    target = tmp_path / "bundle.zip"
+    # What somebody else has made of them is made anew.
+    (dist / f"maven/io/leasehold/leasehold/{VERSION}/leasehold-{VERSION}.jar.md5").write_text("old")
+    portal.bundle(dist / "maven", target, lambda file: f"signature of {file.name}".encode())
+    folder = f"io/leasehold/leasehold/{VERSION}/leasehold-{VERSION}"
+    with zipfile.ZipFile(target) as archive:
+        made = ("", ".asc", ".md5", ".sha1")
+        assert sorted(archive.namelist()) == sorted(f"{folder}{part}{one}" for part in artefacts.PARTS for one in made)
+        assert archive.read(f"{folder}.jar.asc") == f"signature of leasehold-{VERSION}.jar".encode()
+        assert archive.read(f"{folder}.jar.sha1").decode() == hashlib.sha1(archive.read(f"{folder}.jar")).hexdigest()
+
+
+def test_the_portal_is_asked_until_it_publishes(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = ["d-1\n", *(f'{{"deploymentState": "{state}"}}' for state in ("PENDING", "VALIDATING", "PUBLISHING"))]
+    asked: list[str] = []
+
+    def ask(address: str, *_: str) -> str:
+        asked.append(address)
+        return answers.pop(0)
+
+    monkeypatch.setattr(portal, "ask", ask)
+    monkeypatch.setattr(portal, "SECONDS_BETWEEN", 0)
+    portal.upload(Path("bundle.zip"), "leasehold 7.8.9")
+    assert asked == ["upload?publishingType=AUTOMATIC&name=leasehold%207.8.9", *["status?id=d-1"] * 3]
+
+
+def test_what_the_portal_refuses_fails_with_its_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = json.dumps({"deploymentState": "FAILED", "errors": {"leasehold": ["no signature"]}})
+    monkeypatch.setattr(portal, "ask", lambda *_: answer)
+    with pytest.raises(SystemExit, match="no signature"):
+        portal.wait("d-1")
+
+
+def test_a_dry_run_says_what_cannot_be_here_and_fails_for_what_should_be(
+    dist: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(release, "mistakes", lambda tag: [])
+    monkeypatch.setattr(release, "rehearsed_pypi", lambda: release.Row("pypi", "checked"))
+    monkeypatch.setattr(release, "rehearsed_npm", lambda: iter([release.Row("npm", "packed")]))
+    for one in artefacts.complete(VERSION):
+        if one.made_by != artefacts.HERE:
+            (dist / one.file).unlink()
+    assert release.dry_run(with_cargo=False) == 0
+    said = capsys.readouterr().out
+    assert "made by ci/release/elsewhere.py, on such a machine" in said
+    assert "made by ci/package/jars.py" in said
+    assert "in this order: leasehold-protocol, leasehold-store, leasehold, leasehold-cli" in said
+    (dist / f"npm/leasehold-linux-arm64-musl-{VERSION}.tgz").unlink()
+    assert release.dry_run(with_cargo=False) == 1
+    assert "missing: made by ./ci/just package --all" in capsys.readouterr().out
+
+
+def test_commands_that_fail_are_shown_with_what_they_said() -> None:
+    row = release.tried("step", [sys.executable, "-c", "raise SystemExit('no such thing')"], "done")
+    assert "no such thing" in row.wrong
+    assert release.tried("step", ["no-such-program"], "done").not_here == "no-such-program is not installed"
+    assert release.tried("step", [sys.executable, "-c", ""], "done") == release.Row("step", "done")
