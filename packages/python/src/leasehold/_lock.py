@@ -69,6 +69,9 @@ class ReadWriteLockBase(Generic[LockT]):
         """The lock's name."""
         return self._write.name
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(read={self._read!r}, write={self._write!r})"
+
 
 def free_of(state: _native.State, limit: int) -> int:
     """How many permits are free, as the server says how many are held of how many."""
