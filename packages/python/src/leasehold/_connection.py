@@ -6,7 +6,7 @@ import sys
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from leasehold import _native, _process
@@ -61,8 +61,9 @@ class ConnectionBase(ABC, Generic[L]):
             telemetry.ended(number, outcome, lost)
             telemetry.catch_up()
 
-    def __del__(self) -> None:
-        if sys.is_finalizing() or getattr(self, "is_closed", True):
+    # At the end of the interpreter this module's own names may be gone.
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if is_finalizing() or getattr(self, "is_closed", True):
             return
         self._leave()
         # What measures it may still be known to a thread that is about to end, and counts no longer.

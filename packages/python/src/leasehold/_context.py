@@ -306,9 +306,10 @@ class _End:
         self._thread = thread
         self._process = os.getpid()
 
-    def __del__(self) -> None:
+    # At the end of the interpreter this module's own names may be gone.
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # In the child of a fork the other threads of its parent are dropped too.
-        if not sys.is_finalizing() and os.getpid() == self._process:
+        if not is_finalizing() and os.getpid() == self._process:
             _have_ended([caller.number for caller in self._thread.callers])
 
 
