@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import command
 import crates
+import jars
 import npm
 import wheels
 from building import DIST
@@ -39,6 +40,9 @@ def of_platform(platform: Platform) -> Iterator[Artefact]:
         yield Artefact(command.pack(program, platform), platform.npm, command.check(program, platform))
     library = npm.native(platform)
     yield Artefact(npm.build(platform, library), platform.npm, npm.check(library, platform))
+    if jars.has_jar(platform):
+        library = jars.native(platform)
+        yield Artefact(jars.build_native(platform, library), jars.classifier(platform), jars.check(library, platform))
     built = wheels.build(platform)
     yield Artefact(built, platform.wheel, wheels.check(built, platform))
 
@@ -47,6 +51,7 @@ def of_all() -> Iterator[Artefact]:
     """What is the same everywhere."""
     yield Artefact(npm.main_package(), "any", [])
     yield from (Artefact(crate, "any", ["builds from the package"]) for crate in crates.build())
+    yield from (Artefact(file, "any", checked) for file, checked in jars.build())
 
 
 def show(rows: list[tuple[str, ...]]) -> None:

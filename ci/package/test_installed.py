@@ -1,75 +1,20 @@
 """What dist/ has, installed where there is nothing else, runs the README's lines."""
 
-import json
-import os
-import re
 import shutil
 import subprocess
 import sys
-import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from building import DIST, ROOT
+from building import DIST
+from installing import best, five_lines, said
 from npm import name_of
 from platforms import here
 from version import version
 
-README = (ROOT / "README.md").read_text()
 #: In milliseconds.
 MOST_FOR_IMPORT, MOST_FOR_LOCK = 50, 20
-TRIES = 7
-
-
-@pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command, unpacked."""
-    folder = tmp_path_factory.mktemp("command")
-    (archive,) = (DIST / "command").glob(f"*-linux-{here().machine}.tar.gz")
-    with tarfile.open(archive) as opened:
-        opened.extractall(folder, filter="data")
-    (found,) = folder.glob("*/leasehold")
-    return found
-
-
-@pytest.fixture(scope="session")
-def url(program: Path) -> Iterator[str]:
-    """Where `leasehold serve` listens."""
-    command = [str(program), "serve", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        yield process.stdout.readline().split()[-1]
-        process.terminate()
-
-
-@pytest.fixture
-def empty(tmp_path: Path) -> dict[str, str]:
-    """The environment of somebody who has nothing of ours."""
-    kept = {key: os.environ[key] for key in ("PATH", "JAVA_HOME") if key in os.environ}
-    home = tmp_path / "home"
-    home.mkdir()
-    return kept | {"HOME": str(home)}
-
-
-def said(command: list[str | Path], folder: Path, environment: dict[str, str]) -> str:
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def five_lines(language: str, url: str) -> str:
-    """The first lines of a language that the README shows."""
-    found = re.search(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
-    assert found
-    return found[1].replace("redis://localhost:6379", url)
-
-
-def best(command: list[str | Path], folder: Path, environment: dict[str, str]) -> dict[str, float]:
-    """What a program measures of itself, at its best: the machine may be busy."""
-    told = [json.loads(said(command, folder, environment)) for _ in range(TRIES)]
-    return {key: min(one[key] for one in told) for key in told[0]}
 
 
 PYTHON = """
