@@ -39,9 +39,8 @@ def machine_of(file: Path) -> str:
         return str(ELFFile(opened).get_machine_arch())
 
 
-def paths_in(file: Path) -> list[str]:
-    """Words of the file that name a folder of this machine."""
-    content = file.read_bytes()
+def paths_in(content: bytes) -> list[str]:
+    """Words of a file that name a folder of this machine."""
     folders = [str(folder) for folder in (*private_folders(), Path.home())]
     pattern = b"|".join(re.escape(folder.encode()) + rb"[\x21-\x7e]{0,80}" for folder in folders)
     return [found.decode() for found in re.findall(pattern, content)]
@@ -62,7 +61,7 @@ def compiled(file: Path, platform: Platform) -> list[str]:
     assert needed <= GLIBC, f"{file} needs glibc {needed}"
     foreign = {one for one in libraries_needed(file) if not re.fullmatch(OF_THE_SYSTEM[platform.libc], one)}
     assert not foreign, f"{file} needs {foreign}"
-    paths = paths_in(file)
+    paths = paths_in(file.read_bytes())
     assert not paths, f"{file} names folders of this machine: {paths[:5]}"
     is_static = not libraries_needed(file)
     return ["static" if is_static else f"glibc {needed[0]}.{needed[1]}" if any(needed) else "musl", "no paths"]

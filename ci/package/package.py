@@ -15,6 +15,7 @@ from pathlib import Path
 
 import command
 import crates
+import jars
 import npm
 import table
 import wheels
@@ -30,6 +31,10 @@ def of_platform(platform: Platform) -> Iterator[Artefact]:
         yield artefact(command.pack(program, platform), platform.npm, command.check(program, platform))
     library = npm.native(platform)
     yield artefact(npm.build(platform, library), platform.npm, npm.check(library, platform))
+    if jars.has_jar(platform):
+        library = jars.native(platform)
+        jar = jars.build_native(platform, library)
+        yield artefact(jar, jars.classifier(platform), jars.check(library, platform))
     built = wheels.build(platform)
     yield artefact(built, platform.wheel, wheels.check(built, platform))
 
@@ -39,6 +44,7 @@ def of_all() -> Iterator[Artefact]:
     for packed in (npm.main_package(), npm.web_package()):
         yield artefact(packed, "any", npm.check_packed(packed))
     yield from (artefact(crate, "any", ["builds from the package"]) for crate in crates.build())
+    yield from (artefact(file, "any", checked) for file, checked in jars.build())
 
 
 def main() -> None:

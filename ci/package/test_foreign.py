@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
-from test_installed import five_lines, said
 
 from building import DIST, TARGET, run
+from installing import five_lines, said
 from npm import file_of
 from platforms import PLATFORMS, Platform
 from table import ran

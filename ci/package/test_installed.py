@@ -1,7 +1,5 @@
 """What dist/ has, installed where there is nothing else, runs the README's lines."""
 
-import json
-import re
 import shutil
 import subprocess
 import sys
@@ -9,37 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from building import DIST, ROOT
+from building import DIST
 from command import archive
+from installing import HERE, best, five_lines, said
 from npm import CHECKS, name_of
 from platforms import here
 from table import ran
 from version import version
 
-README = (ROOT / "README.md").read_text()
 #: In milliseconds.
 MOST_FOR_IMPORT, MOST_FOR_LOCK = 50, 20
-TRIES = 7
-HERE = "here"
-
-
-def said(command: list[str | Path], folder: Path, environment: dict[str, str]) -> str:
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def five_lines(language: str, url: str) -> str:
-    """The first lines of a language that the README shows."""
-    found = re.search(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
-    assert found
-    return found[1].replace("redis://localhost:6379", url)
-
-
-def best(command: list[str | Path], folder: Path, environment: dict[str, str]) -> dict[str, float]:
-    """What a program measures of itself, at its best: the machine may be busy."""
-    told = [json.loads(said(command, folder, environment)) for _ in range(TRIES)]
-    return {key: min(one[key] for one in told) for key in told[0]}
 
 
 PYTHON = """

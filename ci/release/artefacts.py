@@ -12,7 +12,6 @@ from platforms import ELSEWHERE, PLATFORMS
 
 HERE = "./ci/just package --all"
 ON_ITS_OWN = "ci/release/elsewhere.py, on such a machine"
-JARS = "ci/package/jars.py"
 #: What the Central Portal wants of each component, the native libraries, and the jar that has all of them.
 NATIVE = tuple(f"-linux-{one.machine}.jar" for one in PLATFORMS if one.libc == "glibc")
 PARTS = (".pom", ".jar", "-sources.jar", "-javadoc.jar", *NATIVE, "-all.jar")
@@ -46,7 +45,7 @@ def complete(version: str) -> list[Artefact]:
         *(Artefact(file, ON_ITS_OWN) for file in elsewhere),
         Artefact(f"npm/leasehold-web-{version}.tgz", HERE),
         Artefact(f"npm/leasehold-{version}.tgz", HERE),
-        *(Artefact(f"{maven}{part}", JARS) for part in PARTS),
+        *(Artefact(f"{maven}{part}", HERE) for part in PARTS),
     ]
 
 

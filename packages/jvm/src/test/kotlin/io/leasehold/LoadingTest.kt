@@ -32,8 +32,8 @@ class LoadingTest {
         val said = say(classPath.map { if (it == classes) folder else it })
         assertTwice(
             said,
-            "java.lang.UnsatisfiedLinkError: connect: there is no native library for ",
-            "-Djna.library.path",
+            "java.lang.UnsatisfiedLinkError: connect: the native library for ",
+            "with the classifier linux-",
         )
     }
 

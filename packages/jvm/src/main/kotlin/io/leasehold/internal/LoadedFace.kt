@@ -33,18 +33,10 @@ internal object LoadedFace {
 
     private fun missing(cause: Throwable): UnsatisfiedLinkError {
         val platform = Platform.RESOURCE_PREFIX
-        val library = System.mapLibraryName(LIBRARY)
-        val isPacked = NativeFace::class.java.getResource("/$platform/$library") != null
-        val message =
-            if (isPacked) {
-                "connect: the native library $library could not be unpacked or loaded ($cause); if the folder " +
-                    "for temporary files cannot be written to, or nothing may be executed from it, name another " +
-                    "one with -Djna.tmpdir=FOLDER"
-            } else {
-                "connect: there is no native library for $platform in the jar ($library is missing); take a jar " +
-                    "that was built on this platform, or name the library's folder with -Djna.library.path=FOLDER"
-            }
-        return UnsatisfiedLinkError(message).apply { initCause(cause) }
+        val file = System.mapLibraryName(LIBRARY)
+        val isPacked = NativeFace::class.java.classLoader?.getResource("$platform/$file") != null
+        val library = MissingLibrary(file, platform, isPacked, MissingLibrary.isMusl())
+        return UnsatisfiedLinkError(library.explain(cause)).apply { initCause(cause) }
     }
 
     private const val LIBRARY = "leasehold_jvm"

@@ -1,0 +1,181 @@
+"""The jars of Maven Central: the classes, a native library for each platform, and all of them in one.
+
+The jar that `just build-jvm` installs has the classes and the native library of the machine that built it. What is
+published is the same classes without it, and the libraries in jars of their own, so that a program takes only the one
+that it needs, and no class is twice on a class path.
+"""
+
+import functools
+import json
+import re
+import shutil
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import building
+import central
+import checks
+from building import DIST, LICENCES, ROOT, TARGET, commit_time, run
+from platforms import Platform, here
+from version import version
+
+PACKAGE = ROOT / "packages" / "jvm"
+BUILT = TARGET / "jvm"
+MODULE = "io.leasehold"
+MAVEN = ("mvn", "--batch-mode", "--no-transfer-progress", "--quiet")
+CYCLONEDX = "org.cyclonedx:cyclonedx-maven-plugin:2.9.3:makeBom"
+
+#: The content of a jar by the names of its entries.
+Entries = dict[str, bytes]
+
+
+def has_jar(platform: Platform) -> bool:
+    """Not for musl: JNA's own library is for glibc, and its folder for ours has one name for both."""
+    return platform.libc == "glibc"
+
+
+def classifier(platform: Platform) -> str:
+    return f"linux-{platform.machine}"
+
+
+def native(platform: Platform) -> Path:
+    return building.build(platform, "leasehold-jvm") / "libleasehold_jvm.so"
+
+
+def build_native(platform: Platform, library: Path) -> Path:
+    """The jar with one native library and no class."""
+    name = classifier(platform)
+    entries = {f"{platform.jna}/{library.name}": library.read_bytes()} | licences()
+    return pack(name, entries, module=f"{MODULE}.{name.replace('-', '_')}")
+
+
+def check(library: Path, platform: Platform) -> list[str]:
+    found = checks.compiled(library, platform)
+    assert library.stat().st_size < 6_000_000, f"{library} is too large"
+    return found
+
+
+def build() -> Iterator[tuple[Path, list[str]]]:
+    """What is not compiled for one platform, and what was checked of it; `build_native` goes before."""
+    shutil.rmtree(BUILT, ignore_errors=True)
+    pom = target(".pom")
+    pom.parent.mkdir(parents=True, exist_ok=True)
+    pom.write_text(central.pom(PACKAGE / "pom.xml"))
+    yield pom, ["Central's elements"]
+    maven("compile")
+    classes = {name: content for name, content in files_in(BUILT / "classes").items() if not is_library(name)}
+    yield pack("", classes, MODULE), ["no library"]
+    natives = [entries_of(jar) for jar in sorted(target("").parent.glob(f"leasehold-{version()}-linux-*.jar"))]
+    libraries = {name: content for entries in natives for name, content in entries.items() if is_library(name)}
+    yield pack("all", classes | libraries, MODULE), [f"{len(libraries)} libraries"]
+    yield pack("sources", sources()), []
+    maven("dokka:javadoc")
+    yield pack("javadoc", files_in(BUILT / "dokka") | licences()), []
+    yield bill(pom), ["CycloneDX"]
+
+
+def maven(*words: str) -> None:
+    run([*MAVEN, "--file", PACKAGE / "pom.xml", f"-Dbuild.folder={BUILT}", *words])
+
+
+def is_library(name: str) -> bool:
+    return name.endswith(".so")
+
+
+def sources() -> Entries:
+    folders = (
+        PACKAGE / "src" / "main" / "kotlin",
+        PACKAGE / "src" / "main" / "java",
+        BUILT / "generated-sources/uniffi",
+    )
+    return functools.reduce(Entries.__or__, map(files_in, folders)) | licences()
+
+
+def bill(pom: Path) -> Path:
+    """The software bill of materials: what Maven brings along, and the crates in the native library."""
+    stamp = f"-Dproject.build.outputTimestamp={time.strftime('%Y-%m-%dT%H:%M:%SZ', when())}"
+    where = [f"-DoutputDirectory={BUILT / 'bom'}", "-DoutputName=bom", "-DoutputFormat=json"]
+    run([*MAVEN, "--file", pom, stamp, *where, CYCLONEDX])
+    told = json.loads((BUILT / "bom" / "bom.json").read_text())
+    crates = list(crates_built_in())
+    told["components"] += crates
+    references = [crate["bom-ref"] for crate in crates]
+    (ours,) = (one for one in told["dependencies"] if one["ref"] == told["metadata"]["component"]["bom-ref"])
+    ours["dependsOn"] += references
+    told["dependencies"] += [{"ref": reference, "dependsOn": []} for reference in references]
+    written = target("-cyclonedx.json")
+    written.write_text(json.dumps(told, indent=2) + "\n")
+    return written
+
+
+def crates_built_in() -> Iterator[dict[str, Any]]:
+    """As CycloneDX describes them."""
+    words = ["cargo", "tree", "--locked", "--package", "leasehold-jvm", "--target", here().triple]
+    words += ["--prefix", "none", "--no-dedupe", "--format", "{p} {l}", "--edges"]
+    compiled = run([*words, "normal,no-proc-macro"]).splitlines()
+    # A crate that only builds another one, but compiles Lua into it.
+    compiled += [line for line in run([*words, "normal,build"]).splitlines() if line.startswith("lua-src ")]
+    for line in sorted(set(compiled)):
+        found = re.fullmatch(r"(\S+) v(\S+) (?!\()(.+)", line)
+        if found:
+            name, number, licence = found.groups()
+            purl = f"pkg:cargo/{name}@{number}"
+            told = {"type": "library", "bom-ref": purl, "name": name, "version": number, "purl": purl}
+            yield told | {"licenses": [{"expression": licence.replace("/", " OR ")}]}
+
+
+def licences() -> Entries:
+    return {f"META-INF/{name}": (ROOT / name).read_bytes() for name in LICENCES}
+
+
+def files_in(folder: Path) -> Entries:
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
+
+
+def entries_of(jar: Path) -> Entries:
+    with zipfile.ZipFile(jar) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
+
+
+def pack(name: str, entries: Entries, module: str = "") -> Path:
+    """A jar that is the same for the same files."""
+    for entry, content in entries.items():
+        paths = checks.paths_in(content)
+        assert not paths, f"{entry} names folders of this machine: {paths[:5]}"
+    told = {"Manifest-Version": "1.0", "Implementation-Title": "Leasehold", "Implementation-Version": version()}
+    told |= {"Automatic-Module-Name": module} if module else {}
+    manifest = "".join(f"{key}: {value}\r\n" for key, value in told.items()) + "\r\n"
+    written = target(f"-{name}.jar" if name else ".jar")
+    written.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+        # Java reads the manifest only if it comes first.
+        add(archive, "META-INF/MANIFEST.MF", manifest.encode())
+        for entry, content in sorted((folders_of(entries) | entries).items()):
+            add(archive, entry, content)
+    return written
+
+
+def folders_of(entries: Entries) -> Entries:
+    """The folders have entries too: frameworks look for packages by them."""
+    parents = {parent.as_posix() for name in entries for parent in Path(name).parents}
+    return {f"{parent}/": b"" for parent in parents if parent not in (".", "META-INF")}
+
+
+def add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    entry = zipfile.ZipInfo(name, when()[:6])
+    entry.create_system, entry.compress_type = 3, zipfile.ZIP_DEFLATED
+    entry.external_attr = (0o40755 if name.endswith("/") else 0o100644) << 16
+    archive.writestr(entry, content)
+
+
+def when() -> time.struct_time:
+    return time.gmtime(int(commit_time()))
+
+
+def target(ending: str) -> Path:
+    """Where an artefact lies in a Maven repository."""
+    return DIST / "maven" / "io" / "leasehold" / "leasehold" / version() / f"leasehold-{version()}{ending}"

@@ -1,0 +1,224 @@
+"""What dist/maven has, in a Maven project whose local repository has nothing of ours, runs the README's lines."""
+
+import os
+import subprocess
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import central
+import jars
+from building import DIST, ROOT
+from installing import HERE, best, five_lines, said
+from platforms import here
+from table import ran
+from version import version
+
+#: In milliseconds, from the start of main, in a JVM that is cold: a quiet machine takes a tenth.
+MOST_FOR_LOAD, MOST_FOR_LOCK = 5_000, 2_000
+OWN = jars.classifier(here())
+#: What a program names as its dependencies, by classifiers of ours.
+CHOICES = {"two": ("", OWN), "all": ("all",)}
+PROPERTIES = central.properties(ROOT / "packages" / "jvm" / "pom.xml")
+
+POM = """
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>example</groupId>
+  <artifactId>shop</artifactId>
+  <version>1</version>
+  <properties>
+    <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding>
+    <maven.compiler.release>17</maven.compiler.release>
+    <kotlin.compiler.jvmTarget>17</kotlin.compiler.jvmTarget>
+  </properties>
+  <repositories><repository><id>dist</id><url>{url}</url></repository></repositories>
+  <dependencies>
+    {dependencies}
+  </dependencies>
+  <build>
+    <plugins>
+      <plugin>
+        <groupId>org.jetbrains.kotlin</groupId>
+        <artifactId>kotlin-maven-plugin</artifactId>
+        <version>{kotlin}</version>
+        <executions>
+          <execution><id>compile</id><phase>process-sources</phase><goals><goal>compile</goal></goals></execution>
+        </executions>
+        <configuration><sourceDirs><sourceDir>src/main/kotlin</sourceDir></sourceDirs></configuration>
+      </plugin>
+      <plugin>
+        <groupId>org.apache.maven.plugins</groupId>
+        <artifactId>maven-compiler-plugin</artifactId>
+        <version>3.14.1</version>
+      </plugin>
+      <plugin>
+        <groupId>org.apache.maven.plugins</groupId>
+        <artifactId>maven-resources-plugin</artifactId>
+        <version>3.3.1</version>
+      </plugin>
+    </plugins>
+  </build>
+</project>
+"""
+DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}</dependency>"
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy-dependencies"
+
+JAVA = """
+import io.leasehold.Leasehold;
+
+public class Java {{
+    public static void main(String[] arguments) {{
+{lines}
+    }}
+}}
+"""
+KOTLIN = """
+import io.leasehold.Leasehold
+import io.leasehold.withLock
+import kotlinx.coroutines.runBlocking
+import kotlin.time.Duration.Companion.seconds
+
+fun main(): Unit = runBlocking {{
+{lines}
+}}
+"""
+MEASURED = """
+import io.leasehold.Leasehold;
+
+public class Measured {
+    public static void main(String[] arguments) {
+        long start = System.nanoTime();
+        Leasehold.connect("memory://").close();
+        long loaded = System.nanoTime();
+        try (var client = Leasehold.connect(arguments[0])) {
+            var lock = client.lock("first");
+            lock.lock();
+            double took = (System.nanoTime() - loaded) / 1e6;
+            lock.unlock();
+            System.out.printf("{\\"load\\": %.1f, \\"lock\\": %.1f}%n", (loaded - start) / 1e6, took);
+        }
+    }
+}
+"""
+IN_MEMORY = """
+package shop;
+
+import io.leasehold.Leasehold;
+
+public class Main {
+    public static void main(String[] arguments) {
+        try (var client = Leasehold.connect("memory://")) {
+            System.out.println("mine: " + client.lock("first").withLock(lease -> lease.isValid()));
+        } catch (UnsatisfiedLinkError error) {
+            System.out.println(error.getMessage());
+        }
+    }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A local repository with what others have published, but nothing of ours."""
+    folder, usual = tmp_path_factory.mktemp("m2"), Path.home() / ".m2" / "repository"
+    (folder / "io").mkdir()
+    usual.mkdir(parents=True, exist_ok=True)
+    for entry in (*usual.iterdir(), *(usual / "io").glob("*")):
+        if entry.is_dir() and entry not in (usual / "io", usual / "io" / "leasehold"):
+            (folder / entry.relative_to(usual)).symlink_to(entry)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def projects(local: Path, url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A program for each choice of dependencies, compiled, with all that it needs in lib/."""
+    folder = tmp_path_factory.mktemp("projects")
+    return {name: project(folder / name, local, url, classifiers) for name, classifiers in CHOICES.items()}
+
+
+def project(folder: Path, local: Path, url: str, classifiers: tuple[str, ...]) -> Path:
+    ours = [
+        DEPENDENCY.format("io.leasehold", "leasehold", version(), f"<classifier>{name}</classifier>" if name else "")
+        for name in classifiers
+    ]
+    kotlin = ("org.jetbrains.kotlin", "kotlin-stdlib", PROPERTIES["kotlin.version"], "")
+    coroutines = ("org.jetbrains.kotlinx", "kotlinx-coroutines-core", PROPERTIES["coroutines.newest"], "")
+    dependencies = "\n    ".join([*ours, DEPENDENCY.format(*kotlin), DEPENDENCY.format(*coroutines)])
+    words = {"url": (DIST / "maven").as_uri(), "kotlin": PROPERTIES["kotlin.version"]}
+    files = {
+        "pom.xml": POM.format(dependencies=dependencies, **words),
+        "src/main/java/Java.java": JAVA.format(lines=textwrap.indent(five_lines("java", url), "    ")),
+        "src/main/java/Measured.java": MEASURED,
+        "src/main/java/shop/Main.java": IN_MEMORY,
+        "src/main/kotlin/Kotlin.kt": KOTLIN.format(lines=textwrap.indent(five_lines("kotlin", url), "    ")),
+    }
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    maven = [*jars.MAVEN, f"-Dmaven.repo.local={local}", f"-DoutputDirectory={folder / 'lib'}"]
+    said([*maven, "compile", COPY], folder, dict(os.environ))
+    return folder
+
+
+def java(project: Path, *options: str, without: str = "") -> list[str | Path]:
+    """How a JVM is started with the class path of a project, without the jars of a classifier if one is given."""
+    libraries = [str(jar) for jar in sorted((project / "lib").iterdir()) if not without or without not in jar.name]
+    return ["java", *options, "-classpath", ":".join([str(project / "target" / "classes"), *libraries])]
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_the_readme_s_lines_run(choice: str, projects: dict[str, Path], empty: dict[str, str], tmp_path: Path) -> None:
+    assert "fencing token" in said([*java(projects[choice]), "Java"], tmp_path, empty)
+    assert "fencing token" in said([*java(projects[choice]), "KotlinKt"], tmp_path, empty)
+    for name in CHOICES[choice]:
+        ran(jars.target(f"-{name}.jar" if name else ".jar"), HERE)
+
+
+def test_a_cold_jvm_has_its_first_lock_soon(
+    projects: dict[str, Path], url: str, empty: dict[str, str], tmp_path: Path
+) -> None:
+    took = best([*java(projects["two"]), "Measured", url], tmp_path, empty)
+    print(f"JVM: {took}")
+    assert took["load"] < MOST_FOR_LOAD
+    assert took["lock"] < MOST_FOR_LOCK
+
+
+def test_on_the_module_path_jna_alone_needs_native_access(
+    projects: dict[str, Path], empty: dict[str, str], tmp_path: Path
+) -> None:
+    found = subprocess.run(ROOT / "packages" / "jvm" / "newer-jdk.sh", capture_output=True, text=True, check=False)
+    if found.returncode != 0:
+        pytest.skip(found.stderr)
+    newer, library, mods = Path(found.stdout.strip()) / "bin", projects["two"] / "lib", tmp_path / "mods"
+    module = tmp_path / "module-info.java"
+    module.write_text("module shop { requires io.leasehold; requires kotlin.stdlib; requires org.slf4j; }\n")
+    main = projects["two"] / "src" / "main" / "java" / "shop" / "Main.java"
+    said([newer / "javac", "-d", mods, "--module-path", library, module, main], tmp_path, empty)
+    modules: list[str | Path] = [newer / "java", "--module-path", f"{mods}:{library}"]
+    access = ["--illegal-native-access=deny", "--enable-native-access=com.sun.jna"]
+    assert said([*modules, *access, "--module", "shop/shop.Main"], tmp_path, empty) == "mine: true\n"
+
+
+def test_without_the_jar_of_the_platform_it_says_which_to_add(
+    projects: dict[str, Path], empty: dict[str, str], tmp_path: Path
+) -> None:
+    told = said([*java(projects["two"], without=OWN), "shop.Main"], tmp_path, empty)
+    assert f"connect: the native library for {here().jna} is not on the class path" in told
+    assert f"with the classifier {OWN}, or take the one with the classifier all" in told
+
+
+@pytest.mark.parametrize("option", ["ro", "noexec"])
+def test_where_nothing_can_be_unpacked_it_names_another_folder(
+    option: str, projects: dict[str, Path], empty: dict[str, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    mount = f'mount -t tmpfs -o {option} tmpfs "$0" && exec "$@"'
+    inside = ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, str(folder)]
+    if subprocess.run([*inside, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("nothing may be mounted here")
+    told = said([*inside, *java(projects["two"], f"-Djna.tmpdir={folder}"), "shop.Main"], tmp_path, empty)
+    assert "could not be unpacked or loaded" in told
+    assert "-Djna.tmpdir=FOLDER" in told
