@@ -66,7 +66,7 @@ servers *ARGS: (install "python-test")
 
 # Every test of every part; those that assert milliseconds run last and alone
 [group('main')]
-test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target") build build-web build-tests build-contender test-side-by-side test-python test-jvm-beside-node test-cross-beside-spring test-api test-shipped test-interop-beside-spring test-demo test-playground test-monitoring test-timing
+test: lint (install "python-test python-demo node-demo redis-server servers openssl wasm-target node-playground chromium prometheus") build build-web build-tests build-contender test-side-by-side test-python test-jvm-beside-node test-cross-beside-spring test-interop-beside-spring test-demo test-playground-beside-looks test-timing
 
 # What waits most of its time, for servers and for clocks: together it takes as long as the longest
 [group('test')]
@@ -91,6 +91,14 @@ test-with-maven: test-spring test-fleets
 [private]
 [parallel]
 test-interop-beside-spring: test-interop test-demo-spring
+
+[private]
+[parallel]
+test-playground-beside-looks: test-playground test-looks
+
+# What looks at files that are built already
+[private]
+test-looks: test-api test-shipped test-monitoring
 
 # What keeps processors busy, one after another beside the others
 [private]
