@@ -384,8 +384,8 @@ test-timing: (install "python-test python-demo node-demo redis-server") build bu
     {{ quiet }} cargo test --locked {{ core }} --test timing -- --test-threads=1
     LEASEHOLD_TIMED=1 {{ quiet }} cargo test --locked {{ core }} --test kinds --test redlock -- --test-threads=1
     LEASEHOLD_TIMED=1 {{ quiet }} cargo test --locked {{ core }} --test demotion -- --test-threads=1 a_demoted_primary
-    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=5 {{ quiet }} cargo test --locked {{ core }} --test cluster -- --test-threads=1 shard takes_over
-    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=5 {{ quiet }} cargo test --locked {{ core }} --test sentinel -- --test-threads=1 followed replaced
+    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=3 {{ quiet }} cargo test --locked {{ core }} --test cluster -- --test-threads=1 shard takes_over
+    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=3 {{ quiet }} cargo test --locked {{ core }} --test sentinel -- --test-threads=1 followed replaced
     cd packages/python && {{ quiet_pytest }} -m timing
     {{ quiet }} npm run --silent --prefix packages/node test:timing
     {{ quiet }} {{ maven }} --file packages/jvm/pom.xml verify -Ptiming
