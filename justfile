@@ -138,10 +138,10 @@ version *new: (install "python-just")
 # What the demo and the tests need; Kotlin is compiled beside Rust
 [group('build')]
 [parallel]
-build: build-others build-example
+build: build-rust build-example
 
 [private]
-build-others: build-cli build-python build-node
+build-rust: build-cli build-python build-node
 
 # The `leasehold` command, into target/release
 [group('build')]
@@ -399,10 +399,10 @@ lint: (install "rust-lints wasm-target python-lint python-test python-demo pytho
 
 [private]
 [parallel]
-lint-side-by-side: lint-rust lint-others
+lint-side-by-side: lint-rust lint-all-but-rust
 
 [private]
-lint-others: lint-structure lint-lua lint-python lint-node lint-jvm lint-shell lint-dependencies
+lint-all-but-rust: lint-structure lint-lua lint-python lint-node lint-jvm lint-shell lint-dependencies
 
 [group('lint')]
 lint-rust: (install "rust-lints wasm-target")

@@ -65,3 +65,9 @@ def compiled(file: Path, platform: Platform) -> list[str]:
     assert not paths, f"{file} names folders of this machine: {paths[:5]}"
     is_static = not libraries_needed(file)
     return ["static" if is_static else f"glibc {needed[0]}.{needed[1]}" if any(needed) else "musl", "no paths"]
+
+
+def library(file: Path, platform: Platform) -> list[str]:
+    """The same of a native library, which users download for one platform alone."""
+    assert file.stat().st_size < 6_000_000, f"{file} is too large"
+    return compiled(file, platform)

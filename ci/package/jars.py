@@ -52,12 +52,6 @@ def build_native(platform: Platform, library: Path) -> Path:
     return pack(name, entries, module=f"{MODULE}.{name.replace('-', '_')}")
 
 
-def check(library: Path, platform: Platform) -> list[str]:
-    found = checks.compiled(library, platform)
-    assert library.stat().st_size < 6_000_000, f"{library} is too large"
-    return found
-
-
 def build() -> Iterator[tuple[Path, list[str]]]:
     """What is not compiled for one platform, and what was checked of it; `build_native` goes before."""
     shutil.rmtree(BUILT, ignore_errors=True)

@@ -81,15 +81,6 @@ def check_packed(tarball: Path) -> list[str]:
     return ["publint", "attw"]
 
 
-def check(library: Path, platform: Platform) -> list[str]:
-    # It reads files of Linux, by a library that other systems need not install.
-    import checks
-
-    found = checks.compiled(library, platform)
-    assert library.stat().st_size < 6_000_000, f"{library} is too large"
-    return found
-
-
 def native(platform: Platform) -> Path:
     return building.build(platform, "leasehold-node") / "libleasehold_node.so"
 

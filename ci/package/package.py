@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import checks
 import command
 import crates
 import jars
@@ -30,11 +31,11 @@ def of_platform(platform: Platform) -> Iterator[Artefact]:
         program = command.build(platform)
         yield artefact(command.pack(program, platform), platform.npm, command.check(program, platform))
     library = npm.native(platform)
-    yield artefact(npm.build(platform, library), platform.npm, npm.check(library, platform))
+    yield artefact(npm.build(platform, library), platform.npm, checks.library(library, platform))
     if jars.has_jar(platform):
         library = jars.native(platform)
         jar = jars.build_native(platform, library)
-        yield artefact(jar, jars.classifier(platform), jars.check(library, platform))
+        yield artefact(jar, jars.classifier(platform), checks.library(library, platform))
     built = wheels.build(platform)
     yield artefact(built, platform.wheel, wheels.check(built, platform))
 

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import artefacts
+from building import ROOT
 from crates import PUBLISHED
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class Step(NamedTuple):

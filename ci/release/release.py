@@ -22,11 +22,10 @@ import artefacts
 import portal
 import registries
 from artefacts import HERE, ON_ITS_OWN, SUMS
+from building import DIST, ROOT
 from crates import PUBLISHED
 from version import files, places, version
 
-ROOT = Path(__file__).resolve().parents[2]
-DIST = ROOT / "dist"
 REGISTRIES = ("npm", "crates", "maven", "github")
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from building import ROOT
 from platforms import ELSEWHERE, PLATFORMS
-from release import REGISTRIES, ROOT
+from release import REGISTRIES
 
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 #: What each job that publishes may do. An identity is what trusted publishing is by.
