@@ -142,7 +142,9 @@ async fn readers_share_and_a_writer_is_alone() {
         assert!(b.write.try_acquire().await.unwrap().is_none());
         let lock = b.write.clone().wait(SOON);
         let writer = tokio::spawn(async move { lock.acquire().await });
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::task::yield_now().await;
+        // The server answers a client's calls in order: it knows of the writer before it says this.
+        assert!(b.read.is_locked().await.unwrap());
         assert!(
             a.read.try_acquire().await.unwrap().is_none(),
             "a waiting writer keeps new readers out"
